@@ -1,0 +1,33 @@
+"""Errors that a person can act on. Each says the offending value, what was expected, what to do."""
+
+from typing import Final
+
+EXIT_VALID: Final = 0
+EXIT_INVALID: Final = 1
+EXIT_UNKNOWN: Final = 2
+EXIT_USAGE: Final = 254
+EXIT_CRASH: Final = 255
+
+
+class HarnessError(Exception):
+    """The harness could not do its work. The text is for people; there is no traceback."""
+
+    exit_status = EXIT_CRASH
+
+
+class UsageError(HarnessError):
+    """What the user gave cannot be used."""
+
+    exit_status = EXIT_USAGE
+
+
+class ClusterError(HarnessError):
+    """The cluster could not be brought up, reached, or told what to do."""
+
+
+class FaultError(HarnessError):
+    """A fault was asked for and its effect was not seen, or a heal did not heal."""
+
+
+class HistoryError(HarnessError):
+    """A history breaks the rules of histories, so nothing may be concluded from it."""

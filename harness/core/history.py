@@ -1,0 +1,157 @@
+"""A history: everything that happened, in order. Validated before anything is concluded from it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import overload
+
+from harness.core.errors import HistoryError
+from harness.core.op import NEMESIS, Kind, Op, Process
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A call and how it ended."""
+
+    invoke: Op
+    end: Op | None
+    """None: never ended, which is as good as info."""
+
+    @property
+    def kind(self) -> Kind:
+        """OK, FAIL or INFO."""
+        return self.end.kind if self.end else Kind.INFO
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A period in which something was broken."""
+
+    name: str
+    """As the nemesis is called: "partition-ring", "kill"."""
+    text: str
+    """What was done to whom: "{ch1 zk1 | ch2 ch3 zk2 zk3}"."""
+    begin_ns: int
+    end_ns: int | None
+    """None: until the end of the history."""
+    op: int
+    """Index of the op that began it."""
+
+
+class History(Sequence[Op]):
+    """Ops in order of index. Immutable; making one validates it.
+
+    Raises HistoryError, naming the op and the field, unless: indices count from 0; times do not
+    go back; a process invokes only when its last call has ended, and never after an info; an
+    end has the f, key and node of its call.
+    """
+
+    def __init__(self, ops: Sequence[Op]) -> None:
+        self._ops = tuple(ops)
+        self.pairs: tuple[Pair, ...] = _paired(self._ops)
+        """Clients' calls, in order of invocation."""
+
+    @overload
+    def __getitem__(self, at: int) -> Op: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Op]: ...
+    def __getitem__(self, at: int | slice) -> Op | Sequence[Op]:
+        return self._ops[at]
+
+    def __len__(self) -> int:
+        return len(self._ops)
+
+    def __iter__(self) -> Iterator[Op]:
+        return iter(self._ops)
+
+    @cached_property
+    def nemesis(self) -> tuple[Op, ...]:
+        """The ops of the nemesis."""
+        return tuple(op for op in self._ops if op.process == NEMESIS)
+
+    @cached_property
+    def keys(self) -> tuple[int, ...]:
+        """Every key that a client named, ascending."""
+        return tuple(sorted({p.invoke.key for p in self.pairs if p.invoke.key is not None}))
+
+    @cached_property
+    def faults(self) -> tuple[Fault, ...]:
+        """The periods of faults, from the nemesis ops that succeeded.
+
+        Such an op's value is an object with "fault" (a number that its begin and its end
+        share), "edge" ("begin", "end" or "once"), "name" and "text".
+        """
+        open_: dict[object, Fault] = {}
+        out: list[Fault] = []
+        for op in self.nemesis:
+            if op.kind is not Kind.OK or not isinstance(op.value, dict) or "edge" not in op.value:
+                continue
+            edge, number = op.value["edge"], op.value.get("fault")
+            if edge == "end":
+                fault = open_.pop(number, None)
+                if fault:
+                    out.append(Fault(fault.name, fault.text, fault.begin_ns, op.time_ns, fault.op))
+                continue
+            end = op.time_ns if edge == "once" else None
+            fault = Fault(
+                str(op.value.get("name", op.f)),
+                str(op.value.get("text", "")),
+                op.time_ns,
+                end,
+                op.index,
+            )
+            if edge == "once":
+                out.append(fault)
+            else:
+                open_[number] = fault
+        return tuple(sorted((*out, *open_.values()), key=lambda f: (f.begin_ns, f.op)))
+
+    def faults_at(self, time_ns: int) -> tuple[Fault, ...]:
+        """The faults in force at a time."""
+        return tuple(
+            f
+            for f in self.faults
+            if f.begin_ns <= time_ns and (f.end_ns is None or time_ns <= f.end_ns)
+        )
+
+
+def _paired(ops: tuple[Op, ...]) -> tuple[Pair, ...]:
+    calls: list[Op] = []
+    ends: dict[int, Op] = {}
+    open_: dict[Process, Op] = {}
+    retired: set[Process] = set()
+    last_ns = 0
+    for at, op in enumerate(ops):
+        if op.index != at:
+            raise HistoryError(f"op at row {at}: index is {op.index}, expected {at}")
+        if op.time_ns < last_ns:
+            raise HistoryError(
+                f"op #{at}: time_ns {op.time_ns} is before its predecessor's {last_ns}"
+            )
+        last_ns = op.time_ns
+        if op.kind is Kind.INVOKE:
+            if op.process in open_:
+                raise HistoryError(
+                    f"op #{at}: process {op.process} invokes {op.f} while its op "
+                    f"#{open_[op.process].index} is in flight"
+                )
+            if op.process in retired:
+                raise HistoryError(
+                    f"op #{at}: process {op.process} invokes after an info retired it"
+                )
+            open_[op.process] = op
+            if op.process != NEMESIS:
+                calls.append(op)
+            continue
+        call = open_.pop(op.process, None)
+        if call is None:
+            raise HistoryError(f"op #{at}: process {op.process} ends {op.f} that it never invoked")
+        if (op.f, op.key, op.node) != (call.f, call.key, call.node):
+            raise HistoryError(
+                f"op #{at}: ends {op.f} key {op.key} on {op.node}, but its call #{call.index} is "
+                f"{call.f} key {call.key} on {call.node}"
+            )
+        ends[call.index] = op
+        if op.kind is Kind.INFO and op.process != NEMESIS:
+            retired.add(op.process)
+    return tuple(Pair(call, ends.get(call.index)) for call in calls)

@@ -1,0 +1,71 @@
+"""The record: one line of a history. Operations and faults alike are ops."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, Literal, TypeAlias
+
+NEMESIS: Final = "nemesis"
+"""The process of every fault."""
+
+Process: TypeAlias = int | Literal["nemesis"]
+Json: TypeAlias = None | bool | int | float | str | list[Any] | dict[str, Any]
+Value: TypeAlias = None | int | tuple[int, ...] | Mapping[str, Json]
+"""A number (one written value), a tuple of numbers (what a read returned, in the order it
+came, duplicates kept), or a JSON object (a fault, an observation)."""
+
+
+class Kind(StrEnum):
+    """What is known of an operation."""
+
+    INVOKE = "invoke"
+    OK = "ok"
+    """It happened."""
+    FAIL = "fail"
+    """It certainly did not happen."""
+    INFO = "info"
+    """Nobody knows: it may take effect at any time after its call, or never."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Op:
+    """One event of a history."""
+
+    index: int
+    """Position in the history, from 0."""
+    process: Process
+    """A process has one call in flight; an info retires it."""
+    kind: Kind
+    f: str
+    """What is done: "insert", "read", "partition"."""
+    time_ns: int
+    """Monotonic nanoseconds since the run began, never wall time."""
+    value: Value = None
+    key: int | None = None
+    """The object that is read or written; None: not of one object."""
+    node: str | None = None
+    """The database node that was asked, such as "ch2"."""
+    error: str | None = None
+    """On fail and info: "CODE NAME: text"."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """What a generator wants done next: an op before it has a place in a history."""
+
+    f: str
+    value: Value = None
+    key: int | None = None
+    node: str | None = None
+    """Must be done on this node; None: on the node of whichever worker takes it."""
+    nemesis: bool = False
+    """A fault: goes to the nemesis, not to a client."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """How a call ended, as a client or a nemesis tells it."""
+
+    kind: Kind
+    value: Value = None
+    error: str | None = None

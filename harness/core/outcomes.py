@@ -1,0 +1,77 @@
+"""What an error means for a history: one table, read by the client, the documentation and the tests.
+
+An error that is not listed is info on a write. On a read every error means no answer, hence no
+constraint, hence fail.
+"""
+
+from dataclasses import dataclass
+
+from harness.core.op import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The meaning of an error of a write."""
+
+    code: int
+    """ClickHouse's error code; negative: the client's own trouble."""
+    name: str
+    kind: Kind
+    why: str
+    """And where that is known from."""
+    text: str = ""
+    """Only when the message contains this; "" is any message. The first row that fits decides."""
+
+
+NETWORK = -1
+"""The connection broke or was refused after the request may have been sent."""
+UNSENT = -2
+"""The connection could not be made, so nothing was sent."""
+CLIENT_TIMEOUT = -3
+"""The client gave up waiting."""
+
+_PRECHECK = "source: checked before the part is written (ReplicatedMergeTreeBlockOutputStream)"
+
+WRITE_OUTCOMES: tuple[Outcome, ...] = (
+    Outcome(285, "TOO_LESS_LIVE_REPLICAS", Kind.FAIL, _PRECHECK),
+    Outcome(286, "UNSATISFIED_QUORUM_FOR_PREVIOUS_WRITE", Kind.FAIL, _PRECHECK),
+    Outcome(164, "READONLY", Kind.FAIL, "source: refused by the settings check"),
+    Outcome(242, "TABLE_IS_READ_ONLY", Kind.FAIL, _PRECHECK),
+    Outcome(225, "NO_ZOOKEEPER", Kind.FAIL, _PRECHECK),
+    Outcome(252, "TOO_MANY_PARTS", Kind.FAIL, "source: refused before the first block"),
+    Outcome(202, "TOO_MANY_SIMULTANEOUS_QUERIES", Kind.FAIL, "source: refused by ProcessList"),
+    Outcome(
+        244,
+        "UNEXPECTED_ZOOKEEPER_ERROR",
+        Kind.FAIL,
+        "source: the multi was rejected as a whole",
+        text="Unexpected logical error",
+    ),
+    Outcome(244, "UNEXPECTED_ZOOKEEPER_ERROR", Kind.INFO, "the multi may have been committed"),
+    Outcome(
+        999, "KEEPER_EXCEPTION", Kind.INFO, "session trouble, perhaps after the multi was sent"
+    ),
+    Outcome(319, "UNKNOWN_STATUS_OF_INSERT", Kind.INFO, "by name: it may be committed later"),
+    Outcome(159, "TIMEOUT_EXCEEDED", Kind.INFO, "a Distributed insert or DDL that goes on"),
+    Outcome(341, "UNFINISHED", Kind.INFO, "goes on in the background"),
+    Outcome(209, "SOCKET_TIMEOUT", Kind.INFO, "the server went on without its peer"),
+    Outcome(210, "NETWORK_ERROR", Kind.INFO, "the server went on without its peer"),
+    Outcome(241, "MEMORY_LIMIT_EXCEEDED", Kind.INFO, "may strike after the commit"),
+    Outcome(UNSENT, "CONNECTION_REFUSED", Kind.FAIL, "no connection, so nothing was sent"),
+    Outcome(NETWORK, "CONNECTION_LOST", Kind.INFO, "the request may have arrived"),
+    Outcome(CLIENT_TIMEOUT, "CLIENT_TIMEOUT", Kind.INFO, "the request may have arrived"),
+)
+
+
+def write_outcome(code: int, text: str) -> Outcome:
+    """The row for an error of a write; an unlisted code is info."""
+    for row in WRITE_OUTCOMES:
+        if row.code == code and row.text in text:
+            return row
+    return Outcome(code, "UNLISTED", Kind.INFO, "not in the table")
+
+
+def read_outcome(code: int, text: str) -> Outcome:
+    """A read that failed says nothing: fail, whatever the code."""
+    row = write_outcome(code, text)
+    return Outcome(code, row.name, Kind.FAIL, "a read that gave no answer constrains nothing")

@@ -1,0 +1,289 @@
+"""The seams: what a generator, client, workload, nemesis, cluster and checker are.
+
+A fault that a cluster cannot do is refused before the run starts: a nemesis states the capability
+Protocols that it needs, a cluster has them or not.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypeAlias, runtime_checkable
+
+from harness.core.history import History
+from harness.core.op import Call, Done, Op
+from harness.core.topology import Link, Topology
+from harness.core.verdict import Verdict
+
+
+# --- generators -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """One thread of the test: it runs one process after the other, always on one node."""
+
+    number: int
+    """From 0; the nemesis is -1."""
+    process: int
+    """The process that it runs now: `number` plus a multiple of the number of workers."""
+    node: str
+    """ "" for the nemesis."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a generator may look at."""
+
+    time_ns: int
+    free: tuple[Worker, ...]
+    """Workers without a call in flight, the preferred one first; the nemesis among them when
+    it is free."""
+    busy: int
+    """How many workers, the nemesis included, have a call in flight."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A call for a free worker, now."""
+
+    call: Call
+    worker: Worker
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """Nothing now; ask again at `wake_ns`, or (None) when some call has ended."""
+
+    wake_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Exhausted:
+    """Nothing any more."""
+
+
+Step: TypeAlias = Ready | Pending | Exhausted
+
+
+class Generator(Protocol):
+    """A pure value: what to do next. Neither method changes the generator; both return the next."""
+
+    def op(self, context: Context) -> tuple[Step, "Generator"]:
+        """What to do at `context.time_ns`."""
+        ...
+
+    def update(self, context: Context, event: Op) -> "Generator":
+        """The generator after an invocation or an end, its own or another's."""
+        ...
+
+
+# --- clients and workloads ------------------------------------------------------------------
+
+
+class Client(Protocol):
+    """Turns one op into one call to the database. Used by one worker at a time."""
+
+    def invoke(self, op: Op) -> Done:
+        """Ends the op. Database and network errors become fail or info, by the table of
+        outcomes; anything that raises is info."""
+        ...
+
+    def close(self) -> None:
+        """May be called twice."""
+        ...
+
+
+class Session(Protocol):
+    """A workload that has been set up on one cluster."""
+
+    def client(self, node: str) -> Client:
+        """A new client of one node; connects on first use."""
+        ...
+
+    def pending(self) -> Sequence[str]:
+        """Why the cluster has not come to rest, a reason each, such as "ch2 has 3 queue
+        entries"; empty when it has."""
+        ...
+
+    def observe(self) -> Mapping[str, object]:
+        """State read off the database at rest, by name, for the checkers; JSON."""
+        ...
+
+
+class Workload(Protocol):
+    """What to do to a database, and how it is judged. One file each."""
+
+    name: str
+
+    def session(self, cluster: "Cluster") -> Session:
+        """Creates tables under fresh names and paths. Raises ClusterError."""
+        ...
+
+    def generator(self) -> Generator:
+        """The clients' calls, without end; the run limits it."""
+        ...
+
+    def final(self) -> Generator:
+        """The calls after the cluster has come to rest: every key read on every replica."""
+        ...
+
+    def checkers(self) -> Sequence["Checker"]:
+        """Which judge a history of it."""
+        ...
+
+
+# --- clusters and what they can do ----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where the harness reaches a node's service."""
+
+    host: str
+    port: int
+
+
+class Cluster(Protocol):
+    """Running database servers."""
+
+    name: str
+    topology: Topology
+
+    def up(self) -> None:
+        """Returns when every server answers. Raises ClusterError, with the reason."""
+        ...
+
+    def down(self) -> None:
+        """Leaves nothing; may be called twice, and after `up` failed half-way."""
+        ...
+
+    def endpoint(self, node: str) -> Endpoint:
+        """A replica's native port, a ZooKeeper server's client port."""
+        ...
+
+    def versions(self) -> Mapping[str, str]:
+        """What each node says it runs."""
+        ...
+
+    def unready(self) -> Sequence[str]:
+        """Why the servers cannot serve now, a reason each: "zk2 has no leader"; empty when all
+        can."""
+        ...
+
+    def collect(self, directory: Path) -> None:
+        """Copies every node's logs to `directory`/<node>/."""
+        ...
+
+
+@runtime_checkable
+class CanPartition(Protocol):
+    """Cuts links, per direction."""
+
+    def cut(self, links: Iterable[Link]) -> None:
+        """Drops every packet of these links; others stay as they are."""
+        ...
+
+    def mend(self) -> None:
+        """Ends every cut; may be called twice."""
+        ...
+
+    def reachable(self, links: Iterable[Link]) -> Mapping[Link, bool]:
+        """Sends something over each link and says whether it arrived."""
+        ...
+
+
+@runtime_checkable
+class CanKill(Protocol):
+    """Ends server processes at once (SIGKILL) and starts them again."""
+
+    def kill(self, nodes: Iterable[str]) -> None:
+        """Returns when the processes are gone."""
+        ...
+
+    def start(self, nodes: Iterable[str]) -> None:
+        """Starts what does not run, and returns when each server answers."""
+        ...
+
+    def running(self, node: str) -> bool:
+        """Whether the server process exists."""
+        ...
+
+
+@runtime_checkable
+class CanRestart(Protocol):
+    """Stops servers gracefully and starts them again."""
+
+    def restart(self, nodes: Iterable[str]) -> None:
+        """SIGTERM, wait, start; returns when each server answers."""
+        ...
+
+
+@runtime_checkable
+class CanPause(Protocol):
+    """Freezes server processes (SIGSTOP, SIGCONT)."""
+
+    def pause(self, nodes: Iterable[str]) -> None: ...
+    def resume(self, nodes: Iterable[str]) -> None:
+        """Of what is not paused, nothing happens."""
+        ...
+
+    def paused(self, node: str) -> bool:
+        """Whether every process of the server is stopped, as the kernel says."""
+        ...
+
+
+@runtime_checkable
+class CanLead(Protocol):
+    """Knows its leader."""
+
+    def leader(self) -> str | None:
+        """The ZooKeeper server that leads now; None: none does."""
+        ...
+
+
+@runtime_checkable
+class CanStopFetches(Protocol):
+    """Keeps a replica from fetching parts, so that it lags."""
+
+    def stop_fetches(self, nodes: Iterable[str]) -> None: ...
+    def start_fetches(self, nodes: Iterable[str]) -> None: ...
+    def fetching(self, node: str) -> bool:
+        """Whether a part put on another replica now reaches this one (asks with a probe)."""
+        ...
+
+
+# --- nemeses and checkers -------------------------------------------------------------------
+
+
+class Nemesis(Protocol):
+    """Injects faults as ops."""
+
+    name: str
+    fs: frozenset[str]
+    """The f of the ops that it takes."""
+    needs: tuple[type, ...]
+    """Capabilities of the cluster, such as CanPartition."""
+
+    def generator(self) -> Generator:
+        """The schedule of its faults, without end, all choices from its seed."""
+        ...
+
+    def invoke(self, cluster: Cluster, op: Op) -> Done:
+        """Ok only when the effect was seen. The value of an ok is an object with "fault" (the
+        number that begin and end share), "edge" ("begin", "end", "once"), "name", "text".
+        A fault whose effect was not seen is info, with the reason."""
+        ...
+
+    def heal(self, cluster: Cluster) -> None:
+        """Ends every fault it began, and verifies that. May be called twice. Raises FaultError."""
+        ...
+
+
+class Checker(Protocol):
+    """Pure: history in, verdict out."""
+
+    name: str
+
+    def check(self, history: History, *, deadline_s: float) -> Verdict:
+        """UNKNOWN, with the reason, when the deadline passes or too little was seen."""
+        ...

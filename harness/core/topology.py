@@ -1,0 +1,146 @@
+"""Which nodes there are, and who talks to whom. A value: it renders, it does nothing."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+from harness.core.errors import UsageError
+
+
+class Role(StrEnum):
+    """What a node runs."""
+
+    CLICKHOUSE = "clickhouse"
+    ZOOKEEPER = "zookeeper"
+
+
+class LinkClass(StrEnum):
+    """What a link carries, by the roles of its ends."""
+
+    PEER = "peer"
+    """ZooKeeper to ZooKeeper: elections and broadcasts."""
+    KEEPER = "keeper"
+    """Replica to ZooKeeper: sessions, reads, multis."""
+    INTERSERVER = "interserver"
+    """Replica to replica: fetches of parts, distributed queries."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Node:
+    """One database server: a pod of its own."""
+
+    name: str
+    role: Role
+    shard: int = 1
+    """Of a replica, from 1."""
+    replica: int = 1
+    """Of a replica, its number in its shard; of a ZooKeeper server, its `myid`; from 1."""
+    keepers: tuple[str, ...] = ()
+    """Of a replica: the ZooKeeper servers that it may connect to."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Link:
+    """One direction: packets from `source` to `target`."""
+
+    source: str
+    target: str
+
+
+@dataclass(frozen=True)
+class Topology:
+    """The shape of a cluster."""
+
+    nodes: tuple[Node, ...]
+
+    @staticmethod
+    def of(
+        *, shards: int = 1, replicas: int = 3, keepers: int = 3, route: str = "own"
+    ) -> "Topology":
+        """`shards` x `replicas` ClickHouse servers ch1, ch2, … and `keepers` ZooKeeper servers
+        zk1, zk2, …
+
+        `route` says which ZooKeeper servers a replica may read through: "own" (replica i
+        through server i, so that each replica has one known server), "all", or a list such as
+        "ch1=zk1,ch2=zk1+zk2" (replicas not named: own).
+
+        Raises UsageError on numbers below 1 and on unknown names.
+        """
+        for what, count in (("shards", shards), ("replicas", replicas), ("keepers", keepers)):
+            if count < 1:
+                raise UsageError(f"{what}: {count} given, at least 1 expected")
+        zk = tuple(f"zk{i + 1}" for i in range(keepers))
+        names = tuple(f"ch{i + 1}" for i in range(shards * replicas))
+        routes = _routes(route, names, zk)
+        return Topology(
+            tuple(
+                Node(name, Role.CLICKHOUSE, i // replicas + 1, i % replicas + 1, routes[name])
+                for i, name in enumerate(names)
+            )
+            + tuple(Node(name, Role.ZOOKEEPER, 1, i + 1) for i, name in enumerate(zk))
+        )
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Every node: replicas first."""
+        return tuple(node.name for node in self.nodes)
+
+    @cached_property
+    def replicas(self) -> tuple[str, ...]:
+        """The ClickHouse servers."""
+        return tuple(node.name for node in self.nodes if node.role is Role.CLICKHOUSE)
+
+    @cached_property
+    def keepers(self) -> tuple[str, ...]:
+        """The ZooKeeper servers."""
+        return tuple(node.name for node in self.nodes if node.role is Role.ZOOKEEPER)
+
+    @cached_property
+    def shards(self) -> tuple[tuple[str, ...], ...]:
+        """The replicas of each shard."""
+        last = max(node.shard for node in self.nodes)
+        return tuple(
+            tuple(n.name for n in self.nodes if n.role is Role.CLICKHOUSE and n.shard == s)
+            for s in range(1, last + 1)
+        )
+
+    def node(self, name: str) -> Node:
+        """By name; raises UsageError for a name that is none."""
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        raise UsageError(f"node {name!r}: not of this cluster, which has {' '.join(self.names)}")
+
+    def link_class(self, link: Link) -> LinkClass:
+        """What the link carries."""
+        ends = {self.node(link.source).role, self.node(link.target).role}
+        if len(ends) == 2:
+            return LinkClass.KEEPER
+        return LinkClass.PEER if Role.ZOOKEEPER in ends else LinkClass.INTERSERVER
+
+    def links(self, classes: Iterable[LinkClass] = tuple(LinkClass)) -> tuple[Link, ...]:
+        """Every directed link of the given classes."""
+        wanted = frozenset(classes)
+        every = (Link(a, b) for a in self.names for b in self.names if a != b)
+        return tuple(link for link in every if self.link_class(link) in wanted)
+
+
+def _routes(
+    route: str, replicas: tuple[str, ...], keepers: tuple[str, ...]
+) -> Mapping[str, tuple[str, ...]]:
+    own = {name: (keepers[i % len(keepers)],) for i, name in enumerate(replicas)}
+    if route == "own":
+        return own
+    if route == "all":
+        return dict.fromkeys(replicas, keepers)
+    for entry in route.split(","):
+        name, equals, servers = entry.partition("=")
+        chosen = tuple(servers.split("+"))
+        if not equals or name not in own or not set(chosen) <= set(keepers):
+            raise UsageError(
+                f"keeper route {entry!r}: expected own, all or REPLICA=ZK[+ZK…] with replicas "
+                f"{' '.join(replicas)} and servers {' '.join(keepers)}"
+            )
+        own[name] = chosen
+    return own

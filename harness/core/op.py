@@ -9,8 +9,8 @@ NEMESIS: Final = "nemesis"
 """The process of every fault."""
 
 Process: TypeAlias = int | Literal["nemesis"]
-Json: TypeAlias = None | bool | int | float | str | list[Any] | dict[str, Any]
-Value: TypeAlias = None | int | tuple[int, ...] | Mapping[str, Json]
+Json: TypeAlias = bool | int | float | str | list[Any] | dict[str, Any] | None
+Value: TypeAlias = int | tuple[int, ...] | Mapping[str, Json] | None
 """A number (one written value), a tuple of numbers (what a read returned, in the order it
 came, duplicates kept), or a JSON object (a fault, an observation)."""
 

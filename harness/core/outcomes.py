@@ -1,4 +1,4 @@
-"""What an error means for a history: one table, read by the client, the documentation and the tests.
+"""What an error means for a history: one table for the client, the documentation and the tests.
 
 An error that is not listed is info on a write. On a read every error means no answer, hence no
 constraint, hence fail.

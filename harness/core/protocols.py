@@ -14,7 +14,6 @@ from harness.core.op import Call, Done, Op
 from harness.core.topology import Link, Topology
 from harness.core.verdict import Verdict
 
-
 # --- generators -----------------------------------------------------------------------------
 
 
@@ -222,7 +221,10 @@ class CanRestart(Protocol):
 class CanPause(Protocol):
     """Freezes server processes (SIGSTOP, SIGCONT)."""
 
-    def pause(self, nodes: Iterable[str]) -> None: ...
+    def pause(self, nodes: Iterable[str]) -> None:
+        """Returns when they are stopped."""
+        ...
+
     def resume(self, nodes: Iterable[str]) -> None:
         """Of what is not paused, nothing happens."""
         ...
@@ -245,8 +247,14 @@ class CanLead(Protocol):
 class CanStopFetches(Protocol):
     """Keeps a replica from fetching parts, so that it lags."""
 
-    def stop_fetches(self, nodes: Iterable[str]) -> None: ...
-    def start_fetches(self, nodes: Iterable[str]) -> None: ...
+    def stop_fetches(self, nodes: Iterable[str]) -> None:
+        """Of every table."""
+        ...
+
+    def start_fetches(self, nodes: Iterable[str]) -> None:
+        """May be called twice."""
+        ...
+
     def fetching(self, node: str) -> bool:
         """Whether a part put on another replica now reaches this one (asks with a probe)."""
         ...

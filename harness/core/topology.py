@@ -129,7 +129,9 @@ class Topology:
 def _routes(
     route: str, replicas: tuple[str, ...], keepers: tuple[str, ...]
 ) -> Mapping[str, tuple[str, ...]]:
-    own = {name: (keepers[i % len(keepers)],) for i, name in enumerate(replicas)}
+    own: dict[str, tuple[str, ...]] = {
+        name: (keepers[i % len(keepers)],) for i, name in enumerate(replicas)
+    }
     if route == "own":
         return own
     if route == "all":

@@ -1,0 +1,145 @@
+"""A replicated table on every replica of a shard: made, asked whether it is at rest, looked at."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.clients.clickhouse import ClickHouse, DatabaseError
+from harness.core.errors import ClusterError
+from harness.core.op import Json
+from harness.core.protocols import Cluster
+
+
+@dataclass(frozen=True, slots=True)
+class TableSchema:
+    """What a table is, but for its place. SQL fragments, written by workloads, never by users."""
+
+    columns: str
+    order_by: str
+    partition_by: str
+    settings: Mapping[str, int]
+
+
+class ReplicatedTable:
+    """One ReplicatedMergeTree table, in a database and under a ZooKeeper path of its own."""
+
+    def __init__(self, cluster: Cluster, token: str, schema: TableSchema, shard: int = 1) -> None:
+        """`token` makes the names fresh: letters, digits and underscores."""
+        assert token.isidentifier(), "a token is part of names"
+        self._cluster = cluster
+        self._schema = schema
+        self.replicas: Sequence[str] = cluster.topology.shards[shard - 1]
+        self.database = f"harness_{token}"
+        self.name = f"{self.database}.t"
+        self.path = f"/harness/{token}/{shard}"
+        self._connections: dict[str, ClickHouse] = {}
+
+    def create(self) -> None:
+        """On every replica; returns when each is active. Raises ClusterError."""
+        settings = ", ".join(f"{k} = {v}" for k, v in self._schema.settings.items())
+        for node in self.replicas:
+            try:
+                self._on(node).command(f"CREATE DATABASE IF NOT EXISTS {self.database}")
+                self._on(node).command(
+                    f"CREATE TABLE {self.name} ({self._schema.columns}) "
+                    f"ENGINE = ReplicatedMergeTree('{self.path}', '{node}') "
+                    f"PARTITION BY {self._schema.partition_by} ORDER BY {self._schema.order_by}"
+                    + (f" SETTINGS {settings}" if settings else "")
+                )
+            except DatabaseError as error:
+                raise ClusterError(f"{node}: the table was not made: {error}") from error
+
+    def drop(self) -> None:
+        """Everywhere that answers; what does not is left to the end of the cluster."""
+        for node in self.replicas:
+            try:
+                self._on(node).command(f"DROP DATABASE IF EXISTS {self.database}")
+            except DatabaseError:
+                continue
+        self.close()
+
+    def close(self) -> None:
+        """Ends the connections; may be called twice."""
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    def pending(self) -> Sequence[str]:
+        """Why the table is not at rest, a reason each; empty when it is.
+
+        At rest: every replica writable and active, every log entry pulled, every queue empty, no
+        quorum insert in flight.
+        """
+        reasons: list[str] = []
+        pointers: dict[str, int] = {}
+        last = 0
+        for node in self.replicas:
+            try:
+                pointers[node] = self._replica_pending(node, reasons)
+                last = max(last, self._log_end(node, reasons))
+            except DatabaseError as error:
+                reasons.append(f"{node} does not answer: {error.text}")
+        reasons += [
+            f"{node} has {last - at} log entries to pull"
+            for node, at in pointers.items()
+            if at < last
+        ]
+        return tuple(dict.fromkeys(reasons))
+
+    def observe(self) -> Mapping[str, Json]:
+        """For each replica its rows, active parts and queue length, or the error that it gave."""
+        return {node: self._state(node) for node in self.replicas}
+
+    def _replica_pending(self, node: str, reasons: list[str]) -> int:
+        rows = self._on(node).rows(
+            "SELECT is_readonly, is_session_expired, queue_size, parts_to_check, log_pointer, "
+            "active_replicas, total_replicas FROM system.replicas "
+            f"WHERE database = '{self.database}'"
+        )
+        if not rows:
+            raise DatabaseError(60, "the table is gone")
+        readonly, expired, queue, check, pointer, active, total = rows[0]
+        for number, what in ((queue, "queue entries"), (check, "parts to check")):
+            if number:
+                reasons.append(f"{node} has {number} {what}")
+        if readonly or expired:
+            reasons.append(f"{node} is read-only")
+        if active < total:
+            reasons.append(f"{node} sees {active} of {total} replicas active")
+        return int(pointer)
+
+    def _log_end(self, node: str, reasons: list[str]) -> int:
+        """The index after the last log entry, as this replica's ZooKeeper server knows it."""
+        entries, quorum = (
+            self._on(node).rows(
+                f"SELECT {what} FROM system.zookeeper WHERE path = '{self.path}/{where}'"
+            )
+            for what, where in (("max(name)", "log"), ("countIf(name = 'status')", "quorum"))
+        )
+        if quorum and quorum[0][0]:
+            reasons.append("a quorum insert is in flight")
+        return int(entries[0][0].removeprefix("log-")) + 1 if entries and entries[0][0] else 0
+
+    def _state(self, node: str) -> Json:
+        try:
+            parts, rows = self._on(node).rows(
+                "SELECT count(), sum(rows) FROM system.parts "
+                f"WHERE active AND database = '{self.database}'"
+            )[0]
+            queue = self._on(node).rows(
+                f"SELECT sum(queue_size) FROM system.replicas WHERE database = '{self.database}'"
+            )[0][0]
+        except DatabaseError as error:
+            return {"error": str(error)}
+        return {"rows": int(rows), "parts": int(parts), "queue": int(queue)}
+
+    def _on(self, node: str) -> ClickHouse:
+        if node not in self._connections:
+            self._connections[node] = ClickHouse(self._cluster.endpoint(node))
+        return self._connections[node]
+
+
+def first_reasons(reasons: Iterable[str], most: int = 3) -> str:
+    """The first few, for one line."""
+    every = list(reasons)
+    rest = f" and {len(every) - most} more" if len(every) > most else ""
+    return "; ".join(every[:most]) + rest

@@ -37,8 +37,9 @@ class Context:
     free: tuple[Worker, ...]
     """Workers without a call in flight, the preferred one first; the nemesis among them when
     it is free."""
-    busy: int
-    """How many workers, the nemesis included, have a call in flight."""
+    busy: tuple[Worker, ...]
+    """Workers with a call in flight, the nemesis among them when it is busy. A combinator that
+    gives its part only some workers narrows both."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,44 @@
+"""Generators: pure values that say what to do next.
+
+`op(context)` gives a call, a wait or the end, and the generator after that; `update(event)` gives
+the generator that has seen an event. Nothing here asks a clock, sleeps, or draws a number that
+does not follow from a seed and a counter, so both interpreters run the same generators, and the
+same seed makes the same calls. The model is Jepsen's generators, made smaller and typed.
+
+A test, put together:
+
+    together(
+        on_clients(time_limit(rate(calls, 100, seed.child("rate")), 30)),
+        on_nemesis(time_limit(nemesis.generator(), 30)),
+    )
+"""
+
+from harness.generators.calls import numbered, once, repeat, sequence
+from harness.generators.choose import mix, per_key
+from harness.generators.order import cycle, phases, until_ok
+from harness.generators.schedule import faults
+from harness.generators.timing import Gaps, limit, rate, sleep, time_limit
+from harness.generators.workers import each_node, on_clients, on_nemesis, reserve, together
+
+__all__ = [
+    "Gaps",
+    "cycle",
+    "each_node",
+    "faults",
+    "limit",
+    "mix",
+    "numbered",
+    "on_clients",
+    "on_nemesis",
+    "once",
+    "per_key",
+    "phases",
+    "rate",
+    "repeat",
+    "reserve",
+    "sequence",
+    "sleep",
+    "time_limit",
+    "together",
+    "until_ok",
+]

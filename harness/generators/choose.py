@@ -1,0 +1,181 @@
+"""Choosing among generators by a seed: a mixture, and keys that live side by side."""
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from harness.core.errors import UsageError
+from harness.core.op import Call, Op
+from harness.core.protocols import Context, Exhausted, Generator, Ready, Step
+from harness.core.seed import Seed
+from harness.generators.steps import EXHAUSTED, ask, rotated, updated
+
+
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """Each call from a part drawn by weight. See `mix`."""
+
+    seed: Seed
+    parts: tuple[Generator, ...]
+    weights: tuple[float, ...]
+    bounds: tuple[float, ...]
+    """Cumulative weights."""
+    number: int = 0
+    """How many calls were drawn."""
+
+    def op(self, context: Context) -> tuple[Step, Generator]:
+        """A call of the part drawn, or of the next one that has any."""
+        if not self.parts:
+            return EXHAUSTED, self
+        drawn = bisect_right(self.bounds, self.seed.unit(self.number) * self.bounds[-1])
+        # Adding floats may round the last bound down onto the draw.
+        chosen = min(drawn, len(self.parts) - 1)
+        step, part = self.parts[chosen].op(context)
+        if isinstance(step, Ready):
+            parts = (*self.parts[:chosen], part, *self.parts[chosen + 1 :])
+            return step, Mix(self.seed, parts, self.weights, self.bounds, self.number + 1)
+        if isinstance(step, Exhausted):
+            return self._kept([p for i, p in enumerate(self.parts) if i != chosen], chosen).op(
+                context
+            )
+        return self._passed_over(chosen, context)
+
+    def _passed_over(self, chosen: int, context: Context) -> tuple[Step, Generator]:
+        """The part drawn has nothing now: the others are asked, in a circle."""
+        order = rotated(chosen, len(self.parts))
+        step, at, after = ask(self.parts, order, lambda _: context)
+        number = self.number + (at >= 0)
+        # An exhausted part stays until it is drawn, so that it leaves in only one way.
+        parts = tuple(
+            [old if new is None else new for new, old in zip(after, self.parts, strict=True)]
+        )
+        return step, Mix(self.seed, parts, self.weights, self.bounds, number)
+
+    def _kept(self, parts: list[Generator], without: int) -> "Mix":
+        weights = (*self.weights[:without], *self.weights[without + 1 :])
+        return Mix(self.seed, tuple(parts), weights, tuple(accumulate(weights)), self.number)
+
+    def update(self, context: Context, event: Op) -> Generator:
+        """Told to every part."""
+        parts = updated(self.parts, context, event)
+        if parts is self.parts:
+            return self
+        return Mix(self.seed, parts, self.weights, self.bounds, self.number)
+
+
+def mix(seed: Seed, parts: Sequence[tuple[float, Generator]]) -> Generator:
+    """Each call from one of the parts, drawn by weight: `mix(seed, [(3, writes), (1, reads)])`.
+
+    The n-th draw depends on the seed and n alone. A part that has nothing now (its rate, its
+    workers) is passed over; one that is exhausted leaves, and the others keep their proportion.
+    Raises UsageError for no parts and for weights that are not above 0.
+    """
+    weights = tuple(weight for weight, _ in parts)
+    if not parts or min(weights) <= 0:
+        raise UsageError(f"mix: weights {list(weights)} given, at least one expected, all above 0")
+    return Mix(seed, tuple(part for _, part in parts), weights, tuple(accumulate(weights)))
+
+
+@dataclass(frozen=True, slots=True)
+class LiveKey:
+    """A key in use."""
+
+    key: int
+    calls: int
+    """How many were made on it."""
+    generator: Generator
+
+
+@dataclass(frozen=True, slots=True)
+class PerKey:
+    """Several keys at a time, each with a generator of its own. See `per_key`."""
+
+    seed: Seed
+    make: Callable[[int], Generator]
+    ops_per_key: int
+    live: tuple[LiveKey, ...]
+    next_key: int
+    number: int = 0
+    """How many calls were made."""
+
+    def op(self, context: Context) -> tuple[Step, Generator]:
+        """A call on the live key drawn, or on the next one that has any."""
+        if not self.live:
+            return EXHAUSTED, self
+        chosen = self.seed.below(self.number, len(self.live))
+        entry = self.live[chosen]
+        step, generator = entry.generator.op(context)
+        if isinstance(step, Ready):
+            return _keyed(step, entry.key), self._used(chosen, generator)
+        if isinstance(step, Exhausted):
+            return self._without(chosen).op(context)
+        order = rotated(chosen, len(self.live))
+        step, at, after = ask([e.generator for e in self.live], order, lambda _: context)
+        if isinstance(step, Ready) and (found := after[at]) is not None:
+            return _keyed(step, self.live[at].key), self._after(after)._used(at, found)
+        return step, self._after(after)
+
+    def _used(self, at: int, generator: Generator) -> "PerKey":
+        entry = self.live[at]
+        next_key = self.next_key
+        if entry.calls + 1 < self.ops_per_key:
+            entry = LiveKey(entry.key, entry.calls + 1, generator)
+        else:
+            entry = LiveKey(next_key, 0, self.make(next_key))
+            next_key += 1
+        live = (*self.live[:at], entry, *self.live[at + 1 :])
+        return PerKey(self.seed, self.make, self.ops_per_key, live, next_key, self.number + 1)
+
+    def _without(self, at: int) -> "PerKey":
+        """A key whose generator is exhausted makes way for a fresh one."""
+        if self.live[at].calls == 0:
+            raise UsageError(f"per_key: the generator of key {self.live[at].key} has no call")
+        entry = LiveKey(self.next_key, 0, self.make(self.next_key))
+        live = (*self.live[:at], entry, *self.live[at + 1 :])
+        return PerKey(self.seed, self.make, self.ops_per_key, live, self.next_key + 1, self.number)
+
+    def _after(self, generators: Sequence[Generator | None]) -> "PerKey":
+        """With what the keys' generators became; an exhausted one stays until it is drawn."""
+        live = tuple(
+            [
+                e if g is None else LiveKey(e.key, e.calls, g)
+                for e, g in zip(self.live, generators, strict=True)
+            ]
+        )
+        return PerKey(self.seed, self.make, self.ops_per_key, live, self.next_key, self.number)
+
+    def update(self, context: Context, event: Op) -> Generator:
+        """Told to the generator of the event's key alone."""
+        for at, entry in enumerate(self.live):
+            if entry.key == event.key:
+                after = entry.generator.update(context, event)
+                if after is entry.generator:
+                    return self
+                return self._after([after if i == at else None for i in range(len(self.live))])
+        return self
+
+
+def _keyed(step: Ready, key: int) -> Ready:
+    call = step.call
+    return Ready(
+        Call(f=call.f, value=call.value, key=key, node=call.node, nemesis=call.nemesis),
+        step.worker,
+    )
+
+
+def per_key(
+    seed: Seed, make: Callable[[int], Generator], *, keys: int, ops_per_key: int
+) -> Generator:
+    """Calls on `keys` keys at a time, each drawn evenly; after `ops_per_key` calls a key is left
+    for good and a fresh one takes its place. Keys count from 0 and are never used again.
+
+    `make(key)` is the generator of one key, its calls get the key; it must be pure. Any worker
+    may call on any live key, so that every node serves every key. Raises UsageError for numbers
+    below 1.
+    """
+    for what, number in (("keys", keys), ("ops_per_key", ops_per_key)):
+        if number < 1:
+            raise UsageError(f"{what}: {number} given, at least 1 expected")
+    live = tuple(LiveKey(key, 0, make(key)) for key in range(keys))
+    return PerKey(seed, make, ops_per_key, live, keys)

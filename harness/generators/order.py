@@ -1,0 +1,155 @@
+"""One generator after the other: phases, rounds, and calls repeated until they succeed."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from harness.core.errors import UsageError
+from harness.core.op import NEMESIS, Call, Kind, Op, Process
+from harness.core.protocols import Context, Exhausted, Generator, Pending, Ready, Step
+from harness.generators.steps import EXHAUSTED, PENDING, assign, nanoseconds
+
+
+@dataclass(frozen=True, slots=True)
+class Phases:
+    """One after the other, with a barrier between them. See `phases`."""
+
+    left: tuple[Generator, ...]
+    started: bool = False
+    """Whether the first of `left` was asked, the barrier before it passed."""
+
+    def op(self, context: Context) -> tuple[Step, Generator]:
+        """What the current phase says."""
+        left, started = self.left, self.started
+        while left:
+            if not started and context.busy:
+                return PENDING, (self if left is self.left else Phases(left))
+            step, generator = left[0].op(context)
+            if not isinstance(step, Exhausted):
+                return step, Phases((generator, *left[1:]), started=True)
+            left, started = left[1:], False
+        return EXHAUSTED, Phases(())
+
+    def update(self, context: Context, event: Op) -> Generator:
+        """Told to the current phase."""
+        if not self.left:
+            return self
+        after = self.left[0].update(context, event)
+        return self if after is self.left[0] else Phases((after, *self.left[1:]), self.started)
+
+
+def phases(*generators: Generator) -> Generator:
+    """Each starts when the one before is exhausted and its workers have ended their calls."""
+    return Phases(generators)
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """Rounds without end. See `cycle`."""
+
+    make: Callable[[int], Generator]
+    number: int = 0
+    """Of the next round."""
+    round: Generator | None = None
+
+    def op(self, context: Context) -> tuple[Step, Generator]:
+        """What the current round says."""
+        if self.round is not None:
+            step, generator = self.round.op(context)
+            if not isinstance(step, Exhausted):
+                return step, Cycle(self.make, self.number, generator)
+        if context.busy:
+            return PENDING, Cycle(self.make, self.number)
+        step, generator = self.make(self.number).op(context)
+        if isinstance(step, Exhausted):
+            raise UsageError(f"cycle: round {self.number} has no call and no pause; it would spin")
+        return step, Cycle(self.make, self.number + 1, generator)
+
+    def update(self, context: Context, event: Op) -> Generator:
+        """Told to the current round."""
+        if self.round is None:
+            return self
+        after = self.round.update(context, event)
+        return self if after is self.round else Cycle(self.make, self.number, after)
+
+
+def cycle(make: Callable[[int], Generator]) -> Generator:
+    """`make(0)`, then `make(1)`, …: each starts when the one before is exhausted and its workers
+    have ended their calls. `make` must be pure. A round with nothing at all raises UsageError."""
+    return Cycle(make)
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """A call that is to succeed."""
+
+    call: Call
+    tries: int
+    """Made so far."""
+    process: Process = -1
+    """In flight: whose call it is."""
+    due_ns: int = 0
+    """Waiting: not before this."""
+
+
+@dataclass(frozen=True, slots=True)
+class UntilOk:
+    """Calls, each repeated until it succeeds. See `until_ok`."""
+
+    fresh: tuple[Call, ...]
+    tries_max: int
+    pause_ns: int
+    at: int = 0
+    """The first of `fresh` that was not tried."""
+    waiting: tuple[Try, ...] = ()
+    in_flight: tuple[Try, ...] = ()
+
+    def op(self, context: Context) -> tuple[Step, Generator]:
+        """A call that is due again, else one not tried yet."""
+        for i, entry in enumerate(self.waiting):
+            if entry.due_ns <= context.time_ns:
+                step = assign(entry.call, context)
+                if isinstance(step, Ready):
+                    waiting = (*self.waiting[:i], *self.waiting[i + 1 :])
+                    return step, self._called(step, entry.tries, self.at, waiting)
+        if self.at < len(self.fresh):
+            step = assign(self.fresh[self.at], context)
+            if isinstance(step, Ready):
+                return step, self._called(step, 0, self.at + 1, self.waiting)
+            return step, self
+        later = [e.due_ns for e in self.waiting if e.due_ns > context.time_ns]
+        if later:
+            return Pending(min(later)), self
+        return (PENDING if self.in_flight or self.waiting else EXHAUSTED), self
+
+    def _called(self, step: Ready, tries: int, at: int, waiting: tuple[Try, ...]) -> "UntilOk":
+        process: Process = step.worker.process if step.worker.number >= 0 else NEMESIS
+        entry = Try(step.call, tries + 1, process=process)
+        in_flight = (*self.in_flight, entry)
+        return UntilOk(self.fresh, self.tries_max, self.pause_ns, at, waiting, in_flight)
+
+    def update(self, context: Context, event: Op) -> Generator:  # noqa: ARG002
+        """Learns how its calls ended, by the process that made them."""
+        if event.kind is Kind.INVOKE:
+            return self
+        ended = [e for e in self.in_flight if e.process == event.process]
+        if not ended:
+            return self
+        in_flight = tuple([e for e in self.in_flight if e.process != event.process])
+        waiting = self.waiting
+        entry = ended[0]
+        if event.kind is not Kind.OK and entry.tries < self.tries_max:
+            again = Try(entry.call, entry.tries, due_ns=event.time_ns + self.pause_ns)
+            waiting = (*waiting, again)
+        return UntilOk(self.fresh, self.tries_max, self.pause_ns, self.at, waiting, in_flight)
+
+
+def until_ok(calls: Iterable[Call], *, tries: int, pause_s: float = 0.5) -> Generator:
+    """Each call, again and again until it ended ok, `tries` times at most, at least `pause_s`
+    after it failed. As many at a time as workers are free. Exhausted when every call was ok or
+    was given up; the history tells which.
+
+    Only for calls that may be repeated: reads, and faults that heal.
+    """
+    if tries < 1:
+        raise UsageError(f"until_ok: {tries} tries given, at least 1 expected")
+    return UntilOk(tuple(calls), tries, nanoseconds(pause_s))

@@ -1,0 +1,93 @@
+"""What every generator is made with: taking a worker for a call, narrowing a context, waiting."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from harness.core.errors import UsageError
+from harness.core.op import Call, Op
+from harness.core.protocols import Context, Exhausted, Generator, Pending, Ready, Step, Worker
+
+NEMESIS_NUMBER = -1
+"""The number of the worker that runs faults."""
+
+PENDING = Pending()
+"""Nothing until some call has ended."""
+EXHAUSTED = Exhausted()
+
+
+def assign(call: Call, context: Context) -> Step:
+    """The call with the first free worker that may take it, else Pending.
+
+    Raises UsageError when no worker, free or busy, could ever take it.
+    """
+    for worker in context.free:
+        if _suits(call, worker):
+            return Ready(call, worker)
+    if any(_suits(call, worker) for worker in context.busy):
+        return PENDING
+    who = "the nemesis" if call.nemesis else f"a worker on {call.node or 'any node'}"
+    raise UsageError(
+        f"call {call.f}: wants {who}, and no such worker takes part; start at least one worker "
+        "for each node (concurrency), and give a generator the workers that it needs"
+    )
+
+
+def _suits(call: Call, worker: Worker) -> bool:
+    if worker.number < 0:
+        return call.nemesis
+    return not call.nemesis and (call.node is None or call.node == worker.node)
+
+
+def narrowed(context: Context, keep: Callable[[Worker], bool]) -> Context:
+    """The context as a part sees it that has only some of the workers."""
+    return Context(
+        context.time_ns,
+        tuple([worker for worker in context.free if keep(worker)]),
+        tuple([worker for worker in context.busy if keep(worker)]),
+    )
+
+
+def soonest(waits: Iterable[Pending]) -> Pending:
+    """One wait for all of them: until the earliest time that is named."""
+    times = [wait.wake_ns for wait in waits if wait.wake_ns is not None]
+    return Pending(min(times)) if times else PENDING
+
+
+def nanoseconds(seconds: float) -> int:
+    """A duration as generators count it."""
+    return round(seconds * 1e9)
+
+
+def ask(
+    parts: Sequence[Generator], order: Iterable[int], context_of: Callable[[int], Context]
+) -> tuple[Step, int, tuple[Generator | None, ...]]:
+    """Asks parts in an order until one has a call.
+
+    Returns the step for all of them; which part has the call (-1: none); and the parts after
+    that, None where one is exhausted. No call: Pending until the earliest time that a part
+    waits for; Exhausted when every part asked is.
+    """
+    after: list[Generator | None] = list(parts)
+    waits: list[Pending] = []
+    for at in order:
+        step, after[at] = parts[at].op(context_of(at))
+        if isinstance(step, Ready):
+            return step, at, tuple(after)
+        if isinstance(step, Pending):
+            waits.append(step)
+        else:
+            after[at] = None
+    return (soonest(waits) if waits else EXHAUSTED), -1, tuple(after)
+
+
+def rotated(start: int, count: int) -> list[int]:
+    """The numbers below `count`, in a circle from `start`."""
+    return [(start + i) % count for i in range(count)]
+
+
+def updated(parts: tuple[Generator, ...], context: Context, event: Op) -> tuple[Generator, ...]:
+    """Every part after an event; the very same tuple when none changed."""
+    after = tuple([part.update(context, event) for part in parts])
+    for old, new in zip(parts, after, strict=True):
+        if old is not new:
+            return after
+    return parts

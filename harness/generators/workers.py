@@ -1,0 +1,174 @@
+"""Which workers a generator may use: clients or the nemesis, a share of them, one node's."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.core.errors import UsageError
+from harness.core.op import NEMESIS, Call, Op
+from harness.core.protocols import Context, Generator, Ready, Step, Worker
+from harness.generators.steps import EXHAUSTED, ask, narrowed, rotated, updated
+
+
+@dataclass(frozen=True, slots=True)
+class Only:
+    """Sees clients alone, or the nemesis alone. See `on_clients`, `on_nemesis`."""
+
+    generator: Generator
+    nemesis: bool
+
+    def op(self, context: Context) -> tuple[Step, Generator]:
+        """What the generator says to these workers."""
+        step, generator = self.generator.op(self._own(context))
+        return step, (self if generator is self.generator else Only(generator, self.nemesis))
+
+    def _own(self, context: Context) -> Context:
+        return narrowed(context, lambda worker: (worker.number < 0) == self.nemesis)
+
+    def update(self, context: Context, event: Op) -> Generator:
+        """Told only what these did."""
+        if (event.process == NEMESIS) != self.nemesis:
+            return self
+        after = self.generator.update(self._own(context), event)
+        return self if after is self.generator else Only(after, self.nemesis)
+
+
+def on_clients(generator: Generator) -> Generator:
+    """The generator with clients' workers alone: its phases do not wait for the nemesis."""
+    return Only(generator, nemesis=False)
+
+
+def on_nemesis(generator: Generator) -> Generator:
+    """The generator with the nemesis alone: its phases do not wait for clients. Its calls must
+    be marked as the nemesis' (`Call.nemesis`)."""
+    return Only(generator, nemesis=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Several at the same time. See `together`."""
+
+    parts: tuple[Generator, ...]
+    turn: int = 0
+
+    def op(self, context: Context) -> tuple[Step, Generator]:
+        """A call of whichever part has one; the first to be asked changes after every call."""
+        if not self.parts:
+            return EXHAUSTED, self
+        order = rotated(self.turn % len(self.parts), len(self.parts))
+        step, at, after = ask(self.parts, order, lambda _: context)
+        parts = tuple([part for part in after if part is not None])
+        return step, Together(parts, self.turn + 1 if at >= 0 else self.turn)
+
+    def update(self, context: Context, event: Op) -> Generator:
+        """Told to every part."""
+        parts = updated(self.parts, context, event)
+        return self if parts is self.parts else Together(parts, self.turn)
+
+
+def together(*generators: Generator) -> Generator:
+    """All at the same time, each with whatever workers are free; exhausted when all are. For
+    operations and faults: `together(on_clients(calls), on_nemesis(schedule))`."""
+    return Together(generators)
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """Each part has workers of its own. See `reserve`."""
+
+    parts: tuple[Generator, ...]
+    bounds: tuple[int, ...]
+    """Part i has the workers from bounds[i] up to, not including, bounds[i + 1]; the last part
+    has all others."""
+
+    def op(self, context: Context) -> tuple[Step, Generator]:
+        """A call of whichever part has one; that of the preferred worker is asked first."""
+        clients = [self._part(worker) for worker in context.free if worker.number >= 0]
+        order = rotated(clients[0] if clients else 0, len(self.parts))
+        step, _, after = ask(self.parts, order, lambda at: self._own(at, context))
+        # An exhausted part keeps its place, for places name the workers.
+        parts = tuple(
+            [old if new is None else new for new, old in zip(after, self.parts, strict=True)]
+        )
+        return step, Reserve(parts, self.bounds)
+
+    def _part(self, worker: Worker) -> int:
+        return max(at for at, bound in enumerate(self.bounds) if bound <= worker.number)
+
+    def _own(self, at: int, context: Context) -> Context:
+        return narrowed(context, lambda w: w.number >= 0 and self._part(w) == at)
+
+    def update(self, context: Context, event: Op) -> Generator:
+        """Told to every part."""
+        parts = updated(self.parts, context, event)
+        return self if parts is self.parts else Reserve(parts, self.bounds)
+
+
+def reserve(shares: Sequence[tuple[int, Generator]], rest: Generator) -> Generator:
+    """Clients' workers divided: `reserve([(2, writes)], reads)` gives workers 0 and 1 to writes,
+    all others to reads. Consecutive workers are on consecutive nodes, so a share spreads over
+    nodes. Raises UsageError for a share below 1."""
+    bounds = [0]
+    for count, _ in shares:
+        if count < 1:
+            raise UsageError(f"reserve: a share of {count} workers given, at least 1 expected")
+        bounds.append(bounds[-1] + count)
+    return Reserve((*(part for _, part in shares), rest), tuple(bounds))
+
+
+@dataclass(frozen=True, slots=True)
+class EachNode:
+    """The same on every node. See `each_node`."""
+
+    generator: Generator
+    nodes: tuple[str, ...] = ()
+    parts: tuple[Generator, ...] = ()
+    """One for each of `nodes`."""
+
+    def op(self, context: Context) -> tuple[Step, Generator]:
+        """A call on whichever node has one; that of the preferred worker is asked first."""
+        if not self.parts:
+            return self._begun(context).op(context)
+        nodes = self.nodes
+        free = [nodes.index(worker.node) for worker in context.free if worker.node in nodes]
+        order = rotated(free[0] if free else 0, len(nodes))
+        step, at, after = ask(
+            self.parts, order, lambda i: narrowed(context, lambda w: w.node == nodes[i])
+        )
+        parts = tuple(
+            [old if new is None else new for new, old in zip(after, self.parts, strict=True)]
+        )
+        if isinstance(step, Ready):
+            step = Ready(_on(step.call, nodes[at]), step.worker)
+        return step, EachNode(self.generator, nodes, parts)
+
+    def _begun(self, context: Context) -> "EachNode":
+        every = {worker.node for worker in (*context.free, *context.busy) if worker.number >= 0}
+        nodes = self.nodes or tuple(sorted(every))
+        if not nodes:
+            raise UsageError("each_node: no client's worker takes part, so there is no node")
+        return EachNode(self.generator, nodes, (self.generator,) * len(nodes))
+
+    def update(self, context: Context, event: Op) -> Generator:
+        """Told to the node's own."""
+        if event.node not in self.nodes or not self.parts:
+            return self
+        at = self.nodes.index(event.node)
+        after = self.parts[at].update(context, event)
+        if after is self.parts[at]:
+            return self
+        parts = (*self.parts[:at], after, *self.parts[at + 1 :])
+        return EachNode(self.generator, self.nodes, parts)
+
+
+def _on(call: Call, node: str) -> Call:
+    return Call(f=call.f, value=call.value, key=call.key, node=node, nemesis=call.nemesis)
+
+
+def each_node(generator: Generator, nodes: Sequence[str] = ()) -> Generator:
+    """The generator once on every node, all nodes at the same time: each node has its own copy,
+    with that node's workers alone, and calls name the node. `nodes` empty: those that workers
+    are on. A node that is named and has no worker raises UsageError when its turn comes.
+
+    Final reads: `each_node(until_ok([Call(f="read", key=k) for k in keys], tries=20))`.
+    """
+    return EachNode(generator, tuple(nodes))

@@ -1,0 +1,94 @@
+"""Who no longer hears whom: from a shape to the set of directed links to drop. Pure.
+
+The word is Jepsen's. A node's grudge is the set of nodes whose packets it does not hear. Only
+links of the given classes are ever in a grudge.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from harness.core.op import Json
+from harness.core.topology import Link, LinkClass, Topology
+
+
+def complete(
+    topology: Topology, components: Sequence[Collection[str]], classes: Iterable[LinkClass]
+) -> frozenset[Link]:
+    """Every link from one component to another, in both directions.
+
+    Components are disjoint. A node in none of them keeps all its links.
+    """
+    home = {node: at for at, nodes in enumerate(components) for node in nodes}
+    assert len(home) == sum(map(len, components)), "components overlap"
+    return _drop(topology, classes, lambda a, b: a in home and b in home and home[a] != home[b])
+
+
+def bridge(
+    topology: Topology,
+    middle: str,
+    sides: tuple[Sequence[str], Sequence[str]],
+    classes: Iterable[LinkClass],
+) -> frozenset[Link]:
+    """The two sides do not hear each other; the node in the middle hears, and is heard by, all."""
+    assert middle not in (*sides[0], *sides[1]), "the bridge belongs to no side"
+    return complete(topology, sides, classes)
+
+
+def ring_reach(size: int) -> int:
+    """How many neighbours on each side a node of a ring of `size` must hear to see a majority.
+
+    A cut is symmetric, so a view has an odd number of nodes, 2 x reach + 1. Hearing an even
+    majority would need a link that is open one way only, and TCP uses no such link.
+    """
+    majority = size // 2 + 1
+    return majority // 2
+
+
+def ring(topology: Topology, order: Sequence[str], classes: Iterable[LinkClass]) -> frozenset[Link]:
+    """Each node hears a majority, itself included, and no two hear the same one.
+
+    `order` is the ring. A node keeps its `ring_reach` nearest on either side. With fewer than
+    four nodes nothing is dropped.
+    """
+    at = {node: i for i, node in enumerate(order)}
+    size, reach = len(order), ring_reach(len(order))
+
+    def apart(a: str, b: str) -> bool:
+        if a not in at or b not in at:
+            return False
+        steps = abs(at[a] - at[b])
+        return min(steps, size - steps) > reach
+
+    return _drop(topology, classes, apart)
+
+
+def deaf(topology: Topology, node: str, classes: Iterable[LinkClass]) -> frozenset[Link]:
+    """The node hears nobody; everybody hears it."""
+    return _drop(topology, classes, lambda _source, target: target == node)
+
+
+def mute(topology: Topology, node: str, classes: Iterable[LinkClass]) -> frozenset[Link]:
+    """Nobody hears the node; it hears everybody."""
+    return _drop(topology, classes, lambda source, _target: source == node)
+
+
+def to_json(links: Iterable[Link]) -> dict[str, Json]:
+    """{node: [nodes that it does not hear]}, both in order of name."""
+    heard: dict[str, list[str]] = {}
+    for link in sorted(links):
+        heard.setdefault(link.target, []).append(link.source)
+    return {target: list(heard[target]) for target in sorted(heard)}
+
+
+def from_json(grudge: Mapping[str, Json]) -> frozenset[Link]:
+    """The reverse of `to_json`."""
+    links: list[Link] = []
+    for target, sources in grudge.items():
+        assert isinstance(sources, list), "a grudge maps a node to a list of nodes"
+        links.extend(Link(source, target) for source in sources)
+    return frozenset(links)
+
+
+def _drop(
+    topology: Topology, classes: Iterable[LinkClass], apart: Callable[[str, str], bool]
+) -> frozenset[Link]:
+    return frozenset(k for k in topology.links(classes) if apart(k.source, k.target))

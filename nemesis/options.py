@@ -1,0 +1,58 @@
+"""What a user may say about faults: how often, how long, on which links, on whom."""
+
+from dataclasses import dataclass
+
+from harness.core.errors import UsageError
+from harness.core.topology import LinkClass
+
+ROLES = ("clickhouse", "zookeeper", "both")
+"""Whose processes a fault strikes; "both" strikes some of either at once."""
+
+TARGETS = ("one", "minority", "majority", "all", "leader")
+"""How many of them; "leader" is the ZooKeeper server that leads at that moment."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultOptions:
+    """Made for runs of 30 s: about four faults, each about as long as a ZooKeeper session (5 s),
+    so that some sessions expire and some do not.
+
+    Raises UsageError on what cannot be used.
+    """
+
+    interval_s: float = 3.0
+    """From the end of a fault to the next begin, over all families together."""
+    duration_s: float = 5.0
+    """From the moment that a fault was seen to the call that ends it."""
+    jitter: float = 0.3
+    """Each interval and duration is stretched by a factor in [1 - jitter, 1 + jitter)."""
+    link_classes: tuple[LinkClass, ...] = tuple(LinkClass)
+    """The links that partitions may cut."""
+    roles: tuple[str, ...] = ("clickhouse", "zookeeper")
+    """For kill, pause, restart where the name says no role: one of these for each fault."""
+    targets: tuple[str, ...] = TARGETS
+    """Likewise where the name says no target."""
+    seen_within_s: float = 5.0
+    """A fault whose effect was not seen by then did not happen as asked."""
+    heal_within_s: float = 60.0
+    """What is still broken by then is reported as broken."""
+
+    def __post_init__(self) -> None:
+        for name in ("interval_s", "duration_s", "seen_within_s", "heal_within_s"):
+            value = getattr(self, name)
+            if not value > 0:
+                raise UsageError(f"{name}: {value} given, a number of seconds above 0 expected")
+        if not 0 <= self.jitter < 1:
+            raise UsageError(f"jitter: {self.jitter} given, a fraction in [0, 1) expected")
+        if not self.link_classes:
+            raise UsageError(f"link classes: none given, expected some of {' '.join(LinkClass)}")
+        _subset("role", self.roles, ROLES)
+        _subset("target", self.targets, TARGETS)
+
+
+def _subset(what: str, given: tuple[str, ...], known: tuple[str, ...]) -> None:
+    if not given:
+        raise UsageError(f"{what}s of faults: none given, expected some of {' '.join(known)}")
+    for name in given:
+        if name not in known:
+            raise UsageError(f"{what} {name!r} of faults: expected one of {' '.join(known)}")

@@ -1,0 +1,132 @@
+"""When which fault begins and ends: a pure generator, all of it from one seed.
+
+Each family waits, begins a fault, lets it bite, ends it, and so on for ever. The timetable is
+laid out in a time of its own, which stands still while the nemesis is busy: a begin that takes
+2 s to be seen still bites for its full duration, and however slow the servers are, the same
+seed gives the same sequence of calls.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from harness.core.op import NEMESIS, Call, Json, Kind, Op
+from harness.core.protocols import Context, Exhausted, Generator, Pending, Ready, Step
+from harness.core.seed import Seed
+from nemesis.options import FaultOptions
+
+Plan: TypeAlias = Callable[[Seed], Mapping[str, Json]]
+
+NEMESIS_WORKER = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """One family's place in the timetable."""
+
+    f: str
+    once: bool
+    plan: Plan
+    due_ns: int = 0
+    """When its next call is due, in the timetable's own time."""
+    calls: int = 0
+    """How many calls it has made."""
+    open: Mapping[str, Json] | None = None
+    """The value of the begin that has not been ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The generator. Made by `schedule`."""
+
+    tracks: tuple[Track, ...]
+    seed: Seed
+    options: FaultOptions
+    faults: int = 0
+    """How many faults have begun."""
+    offset_ns: int | None = None
+    """The run's time less the timetable's; None before the first question."""
+    called_ns: int | None = None
+    """When the call in flight was made."""
+
+    def op(self, context: Context) -> tuple[Step, Generator]:
+        """The call that is due, if the nemesis is free."""
+        if not self.tracks:
+            return Exhausted(), self
+        offset_ns = context.time_ns if self.offset_ns is None else self.offset_ns
+        started = replace(self, offset_ns=offset_ns)
+        worker = next((w for w in context.free if w.number == NEMESIS_WORKER), None)
+        if worker is None:
+            return Pending(), started
+        at = min(range(len(self.tracks)), key=lambda i: (self.tracks[i].due_ns, i))
+        due_ns = self.tracks[at].due_ns
+        if context.time_ns < due_ns + offset_ns:
+            return Pending(due_ns + offset_ns), started
+        call, track = self._call(self.tracks[at])
+        after = replace(
+            self,
+            tracks=(*self.tracks[:at], track, *self.tracks[at + 1 :]),
+            faults=self.faults + (self.tracks[at].open is None),
+            offset_ns=context.time_ns - due_ns,
+            called_ns=context.time_ns,
+        )
+        return Ready(call, worker), after
+
+    def update(self, context: Context, event: Op) -> Generator:  # noqa: ARG002
+        """The timetable's time goes on when the nemesis has done its call."""
+        if event.process != NEMESIS or event.kind is Kind.INVOKE or self.called_ns is None:
+            return self
+        assert self.offset_ns is not None, "a call was made, so the timetable has begun"
+        busy_ns = event.time_ns - self.called_ns
+        return replace(self, offset_ns=self.offset_ns + busy_ns, called_ns=None)
+
+    def _call(self, track: Track) -> tuple[Call, Track]:
+        value: dict[str, Json]
+        if track.open is not None:
+            value = {**track.open, "edge": "end"}
+        else:
+            number = self.faults + 1
+            edge = "once" if track.once else "begin"
+            plan = track.plan(self.seed.child("fault", number, track.f))
+            value = {"fault": number, "edge": edge, **plan}
+        begun = value["edge"] == "begin"
+        wait_ns = _jittered_ns(
+            self._wait_s(str(value["edge"])),
+            self.seed.child("wait", track.f),
+            track.calls + 1,
+            self.options.jitter,
+        )
+        after = replace(
+            track,
+            due_ns=track.due_ns + wait_ns,
+            calls=track.calls + 1,
+            open=value if begun else None,
+        )
+        return Call(f=track.f, value=value, nemesis=True), after
+
+    def _wait_s(self, edge: str) -> float:
+        """After a call of this edge, before jitter. A fault without an end gets the time that
+        others bite, for the servers to come back in."""
+        pause_s = self.options.interval_s * len(self.tracks)
+        bite_s = self.options.duration_s
+        return {"begin": bite_s, "end": pause_s, "once": pause_s + bite_s}[edge]
+
+
+def schedule(tracks: Sequence[Track], seed: Seed, options: FaultOptions) -> Schedule:
+    """The families in an order drawn from the seed, the first fault after one interval, and each
+    family's first one interval after its predecessor's. Without families it is exhausted."""
+    ordered = seed.child("order").shuffled(0, tracks)
+    placed = tuple(
+        replace(
+            track,
+            due_ns=int(options.interval_s * 1e9 * at)
+            + _jittered_ns(options.interval_s, seed.child("wait", track.f), 0, options.jitter),
+        )
+        for at, track in enumerate(ordered)
+    )
+    return Schedule(placed, seed, options)
+
+
+def _jittered_ns(wait_s: float, seed: Seed, counter: int, jitter: float) -> int:
+    stretch = 1 + jitter * (2 * seed.unit(counter) - 1)
+    return int(wait_s * stretch * 1e9)

@@ -1,0 +1,84 @@
+"""From what a user types to a nemesis, or to a message that helps."""
+
+import pytest
+
+from harness.core.errors import UsageError
+from harness.core.protocols import CanKill, CanLead, CanPartition, CanPause
+from harness.core.seed import Seed
+from harness.core.topology import LinkClass, Topology
+from nemesis.catalogue import NEMESES, nemesis_names, parse_nemesis
+from nemesis.composed import Composed
+from nemesis.options import FaultOptions
+
+THREE = Topology.of()
+
+
+def parsed(text: str, topology: Topology = THREE, **options: object) -> Composed:
+    return parse_nemesis(text, topology, Seed(5), FaultOptions(**options))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", nemesis_names())
+def test_every_name_can_be_typed(name: str) -> None:
+    nemesis = parsed(name)
+    assert nemesis.name == name
+    family = next((f for f in ("stop-fetches", "none") if name.startswith(f)), name.split("-")[0])
+    assert nemesis.fs == (set() if name == "none" else {family})
+
+
+def test_the_catalogue_describes_every_family() -> None:
+    assert set(NEMESES) <= set(nemesis_names())
+    assert all(NEMESES.values())
+
+
+def test_names_of_one_family_are_one_family_that_draws_among_them() -> None:
+    nemesis = parsed("partition-ring, partition-one, kill-zookeeper-one,kill-clickhouse-one,pause")
+    assert nemesis.fs == {"partition", "kill", "pause"}
+    assert nemesis.needs == (CanPartition, CanKill, CanPause, CanLead)
+
+
+def test_partition_leaves_out_what_the_topology_has_no_room_for() -> None:
+    assert parsed("partition", Topology.of(keepers=1)).needs == (CanPartition,)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("partiton-rng", "'partiton-rng': there is none of that name. Did you mean partition-ring"),
+        ("partition,", "nemesis '': there is none of that name. There are none, partition,"),
+        ("kill-everyone", "followed by -ROLE .clickhouse zookeeper both. and -TARGET .one min"),
+        ("kill-clickhouse-leader", "'kill-clickhouse-leader': there is none of that name"),
+        ("kill-one-zookeeper", "Did you mean .*kill-zookeeper-one"),
+        ("kill,pause,kill", "'kill': named twice in 'kill,pause,kill'"),
+        ("kill,none", "'none': cannot be combined"),
+    ],
+)
+def test_a_bad_name_is_shown_with_what_there_is(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        parsed(text)
+
+
+def test_a_fault_without_room_is_refused_by_name() -> None:
+    with pytest.raises(
+        UsageError, match="'pause-zookeeper-minority': no node to strike: zookeeper"
+    ):
+        parsed("pause-zookeeper-minority", Topology.of(keepers=1))
+    with pytest.raises(UsageError, match="'partition': this topology has no two nodes to part"):
+        parsed("partition", Topology.of(replicas=1), link_classes=(LinkClass.INTERSERVER,))
+    with pytest.raises(UsageError, match="'kill': no node to strike: clickhouse-leader: only"):
+        parsed("kill", roles=("clickhouse",), targets=("leader",))
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("interval_s", 0.0, "interval_s: 0.0 given, a number of seconds above 0 expected"),
+        ("duration_s", float("nan"), "duration_s: nan given"),
+        ("jitter", 1.0, r"jitter: 1.0 given, a fraction in \[0, 1\) expected"),
+        ("link_classes", (), "link classes: none given, expected some of peer keeper interserver"),
+        ("roles", ("keeper",), "role 'keeper' of faults: expected one of clickhouse zookeeper"),
+        ("targets", (), "targets of faults: none given, expected some of one minority"),
+    ],
+)
+def test_options_that_cannot_be_used_are_refused(option: str, value: object, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        parsed("kill", **{option: value})

@@ -1,0 +1,150 @@
+"""The shapes of partitions, as plans: what a seed decides before any server is touched."""
+
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.core.errors import UsageError
+from harness.core.protocols import CanLead, CanPartition
+from harness.core.seed import Seed
+from harness.core.topology import Link, LinkClass, Topology
+from nemesis.grudge import from_json
+from nemesis.partition import FOLLOWER, SHAPES, VARIANTS, WEIGHTS, Field, Partition, unfit
+
+THREE = Topology.of()
+EVERY = tuple(LinkClass)
+
+
+def planned(variant: str, seed: int, topology: Topology = THREE) -> tuple[str, frozenset[Link]]:
+    plan = Partition([variant], topology, EVERY).plan(Seed(seed))
+    assert plan["name"] == variant
+    shape = plan["grudge"]
+    assert isinstance(shape, dict)
+    return str(plan["text"]), from_json(shape)
+
+
+def sides(text: str) -> tuple[set[str], set[str]]:
+    found = re.match(r"\{(.*) \| (.*)\}", text)
+    assert found, text
+    return set(found[1].split()), set(found[2].split())
+
+
+def crossing(one: set[str], other: set[str]) -> set[Link]:
+    return {Link(a, b) for x, y in ((one, other), (other, one)) for a in x for b in y}
+
+
+@pytest.mark.parametrize(
+    ("variant", "sizes"),
+    [
+        ("partition-one", {1}),
+        ("partition-majority", {2}),
+        ("partition-halves", {3}),
+        ("partition-pair", {2}),
+    ],
+)
+def test_two_sided_shapes_of_six_nodes(variant: str, sizes: set[int]) -> None:
+    seen = set()
+    for seed in range(50):
+        text, dropped = planned(variant, seed)
+        one, other = sides(text)
+        assert one | other == set(THREE.names)
+        assert min(len(one), len(other)) in sizes
+        assert dropped == crossing(one, other)
+        seen.add(text)
+    assert len(seen) > 1, "the seed chooses"
+
+
+def test_one_is_now_a_replica_and_now_a_zookeeper_server() -> None:
+    alone = {min(sides(planned("partition-one", seed)[0]), key=len).pop() for seed in range(100)}
+    assert alone == set(THREE.names)
+
+
+def test_a_pair_is_a_replica_and_the_server_that_it_reads_through() -> None:
+    pairs = {frozenset(sides(planned("partition-pair", seed)[0])[0]) for seed in range(100)}
+    assert pairs == {frozenset({f"ch{n}", f"zk{n}"}) for n in (1, 2, 3)}
+
+
+def test_a_bridge_is_the_one_node_that_the_text_leaves_out() -> None:
+    text, dropped = planned("partition-bridge", 7)
+    one, other = sides(text)
+    middle = text.rpartition(" ")[2]
+    assert {middle} == set(THREE.names) - one - other
+    assert dropped == crossing(one, other)
+
+
+def test_one_way_is_both_deaf_and_mute_over_the_seeds() -> None:
+    texts = {
+        planned("partition-one-way", seed)[0].replace("hears nobody", "deaf") for seed in range(100)
+    }
+    assert len(texts) == 12
+    text, dropped = planned("partition-one-way", 0)
+    node = re.search(r"(ch|zk)\d", text)
+    assert node
+    ends = {k.target if text.endswith("hears nobody") else k.source for k in dropped}
+    assert ends == {node[0]}
+
+
+def test_a_follower_is_chosen_when_it_is_known_who_leads() -> None:
+    plan = Partition([FOLLOWER], THREE, EVERY).plan(Seed(1))
+    order = plan["order"]
+    assert isinstance(order, list)
+    assert plan == {"name": FOLLOWER, "order": order}
+    assert sorted(order) == ["zk1", "zk2", "zk3"]
+
+
+def test_every_variant_is_drawn_and_the_two_that_matter_most_twice_as_often() -> None:
+    family = Partition(list(VARIANTS), THREE, EVERY)
+    names = [str(family.plan(Seed(seed))["name"]) for seed in range(2000)]
+    share = 2000 / (len(VARIANTS) + len(WEIGHTS))
+    for variant in VARIANTS:
+        assert names.count(variant) == pytest.approx(share * WEIGHTS.get(variant, 1), rel=0.3)
+
+
+@given(
+    st.sampled_from(tuple(SHAPES)),
+    st.integers(1, 4),
+    st.integers(1, 5),
+    st.lists(st.sampled_from(EVERY), min_size=1, unique=True),
+    st.integers(0, 999),
+)
+def test_a_plan_is_json_cuts_something_and_only_what_may_be_cut(
+    variant: str, replicas: int, keepers: int, classes: list[LinkClass], seed: int
+) -> None:
+    topology = Topology.of(replicas=replicas, keepers=keepers)
+    if unfit(variant, Field.of(topology, classes)):
+        with pytest.raises(UsageError, match=variant):
+            Partition([variant], topology, classes)
+        return
+    plan = Partition([variant], topology, classes).plan(Seed(seed))
+    assert json.loads(json.dumps(plan)) == plan
+    assert plan == Partition([variant], topology, classes).plan(Seed(seed))
+    shape = plan["grudge"]
+    assert isinstance(shape, dict)
+    dropped = from_json(shape)
+    assert dropped
+    assert {topology.link_class(link) for link in dropped} <= set(classes)
+
+
+@pytest.mark.parametrize(
+    ("variant", "topology", "classes", "message"),
+    [
+        ("partition-ring", THREE, (LinkClass.PEER,), "needs 4 nodes with such links, 3 given"),
+        (FOLLOWER, THREE, (LinkClass.KEEPER,), "it cuts peer links, which are not among"),
+        (FOLLOWER, Topology.of(keepers=1), EVERY, "needs 2 ZooKeeper servers, 1 given"),
+        ("partition-pair", Topology.of(replicas=1, keepers=1), EVERY, "needs 3 nodes"),
+        ("partition-one", Topology.of(replicas=1, keepers=3), (LinkClass.INTERSERVER,), "needs 2"),
+    ],
+)
+def test_a_shape_without_room_is_refused(
+    variant: str, topology: Topology, classes: tuple[LinkClass, ...], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        Partition([variant], topology, classes)
+
+
+def test_only_a_shape_that_asks_who_leads_needs_a_leader() -> None:
+    assert Partition(["partition-one"], THREE, EVERY).needs == (CanPartition,)
+    assert Partition(["partition-one", FOLLOWER], THREE, EVERY).needs == (CanPartition, CanLead)

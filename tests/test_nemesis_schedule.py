@@ -1,0 +1,183 @@
+"""The schedule: which fault begins and ends when, all from the seed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.core.history import Fault, History
+from harness.core.op import NEMESIS, Call, Json, Kind, Op
+from harness.core.protocols import Context, Exhausted, Generator, Pending, Ready, Worker
+from harness.core.seed import Seed
+from harness.core.topology import Topology
+from nemesis.catalogue import parse_nemesis
+from nemesis.options import FaultOptions
+from nemesis.schedule import Track, schedule
+
+WORKER = Worker(-1, -1, "")
+SECOND = 1_000_000_000
+
+
+def name_only(f: str) -> Track:
+    def plan(seed: Seed) -> Mapping[str, Json]:
+        return {"name": f, "draw": seed.below(0, 1000)}
+
+    return Track(f, f == "restart", plan)
+
+
+@dataclass
+class Made:
+    """A call and when it was made."""
+
+    at_ns: int
+    call: Call
+
+    @property
+    def value(self) -> dict[str, Json]:
+        assert isinstance(self.call.value, dict)
+        return self.call.value
+
+
+def played(generator: Generator, *, calls: int, busy_ns: int = 0, start_ns: int = 0) -> list[Made]:
+    """Plays it in virtual time: every call keeps the nemesis busy for `busy_ns`."""
+    now, out = start_ns, []
+    while len(out) < calls:
+        step, generator = generator.op(Context(now, (WORKER,), 0))
+        if isinstance(step, Pending):
+            assert step.wake_ns is not None, "it waits for a time when nothing is in flight"
+            assert step.wake_ns > now
+            now = step.wake_ns
+            continue
+        assert isinstance(step, Ready)
+        assert step.worker == WORKER
+        out.append(Made(now, step.call))
+        during, same = generator.op(Context(now, (), 1))
+        assert during == Pending(), "one call at a time"
+        now += busy_ns
+        end = Op(index=0, process=NEMESIS, kind=Kind.OK, f=step.call.f, time_ns=now)
+        generator = same.update(Context(now, (WORKER,), 0), end)
+    return out
+
+
+def of(*families: str, seed: int = 1, **options: float) -> Generator:
+    return schedule(
+        [name_only(f) for f in families],
+        Seed(seed),
+        FaultOptions(**options),  # type: ignore[arg-type]
+    )
+
+
+def test_without_jitter_a_fault_begins_after_the_interval_and_ends_after_the_duration() -> None:
+    made = played(of("kill", interval_s=3, duration_s=5, jitter=0), calls=4)
+    draw, other = made[0].value["draw"], made[2].value["draw"]
+    assert [(m.at_ns // SECOND, m.call.f, m.value) for m in made] == [
+        (3, "kill", {"fault": 1, "edge": "begin", "name": "kill", "draw": draw}),
+        (8, "kill", {"fault": 1, "edge": "end", "name": "kill", "draw": draw}),
+        (11, "kill", {"fault": 2, "edge": "begin", "name": "kill", "draw": other}),
+        (16, "kill", {"fault": 2, "edge": "end", "name": "kill", "draw": other}),
+    ]
+    assert draw != other
+    assert all(made.call.nemesis for made in made)
+
+
+def test_a_fault_that_is_over_at_once_has_no_end_and_leaves_time_to_come_back() -> None:
+    made = played(of("restart", interval_s=3, duration_s=5, jitter=0), calls=3)
+    assert [(m.at_ns // SECOND, m.value["fault"], m.value["edge"]) for m in made] == [
+        (3, 1, "once"),
+        (11, 2, "once"),
+        (19, 3, "once"),
+    ]
+
+
+def test_families_overlap_and_each_waits_longer_the_more_there_are() -> None:
+    made = played(of("kill", "pause", interval_s=3, duration_s=5, jitter=0), calls=8)
+    assert {m.call.f for m in made[:2]} == {"kill", "pause"}
+    assert [(m.at_ns // SECOND, m.value["fault"], m.value["edge"]) for m in made] == [
+        (3, 1, "begin"),
+        (6, 2, "begin"),
+        (8, 1, "end"),
+        (11, 2, "end"),
+        (14, 3, "begin"),
+        (17, 4, "begin"),
+        (19, 3, "end"),
+        (22, 4, "end"),
+    ]
+
+
+def test_a_slow_nemesis_takes_nothing_from_the_time_that_a_fault_bites() -> None:
+    made = played(of("kill", interval_s=3, duration_s=5, jitter=0), calls=3, busy_ns=2 * SECOND)
+    assert [m.at_ns // SECOND for m in made] == [3, 3 + 2 + 5, 3 + 2 + 5 + 2 + 3]
+
+
+def test_the_timetable_begins_when_it_is_first_asked() -> None:
+    made = played(of("kill", interval_s=3, jitter=0), calls=1, start_ns=40 * SECOND)
+    assert made[0].at_ns == 43 * SECOND
+
+
+def test_nothing_to_do_is_exhausted() -> None:
+    step, _ = of().op(Context(0, (WORKER,), 0))
+    assert step == Exhausted()
+
+
+def test_what_clients_do_changes_nothing() -> None:
+    _, generator = of("kill", jitter=0, interval_s=1).op(Context(0, (WORKER,), 0))
+    _, generator = generator.op(Context(SECOND, (WORKER,), 0))
+    read = Op(index=0, process=3, kind=Kind.OK, f="read", time_ns=2 * SECOND)
+    begun = Op(index=0, process=NEMESIS, kind=Kind.INVOKE, f="kill", time_ns=2 * SECOND)
+    context = Context(2 * SECOND, (WORKER,), 0)
+    assert generator.update(context, read) == generator
+    assert generator.update(context, begun) == generator
+
+
+def test_asking_does_not_change_the_generator() -> None:
+    generator = of("kill", "pause")
+    assert generator.op(Context(0, (WORKER,), 0)) == generator.op(Context(0, (WORKER,), 0))
+
+
+TEXT = "partition,kill,pause,restart,stop-fetches"
+
+
+def values(seed: int, busy_ns: int) -> list[object]:
+    nemesis = parse_nemesis(TEXT, Topology.of(), Seed(seed), FaultOptions())
+    made = played(nemesis.generator(), calls=60, busy_ns=busy_ns)
+    return [(m.call.f, m.value) for m in made]
+
+
+def test_the_same_seed_gives_the_same_calls_however_slow_the_servers_are() -> None:
+    assert values(1, 0) == values(1, 0) == values(1, 3 * SECOND)
+    assert values(1, 0) != values(2, 0)
+
+
+@given(st.integers(0, 500), st.integers(0, 4 * SECOND))
+def test_jitter_stays_in_its_bounds_and_every_begin_has_its_end(seed: int, busy_ns: int) -> None:
+    nemesis = parse_nemesis("partition", Topology.of(), Seed(seed), FaultOptions())
+    made = played(nemesis.generator(), calls=40, busy_ns=busy_ns)
+    for at, (begin, end) in enumerate(zip(made[::2], made[1::2], strict=True)):
+        assert begin.value["fault"] == end.value["fault"] == at + 1
+        assert {**begin.value, "edge": "end"} == end.value
+        assert 3.5 * SECOND <= end.at_ns - begin.at_ns - busy_ns < 6.5 * SECOND
+    for end, begin in zip(made[1::2], made[2::2], strict=False):
+        assert 2.1 * SECOND <= begin.at_ns - end.at_ns - busy_ns < 3.9 * SECOND
+
+
+@pytest.mark.parametrize(("text", "least"), [("partition", 3), (TEXT, 5)])
+def test_thirty_seconds_hold_several_faults(text: str, least: int) -> None:
+    for seed in range(50):
+        nemesis = parse_nemesis(text, Topology.of(), Seed(seed), FaultOptions())
+        made = played(nemesis.generator(), calls=30)
+        begun = [m for m in made if m.at_ns < 30 * SECOND and m.value["edge"] != "end"]
+        assert len(begun) >= least
+
+
+def test_a_history_shows_the_faults_of_the_schedule() -> None:
+    ops: list[Op] = []
+    for made in played(of("kill", interval_s=1, duration_s=2, jitter=0), calls=3):
+        for kind, value in ((Kind.INVOKE, made.value), (Kind.OK, {**made.value, "text": "ch1"})):
+            op = Op(index=len(ops), process=NEMESIS, kind=kind, f="kill", time_ns=made.at_ns)
+            ops.append(replace(op, value=value))
+    assert History(ops).faults == (
+        Fault("kill", "ch1", 1 * SECOND, 3 * SECOND, 1),
+        Fault("kill", "ch1", 4 * SECOND, None, 5),
+    )

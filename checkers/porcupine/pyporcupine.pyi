@@ -1,0 +1,148 @@
+"""Decides whether concurrent histories are linearizable or sequentially consistent."""
+
+from collections.abc import Sequence
+from typing import Any, Literal, final
+
+__version__: str
+
+class HistoryError(ValueError):
+    """A row of a history breaks the rules of histories; the text names the row and the field."""
+
+@final
+class Operation:
+    """One call and how it ended.
+
+    `call` and `ret` are times on one clock, in any unit; an operation precedes another when its
+    `ret` is less than the other's `call`, and equal times are concurrent. `ret` None: it never
+    returned, so it may take effect at any time after its call, or never. An operation that
+    certainly did not happen is left out of the history.
+
+    A process has one operation in flight; one that never returned stays in flight for good.
+    Operations with different keys are about different objects.
+
+    set: f "add" with the `value` (int) that it adds; f "read" with the `output` (list of ints)
+    that it returned.
+    """
+
+    def __new__(
+        cls,
+        process: int,
+        f: str,
+        key: int | str | None = None,
+        value: Any = None,
+        *,
+        call: int,
+        ret: int | None = None,
+        output: Any = None,
+    ) -> Operation: ...
+    @property
+    def process(self) -> int: ...
+    @property
+    def f(self) -> str: ...
+    @property
+    def key(self) -> int | str | None: ...
+    @property
+    def value(self) -> Any: ...
+    @property
+    def call(self) -> int: ...
+    @property
+    def ret(self) -> int | None: ...
+    @property
+    def output(self) -> Any: ...
+
+@final
+class Step:
+    """`from_op` must come before `to_op`, because `why`; both are positions in the history.
+
+    The steps of a cycle follow each other and the last leads back to the first. A step about one
+    operation has from_op == to_op.
+    """
+
+    @property
+    def from_op(self) -> int: ...
+    @property
+    def to_op(self) -> int: ...
+    @property
+    def why(
+        self,
+    ) -> Literal[
+        "real-time",
+        "process-order",
+        "read sees add",
+        "read misses add",
+        "read never-added value",
+        "duplicate in read",
+        "cannot be placed",
+    ]: ...
+    @property
+    def value(self) -> int | None:
+        """The value that is seen, missed, doubled or was never added."""
+
+@final
+class ObjectResult:
+    """What is concluded of one key."""
+
+    @property
+    def key(self) -> int | str | None: ...
+    @property
+    def status(self) -> Literal["VALID", "INVALID", "UNKNOWN"]: ...
+    @property
+    def reason(self) -> str:
+        """One clause for people."""
+
+    @property
+    def operations(self) -> int:
+        """How many of the history are on this key."""
+
+    @property
+    def witness(self) -> list[int]:
+        """Positions of the operations that already violate, ascending; empty unless INVALID.
+
+        set: with the reads restricted to the values that the witness's adds add, the witness is
+        illegal, and no longer so when any of its operations is dropped; or it is the one read
+        that is illegal by itself.
+        """
+
+    @property
+    def explanation(self) -> list[Step]: ...
+
+@final
+class Result:
+    """What is concluded of a history."""
+
+    @property
+    def status(self) -> Literal["VALID", "INVALID", "UNKNOWN"]:
+        """The worst of the objects': INVALID, then UNKNOWN, then VALID (also of no operations)."""
+
+    @property
+    def objects(self) -> list[ObjectResult]:
+        """One a key, in the order in which the keys first appear."""
+
+def check(
+    history: Sequence[Operation],
+    model: Literal["set"] = "set",
+    *,
+    consistency: Literal["linearizable", "sequential"] = "linearizable",
+    time_s: float | None = None,
+    memory_mb: float | None = None,
+    threads: int | None = None,
+    witness: bool = True,
+) -> Result:
+    """Decides a history, each key by itself.
+
+    linearizable: there is an order of the operations, each between its call and its return, that
+    the model explains. Linearizability is local (Herlihy & Wing 1990): the whole history
+    is linearizable when each key is.
+    sequential: there is an order that respects each process's own and that the model explains.
+    This is decided for each key by itself, which is weaker than for all keys together.
+
+    Models:
+    set: a grow-only set, initially empty; each read returns exactly the values added before it,
+    each once. Polynomial: O(n log n + v) for n operations and v values in all reads together.
+
+    Budgets hold for each key: past them its status is UNKNOWN. `threads` None: one a core.
+    `witness` False: no witness, no explanation.
+
+    Raises HistoryError for a row that breaks the rules of histories; ValueError and TypeError for
+    other arguments.
+    """

@@ -1,0 +1,101 @@
+//! Conclusions as Python gets them.
+
+use pyo3::prelude::*;
+
+use crate::verdict::{self, Verdict};
+
+/// One step of an explanation.
+#[pyclass(frozen, get_all, module = "pyporcupine")]
+pub struct Step {
+    from_op: usize,
+    to_op: usize,
+    why: &'static str,
+    value: Option<i64>,
+}
+
+impl From<verdict::Step> for Step {
+    fn from(step: verdict::Step) -> Self {
+        Self {
+            from_op: step.from,
+            to_op: step.to,
+            why: step.why.name(),
+            value: step.value,
+        }
+    }
+}
+
+#[pymethods]
+impl Step {
+    fn __repr__(&self) -> String {
+        let value = self.value.map_or("None".to_owned(), |v| v.to_string());
+        format!(
+            "Step(from_op={}, to_op={}, why={:?}, value={value})",
+            self.from_op, self.to_op, self.why
+        )
+    }
+}
+
+/// What is concluded of one key.
+#[pyclass(frozen, get_all, module = "pyporcupine")]
+pub struct ObjectResult {
+    key: Option<Py<PyAny>>,
+    status: &'static str,
+    reason: String,
+    operations: usize,
+    witness: Vec<usize>,
+    explanation: Vec<Py<Step>>,
+}
+
+impl ObjectResult {
+    pub fn new(
+        py: Python<'_>,
+        key: Option<Py<PyAny>>,
+        operations: usize,
+        verdict: Verdict,
+    ) -> PyResult<Self> {
+        let steps = verdict
+            .steps
+            .into_iter()
+            .map(|s| Py::new(py, Step::from(s)));
+        Ok(Self {
+            key,
+            status: verdict.status.name(),
+            reason: verdict.reason,
+            operations,
+            witness: verdict.witness,
+            explanation: steps.collect::<PyResult<_>>()?,
+        })
+    }
+}
+
+#[pymethods]
+impl ObjectResult {
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let key = match &self.key {
+            None => "None".to_owned(),
+            Some(key) => key.bind(py).repr()?.to_string(),
+        };
+        Ok(format!(
+            "ObjectResult(key={key}, status={:?}, reason={:?}, operations={}, witness={:?})",
+            self.status, self.reason, self.operations, self.witness
+        ))
+    }
+}
+
+/// What is concluded of a history.
+#[pyclass(frozen, get_all, module = "pyporcupine")]
+pub struct Result {
+    pub status: &'static str,
+    pub objects: Vec<Py<ObjectResult>>,
+}
+
+#[pymethods]
+impl Result {
+    fn __repr__(&self) -> String {
+        format!(
+            "Result(status={:?}, {} objects)",
+            self.status,
+            self.objects.len()
+        )
+    }
+}

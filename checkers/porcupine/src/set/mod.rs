@@ -1,0 +1,122 @@
+//! A grow-only set: `add` one value, `read` the whole set. Decided in polynomial time.
+//!
+//! # Why the graph is enough
+//!
+//! Let ≺ be the order that must be respected (real time or process order). An explanation is a
+//! total order that extends ≺ in which each read returns exactly the values added before it.
+//! It must place every add before the reads that see its value and every read before the adds
+//! whose value it misses. Suppose first that each value is added once.
+//!
+//! *Necessary.* These edges together with ≺ form no cycle. In particular the reads are a
+//! chain under inclusion: if R has `a` and not `b`, and S has `b` and not `a`, then
+//! a → R → b → S → a is a cycle.
+//!
+//! *Sufficient.* Let the reads be a chain with the distinct contents C₁ ⊂ C₂ ⊂ …; give a read of Cₖ
+//! the level 2k, an add that is first seen in Cₖ the level 2k−1, and an add that no read sees a
+//! level above all (one that never returned is left out: it never took effect). Every
+//! sees/misses edge goes up in level. If no pair x ≺ y goes down in level, then sorting by
+//! (level, any extension of ≺) respects ≺, and a read of Cₖ comes after exactly the adds of
+//! level below 2k, which are those of Cₖ. If some pair x ≺ y goes down, there is a cycle: y and x are a
+//! read and an add, or have one between their levels, so that y → x or y → z → x.
+//!
+//! So a shortest cycle has at most one ≺ edge, and at most four operations ([`witness`]).
+//! Nothing was used of ≺ but transitivity, so this holds for both consistencies.
+//!
+//! A value added several times is in the set from the first of its adds that takes effect.
+//! In real time that may be taken to be the one that was called first: whatever precedes it
+//! precedes the others too, so it can be moved (or, never returned, inserted) to
+//! just before whichever came first. All adds that returned must still follow the reads that miss the value, of
+//! which the one that returned first says most. In process order no such choice is safe, and
+//! [`schedule`] decides instead.
+
+mod chain;
+mod index;
+mod pairs;
+mod schedule;
+mod shrink;
+mod sweep;
+mod witness;
+
+use crate::order::{intervals, Consistency, Timing};
+use crate::verdict::Verdict;
+use index::Indexed;
+use witness::Cycle;
+
+/// An add of one value.
+#[derive(Clone, Copy, Debug)]
+pub struct Add {
+    pub at: Timing,
+    pub value: i64,
+}
+
+/// A read that returned; its values are `values[from..to]` of the history.
+#[derive(Clone, Copy, Debug)]
+pub struct Read {
+    pub at: Timing,
+    pub from: usize,
+    pub to: usize,
+}
+
+/// The operations on one set, in any order. Reads that never returned say nothing and are left out.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    pub adds: Vec<Add>,
+    pub reads: Vec<Read>,
+    /// What the reads returned, one after the other.
+    pub values: Vec<i64>,
+}
+
+impl History {
+    /// Appends a read that returned `values`.
+    pub fn push_read(&mut self, at: Timing, values: &[i64]) {
+        let from = self.values.len();
+        self.values.extend_from_slice(values);
+        let to = self.values.len();
+        self.reads.push(Read { at, from, to });
+    }
+}
+
+/// Decides one set. O(n log n + v) where v is the number of values in all reads together.
+///
+/// The witness is a smallest one: with the reads restricted to the values that the witness's
+/// adds add, it is illegal, and no longer so when any of its operations is dropped.
+pub fn decide(history: &History, consistency: Consistency) -> Verdict {
+    let indexed = match Indexed::new(history) {
+        Ok(indexed) => indexed,
+        Err(bad_read) => return bad_read,
+    };
+    let timings: Vec<Timing> = history
+        .adds
+        .iter()
+        .map(|a| a.at)
+        .chain(history.reads.iter().map(|r| r.at))
+        .collect();
+    let (places, groups) = intervals(&timings, consistency);
+    let (add_at, read_at) = places.split_at(history.adds.len());
+    let order = Placed {
+        add_at,
+        read_at,
+        groups,
+    };
+    if consistency == Consistency::Sequential && indexed.repeats {
+        return shrink::decide(history, &indexed, &order);
+    }
+    match find_cycle(&indexed, &order) {
+        None => Verdict::valid("the reads and adds have an order that explains them"),
+        Some(cycle) => cycle.verdict(history, &indexed, consistency),
+    }
+}
+
+/// Where each add and each read stands in the order.
+struct Placed<'a> {
+    add_at: &'a [crate::order::Interval],
+    read_at: &'a [crate::order::Interval],
+    groups: usize,
+}
+
+fn find_cycle(indexed: &Indexed, order: &Placed) -> Option<Cycle> {
+    match chain::levels(indexed) {
+        Ok(levels) => sweep::shortest(indexed, order, &levels),
+        Err((r, s)) => pairs::shortest(indexed, order).or(Some(Cycle::Forked { r, s })),
+    }
+}

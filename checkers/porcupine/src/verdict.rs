@@ -1,0 +1,100 @@
+//! What is concluded of one object of a history.
+
+/// In order of severity; the worst of a history's objects is the history's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Status {
+    Valid,
+    Unknown,
+    Invalid,
+}
+
+impl Status {
+    pub fn name(self) -> &'static str {
+        match self {
+            Status::Valid => "VALID",
+            Status::Unknown => "UNKNOWN",
+            Status::Invalid => "INVALID",
+        }
+    }
+}
+
+/// Why one operation must come before another, or why one cannot be at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    RealTime,
+    ProcessOrder,
+    ReadSeesAdd,
+    ReadMissesAdd,
+    NeverAdded,
+    Duplicate,
+    /// The operation at which no order is left that explains everything before it.
+    CannotPlace,
+}
+
+impl Why {
+    pub fn name(self) -> &'static str {
+        match self {
+            Why::RealTime => "real-time",
+            Why::ProcessOrder => "process-order",
+            Why::ReadSeesAdd => "read sees add",
+            Why::ReadMissesAdd => "read misses add",
+            Why::NeverAdded => "read never-added value",
+            Why::Duplicate => "duplicate in read",
+            Why::CannotPlace => "cannot be placed",
+        }
+    }
+}
+
+/// One step of an explanation: `from` must come before `to`, because `why`. In a cycle the
+/// last step leads back to the first operation. A step about a single operation has
+/// `from == to`. Both are positions in the history that was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    pub from: usize,
+    pub to: usize,
+    pub why: Why,
+    /// The value that is seen, missed, doubled or never added.
+    pub value: Option<i64>,
+}
+
+/// The conclusion about one object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    pub status: Status,
+    /// One clause for people.
+    pub reason: String,
+    /// Positions in the given history, ascending; empty unless invalid.
+    pub witness: Vec<usize>,
+    pub steps: Vec<Step>,
+}
+
+impl Verdict {
+    pub fn valid(reason: impl Into<String>) -> Self {
+        Self::bare(Status::Valid, reason)
+    }
+
+    pub fn unknown(reason: impl Into<String>) -> Self {
+        Self::bare(Status::Unknown, reason)
+    }
+
+    /// An invalid verdict whose witness is every operation that its steps name.
+    pub fn invalid(reason: impl Into<String>, steps: Vec<Step>) -> Self {
+        let mut witness: Vec<usize> = steps.iter().flat_map(|s| [s.from, s.to]).collect();
+        witness.sort_unstable();
+        witness.dedup();
+        Self {
+            witness,
+            steps,
+            ..Self::bare(Status::Invalid, reason)
+        }
+    }
+
+    fn bare(status: Status, reason: impl Into<String>) -> Self {
+        Self {
+            status,
+            reason: reason.into(),
+            witness: Vec::new(),
+            steps: Vec::new(),
+        }
+    }
+}

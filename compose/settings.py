@@ -1,0 +1,37 @@
+"""The numbers of a cluster that a test may want to turn. Defaults make rare paths common."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Storage(StrEnum):
+    """Where the servers keep their data."""
+
+    DISK = "disk"
+    """Docker volumes on the engine's disk: fsync costs what it costs."""
+    MEMORY = "memory"
+    """Docker volumes on tmpfs, which the pod holds open: they outlive a kill of the server, and
+    vanish with the pod."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Of the servers, not of a table."""
+
+    tick_time_ms: int = 500
+    """ZooKeeper's unit of time."""
+    init_limit: int = 20
+    """Ticks that a follower has to connect to its leader."""
+    sync_limit: int = 4
+    """Ticks that a follower may go without its leader: so long it still answers reads."""
+    session_timeout_ms: int = 5000
+    """Of ClickHouse's ZooKeeper sessions; ZooKeeper grants 2 to 20 ticks."""
+    operation_timeout_ms: int = 3000
+    """After which ClickHouse gives up one ZooKeeper request and its session."""
+    mark_cache_bytes: int = 64 << 20
+    """Small, so that many replicas fit on one machine."""
+    heap_mb: int = 192
+    """Of each ZooKeeper server."""
+    log_level: str = "debug"
+    """Of the ClickHouse servers' text logs."""
+    storage: Storage = Storage.DISK

@@ -9,7 +9,7 @@ from harness.core.errors import UsageError
 from harness.core.op import Call, Op
 from harness.core.protocols import Context, Exhausted, Generator, Ready, Step
 from harness.core.seed import Seed
-from harness.generators.steps import EXHAUSTED, ask, rotated, updated
+from harness.generators.steps import EXHAUSTED, ask, in_place, rotated, updated
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +47,7 @@ class Mix:
         step, at, after = ask(self.parts, order, lambda _: context)
         number = self.number + (at >= 0)
         # An exhausted part stays until it is drawn, so that it leaves in only one way.
-        parts = tuple(
-            [old if new is None else new for new, old in zip(after, self.parts, strict=True)]
-        )
+        parts = in_place(self.parts, after)
         return step, Mix(self.seed, parts, self.weights, self.bounds, number)
 
     def _kept(self, parts: list[Generator], without: int) -> "Mix":

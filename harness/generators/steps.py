@@ -79,6 +79,13 @@ def ask(
     return (soonest(waits) if waits else EXHAUSTED), -1, tuple(after)
 
 
+def in_place(
+    parts: Sequence[Generator], after: Sequence[Generator | None]
+) -> tuple[Generator, ...]:
+    """What the parts became, by `ask`; an exhausted one stays, so that places keep their sense."""
+    return tuple([old if new is None else new for old, new in zip(parts, after, strict=True)])
+
+
 def rotated(start: int, count: int) -> list[int]:
     """The numbers below `count`, in a circle from `start`."""
     return [(start + i) % count for i in range(count)]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from harness.core.errors import UsageError
 from harness.core.op import NEMESIS, Call, Op
 from harness.core.protocols import Context, Generator, Ready, Step, Worker
-from harness.generators.steps import EXHAUSTED, ask, narrowed, rotated, updated
+from harness.generators.steps import EXHAUSTED, ask, in_place, narrowed, rotated, updated
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +86,7 @@ class Reserve:
         order = rotated(clients[0] if clients else 0, len(self.parts))
         step, _, after = ask(self.parts, order, lambda at: self._own(at, context))
         # An exhausted part keeps its place, for places name the workers.
-        parts = tuple(
-            [old if new is None else new for new, old in zip(after, self.parts, strict=True)]
-        )
+        parts = in_place(self.parts, after)
         return step, Reserve(parts, self.bounds)
 
     def _part(self, worker: Worker) -> int:
@@ -134,9 +132,7 @@ class EachNode:
         step, at, after = ask(
             self.parts, order, lambda i: narrowed(context, lambda w: w.node == nodes[i])
         )
-        parts = tuple(
-            [old if new is None else new for new, old in zip(after, self.parts, strict=True)]
-        )
+        parts = in_place(self.parts, after)
         if isinstance(step, Ready):
             step = Ready(_on(step.call, nodes[at]), step.worker)
         return step, EachNode(self.generator, nodes, parts)

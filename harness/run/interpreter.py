@@ -1,0 +1,310 @@
+"""The interpreter on the wall clock: a thread for each worker, and one for the nemesis.
+
+Workers take calls from the scheduler themselves, under one lock: no thread hands out work, so a
+call costs one turn of the lock. A worker that finds nothing to do sleeps on a condition of its
+own. One sleeper, the watch, wakes at the time that the generator waits for. A worker that takes
+a call while nobody watches, or while other clients' workers sleep, wakes the one that has slept
+longest, which asks in turn. So nobody polls, and one event wakes one thread.
+"""
+
+import threading
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from harness.core.clock import Clock
+from harness.core.op import Done, Kind, Op
+from harness.core.protocols import Client, Exhausted, Generator
+from harness.run.scheduler import NEMESIS_NUMBER, Assigned, Scheduler
+
+SUPERVISION_S = 0.05
+"""How often the caller's thread looks for a stop and for calls that hang."""
+
+_NEVER_NS = 1 << 63
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long a call may take before it is ended as info and its thread is left to itself."""
+
+    call_s: float = 120.0
+    """A client's call, at any time. Well above the client's own timeout: this costs a thread."""
+    fault_s: float = 300.0
+    """A call of the nemesis, at any time."""
+    grace_s: float = 15.0
+    """Any call in flight when the generator is exhausted, from then on."""
+    stop_s: float = 2.0
+    """Any call in flight when the run is told to stop, from then on."""
+
+
+@dataclass(slots=True)
+class Trouble:
+    """What went wrong inside the harness while it ran. The calls concerned are info."""
+
+    bugs: int = 0
+    """Exceptions that a client or the nemesis let out: they should have been outcomes."""
+    first: str = ""
+    """The traceback of the first."""
+    abandoned: list[Op] = field(default_factory=list)
+    """Calls that hung past a limit. Their threads may still be at work."""
+
+
+def run_threads(
+    scheduler: Scheduler,
+    generator: Generator,
+    *,
+    client: Callable[[str], Client],
+    nemesis: Callable[[Op], Done] | None,
+    clock: Clock,
+    stop: threading.Event,
+    limits: Limits | None = None,
+) -> Trouble:
+    """Runs a generator until it is exhausted and every call has ended, or `stop` is set.
+
+    `client(node)` opens a client: each worker has one, opens another after an info, and closes
+    it at the end. `nemesis` does a fault; None: every fault is info. A worker whose call hangs
+    past a limit is replaced by a fresh thread, and what the old one says later is dropped.
+
+    What the sink or the generator raises, and KeyboardInterrupt, ends the run and is raised
+    here. However it ends, every call in the history has an end.
+    """
+    run = _Run(scheduler, client, nemesis, clock, limits or Limits())
+    scheduler.follow(generator)
+    run.supervise(stop)
+    return run.trouble
+
+
+class _Seat:
+    """A worker's place: which thread has it, and what that is to do."""
+
+    def __init__(self, number: int, lock: threading.Lock) -> None:
+        self.number = number
+        self.wake = threading.Condition(lock)
+        self.assigned: Assigned | None = None
+        """A call that another worker's question brought up."""
+        self.thread: threading.Thread | None = None
+        """None: it has left."""
+
+
+class _Run:
+    """What the threads share. Everything is under the lock, except the calls themselves."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        client: Callable[[str], Client],
+        nemesis: Callable[[Op], Done] | None,
+        clock: Clock,
+        limits: Limits,
+    ) -> None:
+        self.trouble = Trouble()
+        self._scheduler = scheduler
+        self._open = client
+        self._nemesis = nemesis
+        self._clock = clock
+        self._limits = limits
+        self._lock = threading.Lock()
+        self._left = threading.Condition(self._lock)
+        self._seats = {w.number: _Seat(w.number, self._lock) for w in scheduler.workers}
+        self._threads: list[threading.Thread] = []
+        self._asleep: dict[int, _Seat] = {}
+        """The one that has slept longest comes first."""
+        self._watch: _Seat | None = None
+        self._watch_ns = _NEVER_NS
+        self._deadline_ns: int | None = None
+        """Set when there are no calls any more: calls in flight end by then."""
+        self._failure: BaseException | None = None
+
+    # --- the caller's thread ------------------------------------------------------------------
+
+    def supervise(self, stop: threading.Event) -> None:
+        """Starts the workers and returns when all have left."""
+        try:
+            with self._lock:
+                for seat in self._seats.values():
+                    self._seat_thread(seat)
+                while any(seat.thread for seat in self._seats.values()):
+                    if stop.is_set():
+                        self._end(self._limits.stop_s)
+                    self._abandon_hanging()
+                    self._left.wait(SUPERVISION_S)
+        except BaseException as error:
+            with self._lock:
+                self._fail(error)
+                for seat in self._seats.values():
+                    self._abandon(seat, "the run was interrupted")
+        self._join()
+        if self._failure is not None:
+            raise self._failure
+
+    def _seat_thread(self, seat: _Seat) -> None:
+        name = "nemesis" if seat.number == NEMESIS_NUMBER else f"worker-{seat.number}"
+        seat.thread = threading.Thread(target=self._work, args=(seat,), name=name, daemon=True)
+        self._threads.append(seat.thread)
+        seat.thread.start()
+
+    def _abandon_hanging(self) -> None:
+        now_ns = self._clock.now_ns()
+        for seat in self._seats.values():
+            call = self._scheduler.call_of(seat.number)
+            if call is None:
+                continue
+            is_fault = seat.number == NEMESIS_NUMBER
+            limit_s = self._limits.fault_s if is_fault else self._limits.call_s
+            if now_ns - call.time_ns > limit_s * 1e9:
+                self._abandon(seat, f"no end after {limit_s:g} s")
+            elif self._deadline_ns is not None and now_ns >= self._deadline_ns:
+                self._abandon(seat, "no end when the run was over")
+
+    def _abandon(self, seat: _Seat, why: str) -> None:
+        """Ends the seat's call, if it has one, and gives the seat to a fresh thread if there is
+        more to do."""
+        seat.thread, seat.assigned = None, None
+        call = self._scheduler.call_of(seat.number)
+        if call is None:
+            return
+        self.trouble.abandoned.append(call)
+        try:
+            done = Done(Kind.INFO, error=f"HARNESS: {why}")
+            self._scheduler.complete(seat.number, done, self._clock.now_ns())
+        except BaseException as error:  # a sink that fails must not keep the run from ending
+            self._fail(error)
+        if self._deadline_ns is None:
+            self._seat_thread(seat)
+
+    def _end(self, patience_s: float) -> None:
+        """No calls any more; those in flight have this long. The shortest patience counts."""
+        deadline_ns = self._clock.now_ns() + round(patience_s * 1e9)
+        if self._deadline_ns is None or deadline_ns < self._deadline_ns:
+            self._deadline_ns = deadline_ns
+        for seat in self._asleep.values():
+            seat.wake.notify()
+
+    def _fail(self, error: BaseException) -> None:
+        self._failure = self._failure or error
+        self._end(self._limits.stop_s)
+
+    def _join(self) -> None:
+        """Waits for clients to be closed, though not for ever."""
+        until_ns = self._clock.now_ns() + round(self._limits.stop_s * 1e9)
+        hung = {call.process for call in self.trouble.abandoned}
+        for thread in self._threads:
+            patience_s = 0.0 if hung else (until_ns - self._clock.now_ns()) / 1e9
+            thread.join(max(0.0, patience_s))
+
+    # --- the workers' threads -----------------------------------------------------------------
+
+    def _work(self, seat: _Seat) -> None:
+        client: Client | None = None
+        assigned = self._next(seat, None)
+        while assigned is not None:
+            if seat.number == NEMESIS_NUMBER:
+                done = self._fault(assigned.op)
+            else:
+                done, client = self._call(assigned, client)
+            assigned = self._next(seat, done)
+        if client is not None:
+            self._close(client)
+
+    def _call(self, assigned: Assigned, client: Client | None) -> tuple[Done, Client | None]:
+        """Makes the call. Returns its end, and the client if it can go on."""
+        try:
+            if client is None:
+                client = self._open(assigned.worker.node)
+            done = _checked(client.invoke(assigned.op))
+        except Exception as error:
+            done = self._bug(error)
+        if done.kind is Kind.INFO and client is not None:
+            self._close(client)
+            client = None
+        return done, client
+
+    def _fault(self, op: Op) -> Done:
+        if self._nemesis is None:
+            return Done(Kind.INFO, error=f"no nemesis takes {op.f}")
+        try:
+            return _checked(self._nemesis(op))
+        except Exception as error:
+            return self._bug(error)
+
+    def _close(self, client: Client) -> None:
+        try:
+            client.close()
+        except Exception as error:
+            self._bug(error)
+
+    def _bug(self, error: Exception) -> Done:
+        with self._lock:
+            self.trouble.bugs += 1
+            self.trouble.first = self.trouble.first or "".join(traceback.format_exception(error))
+        return Done(Kind.INFO, error=f"{type(error).__name__}: {error}")
+
+    def _next(self, seat: _Seat, done: Done | None) -> Assigned | None:
+        """Tells how the last call ended and waits for the next; None: leave."""
+        with self._lock:
+            if seat.thread is not threading.current_thread():
+                return None  # The call was ended without us: what we know came too late.
+            assigned = None
+            try:
+                if done is not None:
+                    self._scheduler.complete(seat.number, done, self._clock.now_ns())
+                assigned = self._take(seat)
+            except BaseException as error:
+                self._fail(error)
+            if assigned is None and seat.thread is threading.current_thread():
+                seat.thread = None
+                self._left.notify()
+            return assigned
+
+    def _take(self, seat: _Seat) -> Assigned | None:
+        while True:
+            if seat.assigned is not None:
+                assigned, seat.assigned = seat.assigned, None
+                self._wake_next()
+                return assigned
+            if self._deadline_ns is not None:
+                return None
+            now_ns = self._clock.now_ns()
+            step = self._scheduler.poll(now_ns, seat.number)
+            if isinstance(step, Assigned):
+                if step.worker.number == seat.number:
+                    self._wake_next()
+                    return step
+                other = self._seats[step.worker.number]
+                other.assigned = step
+                other.wake.notify()
+            elif isinstance(step, Exhausted):
+                self._end(self._limits.grace_s)
+            else:
+                self._sleep(seat, now_ns, step.wake_ns)
+
+    def _sleep(self, seat: _Seat, now_ns: int, wake_ns: int | None) -> None:
+        until_ns = _NEVER_NS if wake_ns is None else wake_ns
+        timeout_s = None
+        if self._watch is None or until_ns < self._watch_ns:
+            self._watch, self._watch_ns = seat, until_ns
+            timeout_s = None if wake_ns is None else max(0, wake_ns - now_ns) / 1e9
+        self._asleep[seat.number] = seat
+        seat.wake.wait(timeout_s)
+        self._asleep.pop(seat.number, None)
+        if self._watch is seat:
+            self._watch = None
+
+    def _wake_next(self) -> None:
+        """A call was taken: there may be one more, and somebody must watch.
+
+        A sleeping nemesis that watches is left alone: every client that ends a call asks for it.
+        """
+        chosen = next((s for s in self._asleep.values() if s.number != NEMESIS_NUMBER), None)
+        if chosen is None and self._watch is None:
+            chosen = self._asleep.get(NEMESIS_NUMBER)
+        if chosen is not None:
+            # Away from the list: the next call that is taken wakes another.
+            del self._asleep[chosen.number]
+            chosen.wake.notify()
+
+
+def _checked(done: object) -> Done:
+    if isinstance(done, Done) and done.kind is not Kind.INVOKE:
+        return done
+    raise TypeError(f"a call ended with {done!r}; expected a Done that is ok, fail or info")

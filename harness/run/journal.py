@@ -1,0 +1,196 @@
+"""`history.jsonl`: the journal of a run, one op a line, written while the run goes on.
+
+A line is a JSON object with the fields of Op: index, process (a number or "nemesis"), kind, f,
+time_ns, value (a number, an array of numbers, an object or null), key, node, error. Two things
+go beyond strict JSON: numbers may have any number of digits, and a number that is not finite,
+inside an object, is written NaN, Infinity or -Infinity, as Python's json module does.
+
+What is flushed survives the death of the harness (it is the operating system's then); what was
+recorded in the last tenth of a second may not.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event, Lock, Thread
+from typing import Any, Final
+
+import msgspec
+
+from harness.core.errors import HarnessError, HistoryError
+from harness.core.history import History
+from harness.core.op import Op
+
+FLUSH_S: Final = 0.05
+"""How often the writer flushes. With the time a flush takes, well under a tenth of a second."""
+
+_ENCODER: Final = msgspec.json.Encoder()
+_DECODER: Final = msgspec.json.Decoder(Op)
+
+
+class Journal:
+    """Appends ops to a file, from one thread at a time; a thread of its own writes them out."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises HarnessError when there is a file already: a journal is never overwritten."""
+        self.path = path
+        try:
+            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+        except OSError as error:
+            raise HarnessError(f"journal {path}: cannot be made: {error.strerror}") from error
+        self._ops: list[Op] = []
+        self._writing = Lock()
+        self._closed = Event()
+        self._failure: str | None = None
+        self._writer = Thread(target=self._run, name="journal", daemon=True)
+        self._writer.start()
+
+    def append(self, op: Op) -> None:
+        """Takes an op; it is on its way to the file at once and there within 0.1 s.
+
+        Raises HarnessError when an earlier op could not be written.
+        """
+        if self._failure is not None:
+            raise self._unwritable()
+        assert not self._closed.is_set(), "the journal is closed"
+        self._ops.append(op)
+
+    def flush(self) -> None:
+        """Returns when every op taken so far is the operating system's. Raises HarnessError."""
+        self._write_out()
+        if self._failure is not None:
+            raise self._unwritable()
+
+    def close(self) -> None:
+        """Flushes, to the disk, and closes. May be called twice. Raises HarnessError."""
+        if self._closed.is_set():
+            return
+        self._closed.set()
+        self._writer.join()
+        self._write_out()
+        try:
+            os.fsync(self._fd)
+        except OSError as error:
+            self._failure = self._failure or error.strerror
+        os.close(self._fd)
+        if self._failure is not None:
+            raise self._unwritable()
+
+    def _run(self) -> None:
+        while not self._closed.wait(FLUSH_S):
+            self._write_out()
+
+    def _write_out(self) -> None:
+        with self._writing:
+            # The list is only ever appended to elsewhere, so its first `count` items are ours.
+            count = len(self._ops)
+            if not count or self._failure is not None:
+                return
+            lines = bytearray()
+            try:
+                for op in self._ops[:count]:
+                    lines += encoded(op)
+            except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:
+                self._failure = f"op #{op.index} ({op.f}) has a value that is not JSON: {error}"
+            del self._ops[:count]
+            self._write(lines)
+
+    def _write(self, lines: bytearray) -> None:
+        left = memoryview(lines)
+        try:
+            while left:
+                left = left[os.write(self._fd, left) :]
+        except OSError as error:
+            self._failure = error.strerror
+
+    def _unwritable(self) -> HarnessError:
+        return HarnessError(
+            f"journal {self.path}: cannot be written: {self._failure}; a run cannot go on without "
+            "its history"
+        )
+
+
+def encoded(op: Op) -> bytes:
+    """An op as a line, newline included."""
+    if not isinstance(op.value, Mapping):
+        return _ENCODER.encode(op) + b"\n"
+    # The fast encoder writes a number that is not finite as null, which would be another op.
+    fields = {
+        "index": op.index,
+        "process": op.process,
+        "kind": op.kind,
+        "f": op.f,
+        "time_ns": op.time_ns,
+        "value": dict(op.value),
+        "key": op.key,
+        "node": op.node,
+        "error": op.error,
+    }
+    return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+
+
+def decoded(line: bytes) -> Op:
+    """A line as an op, exactly as it was written. Raises ValueError."""
+    try:
+        return _DECODER.decode(line)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        return msgspec.convert(json.loads(line), Op)
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a journal holds."""
+
+    history: History
+    truncated: str | None
+    """What was cut off at the end when the harness died in the middle of a line; else None."""
+
+
+def read_journal(path: Path) -> Contents:
+    """Reads a journal, also that of a run which died: its last line may be cut off.
+
+    Raises HistoryError that names the file and the line for anything else that is not an op, and
+    when the ops break the rules of histories.
+    """
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise HistoryError(f"{path}: cannot be read: {error.strerror}") from error
+    *lines, rest = raw.split(b"\n")
+    ops = _decoded_all(path, lines)
+    truncated = None
+    if rest:
+        try:
+            ops.append(decoded(rest))
+        except ValueError:
+            truncated = (
+                f"{path}: line {len(lines) + 1} is cut off after {len(rest)} bytes, for the "
+                "harness died while it wrote; the history is that of the lines before"
+            )
+    try:
+        return Contents(History(ops), truncated)
+    except HistoryError as error:
+        raise HistoryError(f"{path}: {error}") from error
+
+
+def read_history(path: Path) -> History:
+    """The history in a journal. See `read_journal`."""
+    return read_journal(path).history
+
+
+def _decoded_all(path: Path, lines: list[bytes]) -> list[Op]:
+    ops: list[Op] = []
+    for number, line in enumerate(lines, 1):
+        try:
+            ops.append(decoded(line))
+        except ValueError as error:
+            shown: Any = line[:120].decode(errors="replace")
+            raise HistoryError(
+                f"{path}: line {number}: {shown!r} is not an op ({error}); expected a JSON object "
+                "with index, process, kind, f, time_ns, value, key, node and error"
+            ) from error
+    return ops

@@ -1,0 +1,77 @@
+"""What is going on now: counts that a display may read at any time, without a lock."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from harness.core.op import NEMESIS, Kind, Op
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """A reading of the counters."""
+
+    ended: Mapping[tuple[str, Kind], int]
+    """How many calls of clients ended, by (f, kind)."""
+    in_flight: int
+    """Calls of clients without an end."""
+    fault: str
+    """What the fault begun last does, while it is in force; "" when none is."""
+    faults: tuple[str, ...]
+    """Every fault in force, oldest first."""
+    injected: int
+    """How many faults have begun."""
+
+    def kind(self, kind: Kind) -> int:
+        """Calls that ended so."""
+        return sum(count for (_, k), count in self.ended.items() if k is kind)
+
+    @property
+    def total(self) -> int:
+        """Calls that ended."""
+        return sum(self.ended.values())
+
+
+class Live:
+    """Counters of one run. One thread at a time calls `saw` (the scheduler's lock sees to that);
+    any thread may call `read`."""
+
+    def __init__(self) -> None:
+        self._ended: dict[tuple[str, Kind], int] = {}
+        self._in_flight = 0
+        self._faults: dict[object, str] = {}
+        self._injected = 0
+
+    def saw(self, op: Op) -> None:
+        """Counts an op."""
+        if op.process == NEMESIS:
+            self._saw_fault(op)
+        elif op.kind is Kind.INVOKE:
+            self._in_flight += 1
+        else:
+            self._in_flight -= 1
+            what = (op.f, op.kind)
+            self._ended[what] = self._ended.get(what, 0) + 1
+
+    def _saw_fault(self, op: Op) -> None:
+        if op.kind is not Kind.OK or not isinstance(op.value, Mapping):
+            return
+        edge, number = op.value.get("edge"), op.value.get("fault")
+        # A new dict each time: a reader may hold the old one.
+        others = {n: text for n, text in self._faults.items() if n != number}
+        if edge == "begin":
+            others[number] = str(op.value.get("text") or op.value.get("name") or op.f)
+        if edge in ("begin", "once"):
+            self._injected += 1
+        if edge in ("begin", "end"):
+            self._faults = others
+
+    def read(self) -> Figures:
+        """The counters now. Each is right; they may be an op apart from each other."""
+        faults = tuple(self._faults.values())
+        return Figures(
+            ended=self._ended.copy(),
+            in_flight=self._in_flight,
+            fault=faults[-1] if faults else "",
+            faults=faults,
+            injected=self._injected,
+        )

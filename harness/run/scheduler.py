@@ -1,0 +1,167 @@
+"""The core of both interpreters: which worker does what next, and what the history says of it.
+
+A state machine without threads, clocks or I/O. The caller says what time it is and what has
+ended; the scheduler asks the generator, numbers ops and processes, and hands every op to a sink
+in the order of the history. It outlives generators, so that the phases of one run make one
+history. The caller must not use it from two threads at once.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from harness.core.errors import HarnessError
+from harness.core.op import NEMESIS, Call, Done, Kind, Op
+from harness.core.protocols import Context, Exhausted, Generator, Pending, Ready, Worker
+from harness.run.live import Live
+
+NEMESIS_NUMBER = -1
+"""The number of the worker that runs faults."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """A call that was given to a worker and is in flight from now on."""
+
+    op: Op
+    worker: Worker
+
+
+def workers_on(nodes: Sequence[str], concurrency: int) -> tuple[Worker, ...]:
+    """Worker i on node i modulo the number of nodes; and the nemesis, last."""
+    if concurrency < 1 or not nodes:
+        raise HarnessError(
+            f"{concurrency} workers on {len(nodes)} nodes given, at least one of each expected"
+        )
+    clients = tuple(Worker(i, i, nodes[i % len(nodes)]) for i in range(concurrency))
+    return (*clients, Worker(NEMESIS_NUMBER, NEMESIS_NUMBER, ""))
+
+
+class Scheduler:
+    """One history in the making.
+
+    Every op goes to `sink`, which must not raise lightly: what it raises ends the run.
+    """
+
+    def __init__(
+        self, workers: Sequence[Worker], sink: Callable[[Op], None], live: Live | None = None
+    ) -> None:
+        self.live = live or Live()
+        self._sink = sink
+        self._clients = sum(worker.number >= 0 for worker in workers)
+        # Both by number and in order of becoming so: the one free for longest comes first.
+        self._free = {worker.number: worker for worker in workers}
+        self._busy: dict[int, Worker] = {}
+        self._calls: dict[int, Op] = {}
+        self._index = 0
+        self._time_ns = 0
+        self._generator: Generator | None = None
+
+    @property
+    def workers(self) -> tuple[Worker, ...]:
+        """All of them, by number; the nemesis first."""
+        every = {**self._free, **self._busy}
+        return tuple(every[number] for number in sorted(every))
+
+    @property
+    def in_flight(self) -> tuple[Op, ...]:
+        """The calls without an end, oldest first."""
+        return tuple(self._calls.values())
+
+    @property
+    def time_ns(self) -> int:
+        """Of the last op."""
+        return self._time_ns
+
+    def call_of(self, number: int) -> Op | None:
+        """The worker's call in flight."""
+        return self._calls.get(number)
+
+    def follow(self, generator: Generator) -> None:
+        """From now on the calls are this generator's; the history goes on."""
+        self._generator = generator
+
+    def poll(self, now_ns: int, prefer: int | None = None) -> Assigned | Pending | Exhausted:
+        """What to do at `now_ns`; `prefer` is the number of the worker that asks, if it is free.
+
+        Exhausted: no calls any more; some may be in flight still. Raises HarnessError when the
+        generator waits for an end although nothing is in flight, and when it gives a call to a
+        worker that is not free.
+        """
+        assert self._generator is not None, "follow a generator first"
+        step, generator = self._generator.op(self._context(now_ns, prefer))
+        self._generator = generator
+        if isinstance(step, Ready):
+            op = self.begin(step.worker.number, step.call, now_ns)
+            return Assigned(op, step.worker)
+        if isinstance(step, Pending) and step.wake_ns is None and not self._busy:
+            raise HarnessError(
+                "the generator waits for a call to end, but none is in flight: it would wait "
+                f"for ever; see its {type(generator).__name__}"
+            )
+        return step
+
+    def begin(self, number: int, call: Call, now_ns: int) -> Op:
+        """Puts a call into the history, in flight on a free worker. `poll` does; also for calls
+        that no generator made, such as the healing after a run."""
+        worker = self._free.pop(number, None)
+        if worker is None:
+            raise HarnessError(f"call {call.f} for worker {number}, which is not free")
+        self._busy[number] = worker
+        is_fault = number == NEMESIS_NUMBER
+        op = Op(
+            index=self._index,
+            process=NEMESIS if is_fault else worker.process,
+            kind=Kind.INVOKE,
+            f=call.f,
+            time_ns=self._advance(now_ns),
+            value=call.value,
+            key=call.key,
+            node=call.node if is_fault else worker.node,
+        )
+        self._calls[number] = op
+        self._emit(op)
+        return op
+
+    def complete(self, number: int, done: Done, now_ns: int) -> Op:
+        """Puts the end of a worker's call into the history, and frees the worker.
+
+        An end without a value has its call's. An info retires a client's process: the worker
+        goes on as process + number of clients.
+        """
+        call = self._calls.pop(number)
+        assert done.kind is not Kind.INVOKE, "a call ends as ok, fail or info"
+        op = Op(
+            index=self._index,
+            process=call.process,
+            kind=done.kind,
+            f=call.f,
+            time_ns=self._advance(now_ns),
+            value=call.value if done.value is None else done.value,
+            key=call.key,
+            node=call.node,
+            error=done.error,
+        )
+        worker = self._busy.pop(number)
+        if done.kind is Kind.INFO and number != NEMESIS_NUMBER:
+            worker = Worker(number, worker.process + self._clients, worker.node)
+        self._free[number] = worker
+        self._emit(op)
+        return op
+
+    def _advance(self, now_ns: int) -> int:
+        self._time_ns = max(self._time_ns, now_ns)
+        return self._time_ns
+
+    def _emit(self, op: Op) -> None:
+        self._index += 1
+        self._sink(op)
+        self.live.saw(op)
+        if self._generator is not None:
+            self._generator = self._generator.update(self._context(op.time_ns, None), op)
+
+    def _context(self, now_ns: int, prefer: int | None) -> Context:
+        free = tuple(self._free.values())
+        if prefer is not None and prefer in self._free and free[0].number != prefer:
+            first = self._free[prefer]
+            free = (first, *[worker for worker in free if worker is not first])
+        return Context(now_ns, free, tuple(self._busy.values()))

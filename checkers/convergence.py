@@ -1,0 +1,168 @@
+"""Whether all replicas answer the same once nothing is left to do."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from checkers.key_sets import KeySet, Read, key_sets
+from checkers.rest import Rest, rest_of
+from checkers.words import FEW, listed, number, on_key, read_answered, seconds
+from harness.core.history import History
+from harness.core.op import Kind
+from harness.core.verdict import Anomaly, Status, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One value that two replicas do not return equally often, and their final reads."""
+
+    key: KeySet
+    value: int
+    more: Read
+    less: Read
+
+
+class Convergence:
+    """For every key, the last final read of every replica returns the same multiset.
+
+    The replicas are those that any client's call or the run's observation names. A difference is
+    INVALID when the run says that the cluster was at rest (`checkers.rest`) and the value was
+    settled: acknowledged, or seen by some read, before the first final read of its key began; or
+    refused or never tried, for such a value has no business to come late. A difference in other
+    values is UNKNOWN: an insert of unknown outcome may take effect between two final reads.
+    Linear; the deadline is not looked at.
+    """
+
+    name = "convergence"
+
+    def check(self, history: History, *, deadline_s: float) -> Verdict:  # noqa: ARG002
+        """VALID needs rest, a final read of every key on every replica, and no difference."""
+        rest = rest_of(history)
+        keys = key_sets(history)
+        finals = {key.key: _last_finals(key) for key in keys}
+        differences: list[Difference] = []
+        unsettled: list[int] = []
+        for key in keys:
+            settled, other = _differences(key, finals[key.key])
+            differences += settled
+            unsettled += other
+        doubts = _doubts(rest, finals)
+        if unsettled:
+            doubts += (
+                f"{number(len(unsettled), 'value')} of unknown outcome on some replicas only: "
+                f"{listed(unsettled)}",
+            )
+        if not keys:
+            doubts += ("no key was used",)
+        diverged = differences if rest.reached else []
+        if differences and not rest.reached:
+            doubts += (f"{number(len(differences), 'value')} not on every replica yet",)
+        checked = sum(len(reads) for reads in finals.values())
+        return Verdict(
+            checker=self.name,
+            status=Status.INVALID if diverged else Status.UNKNOWN if doubts else Status.VALID,
+            summary=_summary(diverged, doubts, rest, len(keys)),
+            checked=checked,
+            anomalies=tuple(_anomaly(history, one) for one in diverged[:FEW]),
+            figures={
+                "replicas": len(rest.nodes),
+                "keys": len(keys),
+                "final_reads_used": checked,
+                "rest_at_s": None if rest.at_ns is None else rest.at_ns / 1e9,
+                "pending": None if rest.pending is None else list(rest.pending),
+                "unsettled": len(unsettled),
+                "anomalies": {"diverged": len(diverged)},
+            },
+        )
+
+
+def _last_finals(key: KeySet) -> dict[str, Read]:
+    """By replica, the latest final read."""
+    return {
+        read.invoke.node: read for read in key.reads if read.final and read.invoke.node is not None
+    }
+
+
+def _doubts(rest: Rest, finals: Mapping[int | None, Mapping[str, Read]]) -> tuple[str, ...]:
+    doubts: list[str] = []
+    if rest.pending is None:
+        doubts.append("the run does not say that the cluster came to rest")
+    elif rest.pending:
+        doubts.append(f"pending: {listed(rest.pending)}")
+    for key, reads in finals.items():
+        silent = [node for node in rest.nodes if node not in reads]
+        if silent:
+            doubts.append(f"no final read of key {key} on {listed(silent)}")
+    return tuple(doubts)
+
+
+def _differences(key: KeySet, finals: Mapping[str, Read]) -> tuple[list[Difference], list[int]]:
+    """Of settled values; and the other values that differ."""
+    if len(finals) < 2:
+        return [], []
+    counts = {node: Counter(read.values) for node, read in finals.items()}
+    first, *others = counts.values()
+    if all(other == first for other in others):
+        return [], []
+    settled, unsettled = [], []
+    for value in sorted({value for count in counts.values() for value in count}):
+        by_count = sorted(counts, key=lambda node: counts[node][value])
+        least, most = by_count[0], by_count[-1]
+        if counts[least][value] == counts[most][value]:
+            continue
+        if _settled(key, value):
+            settled.append(Difference(key, value, finals[most], finals[least]))
+        else:
+            unsettled.append(value)
+    return settled, unsettled
+
+
+def _settled(key: KeySet, value: int) -> bool:
+    insert = key.inserts.get(value)
+    if insert is None or insert.kind is Kind.FAIL:
+        return True
+    begin_ns = min(read.invoke.time_ns for read in key.reads if read.final)
+    if insert.ack is not None and insert.ack.time_ns < begin_ns:
+        return True
+    return any(read.mask & insert.bit for read in key.reads if read.end.time_ns < begin_ns)
+
+
+def _anomaly(history: History, one: Difference) -> Anomaly:
+    more, less = one.more, one.less
+    times = (more.values.count(one.value), less.values.count(one.value))
+    has = "has" if times[0] == 1 else f"has {times[0]} times"
+    lacks = "lacks" if times[1] == 0 else "has once" if times[1] == 1 else f"has {times[1]} times"
+    reads = sorted((more, less), key=lambda read: read.invoke.index)
+    return Anomaly(
+        kind="diverged",
+        text=(
+            f"value {one.value}{on_key(more.invoke)}, which {more.invoke.node} {has} and "
+            f"{less.invoke.node} {lacks} at rest (op #{more.end.index}, op #{less.end.index})"
+        ),
+        ops=tuple(sorted(op.index for read in reads for op in (read.invoke, read.end))),
+        key=one.key.key,
+        value=one.value,
+        time_ns=min(read.end.time_ns for read in reads),
+        steps=tuple(
+            read_answered(
+                history,
+                read.invoke,
+                read.end,
+                f"with {one.value} {number(read.values.count(one.value), 'time')}",
+            )
+            for read in reads
+        ),
+    )
+
+
+def _summary(diverged: list[Difference], doubts: tuple[str, ...], rest: Rest, keys: int) -> str:
+    if diverged:
+        of = len({one.key.key for one in diverged})
+        return (
+            f"{number(len(diverged), 'value')} not equally on all {len(rest.nodes)} replicas at "
+            f"rest ({number(of, 'key')} of {keys})"
+        )
+    if doubts:
+        return "; ".join(doubts)
+    at = "" if rest.at_ns is None else f" at {seconds(rest.at_ns)}"
+    return f"{number(len(rest.nodes), 'replica')} equal in {number(keys, 'key')}{at}"

@@ -1,0 +1,105 @@
+"""Puts a history before its checkers, and draws one conclusion."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from checkers.ladder import Ladder, Level, deciding, ladder_of, run_status
+from harness.core.clock import Clock, WallClock
+from harness.core.history import History
+from harness.core.op import Json
+from harness.core.protocols import Checker
+from harness.core.verdict import Anomaly, Status, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Everything that was concluded of one history."""
+
+    status: Status
+    verdicts: tuple[Verdict, ...]
+    """In the order of the checkers; the ones that do not decide are among them."""
+    ladder: Ladder
+    seconds: Mapping[str, float]
+    """What each checker took."""
+
+    @property
+    def deciding(self) -> tuple[Verdict, ...]:
+        """The verdicts that count."""
+        return deciding(self.ladder, self.verdicts)
+
+    def json(self) -> dict[str, Json]:
+        """For results.json."""
+        counts = {verdict.checker for verdict in self.deciding}
+        return {
+            "status": self.status.value,
+            "ladder": self.ladder.json(),
+            "verdicts": [
+                {
+                    "checker": verdict.checker,
+                    "status": verdict.status.value,
+                    "decides": verdict.checker in counts,
+                    "summary": verdict.summary,
+                    "checked": verdict.checked,
+                    "seconds": self.seconds.get(verdict.checker),
+                    "figures": {**verdict.figures},
+                    "anomalies": [_anomaly_json(anomaly) for anomaly in verdict.anomalies],
+                }
+                for verdict in self.verdicts
+            ],
+        }
+
+
+def judge(
+    history: History,
+    checkers: Sequence[Checker],
+    deadline_s: float,
+    promise: Level | str,
+    *,
+    clock: Clock | None = None,
+) -> Judgement:
+    """Runs every checker, each with what is left of `deadline_s`.
+
+    A checker that raises is UNKNOWN with the reason, and the others are still run. Raises
+    UsageError when the promise is no level, or two checkers have one name.
+    """
+    promised = promise if isinstance(promise, Level) else Level.named(promise)
+    names = [checker.name for checker in checkers]
+    assert len(set(names)) == len(names), f"two checkers of one name among {names}"
+    clock = clock or WallClock()
+    begin_ns = clock.now_ns()
+    verdicts: list[Verdict] = []
+    seconds: dict[str, float] = {}
+    for checker in checkers:
+        start_ns = clock.now_ns()
+        left_s = max(0.0, deadline_s - (start_ns - begin_ns) / 1e9)
+        verdicts.append(_verdict(checker, history, left_s))
+        seconds[checker.name] = (clock.now_ns() - start_ns) / 1e9
+    ladder = ladder_of(promised, verdicts)
+    return Judgement(run_status(ladder, verdicts), tuple(verdicts), ladder, seconds)
+
+
+def _verdict(checker: Checker, history: History, deadline_s: float) -> Verdict:
+    try:
+        return checker.check(history, deadline_s=deadline_s)
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # a panic of a Rust extension is no Exception
+        reason = f"{type(error).__name__}: {error}".rstrip(": ")
+        return Verdict(
+            checker=checker.name,
+            status=Status.UNKNOWN,
+            summary=f"the checker failed: {reason}",
+            checked=0,
+        )
+
+
+def _anomaly_json(anomaly: Anomaly) -> dict[str, Json]:
+    return {
+        "kind": anomaly.kind,
+        "text": anomaly.text,
+        "ops": list(anomaly.ops),
+        "key": anomaly.key,
+        "value": anomaly.value,
+        "time_ns": anomaly.time_ns,
+        "steps": list(anomaly.steps),
+    }

@@ -1,0 +1,186 @@
+"""What a history says of sets: for each key its inserts and its reads, the reads as bitsets.
+
+A set of values is one Python int, a bit a value, so that "which acknowledged values does this
+read lack" is one machine operation for every 30 values.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from harness.core.errors import HistoryError
+from harness.core.history import History, Pair
+from harness.core.op import Kind, Op
+
+INSERT: Final = "insert"
+READS: Final = frozenset({"read", "final-read"})
+FINAL_READ: Final = "final-read"
+
+
+class Positions:
+    """Gives each value of one key a bit, in the order in which values are first met."""
+
+    def __init__(self) -> None:
+        self._bits: dict[int, int] = {}
+        self._last: frozenset[int] = frozenset()
+        self._last_mask = 0
+
+    def bit(self, value: int) -> int:
+        """The mask with this value's bit alone."""
+        found = self._bits.get(value)
+        if found is None:
+            found = self._bits[value] = 1 << len(self._bits)
+        return found
+
+    def mask(self, values: tuple[int, ...]) -> int:
+        """The mask of the set of `values`; multiplicity is dropped.
+
+        Successive reads of a key differ little, so only what changed since the last call is
+        looked up: 300 values cost some 10 us in place of 40.
+        """
+        seen = frozenset(values)
+        mask = self._last_mask
+        for value in sorted(seen ^ self._last):
+            mask ^= self.bit(value)
+        self._last, self._last_mask = seen, mask
+        return mask
+
+    @property
+    def values(self) -> tuple[int, ...]:
+        """By position: the value of bit i is at i."""
+        return tuple(self._bits)
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """One value and what became of it. Several attempts at one value count as one insert."""
+
+    value: int
+    bit: int
+    kind: Kind
+    """OK: some attempt was acknowledged; FAIL: every attempt was refused; else INFO."""
+    invoke: Op
+    """The first attempt that was not refused; the first of all if every one was."""
+    ack: Op | None
+    """The first acknowledgement."""
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A read that was answered; the others say nothing."""
+
+    invoke: Op
+    end: Op
+    mask: int
+
+    @property
+    def final(self) -> bool:
+        """Made after the cluster had come to rest."""
+        return self.invoke.f == FINAL_READ
+
+    @property
+    def values(self) -> tuple[int, ...]:
+        """As they came, duplicates kept."""
+        return read_values(self.end)
+
+    @property
+    def duplicated(self) -> bool:
+        """Whether some value came more than once."""
+        return len(self.values) != self.mask.bit_count()
+
+
+@dataclass(frozen=True, slots=True)
+class KeySet:
+    """Everything that was asked of one key."""
+
+    key: int | None
+    values: tuple[int, ...]
+    """By bit position; read values that nobody tried to insert have a position too."""
+    inserts: Mapping[int, Insert]
+    """By value, in order of the first attempt."""
+    reads: tuple[Read, ...]
+    """Answered reads, final ones included, in order of invocation."""
+
+    @property
+    def repeated(self) -> tuple[Insert, ...]:
+        """Values that were tried more than once."""
+        return tuple(i for i in self.inserts.values() if i.attempts > 1)
+
+    def named(self, mask: int) -> Iterator[int]:
+        """The values in a mask, by position."""
+        while mask:
+            low = mask & -mask
+            yield self.values[low.bit_length() - 1]
+            mask ^= low
+
+
+def read_values(end: Op) -> tuple[int, ...]:
+    """What an answered read returned. Raises HistoryError when that is no tuple of numbers."""
+    if not isinstance(end.value, tuple):
+        raise HistoryError(
+            f"op #{end.index}: an ok {end.f} has value {end.value!r}, expected a tuple of ints"
+        )
+    return end.value
+
+
+def insert_value(op: Op) -> int:
+    """What an insert writes. Raises HistoryError when that is no number."""
+    if not isinstance(op.value, int):
+        raise HistoryError(f"op #{op.index}: an insert of {op.value!r}, expected an int")
+    return op.value
+
+
+_known: WeakKeyDictionary[History, tuple[KeySet, ...]] = WeakKeyDictionary()
+
+
+def key_sets(history: History) -> tuple[KeySet, ...]:
+    """Per key, ascending; calls other than inserts and reads are left out.
+
+    Several checkers judge one history, so the answer is kept for as long as the history is.
+    """
+    found = _known.get(history)
+    if found is None:
+        found = _known[history] = _by_key(history)
+    return found
+
+
+def _by_key(history: History) -> tuple[KeySet, ...]:
+    inserts: dict[int | None, list[Pair]] = {}
+    reads: dict[int | None, list[Pair]] = {}
+    for pair in history.pairs:
+        if pair.invoke.f == INSERT:
+            inserts.setdefault(pair.invoke.key, []).append(pair)
+        elif pair.invoke.f in READS:
+            reads.setdefault(pair.invoke.key, []).append(pair)
+    keys = sorted(inserts.keys() | reads.keys(), key=lambda key: -1 if key is None else key)
+    return tuple(_key_set(key, inserts.get(key, []), reads.get(key, [])) for key in keys)
+
+
+def _key_set(key: int | None, insert_pairs: list[Pair], read_pairs: list[Pair]) -> KeySet:
+    positions = Positions()
+    attempts: dict[int, list[Pair]] = {}
+    for pair in insert_pairs:
+        attempts.setdefault(insert_value(pair.invoke), []).append(pair)
+    inserts = {value: _insert(positions, value, tries) for value, tries in attempts.items()}
+    reads = tuple(
+        Read(pair.invoke, pair.end, positions.mask(read_values(pair.end)))
+        for pair in read_pairs
+        if pair.end is not None and pair.kind is Kind.OK
+    )
+    return KeySet(key, positions.values, inserts, reads)
+
+
+def _insert(positions: Positions, value: int, tries: list[Pair]) -> Insert:
+    acks = [pair.end for pair in tries if pair.end is not None and pair.kind is Kind.OK]
+    possible = [pair for pair in tries if pair.kind is not Kind.FAIL]
+    kind = Kind.OK if acks else Kind.INFO if possible else Kind.FAIL
+    return Insert(
+        value,
+        positions.bit(value),
+        kind,
+        (possible or tries)[0].invoke,
+        min(acks, key=lambda op: op.index) if acks else None,
+        len(tries),
+    )

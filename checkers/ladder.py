@@ -1,0 +1,196 @@
+"""The ladder of consistency levels: what was promised, what held.
+
+linearizable ⇒ sequential ⇒ the four session guarantees, as long as every level is judged key by
+key; and linearizable ⇒ eventual, as far as the final reads show it. Sequential does not imply
+eventual: a process may read the past for ever.
+
+A level at or below the promise decides the run. A level above it is only told.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from checkers.session import SESSION_GUARANTEES
+from checkers.set_full import NAME as SET_FULL
+from harness.core.errors import UsageError
+from harness.core.op import Json
+from harness.core.verdict import Status, Verdict, worst
+
+
+class Level(StrEnum):
+    """From the strongest."""
+
+    LINEARIZABLE = "linearizable"
+    SEQUENTIAL = "sequential"
+    SESSION = "session"
+    EVENTUAL = "eventual"
+
+    @staticmethod
+    def named(name: str) -> "Level":
+        """Raises UsageError for a name that is none."""
+        try:
+            return Level(name)
+        except ValueError:
+            known = ", ".join(Level)
+            raise UsageError(f"consistency {name!r}: expected one of {known}") from None
+
+    def demands(self, other: "Level") -> bool:
+        """Whether a promise of this level is a promise of the other one too."""
+        levels = tuple(Level)
+        return levels.index(self) <= levels.index(other)
+
+
+CHAIN: Final = (Level.LINEARIZABLE, Level.SEQUENTIAL, Level.SESSION)
+"""Each implies the next."""
+CONVERGENCE: Final = "convergence"
+CHECKERS_OF: Final[Mapping[Level, tuple[str, ...]]] = {
+    Level.LINEARIZABLE: ("linearizable",),
+    Level.SEQUENTIAL: ("sequential",),
+    Level.SESSION: tuple(guarantee.name for guarantee in SESSION_GUARANTEES),
+    Level.EVENTUAL: (CONVERGENCE, SET_FULL),
+}
+"""By name; a level needs all of its checkers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One level."""
+
+    level: Level
+    status: Status
+    """VALID: it held; INVALID: it was violated."""
+    promised: bool
+    """At or below the promise."""
+    by: str
+    """The checkers that say so; of another level, where that one implies this one."""
+    text: str
+    """Their summary."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """What one history says of every level."""
+
+    promise: Level
+    rungs: tuple[Rung, ...]
+    """The strongest first."""
+    contradictions: tuple[str, ...]
+    """Pairs of checkers of which one must be wrong. Never seen in a sound judge."""
+
+    @property
+    def held(self) -> Level | None:
+        """The strongest level that held, with all that it demands; None when none did."""
+        for rung in self.rungs:
+            demanded = [r for r in self.rungs if rung.level.demands(r.level)]
+            if all(r.status is Status.VALID for r in demanded):
+                return rung.level
+        return None
+
+    def json(self) -> dict[str, Json]:
+        """For results.json."""
+        return {
+            "promise": self.promise.value,
+            "held": None if self.held is None else self.held.value,
+            "rungs": [
+                {
+                    "level": rung.level.value,
+                    "status": rung.status.value,
+                    "promised": rung.promised,
+                    "by": rung.by,
+                    "text": rung.text,
+                }
+                for rung in self.rungs
+            ],
+            "contradictions": list(self.contradictions),
+        }
+
+
+def ladder_of(promise: Level, verdicts: Sequence[Verdict]) -> Ladder:
+    """Levels of which no checker was run are left out."""
+    known = {verdict.checker: verdict for verdict in verdicts}
+    own = [rung for level in Level for rung in _own(level, promise, known)]
+    return Ladder(
+        promise, tuple(_implied(rung, own) for rung in own), tuple(_contradictions(known, own))
+    )
+
+
+def decides(promise: Level, checker: str) -> bool:
+    """Whether a checker's verdict counts for the run: all do, but those of the levels above
+    the promise."""
+    level = next((level for level in Level if checker in CHECKERS_OF[level]), None)
+    return level is None or promise.demands(level)
+
+
+def run_status(ladder: Ladder, verdicts: Sequence[Verdict]) -> Status:
+    """The worst of what decides. A checker of a promised level that could not tell (a session
+    guarantee that no call put to the test) is as good as VALID only where a stronger level
+    held, for that one implies it. Checkers that contradict each other leave nothing VALID."""
+    doubt = [Status.UNKNOWN] if ladder.contradictions else []
+    return worst([*(verdict.status for verdict in deciding(ladder, verdicts)), *doubt])
+
+
+def deciding(ladder: Ladder, verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]:
+    """The verdicts that count: those of the promise, less the undecided that are implied."""
+    held = {rung.level for rung in ladder.rungs if rung.status is Status.VALID}
+    implied = {name for level in CHAIN if level in held for name in CHECKERS_OF[level]}
+    return tuple(
+        verdict
+        for verdict in verdicts
+        if decides(ladder.promise, verdict.checker)
+        and not (verdict.status is Status.UNKNOWN and verdict.checker in implied)
+    )
+
+
+def _own(level: Level, promise: Level, known: Mapping[str, Verdict]) -> Iterable[Rung]:
+    """What the level's own checkers say, if any of them was run."""
+    names = CHECKERS_OF[level]
+    ran = [known[name] for name in names if name in known]
+    if not ran:
+        return
+    statuses = {verdict.checker: _status_for(verdict) for verdict in ran}
+    missing = [name for name in names if name not in known]
+    status = worst([*statuses.values(), *[Status.UNKNOWN for _ in missing]])
+    deciding = [v for v in ran if statuses[v.checker] is status] or ran
+    text = "; ".join(v.summary for v in deciding)
+    if status is Status.UNKNOWN and missing:
+        text = f"not judged: {', '.join(missing)}"
+    by = ", ".join(verdict.checker for verdict in deciding)
+    yield Rung(level, status, promise.demands(level), by, text)
+
+
+def _status_for(verdict: Verdict) -> Status:
+    """Of set-full the eventual promise alone is this ladder's; its stale reads are the
+    linearizable checker's."""
+    eventual = verdict.figures.get("eventual")
+    return Status(str(eventual)) if verdict.checker == SET_FULL and eventual else verdict.status
+
+
+def _implied(rung: Rung, own: Sequence[Rung]) -> Rung:
+    """The rung; where its own checkers could not tell, what another level implies of it."""
+    if rung.status is not Status.UNKNOWN or rung.level not in CHAIN:
+        return rung
+    at = CHAIN.index(rung.level)
+    for other in own:
+        if other.level not in CHAIN:
+            continue
+        stronger = CHAIN.index(other.level) < at
+        if other.status is (Status.VALID if stronger else Status.INVALID):
+            text = f"{'implied by' if stronger else 'for want of'} {other.level}: {other.text}"
+            return Rung(rung.level, other.status, rung.promised, other.by, text)
+    return rung
+
+
+def _contradictions(known: Mapping[str, Verdict], own: Sequence[Rung]) -> Iterable[str]:
+    """Two implementations judge the same history; where theory ties them, they must agree."""
+    status = {rung.level: rung.status for rung in own}
+    for strong, weak in ((a, b) for a in CHAIN for b in CHAIN if a is not b and a.demands(b)):
+        if status.get(strong) is Status.VALID and status.get(weak) is Status.INVALID:
+            yield f"{strong} is VALID and {weak}, which it implies, is INVALID"
+    linearizable, set_full = known.get("linearizable"), known.get(SET_FULL)
+    if linearizable is None or set_full is None or linearizable.status is not Status.VALID:
+        return
+    for figure in ("stale_reads", "phantom", "duplicated", "lost"):
+        if set_full.figures.get(figure):
+            yield f"linearizable is VALID and set-full counts {figure}"

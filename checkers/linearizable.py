@@ -1,0 +1,252 @@
+"""Linearizability and sequential consistency of every key, decided by `pyporcupine`.
+
+An insert is an add, of unknown outcome it is an add that never returned; a refused insert is left
+out, and so is an unanswered read. Multiplicity is kept: a set never returns a value twice.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Literal
+
+import pyporcupine
+
+from checkers.key_sets import INSERT, READS, insert_value, read_values
+from checkers.words import (
+    FEW,
+    during,
+    insert_acknowledged,
+    insert_began,
+    listed,
+    number,
+    read_answered,
+)
+from harness.core.clock import WallClock
+from harness.core.history import History, Pair
+from harness.core.op import Json, Kind, Process
+from harness.core.verdict import Anomaly, Status, Verdict, worst
+
+Consistency = Literal["linearizable", "sequential"]
+_ORDERS = frozenset({"real-time", "process-order"})
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What pyporcupine said of one key, and the calls that its positions mean."""
+
+    pairs: Sequence[Pair]
+    result: pyporcupine.ObjectResult
+
+    @property
+    def status(self) -> Status:
+        """Of the key."""
+        return Status(self.result.status)
+
+
+class Linearizable:
+    """One of two checkers, "linearizable" and "sequential". Every key is judged by itself, which
+    for linearizability is the same as all together, and for sequential consistency weaker.
+
+    `memory_mb` is the budget of each key; the time that `check` is given is that of all keys.
+    """
+
+    def __init__(self, consistency: Consistency, *, memory_mb: float = 1024.0) -> None:
+        self.name: str = consistency
+        self._consistency: Consistency = consistency
+        self._memory_mb = memory_mb
+
+    def check(self, history: History, *, deadline_s: float) -> Verdict:
+        """VALID needs an answered read; UNKNOWN when a key ran out of time or memory."""
+        clock, judged, late = WallClock(), list[Judged](), list[int | None]()
+        for key, pairs in _by_key(history).items():
+            left_s = deadline_s - clock.now_ns() / 1e9
+            if left_s <= 0:
+                late.append(key)
+                continue
+            judged.append(self._judge(key, pairs, left_s))
+        broken = [one for one in judged if one.status is Status.INVALID]
+        open_ = [one for one in judged if one.status is Status.UNKNOWN]
+        reads = sum(_is_read(pair) for one in judged for pair in one.pairs)
+        status = worst(one.status for one in judged) if reads else Status.UNKNOWN
+        status = worst([status, Status.UNKNOWN]) if late else status
+        anomalies = [_anomaly(history, one) for one in broken]
+        anomalies.sort(key=lambda anomaly: (len(anomaly.ops), anomaly.time_ns))
+        return Verdict(
+            checker=self.name,
+            status=status,
+            summary=self._summary(broken, open_, late, len(judged), reads),
+            checked=sum(len(one.pairs) for one in judged) if reads else 0,
+            anomalies=tuple(anomalies[:FEW]),
+            figures=_figures(judged, anomalies, late, reads),
+        )
+
+    def _judge(self, key: int | None, pairs: Sequence[Pair], time_s: float) -> Judged:
+        operations = [_operation(key, pair) for pair in pairs]
+        result = self._ask(operations, self._consistency, time_s)
+        if self._consistency == "linearizable" and result.status == "VALID" and _ties(pairs):
+            # Two calls of one process may touch in one nanosecond, which makes them concurrent
+            # in real time, yet the process made one after the other. A violation needs one
+            # order edge only, of either order, so that both are decided when each is.
+            result = self._ask(operations, "sequential", time_s)
+        return Judged(pairs, result)
+
+    def _ask(
+        self, operations: list[pyporcupine.Operation], consistency: Consistency, time_s: float
+    ) -> pyporcupine.ObjectResult:
+        result = pyporcupine.check(
+            operations,
+            "set",
+            consistency=consistency,
+            time_s=time_s if isfinite(time_s) else None,
+            memory_mb=self._memory_mb,
+        )
+        (one,) = result.objects
+        return one
+
+    def _summary(
+        self,
+        broken: Sequence[Judged],
+        open_: Sequence[Judged],
+        late: Sequence[int | None],
+        keys: int,
+        reads: int,
+    ) -> str:
+        of = number(keys + len(late), "key")
+        if broken:
+            return f"{len(broken)} of {of} not {self.name} ({number(reads, 'read')})"
+        doubts = [f"key {one.result.key}: {one.result.reason}" for one in open_]
+        if late:
+            doubts.append(f"no time left for key {listed(late)}")
+        if doubts:
+            return "; ".join(doubts)
+        if not reads:
+            return "no read was answered"
+        return f"{of} {self.name} ({number(reads, 'read')})"
+
+
+def _figures(
+    judged: Sequence[Judged], anomalies: Sequence[Anomaly], late: Sequence[int | None], reads: int
+) -> dict[str, Json]:
+    kinds: dict[str, Json] = {}
+    for kind in sorted({anomaly.kind for anomaly in anomalies}):
+        kinds[kind] = sum(anomaly.kind == kind for anomaly in anomalies)
+    return {
+        "keys": len(judged) + len(late),
+        "reads_ok": reads,
+        "adds": sum(len(one.pairs) for one in judged) - reads,
+        "by_key": {str(one.result.key): one.status.value for one in judged},
+        "anomalies": kinds,
+    }
+
+
+def _is_read(pair: Pair) -> bool:
+    return pair.invoke.f in READS
+
+
+def _by_key(history: History) -> dict[int | None, list[Pair]]:
+    """The calls that constrain something, in order of invocation."""
+    out: dict[int | None, list[Pair]] = {}
+    for pair in history.pairs:
+        insert = pair.invoke.f == INSERT and pair.kind is not Kind.FAIL
+        if insert or (_is_read(pair) and pair.kind is Kind.OK):
+            out.setdefault(pair.invoke.key, []).append(pair)
+    return out
+
+
+def _operation(key: int | None, pair: Pair) -> pyporcupine.Operation:
+    process, end = pair.invoke.process, pair.end if pair.kind is Kind.OK else None
+    assert isinstance(process, int), "a client's process is a number"
+    read = _is_read(pair) and end is not None
+    return pyporcupine.Operation(
+        process,
+        "read" if read else "add",
+        key,
+        None if read else insert_value(pair.invoke),
+        call=pair.invoke.time_ns,
+        ret=None if end is None else end.time_ns,
+        output=read_values(end) if read and end is not None else None,
+    )
+
+
+def _ties(pairs: Sequence[Pair]) -> bool:
+    """Whether a process called at the very time at which its last call ended."""
+    ended: dict[Process, int] = {}
+    for pair in pairs:
+        if ended.get(pair.invoke.process) == pair.invoke.time_ns:
+            return True
+        if pair.end is not None:
+            ended[pair.invoke.process] = pair.end.time_ns
+    return False
+
+
+def _anomaly(history: History, judged: Judged) -> Anomaly:
+    """The witness in words: its calls in order of time, then why they cannot be ordered."""
+    result, pairs = judged.result, judged.pairs
+    members = [pairs[at] for at in result.witness]
+    steps = [_member(history, judged, at) for at in result.witness]
+    cycle = [
+        f"#{_main(pairs[step.from_op])} before #{_main(pairs[step.to_op])} ({_why(step)})"
+        for step in result.explanation
+        if step.from_op != step.to_op
+    ]
+    if cycle:
+        steps.append(f"no order explains them: {', '.join(cycle)}")
+    ops = {pair.invoke.index for pair in members}
+    ops |= {pair.end.index for pair in members if pair.end is not None}
+    first = next((s.value for s in result.explanation if s.value is not None), None)
+    seen = max((pair.end or pair.invoke for pair in members), key=lambda op: op.index)
+    calls = ", ".join(f"#{_main(pair)}" for pair in members)
+    of = "" if result.key is None else f"key {result.key}: "
+    return Anomaly(
+        kind=_kind(result),
+        text=f"{of}{result.reason} (op {calls}){during(history, seen.time_ns)}",
+        ops=tuple(sorted(ops)),
+        key=members[0].invoke.key,
+        value=first,
+        time_ns=seen.time_ns,
+        steps=tuple(steps),
+    )
+
+
+def _kind(result: pyporcupine.ObjectResult) -> str:
+    whys = {step.why for step in result.explanation}
+    if "read never-added value" in whys:
+        return "phantom"
+    return "duplicate" if "duplicate in read" in whys else "cycle"
+
+
+def _main(pair: Pair) -> int:
+    """The one index that names a call."""
+    return pair.invoke.index
+
+
+def _why(step: pyporcupine.Step) -> str:
+    if step.why == "real-time":
+        return "it had ended before the other began"
+    if step.why == "process-order":
+        return "earlier in the same process"
+    return step.why if step.value is None else f"{step.why.replace(' add', '')} {step.value}"
+
+
+def _member(history: History, judged: Judged, at: int) -> str:
+    pair, steps = judged.pairs[at], judged.result.explanation
+    if pair.invoke.f == INSERT:
+        value = insert_value(pair.invoke)
+        ends = any(step.from_op == at and step.why in _ORDERS for step in steps)
+        if ends and pair.end is not None:
+            return insert_acknowledged(history, value, pair.end)
+        return insert_began(history, value, pair.invoke)
+    assert pair.end is not None, "a read in a witness was answered"
+    found = [_found(step, at) for step in steps if step.value is not None]
+    return read_answered(history, pair.invoke, pair.end, " and ".join(filter(None, found)))
+
+
+def _found(step: pyporcupine.Step, at: int) -> str:
+    """What a step says of the read at a position; "" when it speaks of others."""
+    if step.why == "read sees add" and step.to_op == at:
+        return f"with {step.value}"
+    if step.why == "read misses add" and step.from_op == at:
+        return f"without {step.value}"
+    if step.from_op == step.to_op == at:
+        return f"with {step.value}{' twice' if step.why == 'duplicate in read' else ''}"
+    return ""

@@ -1,0 +1,85 @@
+"""Counts anomalies while the run goes on, op by op, for the display.
+
+What it calls stale and duplicated is what `set-full` calls so: after the last op, `stale_reads`,
+`missed` and `duplicated` equal that checker's figures.
+"""
+
+from dataclasses import dataclass, field
+
+from checkers.key_sets import INSERT, READS, Positions, insert_value, read_values
+from harness.core.op import NEMESIS, Kind, Op, Process
+
+
+@dataclass(slots=True)
+class _Key:
+    positions: Positions = field(default_factory=Positions)
+    acknowledged: int = 0
+    """Values acknowledged before `newest_ns`."""
+    newest: int = 0
+    """Values acknowledged at `newest_ns`: concurrent with a read invoked at that time."""
+    newest_ns: int = -1
+    missed: int = 0
+    doubled: set[int] = field(default_factory=set)
+
+    def acknowledge(self, bit: int, time_ns: int) -> None:
+        if time_ns > self.newest_ns:
+            self.acknowledged |= self.newest
+            self.newest, self.newest_ns = 0, time_ns
+        # A second acknowledgement of a value takes nothing back from the first.
+        self.newest |= bit & ~self.acknowledged
+
+    def before(self, time_ns: int) -> int:
+        return self.acknowledged | self.newest if time_ns > self.newest_ns else self.acknowledged
+
+
+class LiveAnomalies:
+    """Fed every op of the history in order; some microseconds each, a read of hundreds of
+    values some ten. Not for use by two threads at once."""
+
+    def __init__(self) -> None:
+        self.stale_reads = 0
+        """Reads that lack a value acknowledged before they were invoked."""
+        self._keys: dict[int | None, _Key] = {}
+        self._calls: dict[Process, tuple[Op, int]] = {}
+
+    @property
+    def missed(self) -> int:
+        """Values that such reads lacked, each counted once."""
+        return sum(key.missed.bit_count() for key in self._keys.values())
+
+    @property
+    def duplicated(self) -> int:
+        """Values that some read returned more than once, each counted once."""
+        return sum(len(key.doubled) for key in self._keys.values())
+
+    def feed(self, op: Op) -> None:
+        """The next op; those of the nemesis, and other calls, change nothing."""
+        if op.process == NEMESIS:
+            return
+        if op.kind is Kind.INVOKE:
+            if op.f == INSERT or op.f in READS:
+                key = self._keys.setdefault(op.key, _Key())
+                self._calls[op.process] = (op, key.before(op.time_ns))
+            return
+        call = self._calls.pop(op.process, None)
+        if call is None or op.kind is not Kind.OK:
+            return
+        invoke, due = call
+        key = self._keys[invoke.key]
+        if invoke.f == INSERT:
+            key.acknowledge(key.positions.bit(insert_value(invoke)), op.time_ns)
+        else:
+            self._read(key, due, read_values(op))
+
+    def _read(self, key: _Key, due: int, values: tuple[int, ...]) -> None:
+        mask = key.positions.mask(values)
+        lacks = due & ~mask
+        if lacks:
+            self.stale_reads += 1
+            key.missed |= lacks
+        if len(values) != mask.bit_count():
+            seen: set[int] = set()
+            for value in values:
+                if value in seen:
+                    key.doubled.add(value)
+                seen.add(value)

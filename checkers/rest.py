@@ -1,0 +1,78 @@
+"""Whether the cluster came to rest, as the run recorded it, and which replicas there are.
+
+The run writes, as ops of the process "nemesis":
+  f="quiesce", value {"pending": [reasons]}: empty when the cluster came to rest;
+  f="observe", kind ok, value {"pending": [reasons], "replicas": {node: {"queue": entries}}}.
+The last of each counts. Other entries of these objects are for people.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from harness.core.history import History
+from harness.core.op import Kind, Op
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """The end of a run, before its final reads."""
+
+    nodes: tuple[str, ...]
+    """Every replica that a client's call names or an observation lists, ascending."""
+    pending: tuple[str, ...] | None
+    """Why it had not come to rest; () when it had; None when the run never said."""
+    at_ns: int | None
+    """When it said so."""
+
+    @property
+    def reached(self) -> bool:
+        """The run says that nothing was left to do."""
+        return self.pending == ()
+
+
+def rest_of(history: History) -> Rest:
+    """Read off the last "quiesce" and the last "observe" of the history."""
+    quiesce = observe = None
+    for op in history.nemesis:
+        if op.kind is Kind.INVOKE:
+            continue
+        if op.f == "quiesce":
+            quiesce = op
+        elif op.f == "observe" and op.kind is Kind.OK:
+            observe = op
+    told = [op for op in (quiesce, observe) if op is not None]
+    pending = tuple(reason for op in told for reason in _reasons(op))
+    return Rest(
+        _nodes(history, observe),
+        pending if told else None,
+        max((op.time_ns for op in told), default=None),
+    )
+
+
+def _reasons(op: Op) -> tuple[str, ...]:
+    value = op.value if isinstance(op.value, Mapping) else {}
+    pending = value.get("pending")
+    said: tuple[str, ...] = ()
+    if isinstance(pending, list | tuple):
+        said = tuple(str(reason) for reason in pending)
+    elif op.f == "quiesce":
+        # An observation may leave the reasons to quiesce; a quiesce without them is no rest.
+        said = (f"quiesce ended {op.kind.value}: {op.error}",)
+    return said + tuple(
+        f"{node} has {state['queue']} queue entries"
+        for node, state in _replicas(op).items()
+        if state.get("queue")
+    )
+
+
+def _replicas(op: Op | None) -> dict[str, Mapping[str, object]]:
+    value = op.value if op is not None and isinstance(op.value, Mapping) else {}
+    replicas = value.get("replicas")
+    if not isinstance(replicas, Mapping):
+        return {}
+    return {node: state for node, state in replicas.items() if isinstance(state, Mapping)}
+
+
+def _nodes(history: History, observe: Op | None) -> tuple[str, ...]:
+    named = {pair.invoke.node for pair in history.pairs if pair.invoke.node is not None}
+    return tuple(sorted(named | _replicas(observe).keys()))

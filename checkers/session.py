@@ -1,0 +1,266 @@
+"""Session guarantees on sets (Terry et al., "Session guarantees for weakly consistent replicated
+data", PDIS 1994). A session is a process; keys are judged one by one, as linearizability is.
+
+With V(r) the set that a read r returned, and program order that of one process on one key:
+  monotonic reads       r1 before r2                 ⇒ V(r1) ⊆ V(r2)
+  read your writes      w acknowledged before r      ⇒ w ∈ V(r)
+  monotonic writes      w1 acknowledged before w2    ⇒ w1 ∈ V(r) wherever w2 ∈ V(r)
+  writes follow reads   r1 before w2                 ⇒ V(r1) ⊆ V(r) wherever w2 ∈ V(r)
+The last two bind the reads of every process. Sequential consistency of the key implies all four.
+A refused insert is no write; one of unknown outcome is a write wherever it is seen.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from heapq import merge
+from typing import Final, TypeAlias
+
+from checkers.key_sets import Insert, KeySet, Read, key_sets
+from checkers.words import (
+    FEW,
+    during,
+    insert_acknowledged,
+    insert_began,
+    number,
+    on_key,
+    read_answered,
+    where,
+)
+from harness.core.history import History
+from harness.core.op import Kind
+from harness.core.verdict import Anomaly, Status, Verdict
+
+Past: TypeAlias = "Read | Insert"
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """A read that must hold every value of a mask."""
+
+    key: KeySet
+    read: Read
+    mask: int
+
+    @property
+    def missing(self) -> int:
+        """What it does not hold."""
+        return self.mask & ~self.read.mask
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What a process did on a key, with what it knew of the key before."""
+
+    now: Past
+    written: int
+    """Own values acknowledged before."""
+    seen: int
+    """Union of its earlier reads."""
+
+
+class SessionGuarantee:
+    """One of the four guarantees; `SESSION_GUARANTEES` has them all.
+
+    VALID needs a read that something was demanded of: where no process ever read after its own
+    write, "read your writes" was not seen to hold. Linear in the number of values read, so the
+    deadline is not looked at.
+    """
+
+    def __init__(self, name: str, demands: "Callable[[KeySet], Iterable[Demand]]") -> None:
+        self.name = name
+        self._demands = demands
+
+    def check(self, history: History, *, deadline_s: float) -> Verdict:  # noqa: ARG002
+        """One verdict over every key."""
+        keys = key_sets(history)
+        repeated = [insert for key in keys for insert in key.repeated]
+        if repeated:
+            return Verdict(
+                checker=self.name,
+                status=Status.UNKNOWN,
+                summary=f"value {repeated[0].value} was tried {repeated[0].attempts} times, so "
+                "it does not say which write a read saw; unique values expected",
+                checked=0,
+            )
+        demands = [demand for key in keys for demand in self._demands(key)]
+        broken = sorted(
+            (demand for demand in demands if demand.missing),
+            key=lambda demand: demand.read.end.index,
+        )
+        shown = tuple(_anomaly(history, self.name, demand) for demand in broken[:FEW])
+        reads = sum(len(key.reads) for key in keys)
+        return Verdict(
+            checker=self.name,
+            status=Status.INVALID if broken else Status.VALID if demands else Status.UNKNOWN,
+            summary=_summary(self.name, len(broken), len(demands)),
+            checked=len(demands),
+            anomalies=shown,
+            figures={
+                "reads_ok": reads,
+                "reads_bound": len(demands),
+                "anomalies": {self.name: len(broken)},
+            },
+        )
+
+
+def _events(key: KeySet) -> Iterator[Event]:
+    """The writes and answered reads of every process, in order of invocation."""
+    written: dict[object, int] = {}
+    seen: dict[object, int] = {}
+    writes = (i for i in key.inserts.values() if i.kind is not Kind.FAIL)
+    calls: Iterable[Past] = merge(writes, key.reads, key=lambda call: call.invoke.index)
+    for call in calls:
+        who = call.invoke.process
+        yield Event(call, written.get(who, 0), seen.get(who, 0))
+        if isinstance(call, Read):
+            seen[who] = seen.get(who, 0) | call.mask
+        elif call.ack is not None:
+            written[who] = written.get(who, 0) | call.bit
+
+
+def _monotonic_reads(key: KeySet) -> Iterator[Demand]:
+    for event in _events(key):
+        if isinstance(event.now, Read) and event.seen:
+            yield Demand(key, event.now, event.seen)
+
+
+def _read_your_writes(key: KeySet) -> Iterator[Demand]:
+    for event in _events(key):
+        if isinstance(event.now, Read) and event.written:
+            yield Demand(key, event.now, event.written)
+
+
+def _monotonic_writes(key: KeySet) -> Iterator[Demand]:
+    return _ordered_writes(key, lambda event: event.written)
+
+
+def _writes_follow_reads(key: KeySet) -> Iterator[Demand]:
+    return _ordered_writes(key, lambda event: event.seen)
+
+
+def _ordered_writes(key: KeySet, before: Callable[[Event], int]) -> Iterator[Demand]:
+    """Every read that saw a write must hold what came before that write in its process."""
+    needs = {
+        event.now.bit: before(event)
+        for event in _events(key)
+        if isinstance(event.now, Insert) and before(event)
+    }
+    bound = 0
+    for bit in needs:
+        bound |= bit
+    # A replica's answers mostly grow, so what a read demands is mostly what the replica's last
+    # read demanded and what its new values add; after an answer that shrank it is summed anew.
+    last: dict[str | None, tuple[int, int]] = {}
+    for read in key.reads:
+        mask, demanded = last.get(read.invoke.node, (0, 0))
+        if mask & ~read.mask:
+            mask, demanded = 0, 0
+        fresh = read.mask & ~mask & bound
+        while fresh:
+            low = fresh & -fresh
+            demanded |= needs[low]
+            fresh ^= low
+        last[read.invoke.node] = (read.mask, demanded)
+        if demanded:
+            yield Demand(key, read, demanded)
+
+
+MONOTONIC_READS: Final = "monotonic-reads"
+READ_YOUR_WRITES: Final = "read-your-writes"
+MONOTONIC_WRITES: Final = "monotonic-writes"
+WRITES_FOLLOW_READS: Final = "writes-follow-reads"
+
+SESSION_GUARANTEES: Final = (
+    SessionGuarantee(MONOTONIC_READS, _monotonic_reads),
+    SessionGuarantee(READ_YOUR_WRITES, _read_your_writes),
+    SessionGuarantee(MONOTONIC_WRITES, _monotonic_writes),
+    SessionGuarantee(WRITES_FOLLOW_READS, _writes_follow_reads),
+)
+
+
+def _summary(name: str, broken: int, demands: int) -> str:
+    if broken:
+        return f"{name} broken by {number(broken, 'read')} (of {demands:,} that it binds)"
+    if demands:
+        return f"{name} kept by {number(demands, 'read')}"
+    return "put to no test: no answered read that it would bind"
+
+
+def _anomaly(history: History, name: str, demand: Demand) -> Anomaly:
+    key, read = demand.key, demand.read
+    value = next(key.named(demand.missing))
+    missed = key.inserts.get(value)
+    reason, ops, steps = _reason(history, name, demand, value)
+    indices = {read.invoke.index, read.end.index, *ops}
+    if missed is not None and missed.ack is not None and name != MONOTONIC_READS:
+        indices.add(missed.ack.index)
+    return Anomaly(
+        kind=name,
+        text=(
+            f"value {value}{on_key(read.invoke)} is missing from op #{read.invoke.index} "
+            f"{read.invoke.f}{where(read.invoke)} of process {read.invoke.process}, {reason}"
+            f"{during(history, read.invoke.time_ns)}"
+        ),
+        ops=tuple(sorted(indices)),
+        key=key.key,
+        value=value,
+        time_ns=read.end.time_ns,
+        steps=(*steps, read_answered(history, read.invoke, read.end, f"without {value}")),
+    )
+
+
+def _reason(
+    history: History, name: str, demand: Demand, value: int
+) -> tuple[str, tuple[int, ...], tuple[str, ...]]:
+    """Why the read had to hold the value: in words, the ops that show it, the steps."""
+    key, read = demand.key, demand.read
+    if name == READ_YOUR_WRITES:
+        ack = key.inserts[value].ack
+        assert ack is not None, "only acknowledged writes are demanded"
+        step = insert_acknowledged(history, value, ack)
+        return f"which wrote it (op #{ack.index})", (ack.index,), (step,)
+    if name == MONOTONIC_READS:
+        earlier = _earlier_read(key, read.invoke.process, value, read.invoke.index)
+        step = read_answered(history, earlier.invoke, earlier.end, f"with {value}")
+        ops = (earlier.invoke.index, earlier.end.index)
+        return f"which had read it (op #{earlier.end.index})", ops, (step,)
+    return _reason_by_write(history, name, demand, value)
+
+
+def _reason_by_write(
+    history: History, name: str, demand: Demand, value: int
+) -> tuple[str, tuple[int, ...], tuple[str, ...]]:
+    key, read = demand.key, demand.read
+    bit = next(1 << i for i, known in enumerate(key.values) if known == value)
+    for event in _events(key):
+        write = event.now
+        before = event.written if name == MONOTONIC_WRITES else event.seen
+        if isinstance(write, Insert) and write.bit & read.mask and before & bit:
+            break
+    else:
+        raise AssertionError(f"no write demands {value} of op #{read.invoke.index}")
+    who, began = write.invoke.process, insert_began(history, write.value, write.invoke)
+    if name == MONOTONIC_WRITES:
+        ack = key.inserts[value].ack
+        assert ack is not None, "only acknowledged writes are demanded"
+        step, did = insert_acknowledged(history, value, ack), "wrote"
+        ops: tuple[int, ...] = (ack.index,)
+    else:
+        earlier = _earlier_read(key, who, value, write.invoke.index)
+        step = read_answered(history, earlier.invoke, earlier.end, f"with {value}")
+        ops, did = (earlier.invoke.index, earlier.end.index), "read"
+    return (
+        f"which has {write.value}: process {who} {did} {value} before it wrote {write.value} "
+        f"(op #{write.invoke.index})",
+        (*ops, write.invoke.index),
+        (step, began),
+    )
+
+
+def _earlier_read(key: KeySet, who: object, value: int, before: int) -> Read:
+    """The last read of a process, invoked before an op, that returned a value."""
+    return next(
+        read
+        for read in reversed(key.reads)
+        if read.invoke.process == who and read.invoke.index < before and value in read.values
+    )

@@ -1,0 +1,26 @@
+"""The checkers that judge a workload on sets, for one promise."""
+
+from collections.abc import Mapping
+
+from checkers.convergence import Convergence
+from checkers.ladder import Level
+from checkers.linearizable import Linearizable
+from checkers.session import SESSION_GUARANTEES
+from checkers.set_full import SetFull
+from checkers.stats import MIN_OK, Stats
+from harness.core.protocols import Checker
+
+
+def set_checkers(
+    promise: Level, *, faults_expected: bool, min_ok: Mapping[str, int] = MIN_OK
+) -> tuple[Checker, ...]:
+    """Every level of the ladder is judged, whatever the promise; the quick ones first, so that
+    a deadline costs no more than the slow ones."""
+    return (
+        Stats(min_ok=min_ok, faults_expected=faults_expected),
+        SetFull(linearizable=promise is Level.LINEARIZABLE),
+        Convergence(),
+        *SESSION_GUARANTEES,
+        Linearizable("linearizable"),
+        Linearizable("sequential"),
+    )

@@ -1,0 +1,86 @@
+"""Says in words why a run is not VALID: the smallest witness, what was expected, how to run it
+again."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from checkers.judge import Judgement
+from checkers.rest import rest_of
+from checkers.words import seconds
+from harness.core.history import History
+from harness.core.verdict import Anomaly, Status, Verdict
+
+EXPECTED: Final[Mapping[str, str]] = {
+    "lost": "every acknowledged insert visible once the replicas converged",
+    "phantom": "no value in a read but those inserted, and never a refused one",
+    "duplicate": "every value at most once in a read",
+    "diverged": "every replica with the same values once nothing was left to do",
+    "stale": "a read returns every value acknowledged before it began",
+    "cycle": "one order of all calls that explains every read",
+    "monotonic-reads": "a process reads whatever it has read before",
+    "read-your-writes": "a process reads whatever it has written",
+    "monotonic-writes": "the writes of one process are seen in their order",
+    "writes-follow-reads": "a write is seen only with what its process had read before it",
+}
+"""By kind of anomaly, the gravest first."""
+
+
+def gravest(judgement: Judgement) -> tuple[Verdict, Anomaly] | None:
+    """Of what decides: the gravest kind, then the fewest ops, then the earliest. None unless
+    INVALID."""
+    kinds = list(EXPECTED)
+    found = [
+        (verdict, anomaly)
+        for verdict in judgement.deciding
+        if verdict.status is Status.INVALID
+        for anomaly in verdict.anomalies
+    ]
+
+    def weight(one: tuple[Verdict, Anomaly]) -> tuple[int, int, int]:
+        kind = one[1].kind
+        rank = kinds.index(kind) if kind in kinds else len(kinds)
+        return rank, len(one[1].ops), one[1].time_ns
+
+    return min(found, key=weight, default=None)
+
+
+def explained(judgement: Judgement, history: History, *, workload: str, again: str) -> str:
+    """Lines for people. `again` is the command that runs it again.
+
+    quorum-set: 3 acknowledged values are missing from the final read (of 812 acknowledged)
+      first lost: value 417, op #2210 ok at 8.114 s on ch2, during partition {ch1 | ch2 ch3}
+      expected:   every acknowledged insert visible once the replicas converged (at 41.000 s)
+      again:      harness run --workload quorum-set --nemesis partition --seed 0x5eed
+    """
+    found = gravest(judgement)
+    if found is not None:
+        verdict, anomaly = found
+        labelled = [(f"first {anomaly.kind}", anomaly.text)]
+        labelled += [("" if at else "witness", step) for at, step in enumerate(anomaly.steps)]
+        labelled += (
+            [("expected", _expected(anomaly, history))] if _expected(anomaly, history) else []
+        )
+        return _lines(f"{workload}: {verdict.summary}", [*labelled, ("again", again)])
+    if judgement.status is Status.UNKNOWN:
+        reasons = [v for v in judgement.deciding if v.status is Status.UNKNOWN]
+        labelled = [(verdict.checker, verdict.summary) for verdict in reasons]
+        labelled += [("contradiction", text) for text in judgement.ladder.contradictions]
+        return _lines(f"{workload}: nothing can be concluded", [*labelled, ("again", again)])
+    held = judgement.ladder.held
+    level = f", {held} held" if held else ""
+    return _lines(f"{workload}: valid{level}", [("again", again)])
+
+
+def _expected(anomaly: Anomaly, history: History) -> str:
+    text = EXPECTED.get(anomaly.kind, "")
+    at_ns = rest_of(history).at_ns
+    if anomaly.kind in ("lost", "diverged") and at_ns is not None:
+        return f"{text} (at {seconds(at_ns)})"
+    return text
+
+
+def _lines(head: str, labelled: list[tuple[str, str]]) -> str:
+    width = max(len(label) for label, _ in labelled) + 1
+    return "\n".join(
+        [head, *(f"  {f'{label}:' if label else '':<{width}} {text}" for label, text in labelled)]
+    )

@@ -1,5 +1,7 @@
 """From what a user types to a nemesis, or to a message that helps."""
 
+from typing import Any
+
 import pytest
 
 from harness.core.errors import UsageError
@@ -13,8 +15,8 @@ from nemesis.options import FaultOptions
 THREE = Topology.of()
 
 
-def parsed(text: str, topology: Topology = THREE, **options: object) -> Composed:
-    return parse_nemesis(text, topology, Seed(5), FaultOptions(**options))  # type: ignore[arg-type]
+def parsed(text: str, topology: Topology = THREE, **options: Any) -> Composed:
+    return parse_nemesis(text, topology, Seed(5), FaultOptions(**options))
 
 
 @pytest.mark.parametrize("name", nemesis_names())
@@ -79,6 +81,6 @@ def test_a_fault_without_room_is_refused_by_name() -> None:
         ("targets", (), "targets of faults: none given, expected some of one minority"),
     ],
 )
-def test_options_that_cannot_be_used_are_refused(option: str, value: object, message: str) -> None:
+def test_options_that_cannot_be_used_are_refused(option: str, value: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         parsed("kill", **{option: value})

@@ -14,7 +14,7 @@ from harness.core.seed import Seed
 from harness.core.topology import Topology
 from nemesis.catalogue import parse_nemesis
 from nemesis.options import FaultOptions
-from nemesis.schedule import Track, schedule
+from nemesis.schedule import Track, schedule, unended
 
 WORKER = Worker(-1, -1, "")
 SECOND = 1_000_000_000
@@ -42,9 +42,10 @@ class Made:
 
 def played(generator: Generator, *, calls: int, busy_ns: int = 0, start_ns: int = 0) -> list[Made]:
     """Plays it in virtual time: every call keeps the nemesis busy for `busy_ns`."""
-    now, out = start_ns, []
+    now = start_ns
+    out: list[Made] = []
     while len(out) < calls:
-        step, generator = generator.op(Context(now, (WORKER,), 0))
+        step, generator = generator.op(Context(now, (WORKER,), ()))
         if isinstance(step, Pending):
             assert step.wake_ns is not None, "it waits for a time when nothing is in flight"
             assert step.wake_ns > now
@@ -53,11 +54,11 @@ def played(generator: Generator, *, calls: int, busy_ns: int = 0, start_ns: int 
         assert isinstance(step, Ready)
         assert step.worker == WORKER
         out.append(Made(now, step.call))
-        during, same = generator.op(Context(now, (), 1))
+        during, same = generator.op(Context(now, (), (WORKER,)))
         assert during == Pending(), "one call at a time"
         now += busy_ns
         end = Op(index=0, process=NEMESIS, kind=Kind.OK, f=step.call.f, time_ns=now)
-        generator = same.update(Context(now, (WORKER,), 0), end)
+        generator = same.update(Context(now, (WORKER,), ()), end)
     return out
 
 
@@ -117,23 +118,23 @@ def test_the_timetable_begins_when_it_is_first_asked() -> None:
 
 
 def test_nothing_to_do_is_exhausted() -> None:
-    step, _ = of().op(Context(0, (WORKER,), 0))
+    step, _ = of().op(Context(0, (WORKER,), ()))
     assert step == Exhausted()
 
 
 def test_what_clients_do_changes_nothing() -> None:
-    _, generator = of("kill", jitter=0, interval_s=1).op(Context(0, (WORKER,), 0))
-    _, generator = generator.op(Context(SECOND, (WORKER,), 0))
+    _, generator = of("kill", jitter=0, interval_s=1).op(Context(0, (WORKER,), ()))
+    _, generator = generator.op(Context(SECOND, (WORKER,), ()))
     read = Op(index=0, process=3, kind=Kind.OK, f="read", time_ns=2 * SECOND)
     begun = Op(index=0, process=NEMESIS, kind=Kind.INVOKE, f="kill", time_ns=2 * SECOND)
-    context = Context(2 * SECOND, (WORKER,), 0)
+    context = Context(2 * SECOND, (WORKER,), ())
     assert generator.update(context, read) == generator
     assert generator.update(context, begun) == generator
 
 
 def test_asking_does_not_change_the_generator() -> None:
     generator = of("kill", "pause")
-    assert generator.op(Context(0, (WORKER,), 0)) == generator.op(Context(0, (WORKER,), 0))
+    assert generator.op(Context(0, (WORKER,), ())) == generator.op(Context(0, (WORKER,), ()))
 
 
 TEXT = "partition,kill,pause,restart,stop-fetches"
@@ -181,3 +182,22 @@ def test_a_history_shows_the_faults_of_the_schedule() -> None:
         Fault("kill", "ch1", 1 * SECOND, 3 * SECOND, 1),
         Fault("kill", "ch1", 4 * SECOND, None, 5),
     )
+
+
+def ended(index: int, fault: int, edge: str, kind: Kind = Kind.OK) -> Op:
+    value = {"fault": fault, "edge": edge, "name": "kill-clickhouse-one", "text": "ch1"}
+    return Op(index=index, process=NEMESIS, kind=kind, f="kill", time_ns=index, value=value)
+
+
+def test_a_history_owes_the_end_of_every_fault_that_began_and_was_not_seen_to_end() -> None:
+    ops = [
+        ended(0, 1, "begin"),
+        ended(1, 2, "begin"),
+        ended(2, 1, "end"),
+        ended(3, 2, "end", Kind.INFO),
+        ended(4, 3, "begin", Kind.INFO),
+        ended(5, 4, "once"),
+        Op(index=6, process=2, kind=Kind.OK, f="read", time_ns=6, value=(1, 2)),
+    ]
+    value = {"fault": 2, "edge": "end", "name": "kill-clickhouse-one", "text": "ch1"}
+    assert unended(ops) == (Call(f="kill", value=value, nemesis=True),)

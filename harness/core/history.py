@@ -1,7 +1,7 @@
 """A history: everything that happened, in order. Validated before anything is concluded from it."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import overload
 
@@ -79,7 +79,7 @@ class History(Sequence[Op]):
         """The periods of faults, from the nemesis ops that succeeded.
 
         Such an op's value is an object with "fault" (a number that its begin and its end
-        share), "edge" ("begin", "end" or "once"), "name" and "text".
+        share), "edge" ("begin", "end" or "once"), "name" and "text". The edge "heal" ends all.
         """
         open_: dict[object, Fault] = {}
         out: list[Fault] = []
@@ -87,10 +87,14 @@ class History(Sequence[Op]):
             if op.kind is not Kind.OK or not isinstance(op.value, dict) or "edge" not in op.value:
                 continue
             edge, number = op.value["edge"], op.value.get("fault")
+            if edge == "heal":
+                out += [replace(fault, end_ns=op.time_ns) for fault in open_.values()]
+                open_.clear()
+                continue
             if edge == "end":
                 fault = open_.pop(number, None)
                 if fault:
-                    out.append(Fault(fault.name, fault.text, fault.begin_ns, op.time_ns, fault.op))
+                    out.append(replace(fault, end_ns=op.time_ns))
                 continue
             end = op.time_ns if edge == "once" else None
             fault = Fault(

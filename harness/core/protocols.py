@@ -7,10 +7,10 @@ Protocols that it needs, a cluster has them or not.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from harness.core.history import History
-from harness.core.op import Call, Done, Op
+from harness.core.op import Call, Done, Json, Op
 from harness.core.topology import Link, Topology
 from harness.core.verdict import Verdict
 
@@ -29,9 +29,9 @@ class Worker:
     """ "" for the nemesis."""
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What a generator may look at."""
+class Context(NamedTuple):
+    """What a generator may look at. (A NamedTuple, as Ready is: both are made for every op, and
+    a frozen dataclass takes three times as long to make.)"""
 
     time_ns: int
     free: tuple[Worker, ...]
@@ -42,8 +42,7 @@ class Context:
     gives its part only some workers narrows both."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
+class Ready(NamedTuple):
     """A call for a free worker, now."""
 
     call: Call
@@ -73,7 +72,8 @@ class Generator(Protocol):
         ...
 
     def update(self, context: Context, event: Op) -> "Generator":
-        """The generator after an invocation or an end, its own or another's."""
+        """The generator after an invocation or an end, its own or another's. `context` is that
+        of the whole run, whichever part of it the generator has."""
         ...
 
 
@@ -105,8 +105,12 @@ class Session(Protocol):
         entries"; empty when it has."""
         ...
 
-    def observe(self) -> Mapping[str, object]:
-        """State read off the database at rest, by name, for the checkers; JSON."""
+    def observe(self) -> Mapping[str, Json]:
+        """State read off the database at rest, by name, for the checkers."""
+        ...
+
+    def close(self) -> None:
+        """Ends its connections, and drops what it made where the servers answer."""
         ...
 
 
@@ -115,16 +119,18 @@ class Workload(Protocol):
 
     name: str
 
-    def session(self, cluster: "Cluster") -> Session:
-        """Creates tables under fresh names and paths. Raises ClusterError."""
+    def session(self, cluster: "Cluster", token: str) -> Session:
+        """Creates tables under names and paths made fresh by `token` (letters, digits,
+        underscores). Raises ClusterError."""
         ...
 
     def generator(self) -> Generator:
         """The clients' calls, without end; the run limits it."""
         ...
 
-    def final(self) -> Generator:
-        """The calls after the cluster has come to rest: every key read on every replica."""
+    def final(self, keys: Sequence[int], nodes: Sequence[str]) -> Generator:
+        """The calls after the cluster has come to rest: each of these keys read on each of these
+        replicas."""
         ...
 
     def checkers(self) -> Sequence["Checker"]:

@@ -1,0 +1,89 @@
+import pytest
+
+from harness.core.errors import UsageError
+from harness.core.op import Kind
+from harness.core.outcomes import WRITE_OUTCOMES, read_outcome, write_outcome
+from harness.core.seed import Seed
+from harness.core.topology import Link, LinkClass, Topology
+from harness.core.verdict import Anomaly, Status, Verdict, worst
+
+
+def test_the_same_seed_draws_the_same_and_children_do_not_share_draws() -> None:
+    seed = Seed(7)
+    assert [seed.draw(i) for i in range(3)] == [Seed(7).draw(i) for i in range(3)]
+    assert seed.child("a").draw(0) != seed.child("b").draw(0) != seed.draw(0)
+    assert seed.draw(0) == 7191089600892374487, "SplitMix64, first number of seed 7"
+
+
+def test_draws_are_spread_evenly() -> None:
+    counts = [0] * 10
+    for i in range(10_000):
+        counts[Seed(1).below(i, 10)] += 1
+    assert min(counts) > 900
+    assert max(counts) < 1_100
+    assert sorted(Seed(3).shuffled(0, range(9))) == list(range(9))
+
+
+def test_a_topology_names_its_nodes_and_routes() -> None:
+    topology = Topology.of(shards=2, replicas=2, keepers=3, route="ch2=zk1+zk3")
+    assert topology.names == ("ch1", "ch2", "ch3", "ch4", "zk1", "zk2", "zk3")
+    assert topology.shards == (("ch1", "ch2"), ("ch3", "ch4"))
+    assert [topology.node(n).keepers for n in topology.replicas] == [
+        ("zk1",), ("zk1", "zk3"), ("zk3",), ("zk1",),
+    ]  # fmt: skip
+    assert topology.link_class(Link("zk1", "zk2")) is LinkClass.PEER
+    assert topology.link_class(Link("zk1", "ch2")) is LinkClass.KEEPER
+    assert len(topology.links([LinkClass.INTERSERVER])) == 12
+
+
+@pytest.mark.parametrize(
+    ("what", "says"),
+    [
+        ({"replicas": 0}, "replicas: 0 given, at least 1 expected"),
+        ({"route": "ch9=zk1"}, "keeper route 'ch9=zk1': expected own, all or REPLICA=ZK"),
+        ({"route": "ch1=zk7"}, "servers zk1 zk2 zk3"),
+    ],
+)
+def test_a_bad_topology_is_refused(what: dict[str, object], says: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        Topology.of(**what)  # type: ignore[arg-type]
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "kind"),
+    [
+        (286, "Quorum for previous write has not been satisfied yet", Kind.FAIL),
+        (244, "Unexpected logical error while adding block", Kind.FAIL),
+        (244, "Unexpected ZooKeeper error: session expired", Kind.INFO),
+        (999, "Session expired", Kind.INFO),
+        (319, "Unknown status, client must retry", Kind.INFO),
+        (4242, "an error that nobody knows", Kind.INFO),
+        (-2, "Connection refused", Kind.FAIL),
+        (-1, "Unexpected EOF", Kind.INFO),
+    ],
+)
+def test_what_an_error_of_a_write_means(code: int, text: str, kind: Kind) -> None:
+    assert write_outcome(code, text).kind is kind
+
+
+def test_no_error_of_a_read_constrains_anything() -> None:
+    assert {read_outcome(row.code, row.text).kind for row in WRITE_OUTCOMES} == {Kind.FAIL}
+
+
+def test_the_worst_verdict_wins_and_of_nothing_nothing_is_known() -> None:
+    assert worst([Status.VALID, Status.INVALID, Status.UNKNOWN]) is Status.INVALID
+    assert worst([Status.VALID, Status.UNKNOWN]) is Status.UNKNOWN
+    assert worst([]) is Status.UNKNOWN
+    assert [s.exit_status for s in Status] == [0, 2, 1]
+
+
+def test_valid_needs_something_checked_and_invalid_a_witness() -> None:
+    anomaly = Anomaly(kind="lost", text="value 1", ops=(3,))
+    for status, checked, anomalies in (
+        (Status.VALID, 0, ()),
+        (Status.INVALID, 1, ()),
+        (Status.VALID, 1, (anomaly,)),
+    ):
+        with pytest.raises(AssertionError):
+            Verdict(checker="c", status=status, summary="", checked=checked, anomalies=anomalies)

@@ -1,0 +1,30 @@
+# `make run` and `make test` are all that a fresh machine needs.
+.PHONY: run test check bench clean
+
+READY := .venv/.ready
+PYTHON_ROOMS := harness workloads nemesis checkers compose tests benches
+CRATE := checkers/porcupine
+
+run: $(READY)  ## the main job: 30 s of faults on real servers, and a verdict
+	.venv/bin/harness run --nemesis partition --time-limit 30
+
+test: check  ## everything that CI runs
+	cd $(CRATE) && cargo test --quiet
+	.venv/bin/pytest -q
+
+check: $(READY)  ## format, lint, types, the direction of imports
+	.venv/bin/ruff format --check $(PYTHON_ROOMS)
+	.venv/bin/ruff check $(PYTHON_ROOMS)
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+	cd $(CRATE) && cargo fmt --check && cargo clippy --quiet --all-targets -- -D warnings
+
+bench: $(READY)  ## figures, not tests
+	for bench in benches/*.py; do .venv/bin/python $$bench || exit 1; done
+
+clean:  ## what runs left in Docker, then everything that is built
+	[ ! -x .venv/bin/harness ] || .venv/bin/harness clean
+	rm -rf .venv $(CRATE)/target .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+
+$(READY): pyproject.toml constraints.txt setup.sh $(wildcard $(CRATE)/src/*.rs) $(CRATE)/Cargo.toml $(wildcard compose/images/*/*)
+	./setup.sh

@@ -1,0 +1,148 @@
+"""The live display of a run: drawn from its monitor, several times a second."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live as RichLive
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from harness.core.op import Kind
+from harness.run.monitor import Monitor, Phase
+
+KIND_STYLE = {Kind.OK: "green", Kind.FAIL: "yellow", Kind.INFO: "magenta"}
+REFRESHES_PER_S = 5
+WIDTH_MAX = 100
+
+
+class Display:
+    """What the monitor says, as a panel."""
+
+    def __init__(self, monitor: Monitor) -> None:
+        self._monitor = monitor
+        self._last = (0, 0)
+        self._ops_per_s = 0.0
+
+    def __rich__(self) -> RenderableType:
+        monitor = self._monitor
+        body = Group(
+            self._phases(),
+            Text(),
+            self._clock(),
+            Text(),
+            self._operations(),
+            Text(),
+            self._faults(),
+            self._anomalies(),
+        )
+        return Panel(
+            body,
+            title=Text(f" {monitor.title} ", style="bold"),
+            title_align="left",
+            border_style="cyan",
+            padding=(1, 2),
+            width=WIDTH_MAX,
+        )
+
+    def _phases(self) -> Text:
+        order = tuple(Phase)
+        now = order.index(self._monitor.phase)
+        text = Text()
+        for at, phase in enumerate(order):
+            mark, style = ("✓ ", "green") if at < now else ("○ ", "dim")
+            if at == now:
+                mark, style = "● ", "bold cyan"
+            text.append(f"{mark}{phase.value}   ", style)
+        return text
+
+    def _clock(self) -> RenderableType:
+        monitor = self._monitor
+        if monitor.phase is not Phase.FAULTS:
+            return Text(monitor.note or " ", style="italic", overflow="ellipsis", no_wrap=True)
+        elapsed_s = min(monitor.clock.now_ns() / 1e9, monitor.time_limit_s)
+        grid = Table.grid(padding=(0, 2))
+        grid.add_row(
+            ProgressBar(total=monitor.time_limit_s, completed=elapsed_s, width=60),
+            f"{elapsed_s:.0f} of {monitor.time_limit_s:g} s",
+        )
+        return grid
+
+    def _operations(self) -> Table:
+        figures = self._monitor.live.read()
+        self._measure(figures.total)
+        table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+        table.add_column("operation", min_width=12)
+        for kind in KIND_STYLE:
+            table.add_column(kind.value, justify="right", min_width=7)
+        for f in sorted({f for f, _ in figures.ended}) or ["–"]:
+            table.add_row(
+                f,
+                *(
+                    Text(f"{figures.ended.get((f, kind), 0):,}", style)
+                    for kind, style in KIND_STYLE.items()
+                ),
+            )
+        table.caption = Text(
+            f"{self._ops_per_s:,.0f} operations/s, {figures.in_flight} in flight", style="dim"
+        )
+        table.caption_justify = "left"
+        return table
+
+    def _measure(self, total: int) -> None:
+        """Operations a second, over the last second or more."""
+        now_ns = self._monitor.clock.now_ns()
+        then_ns, then_total = self._last
+        if now_ns < then_ns or total < then_total:  # another clock: the faults have begun
+            self._last = (now_ns, total)
+        elif now_ns - then_ns >= 1_000_000_000:
+            self._ops_per_s = (total - then_total) / ((now_ns - then_ns) / 1e9)
+            self._last = (now_ns, total)
+
+    def _faults(self) -> Text:
+        figures = self._monitor.live.read()
+        text = Text("fault       ", style="dim", overflow="ellipsis", no_wrap=True)
+        if figures.faults:
+            text.append("; ".join(figures.faults), "bold red")
+        else:
+            text.append("none now", "default")
+        text.append(f"   {figures.injected} so far", "dim")
+        return text
+
+    def _anomalies(self) -> Text:
+        anomalies, first = self._monitor.anomalies, self._monitor.first_anomaly_ns
+        text = Text("anomalies   ", style="dim")
+        if first is None:
+            return text.append("none so far", "default")
+        text.append(
+            f"{anomalies.stale_reads:,} reads miss {anomalies.missed:,} acknowledged values",
+            "bold red",
+        )
+        if anomalies.duplicated:
+            text.append(f", {anomalies.duplicated:,} values twice in a read", "bold red")
+        return text.append(f", first at {first / 1e9:.3f} s", "red")
+
+
+@contextmanager
+def shown(monitor: Monitor, console: Console) -> Iterator[None]:
+    """Shows the monitor while the block runs: a live panel on a terminal, else a line a phase."""
+    if console.is_terminal:
+        with RichLive(
+            Display(monitor),
+            console=console,
+            refresh_per_second=REFRESHES_PER_S,
+            transient=True,
+        ):
+            yield
+        return
+    told: list[Phase] = []
+
+    def tell(phase: Phase, note: str) -> None:
+        if note or phase not in told:
+            console.print(f"{phase.value}{': ' + note if note else ''}", highlight=False)
+        told.append(phase)
+
+    monitor.listeners.append(tell)
+    yield

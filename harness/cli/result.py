@@ -1,0 +1,101 @@
+"""What a run came to, for people: a table of verdicts, the ladder, the smallest witness."""
+
+from collections.abc import Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from checkers.judge import Judgement
+from checkers.witness import explained
+from harness.core.history import History
+from harness.core.op import Kind
+from harness.core.verdict import Status
+
+STATUS_STYLE = {
+    Status.VALID: "bold green",
+    Status.UNKNOWN: "bold yellow",
+    Status.INVALID: "bold red",
+}
+WIDTH_MAX = 120
+
+
+def result(
+    judgement: Judgement,
+    history: History,
+    *,
+    title: str,
+    workload: str,
+    again: str,
+    troubles: Sequence[str],
+) -> RenderableType:
+    """A panel."""
+    style = STATUS_STYLE[judgement.status]
+    parts: list[RenderableType] = [
+        _totals(history),
+        Text(),
+        _verdicts(judgement),
+        Text(),
+        _ladder(judgement),
+        Text(),
+        Text(explained(judgement, history, workload=workload, again=again)),
+    ]
+    if troubles:
+        parts += [Text(), *(Text(f"! {trouble}", "yellow") for trouble in troubles)]
+    return Panel(
+        Group(*parts),
+        title=Text.assemble(" ", (judgement.status.value, style), f"  {title} "),
+        title_align="left",
+        border_style=style.removeprefix("bold "),
+        padding=(1, 2),
+        width=WIDTH_MAX,
+    )
+
+
+def print_result(console: Console, panel: RenderableType) -> None:
+    """As wide as the console, at most WIDTH_MAX."""
+    console.print(panel, width=min(console.width, WIDTH_MAX))
+
+
+def _totals(history: History) -> Text:
+    """ "insert 212 ok 400 fail 3 info · read 1,902 ok …, 6 faults, 41 s"."""
+    counts: dict[str, dict[Kind, int]] = {}
+    for pair in history.pairs:
+        kinds = counts.setdefault(pair.invoke.f, {})
+        kinds[pair.kind] = kinds.get(pair.kind, 0) + 1
+    said = [
+        f"{f} " + " ".join(f"{n:,} {kind.value}" for kind, n in sorted(kinds.items()))
+        for f, kinds in sorted(counts.items())
+    ]
+    length_s = history[-1].time_ns / 1e9 if len(history) else 0.0
+    faults = len(history.faults)
+    return Text(
+        " · ".join([*said, f"{faults} fault{'' if faults == 1 else 's'}", f"{length_s:.0f} s"]),
+        style="dim",
+    )
+
+
+def _verdicts(judgement: Judgement) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+    table.add_column("checker", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("what was found", overflow="fold")
+    deciding = {verdict.checker for verdict in judgement.deciding}
+    for verdict in judgement.verdicts:
+        decides = verdict.checker in deciding
+        table.add_row(
+            Text(verdict.checker, "default" if decides else "dim"),
+            Text(verdict.status.value, STATUS_STYLE[verdict.status] if decides else "dim"),
+            Text(verdict.summary, "default" if decides else "dim"),
+        )
+    return table
+
+
+def _ladder(judgement: Judgement) -> Text:
+    """ "promised linearizable · ✗ linearizable ✗ sequential ✓ session ✓ eventual"."""
+    marks = {Status.VALID: "✓", Status.UNKNOWN: "?", Status.INVALID: "✗"}
+    text = Text.assemble(("promised ", "dim"), judgement.ladder.promise.value, ("   held ", "dim"))
+    for rung in judgement.ladder.rungs:
+        text.append(f" {marks[rung.status]} {rung.level.value} ", STATUS_STYLE[rung.status])
+    return text

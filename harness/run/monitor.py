@@ -1,0 +1,56 @@
+"""What a display may know of a run that goes on. Written by the run, read from any thread."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from checkers.live import LiveAnomalies
+from harness.core.clock import Clock, WallClock
+from harness.core.op import Op
+from harness.run.live import Live
+
+
+class Phase(StrEnum):
+    """A run goes through these, in this order."""
+
+    SET_UP = "set up"
+    FAULTS = "faults"
+    HEAL = "heal"
+    QUIESCE = "quiesce"
+    FINAL_READS = "final reads"
+    JUDGE = "judge"
+    CLEAN_UP = "clean up"
+
+
+@dataclass
+class Monitor:
+    """One run's present."""
+
+    title: str
+    """What is run against what, a line."""
+    time_limit_s: float
+    clock: Clock = field(default_factory=WallClock)
+    """Of the run, from the beginning of its faults."""
+    phase: Phase = Phase.SET_UP
+    note: str = ""
+    """What is waited for: "pending: ch2 has 3 queue entries"."""
+    live: Live = field(default_factory=Live)
+    anomalies: LiveAnomalies = field(default_factory=LiveAnomalies)
+    first_anomaly_ns: int | None = None
+    listeners: list[Callable[[Phase, str], None]] = field(default_factory=list)
+    """Told of every phase and note."""
+
+    def enter(self, phase: Phase, note: str = "") -> None:
+        """The run goes on to a phase, or to something else to wait for within it."""
+        self.phase, self.note = phase, note
+        for listener in self.listeners:
+            listener(phase, note)
+
+    def saw(self, op: Op) -> None:
+        """Every op of the history, in order, once."""
+        before = self.anomalies.stale_reads + self.anomalies.duplicated
+        self.anomalies.feed(op)
+        if self.first_anomaly_ns is None and before != (
+            self.anomalies.stale_reads + self.anomalies.duplicated
+        ):
+            self.first_anomaly_ns = op.time_ns

@@ -1,0 +1,204 @@
+"""One run on a cluster that is up: faults, heal, quiesce, final reads, judgement.
+
+What is saved is saved before anything is checked: the history is on disk, op by op, when the
+judging begins.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from checkers.judge import Judgement, judge
+from harness.core.clock import WallClock
+from harness.core.errors import ClusterError
+from harness.core.history import History
+from harness.core.op import Call, Done, Json, Kind, Op
+from harness.core.protocols import Cluster, Generator, Nemesis, Session, Worker, Workload
+from harness.core.seed import Seed
+from harness.generators.calls import sequence
+from harness.generators.timing import rate, time_limit
+from harness.generators.workers import on_clients, on_nemesis, reserve, together
+from harness.run.interpreter import Limits, Trouble, run_threads
+from harness.run.journal import Journal, read_history
+from harness.run.monitor import Monitor, Phase
+from harness.run.plan import Plan
+from harness.run.scheduler import NEMESIS_NUMBER, Scheduler, workers_on
+from harness.run.stop import Stop
+from harness.run.store import RunDirectory
+
+QUIESCE_POLL_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Everything that one run needs."""
+
+    plan: Plan
+    cluster: Cluster
+    workload: Workload
+    nemesis: Nemesis
+    directory: RunDirectory
+    monitor: Monitor
+    stop: Stop
+    token: str
+    """Makes its tables' names and paths fresh."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run came to."""
+
+    history: History
+    judgement: Judgement
+    troubles: tuple[str, ...]
+    """What went wrong around it, for people: a heal that failed, a bug of a client."""
+
+
+def conduct(trial: Trial) -> Outcome:
+    """The run, from its tables to its judgement. Raises ClusterError when it cannot begin;
+    whatever happens after that is in the history and in the troubles."""
+    session = trial.workload.session(trial.cluster, trial.token)
+    try:
+        troubles = _Recorder(trial, session).run()
+    finally:
+        session.close()
+    trial.monitor.enter(Phase.JUDGE)
+    history = read_history(trial.directory.journal)
+    judgement = judge(history, trial.workload.checkers(), trial.plan.check_s, trial.plan.promise)
+    return Outcome(history, judgement, tuple(troubles))
+
+
+class _Recorder:
+    """Drives the phases and writes every op into the journal."""
+
+    def __init__(self, trial: Trial, session: Session) -> None:
+        self._trial = trial
+        self._plan = trial.plan
+        self._session = session
+        self._clock = WallClock()
+        self._journal = Journal(trial.directory.journal)
+        self._keys: set[int] = set()
+        self._troubles: list[str] = []
+        self._trouble = Trouble()
+        replicas = trial.cluster.topology.replicas
+        self._nodes = self._plan.nodes or replicas
+        workers = _workers(self._nodes, self._plan.concurrency, replicas)
+        self._scheduler = Scheduler(workers, self._sink, trial.monitor.live)
+        trial.monitor.clock = self._clock
+
+    def run(self) -> list[str]:
+        """All phases; returns the troubles."""
+        trial, stop = self._trial, self._trial.stop
+        try:
+            try:
+                trial.monitor.enter(Phase.FAULTS)
+                self._threads(self._main())
+            finally:
+                # Also after an exception: no fault outlives its run.
+                trial.monitor.enter(Phase.HEAL)
+                healed = self._by_nemesis("heal", {"edge": "heal"}, self._heal)
+            if healed and not stop:
+                trial.monitor.enter(Phase.QUIESCE)
+            self._by_nemesis("quiesce", None, self._quiesce if healed else self._unhealed)
+            if healed and not stop:
+                trial.monitor.enter(Phase.FINAL_READS)
+                nodes = trial.cluster.topology.replicas
+                self._threads(trial.workload.final(sorted(self._keys), nodes))
+        finally:
+            self._journal.close()
+        return [*self._troubles, *self._told_of_bugs()]
+
+    def _sink(self, op: Op) -> None:
+        self._journal.append(op)
+        if op.key is not None:
+            self._keys.add(op.key)
+        self._trial.monitor.saw(op)
+
+    def _main(self) -> Generator:
+        """Clients' calls and faults, until the time limit."""
+        plan, trial = self._plan, self._trial
+        calls = trial.workload.generator()
+        if plan.rate is not None:
+            calls = rate(calls, plan.rate, plan.seed.child("rate"))
+        own = reserve([(plan.concurrency, calls)], sequence(()))
+        both = together(on_clients(own), on_nemesis(trial.nemesis.generator()))
+        return time_limit(both, plan.time_limit_s)
+
+    def _threads(self, generator: Generator) -> None:
+        run_threads(
+            self._scheduler,
+            generator,
+            client=self._session.client,
+            nemesis=lambda op: self._trial.nemesis.invoke(self._trial.cluster, op),
+            clock=self._clock,
+            stop=self._trial.stop.event,
+            limits=Limits(grace_s=self._plan.grace_s),
+            trouble=self._trouble,
+        )
+
+    def _by_nemesis(
+        self, f: str, value: Mapping[str, Json] | None, act: Callable[[], Done]
+    ) -> bool:
+        """Something that the run itself does, recorded as an op of the nemesis."""
+        now = self._clock.now_ns
+        self._scheduler.begin(NEMESIS_NUMBER, Call(f=f, value=value, nemesis=True), now())
+        done = act()
+        self._scheduler.complete(NEMESIS_NUMBER, done, now())
+        return done.kind is Kind.OK
+
+    def _heal(self) -> Done:
+        try:
+            self._trial.nemesis.heal(self._trial.cluster)
+        except Exception as error:  # whatever it is, the history must still be saved and judged
+            self._troubles.append(f"the cluster was not healed: {error}")
+            return Done(Kind.INFO, error=str(error))
+        return Done(Kind.OK)
+
+    def _unhealed(self) -> Done:
+        return Done(Kind.OK, {"pending": ["the cluster was not healed"]})
+
+    def _quiesce(self) -> Done:
+        """Waits until nothing is pending; the value says what still is, and each replica's state."""
+        deadline_ns = self._clock.now_ns() + int(self._plan.quiesce_s * 1e9)
+        pending: Sequence[str] = self._pending()
+        while pending and not self._trial.stop and self._clock.now_ns() < deadline_ns:
+            self._trial.monitor.enter(Phase.QUIESCE, f"pending: {pending[0]}")
+            self._clock.sleep_until(self._clock.now_ns() + int(QUIESCE_POLL_S * 1e9))
+            pending = self._pending()
+        if self._trial.stop:
+            pending = [f"the run was stopped: {self._trial.stop.reason}"]
+        elif pending:
+            self._troubles.append(
+                f"not at rest after {self._plan.quiesce_s:g} s: {'; '.join(pending[:3])}"
+            )
+        return Done(Kind.OK, {"pending": list(pending), "replicas": dict(self._session.observe())})
+
+    def _pending(self) -> Sequence[str]:
+        try:
+            return [*self._trial.cluster.unready(), *self._session.pending()]
+        except ClusterError as error:
+            return [str(error)]
+
+    def _told_of_bugs(self) -> list[str]:
+        trouble = self._trouble
+        told = [
+            f"op #{op.index} {op.f} on {op.node} hung past every limit" for op in trouble.abandoned
+        ]
+        if trouble.bugs:
+            told.append(
+                f"{trouble.bugs} exceptions inside the harness, the first:\n{trouble.first}"
+            )
+        return told
+
+
+def _workers(nodes: Sequence[str], concurrency: int, replicas: Sequence[str]) -> tuple[Worker, ...]:
+    """The workers of the run, then one for each replica that has none, for its final reads."""
+    own = workers_on(nodes, concurrency)
+    served = {worker.node for worker in own}
+    rest = [node for node in replicas if node not in served]
+    return own + tuple(Worker(concurrency + i, concurrency + i, n) for i, n in enumerate(rest))
+
+
+def fresh_token(name: str, seed: Seed) -> str:
+    """Of a run's directory name and seed: letters, digits and underscores."""
+    kept = "".join(c if c.isascii() and c.isalnum() else "_" for c in name)
+    return f"{kept}_{seed.child(name).value:x}"

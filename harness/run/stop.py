@@ -1,0 +1,60 @@
+"""The wish to end a run early, and why."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+class InterruptedRun(KeyboardInterrupt):
+    """The wish to stop reached the main thread at a point where it may leave what it does."""
+
+
+class Stop:
+    """Set once; further wishes change nothing, for the first is obeyed already."""
+
+    def __init__(self) -> None:
+        self.event = threading.Event()
+        self.reason = ""
+        self._interrupting = False
+
+    def wish(self, reason: str) -> None:
+        """From any thread."""
+        if not self.event.is_set():
+            self.reason = reason
+            self.event.set()
+
+    def __bool__(self) -> bool:
+        return self.event.is_set()
+
+    @contextmanager
+    def interrupting(self) -> Iterator[None]:
+        """In this block a signal raises InterruptedRun in the main thread, at once. Elsewhere
+        whoever waits looks at the wish: nothing is torn in the middle, so that a run that is
+        stopped still heals, saves and cleans up."""
+        if self:
+            raise InterruptedRun(self.reason)
+        self._interrupting = True
+        try:
+            yield
+        finally:
+            self._interrupting = False
+
+    @contextmanager
+    def obeying_signals(self) -> Iterator[None]:
+        """SIGINT, SIGTERM and SIGHUP become a wish to stop. Only in the main thread."""
+
+        def wished(number: int, _frame: FrameType | None) -> None:
+            first = not self
+            self.wish(f"{signal.Signals(number).name} received")
+            if first and self._interrupting:
+                raise InterruptedRun(self.reason)
+
+        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        before = {number: signal.signal(number, wished) for number in numbers}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

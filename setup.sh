@@ -1,0 +1,66 @@
+#!/bin/sh
+# Makes this machine able to run the harness: programs of the system, .venv, the Rust module and the
+# container images. Safe to call again: what is there stays. Needs no argument.
+set -eu
+cd "$(dirname "$0")"
+
+python_fits() { python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
+cargo_fits() { cargo --version 2>/dev/null | awk '{split($2, v, "."); exit !(v[1] > 1 || v[2] >= 85)}'; }
+java_fits() { java -version 2>&1 | awk -F'"' '/version/ {split($2, v, "."); found = v[1] >= 17} END {exit !found}'; }
+engine_answers() { [ -S /var/run/docker.sock ] || [ -n "${DOCKER_HOST:-}" ]; }
+
+# What is missing, as "Debian package|what it is for".
+missing() {
+    python_fits || echo "python3-venv|Python 3.11 or newer with venv"
+    cargo_fits || echo "cargo|Rust 1.85 or newer, which builds the checker"
+    command -v cc >/dev/null || echo "gcc|a C compiler, which links the checker"
+    [ -f /usr/include/stdlib.h ] || echo "libc6-dev|the C library to link with"
+    java_fits || echo "default-jre-headless|Java 17 or newer, for Spark"
+    engine_answers || echo "docker.io|a Docker engine, for real clusters"
+    command -v docker-compose >/dev/null || docker compose version >/dev/null 2>&1 \
+        || echo "docker-compose|docker compose, to bring a cluster up by hand"
+    command -v mmdebstrap >/dev/null || command -v debootstrap >/dev/null \
+        || echo "mmdebstrap|builds a base image where none can be pulled"
+}
+
+install_missing() {
+    wanted=$(missing)
+    [ -n "$wanted" ] || return 0
+    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+        echo "setup: missing on this machine (installed by itself only as root on Debian or Ubuntu):" >&2
+        echo "$wanted" | awk -F'|' '{printf "  %-22s %s\n", $1, $2}' >&2
+        echo "setup: install them, then run this again" >&2
+        exit 1
+    fi
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -qq
+    packages=$(echo "$wanted" | cut -d'|' -f1)
+    case "$packages" in
+    *cargo*) # Debian 12 has its current Rust under another name.
+        if apt-cache show cargo-web >/dev/null 2>&1; then
+            packages=$(echo "$packages" | sed 's/^cargo$/cargo-web/')
+        fi ;;
+    esac
+    echo "setup: installing" $packages
+    # shellcheck disable=SC2086 # a list of names
+    apt-get install -qq -y --no-install-recommends $packages >/dev/null
+    engine_answers || service docker start >/dev/null 2>&1 || true
+    still=$(missing)
+    if [ -n "$still" ]; then
+        echo "setup: still missing after installation:" >&2
+        echo "$still" | awk -F'|' '{printf "  %-22s %s\n", $1, $2}' >&2
+        exit 1
+    fi
+}
+
+install_missing
+[ -x .venv/bin/pip ] || python3 -m venv .venv
+export PIP_DISABLE_PIP_VERSION_CHECK=1
+.venv/bin/pip install -q -r constraints.txt
+.venv/bin/pip install -q --no-deps --no-build-isolation -e .
+# The Rust module and the images need nothing of each other.
+.venv/bin/python -m harness.cli.main build &
+images=$!
+.venv/bin/pip install -q --no-deps --no-build-isolation ./checkers/porcupine || { kill $images; exit 1; }
+wait $images
+touch .venv/.ready

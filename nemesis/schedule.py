@@ -6,7 +6,7 @@ laid out in a time of its own, which stands still while the nemesis is busy: a b
 seed gives the same sequence of calls.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -125,24 +125,6 @@ def schedule(tracks: Sequence[Track], seed: Seed, options: FaultOptions) -> Sche
         for at, track in enumerate(ordered)
     )
     return Schedule(placed, seed, options)
-
-
-def unended(ops: Iterable[Op]) -> tuple[Call, ...]:
-    """The ends that a history still owes, in order of their begins.
-
-    A heal ends faults without an op of theirs. Whoever heals records these calls around it, or
-    else those faults last, for every reader of the history, until its end.
-    """
-    owed: dict[object, Call] = {}
-    for op in ops:
-        value = op.value
-        if op.process != NEMESIS or op.kind is not Kind.OK or not isinstance(value, Mapping):
-            continue
-        if value.get("edge") == "begin":
-            owed[value.get("fault")] = Call(f=op.f, value={**value, "edge": "end"}, nemesis=True)
-        elif value.get("edge") == "end":
-            owed.pop(value.get("fault"), None)
-    return tuple(owed.values())
 
 
 def _jittered_ns(wait_s: float, seed: Seed, counter: int, jitter: float) -> int:

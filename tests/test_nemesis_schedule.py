@@ -14,7 +14,7 @@ from harness.core.seed import Seed
 from harness.core.topology import Topology
 from nemesis.catalogue import parse_nemesis
 from nemesis.options import FaultOptions
-from nemesis.schedule import Track, schedule, unended
+from nemesis.schedule import Track, schedule
 
 WORKER = Worker(-1, -1, "")
 SECOND = 1_000_000_000
@@ -182,22 +182,3 @@ def test_a_history_shows_the_faults_of_the_schedule() -> None:
         Fault("kill", "ch1", 1 * SECOND, 3 * SECOND, 1),
         Fault("kill", "ch1", 4 * SECOND, None, 5),
     )
-
-
-def ended(index: int, fault: int, edge: str, kind: Kind = Kind.OK) -> Op:
-    value = {"fault": fault, "edge": edge, "name": "kill-clickhouse-one", "text": "ch1"}
-    return Op(index=index, process=NEMESIS, kind=kind, f="kill", time_ns=index, value=value)
-
-
-def test_a_history_owes_the_end_of_every_fault_that_began_and_was_not_seen_to_end() -> None:
-    ops = [
-        ended(0, 1, "begin"),
-        ended(1, 2, "begin"),
-        ended(2, 1, "end"),
-        ended(3, 2, "end", Kind.INFO),
-        ended(4, 3, "begin", Kind.INFO),
-        ended(5, 4, "once"),
-        Op(index=6, process=2, kind=Kind.OK, f="read", time_ns=6, value=(1, 2)),
-    ]
-    value = {"fault": 2, "edge": "end", "name": "kill-clickhouse-one", "text": "ch1"}
-    assert unended(ops) == (Call(f="kill", value=value, nemesis=True),)

@@ -53,8 +53,8 @@ class Idle:
 
 def workload(ops_per_s: float | None = None) -> Generator:
     def one_key(key: int) -> Generator:
-        inserts = numbered(lambda n: Call(f="insert", value=n))
-        reads = numbered(lambda _: Call(f="read"))
+        inserts = numbered(lambda n: Call(f="insert", value=n, key=key))
+        reads = numbered(lambda _: Call(f="read", key=key))
         return mix(SEED.child("mix", key), [(1, inserts), (1, reads)])
 
     calls = per_key(SEED.child("keys"), one_key, keys=3, ops_per_key=300)

@@ -1,19 +1,23 @@
 """Generators that make calls themselves: all others wrap these."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from harness.core.op import Call, Op
 from harness.core.protocols import Context, Generator, Ready, Step
 from harness.generators.steps import EXHAUSTED, assign
 
 
-@dataclass(frozen=True, slots=True)
-class Numbered:
+class Numbered(NamedTuple):
     """Calls without end, each a function of its number. See `numbered`."""
 
     make: Callable[[int], Call]
     number: int = 0
+
+    @property
+    def listens(self) -> bool:
+        """It looks at no event."""
+        return False
 
     def op(self, context: Context) -> tuple[Step, Generator]:
         """The next call, as soon as a worker for it is free."""
@@ -21,16 +25,20 @@ class Numbered:
         return step, (Numbered(self.make, self.number + 1) if isinstance(step, Ready) else self)
 
     def update(self, context: Context, event: Op) -> Generator:  # noqa: ARG002
-        """Looks at nothing."""
+        """Itself."""
         return self
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(NamedTuple):
     """Some calls, then nothing. See `sequence`."""
 
     calls: tuple[Call, ...]
     at: int = 0
+
+    @property
+    def listens(self) -> bool:
+        """It looks at no event."""
+        return False
 
     def op(self, context: Context) -> tuple[Step, Generator]:
         """The next call, as soon as a worker for it is free."""
@@ -40,7 +48,7 @@ class Listed:
         return step, (Listed(self.calls, self.at + 1) if isinstance(step, Ready) else self)
 
     def update(self, context: Context, event: Op) -> Generator:  # noqa: ARG002
-        """Looks at nothing."""
+        """Itself."""
         return self
 
 

@@ -2,18 +2,25 @@
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
+from typing import NamedTuple
 
 from harness.core.errors import UsageError
 from harness.core.op import Call, Op
 from harness.core.protocols import Context, Exhausted, Generator, Ready, Step
 from harness.core.seed import Seed
-from harness.generators.steps import EXHAUSTED, ask, in_place, rotated, updated
+from harness.generators.steps import (
+    EXHAUSTED,
+    ask,
+    in_place,
+    listen,
+    listens,
+    rotated,
+    updated,
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Mix:
+class Mix(NamedTuple):
     """Each call from a part drawn by weight. See `mix`."""
 
     seed: Seed
@@ -21,6 +28,7 @@ class Mix:
     weights: tuple[float, ...]
     bounds: tuple[float, ...]
     """Cumulative weights."""
+    listens: bool
     number: int = 0
     """How many calls were drawn."""
 
@@ -34,11 +42,10 @@ class Mix:
         step, part = self.parts[chosen].op(context)
         if isinstance(step, Ready):
             parts = (*self.parts[:chosen], part, *self.parts[chosen + 1 :])
-            return step, Mix(self.seed, parts, self.weights, self.bounds, self.number + 1)
+            number = self.number + 1
+            return step, Mix(self.seed, parts, self.weights, self.bounds, self.listens, number)
         if isinstance(step, Exhausted):
-            return self._kept([p for i, p in enumerate(self.parts) if i != chosen], chosen).op(
-                context
-            )
+            return self._without(chosen).op(context)
         return self._passed_over(chosen, context)
 
     def _passed_over(self, chosen: int, context: Context) -> tuple[Step, Generator]:
@@ -47,19 +54,17 @@ class Mix:
         step, at, after = ask(self.parts, order, lambda _: context)
         number = self.number + (at >= 0)
         # An exhausted part stays until it is drawn, so that it leaves in only one way.
-        parts = in_place(self.parts, after)
-        return step, Mix(self.seed, parts, self.weights, self.bounds, number)
+        return step, self._replace(parts=in_place(self.parts, after), number=number)
 
-    def _kept(self, parts: list[Generator], without: int) -> "Mix":
-        weights = (*self.weights[:without], *self.weights[without + 1 :])
-        return Mix(self.seed, tuple(parts), weights, tuple(accumulate(weights)), self.number)
+    def _without(self, at: int) -> "Mix":
+        parts = (*self.parts[:at], *self.parts[at + 1 :])
+        weights = (*self.weights[:at], *self.weights[at + 1 :])
+        return self._replace(parts=parts, weights=weights, bounds=tuple(accumulate(weights)))
 
     def update(self, context: Context, event: Op) -> Generator:
         """Told to every part."""
         parts = updated(self.parts, context, event)
-        if parts is self.parts:
-            return self
-        return Mix(self.seed, parts, self.weights, self.bounds, self.number)
+        return self if parts is self.parts else self._replace(parts=parts)
 
 
 def mix(seed: Seed, parts: Sequence[tuple[float, Generator]]) -> Generator:
@@ -70,13 +75,13 @@ def mix(seed: Seed, parts: Sequence[tuple[float, Generator]]) -> Generator:
     Raises UsageError for no parts and for weights that are not above 0.
     """
     weights = tuple(weight for weight, _ in parts)
+    generators = tuple(part for _, part in parts)
     if not parts or min(weights) <= 0:
         raise UsageError(f"mix: weights {list(weights)} given, at least one expected, all above 0")
-    return Mix(seed, tuple(part for _, part in parts), weights, tuple(accumulate(weights)))
+    return Mix(seed, generators, weights, tuple(accumulate(weights)), listen(generators))
 
 
-@dataclass(frozen=True, slots=True)
-class LiveKey:
+class LiveKey(NamedTuple):
     """A key in use."""
 
     key: int
@@ -85,8 +90,7 @@ class LiveKey:
     generator: Generator
 
 
-@dataclass(frozen=True, slots=True)
-class PerKey:
+class PerKey(NamedTuple):
     """Several keys at a time, each with a generator of its own. See `per_key`."""
 
     seed: Seed
@@ -94,6 +98,7 @@ class PerKey:
     ops_per_key: int
     live: tuple[LiveKey, ...]
     next_key: int
+    listens: bool
     number: int = 0
     """How many calls were made."""
 
@@ -116,22 +121,37 @@ class PerKey:
 
     def _used(self, at: int, generator: Generator) -> "PerKey":
         entry = self.live[at]
-        next_key = self.next_key
-        if entry.calls + 1 < self.ops_per_key:
-            entry = LiveKey(entry.key, entry.calls + 1, generator)
-        else:
-            entry = LiveKey(next_key, 0, self.make(next_key))
-            next_key += 1
+        if entry.calls + 1 >= self.ops_per_key:
+            return self._renewed(at)._replace(number=self.number + 1)
+        entry = LiveKey(entry.key, entry.calls + 1, generator)
         live = (*self.live[:at], entry, *self.live[at + 1 :])
-        return PerKey(self.seed, self.make, self.ops_per_key, live, next_key, self.number + 1)
+        return PerKey(
+            self.seed,
+            self.make,
+            self.ops_per_key,
+            live,
+            self.next_key,
+            self.listens,
+            self.number + 1,
+        )
+
+    def _renewed(self, at: int) -> "PerKey":
+        """A fresh key in the place of one that is done."""
+        key = self.next_key
+        generator = self.make(key)
+        if listens(generator) and not self.listens:
+            raise UsageError(
+                f"per_key: the generator of key {key} looks at events and that of key 0 does not; "
+                "expected the same kind of generator for every key"
+            )
+        live = (*self.live[:at], LiveKey(key, 0, generator), *self.live[at + 1 :])
+        return self._replace(live=live, next_key=key + 1)
 
     def _without(self, at: int) -> "PerKey":
         """A key whose generator is exhausted makes way for a fresh one."""
         if self.live[at].calls == 0:
             raise UsageError(f"per_key: the generator of key {self.live[at].key} has no call")
-        entry = LiveKey(self.next_key, 0, self.make(self.next_key))
-        live = (*self.live[:at], entry, *self.live[at + 1 :])
-        return PerKey(self.seed, self.make, self.ops_per_key, live, self.next_key + 1, self.number)
+        return self._renewed(at)
 
     def _after(self, generators: Sequence[Generator | None]) -> "PerKey":
         """With what the keys' generators became; an exhausted one stays until it is drawn."""
@@ -141,7 +161,7 @@ class PerKey:
                 for e, g in zip(self.live, generators, strict=True)
             ]
         )
-        return PerKey(self.seed, self.make, self.ops_per_key, live, self.next_key, self.number)
+        return self._replace(live=live)
 
     def update(self, context: Context, event: Op) -> Generator:
         """Told to the generator of the event's key alone."""
@@ -156,6 +176,8 @@ class PerKey:
 
 def _keyed(step: Ready, key: int) -> Ready:
     call = step.call
+    if call.key == key:
+        return step
     return Ready(
         Call(f=call.f, value=call.value, key=key, node=call.node, nemesis=call.nemesis),
         step.worker,
@@ -168,7 +190,8 @@ def per_key(
     """Calls on `keys` keys at a time, each drawn evenly; after `ops_per_key` calls a key is left
     for good and a fresh one takes its place. Keys count from 0 and are never used again.
 
-    `make(key)` is the generator of one key, its calls get the key; it must be pure. Any worker
+    `make(key)` is the generator of one key, and must be pure; its calls get the key, if they do
+    not have it already (which is quicker). Any worker
     may call on any live key, so that every node serves every key. Raises UsageError for numbers
     below 1.
     """
@@ -176,4 +199,5 @@ def per_key(
         if number < 1:
             raise UsageError(f"{what}: {number} given, at least 1 expected")
     live = tuple(LiveKey(key, 0, make(key)) for key in range(keys))
-    return PerKey(seed, make, ops_per_key, live, keys)
+    heard = listen([entry.generator for entry in live])
+    return PerKey(seed, make, ops_per_key, live, keys, heard)

@@ -1,19 +1,19 @@
 """One generator after the other: phases, rounds, and calls repeated until they succeed."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from harness.core.errors import UsageError
 from harness.core.op import NEMESIS, Call, Kind, Op, Process
 from harness.core.protocols import Context, Exhausted, Generator, Pending, Ready, Step
-from harness.generators.steps import EXHAUSTED, PENDING, assign, nanoseconds
+from harness.generators.steps import EXHAUSTED, PENDING, assign, listen, listens, nanoseconds
 
 
-@dataclass(frozen=True, slots=True)
-class Phases:
+class Phases(NamedTuple):
     """One after the other, with a barrier between them. See `phases`."""
 
     left: tuple[Generator, ...]
+    listens: bool
     started: bool = False
     """Whether the first of `left` was asked, the barrier before it passed."""
 
@@ -22,28 +22,29 @@ class Phases:
         left, started = self.left, self.started
         while left:
             if not started and context.busy:
-                return PENDING, (self if left is self.left else Phases(left))
+                return PENDING, (self if left is self.left else Phases(left, self.listens))
             step, generator = left[0].op(context)
             if not isinstance(step, Exhausted):
-                return step, Phases((generator, *left[1:]), started=True)
+                if generator is self.left[0] and self.started:
+                    return step, self
+                return step, Phases((generator, *left[1:]), self.listens, started=True)
             left, started = left[1:], False
-        return EXHAUSTED, Phases(())
+        return EXHAUSTED, Phases((), self.listens)
 
     def update(self, context: Context, event: Op) -> Generator:
         """Told to the current phase."""
         if not self.left:
             return self
         after = self.left[0].update(context, event)
-        return self if after is self.left[0] else Phases((after, *self.left[1:]), self.started)
+        return self if after is self.left[0] else self._replace(left=(after, *self.left[1:]))
 
 
 def phases(*generators: Generator) -> Generator:
     """Each starts when the one before is exhausted and its workers have ended their calls."""
-    return Phases(generators)
+    return Phases(generators, listen(generators))
 
 
-@dataclass(frozen=True, slots=True)
-class Cycle:
+class Cycle(NamedTuple):
     """Rounds without end. See `cycle`."""
 
     make: Callable[[int], Generator]
@@ -56,6 +57,8 @@ class Cycle:
         if self.round is not None:
             step, generator = self.round.op(context)
             if not isinstance(step, Exhausted):
+                if generator is self.round:
+                    return step, self
                 return step, Cycle(self.make, self.number, generator)
         if context.busy:
             return PENDING, Cycle(self.make, self.number)
@@ -66,10 +69,10 @@ class Cycle:
 
     def update(self, context: Context, event: Op) -> Generator:
         """Told to the current round."""
-        if self.round is None:
+        if self.round is None or not listens(self.round):
             return self
         after = self.round.update(context, event)
-        return self if after is self.round else Cycle(self.make, self.number, after)
+        return self if after is self.round else self._replace(round=after)
 
 
 def cycle(make: Callable[[int], Generator]) -> Generator:
@@ -78,8 +81,7 @@ def cycle(make: Callable[[int], Generator]) -> Generator:
     return Cycle(make)
 
 
-@dataclass(frozen=True, slots=True)
-class Try:
+class Try(NamedTuple):
     """A call that is to succeed."""
 
     call: Call
@@ -91,8 +93,7 @@ class Try:
     """Waiting: not before this."""
 
 
-@dataclass(frozen=True, slots=True)
-class UntilOk:
+class UntilOk(NamedTuple):
     """Calls, each repeated until it succeeds. See `until_ok`."""
 
     fresh: tuple[Call, ...]

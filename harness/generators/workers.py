@@ -1,84 +1,108 @@
 """Which workers a generator may use: clients or the nemesis, a share of them, one node's."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from harness.core.errors import UsageError
 from harness.core.op import NEMESIS, Call, Op
 from harness.core.protocols import Context, Generator, Ready, Step, Worker
-from harness.generators.steps import EXHAUSTED, ask, in_place, narrowed, rotated, updated
+from harness.generators.steps import (
+    EXHAUSTED,
+    ask,
+    in_place,
+    listen,
+    listens,
+    narrowed,
+    rotated,
+    updated,
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Only:
+class Only(NamedTuple):
     """Sees clients alone, or the nemesis alone. See `on_clients`, `on_nemesis`."""
 
     generator: Generator
     nemesis: bool
+    listens: bool
 
     def op(self, context: Context) -> tuple[Step, Generator]:
         """What the generator says to these workers."""
         step, generator = self.generator.op(self._own(context))
-        return step, (self if generator is self.generator else Only(generator, self.nemesis))
+        if generator is self.generator:
+            return step, self
+        return step, Only(generator, self.nemesis, self.listens)
 
     def _own(self, context: Context) -> Context:
-        return narrowed(context, lambda worker: (worker.number < 0) == self.nemesis)
+        # Written out, for this is asked for every op.
+        now_ns, free, busy = context
+        if self.nemesis:
+            free = tuple([worker for worker in free if worker.number < 0])
+            busy = tuple([worker for worker in busy if worker.number < 0])
+        else:
+            free = tuple([worker for worker in free if worker.number >= 0])
+            busy = tuple([worker for worker in busy if worker.number >= 0])
+        return Context(now_ns, free, busy)
 
     def update(self, context: Context, event: Op) -> Generator:
         """Told only what these did."""
         if (event.process == NEMESIS) != self.nemesis:
             return self
-        after = self.generator.update(self._own(context), event)
-        return self if after is self.generator else Only(after, self.nemesis)
+        after = self.generator.update(context, event)
+        return self if after is self.generator else self._replace(generator=after)
 
 
 def on_clients(generator: Generator) -> Generator:
     """The generator with clients' workers alone: its phases do not wait for the nemesis."""
-    return Only(generator, nemesis=False)
+    return Only(generator, nemesis=False, listens=listens(generator))
 
 
 def on_nemesis(generator: Generator) -> Generator:
     """The generator with the nemesis alone: its phases do not wait for clients. Its calls must
     be marked as the nemesis' (`Call.nemesis`)."""
-    return Only(generator, nemesis=True)
+    return Only(generator, nemesis=True, listens=listens(generator))
 
 
-@dataclass(frozen=True, slots=True)
-class Together:
+class Together(NamedTuple):
     """Several at the same time. See `together`."""
 
     parts: tuple[Generator, ...]
+    listens: bool
     turn: int = 0
 
     def op(self, context: Context) -> tuple[Step, Generator]:
         """A call of whichever part has one; the first to be asked changes after every call."""
         if not self.parts:
             return EXHAUSTED, self
-        order = rotated(self.turn % len(self.parts), len(self.parts))
+        first = self.turn % len(self.parts)
+        step, part = self.parts[first].op(context)
+        if isinstance(step, Ready):
+            parts = (*self.parts[:first], part, *self.parts[first + 1 :])
+            return step, Together(parts, self.listens, self.turn + 1)
+        order = rotated(first, len(self.parts))
         step, at, after = ask(self.parts, order, lambda _: context)
         parts = tuple([part for part in after if part is not None])
-        return step, Together(parts, self.turn + 1 if at >= 0 else self.turn)
+        return step, Together(parts, self.listens, self.turn + 1 if at >= 0 else self.turn)
 
     def update(self, context: Context, event: Op) -> Generator:
         """Told to every part."""
         parts = updated(self.parts, context, event)
-        return self if parts is self.parts else Together(parts, self.turn)
+        return self if parts is self.parts else self._replace(parts=parts)
 
 
 def together(*generators: Generator) -> Generator:
     """All at the same time, each with whatever workers are free; exhausted when all are. For
     operations and faults: `together(on_clients(calls), on_nemesis(schedule))`."""
-    return Together(generators)
+    return Together(generators, listen(generators))
 
 
-@dataclass(frozen=True, slots=True)
-class Reserve:
+class Reserve(NamedTuple):
     """Each part has workers of its own. See `reserve`."""
 
     parts: tuple[Generator, ...]
     bounds: tuple[int, ...]
     """Part i has the workers from bounds[i] up to, not including, bounds[i + 1]; the last part
     has all others."""
+    listens: bool
 
     def op(self, context: Context) -> tuple[Step, Generator]:
         """A call of whichever part has one; that of the preferred worker is asked first."""
@@ -86,8 +110,7 @@ class Reserve:
         order = rotated(clients[0] if clients else 0, len(self.parts))
         step, _, after = ask(self.parts, order, lambda at: self._own(at, context))
         # An exhausted part keeps its place, for places name the workers.
-        parts = in_place(self.parts, after)
-        return step, Reserve(parts, self.bounds)
+        return step, Reserve(in_place(self.parts, after), self.bounds, self.listens)
 
     def _part(self, worker: Worker) -> int:
         return max(at for at, bound in enumerate(self.bounds) if bound <= worker.number)
@@ -98,7 +121,7 @@ class Reserve:
     def update(self, context: Context, event: Op) -> Generator:
         """Told to every part."""
         parts = updated(self.parts, context, event)
-        return self if parts is self.parts else Reserve(parts, self.bounds)
+        return self if parts is self.parts else self._replace(parts=parts)
 
 
 def reserve(shares: Sequence[tuple[int, Generator]], rest: Generator) -> Generator:
@@ -110,14 +133,15 @@ def reserve(shares: Sequence[tuple[int, Generator]], rest: Generator) -> Generat
         if count < 1:
             raise UsageError(f"reserve: a share of {count} workers given, at least 1 expected")
         bounds.append(bounds[-1] + count)
-    return Reserve((*(part for _, part in shares), rest), tuple(bounds))
+    parts = (*(part for _, part in shares), rest)
+    return Reserve(parts, tuple(bounds), listen(parts))
 
 
-@dataclass(frozen=True, slots=True)
-class EachNode:
+class EachNode(NamedTuple):
     """The same on every node. See `each_node`."""
 
     generator: Generator
+    listens: bool
     nodes: tuple[str, ...] = ()
     parts: tuple[Generator, ...] = ()
     """One for each of `nodes`."""
@@ -135,14 +159,14 @@ class EachNode:
         parts = in_place(self.parts, after)
         if isinstance(step, Ready):
             step = Ready(_on(step.call, nodes[at]), step.worker)
-        return step, EachNode(self.generator, nodes, parts)
+        return step, self._replace(parts=parts)
 
     def _begun(self, context: Context) -> "EachNode":
         every = {worker.node for worker in (*context.free, *context.busy) if worker.number >= 0}
         nodes = self.nodes or tuple(sorted(every))
         if not nodes:
             raise UsageError("each_node: no client's worker takes part, so there is no node")
-        return EachNode(self.generator, nodes, (self.generator,) * len(nodes))
+        return self._replace(nodes=nodes, parts=(self.generator,) * len(nodes))
 
     def update(self, context: Context, event: Op) -> Generator:
         """Told to the node's own."""
@@ -152,8 +176,7 @@ class EachNode:
         after = self.parts[at].update(context, event)
         if after is self.parts[at]:
             return self
-        parts = (*self.parts[:at], after, *self.parts[at + 1 :])
-        return EachNode(self.generator, self.nodes, parts)
+        return self._replace(parts=(*self.parts[:at], after, *self.parts[at + 1 :]))
 
 
 def _on(call: Call, node: str) -> Call:
@@ -167,4 +190,4 @@ def each_node(generator: Generator, nodes: Sequence[str] = ()) -> Generator:
 
     Final reads: `each_node(until_ok([Call(f="read", key=k) for k in keys], tries=20))`.
     """
-    return EachNode(generator, tuple(nodes))
+    return EachNode(generator, listens(generator), tuple(nodes))

@@ -58,6 +58,7 @@ def run_threads(
     clock: Clock,
     stop: threading.Event,
     limits: Limits | None = None,
+    trouble: Trouble | None = None,
 ) -> Trouble:
     """Runs a generator until it is exhausted and every call has ended, or `stop` is set.
 
@@ -66,9 +67,10 @@ def run_threads(
     past a limit is replaced by a fresh thread, and what the old one says later is dropped.
 
     What the sink or the generator raises, and KeyboardInterrupt, ends the run and is raised
-    here. However it ends, every call in the history has an end.
+    here. However it ends, every call in the history has an end. Returns `trouble` (a fresh one
+    when none is given), added to.
     """
-    run = _Run(scheduler, client, nemesis, clock, limits or Limits())
+    run = _Run(scheduler, client, nemesis, clock, limits or Limits(), trouble or Trouble())
     scheduler.follow(generator)
     run.supervise(stop)
     return run.trouble
@@ -96,8 +98,9 @@ class _Run:
         nemesis: Callable[[Op], Done] | None,
         clock: Clock,
         limits: Limits,
+        trouble: Trouble,
     ) -> None:
-        self.trouble = Trouble()
+        self.trouble = trouble
         self._scheduler = scheduler
         self._open = client
         self._nemesis = nemesis
@@ -295,6 +298,8 @@ class _Run:
 
         A sleeping nemesis that watches is left alone: every client that ends a call asks for it.
         """
+        if not self._asleep:
+            return
         chosen = next((s for s in self._asleep.values() if s.number != NEMESIS_NUMBER), None)
         if chosen is None and self._watch is None:
             chosen = self._asleep.get(NEMESIS_NUMBER)

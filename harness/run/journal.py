@@ -114,7 +114,7 @@ class Journal:
 
 def encoded(op: Op) -> bytes:
     """An op as a line, newline included."""
-    if not isinstance(op.value, Mapping):
+    if op.value is None or isinstance(op.value, int | tuple):
         return _ENCODER.encode(op) + b"\n"
     # The fast encoder writes a number that is not finite as null, which would be another op.
     fields = {
@@ -123,7 +123,7 @@ def encoded(op: Op) -> bytes:
         "kind": op.kind,
         "f": op.f,
         "time_ns": op.time_ns,
-        "value": dict(op.value),
+        "value": dict(op.value) if isinstance(op.value, Mapping) else op.value,
         "key": op.key,
         "node": op.node,
         "error": op.error,

@@ -7,32 +7,35 @@ history. The caller must not use it from two threads at once.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from harness.core.errors import HarnessError
 from harness.core.op import NEMESIS, Call, Done, Kind, Op
 from harness.core.protocols import Context, Exhausted, Generator, Pending, Ready, Worker
+from harness.generators.steps import NEMESIS_NUMBER, listens
 from harness.run.live import Live
 
-NEMESIS_NUMBER = -1
-"""The number of the worker that runs faults."""
+__all__ = ["NEMESIS_NUMBER", "Assigned", "Scheduler", "workers_on"]
 
 
-@dataclass(frozen=True, slots=True)
-class Assigned:
+class Assigned(NamedTuple):
     """A call that was given to a worker and is in flight from now on."""
 
     op: Op
     worker: Worker
 
 
-def workers_on(nodes: Sequence[str], concurrency: int) -> tuple[Worker, ...]:
-    """Worker i on node i modulo the number of nodes; and the nemesis, last."""
+def workers_on(
+    nodes: Sequence[str], concurrency: int, extra: Sequence[str] = ()
+) -> tuple[Worker, ...]:
+    """Worker i on node i modulo the number of nodes; then one on each of `extra`, such as nodes
+    that only final reads go to; and the nemesis, last."""
     if concurrency < 1 or not nodes:
         raise HarnessError(
             f"{concurrency} workers on {len(nodes)} nodes given, at least one of each expected"
         )
-    clients = tuple(Worker(i, i, nodes[i % len(nodes)]) for i in range(concurrency))
+    homes = [*(nodes[i % len(nodes)] for i in range(concurrency)), *extra]
+    clients = tuple(Worker(i, i, node) for i, node in enumerate(homes))
     return (*clients, Worker(NEMESIS_NUMBER, NEMESIS_NUMBER, ""))
 
 
@@ -156,8 +159,9 @@ class Scheduler:
         self._index += 1
         self._sink(op)
         self.live.saw(op)
-        if self._generator is not None:
-            self._generator = self._generator.update(self._context(op.time_ns, None), op)
+        generator = self._generator
+        if generator is not None and listens(generator):
+            self._generator = generator.update(self._context(op.time_ns, None), op)
 
     def _context(self, now_ns: int, prefer: int | None) -> Context:
         free = tuple(self._free.values())

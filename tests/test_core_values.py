@@ -2,7 +2,7 @@ import pytest
 
 from harness.core.errors import UsageError
 from harness.core.op import Kind
-from harness.core.outcomes import WRITE_OUTCOMES, read_outcome, write_outcome
+from harness.core.outcomes import read_outcome, write_outcome
 from harness.core.seed import Seed
 from harness.core.topology import Link, LinkClass, Topology
 from harness.core.verdict import Anomaly, Status, Verdict, worst
@@ -68,7 +68,7 @@ def test_what_an_error_of_a_write_means(code: int, text: str, kind: Kind) -> Non
 
 
 def test_no_error_of_a_read_constrains_anything() -> None:
-    assert {read_outcome(row.code, row.text).kind for row in WRITE_OUTCOMES} == {Kind.FAIL}
+    assert {read_outcome(code).kind for code in (289, 319, 4242, -1)} == {Kind.FAIL}
 
 
 def test_the_worst_verdict_wins_and_of_nothing_nothing_is_known() -> None:

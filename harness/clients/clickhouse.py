@@ -105,7 +105,7 @@ def failed_write(error: DatabaseError) -> Done:
 
 def failed_read(error: DatabaseError) -> Done:
     """How a read ended that failed so."""
-    return _done(read_outcome(error.code, error.text), error)
+    return _done(read_outcome(error.code), error)
 
 
 def _done(row: Outcome, error: DatabaseError) -> Done:

@@ -62,16 +62,20 @@ WRITE_OUTCOMES: tuple[Outcome, ...] = (
     Outcome(CLIENT_TIMEOUT, "CLIENT_TIMEOUT", Kind.INFO, "the request may have arrived"),
 )
 
+NO_ANSWER = "a read that gave no answer constrains nothing"
+READ_OUTCOMES: tuple[Outcome, ...] = (
+    Outcome(289, "REPLICA_IS_NOT_IN_QUORUM", Kind.FAIL, NO_ANSWER),
+    *(Outcome(row.code, row.name, Kind.FAIL, NO_ANSWER) for row in WRITE_OUTCOMES),
+)
+
 
 def write_outcome(code: int, text: str) -> Outcome:
     """The row for an error of a write; an unlisted code is info."""
-    for row in WRITE_OUTCOMES:
-        if row.code == code and row.text in text:
-            return row
-    return Outcome(code, "UNLISTED", Kind.INFO, "not in the table")
+    unlisted = Outcome(code, "UNLISTED", Kind.INFO, "not in the table")
+    return next((r for r in WRITE_OUTCOMES if r.code == code and r.text in text), unlisted)
 
 
-def read_outcome(code: int, text: str) -> Outcome:
+def read_outcome(code: int) -> Outcome:
     """A read that failed says nothing: fail, whatever the code."""
-    row = write_outcome(code, text)
-    return Outcome(code, row.name, Kind.FAIL, "a read that gave no answer constrains nothing")
+    unlisted = Outcome(code, "UNLISTED", Kind.FAIL, NO_ANSWER)
+    return next((row for row in READ_OUTCOMES if row.code == code), unlisted)

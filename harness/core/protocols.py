@@ -163,6 +163,10 @@ class Cluster(Protocol):
         """Leaves nothing; may be called twice, and after `up` failed half-way."""
         ...
 
+    def close(self) -> None:
+        """Lets go of the cluster and leaves it running; may be called twice."""
+        ...
+
     def endpoint(self, node: str) -> Endpoint:
         """A replica's native port, a ZooKeeper server's client port."""
         ...

@@ -177,7 +177,8 @@ def _implied(rung: Rung, own: Sequence[Rung]) -> Rung:
             continue
         stronger = CHAIN.index(other.level) < at
         if other.status is (Status.VALID if stronger else Status.INVALID):
-            text = f"{'implied by' if stronger else 'for want of'} {other.level}: {other.text}"
+            how = f"implied by {other.level}" if stronger else f"{other.level} is violated"
+            text = f"{how}: {other.text}"
             return Rung(rung.level, other.status, rung.promised, other.by, text)
     return rung
 

@@ -189,11 +189,8 @@ def _summary(name: str, broken: int, demands: int) -> str:
 def _anomaly(history: History, name: str, demand: Demand) -> Anomaly:
     key, read = demand.key, demand.read
     value = next(key.named(demand.missing))
-    missed = key.inserts.get(value)
     reason, ops, steps = _reason(history, name, demand, value)
     indices = {read.invoke.index, read.end.index, *ops}
-    if missed is not None and missed.ack is not None and name != MONOTONIC_READS:
-        indices.add(missed.ack.index)
     return Anomaly(
         kind=name,
         text=(

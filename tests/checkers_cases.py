@@ -2,12 +2,15 @@
 
 from dataclasses import dataclass
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from harness.core.history import History
 from harness.core.op import NEMESIS, Kind, Op
 
 MS = 1_000_000
+unhurried = settings(deadline=None)
+"""A busy machine is no failure."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +122,7 @@ def histories(draw, *, calls=8, values=5, processes=3, keys=1, unique=True, ties
 def sound_histories(draw, *, calls=10, lag=0):
     """Of a real set behind one lock, hence linearizable; with a lag, reads may miss the newest
     values, and are then often not."""
-    out, time, state = [], {p: 0 for p in range(3)}, []
+    out, time, state = [], dict.fromkeys(range(3), 0), []
     now = 0
     for value in range(draw(st.integers(0, calls))):
         process = draw(st.integers(0, 2))

@@ -1,0 +1,185 @@
+"""Every checker is heard, whatever becomes of another; and the conclusion in words."""
+
+import pytest
+from checkers_cases import fault, final, history, insert, read, rest
+
+from checkers.judge import judge
+from checkers.ladder import Level
+from checkers.suite import set_checkers
+from checkers.witness import EXPECTED, explained, gravest
+from harness.core.verdict import Anomaly, Status, Verdict
+
+EMPTY = history()
+
+
+class Says:
+    """A checker that says what it was told to; it takes `took_s` of a clock of the test."""
+
+    def __init__(self, name, status=Status.VALID, anomalies=(), *, clock=None, took_s=0):
+        self.name, self._status, self._anomalies = name, status, anomalies
+        self._clock, self._took_s, self.left_s = clock, took_s, None
+
+    def check(self, history, *, deadline_s):
+        self.left_s = deadline_s
+        if self._clock:
+            self._clock.now += round(self._took_s * 1e9)
+        return Verdict(
+            checker=self.name,
+            status=self._status,
+            summary=f"{self.name} found this",
+            checked=1,
+            anomalies=self._anomalies,
+        )
+
+
+class Raises:
+    name = "broken"
+
+    def __init__(self, error):
+        self._error = error
+
+    def check(self, history, *, deadline_s):
+        raise self._error
+
+
+class TestClock:
+    __test__ = False
+    now = 5_000_000_000
+
+    def now_ns(self):
+        return self.now
+
+    def sleep_until(self, time_ns):
+        raise AssertionError("a judge does not wait")
+
+
+class Panic(BaseException):
+    """As a Rust extension raises it: no Exception."""
+
+
+@pytest.mark.parametrize(
+    ("error", "summary"),
+    [
+        (ValueError("no such bit"), "the checker failed: ValueError: no such bit"),
+        (Panic("index out of bounds"), "the checker failed: Panic: index out of bounds"),
+        (RecursionError(), "the checker failed: RecursionError"),
+    ],
+)
+def test_a_checker_that_fails_is_unknown_and_the_others_are_heard(error, summary):
+    judged = judge(EMPTY, [Raises(error), Says("stats")], 1.0, "eventual")
+    assert judged.status is Status.UNKNOWN
+    assert judged.verdicts[0] == Verdict(
+        checker="broken", status=Status.UNKNOWN, summary=summary, checked=0
+    )
+    assert judged.verdicts[1].status is Status.VALID
+
+
+def test_an_interrupt_is_not_swallowed():
+    with pytest.raises(KeyboardInterrupt):
+        judge(EMPTY, [Raises(KeyboardInterrupt())], 1.0, "eventual")
+
+
+def test_each_checker_has_what_the_ones_before_it_left():
+    clock = TestClock()
+    checkers = [Says(name, clock=clock, took_s=4) for name in ("a", "b", "c", "d")]
+    judged = judge(EMPTY, checkers, 10.0, Level.EVENTUAL, clock=clock)
+    assert [checker.left_s for checker in checkers] == [10.0, 6.0, 2.0, 0.0]
+    assert judged.seconds == {"a": 4.0, "b": 4.0, "c": 4.0, "d": 4.0}
+
+
+def test_nothing_to_judge_by_is_unknown():
+    assert judge(EMPTY, [], 1.0, "linearizable").status is Status.UNKNOWN
+
+
+def test_an_empty_history_is_unknown_for_every_promise_and_checker():
+    for promise in Level:
+        judged = judge(EMPTY, set_checkers(promise, faults_expected=False), 1.0, promise)
+        assert {verdict.status for verdict in judged.verdicts} == {Status.UNKNOWN}
+        assert judged.status is Status.UNKNOWN
+
+
+def sets(h, promise=Level.LINEARIZABLE):
+    checkers = set_checkers(promise, faults_expected=True, min_ok={})
+    return judge(h, checkers, 10.0, promise)
+
+
+def test_a_lost_value_in_words():
+    h = history(
+        insert(0, 417, 0, 8114, node="ch2"),
+        fault(8000, 9000, "{ch1 zk1 | ch2 ch3 zk2 zk3}"),
+        rest(41_000),
+        final(1, [], 42_000, 42_100, node="ch1"),
+        final(2, [], 42_000, 42_100, node="ch2"),
+    )
+    again = "harness run --workload quorum-set --nemesis partition --seed 0x5eed"
+    lines = explained(sets(h), h, workload="quorum-set", again=again).splitlines()
+    assert lines == [
+        "quorum-set: 1 acknowledged value is missing from the final read (of 1 acknowledged)",
+        "  first lost: value 417 of key 0, op #3 ok at 8.114 s on ch2, "
+        "during partition {ch1 zk1 | ch2 ch3 zk2 zk3}",
+        "  witness:    op #3 insert 417 on ch2 was acknowledged at 8.114 s, "
+        "during partition {ch1 zk1 | ch2 ch3 zk2 zk3}",
+        "              op #8 final-read on ch1 began at 42.000 s and returned 0 values at "
+        "42.100 s (op #10) without 417",
+        "              op #9 final-read on ch2 began at 42.000 s and returned 0 values at "
+        "42.100 s (op #11) without 417",
+        "  expected:   every acknowledged insert visible once the replicas converged (at 41.000 s)",
+        f"  again:      {again}",
+    ]
+
+
+def test_the_reasons_of_an_unknown_in_words():
+    h = history(insert(0, 1, 0, 10, "info"))
+    lines = explained(sets(h, Level.EVENTUAL), h, workload="quorum-set", again="x").splitlines()
+    assert lines == [
+        "quorum-set: nothing can be concluded",
+        "  stats:       0 ok calls in all, at least 20 expected; no fault took effect",
+        "  set-full:    no insert was acknowledged; no read was answered",
+        "  convergence: the run does not say that the cluster came to rest; "
+        "no final read of key 0 on ch1",
+        "  again:       x",
+    ]
+
+
+def test_a_valid_run_in_words():
+    judged = judge(EMPTY, [Says("linearizable"), Says("stats")], 1.0, "linearizable")
+    text = explained(judged, EMPTY, workload="quorum-set", again="harness run")
+    assert text == "quorum-set: valid, linearizable held\n  again: harness run"
+
+
+def anomaly(kind, *ops, time_ns=0):
+    return Anomaly(kind=kind, text=f"{kind} {ops}", ops=ops, time_ns=time_ns)
+
+
+def test_the_gravest_kind_then_the_fewest_ops_then_the_first():
+    first = anomaly("lost", 1, 2, time_ns=5)
+    found = (anomaly("cycle", 1), anomaly("lost", 1, 2, 3), anomaly("lost", 3, 4, time_ns=9), first)
+    judged = judge(EMPTY, [Says("x", Status.INVALID, found)], 1.0, "eventual")
+    assert gravest(judged)[1] == first
+
+
+def test_what_does_not_decide_is_no_witness():
+    judged = judge(
+        EMPTY,
+        [Says("linearizable", Status.INVALID, (anomaly("cycle", 1),)), Says("stats")],
+        1.0,
+        "eventual",
+    )
+    assert gravest(judged) is None
+    assert judged.status is Status.VALID
+
+
+def test_every_kind_of_anomaly_of_the_suite_has_words_for_what_was_expected():
+    h = history(
+        insert(0, 1, 0, 10),
+        insert(0, 2, 20, 30),
+        read(1, [2, 2, 9], 40, 50),
+        read(1, [], 60, 70),
+        insert(1, 3, 71, 72),
+        read(0, [3], 80, 90),
+        rest(100),
+        final(8, [2], 110, 120),
+        final(9, [], 110, 120, node="ch2"),
+    )
+    kinds = {a.kind for verdict in sets(h).verdicts for a in verdict.anomalies}
+    assert kinds == EXPECTED.keys() - {"cycle"}

@@ -1,6 +1,7 @@
-"""Time since the run began. The only place that asks a clock."""
+"""Time since the run began, and the date. The only place that asks a clock."""
 
 import time
+from datetime import UTC, datetime
 from typing import Protocol
 
 
@@ -31,3 +32,8 @@ class WallClock:
         left = time_ns - self.now_ns()
         if left > 0:
             time.sleep(left / 1e9)
+
+
+def utc_now() -> datetime:
+    """The date, for names and records of runs; nothing is ever measured with it."""
+    return datetime.now(UTC)

@@ -1,0 +1,291 @@
+"""Where runs are kept: `store/<workload>+<nemesis>/<UTC time>-<seed>/`, a directory a run.
+
+    run.json         what was run, and how it ended      history.jsonl    the journal
+    results.json     what was concluded                  history.parquet  the same, by columns
+    logs/<node>/     each server's logs                  report.html      compose.yml
+
+`latest` in the store and in each of its folders is a link to the run that was begun last.
+
+run.json is one object, see RunInfo. results.json is one object: "schema" 1, "troubles" (what
+went wrong around the run, a list of sentences), and what Judgement.json gives: "status",
+"ladder", and "verdicts", a list of objects with "checker", "status", "decides", "summary",
+"checked", "seconds", "figures" and "anomalies". Both are written whole or not at all.
+"""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from checkers.judge import Judgement
+from harness.core.clock import utc_now
+from harness.core.errors import HarnessError, UsageError
+from harness.core.history import History
+from harness.core.op import Json
+from harness.core.seed import Seed
+from harness.core.topology import Topology
+from harness.run.journal import Contents, read_journal
+from harness.run.parquet import journal_bytes_of, read_parquet, write_parquet
+from harness.run.plan import Plan
+
+SCHEMA_VERSION: Final = 1
+LATEST: Final = "latest"
+NAME_LENGTH_MAX: Final = 80
+
+State: TypeAlias = Literal["running", "finished", "crashed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunInfo:
+    """run.json: these fields by these names.
+
+    "plan" is an object with the fields of Plan ("seed" as text such as "0x5eed"); "topology" an
+    object with "nodes", a list of objects with the fields of Node; times are ISO 8601, UTC.
+    """
+
+    schema: int = SCHEMA_VERSION
+    state: State
+    """running: begun, and nobody said how it ended, which is also what a kill -9 leaves."""
+    plan: Plan
+    topology: Topology
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """What each node runs."""
+    started_utc: str
+    ended_utc: str | None = None
+    status: str | None = None
+    """Of the judgement of a finished run: VALID, UNKNOWN or INVALID."""
+    error: str | None = None
+    """Why it crashed."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunDirectory:
+    """One run's files."""
+
+    path: Path
+
+    @property
+    def info_file(self) -> Path:
+        """run.json."""
+        return self.path / "run.json"
+
+    @property
+    def journal(self) -> Path:
+        """history.jsonl."""
+        return self.path / "history.jsonl"
+
+    @property
+    def parquet_file(self) -> Path:
+        """history.parquet; `parquet` makes sure that it is there."""
+        return self.path / "history.parquet"
+
+    @property
+    def results_file(self) -> Path:
+        """results.json."""
+        return self.path / "results.json"
+
+    @property
+    def report(self) -> Path:
+        """report.html."""
+        return self.path / "report.html"
+
+    @property
+    def logs(self) -> Path:
+        """The directory of the servers' logs."""
+        return self.path / "logs"
+
+    def begin(self, plan: Plan, topology: Topology, versions: Mapping[str, str]) -> None:
+        """Writes run.json, before anything happens."""
+        self._write_info(
+            RunInfo(
+                state="running",
+                plan=plan,
+                topology=topology,
+                versions=dict(versions),
+                started_utc=_stamp(utc_now()),
+            )
+        )
+
+    def finish(self, judgement: Judgement, troubles: Sequence[str] = ()) -> None:
+        """The run ended and was judged: writes history.parquet, results.json and run.json.
+
+        A history that Parquet cannot hold is a trouble, not a crash: the journal has it.
+        """
+        told = list(troubles)
+        try:
+            self.parquet()
+        except HarnessError as error:
+            told.append(str(error))
+        self.save(judgement, told)
+        self._write_info(
+            replace(
+                self.info(),
+                state="finished",
+                status=judgement.status.value,
+                ended_utc=_stamp(utc_now()),
+            )
+        )
+
+    def crash(self, error: str) -> None:
+        """The run ended without a judgement: says so in run.json."""
+        self._write_info(
+            replace(self.info(), state="crashed", error=error, ended_utc=_stamp(utc_now()))
+        )
+
+    def save(self, judgement: Judgement, troubles: Sequence[str] = ()) -> None:
+        """Writes results.json, in the place of an earlier one."""
+        results = {"schema": SCHEMA_VERSION, "troubles": list(troubles), **judgement.json()}
+        _write_json(self.results_file, results)
+
+    def info(self) -> RunInfo:
+        """What run.json says. Raises HarnessError, naming the file."""
+        raw = _read_json(self.info_file)
+        try:
+            plan = raw["plan"]
+            assert isinstance(plan, dict)
+            seed = {"value": int(plan["seed"], 16)}
+            return msgspec.convert({**raw, "plan": {**plan, "seed": seed}}, RunInfo)
+        except (AssertionError, KeyError, TypeError, ValueError) as error:
+            raise HarnessError(
+                f"{self.info_file}: is not what a run writes ({error}); was it edited, or written "
+                "by another version?"
+            ) from error
+
+    def results(self) -> Mapping[str, Json]:
+        """What results.json says. Raises HarnessError when the run was not judged."""
+        return _read_json(self.results_file)
+
+    def contents(self) -> Contents:
+        """The history from the journal, and what was cut off; from Parquet when the journal is
+        gone. Raises HistoryError."""
+        if not self.journal.exists() and self.parquet_file.exists():
+            return Contents(read_parquet(self.parquet_file), None)
+        return read_journal(self.journal)
+
+    def history(self) -> History:
+        """What happened. Raises HistoryError."""
+        return self.contents().history
+
+    def parquet(self) -> Path:
+        """history.parquet, made from the journal when it is missing or older than the journal.
+        Raises HistoryError."""
+        if not self.journal.exists() and self.parquet_file.exists():
+            return self.parquet_file
+        # Measured before reading: of a run that still writes, the next call makes it anew.
+        length = self.journal.stat().st_size if self.journal.exists() else 0
+        if journal_bytes_of(self.parquet_file) != length:
+            write_parquet(self.history(), self.parquet_file, journal_bytes=length)
+        return self.parquet_file
+
+    def _write_info(self, info: RunInfo) -> None:
+        plan = {**asdict(info.plan), "seed": str(info.plan.seed)}
+        _write_json(self.info_file, {**asdict(info), "plan": plan})
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """All runs, in one directory, which is made when it is needed."""
+
+    root: Path
+
+    def create(
+        self, workload: str, nemesis: str, seed: Seed, utc: datetime | None = None
+    ) -> RunDirectory:
+        """A fresh directory, and the `latest` links to it. Runs of the same second and seed get
+        a number after their name. `utc` is now unless given. Raises HarnessError."""
+        utc = utc_now() if utc is None else utc
+        assert utc.utcoffset() == timedelta(0), "the time of a run is UTC"
+        folder = self.root / f"{_safe(workload)}+{_safe(nemesis)}"
+        name = f"{utc:%Y%m%dT%H%M%SZ}-{seed}"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            path = _fresh(folder, name)
+            _link(self.root / LATEST, path)
+            _link(folder / LATEST, path)
+        except OSError as error:
+            raise HarnessError(
+                f"store {self.root}: cannot be written: {error.strerror}; give another --store"
+            ) from error
+        return RunDirectory(path)
+
+    def runs(self) -> tuple[RunDirectory, ...]:
+        """Every run, the latest first."""
+        found = [file.parent for file in self.root.glob("*/*/run.json")]
+        kept = {path for path in found if not path.is_symlink()}
+        return tuple(RunDirectory(p) for p in sorted(kept, key=lambda p: (p.name, p), reverse=True))
+
+    def find(self, run: str | Path) -> RunDirectory:
+        """A run by its path, by its path within the store, or by "latest"; also "latest" of one
+        folder: "quorum-set+partition/latest". Raises UsageError."""
+        for path in (Path(run), self.root / run):
+            if (path / "run.json").is_file():
+                return RunDirectory(path.resolve())
+        known = [str(r.path.relative_to(self.root)) for r in self.runs()[:3]]
+        raise UsageError(
+            f"run {str(run)!r}: no run.json in {Path(run)} nor in {self.root / run}; expected a "
+            f"run's directory or latest; the store has {', '.join(known) or 'no runs'}"
+        )
+
+
+def _safe(name: str) -> str:
+    """A name that is safe as a directory's: what is not a letter, a digit or one of "._,=-"
+    becomes "_", and it never starts with a dot."""
+    kept = "".join(c if c.isascii() and (c.isalnum() or c in "._,=-") else "_" for c in name)
+    return (kept.lstrip(".") or "_")[:NAME_LENGTH_MAX]
+
+
+def _fresh(folder: Path, name: str) -> Path:
+    number = 1
+    while True:
+        path = folder / (name if number == 1 else f"{name}.{number}")
+        try:
+            path.mkdir()
+        except FileExistsError:
+            number += 1
+        else:
+            return path
+
+
+def _link(link: Path, target: Path) -> None:
+    """Points a link elsewhere in one step, so that it always leads somewhere."""
+    partial = link.with_name(f".{link.name}.{os.getpid()}.{target.name}")
+    partial.unlink(missing_ok=True)
+    partial.symlink_to(os.path.relpath(target, link.parent), target_is_directory=True)
+    partial.replace(link)
+
+
+def _stamp(utc: datetime) -> str:
+    return utc.isoformat(timespec="seconds")
+
+
+def _write_json(path: Path, value: Mapping[str, object]) -> None:
+    """Whole or not at all: written beside, made durable, then moved into place."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with partial.open("w", encoding="utf-8") as file:
+            json.dump(value, file, indent=2, ensure_ascii=False)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError as error:
+        raise HarnessError(f"{path}: cannot be written: {error.strerror}") from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _read_json(path: Path) -> dict[str, Json]:
+    try:
+        value = json.loads(path.read_bytes())
+    except OSError as error:
+        raise HarnessError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise HarnessError(f"{path}: is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise HarnessError(f"{path}: expected a JSON object, found {type(value).__name__}")
+    return value

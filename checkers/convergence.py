@@ -25,11 +25,11 @@ class Difference:
 class Convergence:
     """For every key, the last final read of every replica returns the same multiset.
 
-    The replicas are those that any client's call or the run's observation names. A difference is
-    INVALID when the run says that the cluster was at rest (`checkers.rest`) and the value was
-    settled: acknowledged, or seen by some read, before the first final read of its key began; or
-    refused or never tried, for such a value has no business to come late. A difference in other
-    values is UNKNOWN: an insert of unknown outcome may take effect between two final reads.
+    The replicas, and whether the cluster was at rest, are told by `checkers.rest`. A difference
+    is INVALID at rest when the value was settled: acknowledged, or seen by some read, before the
+    first final read of its key began; or refused or never tried, for such a value has no business
+    to come late. A difference in other values is UNKNOWN: an insert of unknown outcome may take
+    effect between two final reads.
     Linear; the deadline is not looked at.
     """
 

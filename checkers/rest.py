@@ -1,9 +1,11 @@
 """Whether the cluster came to rest, as the run recorded it, and which replicas there are.
 
 The run writes, as ops of the process "nemesis":
-  f="quiesce", value {"pending": [reasons]}: empty when the cluster came to rest;
-  f="observe", kind ok, value {"pending": [reasons], "replicas": {node: {"queue": entries}}}.
-The last of each counts. Other entries of these objects are for people.
+  f="quiesce", value {"pending": [reasons], "replicas": {node: {"queue": entries}}}, where no
+  reason is left when the cluster came to rest;
+  f="observe", kind ok, the same value, for a run that looks again later.
+The last of each counts, "replicas" may be left out, and so may "pending" of an observation.
+Other entries of these objects are for people.
 """
 
 from collections.abc import Mapping
@@ -18,7 +20,7 @@ class Rest:
     """The end of a run, before its final reads."""
 
     nodes: tuple[str, ...]
-    """Every replica that a client's call names or an observation lists, ascending."""
+    """Every replica that a client's call names or the run lists, ascending."""
     pending: tuple[str, ...] | None
     """Why it had not come to rest; () when it had; None when the run never said."""
     at_ns: int | None
@@ -43,7 +45,7 @@ def rest_of(history: History) -> Rest:
     told = [op for op in (quiesce, observe) if op is not None]
     pending = tuple(reason for op in told for reason in _reasons(op))
     return Rest(
-        _nodes(history, observe),
+        _nodes(history, told),
         pending if told else None,
         max((op.time_ns for op in told), default=None),
     )
@@ -65,14 +67,17 @@ def _reasons(op: Op) -> tuple[str, ...]:
     )
 
 
-def _replicas(op: Op | None) -> dict[str, Mapping[str, object]]:
-    value = op.value if op is not None and isinstance(op.value, Mapping) else {}
+def _replicas(op: Op) -> dict[str, Mapping[str, object]]:
+    """By node; a state that is no object (a replica that gave an error) is empty."""
+    value = op.value if isinstance(op.value, Mapping) else {}
     replicas = value.get("replicas")
     if not isinstance(replicas, Mapping):
         return {}
-    return {node: state for node, state in replicas.items() if isinstance(state, Mapping)}
+    return {
+        str(node): state if isinstance(state, Mapping) else {} for node, state in replicas.items()
+    }
 
 
-def _nodes(history: History, observe: Op | None) -> tuple[str, ...]:
+def _nodes(history: History, told: list[Op]) -> tuple[str, ...]:
     named = {pair.invoke.node for pair in history.pairs if pair.invoke.node is not None}
-    return tuple(sorted(named | _replicas(observe).keys()))
+    return tuple(sorted(named.union(*(_replicas(op) for op in told))))

@@ -49,8 +49,10 @@ def broken_fault(time, error):
     return _nemesis("partition", time, "info", None, error)
 
 
-def rest(time, *pending, kind="ok"):
-    return _nemesis("quiesce", time, kind, {"pending": list(pending)})
+def rest(time, *pending, kind="ok", **replicas):
+    """What was still pending, and the states of replicas by name."""
+    states = {"replicas": replicas} if replicas else {}
+    return _nemesis("quiesce", time, kind, {"pending": list(pending), **states})
 
 
 def observe(time, **replicas):

@@ -98,6 +98,18 @@ CASES = {
     "a quiesce that was given up": ([rest(90, "x", kind="info"), *both([1], [1])], "UNKNOWN"),
     "queues empty": ([rest(85), observe(90, ch1=0, ch2=0), *both([1], [1])], "VALID"),
     "a queue not empty": ([rest(85), observe(90, ch1=0, ch2=3), *both([1], [1])], "UNKNOWN"),
+    "a quiesce that lists the queues": (
+        [rest(90, ch1={"queue": 0}, ch2={"queue": 0}), *both([1], [1])],
+        "VALID",
+    ),
+    "a quiesce that lists a queue": (
+        [rest(90, ch1={"queue": 0}, ch2={"queue": 3}), *both([1], [1])],
+        "UNKNOWN",
+    ),
+    "a quiesce that lists a replica in trouble, which nobody read": (
+        [rest(90, ch1={"queue": 0}, ch3="gave an error"), *both([1], [1])],
+        "UNKNOWN",
+    ),
     "a replica that was only observed": (
         [rest(85), observe(90, ch1=0, ch2=0, ch3=0), *both([1], [1])],
         "UNKNOWN",

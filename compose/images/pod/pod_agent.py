@@ -71,18 +71,23 @@ def database_processes() -> list[dict[str, Any]]:
         try:
             if (entry / "cgroup").read_text() == own:
                 continue
-            states = [thread_state(task) for task in (entry / "task").iterdir()]
             name = (entry / "comm").read_text().strip()
+            states = [thread_state(task) for task in (entry / "task").iterdir()]
         except (FileNotFoundError, ProcessLookupError):
             continue
+        # A process whose first thread is a zombie is not gone while another thread lives.
         if any(state not in "ZX" for state in states):
             found.append({"pid": int(entry.name), "name": name, "states": "".join(states)})
     return found
 
 
 def thread_state(task: Path) -> str:
-    """One letter, see proc(5). The name before it may contain anything, hence the last bracket."""
-    return (task / "stat").read_text().rpartition(")")[2].split()[0]
+    """One letter, see proc(5); X of a thread that ended meanwhile. The name before the letter
+    may contain anything, hence the last bracket."""
+    try:
+        return (task / "stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return "X"
 
 
 def stopped(process: dict[str, Any]) -> bool:

@@ -1,0 +1,369 @@
+"""A cluster of real servers on a Docker engine."""
+
+import fcntl
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import IO, Final
+
+import docker
+
+from compose.plan import DIRECTORY, KEEP, OWNER, PORTS, Images, plan
+from compose.render import render
+from compose.settings import Settings, Storage
+from harness.clusters import keeper, owner, replica
+from harness.clusters.engine import asking_engine, compose_command, engine
+from harness.clusters.fetches import Fetches
+from harness.clusters.links import Links
+from harness.clusters.logs import collect_node, last_lines
+from harness.clusters.parallel import on_each
+from harness.clusters.pods import PodAgent
+from harness.clusters.processes import Processes
+from harness.clusters.removal import LOCK, remove_run
+from harness.core.errors import ClusterError
+from harness.core.protocols import Endpoint
+from harness.core.seed import Seed
+from harness.core.topology import Link, Node, Role, Topology
+
+_STATE: Final = "cluster.json"
+_COMPOSE_S: Final = 120
+_READY_S: Final = 60.0
+
+
+class DockerCluster:
+    """Cluster, CanPartition, CanKill, CanRestart, CanPause, CanLead and CanStopFetches.
+
+    `directory` holds the compose file, the configuration and what `attach` needs. A cluster
+    that is made with `keep` outlives its process, and `clean` spares it.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        directory: Path,
+        *,
+        images: Images,
+        settings: Settings | None = None,
+        name: str | None = None,
+        keep: bool = False,
+    ) -> None:
+        self.name = name or f"harness-{Seed.fresh().value:08x}"
+        self.topology = topology
+        self.images = images
+        self.settings = settings or Settings()
+        self.directory = directory.absolute()
+        self.keep = keep
+        self._attached = False
+        self._lock: IO[str] | None = None
+        self._client: docker.DockerClient | None = None
+        self._endpoints: dict[str, Endpoint] = {}
+        self._agents: dict[str, PodAgent] = {}
+        self._links = Links({}, {})
+        self._fetches = Fetches(topology.replicas, self.endpoint)
+        self._plan = plan(topology, self.settings, images, name=self.name, labels=self._labels())
+        self._containers = {s.node.name: s.container for s in self._plan.servers}
+
+    @staticmethod
+    def attach(directory: Path) -> "DockerCluster":
+        """The kept cluster whose directory this is. Its `up` heals it: links mended, servers
+        started and resumed, fetches on. Raises ClusterError when there is none or another
+        process uses it."""
+        path = directory / _STATE
+        try:
+            state = json.loads(path.read_text())
+        except OSError as error:
+            raise ClusterError(
+                f"{path}: no cluster was kept there ({error}). Keep one with --keep-cluster"
+            ) from error
+        cluster = DockerCluster(
+            Topology(tuple(_node(node) for node in state["nodes"])),
+            directory,
+            images=Images(**state["images"]),
+            settings=Settings(
+                **{**state["settings"], "storage": Storage(state["settings"]["storage"])}
+            ),
+            name=state["name"],
+            keep=True,
+        )
+        cluster._attached = True
+        return cluster
+
+    # --- Cluster ------------------------------------------------------------------------------
+
+    def up(self) -> None:
+        """Brings the cluster up and returns when every server serves. Raises ClusterError with
+        the last lines of the log of a server that does not come up."""
+        self._client = engine()
+        self._take_lock()
+        if self._attached:
+            self._find_pods()
+            self._heal()
+        else:
+            render(self._plan, self.directory)
+            self._compose_up()
+            self._find_pods()
+        self._await_ready()
+        self._fetches.create()
+        state = {
+            "name": self.name,
+            "nodes": [asdict(node) for node in self.topology.nodes],
+            "images": asdict(self.images),
+            "settings": asdict(self.settings),
+        }
+        (self.directory / _STATE).write_text(json.dumps(state, indent=2))
+
+    def down(self) -> None:
+        """Removes everything of this cluster from the engine; may be called twice, and after
+        `up` failed half-way."""
+        self.close()
+        remove_run(self._engine(), self.name)
+        (self.directory / _STATE).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Lets go of the cluster and leaves it running; may be called twice."""
+        for agent in self._agents.values():
+            agent.close()
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def endpoint(self, node: str) -> Endpoint:
+        """A replica's native port, a ZooKeeper server's client port, on 127.0.0.1."""
+        self.topology.node(node)
+        if node not in self._endpoints:
+            raise ClusterError(f"{node}: has no port, the cluster {self.name} is not up")
+        return self._endpoints[node]
+
+    def versions(self) -> Mapping[str, str]:
+        """What each node says it runs; nodes that do not answer are left out."""
+        said = on_each(self.topology.nodes, self._version)
+        return {node.name: version for node, version in said.items() if version}
+
+    def unready(self) -> Sequence[str]:
+        """Why the servers cannot serve now, a reason each; empty when all can."""
+        reasons = on_each(self.topology.nodes, self._unready).values()
+        out = [reason for reason in reasons if reason]
+        if not out and self.leader() is None:
+            out.append("ZooKeeper has no leader")
+        return out
+
+    def collect(self, directory: Path) -> None:
+        """Copies every node's logs to `directory`/<node>/, of dead servers too."""
+        client = self._engine()
+        on_each(
+            self.topology.nodes,
+            lambda node: collect_node(
+                client, self._containers[node.name], node, directory / node.name
+            ),
+        )
+
+    # --- CanPartition -------------------------------------------------------------------------
+
+    def cut(self, links: Iterable[Link]) -> None:
+        """Drops every packet of these links; others stay as they are."""
+        self._links.cut(links)
+
+    def mend(self) -> None:
+        """Ends every cut; may be called twice."""
+        self._links.mend()
+
+    def reachable(self, links: Iterable[Link]) -> Mapping[Link, bool]:
+        """Sends something over each link and says whether it arrived."""
+        return self._links.reachable(links)
+
+    # --- CanKill, CanRestart, CanPause --------------------------------------------------------
+
+    def kill(self, nodes: Iterable[str]) -> None:
+        """SIGKILL; returns when the processes are gone. Data and cuts stay."""
+        self._processes().kill(nodes)
+
+    def start(self, nodes: Iterable[str]) -> None:
+        """Starts what does not run, and returns when each server answers on its own port."""
+        self._processes().start(nodes)
+
+    def running(self, node: str) -> bool:
+        """Whether the server process exists."""
+        return self._processes().running(node)
+
+    def restart(self, nodes: Iterable[str]) -> None:
+        """SIGTERM, wait, start; returns when each server answers."""
+        self._processes().restart(nodes)
+
+    def pause(self, nodes: Iterable[str]) -> None:
+        """SIGSTOP; returns when every thread is stopped."""
+        self._processes().pause(nodes)
+
+    def resume(self, nodes: Iterable[str]) -> None:
+        """SIGCONT; of what is not paused, nothing happens."""
+        self._processes().resume(nodes)
+
+    def paused(self, node: str) -> bool:
+        """Whether every thread of the server is stopped, as the kernel says."""
+        return self._processes().paused(node)
+
+    # --- CanLead, CanStopFetches --------------------------------------------------------------
+
+    def leader(self) -> str | None:
+        """The ZooKeeper server that leads now; None: none does. A deposed leader that has not
+        noticed yet calls itself one too, so the newest term decides."""
+        states = on_each(self.topology.keepers, lambda node: keeper.state(self.endpoint(node)))
+        leading = [
+            (state.epoch, node)
+            for node, state in states.items()
+            if state and state.mode in ("leader", "standalone")
+        ]
+        return max(leading)[1] if leading else None
+
+    def stop_fetches(self, nodes: Iterable[str]) -> None:
+        """Of every table that exists; until the server ends."""
+        self._fetches.stop(nodes)
+
+    def start_fetches(self, nodes: Iterable[str]) -> None:
+        """May be called twice."""
+        self._fetches.start(nodes)
+
+    def fetching(self, node: str) -> bool:
+        """Whether a part put on another replica now reaches this one."""
+        return self._fetches.fetching(node)
+
+    # --- how ----------------------------------------------------------------------------------
+
+    def _labels(self) -> dict[str, str]:
+        labels = {OWNER: owner.this_process(), DIRECTORY: str(self.directory)}
+        return {**labels, KEEP: "1"} if self.keep else labels
+
+    def _engine(self) -> docker.DockerClient:
+        if self._client is None:
+            self._client = engine()
+        return self._client
+
+    def _take_lock(self) -> None:
+        if self._lock is not None:
+            return
+        self.directory.mkdir(parents=True, exist_ok=True)
+        lock = (self.directory / LOCK).open("a")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            lock.close()
+            raise ClusterError(f"{self.directory}: another process uses this cluster") from error
+        self._lock = lock
+
+    def _compose_up(self) -> None:
+        """Through the compose tool, and so from the very file that a person would use. It takes
+        3.5 s for 12 containers here; the servers' own start is as long."""
+        file = self.directory / "compose.yml"
+        argv = (*compose_command(), "-p", self.name, "-f", str(file), "up", "-d")
+        # docker-compose 1 is a Python package called `compose`, like one of ours: it must not
+        # find ours by the variables of this process.
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+        try:
+            # Its own session: Ctrl-C goes to the harness, which then removes what there is.
+            done = subprocess.run(
+                argv,
+                capture_output=True,
+                text=True,
+                timeout=_COMPOSE_S,
+                check=False,
+                start_new_session=True,
+                env=environment,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise ClusterError(f"{' '.join(argv)}: not done after {_COMPOSE_S} s") from error
+        if done.returncode != 0:
+            last = "\n".join(done.stderr.strip().splitlines()[-10:])
+            raise ClusterError(f"{' '.join(argv)}: ended with {done.returncode}:\n{last}")
+
+    def _find_pods(self) -> None:
+        client = self._engine()
+        addresses = {}
+        for pod in self._plan.pods:
+            node = pod.node.name
+            with asking_engine(f"find the pod of {node} of the cluster {self.name}"):
+                attrs = client.containers.get(pod.container).attrs["NetworkSettings"]
+            published = attrs["Ports"].get(f"{PORTS[pod.node.role]}/tcp")
+            if not published:
+                raise ClusterError(f"{pod.container}: does not run; remove the cluster")
+            self._endpoints[node] = Endpoint("127.0.0.1", int(published[0]["HostPort"]))
+            addresses[node] = attrs["Networks"][self._plan.network]["IPAddress"]
+            self._agents[node] = PodAgent(client, pod.container, node)
+        self._links = Links(self._agents, addresses)
+
+    def _processes(self) -> Processes:
+        return Processes(
+            self._engine(), self._containers, self._agents, self._alive, self._last_lines
+        )
+
+    def _alive(self, node: str) -> str | None:
+        role = self.topology.node(node).role
+        ask = replica.is_alive if role is Role.CLICKHOUSE else keeper.is_alive
+        return ask(self.endpoint(node))
+
+    def _last_lines(self, node: str) -> str:
+        return last_lines(self._engine(), self._containers[node], self.topology.node(node))
+
+    def _heal(self) -> None:
+        self.mend()
+        self.resume(self.topology.names)
+        self.start(self.topology.names)
+        self.start_fetches(self.topology.replicas)
+
+    def _await_ready(self) -> None:
+        deadline = time.monotonic() + _READY_S
+        # ZooKeeper before sessions: a replica that finds none fills its log with errors.
+        for nodes in (self.topology.keepers, self.topology.replicas):
+            on_each(nodes, partial(self._await_node, deadline=deadline))
+        while reasons := self.unready():
+            if time.monotonic() > deadline:
+                raise ClusterError(f"cluster {self.name}: not ready: {'; '.join(reasons)}")
+            time.sleep(0.1)
+
+    def _await_node(self, name: str, deadline: float) -> None:
+        node = self.topology.node(name)
+        while (why := self._unready(node)) is not None:
+            with asking_engine(f"look at {node.name}"):
+                status = self._engine().containers.get(self._containers[node.name]).status
+            if status == "exited" or time.monotonic() > deadline:
+                raise ClusterError(
+                    f"{node.name}: did not come up: {why}; its container is {status}; the end "
+                    f"of its log:\n{self._last_lines(node.name)}"
+                )
+            time.sleep(0.1)
+
+    def _unready(self, node: Node) -> str | None:
+        endpoint = self.endpoint(node.name)
+        if node.role is Role.CLICKHOUSE:
+            dead = replica.is_alive(endpoint)
+            if dead:
+                return f"{node.name} does not answer: {dead}"
+            session = replica.has_session(endpoint)
+            return f"{node.name} has no ZooKeeper session: {session}" if session else None
+        state = keeper.state(endpoint)
+        if state is None:
+            return f"{node.name} does not answer"
+        return None if state.mode else f"{node.name} has no leader"
+
+    def _version(self, node: Node) -> str | None:
+        endpoint = self.endpoint(node.name)
+        if node.role is Role.ZOOKEEPER:
+            state = keeper.state(endpoint)
+            return state.version if state else None
+        try:
+            return str(replica.query(endpoint, "SELECT version()")[0][0])
+        except ClusterError:
+            return None
+
+
+def _node(fields: Mapping[str, object]) -> Node:
+    return Node(
+        name=str(fields["name"]),
+        role=Role(str(fields["role"])),
+        shard=int(str(fields["shard"])),
+        replica=int(str(fields["replica"])),
+        keepers=tuple(fields["keepers"]),  # type: ignore[arg-type]
+    )

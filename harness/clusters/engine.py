@@ -1,0 +1,58 @@
+"""The Docker engine: how it is found, and what its silence is called."""
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import docker
+import requests
+from docker.errors import DockerException
+
+from harness.core.errors import ClusterError
+
+REQUEST_TIMEOUT_S: Final = 30
+"""No request to the engine may take longer; creating a container on a busy disk takes one."""
+
+
+@contextmanager
+def asking_engine(what: str) -> Iterator[None]:
+    """Turns whatever docker-py raises into a ClusterError that says what was being done."""
+    try:
+        yield
+    except (DockerException, requests.exceptions.RequestException, OSError) as error:
+        text = getattr(error, "explanation", None) or error
+        raise ClusterError(f"Docker engine: could not {what}: {text}") from error
+
+
+def engine(timeout_s: float = REQUEST_TIMEOUT_S) -> docker.DockerClient:
+    """A connection to the engine that the environment names (DOCKER_HOST, else the local socket).
+
+    Raises ClusterError, with what to do, when none answers.
+    """
+    try:
+        client = docker.from_env(timeout=int(timeout_s), max_pool_size=64)
+        client.ping()
+    except (DockerException, requests.exceptions.RequestException, OSError) as error:
+        raise ClusterError(
+            f"Docker engine: none answers ({error}). Install one (Debian: apt-get install "
+            "docker.io), start it (service docker start), or name one in DOCKER_HOST"
+        ) from error
+    return client
+
+
+def compose_command() -> tuple[str, ...]:
+    """`docker compose` where it exists, else `docker-compose`. Raises ClusterError."""
+    if shutil.which("docker"):
+        plugin = subprocess.run(
+            ("docker", "compose", "version"), capture_output=True, timeout=30, check=False
+        )
+        if plugin.returncode == 0:
+            return ("docker", "compose")
+    if shutil.which("docker-compose"):
+        return ("docker-compose",)
+    raise ClusterError(
+        "docker compose: neither the plugin nor docker-compose was found. Install one "
+        "(Debian: apt-get install docker-compose)"
+    )

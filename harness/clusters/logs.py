@@ -1,0 +1,59 @@
+"""The servers' logs, out of their containers, running or not."""
+
+import io
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+import docker
+from docker.errors import NotFound
+
+from harness.clusters.engine import asking_engine
+from harness.core.topology import Node, Role
+
+_SERVER_LOGS: Final = "/var/log/clickhouse-server"
+_LAST_LINES: Final = 15
+
+
+def collect_node(client: docker.DockerClient, container: str, node: Node, directory: Path) -> None:
+    """Writes `directory`/stdout.log, and of a ClickHouse server its log files too. What does
+    not exist is left out."""
+    directory.mkdir(parents=True, exist_ok=True)
+    with asking_engine(f"read the logs of {node.name}"):
+        try:
+            found = client.containers.get(container)
+        except NotFound:
+            return
+        (directory / "stdout.log").write_bytes(found.logs(stdout=True, stderr=True))
+        if node.role is Role.CLICKHOUSE:
+            for name, content in _files(found.id or container, client, _SERVER_LOGS):
+                (directory / name).write_bytes(content)
+
+
+def last_lines(client: docker.DockerClient, container: str, node: Node) -> str:
+    """The end of what a node has logged; of ClickHouse, of its log of errors when there is one."""
+    with asking_engine(f"read the logs of {node.name}"):
+        try:
+            found = client.containers.get(container)
+        except NotFound:
+            return "(no container, hence no log)"
+        text = found.logs(stdout=True, stderr=True, tail=_LAST_LINES)
+        if node.role is Role.CLICKHOUSE:
+            files = dict(_files(found.id or container, client, _SERVER_LOGS))
+            text += files.get("clickhouse-server.err.log", b"")
+    lines = text.decode(errors="replace").strip().splitlines()
+    return "\n".join(lines[-_LAST_LINES:]) or "(its log is empty)"
+
+
+def _files(container: str, client: docker.DockerClient, path: str) -> Iterator[tuple[str, bytes]]:
+    """The plain files of a directory in a container, by their own names; no other path."""
+    try:
+        chunks, _ = client.api.get_archive(container, path)
+    except NotFound:
+        return
+    with tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as archive:
+        for member in archive.getmembers():
+            content = archive.extractfile(member) if member.isfile() else None
+            if content is not None:
+                yield PurePosixPath(member.name).name, content.read()

@@ -1,0 +1,117 @@
+"""Removing what was made in Docker, found by our labels and by nothing else."""
+
+import fcntl
+import time
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import docker
+from docker.errors import APIError, NotFound
+
+from compose.plan import DIRECTORY, KEEP, OWNER, RUN
+from harness.clusters import owner
+from harness.clusters.engine import asking_engine, engine
+from harness.clusters.parallel import on_each
+from harness.core.errors import ClusterError
+
+LOCK: Final = "cluster.lock"
+"""In a cluster's directory; whoever uses the cluster holds a lock on it."""
+_PATIENCE_S: Final = 30.0
+_KINDS: Final = ("containers", "networks", "volumes")
+"""In the order in which they can be removed."""
+
+
+def clean(everything: bool = False) -> list[str]:
+    """Removes the clusters whose owner is gone, and returns the names of the containers,
+    networks and volumes removed. Kept clusters are spared unless `everything`; what a live
+    process owns or uses is always spared.
+
+    Raises ClusterError when no engine answers.
+    """
+    client = engine()
+    runs: dict[str, dict[str, str]] = {}
+    for labels in _labels(client):
+        runs.setdefault(labels[RUN], labels)
+    return [
+        removed
+        for run, labels in sorted(runs.items())
+        if _abandoned(labels, everything)
+        for removed in remove_run(client, run)
+    ]
+
+
+def remove_run(client: docker.DockerClient, run: str) -> list[str]:
+    """Removes everything of one cluster, what is still being created too, and returns the names.
+
+    Raises ClusterError when something cannot be removed.
+    """
+    removed: list[str] = []
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        found = {kind: _things(client, kind, f"{RUN}={run}") for kind in _KINDS}
+        if not any(found.values()):
+            return removed
+        if time.monotonic() > deadline:
+            left = ", ".join(thing.name for things in found.values() for thing in things)
+            raise ClusterError(f"{run}: could not be removed in {_PATIENCE_S:g} s: {left} is left")
+        for kind in _KINDS:
+            # Servers first: a pod cannot go while the engine sets up what joins it.
+            names = on_each(found[kind], partial(_remove, kind))
+            removed += [thing.name for thing, gone in names.items() if gone]
+
+
+def _abandoned(labels: dict[str, str], everything: bool) -> bool:
+    if owner.is_alive(labels.get(OWNER, "")):
+        return False
+    if labels.get(KEEP) != "1":
+        return True
+    return everything and not in_use(Path(labels.get(DIRECTORY, "")))
+
+
+def in_use(directory: Path) -> bool:
+    """Whether some process holds the lock of a cluster's directory."""
+    try:
+        with (directory / LOCK).open("r") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _labels(client: docker.DockerClient) -> Iterable[dict[str, str]]:
+    for kind in _KINDS:
+        for thing in _things(client, kind, RUN):
+            yield (thing.attrs.get("Labels") or thing.attrs.get("Config", {}).get("Labels") or {})
+
+
+def _things(client: docker.DockerClient, kind: str, label: str) -> list[Any]:
+    with asking_engine(f"list {kind}"):
+        filters: dict[str, str | list[str] | bool] = {"label": label}
+        if kind == "containers":
+            return client.containers.list(all=True, filters=filters, ignore_removed=True)
+        if kind == "networks":
+            return client.networks.list(filters=filters)
+        return client.volumes.list(filters=filters)
+
+
+def _remove(kind: str, thing: Any) -> bool:
+    """Whether it is gone; False: another try is needed."""
+    with asking_engine(f"remove {thing.name}"):
+        try:
+            if kind == "containers":
+                thing.remove(force=True, v=True)
+            elif kind == "volumes":
+                thing.remove(force=True)
+            else:
+                thing.remove()
+        except NotFound:
+            return True
+        except APIError:
+            # In use, or its removal is under way: `remove_run` looks again until its deadline.
+            time.sleep(0.1)
+            return False
+    return True

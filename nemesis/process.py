@@ -1,13 +1,17 @@
 """Faults of server processes: kill, pause, graceful restart."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from harness.core.errors import ClusterError
-from harness.core.protocols import CanKill, CanPause, CanRestart, Cluster
+from harness.core.protocols import CanKill, CanLead, CanPause, CanRestart, Cluster
 from harness.core.topology import Topology
-from nemesis.family import running
+from nemesis.family import Watch, running
 from nemesis.node_fault import NodeFault
 from nemesis.targets import Aim
+
+ELECTION_S = 3.0
+"""How long a start waits for ZooKeeper to have a leader: elections take about a second, and
+where other faults forbid one the call must come back, or those faults would never end."""
 
 
 class Kill(NodeFault):
@@ -32,13 +36,21 @@ class Kill(NodeFault):
         return [f"{node} still runs after SIGKILL" for node in nodes if killable.running(node)]
 
     def _release(self, cluster: Cluster, nodes: Sequence[str]) -> str:
-        return _start(_killable(cluster), nodes)
+        try:
+            _start(cluster, self._topology, nodes)
+        except ClusterError as error:
+            # Started is what ends a kill. A server that runs but cannot answer yet is remarked
+            # on; the heal waits for its answer.
+            if _not_running(_killable(cluster), nodes):
+                raise
+            return f", started but without an answer yet: {error}"
+        return ""
 
     def _unreleased(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
         return _not_running(_killable(cluster), nodes)
 
     def _undo(self, cluster: Cluster, nodes: Sequence[str]) -> None:
-        _killable(cluster).start(nodes)
+        _start(cluster, self._topology, nodes)
 
 
 class Pause(NodeFault):
@@ -83,31 +95,43 @@ class Restart(NodeFault):
 
     def _strike(self, cluster: Cluster, nodes: Sequence[str]) -> None:
         assert isinstance(cluster, CanRestart), "capabilities are checked before the run"
-        cluster.restart(nodes)
+        try:
+            cluster.restart(nodes)
+        except ClusterError:
+            # They were stopped, and some came not back: a replica, say, whose ZooKeeper server
+            # was stopped with it. In the right order they can.
+            _start(cluster, self._topology, nodes)
 
     def _unstruck(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
         return _not_running(_killable(cluster), nodes)
 
     def _release(self, cluster: Cluster, nodes: Sequence[str]) -> str:
-        return _start(_killable(cluster), nodes)
+        _start(cluster, self._topology, nodes)
+        return ""
 
     def _unreleased(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
         return _not_running(_killable(cluster), nodes)
 
     def _undo(self, cluster: Cluster, nodes: Sequence[str]) -> None:
-        _killable(cluster).start(nodes)
+        _start(cluster, self._topology, nodes)
 
 
-def _start(cluster: CanKill, nodes: Sequence[str]) -> str:
-    """Started is what ends a kill. A server that runs but cannot answer yet, since another fault
-    keeps its quorum from it, is remarked on; the heal waits for its answer."""
-    try:
-        cluster.start(nodes)
-    except ClusterError as error:
-        if _not_running(cluster, nodes):
-            raise
-        return f", started but without an answer yet: {error}"
-    return ""
+def _start(cluster: Cluster, topology: Topology, nodes: Sequence[str]) -> None:
+    """ZooKeeper servers first, and replicas when there is a leader: a replica of 18.16.1 that
+    has tables and finds no ZooKeeper at its start exits."""
+    killable = _killable(cluster)
+    keepers = [node for node in nodes if node in topology.keepers]
+    if keepers:
+        killable.start(keepers)
+    replicas = [node for node in nodes if node in topology.replicas]
+    if _not_running(killable, replicas) and isinstance(cluster, CanLead):
+        Watch(ELECTION_S).until_none(_leaderless(cluster))
+    if replicas:
+        killable.start(replicas)
+
+
+def _leaderless(cluster: CanLead) -> Callable[[], Sequence[str]]:
+    return lambda: [] if cluster.leader() else ["ZooKeeper has no leader"]
 
 
 def _not_running(cluster: CanKill, nodes: Iterable[str]) -> list[str]:

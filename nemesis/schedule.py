@@ -4,6 +4,10 @@ Each family waits, begins a fault, lets it bite, ends it, and so on for ever. Th
 laid out in a time of its own, which stands still while the nemesis is busy: a begin that takes
 2 s to be seen still bites for its full duration, and however slow the servers are, the same
 seed gives the same sequence of calls.
+
+With one exception, for the servers decide it: an end that did not succeed is called again,
+between the other calls, until it does. A replica of 18.16.1, for one, that is started while its
+ZooKeeper server is cut off exits at once; it can be started when the partition has ended.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +23,9 @@ Plan: TypeAlias = Callable[[Seed], Mapping[str, Json]]
 
 NEMESIS_WORKER = -1
 
+RETRY_NS = 1_000_000_000
+"""From an end that did not succeed to the next try, in the timetable's time."""
+
 
 @dataclass(frozen=True, slots=True)
 class Track:
@@ -33,6 +40,26 @@ class Track:
     """How many calls it has made."""
     open: Mapping[str, Json] | None = None
     """The value of the begin that has not been ended."""
+    owed: Mapping[str, Json] | None = None
+    """The value of the end that must be called again, before anything else of this family."""
+    retry_ns: int = 0
+    """When it is due."""
+
+    @property
+    def next_ns(self) -> int:
+        """When the next call is due, whichever it is."""
+        return self.due_ns if self.owed is None else self.retry_ns
+
+
+@dataclass(frozen=True, slots=True)
+class InFlight:
+    """The call that the nemesis is busy with."""
+
+    at: int
+    """Which track's."""
+    value: Mapping[str, Json]
+    since_ns: int
+    """In the run's time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +73,7 @@ class Schedule:
     """How many faults have begun."""
     offset_ns: int | None = None
     """The run's time less the timetable's; None before the first question."""
-    called_ns: int | None = None
-    """When the call in flight was made."""
+    in_flight: InFlight | None = None
 
     def op(self, context: Context) -> tuple[Step, Generator]:
         """The call that is due, if the nemesis is free."""
@@ -58,30 +84,39 @@ class Schedule:
         worker = next((w for w in context.free if w.number == NEMESIS_WORKER), None)
         if worker is None:
             return Pending(), started
-        at = min(range(len(self.tracks)), key=lambda i: (self.tracks[i].due_ns, i))
-        due_ns = self.tracks[at].due_ns
+        at = min(range(len(self.tracks)), key=lambda i: (self.tracks[i].next_ns, i))
+        due_ns = self.tracks[at].next_ns
         if context.time_ns < due_ns + offset_ns:
             return Pending(due_ns + offset_ns), started
-        call, track = self._call(self.tracks[at])
+        value, track = self._next(self.tracks[at])
         after = replace(
             self,
             tracks=(*self.tracks[:at], track, *self.tracks[at + 1 :]),
-            faults=self.faults + (self.tracks[at].open is None),
+            faults=self.faults + (value["edge"] != "end"),
             offset_ns=context.time_ns - due_ns,
-            called_ns=context.time_ns,
+            in_flight=InFlight(at, value, context.time_ns),
         )
-        return Ready(call, worker), after
+        return Ready(Call(f=track.f, value=value, nemesis=True), worker), after
 
     def update(self, context: Context, event: Op) -> Generator:  # noqa: ARG002
         """The timetable's time goes on when the nemesis has done its call."""
-        if event.process != NEMESIS or event.kind is Kind.INVOKE or self.called_ns is None:
+        call = self.in_flight
+        if event.process != NEMESIS or event.kind is Kind.INVOKE or call is None:
             return self
         assert self.offset_ns is not None, "a call was made, so the timetable has begun"
-        busy_ns = event.time_ns - self.called_ns
-        return replace(self, offset_ns=self.offset_ns + busy_ns, called_ns=None)
+        track = _told(self.tracks[call.at], call.value, event.kind, call.since_ns - self.offset_ns)
+        return replace(
+            self,
+            tracks=(*self.tracks[: call.at], track, *self.tracks[call.at + 1 :]),
+            offset_ns=self.offset_ns + event.time_ns - call.since_ns,
+            in_flight=None,
+        )
 
-    def _call(self, track: Track) -> tuple[Call, Track]:
+    def _next(self, track: Track) -> tuple[dict[str, Json], Track]:
+        """The value of the track's next call, and the track after it."""
         value: dict[str, Json]
+        if track.owed is not None:
+            return dict(track.owed), track
         if track.open is not None:
             value = {**track.open, "edge": "end"}
         else:
@@ -89,7 +124,6 @@ class Schedule:
             edge = "once" if track.once else "begin"
             plan = track.plan(self.seed.child("fault", number, track.f))
             value = {"fault": number, "edge": edge, **plan}
-        begun = value["edge"] == "begin"
         wait_ns = _jittered_ns(
             self._wait_s(str(value["edge"])),
             self.seed.child("wait", track.f),
@@ -100,9 +134,9 @@ class Schedule:
             track,
             due_ns=track.due_ns + wait_ns,
             calls=track.calls + 1,
-            open=value if begun else None,
+            open=value if value["edge"] == "begin" else None,
         )
-        return Call(f=track.f, value=value, nemesis=True), after
+        return value, after
 
     def _wait_s(self, edge: str) -> float:
         """After a call of this edge, before jitter. A fault without an end gets the time that
@@ -125,6 +159,20 @@ def schedule(tracks: Sequence[Track], seed: Seed, options: FaultOptions) -> Sche
         for at, track in enumerate(ordered)
     )
     return Schedule(placed, seed, options)
+
+
+def _told(track: Track, value: Mapping[str, Json], kind: Kind, now_ns: int) -> Track:
+    """The track after its call ended, at `now_ns` of the timetable.
+
+    Owed is the end of what did not end, and of what should have been over at once but nobody
+    saw it. A begin that failed is undone by the nemesis; its end comes as planned.
+    """
+    edge, ok = value["edge"], kind is Kind.OK
+    if edge == "end" and ok and track.owed is not None:
+        return replace(track, owed=None, due_ns=max(track.due_ns, now_ns))
+    if (edge == "end" and not ok) or (edge == "once" and kind is Kind.INFO):
+        return replace(track, owed={**value, "edge": "end"}, retry_ns=now_ns + RETRY_NS)
+    return track
 
 
 def _jittered_ns(wait_s: float, seed: Seed, counter: int, jitter: float) -> int:

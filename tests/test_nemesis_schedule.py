@@ -1,6 +1,6 @@
 """The schedule: which fault begins and ends when, all from the seed."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import pytest
@@ -40,8 +40,20 @@ class Made:
         return self.call.value
 
 
-def played(generator: Generator, *, calls: int, busy_ns: int = 0, start_ns: int = 0) -> list[Made]:
-    """Plays it in virtual time: every call keeps the nemesis busy for `busy_ns`."""
+def succeeds(made: Made, nth: int) -> Kind:
+    return Kind.OK
+
+
+def played(
+    generator: Generator,
+    *,
+    calls: int,
+    busy_ns: int = 0,
+    start_ns: int = 0,
+    ends: Callable[[Made, int], Kind] = succeeds,
+) -> list[Made]:
+    """Plays it in virtual time: every call keeps the nemesis busy for `busy_ns`, and the n-th
+    call, from 1, ends as `ends` says."""
     now = start_ns
     out: list[Made] = []
     while len(out) < calls:
@@ -57,7 +69,8 @@ def played(generator: Generator, *, calls: int, busy_ns: int = 0, start_ns: int 
         during, same = generator.op(Context(now, (), (WORKER,)))
         assert during == Pending(), "one call at a time"
         now += busy_ns
-        end = Op(index=0, process=NEMESIS, kind=Kind.OK, f=step.call.f, time_ns=now)
+        kind = ends(out[-1], len(out))
+        end = Op(index=0, process=NEMESIS, kind=kind, f=step.call.f, time_ns=now)
         generator = same.update(Context(now, (WORKER,), ()), end)
     return out
 
@@ -110,6 +123,56 @@ def test_families_overlap_and_each_waits_longer_the_more_there_are() -> None:
 def test_a_slow_nemesis_takes_nothing_from_the_time_that_a_fault_bites() -> None:
     made = played(of("kill", interval_s=3, duration_s=5, jitter=0), calls=3, busy_ns=2 * SECOND)
     assert [m.at_ns // SECOND for m in made] == [3, 3 + 2 + 5, 3 + 2 + 5 + 2 + 3]
+
+
+def test_an_end_that_did_not_succeed_is_called_again_until_it_does() -> None:
+    def ends(made: Made, nth: int) -> Kind:
+        return Kind.INFO if made.value["edge"] == "end" and nth < 4 else Kind.OK
+
+    made = played(of("kill", interval_s=3, duration_s=5, jitter=0), calls=6, ends=ends)
+    assert [(m.at_ns // SECOND, m.value["fault"], m.value["edge"]) for m in made] == [
+        (3, 1, "begin"),
+        (8, 1, "end"),
+        (9, 1, "end"),
+        (10, 1, "end"),
+        (11, 2, "begin"),
+        (16, 2, "end"),
+    ]
+
+
+def test_what_should_have_been_over_at_once_but_was_not_seen_so_is_ended() -> None:
+    def ends(made: Made, nth: int) -> Kind:
+        return Kind.INFO if nth == 1 else Kind.OK
+
+    made = played(of("restart", interval_s=3, duration_s=5, jitter=0), calls=3, ends=ends)
+    assert [(m.at_ns // SECOND, m.value["fault"], m.value["edge"]) for m in made] == [
+        (3, 1, "once"),
+        (4, 1, "end"),
+        (11, 2, "once"),
+    ]
+
+
+def test_an_end_that_waits_for_another_fault_is_called_again_when_that_has_ended() -> None:
+    """A replica is killed, its ZooKeeper server cut off: it can be started after the mend."""
+    cut = False
+
+    def ends(made: Made, nth: int) -> Kind:
+        nonlocal cut
+        cut = made.value["edge"] == "begin" if made.call.f == "partition" else cut
+        return Kind.INFO if cut and made.value["edge"] == "end" else Kind.OK
+
+    generator = of("partition", "kill", interval_s=1.5, duration_s=3, jitter=0, seed=2)
+    made = played(generator, calls=8, ends=ends)
+    assert [(m.at_ns / SECOND, m.call.f, m.value["edge"]) for m in made] == [
+        (1.5, "kill", "begin"),
+        (3.0, "partition", "begin"),
+        (4.5, "kill", "end"),
+        (5.5, "kill", "end"),
+        (6.0, "partition", "end"),
+        (6.5, "kill", "end"),
+        (7.5, "kill", "begin"),
+        (9.0, "partition", "begin"),
+    ]
 
 
 def test_the_timetable_begins_when_it_is_first_asked() -> None:

@@ -48,6 +48,7 @@ class Cycle(NamedTuple):
     """Rounds without end. See `cycle`."""
 
     make: Callable[[int], Generator]
+    listens: bool
     number: int = 0
     """Of the next round."""
     round: Generator | None = None
@@ -59,17 +60,23 @@ class Cycle(NamedTuple):
             if not isinstance(step, Exhausted):
                 if generator is self.round:
                     return step, self
-                return step, Cycle(self.make, self.number, generator)
+                return step, self._replace(round=generator)
         if context.busy:
-            return PENDING, Cycle(self.make, self.number)
-        step, generator = self.make(self.number).op(context)
+            return PENDING, (self if self.round is None else self._replace(round=None))
+        fresh = self.make(self.number)
+        if listens(fresh) and not self.listens:
+            raise UsageError(
+                f"cycle: round {self.number} looks at events and round 0 does not; expected the "
+                "same kind of generator for every round"
+            )
+        step, generator = fresh.op(context)
         if isinstance(step, Exhausted):
             raise UsageError(f"cycle: round {self.number} has no call and no pause; it would spin")
-        return step, Cycle(self.make, self.number + 1, generator)
+        return step, Cycle(self.make, self.listens, self.number + 1, generator)
 
     def update(self, context: Context, event: Op) -> Generator:
         """Told to the current round."""
-        if self.round is None or not listens(self.round):
+        if self.round is None:
             return self
         after = self.round.update(context, event)
         return self if after is self.round else self._replace(round=after)
@@ -78,7 +85,7 @@ class Cycle(NamedTuple):
 def cycle(make: Callable[[int], Generator]) -> Generator:
     """`make(0)`, then `make(1)`, …: each starts when the one before is exhausted and its workers
     have ended their calls. `make` must be pure. A round with nothing at all raises UsageError."""
-    return Cycle(make)
+    return Cycle(make, listens(make(0)))
 
 
 class Try(NamedTuple):

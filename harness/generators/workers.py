@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from harness.core.errors import UsageError
 from harness.core.op import NEMESIS, Call, Op
-from harness.core.protocols import Context, Generator, Ready, Step, Worker
+from harness.core.protocols import Context, Generator, Pending, Ready, Step, Worker
 from harness.generators.steps import (
     EXHAUSTED,
     ask,
@@ -18,48 +18,69 @@ from harness.generators.steps import (
 )
 
 
-class Only(NamedTuple):
-    """Sees clients alone, or the nemesis alone. See `on_clients`, `on_nemesis`."""
+class OnClients(NamedTuple):
+    """Sees clients alone. See `on_clients`."""
 
     generator: Generator
-    nemesis: bool
     listens: bool
 
     def op(self, context: Context) -> tuple[Step, Generator]:
-        """What the generator says to these workers."""
-        step, generator = self.generator.op(self._own(context))
+        """What the generator says to the clients' workers."""
+        now_ns, free, busy = context
+        # Not by `narrowed`: this is asked for every op.
+        clients = tuple([worker for worker in free if worker.number >= 0])
+        at_work = tuple([worker for worker in busy if worker.number >= 0])
+        step, generator = self.generator.op(Context(now_ns, clients, at_work))
         if generator is self.generator:
             return step, self
-        return step, Only(generator, self.nemesis, self.listens)
-
-    def _own(self, context: Context) -> Context:
-        # Written out, for this is asked for every op.
-        now_ns, free, busy = context
-        if self.nemesis:
-            free = tuple([worker for worker in free if worker.number < 0])
-            busy = tuple([worker for worker in busy if worker.number < 0])
-        else:
-            free = tuple([worker for worker in free if worker.number >= 0])
-            busy = tuple([worker for worker in busy if worker.number >= 0])
-        return Context(now_ns, free, busy)
+        return step, OnClients(generator, self.listens)
 
     def update(self, context: Context, event: Op) -> Generator:
-        """Told only what these did."""
-        if (event.process == NEMESIS) != self.nemesis:
+        """Told only what clients did."""
+        if event.process == NEMESIS:
             return self
         after = self.generator.update(context, event)
-        return self if after is self.generator else self._replace(generator=after)
+        return self if after is self.generator else OnClients(after, self.listens)
 
 
 def on_clients(generator: Generator) -> Generator:
     """The generator with clients' workers alone: its phases do not wait for the nemesis."""
-    return Only(generator, nemesis=False, listens=listens(generator))
+    return OnClients(generator, listens(generator))
+
+
+class OnNemesis(NamedTuple):
+    """Sees the nemesis alone. See `on_nemesis`."""
+
+    generator: Generator
+    listens: bool
+    quiet: Pending | None = None
+    """What the generator said to the free nemesis. It holds until that time: nothing else that
+    the generator sees can change. So a schedule that sleeps costs the clients' ops little."""
+
+    def op(self, context: Context) -> tuple[Step, Generator]:
+        """What the generator says to the nemesis."""
+        now_ns, free, busy = context
+        own = tuple([worker for worker in free if worker.number < 0])
+        quiet = self.quiet
+        if own and quiet is not None and quiet.wake_ns is not None and now_ns < quiet.wake_ns:
+            return quiet, self
+        at_work = tuple([worker for worker in busy if worker.number < 0])
+        step, generator = self.generator.op(Context(now_ns, own, at_work))
+        holds = step if own and isinstance(step, Pending) else None
+        return step, OnNemesis(generator, self.listens, holds)
+
+    def update(self, context: Context, event: Op) -> Generator:
+        """Told only what the nemesis did."""
+        if event.process != NEMESIS:
+            return self
+        after = self.generator.update(context, event)
+        return self if after is self.generator else OnNemesis(after, self.listens)
 
 
 def on_nemesis(generator: Generator) -> Generator:
     """The generator with the nemesis alone: its phases do not wait for clients. Its calls must
     be marked as the nemesis' (`Call.nemesis`)."""
-    return Only(generator, nemesis=True, listens=listens(generator))
+    return OnNemesis(generator, listens(generator))
 
 
 class Together(NamedTuple):

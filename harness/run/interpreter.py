@@ -32,9 +32,12 @@ class Limits:
     fault_s: float = 300.0
     """A call of the nemesis, at any time."""
     grace_s: float = 15.0
-    """Any call in flight when the generator is exhausted, from then on."""
+    """A client's call in flight when the generator is exhausted, from then on."""
     stop_s: float = 2.0
-    """Any call in flight when the run is told to stop, from then on."""
+    """A client's call in flight when the run is told to stop, from then on."""
+    fault_grace_s: float = 30.0
+    """A call of the nemesis in flight in either case. Longer, for what follows is the healing,
+    and a fault that goes on in an abandoned thread may undo it."""
 
 
 @dataclass(slots=True)
@@ -111,11 +114,13 @@ class _Run:
         self._seats = {w.number: _Seat(w.number, self._lock) for w in scheduler.workers}
         self._threads: list[threading.Thread] = []
         self._asleep: dict[int, _Seat] = {}
-        """The one that has slept longest comes first."""
+        """Of clients; the one that has slept longest comes first."""
+        self._nemesis_asleep: dict[int, _Seat] = {}
         self._watch: _Seat | None = None
         self._watch_ns = _NEVER_NS
         self._deadline_ns: int | None = None
-        """Set when there are no calls any more: calls in flight end by then."""
+        """Set when there are no calls any more: clients' calls in flight end by then."""
+        self._fault_deadline_ns = 0
         self._failure: BaseException | None = None
 
     # --- the caller's thread ------------------------------------------------------------------
@@ -152,21 +157,25 @@ class _Run:
             call = self._scheduler.call_of(seat.number)
             if call is None:
                 continue
-            is_fault = seat.number == NEMESIS_NUMBER
-            limit_s = self._limits.fault_s if is_fault else self._limits.call_s
+            limit_s, deadline_ns = self._limits.call_s, self._deadline_ns
+            if seat.number == NEMESIS_NUMBER:
+                limit_s = self._limits.fault_s
+                deadline_ns = None if deadline_ns is None else self._fault_deadline_ns
             if now_ns - call.time_ns > limit_s * 1e9:
                 self._abandon(seat, f"no end after {limit_s:g} s")
-            elif self._deadline_ns is not None and now_ns >= self._deadline_ns:
+            elif deadline_ns is not None and now_ns >= deadline_ns:
                 self._abandon(seat, "no end when the run was over")
 
     def _abandon(self, seat: _Seat, why: str) -> None:
         """Ends the seat's call, if it has one, and gives the seat to a fresh thread if there is
         more to do."""
-        seat.thread, seat.assigned = None, None
+        thread, seat.thread, seat.assigned = seat.thread, None, None
         call = self._scheduler.call_of(seat.number)
         if call is None:
             return
         self.trouble.abandoned.append(call)
+        if thread is not None:
+            self._threads.remove(thread)
         try:
             done = Done(Kind.INFO, error=f"HARNESS: {why}")
             self._scheduler.complete(seat.number, done, self._clock.now_ns())
@@ -177,10 +186,13 @@ class _Run:
 
     def _end(self, patience_s: float) -> None:
         """No calls any more; those in flight have this long. The shortest patience counts."""
-        deadline_ns = self._clock.now_ns() + round(patience_s * 1e9)
-        if self._deadline_ns is None or deadline_ns < self._deadline_ns:
+        now_ns = self._clock.now_ns()
+        deadline_ns = now_ns + round(patience_s * 1e9)
+        if self._deadline_ns is None:
             self._deadline_ns = deadline_ns
-        for seat in self._asleep.values():
+            self._fault_deadline_ns = now_ns + round(self._limits.fault_grace_s * 1e9)
+        self._deadline_ns = min(deadline_ns, self._deadline_ns)
+        for seat in self._seats.values():
             seat.wake.notify()
 
     def _fail(self, error: BaseException) -> None:
@@ -188,24 +200,23 @@ class _Run:
         self._end(self._limits.stop_s)
 
     def _join(self) -> None:
-        """Waits for clients to be closed, though not for ever."""
+        """Waits for clients to be closed, though not for ever, and not for threads that hang."""
         until_ns = self._clock.now_ns() + round(self._limits.stop_s * 1e9)
-        hung = {call.process for call in self.trouble.abandoned}
         for thread in self._threads:
-            patience_s = 0.0 if hung else (until_ns - self._clock.now_ns()) / 1e9
-            thread.join(max(0.0, patience_s))
+            thread.join(max(0.0, (until_ns - self._clock.now_ns()) / 1e9))
 
     # --- the workers' threads -----------------------------------------------------------------
 
     def _work(self, seat: _Seat) -> None:
+        me = threading.current_thread()
         client: Client | None = None
-        assigned = self._next(seat, None)
+        assigned = self._next(seat, me, None)
         while assigned is not None:
             if seat.number == NEMESIS_NUMBER:
                 done = self._fault(assigned.op)
             else:
                 done, client = self._call(assigned, client)
-            assigned = self._next(seat, done)
+            assigned = self._next(seat, me, done)
         if client is not None:
             self._close(client)
 
@@ -242,10 +253,10 @@ class _Run:
             self.trouble.first = self.trouble.first or "".join(traceback.format_exception(error))
         return Done(Kind.INFO, error=f"{type(error).__name__}: {error}")
 
-    def _next(self, seat: _Seat, done: Done | None) -> Assigned | None:
+    def _next(self, seat: _Seat, me: threading.Thread, done: Done | None) -> Assigned | None:
         """Tells how the last call ended and waits for the next; None: leave."""
         with self._lock:
-            if seat.thread is not threading.current_thread():
+            if seat.thread is not me:
                 return None  # The call was ended without us: what we know came too late.
             assigned = None
             try:
@@ -254,7 +265,7 @@ class _Run:
                 assigned = self._take(seat)
             except BaseException as error:
                 self._fail(error)
-            if assigned is None and seat.thread is threading.current_thread():
+            if assigned is None and seat.thread is me:
                 seat.thread = None
                 self._left.notify()
             return assigned
@@ -287,9 +298,10 @@ class _Run:
         if self._watch is None or until_ns < self._watch_ns:
             self._watch, self._watch_ns = seat, until_ns
             timeout_s = None if wake_ns is None else max(0, wake_ns - now_ns) / 1e9
-        self._asleep[seat.number] = seat
+        beds = self._nemesis_asleep if seat.number == NEMESIS_NUMBER else self._asleep
+        beds[seat.number] = seat
         seat.wake.wait(timeout_s)
-        self._asleep.pop(seat.number, None)
+        beds.pop(seat.number, None)
         if self._watch is seat:
             self._watch = None
 
@@ -298,15 +310,15 @@ class _Run:
 
         A sleeping nemesis that watches is left alone: every client that ends a call asks for it.
         """
-        if not self._asleep:
+        if self._asleep:
+            beds = self._asleep
+        elif self._watch is None and self._nemesis_asleep:
+            beds = self._nemesis_asleep
+        else:
             return
-        chosen = next((s for s in self._asleep.values() if s.number != NEMESIS_NUMBER), None)
-        if chosen is None and self._watch is None:
-            chosen = self._asleep.get(NEMESIS_NUMBER)
-        if chosen is not None:
-            # Away from the list: the next call that is taken wakes another.
-            del self._asleep[chosen.number]
-            chosen.wake.notify()
+        # Taken off the list, so that the next call that is taken wakes another.
+        number = next(iter(beds))
+        beds.pop(number).wake.notify()
 
 
 def _checked(done: object) -> Done:

@@ -7,7 +7,7 @@ quorum acknowledged before the read began.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from checkers.ladder import Level
 from checkers.suite import set_checkers
@@ -15,10 +15,18 @@ from harness.clients.clickhouse import ClickHouse, DatabaseError, failed_read, f
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
 from harness.core.errors import UsageError
 from harness.core.op import Call, Done, Json, Kind, Op
-from harness.core.protocols import Checker, Cluster, Generator, Session
+from harness.core.protocols import (
+    Checker,
+    Cluster,
+    Context,
+    Generator,
+    Pending,
+    Ready,
+    Session,
+    Step,
+)
 from harness.core.seed import Seed
 from harness.core.topology import Topology
-from harness.generators.calls import numbered
 from harness.generators.order import until_ok
 from harness.generators.workers import each_node
 
@@ -29,6 +37,10 @@ SCHEMA = TableSchema(
     # Partitions are many and small: one thread of merges is enough, and old parts go quickly.
     settings={"old_parts_lifetime": 10},
 )
+
+REFUSED_PAUSE_NS = 20_000_000
+"""About as long as a quorum insert takes: the next try may find the quorum's slot free. Without
+a pause refusals, which cost nothing, would crowd out all else."""
 
 FINAL_TRIES = 20
 """Half a second apart; a replica that answers none of them is not at rest."""
@@ -46,12 +58,13 @@ class QuorumSetOptions:
     """Replicas that must have a part before its insert is acknowledged."""
     quorum_timeout_ms: int = 3_000
     """After this an insert that has no quorum ends as info."""
-    keys: int = 3
-    """How many keys are used at a time."""
-    ops_per_key: int = 300
+    keys: int = 1
+    """How many keys are used at a time. The server has one quorum insert in flight for the whole
+    table, so that more keys mean fewer reads of the one that has just changed."""
+    ops_per_key: int = 1_000
     """Then fresh keys are taken."""
-    insert_share: float = 0.5
-    """Of the calls."""
+    writers: int = 2
+    """Inserts in flight at most; all other calls read."""
     timeout_s: float = 10.0
     """A call without an answer ends as info after this."""
 
@@ -70,11 +83,11 @@ class QuorumSetOptions:
                 f"--quorum {self.quorum}: expected 2 to {replicas}, the replicas of a shard "
                 "(the server takes 0 and 1 as no quorum: say --insert plain)"
             )
-        if not 0 < self.insert_share < 1:
-            raise UsageError(
-                f"--insert-share {self.insert_share}: expected more than 0, less than 1"
-            )
-        for name, number in (("keys", self.keys), ("ops-per-key", self.ops_per_key)):
+        for name, number in (
+            ("keys", self.keys),
+            ("ops-per-key", self.ops_per_key),
+            ("writers", self.writers),
+        ):
             if number < 1:
                 raise UsageError(f"--{name} {number}: expected at least 1")
 
@@ -98,8 +111,8 @@ class QuorumSet:
         return _Session(cluster, table, self.options)
 
     def generator(self) -> Generator:
-        """Inserts and reads, mixed; each call follows from its number alone."""
-        return numbered(self._call)
+        """A few inserts at a time, and reads."""
+        return SetCalls(self.options, self.seed, (0,) * self.options.writers)
 
     def final(self, keys: Sequence[int], nodes: Sequence[str]) -> Generator:
         """Each key, on each replica, until it answers."""
@@ -110,14 +123,46 @@ class QuorumSet:
         """Sets, at every level of consistency, and whether enough was seen to judge."""
         return set_checkers(self.promise, faults_expected=self.faults_expected)
 
-    def _call(self, number: int) -> Call:
-        """Keys go by rounds of `keys` x `ops_per_key` calls; within a round each is as likely."""
-        options = self.options
-        turn = number // (options.keys * options.ops_per_key)
-        key = turn * options.keys + self.seed.below(2 * number, options.keys)
-        if self.seed.unit(2 * number + 1) < options.insert_share:
-            return Call(f="insert", value=number, key=key)
-        return Call(f="read", key=key)
+
+@dataclass(frozen=True, slots=True)
+class SetCalls:
+    """Calls without end: an insert when fewer than `writers` are in flight, else a read."""
+
+    options: QuorumSetOptions
+    seed: Seed
+    due_ns: tuple[int, ...]
+    """Of each insert that may be made beside those in flight: not before this."""
+    calls: int = 0
+    """How many were made."""
+    inserts: int = 0
+    """How many of them insert; the next value."""
+
+    def op(self, context: Context) -> tuple[Step, Generator]:
+        """The next call, by whichever worker is free: each process both writes and reads."""
+        worker = next((w for w in context.free if w.number >= 0), None)
+        if worker is None:
+            return Pending(), self
+        key, calls = self._key(), self.calls + 1
+        slot = next((i for i, due in enumerate(self.due_ns) if due <= context.time_ns), None)
+        if slot is None:
+            return Ready(Call(f="read", key=key), worker), replace(self, calls=calls)
+        call = Call(f="insert", value=self.inserts, key=key)
+        due = (*self.due_ns[:slot], *self.due_ns[slot + 1 :])
+        after = replace(self, calls=calls, inserts=self.inserts + 1, due_ns=due)
+        return Ready(call, worker), after
+
+    def update(self, context: Context, event: Op) -> Generator:  # noqa: ARG002
+        """An insert has ended: the next may be made, after a refusal a moment later."""
+        if event.f != "insert" or event.kind is Kind.INVOKE:
+            return self
+        pause_ns = REFUSED_PAUSE_NS if event.kind is Kind.FAIL else 0
+        return replace(self, due_ns=(*self.due_ns, event.time_ns + pause_ns))
+
+    def _key(self) -> int:
+        """Keys go by rounds of `keys` x `ops_per_key` calls; in a round each is as likely."""
+        keys = self.options.keys
+        turn = self.calls // (keys * self.options.ops_per_key)
+        return turn * keys + self.seed.below(self.calls, keys)
 
 
 class _Session:

@@ -137,12 +137,12 @@ def shown(monitor: Monitor, console: Console) -> Iterator[None]:
         ):
             yield
         return
-    told: list[Phase] = []
+    told: list[tuple[Phase, str]] = []
 
     def tell(phase: Phase, note: str) -> None:
-        if note or phase not in told:
+        if told[-1:] != [(phase, note)]:
             console.print(f"{phase.value}{': ' + note if note else ''}", highlight=False)
-        told.append(phase)
+        told.append((phase, note))
 
     monitor.listeners.append(tell)
     yield

@@ -1,4 +1,4 @@
-"""The command `harness`. Exit status: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 broken."""
+"""The command `harness`. Exit: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 crash."""
 
 import json
 import logging
@@ -11,7 +11,8 @@ import rich_click as click
 from harness.cli.build import build
 from harness.cli.check import check
 from harness.cli.clean import clean
-from harness.cli.doctor import doctor
+
+# DOC
 from harness.cli.list import list_
 from harness.cli.run import run
 from harness.core.errors import EXIT_CRASH, EXIT_USAGE, HarnessError
@@ -20,7 +21,7 @@ click.rich_click.TEXT_MARKUP = "markdown"
 
 
 @click.group(
-    commands={c.name or "": c for c in (run, check, list_, doctor, build, clean)},
+    commands={c.name or "": c for c in (run, check, list_, build, clean)},
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(package_name="clickhouse-harness")

@@ -58,47 +58,123 @@ COUNT = click.IntRange(min=1)
 GROUPS: dict[str, tuple[Any, ...]] = {
     "What to run": (
         click.option("--workload", type=click.Choice(list(WORKLOADS)), default="quorum-set"),
-        click.option("--nemesis", default="none", help="Faults, with commas between them; see `harness list`."),
+        click.option(
+            "--nemesis",
+            default="none",
+            help="Faults, with commas between them; see `harness list`.",
+        ),
         click.option("--cluster", type=click.Choice(list(CLUSTERS)), default="docker"),
-        click.option("--seed", type=SeedType(), help="Decides every choice of the harness. Default: a fresh one."),
-        click.option("--count", type=COUNT, default=1, help="So many runs on one cluster, each with the next seed."),
+        click.option(
+            "--seed",
+            type=SeedType(),
+            help="Decides every choice of the harness. Default: a fresh one.",
+        ),
+        click.option(
+            "--count",
+            type=COUNT,
+            default=1,
+            help="So many runs on one cluster, each with the next seed.",
+        ),
     ),
     "How long and how much": (
-        click.option("--time-limit", type=POSITIVE, default=30.0, help="Seconds of operations and faults."),
-        click.option("--rate", type=POSITIVE, help="Operations a second. Default: as many as are answered."),
+        click.option(
+            "--time-limit", type=POSITIVE, default=30.0, help="Seconds of operations and faults."
+        ),
+        click.option(
+            "--rate", type=POSITIVE, help="Operations a second. Default: as many as are answered."
+        ),
         click.option("--concurrency", type=COUNT, default=6, help="Operations at a time."),
-        click.option("--quiesce", type=POSITIVE, default=60.0, help="Seconds in which the healed cluster must come to rest."),
-        click.option("--check-time", type=POSITIVE, default=120.0, help="Seconds for the checkers; past them UNKNOWN."),
+        click.option(
+            "--quiesce",
+            type=POSITIVE,
+            default=60.0,
+            help="Seconds in which the healed cluster must come to rest.",
+        ),
+        click.option(
+            "--check-time",
+            type=POSITIVE,
+            default=120.0,
+            help="Seconds for the checkers; past them UNKNOWN.",
+        ),
     ),
     "Workload": (
         click.option("--insert", type=click.Choice(["quorum", "plain"]), default="quorum"),
         click.option("--read", type=click.Choice(["sequential", "plain"]), default="sequential"),
-        click.option("--quorum", type=int, default=2, help="Replicas that must have an insert before it is acknowledged."),
-        click.option("--quorum-timeout", type=COUNT, default=3000, help="Milliseconds until a quorum insert ends as unknown."),
-        click.option("--insert-share", type=float, default=0.5, help="Of the operations; the rest are reads."),
-        click.option("--keys", type=COUNT, default=3, help="Keys in use at a time."),
-        click.option("--ops-per-key", type=COUNT, default=300, help="Operations on a key before a fresh one takes its place."),
-        click.option("--op-timeout", type=POSITIVE, default=10.0, help="Seconds until a client gives up."),
-        click.option("--nodes", type=ListType(), default=(), help="Replicas that clients talk to, such as ch1,ch3. Default: all."),
-        click.option("--promise", type=click.Choice(list(Level)), default="linearizable", help="The level of consistency that decides the verdict."),
+        click.option(
+            "--quorum",
+            type=int,
+            default=2,
+            help="Replicas that must have an insert before it is acknowledged.",
+        ),
+        click.option(
+            "--quorum-timeout",
+            type=COUNT,
+            default=10000,
+            help="Milliseconds until a quorum insert ends as unknown.",
+        ),
+        click.option(
+            "--writers",
+            type=COUNT,
+            default=2,
+            help="Inserts in flight at most; all other operations read.",
+        ),
+        click.option("--keys", type=COUNT, default=1, help="Keys in use at a time."),
+        click.option(
+            "--ops-per-key",
+            type=COUNT,
+            default=1000,
+            help="Operations on a key before a fresh one takes its place.",
+        ),
+        click.option(
+            "--op-timeout", type=POSITIVE, default=10.0, help="Seconds until a client gives up."
+        ),
+        click.option(
+            "--nodes",
+            type=ListType(),
+            default=(),
+            help="Replicas that clients talk to, such as ch1,ch3. Default: all.",
+        ),
+        click.option(
+            "--promise",
+            type=click.Choice([level.value for level in Level]),
+            default="linearizable",
+            help="The level of consistency that decides the verdict.",
+        ),
     ),
     "Faults": (
         click.option("--interval", type=POSITIVE, default=3.0, help="Seconds between faults."),
         click.option("--duration", type=POSITIVE, default=5.0, help="Seconds that a fault lasts."),
-        click.option("--links", type=ListType(*LinkClass), default=tuple(LinkClass), help="Link classes that partitions may cut."),
+        click.option(
+            "--links",
+            type=ListType(*LinkClass),
+            default=tuple(LinkClass),
+            help="Link classes that partitions may cut.",
+        ),
     ),
     "Cluster": (
         click.option("--replicas", type=COUNT, default=3, help="ClickHouse servers a shard."),
         click.option("--keepers", type=COUNT, default=3, help="ZooKeeper servers."),
         click.option("--shards", type=COUNT, default=1),
-        click.option("--keeper-route", default="own", help="Which ZooKeeper servers a replica reads through: own, all, or ch1=zk1,ch2=zk1+zk2."),
-        click.option("--clickhouse-image", help="Instead of one built from Debian's packages, such as clickhouse/clickhouse-server:24.8."),
+        click.option(
+            "--keeper-route",
+            default="own",
+            help="Through which ZooKeeper servers replicas read: own, all, ch1=zk1,ch2=zk1+zk2.",
+        ),
+        click.option(
+            "--clickhouse-image",
+            help="Instead of one built here, such as clickhouse/clickhouse-server:24.8.",
+        ),
         click.option("--zookeeper-image", help="Likewise, such as zookeeper:3.9."),
         click.option("--keep-cluster", is_flag=True, help="Leave it running afterwards."),
         click.option("--reuse", metavar="NAME", help="Run on a cluster that was kept."),
     ),
     "Output": (
-        click.option("--store", type=click.Path(file_okay=False), default="store", help="Where runs are kept."),
+        click.option(
+            "--store",
+            type=click.Path(file_okay=False),
+            default="store",
+            help="Where runs are kept.",
+        ),
         click.option("--json", "as_json", is_flag=True, help="Results as JSON on standard output."),
     ),
 }
@@ -121,7 +197,13 @@ def again(context: click.Context, seed: Seed) -> str:
         if name in NOT_REPEATED or name == "seed" or not told:
             continue
         value = context.params[name]
-        text = ",".join(value) if isinstance(value, tuple) else f"{value:g}" if isinstance(value, float) else str(value)
+        text = (
+            ",".join(value)
+            if isinstance(value, tuple)
+            else f"{value:g}"
+            if isinstance(value, float)
+            else str(value)
+        )
         words += [param.opts[0], text]
     return shlex.join([*words, "--seed", str(seed)])
 

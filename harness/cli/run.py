@@ -1,8 +1,10 @@
 """`harness run`: one run, or several on one cluster."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +13,229 @@ from rich.console import Console
 
 from checkers.ladder import Level
 from harness.cli.display import shown
-from harness.cli.options import GROUPS, again, run_options
+from harness.cli.options import again, run_options, some_of
 from harness.cli.result import print_result, result
+from harness.clusters.docker_cluster import DockerCluster
+from harness.clusters.images import build_images
+from harness.core.errors import UsageError
+from harness.core.op import Json
+from harness.core.protocols import Cluster, Nemesis, Workload
 from harness.core.seed import Seed
 from harness.core.topology import LinkClass, Topology
 from harness.core.verdict import Status, worst
 from harness.run.campaign import Campaign, Finished
 from harness.run.plan import Plan
 from harness.run.stop import Stop
+from harness.run.store import Store
 from nemesis.catalogue import parse_nemesis
+from nemesis.composed import check_capabilities
 from nemesis.options import FaultOptions
 from workloads.quorum_set import QuorumSet, QuorumSetOptions
+
+CLUSTERS_IN_STORE = "clusters"
+"""Where a store keeps the files of clusters, one directory each, by name."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line says, settled: everything that can be refused is refused here."""
+
+    context: click.Context
+    options: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        topology = self.topology
+        some_of("--nodes", self.options["nodes"], topology.replicas)
+        self.set_options.settle(topology)
+        parse_nemesis(self.options["nemesis"], topology, self.seed, self.fault_options)
+        if self.options["reuse"] and self.options["clickhouse_image"]:
+            raise UsageError("--reuse takes a cluster as it is: no --clickhouse-image with it")
+
+    @property
+    def store(self) -> Store:
+        """Where runs are kept."""
+        return Store(Path(self.options["store"]))
+
+    @cached_property
+    def seed(self) -> Seed:
+        """Of the first run."""
+        return self.options["seed"] or Seed.fresh()
+
+    @cached_property
+    def reused(self) -> DockerCluster | None:
+        """The kept cluster that is asked for."""
+        name = self.options["reuse"]
+        return DockerCluster.attach(self._cluster_files(name)) if name else None
+
+    @cached_property
+    def topology(self) -> Topology:
+        """Of the cluster that is to be made or reused."""
+        if self.reused:
+            return self.reused.topology
+        option = self.options
+        return Topology.of(
+            shards=option["shards"],
+            replicas=option["replicas"],
+            keepers=option["keepers"],
+            route=option["keeper_route"],
+        )
+
+    @property
+    def set_options(self) -> QuorumSetOptions:
+        """Of the workload."""
+        option = self.options
+        return QuorumSetOptions(
+            insert=option["insert"],
+            read=option["read"],
+            quorum=option["quorum"],
+            quorum_timeout_ms=option["quorum_timeout"],
+            keys=option["keys"],
+            ops_per_key=option["ops_per_key"],
+            writers=option["writers"],
+            timeout_s=option["op_timeout"],
+        )
+
+    @property
+    def fault_options(self) -> FaultOptions:
+        """Of the nemesis."""
+        return FaultOptions(
+            interval_s=self.options["interval"],
+            duration_s=self.options["duration"],
+            link_classes=tuple(LinkClass(name) for name in self.options["links"]),
+        )
+
+    def plans(self) -> list[Plan]:
+        """One a run, each with the next seed."""
+        return [self._plan(Seed(self.seed.value + i)) for i in range(self.options["count"])]
+
+    def campaign(
+        self, console: Console, stop: Stop, finished: Callable[[Finished], None]
+    ) -> Campaign:
+        """Everything that the runs share."""
+        name = self.reused.name if self.reused else f"harness-{Seed.fresh().value:08x}"
+        files = self._cluster_files(name)
+        return Campaign(
+            store=self.store,
+            bring_up=partial(self._bring_up, name, files),
+            files=files,
+            workload=self._workload,
+            nemesis=self._nemesis,
+            leave=bool(self.reused or self.options["keep_cluster"]),
+            shown=lambda monitor: shown(monitor, console),
+            finished=finished,
+            stop=stop,
+        )
+
+    def _plan(self, seed: Seed) -> Plan:
+        option = self.options
+        kept = {
+            name: value
+            for name, value in option.items()
+            if name not in ("seed", "store", "count", "workload", "nemesis", "promise")
+        }
+        return Plan(
+            workload=option["workload"],
+            nemesis=option["nemesis"],
+            seed=seed,
+            again=again(self.context, seed),
+            promise=option["promise"],
+            time_limit_s=option["time_limit"],
+            rate=option["rate"],
+            concurrency=option["concurrency"],
+            nodes=option["nodes"],
+            quiesce_s=option["quiesce"],
+            check_s=option["check_time"],
+            options=kept,
+        )
+
+    def _workload(self, plan: Plan) -> Workload:
+        return QuorumSet(
+            self.set_options,
+            plan.seed.child("workload"),
+            Level.named(plan.promise),
+            faults_expected=plan.nemesis != "none",
+        )
+
+    def _nemesis(self, plan: Plan, cluster: Cluster) -> Nemesis:
+        nemesis = parse_nemesis(plan.nemesis, cluster.topology, plan.seed, self.fault_options)
+        check_capabilities(nemesis, cluster)
+        return nemesis
+
+    def _bring_up(self, name: str, files: Path, note: Callable[[str], None]) -> Cluster:
+        if self.reused:
+            note(f"waiting for the kept cluster {name}")
+            self.reused.up()
+            return self.reused
+        images = build_images(
+            note,
+            clickhouse_image=self.options["clickhouse_image"],
+            zookeeper_image=self.options["zookeeper_image"],
+        )
+        note("starting servers")
+        cluster = _Made(
+            self.topology, files, images=images, name=name, keep=self.options["keep_cluster"]
+        )
+        try:
+            cluster.up()
+        except BaseException:
+            cluster.down()
+            raise
+        return cluster
+
+    def _cluster_files(self, name: str) -> Path:
+        return Path(self.options["store"]) / CLUSTERS_IN_STORE / name
+
+
+class _Made(DockerCluster):
+    """A cluster of this process, whose files go with it."""
+
+    def down(self) -> None:
+        """Also removes its directory: each run has a copy of what matters."""
+        super().down()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+@click.command("run")
+@run_options
+@click.pass_context
+def run(context: click.RichContext, /, as_json: bool, **options: Any) -> int:
+    """Run operations and faults against a cluster, and decide whether it kept its word.
+
+    Brings the cluster up, runs the workload under the nemesis, heals, waits until the cluster is
+    at rest, reads everything once more on every replica, and judges the history.
+    """
+    asked = Asked(context, options)
+    console = Console(stderr=as_json)
+    statuses: list[Status] = []
+    reports: list[Json] = []
+
+    def finished(run: Finished) -> None:
+        outcome = run.outcome
+        statuses.append(outcome.judgement.status)
+        reports.append({"run": str(run.directory.path), **outcome.judgement.json()})
+        if not as_json:
+            panel = result(
+                outcome.judgement,
+                outcome.history,
+                title=str(run.directory.path),
+                workload=run.plan.workload,
+                again=run.plan.again,
+                troubles=outcome.troubles,
+            )
+            print_result(console, panel)
+
+    stop = Stop()
+    with stop.obeying_signals():
+        campaign = asked.campaign(console, stop, finished)
+        campaign.run(asked.plans())
+    if as_json:
+        click.echo(json.dumps(reports[0] if options["count"] == 1 else reports))
+    elif len(statuses) > 1:
+        tally = ", ".join(f"{statuses.count(s)} {s.value}" for s in Status if s in statuses)
+        console.print(f"{len(statuses)} runs: {tally}")
+    if campaign.leave:
+        console.print(
+            f"the cluster goes on: harness run --reuse {campaign.files.name}; "
+            "harness clean --all ends it"
+        )
+    return worst(statuses).exit_status

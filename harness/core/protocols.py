@@ -117,7 +117,10 @@ class Session(Protocol):
 class Workload(Protocol):
     """What to do to a database, and how it is judged. One file each."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """As it is called on the command line."""
+        ...
 
     def session(self, cluster: "Cluster", token: str) -> Session:
         """Creates tables under names and paths made fresh by `token` (letters, digits,

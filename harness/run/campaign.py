@@ -4,9 +4,9 @@ import shutil
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from harness.core.errors import ClusterError, HarnessError
 from harness.core.protocols import Cluster, Nemesis, Workload
 from harness.run.monitor import Monitor, Phase
 from harness.run.phases import Outcome, Trial, conduct, fresh_token
@@ -29,13 +29,13 @@ class Campaign:
     """What all its runs share."""
 
     store: Store
-    cluster: Cluster
+    bring_up: Callable[[Callable[[str], None]], Cluster]
+    """A cluster that serves; says meanwhile what it does. Leaves nothing when it raises."""
     files: Path
     """The cluster's directory: its compose file and configuration."""
     workload: Callable[[Plan], Workload]
-    nemesis: Callable[[Plan], Nemesis]
-    prepare: Callable[[Callable[[str], None]], None]
-    """Makes the cluster ready to be used (images, then up); says what it does meanwhile."""
+    nemesis: Callable[[Plan, Cluster], Nemesis]
+    """Raises UsageError when the cluster cannot do these faults."""
     leave: bool
     """Leave the cluster running afterwards."""
     shown: Callable[[Monitor], AbstractContextManager[None]]
@@ -45,52 +45,52 @@ class Campaign:
     def run(self, plans: Sequence[Plan]) -> None:
         """The runs, one after the other, until all are done or the wish to stop comes. Raises
         HarnessError, with the cluster down."""
+        cluster: Cluster | None = None
         try:
-            for number, plan in enumerate(plans):
-                if number and self.stop:
+            for plan in plans:
+                title = f"{plan.workload} + {plan.nemesis}, seed {plan.seed}"
+                monitor = Monitor(title, plan.time_limit_s)
+                with self.shown(monitor):
+                    if cluster is None:
+                        with self.stop.interrupting():
+                            cluster = self.bring_up(partial(monitor.enter, Phase.SET_UP))
+                    finished = self._one(plan, cluster, monitor)
+                    if plan is plans[-1] or self.stop:
+                        self._end(cluster)
+                self.finished(finished)
+                if self.stop:
                     break
-                self._one(plan, first=number == 0, last=plan is plans[-1])
         finally:
-            if not self.leave:
-                self.cluster.down()
+            if cluster is not None:
+                self._end(cluster)
 
-    def _one(self, plan: Plan, *, first: bool, last: bool) -> None:
-        monitor = Monitor(_title(plan), plan.time_limit_s)
-        workload, nemesis = self.workload(plan), self.nemesis(plan)
-        directory = self.store.create(plan)
-        with self.shown(monitor):
-            try:
-                if first:
-                    with self.stop.interrupting():
-                        self.prepare(lambda note: monitor.enter(Phase.SET_UP, note))
-                monitor.enter(Phase.SET_UP, "creating tables")
-                self._copy_files(directory)
-                token = fresh_token(directory.path.name, plan.seed)
-                directory.began(plan, self.cluster)
-                outcome = conduct(
-                    Trial(
-                        plan, self.cluster, workload, nemesis, directory, monitor, self.stop, token
-                    )
-                )
-            except BaseException as error:
-                directory.crashed(f"{type(error).__name__}: {error}")
-                raise
-            directory.finished(outcome.judgement, outcome.troubles)
-            monitor.enter(Phase.CLEAN_UP)
-            self.cluster.collect(directory.logs)
-            if (last or self.stop) and not self.leave:
-                self.cluster.down()
-        self.finished(Finished(plan, directory, outcome))
+    def _end(self, cluster: Cluster) -> None:
+        if self.leave:
+            cluster.close()
+        else:
+            cluster.down()
 
-    def _copy_files(self, directory: RunDirectory) -> None:
-        """The compose file and what it mounts, so that the cluster can be had again by hand."""
-        for source in self.files.iterdir():
-            target = directory.path / source.name
-            if source.is_dir():
-                shutil.copytree(source, target)
-            else:
-                shutil.copyfile(source, target)
+    def _one(self, plan: Plan, cluster: Cluster, monitor: Monitor) -> Finished:
+        workload, nemesis = self.workload(plan), self.nemesis(plan, cluster)
+        directory = self.store.create(plan.workload, plan.nemesis, plan.seed)
+        monitor.enter(Phase.SET_UP, "creating tables")
+        directory.begin(plan, cluster.topology, cluster.versions())
+        try:
+            _copy(self.files, directory.path)
+            token = fresh_token(directory.path.name, plan.seed)
+            outcome = conduct(
+                Trial(plan, cluster, workload, nemesis, directory, monitor, self.stop, token)
+            )
+        except BaseException as error:
+            directory.crash(f"{type(error).__name__}: {error}")
+            raise
+        directory.finish(outcome.judgement, outcome.troubles)
+        monitor.enter(Phase.CLEAN_UP)
+        cluster.collect(directory.logs)
+        return Finished(plan, directory, outcome)
 
 
-def _title(plan: Plan) -> str:
-    return f"{plan.workload} + {plan.nemesis}, seed {plan.seed}"
+def _copy(files: Path, directory: Path) -> None:
+    """The compose file and what it mounts, so that the cluster can be had again by hand."""
+    shutil.copyfile(files / "compose.yml", directory / "compose.yml")
+    shutil.copytree(files / "config", directory / "config")

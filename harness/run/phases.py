@@ -157,7 +157,7 @@ class _Recorder:
         return Done(Kind.OK, {"pending": ["the cluster was not healed"]})
 
     def _quiesce(self) -> Done:
-        """Waits until nothing is pending; the value says what still is, and each replica's state."""
+        """Waits until nothing is pending; the value says what still is, and the replicas' state."""
         deadline_ns = self._clock.now_ns() + int(self._plan.quiesce_s * 1e9)
         pending: Sequence[str] = self._pending()
         while pending and not self._trial.stop and self._clock.now_ns() < deadline_ns:

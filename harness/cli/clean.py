@@ -1,0 +1,28 @@
+"""`harness clean`: what killed runs left in Docker."""
+
+import json
+
+import rich_click as click
+from rich.console import Console
+
+from harness.clusters.removal import clean as remove
+
+
+@click.command("clean")
+@click.option("--all", "everything", is_flag=True, help="Also clusters that were kept.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def clean(everything: bool, as_json: bool) -> int:
+    """Remove containers, networks and volumes of runs whose process is gone.
+
+    What a living run uses is never touched.
+    """
+    removed = remove(everything)
+    if as_json:
+        click.echo(json.dumps({"removed": removed}))
+        return 0
+    console = Console(highlight=False)
+    for name in removed:
+        console.print(f"removed {name}")
+    if not removed:
+        console.print("nothing of ours was left")
+    return 0

@@ -1,0 +1,38 @@
+"""`harness doctor`: what this machine has and lacks."""
+
+import json
+from dataclasses import asdict
+
+import rich_click as click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from harness.clusters.requirements import requirements
+from harness.core.errors import EXIT_CRASH
+
+
+@click.command("doctor")
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def doctor(as_json: bool) -> int:
+    """Say of every requirement whether it is met, and how to get it.
+
+    Exit status 0 when everything that a run needs is here, else 255.
+    """
+    found = requirements()
+    if as_json:
+        click.echo(json.dumps([asdict(requirement) for requirement in found]))
+    else:
+        table = Table(box=None, pad_edge=False, header_style="dim")
+        for column in ("", "requirement", "found", "how to get it"):
+            table.add_column(column)
+        for requirement in found:
+            mark = (
+                ("✓", "green")
+                if requirement.ok
+                else ("✗", "red" if requirement.needed else "yellow")
+            )
+            advice = "" if requirement.ok else requirement.how_to_get
+            table.add_row(Text(*mark), requirement.name, requirement.found, advice)
+        Console().print(table)
+    return EXIT_CRASH if any(r.needed and not r.ok for r in found) else 0

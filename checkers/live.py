@@ -25,8 +25,7 @@ class _Key:
         if time_ns > self.newest_ns:
             self.acknowledged |= self.newest
             self.newest, self.newest_ns = 0, time_ns
-        # A second acknowledgement of a value takes nothing back from the first.
-        self.newest |= bit & ~self.acknowledged
+        self.newest |= bit
 
     def before(self, time_ns: int) -> int:
         return self.acknowledged | self.newest if time_ns > self.newest_ns else self.acknowledged

@@ -29,12 +29,7 @@ def gravest(judgement: Judgement) -> tuple[Verdict, Anomaly] | None:
     """Of what decides: the gravest kind, then the fewest ops, then the earliest. None unless
     INVALID."""
     kinds = list(EXPECTED)
-    found = [
-        (verdict, anomaly)
-        for verdict in judgement.deciding
-        if verdict.status is Status.INVALID
-        for anomaly in verdict.anomalies
-    ]
+    found = [(verdict, anomaly) for verdict in judgement.deciding for anomaly in verdict.anomalies]
 
     def weight(one: tuple[Verdict, Anomaly]) -> tuple[int, int, int]:
         kind = one[1].kind

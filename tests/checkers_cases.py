@@ -55,6 +55,11 @@ def rest(time, *pending, kind="ok", **replicas):
     return _nemesis("quiesce", time, kind, {"pending": list(pending), **states})
 
 
+def gave_up(time, error):
+    """A quiesce that ended without a word on what was pending."""
+    return _nemesis("quiesce", time, "info", None, error)
+
+
 def observe(time, **replicas):
     """Queue lengths by node."""
     return _nemesis(

@@ -4,7 +4,17 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from checkers_cases import final, histories, history, insert, observe, read, rest, unhurried
+from checkers_cases import (
+    final,
+    gave_up,
+    histories,
+    history,
+    insert,
+    observe,
+    read,
+    rest,
+    unhurried,
+)
 from hypothesis import given
 
 from checkers.convergence import Convergence
@@ -153,6 +163,10 @@ REASONS = {
     "unknown outcome": (
         [ONE, insert(2, 7, 0), rest(90), *both([1], [1, 7])],
         "1 value of unknown outcome on some replicas only: 7",
+    ),
+    "a quiesce without a word": (
+        [ONE, gave_up(90, "interrupted"), *both([1], [1])],
+        "pending: quiesce ended info: interrupted",
     ),
     "different, not at rest": (
         [ONE, rest(90, "ch2 has 3 queue entries"), *both([1], [])],

@@ -178,6 +178,25 @@ def test_no_time_is_unknown_and_says_which_key():
     assert (said.status, said.summary) == (Status.UNKNOWN, "no time left for key 0, 5")
 
 
+class TestClock:
+    """Zero when it is made, and then a second at every look."""
+
+    __test__ = False
+    now = -1
+
+    def now_ns(self):
+        self.now += 1
+        return self.now * 1_000_000_000
+
+
+def test_a_key_that_the_time_did_not_reach_leaves_the_rest_unknown(monkeypatch):
+    monkeypatch.setattr("checkers.linearizable.WallClock", TestClock)
+    h = history(read(0, [], 0, 10), read(0, [], 20, 30, key=5))
+    said = verdict(h, deadline_s=0.5)
+    assert (said.status, said.summary) == (Status.UNKNOWN, "no time left for key 5")
+    assert said.figures["by_key"] == {"0": "VALID"}
+
+
 def test_a_smaller_witness_comes_first():
     fork = [insert(0, 1, 0, 90), insert(1, 2, 0, 90), read(2, [1], 10, 20), read(3, [2], 10, 20)]
     stale = [insert(4, 3, 0, 10, key=9), read(5, [], 20, 30, key=9)]

@@ -162,6 +162,17 @@ CASES = {
         {"phantom": 1},
         {"phantom": 1},
     ),
+    "a value read between a refused attempt and the one that took effect": (
+        [
+            insert(3, 7, 0, 5, "fail"),
+            read(1, [1, 2, 7], 40, 50),
+            insert(3, 7, 60, 70),
+            rest(90),
+            final(8, [1, 2, 7], 100, 110),
+        ],
+        {"phantom": 1},
+        {"phantom": 1},
+    ),
     "a value of another key": (
         [
             insert(3, 7, 0, 5, key=1),

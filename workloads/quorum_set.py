@@ -14,7 +14,7 @@ from checkers.suite import set_checkers
 from harness.clients.clickhouse import ClickHouse, DatabaseError, failed_read, failed_write
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
 from harness.core.errors import UsageError
-from harness.core.op import Call, Done, Json, Kind, Op
+from harness.core.op import Call, Done, Json, Kind, Op, Process
 from harness.core.protocols import (
     Checker,
     Cluster,
@@ -132,6 +132,8 @@ class SetCalls:
     seed: Seed
     due_ns: tuple[int, ...]
     """Of each insert that may be made beside those in flight: not before this."""
+    resting: tuple[tuple[Process, int], ...] = ()
+    """Processes whose read was refused, and until when they rest."""
     calls: int = 0
     """How many were made."""
     inserts: int = 0
@@ -139,11 +141,13 @@ class SetCalls:
 
     def op(self, context: Context) -> tuple[Step, Generator]:
         """The next call, by whichever worker is free: each process both writes and reads."""
-        worker = next((w for w in context.free if w.number >= 0), None)
+        now = context.time_ns
+        resting = {process: until for process, until in self.resting if until > now}
+        worker = next((w for w in context.free if w.process not in resting), None)
         if worker is None:
-            return Pending(), self
+            return Pending(min(resting.values(), default=None)), self
         key, calls = self._key(), self.calls + 1
-        slot = next((i for i, due in enumerate(self.due_ns) if due <= context.time_ns), None)
+        slot = next((i for i, due in enumerate(self.due_ns) if due <= now), None)
         if slot is None:
             return Ready(Call(f="read", key=key), worker), replace(self, calls=calls)
         call = Call(f="insert", value=self.inserts, key=key)
@@ -152,11 +156,16 @@ class SetCalls:
         return Ready(call, worker), after
 
     def update(self, context: Context, event: Op) -> Generator:  # noqa: ARG002
-        """An insert has ended: the next may be made, after a refusal a moment later."""
-        if event.f != "insert" or event.kind is Kind.INVOKE:
+        """An insert has ended: the next may be made. What was refused is tried a moment later."""
+        if event.kind is Kind.INVOKE:
             return self
-        pause_ns = REFUSED_PAUSE_NS if event.kind is Kind.FAIL else 0
-        return replace(self, due_ns=(*self.due_ns, event.time_ns + pause_ns))
+        until = event.time_ns + (REFUSED_PAUSE_NS if event.kind is Kind.FAIL else 0)
+        if event.f == "insert":
+            return replace(self, due_ns=(*self.due_ns, until))
+        if event.kind is not Kind.FAIL:
+            return self
+        others = tuple(entry for entry in self.resting if entry[1] > event.time_ns)
+        return replace(self, resting=(*others, (event.process, until)))
 
     def _key(self) -> int:
         """Keys go by rounds of `keys` x `ops_per_key` calls; in a round each is as likely."""
@@ -181,8 +190,11 @@ class _Session:
     def observe(self) -> Mapping[str, Json]:
         return self._table.observe()
 
-    def close(self) -> None:
+    def drop(self) -> None:
         self._table.drop()
+
+    def close(self) -> None:
+        self._table.close()
 
 
 class _Client:

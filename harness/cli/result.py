@@ -97,5 +97,7 @@ def _ladder(judgement: Judgement) -> Text:
     marks = {Status.VALID: "✓", Status.UNKNOWN: "?", Status.INVALID: "✗"}
     text = Text.assemble(("promised ", "dim"), judgement.ladder.promise.value, ("   held ", "dim"))
     for rung in judgement.ladder.rungs:
-        text.append(f" {marks[rung.status]} {rung.level.value} ", STATUS_STYLE[rung.status])
+        text.append(
+            f" {marks[rung.status]}\N{NO-BREAK SPACE}{rung.level.value} ", STATUS_STYLE[rung.status]
+        )
     return text

@@ -24,7 +24,7 @@ class ReplicatedTable:
 
     def __init__(self, cluster: Cluster, token: str, schema: TableSchema, shard: int = 1) -> None:
         """`token` makes the names fresh: letters, digits and underscores."""
-        assert token.isidentifier(), "a token is part of names"
+        assert f"_{token}".isidentifier(), "a token is part of names"
         self._cluster = cluster
         self._schema = schema
         self.replicas: Sequence[str] = cluster.topology.shards[shard - 1]
@@ -55,7 +55,6 @@ class ReplicatedTable:
                 self._on(node).command(f"DROP DATABASE IF EXISTS {self.database}")
             except DatabaseError:
                 continue
-        self.close()
 
     def close(self) -> None:
         """Ends the connections; may be called twice."""

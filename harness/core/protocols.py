@@ -109,8 +109,12 @@ class Session(Protocol):
         """State read off the database at rest, by name, for the checkers."""
         ...
 
+    def drop(self) -> None:
+        """Removes what it made, where the servers answer."""
+        ...
+
     def close(self) -> None:
-        """Ends its connections, and drops what it made where the servers answer."""
+        """Ends its connections; may be called twice."""
         ...
 
 

@@ -54,8 +54,9 @@ class Campaign:
                     if cluster is None:
                         with self.stop.interrupting():
                             cluster = self.bring_up(partial(monitor.enter, Phase.SET_UP))
-                    finished = self._one(plan, cluster, monitor)
-                    if plan is plans[-1] or self.stop:
+                    last = plan is plans[-1]
+                    finished = self._one(plan, cluster, monitor, drop=self.leave or not last)
+                    if last or self.stop:
                         self._end(cluster)
                 self.finished(finished)
                 if self.stop:
@@ -70,7 +71,7 @@ class Campaign:
         else:
             cluster.down()
 
-    def _one(self, plan: Plan, cluster: Cluster, monitor: Monitor) -> Finished:
+    def _one(self, plan: Plan, cluster: Cluster, monitor: Monitor, *, drop: bool) -> Finished:
         workload, nemesis = self.workload(plan), self.nemesis(plan, cluster)
         directory = self.store.create(plan.workload, plan.nemesis, plan.seed)
         monitor.enter(Phase.SET_UP, "creating tables")
@@ -79,7 +80,7 @@ class Campaign:
             _copy(self.files, directory.path)
             token = fresh_token(directory.path.name, plan.seed)
             outcome = conduct(
-                Trial(plan, cluster, workload, nemesis, directory, monitor, self.stop, token)
+                Trial(plan, cluster, workload, nemesis, directory, monitor, self.stop, token, drop)
             )
         except BaseException as error:
             directory.crash(f"{type(error).__name__}: {error}")

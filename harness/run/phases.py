@@ -41,6 +41,8 @@ class Trial:
     stop: Stop
     token: str
     """Makes its tables' names and paths fresh."""
+    drop: bool
+    """Whether the cluster goes on afterwards, so that the tables must not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +61,15 @@ def conduct(trial: Trial) -> Outcome:
     session = trial.workload.session(trial.cluster, trial.token)
     try:
         troubles = _Recorder(trial, session).run()
+        trial.monitor.enter(Phase.JUDGE)
+        history = read_history(trial.directory.journal)
+        plan = trial.plan
+        judgement = judge(history, trial.workload.checkers(), plan.check_s, plan.promise)
+        if trial.drop:
+            trial.monitor.enter(Phase.CLEAN_UP, "dropping tables")
+            session.drop()
     finally:
         session.close()
-    trial.monitor.enter(Phase.JUDGE)
-    history = read_history(trial.directory.journal)
-    judgement = judge(history, trial.workload.checkers(), trial.plan.check_s, trial.plan.promise)
     return Outcome(history, judgement, tuple(troubles))
 
 
@@ -157,20 +163,26 @@ class _Recorder:
         return Done(Kind.OK, {"pending": ["the cluster was not healed"]})
 
     def _quiesce(self) -> Done:
-        """Waits until nothing is pending; the value says what still is, and the replicas' state."""
+        """Waits until nothing is pending. The value says what still is, what was waited for and
+        until when, and the replicas' state."""
+        waited: dict[str, float] = {}
         deadline_ns = self._clock.now_ns() + int(self._plan.quiesce_s * 1e9)
         pending: Sequence[str] = self._pending()
         while pending and not self._trial.stop and self._clock.now_ns() < deadline_ns:
             self._trial.monitor.enter(Phase.QUIESCE, f"pending: {pending[0]}")
             self._clock.sleep_until(self._clock.now_ns() + int(QUIESCE_POLL_S * 1e9))
             pending = self._pending()
+            waited |= dict.fromkeys(pending, round(self._clock.now_ns() / 1e9, 3))
         if self._trial.stop:
             pending = [f"the run was stopped: {self._trial.stop.reason}"]
         elif pending:
             self._troubles.append(
                 f"not at rest after {self._plan.quiesce_s:g} s: {'; '.join(pending[:3])}"
             )
-        return Done(Kind.OK, {"pending": list(pending), "replicas": dict(self._session.observe())})
+        state = dict(self._session.observe())
+        return Done(
+            Kind.OK, {"pending": list(pending), "waited_until_s": waited, "replicas": state}
+        )
 
     def _pending(self) -> Sequence[str]:
         try:

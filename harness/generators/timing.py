@@ -27,24 +27,25 @@ class Rate(NamedTuple):
     """How many calls were made."""
     due_ns: int | None = None
     """When the next call is due; None before the first question."""
+    spaced_ns: int = 0
+    """No call before this, however late it is."""
 
     def op(self, context: Context) -> tuple[Step, Generator]:
         """The next call, when it is due."""
         now, due = context.time_ns, self.due_ns
         if due is None:
-            due = now + self._gap_ns(0)
-            return self._replace(due_ns=due).op(context)
-        if now < due:
-            return Pending(due), self
+            return self._replace(due_ns=now + self._gap_ns(0)).op(context)
+        if now < due or now < self.spaced_ns:
+            return Pending(max(due, self.spaced_ns)), self
         step, generator = self.generator.op(context)
         if not isinstance(step, Ready):
             return step, self._replace(generator=generator)
         number = self.number + 1
         gap = self._gap_ns(number)
-        # A late call makes the next gaps half as long until the schedule is met again.
-        due = max(max(due, now - LAG_NS_MAX) + gap, now + gap // 2)
-        _, mean_ns, seed, exponential, heard, _, _ = self
-        return step, Rate(generator, mean_ns, seed, exponential, heard, number, due)
+        due = max(due, now - LAG_NS_MAX) + gap
+        _, mean_ns, seed, exponential, heard, *_ = self
+        # While calls are late, the gaps are half as long.
+        return step, Rate(generator, mean_ns, seed, exponential, heard, number, due, now + gap // 2)
 
     def _gap_ns(self, number: int) -> int:
         u = self.seed.unit(number)

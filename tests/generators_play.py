@@ -1,0 +1,77 @@
+"""Plays a generator on virtual time, so that a test can look at what came out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from harness.core.history import History
+from harness.core.op import NEMESIS, Call, Done, Kind, Op
+from harness.core.protocols import Context, Generator, Worker
+from harness.run.scheduler import Scheduler, workers_on
+from harness.run.virtual import run_virtual
+
+MS = 1_000_000
+SECOND = 1_000_000_000
+
+NODES = ("ch1", "ch2", "ch3")
+
+
+@dataclass
+class Scripted:
+    """Every call takes `latency_ns` and ends as ok, unless the script of its f and node says
+    otherwise, call by call."""
+
+    latency_ns: int = 10 * MS
+    script: Mapping[tuple[str, str | None], list[Kind]] = field(default_factory=dict)
+
+    def start(self, op: Op, now_ns: int) -> tuple[Done, int]:
+        kinds = self.script.get((op.f, op.node)) or [Kind.OK]
+        kind = kinds.pop(0) if (op.f, op.node) in self.script else Kind.OK
+        error = None if kind is Kind.OK else "scripted"
+        return Done(kind, error=error), now_ns + self.latency_ns
+
+
+def play(
+    generator: Generator,
+    *,
+    workers: int = 3,
+    latency_ns: int = 10 * MS,
+    client: Scripted | None = None,
+) -> History:
+    """Until the generator is exhausted and every call has ended. History checks the rules."""
+    ops: list[Op] = []
+    world = client or Scripted(latency_ns)
+    run_virtual(
+        Scheduler(workers_on(NODES, workers), ops.append),
+        generator,
+        client=lambda _: world,
+        nemesis=world,
+    )
+    return History(ops)
+
+
+def calls(history: History) -> list[Call]:
+    """What was asked of clients, in order."""
+    return [Call(f=i.f, value=i.value, key=i.key) for i in invocations(history)]
+
+
+def invocations(history: History, process: str = "clients") -> list[Op]:
+    """The invocations of clients, or of the nemesis."""
+    return [
+        op
+        for op in history
+        if op.kind is Kind.INVOKE and (op.process == NEMESIS) == (process == "nemesis")
+    ]
+
+
+def context(time_ns: int = 0, free: int = 3, busy: int = 0) -> Context:
+    """So many free workers, then so many busy ones, and the free nemesis."""
+    every = [Worker(i, i, NODES[i % 3]) for i in range(free + busy)]
+    return Context(time_ns, (*every[:free], Worker(-1, -1, "")), tuple(every[free:]))
+
+
+def read(value: int | None = None, key: int | None = None) -> Call:
+    return Call(f="read", value=value, key=key)
+
+
+def write(value: int | None = None, key: int | None = None) -> Call:
+    return Call(f="write", value=value, key=key)

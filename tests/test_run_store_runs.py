@@ -1,0 +1,261 @@
+"""The store: a directory a run, saved before anything is checked, found again by name."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from store_cases import OPS
+
+from checkers.judge import Judgement, judge
+from harness.core.errors import HarnessError, HistoryError, UsageError
+from harness.core.history import History
+from harness.core.op import Kind, Op
+from harness.core.seed import Seed
+from harness.core.topology import Topology
+from harness.core.verdict import Anomaly, Status, Verdict
+from harness.run.journal import Journal
+from harness.run.parquet import read_parquet
+from harness.run.plan import Plan
+from harness.run.store import RunDirectory, Store
+
+UTC_TIME = datetime(2026, 11, 20, 17, 45, 9, tzinfo=UTC)
+SEED = Seed(0x5EED)
+PLAN = Plan(
+    workload="quorum-set",
+    nemesis="partition",
+    seed=SEED,
+    again="harness run --seed 0x5eed",
+    promise="linearizable",
+    rate=100.0,
+    nodes=("ch1", "ch2"),
+    options={"insert": "quorum"},
+)
+
+
+class Lost:
+    name = "set-full"
+
+    def check(self, history: History, *, deadline_s: float) -> Verdict:
+        anomaly = Anomaly(kind="lost", text="7 is lost", ops=(0, 2), key=1, value=7)
+        return Verdict(
+            checker=self.name,
+            status=Status.INVALID,
+            summary="1 of 2 lost",
+            checked=2,
+            anomalies=(anomaly,),
+            figures={"lag_ms_max": 3.5},
+        )
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
+
+
+def created(store: Store) -> RunDirectory:
+    return store.create("quorum-set", "partition", SEED, UTC_TIME)
+
+
+def begun(store: Store, ops: tuple[Op, ...] = OPS) -> RunDirectory:
+    run = created(store)
+    run.begin(PLAN, Topology.of(), {"ch1": "18.16.1", "zk1": "3.8.0"})
+    journal = Journal(run.journal)
+    for op in ops:
+        journal.append(op)
+    journal.close()
+    return run
+
+
+def judged(run: RunDirectory) -> Judgement:
+    return judge(run.history(), [Lost()], 10, "linearizable")
+
+
+def test_a_run_is_named_by_workload_nemesis_time_and_seed(store: Store) -> None:
+    run = created(store)
+    assert run.path == store.root / "quorum-set+partition" / "20261120T174509Z-0x5eed"
+    assert run.path.is_dir()
+
+
+def test_two_runs_of_one_second_and_seed_do_not_clash(store: Store) -> None:
+    names = [created(store).path.name for _ in range(3)]
+    assert names == [f"20261120T174509Z-0x5eed{end}" for end in ("", ".2", ".3")]
+
+
+@pytest.mark.parametrize(
+    ("nemesis", "folder"),
+    [
+        ("partition,kill", "w+partition,kill"),
+        ("../../etc", "w+_.._etc"),
+        ("a b/c;d", "w+a_b_c_d"),
+        ("..", "w+_"),
+        ("", "w+_"),
+        ("x" * 300, "w+" + "x" * 80),
+    ],
+)
+def test_names_are_safe(store: Store, nemesis: str, folder: str) -> None:
+    run = store.create("w", nemesis, SEED, UTC_TIME)
+    assert run.path.parent == store.root / folder
+
+
+def test_latest_leads_to_the_run_begun_last_in_the_store_and_in_each_folder(store: Store) -> None:
+    first = store.create("quorum-set", "none", SEED, UTC_TIME)
+    last = created(store)
+    assert (store.root / "latest").resolve() == last.path.resolve()
+    assert (store.root / "quorum-set+none" / "latest").resolve() == first.path.resolve()
+    assert not (store.root / "latest").readlink().is_absolute(), "a store may be moved"
+
+
+def test_a_store_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "store").write_text("a file")
+    with pytest.raises(HarnessError, match=r"cannot be written: .*; give another --store"):
+        created(Store(tmp_path / "store"))
+
+
+def test_run_json_says_what_is_run_from_the_start(store: Store) -> None:
+    run = begun(store)
+    raw = json.loads(run.info_file.read_text())
+    assert raw["schema"] == 1
+    assert raw["state"] == "running"
+    assert raw["plan"]["seed"] == "0x5eed"
+    assert raw["plan"]["again"] == "harness run --seed 0x5eed"
+    assert raw["topology"]["nodes"][0] == {
+        "name": "ch1",
+        "role": "clickhouse",
+        "shard": 1,
+        "replica": 1,
+        "keepers": ["zk1"],
+    }
+    info = run.info()
+    assert (info.plan, info.topology) == (PLAN, Topology.of())
+    assert info.versions == {"ch1": "18.16.1", "zk1": "3.8.0"}
+    assert info.ended_utc is None
+
+
+def test_a_finished_run_has_everything(store: Store) -> None:
+    run = begun(store)
+    judgement = judged(run)
+    run.finish(judgement, ["zk2 was slow"])
+    info = run.info()
+    assert (info.state, info.status, info.plan) == ("finished", "INVALID", PLAN)
+    assert info.ended_utc is not None
+    results = run.results()
+    assert results == {
+        "schema": 1,
+        "troubles": ["zk2 was slow"],
+        **json.loads(json.dumps(judgement.json())),
+    }
+    assert results["status"] == "INVALID"
+    assert tuple(read_parquet(run.parquet_file)) == OPS
+    files = {file.name for file in run.path.iterdir()}
+    assert files == {"run.json", "history.jsonl", "history.parquet", "results.json"}
+
+
+def test_a_crashed_run_says_why_and_keeps_its_history(store: Store) -> None:
+    run = begun(store)
+    run.crash("ClusterError: the Docker engine is gone")
+    assert run.info().state == "crashed"
+    assert run.info().error == "ClusterError: the Docker engine is gone"
+    assert tuple(run.history()) == OPS
+    with pytest.raises(HarnessError, match=r"results.json: cannot be read"):
+        run.results()
+
+
+def test_a_stored_run_may_be_judged_again(store: Store) -> None:
+    run = begun(store)
+    run.finish(judged(run), ["zk2 was slow"])
+    run.save(judged(run))
+    assert run.results()["troubles"] == []
+    assert run.info().state == "finished"
+
+
+def test_parquet_is_made_again_when_it_is_missing_or_older_than_the_journal(store: Store) -> None:
+    run = begun(store, OPS[:4])
+    assert tuple(read_parquet(run.parquet())) == OPS[:4]
+    made = run.parquet_file.stat().st_mtime_ns
+    assert run.parquet().stat().st_mtime_ns == made, "not without need"
+    run.journal.unlink()
+    whole = Journal(run.journal)
+    for op in OPS:
+        whole.append(op)
+    whole.close()
+    assert tuple(read_parquet(run.parquet())) == OPS
+    run.parquet_file.write_text("broken")
+    assert tuple(read_parquet(run.parquet())) == OPS
+
+
+def test_without_a_journal_the_history_is_parquets(store: Store) -> None:
+    run = begun(store)
+    run.parquet()
+    run.journal.unlink()
+    assert tuple(run.history()) == OPS
+    assert run.parquet() == run.parquet_file
+
+
+def test_the_journal_is_believed_before_parquet(store: Store) -> None:
+    run = begun(store)
+    run.parquet()
+    run.journal.write_bytes(b"".join(run.journal.read_bytes().splitlines(keepends=True)[:4]))
+    assert tuple(run.history()) == OPS[:4]
+
+
+def test_a_run_without_a_history_is_named(store: Store) -> None:
+    with pytest.raises(HistoryError, match=r"history.jsonl: cannot be read"):
+        created(store).parquet()
+
+
+def test_a_history_that_parquet_cannot_hold_is_a_trouble_not_a_crash(store: Store) -> None:
+    big = Op(index=0, process=0, kind=Kind.INVOKE, f="insert", time_ns=0, value=2**64 - 1)
+    run = begun(store, (big,))
+    run.finish(judged(run))
+    assert run.info().state == "finished"
+    troubles = run.results()["troubles"]
+    assert isinstance(troubles, list)
+    assert "op #0: value 18446744073709551615 does not fit" in troubles[0]
+    assert tuple(run.history()) == (big,)
+
+
+def test_a_truncated_journal_is_reported(store: Store) -> None:
+    run = begun(store)
+    run.journal.write_bytes(run.journal.read_bytes()[:-9])
+    assert tuple(run.history()) == OPS[:-1]
+    assert "line 8 is cut off" in (run.contents().truncated or "")
+
+
+def test_runs_are_found_by_path_by_name_and_as_latest(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = begun(store)
+    name = "quorum-set+partition/20261120T174509Z-0x5eed"
+    wanted = run.path.resolve()
+    for text in (run.path, str(run.path), name, "latest", "quorum-set+partition/latest"):
+        assert store.find(text).path == wanted
+    monkeypatch.chdir(run.path)
+    assert store.find(".").path == wanted
+
+
+def test_a_run_that_is_not_there_is_refused_with_those_that_are(store: Store) -> None:
+    with pytest.raises(UsageError, match=r"run 'latest': no run.json in .*the store has no runs"):
+        store.find("latest")
+    begun(store)
+    with pytest.raises(UsageError, match=r"the store has quorum-set\+partition/20261120T174509Z"):
+        store.find("yesterday")
+
+
+def test_the_store_lists_its_runs_latest_first(store: Store) -> None:
+    runs = []
+    for day in (20, 22, 21):
+        run = store.create("w", f"n{day}", SEED, UTC_TIME.replace(day=day))
+        run.begin(PLAN, Topology.of(), {})
+        runs.append(run)
+    assert store.runs() == (runs[1], runs[2], runs[0])
+
+
+@pytest.mark.parametrize(
+    "raw", ["", "[]", "{}", '{"state": "running", "plan": {"seed": "x"}}', '{"plan": 3}']
+)
+def test_a_broken_run_json_is_named(store: Store, raw: str) -> None:
+    run = created(store)
+    run.info_file.write_text(raw)
+    with pytest.raises(HarnessError, match=r"run.json: "):
+        run.info()

@@ -1,6 +1,7 @@
 """Decides whether concurrent histories are linearizable or sequentially consistent."""
 
 from collections.abc import Sequence
+from types import EllipsisType
 from typing import Any, Literal, final
 
 __version__: str
@@ -20,8 +21,7 @@ class Operation:
     A process has one operation in flight; one that never returned stays in flight for good.
     Operations with different keys are about different objects.
 
-    set: f "add" with the `value` (int) that it adds; f "read" with the `output` (list of ints)
-    that it returned.
+    What `f`, `value` and `output` are is the model's; see `check`.
     """
 
     def __new__(
@@ -72,11 +72,17 @@ class Step:
         "read misses add",
         "read never-added value",
         "duplicate in read",
+        "read sees write",
+        "read never-written value",
+        "same value",
         "cannot be placed",
-    ]: ...
+    ]:
+        """same value: both are about one value, which was written once, so that nothing about
+        another value comes between them."""
+
     @property
     def value(self) -> int | None:
-        """The value that is seen, missed, doubled or was never added."""
+        """set: the value that is seen, missed, doubled or was never added."""
 
 @final
 class ObjectResult:
@@ -101,10 +107,16 @@ class ObjectResult:
         set: with the reads restricted to the values that the witness's adds add, the witness is
         illegal, and no longer so when any of its operations is dropped; or it is the one read
         that is illegal by itself.
+        The others: the witness alone is illegal, and no longer so when any of its operations is
+        dropped, together with those that need a value which then nothing sets.
         """
 
     @property
     def explanation(self) -> list[Step]: ...
+    @property
+    def linearization(self) -> list[int]:
+        """Positions in an order that explains the operations; where it is INVALID, a longest one
+        that explains all that returned before some operation. Empty unless asked for."""
 
 @final
 class Result:
@@ -120,13 +132,15 @@ class Result:
 
 def check(
     history: Sequence[Operation],
-    model: Literal["set"] = "set",
+    model: Literal["set", "register", "cas-register", "key-value"] = "set",
     *,
     consistency: Literal["linearizable", "sequential"] = "linearizable",
+    initial: int | str | bool | EllipsisType | None = ...,
     time_s: float | None = None,
     memory_mb: float | None = None,
     threads: int | None = None,
     witness: bool = True,
+    linearization: bool = False,
 ) -> Result:
     """Decides a history, each key by itself.
 
@@ -137,11 +151,22 @@ def check(
     This is decided for each key by itself, which is weaker than for all keys together.
 
     Models:
-    set: a grow-only set, initially empty; each read returns exactly the values added before it,
-    each once. Polynomial: O(n log n + v) for n operations and v values in all reads together.
+    set: a grow-only set, initially empty. "add": value, an int. "read": output, a list of ints:
+    exactly the values added before it, each once. O(n log n + v) for n operations and v values in
+    all reads together; see the crate's `set` for the proof.
+    register: "write": value, an int, str or bool; "read": output. None is a value that only
+    `initial` can be (it is, unless given). Where all written values differ, O(n log n) (Gibbons &
+    Korach, "Testing shared memories", 1997); else the search.
+    cas-register: and "cas": value, a pair (expected, new); output, whether it was set.
+    key-value: "put": value; "get": output. Initially "". A register each key.
+    The search (Wing & Gong 1993, Lowe 2017) walks through the calls and returns and keeps all
+    configurations that explain what has returned; its memory does not grow with the history. The
+    number of configurations is at worst exponential in the operations in flight at a time.
 
-    Budgets hold for each key: past them its status is UNKNOWN. `threads` None: one a core.
-    `witness` False: no witness, no explanation.
+    Budgets hold for each key: past them its status is UNKNOWN. `threads` None: one a core; the
+    keys are shared among them, and the GIL is released.
+    `witness` False: no witness, no explanation. `linearization`: fill that in, for which memory
+    grows with the history.
 
     Raises HistoryError for a row that breaks the rules of histories; ValueError and TypeError for
     other arguments.

@@ -3,8 +3,15 @@
 //! The library is plain Rust; with the feature `python` it is the extension module
 //! `pyporcupine`.
 
+pub mod models;
+pub mod objects;
 pub mod order;
+pub mod register;
+pub mod request;
+pub mod rows;
+pub mod search;
 pub mod set;
+pub mod shrink;
 pub mod verdict;
 
 #[cfg(feature = "python")]

@@ -1,5 +1,7 @@
 //! What is concluded of one object of a history.
 
+use crate::search::Ended;
+
 /// In order of severity; the worst of a history's objects is the history's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Status {
@@ -27,6 +29,11 @@ pub enum Why {
     ReadMissesAdd,
     NeverAdded,
     Duplicate,
+    ReadSeesWrite,
+    /// Both are about one value, which was written once: nothing about another value comes
+    /// between them.
+    SameValue,
+    NeverWritten,
     /// The operation at which no order is left that explains everything before it.
     CannotPlace,
 }
@@ -40,6 +47,9 @@ impl Why {
             Why::ReadMissesAdd => "read misses add",
             Why::NeverAdded => "read never-added value",
             Why::Duplicate => "duplicate in read",
+            Why::ReadSeesWrite => "read sees write",
+            Why::SameValue => "same value",
+            Why::NeverWritten => "read never-written value",
             Why::CannotPlace => "cannot be placed",
         }
     }
@@ -66,6 +76,9 @@ pub struct Verdict {
     /// Positions in the given history, ascending; empty unless invalid.
     pub witness: Vec<usize>,
     pub steps: Vec<Step>,
+    /// Positions in an order that explains the history, or as much of it as can be; empty unless
+    /// it was asked for.
+    pub order: Vec<usize>,
 }
 
 impl Verdict {
@@ -89,12 +102,51 @@ impl Verdict {
         }
     }
 
+    /// The verdict of a search. `witness` makes of the row that could not be placed the rows that
+    /// show why, and tells whether none of them can be dropped.
+    pub fn of_search(ended: Ended, witness: impl FnOnce(u32) -> (Vec<u32>, bool)) -> Self {
+        match ended {
+            Ended::Explained { order } => Self {
+                order: positions(order),
+                ..Self::valid("the operations have an order that explains them")
+            },
+            Ended::GaveUp { why, at, explored } => Self::unknown(format!(
+                "{why}: explored {explored} configurations, and explained what returned before row {at}"
+            )),
+            Ended::Stuck { at, order } => {
+                let (rows, smallest) = witness(at);
+                let mut reason = "no order of the operations explains this one".to_owned();
+                if !smallest {
+                    reason += "; the witness may not be the smallest (out of time)";
+                }
+                let step = Step {
+                    from: at as usize,
+                    to: at as usize,
+                    why: Why::CannotPlace,
+                    value: None,
+                };
+                let mut witness = positions(rows);
+                witness.sort_unstable();
+                Self {
+                    witness,
+                    order: positions(order),
+                    ..Self::invalid(reason, vec![step])
+                }
+            }
+        }
+    }
+
     fn bare(status: Status, reason: impl Into<String>) -> Self {
         Self {
             status,
             reason: reason.into(),
             witness: Vec::new(),
             steps: Vec::new(),
+            order: Vec::new(),
         }
     }
+}
+
+fn positions(rows: Vec<u32>) -> Vec<usize> {
+    rows.into_iter().map(|row| row as usize).collect()
 }

@@ -1,9 +1,9 @@
 //! The extension module `pyporcupine`.
 
 mod check;
+mod list_rows;
 mod operation;
 mod outcome;
-mod set_rows;
 
 use pyo3::prelude::*;
 

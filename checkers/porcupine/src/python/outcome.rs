@@ -44,6 +44,7 @@ pub struct ObjectResult {
     operations: usize,
     witness: Vec<usize>,
     explanation: Vec<Py<Step>>,
+    linearization: Vec<usize>,
 }
 
 impl ObjectResult {
@@ -64,6 +65,7 @@ impl ObjectResult {
             operations,
             witness: verdict.witness,
             explanation: steps.collect::<PyResult<_>>()?,
+            linearization: verdict.order,
         })
     }
 }

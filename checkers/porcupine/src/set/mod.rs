@@ -32,6 +32,7 @@
 mod chain;
 mod index;
 mod pairs;
+mod parse;
 mod schedule;
 mod shrink;
 mod sweep;
@@ -40,6 +41,7 @@ mod witness;
 use crate::order::{intervals, Consistency, Timing};
 use crate::verdict::Verdict;
 use index::Indexed;
+pub use parse::parse;
 use witness::Cycle;
 
 /// An add of one value.

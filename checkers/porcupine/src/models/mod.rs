@@ -1,0 +1,3 @@
+//! What models share.
+
+pub mod numbers;

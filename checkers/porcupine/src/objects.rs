@@ -1,0 +1,156 @@
+//! All objects of a history, on several threads.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Mutex;
+
+use crate::order::NEVER;
+use crate::register::{self, Names};
+use crate::request::Request;
+use crate::rows::{BadRow, Datum, Rows};
+use crate::set;
+use crate::verdict::Verdict;
+
+/// The models by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Set,
+    Register,
+    CasRegister,
+    KeyValue,
+}
+
+impl Kind {
+    pub const NAMES: [(&'static str, Kind); 4] = [
+        ("set", Kind::Set),
+        ("register", Kind::Register),
+        ("cas-register", Kind::CasRegister),
+        ("key-value", Kind::KeyValue),
+    ];
+
+    pub fn named(name: &str) -> Option<Kind> {
+        let found = Self::NAMES.iter().find(|(n, _)| *n == name);
+        found.map(|&(_, kind)| kind)
+    }
+
+    /// The initial value where none is given.
+    pub fn initial(self) -> Datum<'static> {
+        match self {
+            Kind::KeyValue => Datum::Text(""),
+            _ => Datum::Null,
+        }
+    }
+}
+
+/// Decides one object; `object` are its rows.
+fn decide(
+    rows: &dyn Rows,
+    object: &[u32],
+    kind: Kind,
+    initial: &Datum,
+    request: &Request,
+) -> Result<Verdict, BadRow> {
+    let names = match kind {
+        Kind::Set => {
+            let history = set::parse(rows, object)?;
+            return Ok(set::decide(&history, request.consistency));
+        }
+        Kind::Register => Names::Register,
+        Kind::CasRegister => Names::CasRegister,
+        Kind::KeyValue => Names::KeyValue,
+    };
+    let parsed = register::parse(rows, object, names, initial)?;
+    let process = |row: u32| rows.timing(row as usize).process;
+    Ok(register::decide(&parsed, request, process))
+}
+
+/// Decides every object, each on the next free of `threads` threads. An `Err` is the first bad row.
+pub fn decide_all(
+    rows: &dyn Rows,
+    objects: &[Vec<u32>],
+    kind: Kind,
+    initial: &Datum,
+    request: &Request,
+    threads: usize,
+) -> Result<Vec<Verdict>, BadRow> {
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(Vec::with_capacity(objects.len()));
+    let work = || {
+        let mut mine = Vec::new();
+        loop {
+            let i = next.fetch_add(1, Ordering::Relaxed);
+            let Some(object) = objects.get(i) else {
+                break;
+            };
+            mine.push((i, decide(rows, object, kind, initial, request)));
+        }
+        done.lock().expect("no thread panicked").extend(mine);
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads.min(objects.len()) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let mut done = done.into_inner().expect("no thread panicked");
+    done.sort_by_key(|&(i, _)| i);
+    let bad = done.iter().filter_map(|(_, found)| found.as_ref().err());
+    if let Some(bad) = bad.min_by_key(|bad| bad.row) {
+        return Err(bad.clone());
+    }
+    Ok(done
+        .into_iter()
+        .filter_map(|(_, found)| found.ok())
+        .collect())
+}
+
+/// Every row's times make sense, and a process has one call in flight; one that never returned stays in
+/// flight for good. O(n) where rows are in order of call, else O(n log n).
+pub fn validate(rows: &dyn Rows, count: usize) -> Result<(), BadRow> {
+    let mut last: rustc_hash::FxHashMap<i64, usize> = Default::default();
+    let mut sorted = true;
+    let mut before = i64::MIN;
+    for row in 0..count {
+        let t = rows.timing(row);
+        if t.ret < t.call {
+            let text = format!("ret is {}, before its call at {}", t.ret, t.call);
+            return Err(BadRow { row, text });
+        }
+        sorted &= before <= t.call;
+        before = t.call;
+    }
+    let mut order: Vec<u32> = Vec::new();
+    if !sorted {
+        order = (0..count as u32).collect();
+        order.sort_by_key(|&row| {
+            let t = rows.timing(row as usize);
+            (t.call, t.ret)
+        });
+    }
+    for place in 0..count {
+        let row = order.get(place).map_or(place, |&row| row as usize);
+        let t = rows.timing(row);
+        let Some(earlier) = last.insert(t.process, row) else {
+            continue;
+        };
+        let e = rows.timing(earlier);
+        // Of equal calls the one that returns at once comes first.
+        if t.call < e.ret && !(t.call == e.call && t.ret == t.call) {
+            let (row, earlier) = (row.max(earlier), row.min(earlier));
+            let for_good = if e.ret == NEVER {
+                " for good (it never returned; give the process a new number after that)"
+            } else {
+                ""
+            };
+            let text = format!(
+                "call at {} while row {earlier} of the same process {} is in flight{for_good}",
+                rows.timing(row).call,
+                t.process
+            );
+            return Err(BadRow { row, text });
+        }
+        if t.call < e.ret {
+            last.insert(t.process, earlier);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,248 @@
+//! Rows from a list of operations in Python.
+
+use std::collections::HashMap;
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyInt, PyList, PySequence, PyString, PyTuple};
+
+use super::operation::Operation;
+use super::HistoryError;
+use crate::order::{Timing, NEVER};
+use crate::rows::{Datum, Rows};
+
+/// A value, with what it holds elsewhere.
+#[derive(Clone, Copy)]
+enum Cell {
+    Null,
+    Bool(bool),
+    Int(i64),
+    /// Where in `text`.
+    Text(usize, u32),
+    /// Where in `ints`.
+    Ints(usize, u32),
+    /// Where in `cells`.
+    List(usize, u32),
+}
+
+/// What a history in Python says, without Python.
+#[derive(Default)]
+pub struct ListRows {
+    timings: Vec<Timing>,
+    f: Vec<u32>,
+    names: Vec<String>,
+    values: Vec<Cell>,
+    outputs: Vec<Cell>,
+    text: String,
+    ints: Vec<i64>,
+    cells: Vec<Cell>,
+}
+
+impl Rows for ListRows {
+    fn timing(&self, row: usize) -> Timing {
+        self.timings[row]
+    }
+
+    fn f(&self, row: usize) -> &str {
+        &self.names[self.f[row] as usize]
+    }
+
+    fn value(&self, row: usize) -> Datum<'_> {
+        self.datum(self.values[row])
+    }
+
+    fn expected(&self, _row: usize) -> Datum<'_> {
+        Datum::Null
+    }
+
+    fn output(&self, row: usize) -> Datum<'_> {
+        self.datum(self.outputs[row])
+    }
+}
+
+/// The rows of each key, in order of the keys' first appearance.
+pub struct Keyed {
+    pub keys: Vec<Option<Py<PyAny>>>,
+    pub objects: Vec<Vec<u32>>,
+}
+
+#[derive(PartialEq, Eq, Hash)]
+enum Key {
+    None,
+    Int(i64),
+    Text(String),
+}
+
+impl ListRows {
+    /// Copies out of Python what decisions need, and groups it by key.
+    pub fn new(history: &Bound<'_, PyAny>) -> PyResult<(Self, Keyed)> {
+        let list = as_list(history)?;
+        let mut rows = ListRows::default();
+        let mut keyed = Keyed {
+            keys: Vec::new(),
+            objects: Vec::new(),
+        };
+        let mut numbers: HashMap<Key, usize> = HashMap::new();
+        let mut names: HashMap<String, u32> = HashMap::new();
+        for (row, item) in list.iter().enumerate() {
+            let operation = item.cast_into::<Operation>().map_err(|error| {
+                let name = error.into_inner().get_type().to_string();
+                PyTypeError::new_err(format!("row {row} is a {name}, expected an Operation"))
+            })?;
+            let operation = operation.get();
+            rows.push(history.py(), row, operation, &mut names)?;
+            let key = operation.key.as_ref().map(|k| k.bind(history.py()));
+            let at = *numbers.entry(parse_key(row, key)?).or_insert_with(|| {
+                keyed.keys.push(key.map(|k| k.clone().unbind()));
+                keyed.objects.push(Vec::new());
+                keyed.objects.len() - 1
+            });
+            keyed.objects[at].push(row as u32);
+        }
+        Ok((rows, keyed))
+    }
+
+    fn push(
+        &mut self,
+        py: Python<'_>,
+        row: usize,
+        operation: &Operation,
+        names: &mut HashMap<String, u32>,
+    ) -> PyResult<()> {
+        self.timings.push(Timing {
+            row,
+            process: operation.process,
+            call: operation.call,
+            ret: operation.ret.unwrap_or(NEVER),
+        });
+        let f = match names.get(&operation.f) {
+            Some(&f) => f,
+            None => {
+                let f = self.names.len() as u32;
+                names.insert(operation.f.clone(), f);
+                self.names.push(operation.f.clone());
+                f
+            }
+        };
+        self.f.push(f);
+        let value = operation.value.as_ref().map(|v| v.bind(py));
+        let value = self.cell(row, "value", value)?;
+        self.values.push(value);
+        let output = operation.output.as_ref().map(|v| v.bind(py));
+        let output = self.cell(row, "output", output)?;
+        self.outputs.push(output);
+        Ok(())
+    }
+
+    fn cell(
+        &mut self,
+        row: usize,
+        field: &str,
+        given: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Cell> {
+        let Some(given) = given.filter(|g| !g.is_none()) else {
+            return Ok(Cell::Null);
+        };
+        if let Ok(flag) = given.cast::<PyBool>() {
+            return Ok(Cell::Bool(flag.is_true()));
+        }
+        if given.is_instance_of::<PyInt>() {
+            if let Ok(value) = given.extract() {
+                return Ok(Cell::Int(value));
+            }
+        } else if let Ok(text) = given.cast::<PyString>() {
+            let from = self.text.len();
+            self.text.push_str(&text.to_cow()?);
+            return Ok(Cell::Text(from, (self.text.len() - from) as u32));
+        } else if let Ok(list) = given.cast::<PyList>() {
+            return self.list(row, field, list.len(), list.iter());
+        } else if let Ok(tuple) = given.cast::<PyTuple>() {
+            return self.list(row, field, tuple.len(), tuple.iter());
+        }
+        Err(HistoryError::new_err(format!(
+            "row {row}: {field} is {}, expected an int of 64 bits, a str, a bool, None or a list of these",
+            given.repr()?
+        )))
+    }
+
+    fn list<'py>(
+        &mut self,
+        row: usize,
+        field: &str,
+        count: usize,
+        items: impl Iterator<Item = Bound<'py, PyAny>>,
+    ) -> PyResult<Cell> {
+        let from = self.ints.len();
+        self.ints.reserve(count);
+        let mut items = items;
+        let mut other = None;
+        for item in items.by_ref() {
+            // Bools are ints to Python.
+            match item.extract::<i64>() {
+                Ok(value) if !item.is_instance_of::<PyBool>() => self.ints.push(value),
+                _ => {
+                    other = Some(item);
+                    break;
+                }
+            }
+        }
+        let Some(other) = other else {
+            return Ok(Cell::Ints(from, count as u32));
+        };
+        let mut cells: Vec<Cell> = self.ints.drain(from..).map(Cell::Int).collect();
+        let field = format!("an item of {field}");
+        for item in std::iter::once(other).chain(items) {
+            cells.push(self.cell(row, &field, Some(&item))?);
+        }
+        let from = self.cells.len();
+        self.cells.extend(cells);
+        Ok(Cell::List(from, count as u32))
+    }
+
+    fn datum(&self, cell: Cell) -> Datum<'_> {
+        match cell {
+            Cell::Null => Datum::Null,
+            Cell::Bool(flag) => Datum::Bool(flag),
+            Cell::Int(value) => Datum::Int(value),
+            Cell::Text(from, len) => Datum::Text(&self.text[from..from + len as usize]),
+            Cell::Ints(from, len) => Datum::Ints(&self.ints[from..from + len as usize]),
+            Cell::List(from, len) => {
+                let cells = self.cells[from..from + len as usize].iter();
+                Datum::List(cells.map(|&cell| self.datum(cell)).collect())
+            }
+        }
+    }
+}
+
+fn as_list<'py>(history: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
+    if let Ok(list) = history.cast::<PyList>() {
+        return Ok(list.clone());
+    }
+    match history.cast::<PySequence>() {
+        Ok(sequence) => sequence.to_list(),
+        Err(_) => {
+            let name = history.get_type().to_string();
+            Err(PyTypeError::new_err(format!(
+                "history is a {name}, expected a list of Operation, or Arrow columns"
+            )))
+        }
+    }
+}
+
+fn parse_key(row: usize, key: Option<&Bound<'_, PyAny>>) -> PyResult<Key> {
+    let Some(key) = key else {
+        return Ok(Key::None);
+    };
+    if let Ok(text) = key.cast::<PyString>() {
+        return Ok(Key::Text(text.to_string()));
+    }
+    if key.is_instance_of::<PyInt>() && !key.is_instance_of::<PyBool>() {
+        if let Ok(number) = key.extract::<i64>() {
+            return Ok(Key::Int(number));
+        }
+    }
+    Err(HistoryError::new_err(format!(
+        "row {row}: key is {}, expected an int of 64 bits, a str or None",
+        key.repr()?
+    )))
+}

@@ -1,0 +1,222 @@
+//! The decision of one register.
+
+use rustc_hash::FxHashMap;
+
+use super::zones::{Broken, Zones};
+use super::{smallest, Action, Parsed, Register, RegisterOp, Value};
+use crate::models::numbers::Actions;
+use crate::order::{Consistency, NEVER};
+use crate::request::Request;
+use crate::search::{lanes, search, Ended, Limits, Op};
+use crate::verdict::{Step, Verdict, Why};
+
+/// Decides one register. `process` tells the process of a row.
+pub fn decide(parsed: &Parsed, request: &Request, process: impl Fn(u32) -> i64 + Copy) -> Verdict {
+    let limits = request.limits();
+    let Parsed {
+        ops,
+        initial,
+        values,
+    } = parsed;
+    let distinct = || Zones::new(ops, *initial, *values);
+    if request.consistency == Consistency::Linearizable && !request.linearization {
+        if let Some(zones) = distinct() {
+            return match zones.broken() {
+                None => Verdict::valid("the operations on each value have a time of their own"),
+                Some(broken) => explain(parsed, &zones, broken, request),
+            };
+        }
+    }
+    let ended = run(
+        ops,
+        *initial,
+        *values,
+        request.consistency,
+        limits,
+        request.linearization,
+        process,
+    );
+    Verdict::of_search(ended, |at| {
+        if !request.witness {
+            return (vec![at], true);
+        }
+        let linearizable = request.consistency == Consistency::Linearizable;
+        let stuck = ops
+            .iter()
+            .find(|o| o.row == at)
+            .expect("a row of the object");
+        // In real time nothing called later was looked at.
+        let looked_at = |o: &&RegisterOp| !linearizable || o.call <= stuck.ret;
+        let ops: Vec<RegisterOp> = ops.iter().filter(looked_at).copied().collect();
+        let (part, smallest) = smallest(
+            &ops,
+            *initial,
+            *values,
+            limits.until,
+            linearizable.then_some(at),
+            |part, limits, at| {
+                let consistency = request.consistency;
+                fails(part, *initial, *values, consistency, limits, at, process)
+            },
+        );
+        (part.iter().map(|o| o.row).collect(), smallest)
+    })
+}
+
+/// Whether the operations certainly cannot be explained; given a row, for want of a place for it.
+fn fails(
+    ops: &[RegisterOp],
+    initial: Value,
+    values: usize,
+    consistency: Consistency,
+    limits: Limits,
+    stuck: Option<u32>,
+    process: impl Fn(u32) -> i64,
+) -> bool {
+    if consistency == Consistency::Linearizable && stuck.is_none() {
+        if let Some(zones) = Zones::new(ops, initial, values) {
+            return zones.broken().is_some();
+        }
+    }
+    match run(ops, initial, values, consistency, limits, false, process) {
+        Ended::Stuck { at, .. } => stuck.is_none_or(|row| row == at),
+        Ended::Explained { .. } | Ended::GaveUp { .. } => false,
+    }
+}
+
+fn run(
+    ops: &[RegisterOp],
+    initial: Value,
+    values: usize,
+    consistency: Consistency,
+    limits: Limits,
+    traced: bool,
+    process: impl Fn(u32) -> i64,
+) -> Ended {
+    let (mut model, ops) = numbered(ops, initial, values);
+    match consistency {
+        Consistency::Linearizable => search(&mut model, &ops, limits, traced),
+        Consistency::Sequential => lanes(&mut model, &ops, limits, process),
+    }
+}
+
+/// The operations for the search. Values that nothing reads or compares with are all one: no
+/// operation can tell them apart.
+fn numbered(ops: &[RegisterOp], initial: Value, values: usize) -> (Register, Vec<Op>) {
+    let junk = values as Value;
+    let mut known = vec![false; values + 1];
+    for op in ops {
+        match op.action {
+            Action::Read(v) | Action::Cas(v, _) | Action::CasFailed(v) => known[v as usize] = true,
+            Action::Write(_) => {}
+        }
+    }
+    let value = |v: Value| if known[v as usize] { v } else { junk };
+    let mut actions = Actions::default();
+    let numbered = ops
+        .iter()
+        .map(|op| Op {
+            row: op.row,
+            action: actions.number(match op.action {
+                Action::Write(v) => Action::Write(value(v)),
+                Action::Cas(from, to) => Action::Cas(from, value(to)),
+                other => other,
+            }),
+            call: op.call,
+            ret: op.ret,
+        })
+        .collect();
+    let model = Register {
+        initial: value(initial),
+        actions: actions.all,
+    };
+    (model, numbered)
+}
+
+/// The verdict on a history whose written values are all different.
+fn explain(parsed: &Parsed, zones: &Zones, broken: Broken, request: &Request) -> Verdict {
+    let ops = &parsed.ops;
+    let row = |i: u32| ops[i as usize].row as usize;
+    let step = |from: u32, to: u32, why| Step {
+        from: row(from),
+        to: row(to),
+        why,
+        value: None,
+    };
+    match broken {
+        Broken::NeverWritten { read } => Verdict::invalid(
+            "a read returned a value that was never written",
+            vec![step(read, read, Why::NeverWritten)],
+        ),
+        Broken::Future { read, write } => Verdict::invalid(
+            "a read returned a value before it was written",
+            vec![
+                step(write, read, Why::ReadSeesWrite),
+                step(read, write, Why::RealTime),
+            ],
+        ),
+        Broken::Interleaved { first, second } => {
+            if !request.witness {
+                return Verdict::invalid("operations on two values each precede the other", vec![]);
+            }
+            let (initial, values) = (parsed.initial, parsed.values);
+            let few = zones.few(ops, &[first, second]);
+            let (few, _) = smallest(&few, initial, values, None, None, |part, limits, _| {
+                let consistency = Consistency::Linearizable;
+                fails(part, initial, values, consistency, limits, None, |_| 0)
+            });
+            cycle(&few)
+        }
+    }
+}
+
+/// Few operations on two values, in which each value's precede the other's.
+fn cycle(few: &[RegisterOp]) -> Verdict {
+    let mut by_value: FxHashMap<Value, Vec<&RegisterOp>> = FxHashMap::default();
+    for op in few {
+        let value = op
+            .action
+            .sets()
+            .or(op.action.needs())
+            .expect("read or write");
+        by_value.entry(value).or_default().push(op);
+    }
+    let mut clusters: Vec<_> = by_value.into_values().collect();
+    clusters.sort_by_key(|c| c.iter().map(|o| o.row).min());
+    let mut steps = Vec::new();
+    let mut edge = |from: &RegisterOp, to: &RegisterOp, why| {
+        if from.row != to.row {
+            steps.push(Step {
+                from: from.row as usize,
+                to: to.row as usize,
+                why,
+                value: None,
+            });
+        }
+    };
+    for (i, from) in clusters.iter().enumerate() {
+        let to = &clusters[(i + 1) % clusters.len()];
+        if first(from).ret < last(to).call && clusters.len() > 1 {
+            edge(first(from), last(to), Why::RealTime);
+        }
+        edge(last(to), first(to), Why::SameValue);
+    }
+    let mut verdict = Verdict::invalid(
+        "an operation on one value comes between operations on another",
+        steps,
+    );
+    verdict.witness = few.iter().map(|o| o.row as usize).collect();
+    verdict.witness.sort_unstable();
+    debug_assert!(few.iter().any(|o| o.ret != NEVER));
+    verdict
+}
+
+fn first<'a>(cluster: &[&'a RegisterOp]) -> &'a RegisterOp {
+    let first = cluster.iter().min_by_key(|o| (o.ret, o.row));
+    first.expect("a cluster has operations")
+}
+
+fn last<'a>(cluster: &[&'a RegisterOp]) -> &'a RegisterOp {
+    let last = cluster.iter().max_by_key(|o| (o.call, o.row));
+    last.expect("a cluster has operations")
+}

@@ -1,0 +1,63 @@
+//! The smallest part of a register's history that is not linearizable.
+
+use std::time::Instant;
+
+use super::{RegisterOp, Value};
+use crate::order::NEVER;
+use crate::search::Limits;
+use crate::shrink;
+
+/// Operations none of which can be dropped; `false` where the time did not suffice for that.
+///
+/// `fails` tells whether operations fail, and, given a row, whether they fail at that one. As long
+/// as it can be, the failure is kept at `at`, for without an operation others may fail that
+/// were good.
+///
+/// An operation that needs a value (a read, a compare-and-set) is dropped together with the
+/// last operation that sets it: without that, a read of a good value would be a failure of its own.
+pub fn smallest(
+    ops: &[RegisterOp],
+    initial: Value,
+    values: usize,
+    until: Option<Instant>,
+    at: Option<u32>,
+    fails: impl Fn(&[RegisterOp], Limits, Option<u32>) -> bool,
+) -> (Vec<RegisterOp>, bool) {
+    let mut start = ops.to_vec();
+    start.sort_unstable_by_key(|o| (o.call, o.row));
+    close(&mut start, initial, values);
+    let gone = |o: &&RegisterOp| o.ret != NEVER && !start.contains(o);
+    if start.len() < ops.len() {
+        if let Some(unsourced) = ops.iter().find(gone) {
+            return (vec![*unsourced], true);
+        }
+    }
+    let limits = Limits {
+        until,
+        bytes: Some(1 << 30),
+    };
+    let close = |part: &mut Vec<RegisterOp>| close(part, initial, values);
+    if at.is_some() {
+        start = shrink::smallest(&start, until, close, |part| fails(part, limits, at)).0;
+    }
+    shrink::smallest(&start, until, close, |part| fails(part, limits, None))
+}
+
+/// Drops what needs a value that nothing sets, until all that is left has its value.
+fn close(ops: &mut Vec<RegisterOp>, initial: Value, values: usize) {
+    let mut set = vec![false; values];
+    loop {
+        set.fill(false);
+        set[initial as usize] = true;
+        for op in ops.iter() {
+            if let Some(value) = op.action.sets() {
+                set[value as usize] = true;
+            }
+        }
+        let before = ops.len();
+        ops.retain(|op| op.action.needs().is_none_or(|v| set[v as usize]));
+        if ops.len() == before {
+            return;
+        }
+    }
+}

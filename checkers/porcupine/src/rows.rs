@@ -1,0 +1,68 @@
+//! A history as rows, wherever it came from.
+
+use crate::order::Timing;
+
+/// A value in a row.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Datum<'a> {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Text(&'a str),
+    Ints(&'a [i64]),
+    List(Box<[Datum<'a>]>),
+}
+
+impl Datum<'_> {
+    /// As a person would write it.
+    pub fn text(&self) -> String {
+        match self {
+            Datum::Null => "None".to_owned(),
+            Datum::Bool(true) => "True".to_owned(),
+            Datum::Bool(false) => "False".to_owned(),
+            Datum::Int(i) => i.to_string(),
+            Datum::Text(text) => format!("{text:?}"),
+            Datum::Ints(ints) => format!("{ints:?}"),
+            Datum::List(items) => {
+                let items: Vec<String> = items.iter().map(Datum::text).collect();
+                format!("[{}]", items.join(", "))
+            }
+        }
+    }
+}
+
+/// Rows of a history; all are asked for from several threads.
+pub trait Rows: Sync {
+    fn timing(&self, row: usize) -> Timing;
+    /// What was done: "read", "write".
+    fn f(&self, row: usize) -> &str;
+    fn value(&self, row: usize) -> Datum<'_>;
+    /// What a compare-and-set compares with, where that is not in the value.
+    fn expected(&self, row: usize) -> Datum<'_>;
+    fn output(&self, row: usize) -> Datum<'_>;
+}
+
+/// A row that breaks the rules of histories.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadRow {
+    pub row: usize,
+    /// Which field holds what, and what was expected.
+    pub text: String,
+}
+
+impl BadRow {
+    pub fn field(row: usize, field: &str, found: &Datum, expected: &str) -> Self {
+        let found = found.text();
+        Self {
+            row,
+            text: format!("{field} is {found}, expected {expected}"),
+        }
+    }
+
+    pub fn f(row: usize, f: &str, expected: &str) -> Self {
+        Self {
+            row,
+            text: format!("f is {f:?}, expected {expected}"),
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The general decision: Wing & Gong's search with Lowe's memoization, breadth first.
+//!
+//! Wing & Gong (1993) try the operations in every order that real time allows; Lowe ("Testing for
+//! linearizability", 2017) remembers the configurations that were seen, and linearizes just in
+//! time. Here the search walks through the calls and returns in order and keeps, at each, all
+//! configurations that explain what has returned so far ([`frontier`]). A configuration is the state
+//! and what became of each operation that is in flight: nothing in it grows with the
+//! history, and configurations of the past are dropped.
+//!
+//! An operation in flight is
+//! - *pending*: not yet placed, and must be by its return;
+//! - *used*: placed, with its effect;
+//! - *free*: it could have been placed somewhere without an effect on anything after, so it need not be
+//!   placed any more, but it still may be until it returns.
+//!
+//! An operation becomes free when it would leave the state as it is, or when the
+//! operation that is placed next overwrites all that it would have done. An operation that never
+//! returns is free from its call on. A pure operation (a read) is placed as soon as the state fits,
+//! for it can only be harder to place later.
+//!
+//! Nothing is placed before some operation returns: until then it can wait. At a return, the
+//! operation is placed, possibly after others; one that is free is either dropped or placed, for it is the last moment.
+//!
+//! Of two configurations with the same state, one *dominates* the other when it has no more pending and no
+//! more used: whatever explains the rest of the history from the other explains it from this one. Only
+//! configurations that no other dominates need to be kept. Of identical operations, one that returns
+//! no later and is no less pressing is used first, for the same reason.
+
+mod frontier;
+mod plan;
+mod run;
+mod sequential;
+mod trace;
+
+pub use run::{search, Ended, Limits};
+pub use sequential::{interleave, Turn};
+
+/// What the search needs of a model. States and actions are numbers; equal numbers mean equal
+/// things, and different numbers different ones (else the search only gets slower).
+pub trait Model {
+    fn initial(&mut self) -> u64;
+
+    /// The state after the action; none if the action is not possible in the state.
+    fn step(&mut self, state: u64, action: u32) -> Option<u64>;
+
+    /// All states that there may be after the action, where its outcome is not known.
+    fn steps(&mut self, state: u64, action: u32, out: &mut Vec<u64>) {
+        out.extend(self.step(state, action));
+    }
+
+    /// Never changes a state.
+    fn pure(&self, action: u32) -> bool;
+
+    /// Possible in every state, and what it does is undone by any overwriting action after it.
+    fn blind(&self, _action: u32) -> bool {
+        false
+    }
+
+    /// The state after it does not depend on the state before it.
+    fn overwrites(&self, _action: u32) -> bool {
+        false
+    }
+
+    /// Can be placed as soon as it is possible, for that never makes anything else harder.
+    fn eager(&self, _action: u32) -> bool {
+        false
+    }
+
+    /// Placing the action may make `target` possible that was not.
+    fn helps(&self, _action: u32, _target: u32) -> bool {
+        true
+    }
+}
+
+/// An operation on one object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Op {
+    /// Position in the history that was given.
+    pub row: u32,
+    pub action: u32,
+    pub call: i64,
+    /// [`crate::order::NEVER`]: may take effect at any time after its call, or never.
+    pub ret: i64,
+}
+
+/// Decides the operations of one object where only each process's own order counts.
+pub fn lanes<M: Model>(
+    model: &mut M,
+    ops: &[Op],
+    limits: Limits,
+    process: impl Fn(u32) -> i64,
+) -> Ended {
+    let mut sorted: Vec<(i64, &Op)> = ops.iter().map(|op| (process(op.row), op)).collect();
+    sorted.sort_by_key(|&(process, op)| (process, op.call, op.ret, op.row));
+    let lanes: Vec<Vec<Turn>> = sorted
+        .chunk_by(|a, b| a.0 == b.0)
+        .map(|lane| lane.iter().map(|(_, op)| Turn::new(op)).collect())
+        .collect();
+    interleave(model, &lanes, limits)
+}

@@ -1,0 +1,34 @@
+//! Rows as operations on a set.
+
+use super::{Add, History};
+use crate::order::NEVER;
+use crate::rows::{BadRow, Datum, Rows};
+
+/// Reads that never returned say nothing and are left out. O(n + v).
+pub fn parse(rows: &dyn Rows, object: &[u32]) -> Result<History, BadRow> {
+    let mut history = History::default();
+    for &row in object {
+        let row = row as usize;
+        let at = rows.timing(row);
+        match rows.f(row) {
+            "add" => match rows.value(row) {
+                Datum::Int(value) => history.adds.push(Add { at, value }),
+                other => {
+                    let expected = "an int of 64 bits";
+                    return Err(BadRow::field(row, "value", &other, expected));
+                }
+            },
+            "read" if at.ret == NEVER => {}
+            "read" => match rows.output(row) {
+                Datum::Ints(values) => history.push_read(at, values),
+                Datum::List(items) if items.is_empty() => history.push_read(at, &[]),
+                other => {
+                    let expected = "a list of ints (ret None: the read never returned)";
+                    return Err(BadRow::field(row, "output", &other, expected));
+                }
+            },
+            f => return Err(BadRow::f(row, f, "\"add\" or \"read\"")),
+        }
+    }
+    Ok(history)
+}

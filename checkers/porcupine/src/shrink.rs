@@ -1,0 +1,45 @@
+//! Minimal failing sub-histories, by deletion (Zeller & Hildebrandt, "Simplifying and isolating
+//! failure-inducing input", 2002).
+
+use std::time::Instant;
+
+/// Drops operations, in runs that get ever shorter, as long as what is left still fails.
+///
+/// `close` is applied to each candidate: it drops what cannot be without the dropped. When it ends
+/// in time (`true`), no single operation can be dropped. For a witness of w among n operations about
+/// w·log(n/w) candidates are tried.
+pub fn smallest<T: Copy>(
+    ops: &[T],
+    until: Option<Instant>,
+    close: impl Fn(&mut Vec<T>),
+    mut fails: impl FnMut(&[T]) -> bool,
+) -> (Vec<T>, bool) {
+    let mut kept = ops.to_vec();
+    let mut run = kept.len().div_ceil(2).max(1);
+    loop {
+        let mut dropped = false;
+        // From the end, where what fails is: what comes before goes in long runs.
+        let mut from = 0;
+        while from < kept.len() {
+            if until.is_some_and(|until| Instant::now() >= until) {
+                return (kept, false);
+            }
+            let to = (from + run).min(kept.len());
+            let mut rest = [&kept[..from], &kept[to..]].concat();
+            close(&mut rest);
+            if !rest.is_empty() && fails(&rest) {
+                // What was before `from` may have shrunk as well; going on from there is still right.
+                kept = rest;
+                dropped = true;
+            } else {
+                from = to;
+            }
+        }
+        if run == 1 && !dropped {
+            return (kept, true);
+        }
+        if run > 1 {
+            run = run.div_ceil(2);
+        }
+    }
+}

@@ -1,9 +1,13 @@
 """How many ops a second the harness makes with a client that does nothing, journal included.
 
-    python -m benches.interpreter [--seconds 5] [--concurrency 10]
+    python -m benches.interpreter [--seconds 10] [--concurrency 10]
 
 Prints one JSON object: for run_threads and run_virtual, calls ended per second of wall time over
-the whole run (threads started, journal closed and on disk); and microseconds for op + update.
+the whole run (threads started, journal closed and on disk), the median of several runs; and
+microseconds for op + update of mix in rate, the best of several. "main_job" is the generator of a
+real run: keys, a mixture on each, a nemesis with its schedule beside it, a time limit; "mixture" is
+a mixture under a time limit. Other programs on the machine's cores count against the figures: look
+at the load first.
 """
 
 import argparse
@@ -12,6 +16,7 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
+from statistics import median
 
 from harness.core.clock import WallClock
 from harness.core.op import Call, Done, Kind, Op
@@ -36,18 +41,21 @@ from harness.run.virtual import run_virtual
 
 NODES = ("ch1", "ch2", "ch3")
 SEED = Seed(0x5EED)
+RUNS = 5
 
 
 class Idle:
     """Answers at once: an insert is ok, a read returns three values."""
 
     def invoke(self, op: Op) -> Done:
+        """At once."""
         return Done(Kind.OK, value=(1, 2, 3)) if op.f == "read" else Done(Kind.OK)
 
     def close(self) -> None:
-        pass
+        """Nothing to close."""
 
     def start(self, op: Op, now_ns: int) -> tuple[Done, int]:
+        """For virtual time: after a millisecond."""
         return self.invoke(op), now_ns + 1_000_000
 
 
@@ -71,7 +79,12 @@ def main_job(seconds: float, ops_per_s: float | None) -> Generator:
     return time_limit(together(on_clients(workload(ops_per_s)), on_nemesis(schedule)), seconds)
 
 
-def threads_ops_per_s(seconds: float, concurrency: int, ops_per_s: float | None = None) -> float:
+def mixture(seconds: float) -> Generator:
+    reads, writes = (numbered(lambda n, f=f: Call(f=f, value=n)) for f in ("read", "insert"))
+    return time_limit(mix(SEED, [(1, reads), (1, writes)]), seconds)
+
+
+def threads_ops_per_s(generator: Generator, concurrency: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "history.jsonl"
         clock = WallClock()
@@ -79,7 +92,7 @@ def threads_ops_per_s(seconds: float, concurrency: int, ops_per_s: float | None 
         scheduler = Scheduler(workers_on(NODES, concurrency), journal.append)
         trouble = run_threads(
             scheduler,
-            main_job(seconds, ops_per_s),
+            generator,
             client=lambda _: Idle(),
             nemesis=lambda op: Done(Kind.OK, op.value),
             clock=clock,
@@ -122,15 +135,21 @@ def generator_us(calls: int) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--concurrency", type=int, default=10)
     args = parser.parse_args()
+    seconds, workers = args.seconds / RUNS, args.concurrency
     figures = {
-        "threads_ops_per_s": round(threads_ops_per_s(args.seconds, args.concurrency)),
-        "threads_at_rate_1000": round(threads_ops_per_s(args.seconds, args.concurrency, 1000)),
-        "virtual_ops_per_s": round(virtual_ops_per_s(50_000, args.concurrency)),
-        "generator_us": round(generator_us(100_000), 2),
-        "concurrency": args.concurrency,
+        "threads_main_job_ops_per_s": round(
+            median(threads_ops_per_s(main_job(seconds, None), workers) for _ in range(RUNS))
+        ),
+        "threads_mixture_ops_per_s": round(
+            median(threads_ops_per_s(mixture(seconds), workers) for _ in range(RUNS))
+        ),
+        "threads_at_rate_1000": round(threads_ops_per_s(main_job(args.seconds, 1000), workers)),
+        "virtual_ops_per_s": round(median(virtual_ops_per_s(10_000, workers) for _ in range(RUNS))),
+        "generator_us": round(min(generator_us(10_000) for _ in range(RUNS)), 2),
+        "concurrency": workers,
     }
     sys.stdout.write(json.dumps(figures) + "\n")
 

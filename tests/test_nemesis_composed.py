@@ -320,6 +320,46 @@ def test_a_restart_passes_over_the_dead_and_the_frozen() -> None:
     assert cluster.did[-1] == "restart ch1"
 
 
+@pytest.mark.parametrize(
+    "hold",
+    [
+        op("partition", grudge={"zk2": ["ch2"]}, text="zk2 does not hear ch2"),
+        op("partition", grudge={"ch2": ["zk2"]}, text="ch2 does not hear zk2"),
+        op("pause", nodes=["zk2"]),
+    ],
+)
+def test_a_replica_is_started_when_no_fault_holds_its_zookeeper(hold: Op) -> None:
+    cluster, every = Record(), nemesis(ALL)
+    assert every.invoke(cluster, op("kill", nodes=["ch2", "ch3", "zk1"])).kind is Kind.OK
+    assert every.invoke(cluster, hold).kind is Kind.OK
+    done = every.invoke(cluster, op("kill", "end"))
+    assert (done.kind, done.error) == (
+        Kind.INFO,
+        "ch2: not started, other faults hold every ZooKeeper server that it knows",
+    )
+    assert cluster.dead == {"ch2"}, "the others are started"
+    restart = every.invoke(cluster, op("restart", "once", nodes=["ch2"]))
+    assert restart.kind is Kind.FAIL
+    assert every.invoke(cluster, op(hold.f, "end")).kind is Kind.OK
+    assert every.invoke(cluster, op("kill", "end")).kind is Kind.OK
+    assert cluster.whole
+
+
+def test_fetches_of_a_dead_replica_need_no_start_and_of_a_paused_one_must_wait() -> None:
+    cluster, every = Record(), nemesis(ALL)
+    every.invoke(cluster, LAG)
+    every.invoke(cluster, op("pause", nodes=["ch1"]))
+    done = every.invoke(cluster, op("stop-fetches", "end"))
+    assert (done.kind, done.error) == (
+        Kind.INFO,
+        "ch1 is paused, its fetches are still stopped",
+    )
+    every.invoke(cluster, op("kill", nodes=["ch1"]))
+    assert every.invoke(cluster, op("stop-fetches", "end")).kind is Kind.OK
+    every.heal(cluster)
+    assert cluster.whole
+
+
 # --- heal -----------------------------------------------------------------------------------
 
 

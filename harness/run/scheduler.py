@@ -148,6 +148,9 @@ class Scheduler:
         if done.kind is Kind.INFO and number != NEMESIS_NUMBER:
             worker = Worker(number, worker.process + self._clients, worker.node)
         self._free[number] = worker
+        if number != NEMESIS_NUMBER and (nemesis := self._free.pop(NEMESIS_NUMBER, None)):
+            # Last, so that a client's call finds a client's worker first.
+            self._free[NEMESIS_NUMBER] = nemesis
         self._emit(op)
         return op
 

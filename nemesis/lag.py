@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from harness.core.protocols import CanStopFetches, Cluster
 from harness.core.topology import Topology
+from nemesis.family import running, standing
 from nemesis.node_fault import NodeFault
 from nemesis.targets import Aim
 
@@ -32,15 +33,21 @@ class StopFetches(NodeFault):
         return [f"{node} still fetches parts" for node in nodes if fetchable.fetching(node)]
 
     def _release(self, cluster: Cluster, nodes: Sequence[str]) -> str:
-        _fetchable(cluster).start_fetches(nodes)
+        _fetchable(cluster).start_fetches(standing(cluster, nodes))
         return ""
 
     def _unreleased(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
         fetchable = _fetchable(cluster)
-        return [f"{node} does not fetch parts" for node in nodes if not fetchable.fetching(node)]
+        # Of the dead there is nothing to say: they fetch when they are started.
+        alive = running(cluster, nodes)
+        awake = standing(cluster, alive)
+        frozen = [f"{n} is paused, its fetches are still stopped" for n in alive if n not in awake]
+        return frozen + [
+            f"{node} does not fetch parts" for node in awake if not fetchable.fetching(node)
+        ]
 
     def _undo(self, cluster: Cluster, nodes: Sequence[str]) -> None:
-        _fetchable(cluster).start_fetches(nodes)
+        self._release(cluster, nodes)
 
 
 def _fetchable(cluster: Cluster) -> CanStopFetches:

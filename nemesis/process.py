@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
-from harness.core.errors import ClusterError
-from harness.core.protocols import CanKill, CanLead, CanPause, CanRestart, Cluster
-from harness.core.topology import Topology
-from nemesis.family import Watch, running
+from harness.core.errors import ClusterError, FaultError
+from harness.core.protocols import CanKill, CanLead, CanPartition, CanPause, CanRestart, Cluster
+from harness.core.topology import Link, Topology
+from nemesis.family import Watch, names, running, standing
 from nemesis.node_fault import NodeFault
 from nemesis.targets import Aim
 
@@ -93,6 +93,14 @@ class Restart(NodeFault):
         # CanKill, for its `running` and for the start of a restart that was cut short.
         super().__init__(aims, topology, CanRestart, CanKill)
 
+    def _able(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
+        # A replica without its ZooKeeper would not come back.
+        return [
+            node
+            for node in standing(cluster, nodes)
+            if node in self._topology.keepers or _has_keeper(cluster, self._topology, node)
+        ]
+
     def _strike(self, cluster: Cluster, nodes: Sequence[str]) -> None:
         assert isinstance(cluster, CanRestart), "capabilities are checked before the run"
         try:
@@ -117,8 +125,12 @@ class Restart(NodeFault):
 
 
 def _start(cluster: Cluster, topology: Topology, nodes: Sequence[str]) -> None:
-    """ZooKeeper servers first, and replicas when there is a leader: a replica of 18.16.1 that
-    has tables and finds no ZooKeeper at its start exits."""
+    """ZooKeeper servers first, then the replicas that have one.
+
+    A replica of 18.16.1 that has tables and finds no ZooKeeper at its start exits, after some
+    10 s of trying where the server is cut off or paused. Raises FaultError, naming such
+    replicas, rather than keep the nemesis from ending what holds their ZooKeeper.
+    """
     killable = _killable(cluster)
     keepers = [node for node in nodes if node in topology.keepers]
     if keepers:
@@ -126,8 +138,27 @@ def _start(cluster: Cluster, topology: Topology, nodes: Sequence[str]) -> None:
     replicas = [node for node in nodes if node in topology.replicas]
     if _not_running(killable, replicas) and isinstance(cluster, CanLead):
         Watch(ELECTION_S).until_none(_leaderless(cluster))
-    if replicas:
-        killable.start(replicas)
+    alone = [
+        node
+        for node in replicas
+        if not killable.running(node) and not _has_keeper(cluster, topology, node)
+    ]
+    ready = [node for node in replicas if node not in alone]
+    if ready:
+        killable.start(ready)
+    if alone:
+        raise FaultError(
+            f"{names(alone)}: not started, other faults hold every ZooKeeper server that it knows"
+        )
+
+
+def _has_keeper(cluster: Cluster, topology: Topology, replica: str) -> bool:
+    """Whether a ZooKeeper server that the replica knows runs, unpaused, and can be reached."""
+    for server in standing(cluster, topology.node(replica).keepers):
+        links = (Link(replica, server), Link(server, replica))
+        if not isinstance(cluster, CanPartition) or all(cluster.reachable(links).values()):
+            return True
+    return False
 
 
 def _leaderless(cluster: CanLead) -> Callable[[], Sequence[str]]:

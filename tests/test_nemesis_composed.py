@@ -312,7 +312,7 @@ def test_a_paused_process_can_be_killed_and_a_killed_one_is_not_paused() -> None
 def test_a_restart_passes_over_the_dead_and_the_frozen() -> None:
     cluster, three = Record(), nemesis("kill,pause,restart")
     three.invoke(cluster, PAUSE)
-    three.invoke(cluster, KILL)
+    three.invoke(cluster, op("kill", nodes=["ch2"]))
     done = three.invoke(cluster, op("restart", "once", nodes=["ch1", "ch2", "ch3"]))
     assert done.kind is Kind.OK
     assert isinstance(done.value, dict)

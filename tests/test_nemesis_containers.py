@@ -1,0 +1,396 @@
+"""Every family of faults on real servers: that it bites, and that it heals."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from harness.clusters import keeper
+from harness.clusters.docker_cluster import DockerCluster
+from harness.clusters.images import build_images
+from harness.clusters.replica import has_session, is_alive, query
+from harness.core.clock import WallClock
+from harness.core.errors import ClusterError
+from harness.core.history import History
+from harness.core.op import NEMESIS, Call, Done, Json, Kind, Op
+from harness.core.protocols import Context, Ready, Worker
+from harness.core.seed import Seed
+from harness.core.topology import Topology
+from nemesis.catalogue import parse_nemesis
+from nemesis.composed import Composed, check_capabilities
+from nemesis.options import FaultOptions
+from nemesis.partition import VARIANTS
+
+pytestmark = pytest.mark.containers
+
+THREE = Topology.of()
+KEEPERS = set(THREE.keepers)
+ALL = "partition,kill,pause,restart,stop-fetches"
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
+    directory: Path = tmp_path_factory.mktemp("cluster")
+    cluster = DockerCluster(THREE, directory, images=build_images(lambda text: None))
+    try:
+        cluster.up()
+        yield cluster
+    finally:
+        cluster.down()
+
+
+@pytest.fixture
+def cluster(servers: DockerCluster) -> Iterator[DockerCluster]:
+    """Whole before each test, and whole again after the test's own heal."""
+    await_(lambda: not servers.unready(), "the cluster is whole before the test")
+    yield servers
+    everything = parse_nemesis(ALL, THREE, Seed(0), FaultOptions())
+    everything.heal(servers)
+
+
+def await_(seen: Callable[[], bool], what: str, within_s: float = 30) -> None:
+    deadline = time.monotonic() + within_s
+    while not seen():
+        assert time.monotonic() < deadline, f"not within {within_s} s: {what}"
+        time.sleep(0.1)
+
+
+class Faults:
+    """One nemesis on one cluster, and the faults that its seed draws."""
+
+    def __init__(self, cluster: DockerCluster, text: str, seed: int = 1) -> None:
+        self.cluster = cluster
+        self.nemesis: Composed = parse_nemesis(text, THREE, Seed(seed), FaultOptions())
+        check_capabilities(self.nemesis, cluster)
+
+    def drawn(self) -> Call:
+        """The first call of the schedule."""
+        context = Context(0, (Worker(-1, -1, ""),), ())
+        _, generator = self.nemesis.generator().op(context)
+        step, _ = generator.op(context._replace(time_ns=10**11))
+        assert isinstance(step, Ready)
+        return step.call
+
+    def call(self, f: str, edge: str, **plan: Json) -> Done:
+        value: dict[str, Json] = {"fault": 1, "edge": edge, "name": f, **plan}
+        op = Op(index=0, process=NEMESIS, kind=Kind.INVOKE, f=f, time_ns=0, value=value)
+        return self.nemesis.invoke(self.cluster, op)
+
+    def begin(self) -> dict[str, Json]:
+        """Begins the drawn fault; returns what was done."""
+        call = self.drawn()
+        assert isinstance(call.value, dict)
+        op = Op(index=0, process=NEMESIS, kind=Kind.INVOKE, f=call.f, time_ns=0, value=call.value)
+        return value_of(self.nemesis.invoke(self.cluster, op))
+
+    def end(self, f: str) -> dict[str, Json]:
+        return value_of(self.call(f, "end"))
+
+    def heal(self) -> None:
+        self.nemesis.heal(self.cluster)
+
+
+def value_of(done: Done) -> dict[str, Json]:
+    assert done.kind is Kind.OK, done.error
+    assert isinstance(done.value, dict)
+    return done.value
+
+
+def struck(value: dict[str, Json]) -> set[str]:
+    nodes = value["nodes"]
+    assert isinstance(nodes, list)
+    return set(nodes)
+
+
+def answers(cluster: DockerCluster, node: str) -> bool:
+    """The server itself, asked as its clients ask it."""
+    endpoint = cluster.endpoint(node)
+    if node in KEEPERS:
+        return keeper.is_alive(endpoint) is None
+    return is_alive(endpoint) is None
+
+
+def serves(cluster: DockerCluster, node: str) -> bool:
+    """A ZooKeeper server with a quorum."""
+    state = keeper.state(cluster.endpoint(node))
+    return state is not None and state.mode != ""
+
+
+def whole(cluster: DockerCluster) -> None:
+    await_(lambda: not cluster.unready(), f"every server serves: {cluster.unready()}")
+    assert all(cluster.reachable(THREE.links()).values())
+    assert all(cluster.running(node) for node in THREE.names)
+    assert not any(cluster.paused(node) for node in THREE.names)
+
+
+# --- partition ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_shape_drops_its_links_and_no_others_and_is_mended(
+    cluster: DockerCluster, variant: str
+) -> None:
+    faults = Faults(cluster, variant)
+    value = faults.begin()
+    grudge = value["grudge"]
+    assert isinstance(grudge, dict)
+    alive = cluster.reachable(THREE.links())
+    dead: dict[str, list[str]] = {}
+    for link in sorted(link for link, arrived in alive.items() if not arrived):
+        dead.setdefault(link.target, []).append(link.source)
+    assert dead == grudge
+    assert dead
+    assert value["text"]
+    faults.end("partition")
+    assert all(cluster.reachable(THREE.links()).values())
+
+
+def test_a_pair_alone_answers_old_reads_but_its_zookeeper_has_no_quorum(
+    cluster: DockerCluster,
+) -> None:
+    faults = Faults(cluster, "partition-pair")
+    value = faults.begin()
+    replica = str(value["text"])[1:4]
+    server = replica.replace("ch", "zk")
+    assert str(value["text"]).startswith(f"{{{replica} {server} | ")
+    await_(lambda: not serves(cluster, server), f"{server} has lost its quorum")
+    others = KEEPERS - {server}
+    await_(lambda: all(serves(cluster, other) for other in others), "the others have theirs")
+    assert answers(cluster, replica)
+    faults.heal()
+    whole(cluster)
+
+
+def test_a_follower_cut_from_its_peers_stops_serving_while_its_replica_still_reaches_it(
+    cluster: DockerCluster,
+) -> None:
+    faults = Faults(cluster, "partition-keeper-follower")
+    leader = cluster.leader()
+    value = faults.begin()
+    follower = str(value["follower"])
+    assert value["leader"] == leader
+    assert follower != leader
+    links = [k for k in THREE.links() if follower in (k.source, k.target) and "ch" in f"{k}"]
+    assert all(cluster.reachable(links).values())
+    await_(lambda: not serves(cluster, follower), f"{follower} has noticed")
+    assert all(serves(cluster, other) for other in KEEPERS - {follower})
+    faults.end("partition")
+    await_(lambda: serves(cluster, follower), f"{follower} follows again")
+    whole(cluster)
+
+
+# --- kill, pause, restart -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        ("kill-clickhouse-one", 1),
+        ("kill-clickhouse-all", 3),
+        ("kill-zookeeper-minority", 1),
+        ("kill-zookeeper-majority", 2),
+        ("kill-leader", 1),
+        ("kill-both-all", 6),
+    ],
+)
+def test_the_killed_do_not_answer_and_come_back(
+    cluster: DockerCluster, name: str, count: int
+) -> None:
+    faults = Faults(cluster, name)
+    leader = cluster.leader()
+    value = faults.begin()
+    dead = struck(value)
+    assert len(dead) == count
+    assert {node for node in THREE.names if not answers(cluster, node)} == dead
+    if name == "kill-leader":
+        assert dead == {leader}
+        await_(lambda: cluster.leader() not in (None, leader), "another leads")
+    await_(lambda: faults.call("kill", "end").kind is Kind.OK, "the killed are started")
+    assert all(answers(cluster, node) for node in THREE.names)
+    whole(cluster)
+
+
+@pytest.mark.parametrize(
+    "name", ["pause-clickhouse-majority", "pause-zookeeper-leader", "pause-both-one"]
+)
+def test_the_paused_do_not_answer_and_go_on_where_they_were(
+    cluster: DockerCluster, name: str
+) -> None:
+    uptimes = {node: uptime(cluster, node) for node in THREE.replicas}
+    faults = Faults(cluster, name)
+    frozen = struck(faults.begin())
+    assert {node for node in frozen if not answers(cluster, node)} == frozen
+    assert faults.end("pause")["text"] == " ".join(n for n in THREE.names if n in frozen)
+    assert all(answers(cluster, node) for node in THREE.names)
+    assert all(uptime(cluster, node) >= uptimes[node] for node in THREE.replicas), "same process"
+    whole(cluster)
+
+
+def uptime(cluster: DockerCluster, node: str) -> int:
+    return int(query(cluster.endpoint(node), "SELECT uptime()")[0][0])
+
+
+@pytest.mark.parametrize("name", ["restart-clickhouse-majority", "restart-both-all"])
+def test_the_restarted_are_new_processes_that_answer(cluster: DockerCluster, name: str) -> None:
+    faults = Faults(cluster, name)
+    before = time.monotonic()
+    value = faults.begin()
+    assert value["edge"] == "once"
+    for node in THREE.replicas:
+        started = time.monotonic() - uptime(cluster, node)
+        assert (started > before - 1) == (node in struck(value))
+    whole(cluster)
+
+
+# --- stop-fetches ---------------------------------------------------------------------------
+
+
+def test_a_replica_without_fetches_lags_until_it_may_fetch_again(cluster: DockerCluster) -> None:
+    for node in THREE.replicas:
+        query(
+            cluster.endpoint(node),
+            "CREATE TABLE lag (value UInt64) ENGINE = "
+            f"ReplicatedMergeTree('/nemesis/lag', '{node}') PARTITION BY tuple() ORDER BY value",
+            timeout_s=20,
+        )
+    faults = Faults(cluster, "stop-fetches")
+    (lagging,) = struck(faults.begin())
+    other = next(node for node in THREE.replicas if node != lagging)
+    query(cluster.endpoint(other), "INSERT INTO lag VALUES", rows=[(7,)])
+
+    def has(node: str) -> bool:
+        return query(cluster.endpoint(node), "SELECT value FROM lag") == [(7,)]
+
+    third = next(node for node in THREE.replicas if node not in (lagging, other))
+    await_(lambda: has(third), "the third replica has fetched it")
+    assert not has(lagging)
+    faults.end("stop-fetches")
+    await_(lambda: has(lagging), "the lagging replica has fetched it")
+
+
+# --- faults that meet -----------------------------------------------------------------------
+
+
+def test_a_paused_server_is_killed_and_both_faults_end(cluster: DockerCluster) -> None:
+    faults = Faults(cluster, "kill,pause")
+    value_of(faults.call("pause", "begin", nodes=["ch1", "zk2"]))
+    value_of(faults.call("kill", "begin", nodes=["ch1"]))
+    faults.end("pause")
+    assert not cluster.running("ch1")
+    faults.end("kill")
+    whole(cluster)
+
+
+def test_a_replica_whose_zookeeper_is_cut_off_starts_when_the_partition_has_ended(
+    cluster: DockerCluster,
+) -> None:
+    faults = Faults(cluster, "partition,kill")
+    value_of(faults.call("kill", "begin", nodes=["ch1"]))
+    value_of(
+        faults.call("partition", "begin", grudge={"ch1": ["zk1"], "zk1": ["ch1"]}, text="ch1|zk1")
+    )
+    during = faults.call("kill", "end")
+    assert during.kind is Kind.INFO
+    assert str(during.error).startswith("ch1: not started, other faults hold every ZooKeeper")
+    faults.end("partition")
+    faults.end("kill")
+    whole(cluster)
+
+
+def test_a_replica_of_18_16_that_finds_no_zookeeper_at_its_start_exits(
+    cluster: DockerCluster,
+) -> None:
+    """Why a kill waits with its end, and a restart passes over such a replica."""
+    cluster.kill(["ch1", "zk1"])
+    with pytest.raises(ClusterError, match="ch1: ended right after its start"):
+        cluster.start(["ch1"])
+    cluster.start(["zk1"])
+    await_(lambda: serves(cluster, "zk1"), "zk1 has its quorum")
+    cluster.start(["ch1"])
+    whole(cluster)
+
+
+def test_heal_ends_all_families_at_once(cluster: DockerCluster) -> None:
+    faults = Faults(cluster, ALL)
+    value_of(faults.call("stop-fetches", "begin", nodes=["ch3"]))
+    value_of(faults.call("pause", "begin", nodes=["ch2", "zk2"]))
+    value_of(faults.call("kill", "begin", nodes=["ch1", "zk1", "zk3"]))
+    grudge = {"ch1": ["zk1", "zk2", "zk3"], "zk2": ["zk1", "zk3"]}
+    value_of(faults.call("partition", "begin", grudge=grudge, text="apart"))
+    faults.heal()
+    assert all(cluster.fetching(node) for node in THREE.replicas)
+    whole(cluster)
+    faults.heal()
+    whole(cluster)
+
+
+def test_heal_from_another_thread_while_a_fault_is_under_way(cluster: DockerCluster) -> None:
+    faults = Faults(cluster, ALL)
+    value_of(faults.call("kill", "begin", nodes=["ch1", "ch2", "zk1"]))
+    ends: list[Done] = []
+    caller = threading.Thread(target=lambda: ends.append(faults.call("kill", "end")))
+    caller.start()
+    faults.heal()
+    whole(cluster)
+    caller.join(30)
+    assert [end.kind for end in ends] in ([Kind.OK], [Kind.INFO])
+
+
+def test_a_fault_that_the_engine_refuses_half_way_is_healed(cluster: DockerCluster) -> None:
+    class Refusing:
+        """The real cluster, but for a kill that strikes the first node only and then raises."""
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(cluster, name)
+
+        def kill(self, nodes: Sequence[str]) -> None:
+            cluster.kill(nodes[:1])
+            raise ClusterError("the engine went away")
+
+    faults = Faults(cluster, "kill")
+    faults.cluster = Refusing()  # type: ignore[assignment]
+    done = faults.call("kill", "begin", nodes=["ch2", "ch3"])
+    assert done.kind is Kind.INFO
+    assert done.error == "ClusterError: the engine went away"
+    whole(cluster)
+
+
+# --- the whole ------------------------------------------------------------------------------
+
+
+def test_half_a_minute_of_every_fault_and_then_all_is_well(cluster: DockerCluster) -> None:
+    faults = Faults(cluster, ALL, seed=11)
+    clock, worker = WallClock(), Worker(-1, -1, "")
+    ops: list[Op] = []
+
+    def record(call: Call, kind: Kind, done: Done | None = None) -> Op:
+        ops.append(
+            Op(
+                index=len(ops),
+                process=NEMESIS,
+                kind=kind,
+                f=call.f,
+                time_ns=clock.now_ns(),
+                value=done.value if done else call.value,
+                error=done.error if done else None,
+            )
+        )
+        return ops[-1]
+
+    generator = faults.nemesis.generator()
+    while clock.now_ns() < 30e9:
+        step, generator = generator.op(Context(clock.now_ns(), (worker,), ()))
+        if not isinstance(step, Ready):
+            time.sleep(0.05)
+            continue
+        op = record(step.call, Kind.INVOKE)
+        done = faults.nemesis.invoke(cluster, op)
+        end = record(step.call, done.kind, done)
+        generator = generator.update(Context(clock.now_ns(), (worker,), ()), end)
+    faults.heal()
+    whole(cluster)
+    await_(lambda: all(has_session(cluster.endpoint(n)) is None for n in THREE.replicas), "")
+    assert len(History(ops).faults) >= 4
+    assert all(op.error for op in ops if op.kind in (Kind.INFO, Kind.FAIL))

@@ -38,7 +38,7 @@ def base_image(client: docker.DockerClient, progress: Callable[[str], None]) -> 
     """Its tag. Raises ClusterError when it is not here, no hub answers and no tool can make it."""
     made = f"harness/base:{_recipe()}"
     for tag in (made, PUBLIC):
-        if _has(client, tag):
+        if has_image(client, tag):
             return tag
     if hub_answers():
         progress(f"pulling {PUBLIC}")
@@ -80,7 +80,8 @@ def bootstrap_tool() -> str | None:
     return next(filter(shutil.which, ("mmdebstrap", "debootstrap")), None)
 
 
-def _has(client: docker.DockerClient, tag: str) -> bool:
+def has_image(client: docker.DockerClient, tag: str) -> bool:
+    """Whether the engine has it."""
     with asking_engine(f"look for the image {tag}"):
         try:
             client.images.get(tag)

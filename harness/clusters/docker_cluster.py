@@ -17,7 +17,7 @@ from compose.plan import DIRECTORY, KEEP, OWNER, PORTS, Images, plan
 from compose.render import render
 from compose.settings import Settings, Storage
 from harness.clusters import keeper, owner, replica
-from harness.clusters.engine import asking_engine, compose_command, engine
+from harness.clusters.engine import LOCAL_ENGINE, asking_engine, compose_command, engine
 from harness.clusters.fetches import Fetches
 from harness.clusters.links import Links
 from harness.clusters.logs import collect_node, last_lines
@@ -262,6 +262,9 @@ class DockerCluster:
         # docker-compose 1 is a Python package called `compose`, like one of ours: it must not
         # find ours by the variables of this process.
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+        # And the same engine as ours, whatever context is current: docker-py knows no contexts.
+        environment.pop("DOCKER_CONTEXT", None)
+        environment.setdefault("DOCKER_HOST", LOCAL_ENGINE)
         try:
             # Its own session: Ctrl-C goes to the harness, which then removes what there is.
             done = subprocess.run(
@@ -292,11 +295,17 @@ class DockerCluster:
             self._endpoints[node] = Endpoint("127.0.0.1", int(published[0]["HostPort"]))
             addresses[node] = attrs["Networks"][self._plan.network]["IPAddress"]
             self._agents[node] = PodAgent(client, pod.container, node)
+        on_each(self._agents.values(), PodAgent.probe_port)  # while the servers are starting
         self._links = Links(self._agents, addresses)
 
     def _processes(self) -> Processes:
         return Processes(
-            self._engine(), self._containers, self._agents, self._alive, self._last_lines
+            self._engine(),
+            self.topology,
+            self._containers,
+            self._agents,
+            self._alive,
+            self._last_lines,
         )
 
     def _alive(self, node: str) -> str | None:

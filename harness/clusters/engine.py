@@ -12,6 +12,8 @@ from docker.errors import DockerException
 
 from harness.core.errors import ClusterError
 
+LOCAL_ENGINE: Final = "unix:///var/run/docker.sock"
+"""Where docker-py looks when DOCKER_HOST is not set."""
 REQUEST_TIMEOUT_S: Final = 30
 """No request to the engine may take longer; creating a container on a busy disk takes one."""
 

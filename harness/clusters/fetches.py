@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from harness.clusters.parallel import on_each
-from harness.clusters.replica import query
+from harness.clusters.replica import Row, query
 from harness.core.errors import ClusterError
 from harness.core.protocols import Endpoint
 
@@ -40,21 +40,28 @@ class Fetches:
     def fetching(self, node: str) -> bool:
         """Whether a part put on another replica now reaches this one.
 
-        Raises ClusterError when no other replica takes the probe.
+        False for a server that does not answer. Raises ClusterError when no other replica takes
+        the probe.
         """
         value = uuid.uuid4().int & ((1 << 63) - 1)
-        source = self._insert(node, value)
-        part = str(self._select(source, f"SELECT _part FROM {_TABLE} WHERE value = {value:d}"))
+        try:
+            before = self._refusals(node)
+        except ClusterError:
+            return False
+        self._insert(node, value)
+        try:
+            return self._arrives(node, value, before)
+        except ClusterError:
+            return False
+
+    def _arrives(self, node: str, value: int, before: frozenset[Row]) -> bool:
         deadline = time.monotonic() + _ARRIVE_S
         while time.monotonic() < deadline:
-            try:
-                if self._has(node, value):
-                    return True
-                if self._refuses(node, part):
-                    # It may have come between the two questions.
-                    return self._has(node, value)
-            except ClusterError:
-                return False
+            if self._has(node, value):
+                return True
+            if self._refusals(node) - before:
+                # It may have come between the two questions.
+                return self._has(node, value)
             time.sleep(_POLL_S)
         return False
 
@@ -68,8 +75,7 @@ class Fetches:
             timeout_s=20,
         )
 
-    def _insert(self, node: str, value: int) -> str:
-        """On the first other replica that takes it, which is returned."""
+    def _insert(self, node: str, value: int) -> None:
         failures = []
         for other in self._replicas:
             if other == node:
@@ -79,28 +85,26 @@ class Fetches:
             except ClusterError as error:
                 failures.append(f"{other}: {error}")
                 continue
-            return other
+            return
         raise ClusterError(
             f"{node}: cannot ask whether it fetches, no other replica takes a row: "
             + ("; ".join(failures) or "there is no other")
         )
 
     def _has(self, node: str, value: int) -> bool:
-        return bool(self._select(node, f"SELECT count() FROM {_TABLE} WHERE value = {value:d}"))
+        text = f"SELECT count() FROM {_TABLE} WHERE value = {value:d}"
+        return bool(query(self._endpoint(node), text)[0][0])
 
-    def _refuses(self, node: str, part: str) -> bool:
-        """Whether the server itself says that it does not fetch this part because fetches are
-        stopped: in 18.16.1 as the error of its attempt (236), in newer ones as the reason why it
-        made none."""
-        return bool(
-            self._select(
-                node,
-                f"SELECT count() FROM system.replication_queue WHERE database = '{_DATABASE}' "
-                f"AND new_part_name = '{part}' AND "
-                "(last_exception LIKE '%cancelled%' OR postpone_reason LIKE '%cancelled%')",
-            )
+    def _refusals(self, node: str) -> frozenset[Row]:
+        """The attempts at a fetch that ended because fetches are stopped, each with its number.
+
+        18.16.1 says so in the error of the attempt, newer ones in the reason why they made none.
+        Any attempt after the probe will do, not only one at the probe's own part: a replica with
+        older parts to fetch tries one of those first, and the next 10 s later.
+        """
+        text = (
+            "SELECT new_part_name, num_tries, num_postponed FROM system.replication_queue "
+            f"WHERE database = '{_DATABASE}' AND NOT is_currently_executing AND "
+            "(last_exception LIKE '%cancelled%' OR postpone_reason LIKE '%cancelled%')"
         )
-
-    def _select(self, node: str, text: str) -> object:
-        """The first value of the first row."""
-        return query(self._endpoint(node), text)[0][0]
+        return frozenset(query(self._endpoint(node), text))

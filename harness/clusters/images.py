@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Final
 
 import docker
-from docker.errors import BuildError, ContainerError, ImageNotFound
+from docker.errors import BuildError, ContainerError
 
 import compose
 from compose.plan import Images
 from compose.version import Version
-from harness.clusters.base_image import base_image, pull
+from harness.clusters.base_image import base_image, has_image, pull
 from harness.clusters.engine import asking_engine, engine
 from harness.clusters.parallel import on_each
 from harness.core.errors import ClusterError
@@ -39,13 +39,13 @@ def build_images(
     """
     client = engine()
     given = {"clickhouse": clickhouse_image, "zookeeper": zookeeper_image}
-    ours = {name: _tag(name) for name in ("pod", "clickhouse", "zookeeper") if not given.get(name)}
+    ours = {name: tag for name, tag in our_images().items() if not given.get(name)}
     with _one_at_a_time():
         for image in filter(None, given.values()):
-            if not _has(client, image):
+            if not has_image(client, image):
                 progress(f"pulling {image}")
                 pull(image)
-        missing = [name for name, tag in ours.items() if not _has(client, tag)]
+        missing = [name for name, tag in ours.items() if not has_image(client, tag)]
         if missing:
             base = base_image(client, progress)
             progress(f"building {', '.join(missing)}")
@@ -62,6 +62,11 @@ def build_images(
     )
 
 
+def our_images() -> dict[str, str]:
+    """The tags of the images that the recipes of today make; they need not be built yet."""
+    return {name: _tag(name) for name in ("pod", "clickhouse", "zookeeper")}
+
+
 def _tag(name: str) -> str:
     """Named after the content of its recipe."""
     digest = blake2b(digest_size=6)
@@ -69,15 +74,6 @@ def _tag(name: str) -> str:
         if file.is_file():
             digest.update(f"{file.name}\0{file.stat().st_size}\0".encode() + file.read_bytes())
     return f"harness/{name}:{digest.hexdigest()}"
-
-
-def _has(client: docker.DockerClient, tag: str) -> bool:
-    with asking_engine(f"look for the image {tag}"):
-        try:
-            client.images.get(tag)
-        except ImageNotFound:
-            return False
-    return True
 
 
 def _build(name: str, tag: str, base: str) -> None:

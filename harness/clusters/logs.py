@@ -42,8 +42,13 @@ def last_lines(client: docker.DockerClient, container: str, node: Node) -> str:
         if node.role is Role.CLICKHOUSE:
             files = dict(_files(found.id or container, client, _SERVER_LOGS))
             text += files.get("clickhouse-server.err.log", b"")
-    lines = text.decode(errors="replace").strip().splitlines()
+    lines = [line for line in text.decode(errors="replace").splitlines() if _tells(line)]
     return "\n".join(lines[-_LAST_LINES:]) or "(its log is empty)"
+
+
+def _tells(line: str) -> bool:
+    """Not a blank line or a frame of a stack trace, such as "7. clickhouse-server(…)"."""
+    return bool(line.strip()) and not line.partition(".")[0].isdigit()
 
 
 def _files(container: str, client: docker.DockerClient, path: str) -> Iterator[tuple[str, bytes]]:

@@ -16,7 +16,11 @@ def on_each(items: Iterable[T], do: Callable[[T], R]) -> dict[T, R]:
         return {}
     if len(todo) == 1:
         return {item: do(item) for item in todo}
-    with ThreadPoolExecutor(len(todo)) as pool:
+    pool = ThreadPoolExecutor(len(todo))
+    try:
         futures = {item: pool.submit(do, item) for item in todo}
         wait(futures.values())
+    finally:
+        # Not waited for: after Ctrl-C the others may take a minute to give up.
+        pool.shutdown(wait=False, cancel_futures=True)
     return {item: future.result() for item, future in futures.items()}

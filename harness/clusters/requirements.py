@@ -1,0 +1,244 @@
+"""What this machine has and lacks, each tried and not guessed."""
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+import docker
+
+from compose.plan import OWNER, RUN
+from harness.clusters import owner
+from harness.clusters.base_image import PUBLIC, bootstrap_tool, has_image, hub_answers
+from harness.clusters.engine import asking_engine, compose_command, engine
+from harness.clusters.images import our_images
+from harness.clusters.parallel import on_each
+from harness.core.errors import ClusterError
+
+_DISK_GB: Final = 5
+"""Images 0.9 GB, their making as much again, a few runs."""
+_MEMORY_GB: Final = 3
+"""Three ClickHouse servers of 0.3 GB, three of ZooKeeper of 0.3 GB, the harness."""
+_JAVA: Final = 17
+
+_FEATURES: Final = (
+    ("iptables DROP", "iptables -A INPUT -s 192.0.2.1 -j DROP", "partitions"),
+    (
+        "packet loss (statistic match)",
+        "iptables -A INPUT -s 192.0.2.1 -m statistic --mode random --probability 0.5 -j DROP",
+        "loss",
+    ),
+    (
+        "rate limit (tc tbf)",
+        "tc qdisc replace dev lo root tbf rate 1mbit burst 32kbit latency 100ms",
+        "slow links",
+    ),
+    ("delay (tc netem)", "tc qdisc replace dev lo root netem delay 1ms", "delay, reorder, corrupt"),
+)
+"""What it is called, the command that needs it, the faults that need it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One thing that the harness uses."""
+
+    name: str
+    ok: bool
+    found: str
+    """What there is: a version, a figure, or why it cannot be used."""
+    how_to_get: str
+    """One sentence."""
+    needed: bool = True
+    """False: only some commands or faults need it."""
+
+
+def requirements() -> list[Requirement]:
+    """Every requirement, in the order in which one would meet them. Takes a second or two; ten
+    where a hub has to be waited for."""
+    checks: tuple[Callable[[], Requirement | list[Requirement]], ...] = (
+        _python,
+        _cargo,
+        _java,
+        _engine,
+        _compose,
+        _base,
+        _disk,
+        _memory,
+        _kernel,
+    )
+    out: list[Requirement] = []
+    for found in on_each(checks, lambda check: check()).values():
+        out += found if isinstance(found, list) else [found]
+    return out
+
+
+def _python() -> Requirement:
+    have = sys.version_info
+    return Requirement(
+        "Python 3.11 or newer",
+        have >= (3, 11),
+        f"{have.major}.{have.minor}.{have.micro}",
+        "Debian, Ubuntu: apt-get install python3 python3-venv",
+    )
+
+
+def _cargo() -> Requirement:
+    built = find_spec("pyporcupine") is not None
+    said = _output("cargo", "--version")
+    return Requirement(
+        "cargo, to build pyporcupine",
+        bool(said) or built,
+        said or ("not here, but the module is built" if built else "not found"),
+        "https://rustup.rs, or Debian, Ubuntu: apt-get install cargo",
+    )
+
+
+def _java() -> Requirement:
+    said = _output("java", "-version")
+    number = re.search(r'version "(\d+)', said)
+    return Requirement(
+        f"Java {_JAVA} or newer, for Spark",
+        number is not None and int(number[1]) >= _JAVA,
+        said or "not found",
+        f"Debian, Ubuntu: apt-get install openjdk-{_JAVA}-jre-headless",
+        needed=False,
+    )
+
+
+def _engine() -> Requirement:
+    try:
+        version = str(engine(5).version()["Version"])
+    except ClusterError as error:
+        return Requirement("Docker engine", False, str(error), "apt-get install docker.io")
+    return Requirement("Docker engine", True, version, "apt-get install docker.io")
+
+
+def _compose() -> Requirement:
+    advice = "Debian, Ubuntu: apt-get install docker-compose"
+    try:
+        command = compose_command()
+    except ClusterError:
+        return Requirement("docker compose", False, "neither plugin nor program", advice)
+    said = _output(*command, "version")
+    return Requirement("docker compose", True, said or " ".join(command), advice)
+
+
+def _base() -> Requirement:
+    """Something to make images from; where they are made already, nothing is asked."""
+    name, advice = "images, or what makes them", "Debian, Ubuntu: apt-get install mmdebstrap"
+    try:
+        client = engine(5)
+        if all(has_image(client, tag) for tag in our_images().values()):
+            return Requirement(name, True, "images are built", advice)
+        if has_image(client, PUBLIC):
+            return Requirement(name, True, PUBLIC, advice)
+    except ClusterError:
+        return Requirement(name, False, "no Docker engine to ask", advice)
+    tool = bootstrap_tool()
+    if tool is not None:
+        return Requirement(name, True, tool, advice)
+    hub = hub_answers()
+    found = "a hub that has " + PUBLIC if hub else "no hub answers, no mmdebstrap, no debootstrap"
+    return Requirement(name, hub, found, advice)
+
+
+def _disk() -> Requirement:
+    free = shutil.disk_usage(_docker_root()).free / 1e9
+    return Requirement(
+        f"{_DISK_GB} GB of disk",
+        free >= _DISK_GB,
+        f"{free:.0f} GB free",
+        "docker image prune, or a larger disk",
+    )
+
+
+def _docker_root() -> Path:
+    """The engine's data on this machine; this directory where the engine is elsewhere."""
+    try:
+        root = Path(str(engine(5).info()["DockerRootDir"]))
+    except ClusterError:
+        return Path()
+    return root if root.exists() else Path()
+
+
+def _memory() -> Requirement:
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        free = int(next(line for line in lines if line.startswith("MemAvailable")).split()[1]) / 1e6
+    except (OSError, StopIteration):
+        return Requirement(f"{_MEMORY_GB} GB of memory", True, "cannot tell here", "")
+    return Requirement(
+        f"{_MEMORY_GB} GB of memory",
+        free >= _MEMORY_GB,
+        f"{free:.1f} GB free",
+        "fewer --replicas, or a larger machine",
+    )
+
+
+def _kernel() -> list[Requirement]:
+    """Each feature is used in the network namespace of a container that is thrown away."""
+    try:
+        tried = _try_features(engine(20))
+    except ClusterError as error:
+        tried = {name: str(error) for name, _, _ in _FEATURES}
+    return [
+        Requirement(
+            f"kernel: {name}",
+            tried[name] == "",
+            tried[name] or "works",
+            f"a kernel that has it; without it no fault of the kind: {faults}",
+            needed=name == _FEATURES[0][0],
+        )
+        for name, _, faults in _FEATURES
+    ]
+
+
+def _try_features(client: docker.DockerClient) -> dict[str, str]:
+    """The error of each feature, "" where it works; where no pod image is built yet, in a
+    namespace of this host's kernel."""
+    pod = our_images()["pod"]
+    if not has_image(client, pod):
+        return {name: _complaint("unshare", "-n", *cmd.split()) for name, cmd, _ in _FEATURES}
+    with asking_engine("try the kernel's features"):
+        container = client.containers.run(
+            pod,
+            detach=True,
+            network_mode="none",
+            cap_add=["NET_ADMIN"],
+            labels={RUN: "doctor", OWNER: owner.this_process()},
+        )
+        try:
+            out = {}
+            for name, command, _ in _FEATURES:
+                status, said = container.exec_run(command.split())
+                assert isinstance(said, bytes), "neither streamed nor split"
+                out[name] = "" if status == 0 else _first_line(said.decode(errors="replace"))
+            return out
+        finally:
+            container.remove(force=True, v=True)
+
+
+def _complaint(*argv: str) -> str:
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    return "" if done.returncode == 0 else _first_line(done.stderr) or f"status {done.returncode}"
+
+
+def _output(*argv: str) -> str:
+    """The first line that a program prints on either stream; "" when it fails or is not here."""
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return _first_line(done.stdout + done.stderr) if done.returncode == 0 else ""
+
+
+def _first_line(text: str) -> str:
+    return (text.strip().splitlines() or [""])[0]

@@ -80,7 +80,8 @@ def main_job(seconds: float, ops_per_s: float | None) -> Generator:
 
 
 def mixture(seconds: float) -> Generator:
-    reads, writes = (numbered(lambda n, f=f: Call(f=f, value=n)) for f in ("read", "insert"))
+    reads = numbered(lambda n: Call(f="read", value=n))
+    writes = numbered(lambda n: Call(f="insert", value=n))
     return time_limit(mix(SEED, [(1, reads), (1, writes)]), seconds)
 
 

@@ -11,6 +11,7 @@ import rich_click as click
 from harness.cli.build import build
 from harness.cli.check import check
 from harness.cli.clean import clean
+from harness.cli.doctor import doctor
 
 # DOC
 from harness.cli.list import list_
@@ -21,7 +22,7 @@ click.rich_click.TEXT_MARKUP = "markdown"
 
 
 @click.group(
-    commands={c.name or "": c for c in (run, check, list_, build, clean)},
+    commands={c.name or "": c for c in (run, check, list_, doctor, build, clean)},
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(package_name="clickhouse-harness")

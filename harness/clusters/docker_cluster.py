@@ -98,7 +98,6 @@ class DockerCluster:
     def up(self) -> None:
         """Brings the cluster up and returns when every server serves. Raises ClusterError with
         the last lines of the log of a server that does not come up."""
-        self._client = engine()
         self._take_lock()
         if self._attached:
             self._find_pods()
@@ -120,17 +119,27 @@ class DockerCluster:
     def down(self) -> None:
         """Removes everything of this cluster from the engine; may be called twice, and after
         `up` failed half-way."""
-        self.close()
-        remove_run(self._engine(), self.name)
-        (self.directory / _STATE).unlink(missing_ok=True)
+        try:
+            self._close_agents()
+            remove_run(self._engine(), self.name)
+            (self.directory / _STATE).unlink(missing_ok=True)
+        finally:
+            self.close()
 
     def close(self) -> None:
         """Lets go of the cluster and leaves it running; may be called twice."""
-        for agent in self._agents.values():
-            agent.close()
+        self._close_agents()
+        if self._client is not None:
+            self._client.close()
+            self._client = None
         if self._lock is not None:
             self._lock.close()
             self._lock = None
+
+    def ping(self) -> None:
+        """Raises ClusterError when the engine is gone."""
+        with asking_engine("ping"):
+            self._engine().ping()
 
     def endpoint(self, node: str) -> Endpoint:
         """A replica's native port, a ZooKeeper server's client port, on 127.0.0.1."""
@@ -241,6 +250,10 @@ class DockerCluster:
         if self._client is None:
             self._client = engine()
         return self._client
+
+    def _close_agents(self) -> None:
+        for agent in self._agents.values():
+            agent.close()
 
     def _take_lock(self) -> None:
         if self._lock is not None:

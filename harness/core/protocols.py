@@ -170,6 +170,10 @@ class Cluster(Protocol):
         """Leaves nothing; may be called twice, and after `up` failed half-way."""
         ...
 
+    def ping(self) -> None:
+        """Raises ClusterError when what runs the servers (an engine, a simulator) is gone."""
+        ...
+
     def close(self) -> None:
         """Lets go of the cluster and leaves it running; may be called twice."""
         ...

@@ -3,10 +3,11 @@
 import shutil
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from harness.core.errors import ClusterError
 from harness.core.protocols import Cluster, Nemesis, Workload
 from harness.run.monitor import Monitor, Phase
 from harness.run.phases import Outcome, Trial, conduct, fresh_token
@@ -55,10 +56,9 @@ class Campaign:
                         with self.stop.interrupting():
                             cluster = self.bring_up(partial(monitor.enter, Phase.SET_UP))
                     last = plan is plans[-1]
-                    finished = self._one(plan, cluster, monitor, drop=self.leave or not last)
-                    if last or self.stop:
-                        self._end(cluster)
-                self.finished(finished)
+                    run = self._one(plan, cluster, monitor, drop=self.leave or not last)
+                # Told before the cluster ends: should that fail, the verdict is known already.
+                self.finished(run)
                 if self.stop:
                     break
         finally:
@@ -87,7 +87,10 @@ class Campaign:
             raise
         directory.finish(outcome.judgement, outcome.troubles)
         monitor.enter(Phase.CLEAN_UP)
-        cluster.collect(directory.logs)
+        try:
+            cluster.collect(directory.logs)
+        except ClusterError as error:
+            outcome = replace(outcome, troubles=(*outcome.troubles, f"no logs: {error}"))
         return Finished(plan, directory, outcome)
 
 

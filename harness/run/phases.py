@@ -24,6 +24,7 @@ from harness.run.plan import Plan
 from harness.run.scheduler import NEMESIS_NUMBER, Scheduler, workers_on
 from harness.run.stop import Stop
 from harness.run.store import RunDirectory
+from harness.run.watch import watched
 
 QUIESCE_POLL_S = 0.2
 
@@ -64,7 +65,8 @@ def conduct(trial: Trial) -> Outcome:
         trial.monitor.enter(Phase.JUDGE)
         history = read_history(trial.directory.journal)
         plan = trial.plan
-        judgement = judge(history, trial.workload.checkers(), plan.check_s, plan.promise)
+        with trial.stop.interrupting():
+            judgement = judge(history, trial.workload.checkers(), plan.check_s, plan.promise)
         if trial.drop:
             trial.monitor.enter(Phase.CLEAN_UP, "dropping tables")
             session.drop()
@@ -97,7 +99,8 @@ class _Recorder:
         try:
             try:
                 trial.monitor.enter(Phase.FAULTS)
-                self._threads(self._main())
+                with watched(trial.cluster, stop):
+                    self._threads(self._main())
             finally:
                 # Also after an exception: no fault outlives its run.
                 trial.monitor.enter(Phase.HEAL)
@@ -153,6 +156,7 @@ class _Recorder:
 
     def _heal(self) -> Done:
         try:
+            self._trial.cluster.ping()
             self._trial.nemesis.heal(self._trial.cluster)
         except Exception as error:  # whatever it is, the history must still be saved and judged
             self._troubles.append(f"the cluster was not healed: {error}")

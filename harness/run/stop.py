@@ -33,8 +33,6 @@ class Stop:
         """In this block a signal raises InterruptedRun in the main thread, at once. Elsewhere
         whoever waits looks at the wish: nothing is torn in the middle, so that a run that is
         stopped still heals, saves and cleans up."""
-        if self:
-            raise InterruptedRun(self.reason)
         self._interrupting = True
         try:
             yield
@@ -46,9 +44,8 @@ class Stop:
         """SIGINT, SIGTERM and SIGHUP become a wish to stop. Only in the main thread."""
 
         def wished(number: int, _frame: FrameType | None) -> None:
-            first = not self
             self.wish(f"{signal.Signals(number).name} received")
-            if first and self._interrupting:
+            if self._interrupting:
                 raise InterruptedRun(self.reason)
 
         numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

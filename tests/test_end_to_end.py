@@ -1,0 +1,220 @@
+"""The command itself, on real servers: what a user sees, and what is left afterwards."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import docker
+import pytest
+
+from harness.core.history import History
+from harness.core.op import Kind
+from harness.run.journal import read_history
+from harness.run.parquet import read_parquet
+from harness.run.store import RunDirectory, Store
+
+pytestmark = pytest.mark.containers
+
+HARNESS = [sys.executable, "-m", "harness.cli.main"]
+PLAIN = ["--insert", "plain", "--read", "plain", "--nodes", "ch1"]
+
+
+def begun(store: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*HARNESS, "run", "--store", str(store), "--json", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
+        start_new_session=True,
+    )
+
+
+def ended(process: subprocess.Popen[str], within_s: float = 180) -> tuple[int, Any, str]:
+    """Exit status, what was printed as JSON, standard error."""
+    out, err = process.communicate(timeout=within_s)
+    return process.returncode, json.loads(out) if out.strip() else None, err
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*HARNESS, *arguments], capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def left(store: Path) -> list[str]:
+    """What the runs of this store have in Docker now."""
+    client = docker.from_env()
+    ours: dict[str, Any] = {"label": "harness.run"}
+    things: list[Any] = [
+        *client.containers.list(all=True, filters=ours, ignore_removed=True),
+        *client.networks.list(filters=ours),
+        *client.volumes.list(filters=ours),
+    ]
+    client.close()
+    labels = [t.attrs.get("Labels") or t.attrs["Config"]["Labels"] for t in things]
+    here = [label["harness.directory"].startswith(f"{store}/") for label in labels]
+    return [str(thing.name) for thing, is_ours in zip(things, here, strict=True) if is_ours]
+
+
+def until(condition: Callable[[], bool], within_s: float = 90) -> None:
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline, "the condition never came true"
+        time.sleep(0.1)
+
+
+def in_fault(store: Path) -> bool:
+    """Whether the latest run's journal has a fault in force."""
+    journal = store / "latest" / "history.jsonl"
+    return journal.exists() and '"kind":"ok","f":"partition"' in journal.read_text()
+
+
+def latest(store: Path) -> RunDirectory:
+    return Store(store).find("latest")
+
+
+def nemesis_ops(history: History) -> list[tuple[str, Kind]]:
+    return [(op.f, op.kind) for op in history.nemesis]
+
+
+def test_a_single_replica_without_faults_is_valid_and_two_runs_share_a_cluster(
+    tmp_path: Path,
+) -> None:
+    status, reports, errors = ended(
+        begun(tmp_path, "--time-limit", "4", "--count", "2", "--seed", "1", *PLAIN)
+    )
+    assert (status, [r["status"] for r in reports]) == (0, ["VALID", "VALID"]), errors
+    assert [r["ladder"]["held"] for r in reports] == ["linearizable"] * 2
+    assert left(tmp_path) == []
+    for run in Store(tmp_path).runs():
+        history = read_history(run.journal)
+        assert list(read_parquet(run.parquet_file)) == list(history)
+        reads = {p.invoke.node for p in history.pairs if p.invoke.f == "read"}
+        finals = {p.invoke.node for p in history.pairs if p.invoke.f == "final-read"}
+        assert (reads, finals) == ({"ch1"}, {"ch1", "ch2", "ch3"})
+        assert (run.path / "compose.yml").is_file()
+        assert run.info().versions.keys() == {"ch1", "ch2", "ch3", "zk1", "zk2", "zk3"}
+        assert all(any((run.logs / node).iterdir()) for node in run.info().versions)
+        assert run.info().plan.again == (
+            "harness run --time-limit 4 --insert plain --read plain --nodes ch1 "
+            f"--seed {run.info().plan.seed}"
+        )
+
+
+def test_faults_take_effect_end_and_leave_nothing(tmp_path: Path) -> None:
+    nemesis = "partition-keeper-follower,pause-zookeeper-one"
+    status, report, errors = ended(
+        begun(
+            tmp_path,
+            "--nemesis",
+            nemesis,
+            "--time-limit",
+            "14",
+            "--seed",
+            "3",
+            "--interval",
+            "1",
+            "--duration",
+            "3",
+        )
+    )
+    assert status == {"VALID": 0, "INVALID": 1, "UNKNOWN": 2}[report["status"]], errors
+    assert left(tmp_path) == []
+    history = read_history(latest(tmp_path).journal)
+    names = {fault.name for fault in history.faults}
+    assert names == {"partition-keeper-follower", "pause-zookeeper-one"}
+    assert all(fault.end_ns is not None for fault in history.faults)
+    assert nemesis_ops(history)[-4:] == [
+        ("heal", Kind.INVOKE), ("heal", Kind.OK), ("quiesce", Kind.INVOKE), ("quiesce", Kind.OK),
+    ]  # fmt: skip
+    # Judging again comes to the same, and says so by its exit status.
+    again = command("check", str(latest(tmp_path).path), "--json")
+    assert (again.returncode, json.loads(again.stdout)["status"]) == (status, report["status"])
+
+
+def test_a_wish_to_stop_in_the_middle_of_a_partition_heals_saves_and_leaves_nothing(
+    tmp_path: Path,
+) -> None:
+    process = begun(tmp_path, "--nemesis", "partition", "--time-limit", "60", "--duration", "60")
+    until(lambda: in_fault(tmp_path))
+    process.send_signal(signal.SIGINT)
+    status, report, errors = ended(process)
+    assert status in (1, 2), errors
+    assert report["status"] in ("INVALID", "UNKNOWN"), "convergence was not seen"
+    assert left(tmp_path) == []
+    assert latest(tmp_path).info().state == "finished"
+    assert nemesis_ops(read_history(latest(tmp_path).journal))[-3] == ("heal", Kind.OK)
+
+
+def test_a_wish_to_stop_while_servers_start_leaves_nothing(tmp_path: Path) -> None:
+    process = begun(tmp_path, "--time-limit", "60")
+    until(lambda: len(left(tmp_path)) > 3)
+    process.send_signal(signal.SIGTERM)
+    status, _, _ = ended(process)
+    assert status == 255
+    assert left(tmp_path) == []
+
+
+def test_what_a_killed_run_left_is_cleaned_and_its_history_judged(tmp_path: Path) -> None:
+    process = begun(tmp_path, "--nemesis", "partition", "--time-limit", "60", "--duration", "60")
+    until(lambda: in_fault(tmp_path))
+    process.kill()
+    process.wait()
+    assert left(tmp_path) != []
+    cleaned = json.loads(command("clean", "--json").stdout)
+    assert cleaned["removed"] != []
+    assert left(tmp_path) == []
+    checked = command("check", str(latest(tmp_path).path), "--json")
+    report = json.loads(checked.stdout)
+    assert report["status"] in ("INVALID", "UNKNOWN"), "nobody saw it converge"
+    assert "the run never ended: running" in latest(tmp_path).results()["troubles"]
+
+
+def test_a_kept_cluster_is_used_again_spared_and_at_last_removed(tmp_path: Path) -> None:
+    quick = ["--time-limit", "2", *PLAIN]
+    status, _, errors = ended(begun(tmp_path, "--keep-cluster", *quick))
+    assert status == 0, errors
+    (cluster,) = (path.name for path in (tmp_path / "clusters").iterdir())
+    assert json.loads(command("clean", "--json").stdout)["removed"] == []
+    begin = time.monotonic()
+    status, report, errors = ended(begun(tmp_path, "--reuse", cluster, *quick))
+    assert (status, report["status"]) == (0, "VALID"), errors
+    assert time.monotonic() - begin < 30
+    assert json.loads(command("clean", "--all", "--json").stdout)["removed"] != []
+    assert left(tmp_path) == []
+
+
+def test_two_runs_side_by_side_do_not_disturb_each_other(tmp_path: Path) -> None:
+    stores = [tmp_path / "a", tmp_path / "b"]
+    processes = [begun(store, "--time-limit", "5", *PLAIN) for store in stores]
+    outcomes = [ended(process) for process in processes]
+    assert [(status, report["status"]) for status, report, _ in outcomes] == [(0, "VALID")] * 2
+    assert left(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--nemesis", "partitoin"], "Did you mean partition"),
+        (["--quorum", "7"], "--quorum 7: expected 2 to 3"),
+        (["--nodes", "ch9"], "--nodes 'ch9': expected some of ch1,ch2,ch3"),
+        (["--seed", "abc"], "'abc': expected a number, such as 7 or 0x5eed"),
+        (["--keeper-route", "ch1=zk9"], "keeper route 'ch1=zk9'"),
+        (["--nemesis", "kill-leader", "--keepers", "0"], "--keepers"),
+        (["--reuse", "harness-nope"], "no cluster was kept there"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_before_anything_starts(
+    tmp_path: Path, arguments: list[str], says: str
+) -> None:
+    status, report, _ = ended(begun(tmp_path, *arguments))
+    assert status == 254
+    assert says in report["error"]
+    assert not list(tmp_path.iterdir()), "nothing was made"

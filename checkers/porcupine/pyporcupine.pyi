@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from types import EllipsisType
-from typing import Any, Literal, final
+from typing import Any, Literal, Protocol, final
 
 __version__: str
 
@@ -130,8 +130,19 @@ class Result:
     def objects(self) -> list[ObjectResult]:
         """One a key, in the order in which the keys first appear."""
 
+class ArrowColumns(Protocol):
+    """Anything that gives Arrow columns: a table of pyarrow, a data frame of polars or pandas.
+
+    They are read in place. Columns: process, call (ints), ret (ints and nulls), f (texts), and as
+    the model needs them key, value, output, and expected (what a cas compares with, where value
+    is the new value only). Timestamps and durations are good for call and ret, dictionaries for
+    all. Positions are row numbers.
+    """
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
+
 def check(
-    history: Sequence[Operation],
+    history: Sequence[Operation] | ArrowColumns,
     model: Literal["set", "register", "cas-register", "key-value"] = "set",
     *,
     consistency: Literal["linearizable", "sequential"] = "linearizable",

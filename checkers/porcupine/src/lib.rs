@@ -3,6 +3,7 @@
 //! The library is plain Rust; with the feature `python` it is the extension module
 //! `pyporcupine`.
 
+pub mod arrow;
 pub mod models;
 pub mod objects;
 pub mod order;

@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 
-use crate::order::NEVER;
+use rustc_hash::FxHashMap;
+
+use crate::order::{Timing, NEVER};
 use crate::register::{self, Names};
 use crate::request::Request;
 use crate::rows::{BadRow, Datum, Rows};
@@ -103,54 +105,58 @@ pub fn decide_all(
         .collect())
 }
 
-/// Every row's times make sense, and a process has one call in flight; one that never returned stays in
-/// flight for good. O(n) where rows are in order of call, else O(n log n).
+/// Every row's times make sense, and a process has one call in flight; one that never returned
+/// stays in flight for good. O(n) where rows are in order of call, else O(n log n).
 pub fn validate(rows: &dyn Rows, count: usize) -> Result<(), BadRow> {
-    let mut last: rustc_hash::FxHashMap<i64, usize> = Default::default();
     let mut sorted = true;
-    let mut before = i64::MIN;
+    let mut before = (i64::MIN, i64::MIN);
+    let mut flight = InFlight::default();
+    let mut found = Ok(());
     for row in 0..count {
         let t = rows.timing(row);
         if t.ret < t.call {
             let text = format!("ret is {}, before its call at {}", t.ret, t.call);
             return Err(BadRow { row, text });
         }
-        sorted &= before <= t.call;
-        before = t.call;
-    }
-    let mut order: Vec<u32> = Vec::new();
-    if !sorted {
-        order = (0..count as u32).collect();
-        order.sort_by_key(|&row| {
-            let t = rows.timing(row as usize);
-            (t.call, t.ret)
-        });
-    }
-    for place in 0..count {
-        let row = order.get(place).map_or(place, |&row| row as usize);
-        let t = rows.timing(row);
-        let Some(earlier) = last.insert(t.process, row) else {
-            continue;
-        };
-        let e = rows.timing(earlier);
-        // Of equal calls the one that returns at once comes first.
-        if t.call < e.ret && !(t.call == e.call && t.ret == t.call) {
-            let (row, earlier) = (row.max(earlier), row.min(earlier));
-            let for_good = if e.ret == NEVER {
-                " for good (it never returned; give the process a new number after that)"
-            } else {
-                ""
-            };
-            let text = format!(
-                "call at {} while row {earlier} of the same process {} is in flight{for_good}",
-                rows.timing(row).call,
-                t.process
-            );
-            return Err(BadRow { row, text });
-        }
-        if t.call < e.ret {
-            last.insert(t.process, earlier);
+        sorted &= before <= (t.call, t.ret);
+        before = (t.call, t.ret);
+        if sorted && found.is_ok() {
+            found = flight.take(&t);
         }
     }
-    Ok(())
+    if sorted {
+        return found;
+    }
+    let mut timings: Vec<Timing> = (0..count).map(|row| rows.timing(row)).collect();
+    timings.sort_unstable_by_key(|t| (t.call, t.ret, t.row));
+    let mut flight = InFlight::default();
+    timings.iter().try_for_each(|t| flight.take(t))
+}
+
+/// By process: when its last call returned, and its row.
+#[derive(Default)]
+struct InFlight(FxHashMap<i64, (i64, usize)>);
+
+impl InFlight {
+    /// Takes calls in order of (call, ret).
+    fn take(&mut self, t: &Timing) -> Result<(), BadRow> {
+        match self.0.insert(t.process, (t.ret, t.row)) {
+            Some((ret, earlier)) if t.call < ret => {
+                let for_good = if ret == NEVER {
+                    " for good (it never returned; give the process a new number after that)"
+                } else {
+                    ""
+                };
+                Err(BadRow {
+                    row: t.row,
+                    text: format!(
+                        "call at {} while row {earlier} of the same process {} is in \
+                         flight{for_good}",
+                        t.call, t.process
+                    ),
+                })
+            }
+            _ => Ok(()),
+        }
+    }
 }

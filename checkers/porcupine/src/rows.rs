@@ -1,5 +1,7 @@
 //! A history as rows, wherever it came from.
 
+use std::borrow::Cow;
+
 use crate::order::Timing;
 
 /// A value in a row.
@@ -14,6 +16,25 @@ pub enum Datum<'a> {
 }
 
 impl Datum<'_> {
+    /// The numbers of a list that holds nothing else.
+    pub fn ints(&self) -> Option<Cow<'_, [i64]>> {
+        match self {
+            Datum::Ints(ints) => Some(Cow::Borrowed(ints)),
+            Datum::List(items) => {
+                let int = |item: &Datum| match item {
+                    Datum::Int(value) => Some(*value),
+                    _ => None,
+                };
+                items
+                    .iter()
+                    .map(int)
+                    .collect::<Option<Vec<i64>>>()
+                    .map(Cow::Owned)
+            }
+            _ => None,
+        }
+    }
+
     /// As a person would write it.
     pub fn text(&self) -> String {
         match self {

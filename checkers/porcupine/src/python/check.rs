@@ -6,13 +6,13 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyEllipsis, PyInt, PyString};
 
-use super::list_rows::ListRows;
 use super::outcome::{ObjectResult, Result};
-use super::HistoryError;
+use super::refused;
+use super::source::Source;
 use crate::objects::{decide_all, validate, Kind};
 use crate::order::Consistency;
 use crate::request::Request;
-use crate::rows::{BadRow, Datum};
+use crate::rows::Datum;
 use crate::verdict::Status;
 
 /// Decides a history, each key by itself.
@@ -45,16 +45,20 @@ pub fn check(
     };
     let initial = initial.datum(kind);
     let threads = threads_of(threads)?;
-    let (rows, keyed) = ListRows::new(history)?;
-    let count = keyed.objects.iter().map(Vec::len).sum();
+    let Source {
+        rows,
+        keys,
+        objects: by_key,
+    } = Source::new(history)?;
+    let count = by_key.iter().map(Vec::len).sum();
     let verdicts = py.detach(|| {
-        validate(&rows, count)?;
-        decide_all(&rows, &keyed.objects, kind, &initial, &request, threads)
+        validate(&*rows, count)?;
+        decide_all(&*rows, &by_key, kind, &initial, &request, threads)
     });
     let verdicts = verdicts.map_err(refused)?;
     let mut status = Status::Valid;
     let mut objects = Vec::with_capacity(verdicts.len());
-    for ((mut verdict, key), rows) in verdicts.into_iter().zip(keyed.keys).zip(&keyed.objects) {
+    for ((mut verdict, key), rows) in verdicts.into_iter().zip(keys).zip(&by_key) {
         if !witness {
             verdict.witness.clear();
             verdict.steps.clear();
@@ -69,10 +73,6 @@ pub fn check(
         status: status.name(),
         objects,
     })
-}
-
-fn refused(bad: BadRow) -> PyErr {
-    HistoryError::new_err(format!("row {}: {}", bad.row, bad.text))
 }
 
 /// The initial value as it was given.

@@ -4,8 +4,11 @@ mod check;
 mod list_rows;
 mod operation;
 mod outcome;
+mod source;
 
 use pyo3::prelude::*;
+
+use crate::rows::BadRow;
 
 pyo3::create_exception!(
     pyporcupine,
@@ -24,4 +27,8 @@ fn pyporcupine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<outcome::ObjectResult>()?;
     module.add_class::<outcome::Result>()?;
     module.add_function(wrap_pyfunction!(check::check, module)?)
+}
+
+fn refused(bad: BadRow) -> PyErr {
+    HistoryError::new_err(format!("row {}: {}", bad.row, bad.text))
 }

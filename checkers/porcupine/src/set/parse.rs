@@ -19,14 +19,14 @@ pub fn parse(rows: &dyn Rows, object: &[u32]) -> Result<History, BadRow> {
                 }
             },
             "read" if at.ret == NEVER => {}
-            "read" => match rows.output(row) {
-                Datum::Ints(values) => history.push_read(at, values),
-                Datum::List(items) if items.is_empty() => history.push_read(at, &[]),
-                other => {
+            "read" => {
+                let output = rows.output(row);
+                let Some(values) = output.ints() else {
                     let expected = "a list of ints (ret None: the read never returned)";
-                    return Err(BadRow::field(row, "output", &other, expected));
-                }
-            },
+                    return Err(BadRow::field(row, "output", &output, expected));
+                };
+                history.push_read(at, &values);
+            }
             f => return Err(BadRow::f(row, f, "\"add\" or \"read\"")),
         }
     }

@@ -1,0 +1,289 @@
+//! One column of one batch, read in place.
+
+use std::ffi::c_void;
+
+use super::ffi::{text, ArrowArray, ArrowSchema};
+use crate::rows::Datum;
+
+/// Points into an [`ArrowArray`] that outlives it.
+pub struct Column {
+    layout: Layout,
+    /// Bits, set where there is a value; null: everywhere.
+    validity: *const u8,
+    offset: usize,
+}
+
+enum Layout {
+    /// Nulls only.
+    Null,
+    Bool(*const u8),
+    Int8(*const i8),
+    Int16(*const i16),
+    Int32(*const i32),
+    Int64(*const i64),
+    UInt8(*const u8),
+    UInt16(*const u16),
+    UInt32(*const u32),
+    UInt64(*const u64),
+    Text32(*const i32, *const u8),
+    Text64(*const i64, *const u8),
+    /// Views, and the buffers that they point into.
+    TextView(*const [i32; 4], Vec<*const u8>),
+    List32(*const i32, Box<Column>),
+    List64(*const i64, Box<Column>),
+    ListFixed(usize, Box<Column>),
+    Dictionary(Box<Column>, Box<Column>),
+}
+
+// SAFETY: what a column points to is immutable and owned by its batch.
+unsafe impl Send for Column {}
+// SAFETY: as above.
+unsafe impl Sync for Column {}
+
+impl Column {
+    /// # Safety
+    /// The schema and the array are valid and belong together, and the array outlives the column.
+    pub unsafe fn new(schema: &ArrowSchema, array: &ArrowArray) -> Result<Self, String> {
+        let format = unsafe { text(schema.format) };
+        let buffers = match array.n_buffers {
+            0 => &[],
+            n => unsafe { std::slice::from_raw_parts(array.buffers, n as usize) },
+        };
+        let offset = array.offset as usize;
+        let is_null = format == "n";
+        let validity = buffers.first().copied().filter(|_| !is_null);
+        let mut column = Column {
+            layout: Layout::Null,
+            validity: validity.unwrap_or(std::ptr::null()).cast(),
+            offset,
+        };
+        column.layout = unsafe { layout(&format, schema, array, buffers)? };
+        column.check_text(array.length as usize)?;
+        Ok(column)
+    }
+
+    pub fn is_null(&self, row: usize) -> bool {
+        if let Layout::Null = self.layout {
+            return true;
+        }
+        let at = row + self.offset;
+        // SAFETY: the bitmap has a bit for each row.
+        !self.validity.is_null() && unsafe { *self.validity.add(at / 8) } >> (at % 8) & 1 == 0
+    }
+
+    /// The number in a column of numbers that fit; none where there is none.
+    #[inline]
+    pub fn int(&self, row: usize) -> Option<i64> {
+        if self.is_null(row) {
+            return None;
+        }
+        let at = row + self.offset;
+        // SAFETY: the buffer has a number for each row.
+        unsafe {
+            match &self.layout {
+                Layout::Int64(p) => Some(*p.add(at)),
+                Layout::Int32(p) => Some((*p.add(at)).into()),
+                Layout::Int16(p) => Some((*p.add(at)).into()),
+                Layout::Int8(p) => Some((*p.add(at)).into()),
+                Layout::UInt64(p) => i64::try_from(*p.add(at)).ok(),
+                Layout::UInt32(p) => Some((*p.add(at)).into()),
+                Layout::UInt16(p) => Some((*p.add(at)).into()),
+                Layout::UInt8(p) => Some((*p.add(at)).into()),
+                Layout::Dictionary(keys, values) => values.int(keys.int(row)? as usize),
+                _ => None,
+            }
+        }
+    }
+
+    #[inline]
+    pub fn str(&self, row: usize) -> Option<&str> {
+        if self.is_null(row) {
+            return None;
+        }
+        match &self.layout {
+            Layout::Dictionary(keys, values) => values.str(keys.int(row)? as usize),
+            // SAFETY: checked when the column was made.
+            _ => self
+                .bytes(row)
+                .map(|b| unsafe { std::str::from_utf8_unchecked(b) }),
+        }
+    }
+
+    pub fn datum(&self, row: usize) -> Datum<'_> {
+        if self.is_null(row) {
+            return Datum::Null;
+        }
+        let at = row + self.offset;
+        match &self.layout {
+            Layout::Null => Datum::Null,
+            // SAFETY: the bitmap has a bit for each row.
+            Layout::Bool(p) => Datum::Bool(unsafe { *p.add(at / 8) } >> (at % 8) & 1 == 1),
+            Layout::Text32(..) | Layout::Text64(..) | Layout::TextView(..) => {
+                self.str(row).map_or(Datum::Null, Datum::Text)
+            }
+            Layout::Dictionary(keys, values) => match keys.int(row) {
+                Some(key) => values.datum(key as usize),
+                None => Datum::Null,
+            },
+            // SAFETY: there is an offset for each row and one more.
+            Layout::List32(p, items) => unsafe {
+                items.list(*p.add(at) as usize, *p.add(at + 1) as usize)
+            },
+            // SAFETY: as above.
+            Layout::List64(p, items) => unsafe {
+                items.list(*p.add(at) as usize, *p.add(at + 1) as usize)
+            },
+            Layout::ListFixed(size, items) => items.list(at * size, (at + 1) * size),
+            _ => self.int(row).map_or(Datum::Null, Datum::Int),
+        }
+    }
+
+    fn list(&self, from: usize, to: usize) -> Datum<'_> {
+        if let (Layout::Int64(p), true) = (&self.layout, self.validity.is_null()) {
+            let p = p.wrapping_add(self.offset + from);
+            if from == to {
+                return Datum::Ints(&[]);
+            }
+            // SAFETY: lists lie within their items.
+            return Datum::Ints(unsafe { std::slice::from_raw_parts(p, to - from) });
+        }
+        Datum::List((from..to).map(|row| self.datum(row)).collect())
+    }
+
+    fn bytes(&self, row: usize) -> Option<&[u8]> {
+        let at = row + self.offset;
+        // SAFETY: there is an offset for each row and one more, or a view for each row.
+        let (start, len) = unsafe {
+            match &self.layout {
+                Layout::Text32(offsets, data) => {
+                    let (from, to) = (*offsets.add(at) as usize, *offsets.add(at + 1) as usize);
+                    (data.wrapping_add(from), to - from)
+                }
+                Layout::Text64(offsets, data) => {
+                    let (from, to) = (*offsets.add(at) as usize, *offsets.add(at + 1) as usize);
+                    (data.wrapping_add(from), to - from)
+                }
+                Layout::TextView(views, buffers) => {
+                    let view = views.add(at);
+                    let [len, _, buffer, from] = *view;
+                    let inside = view.cast::<u8>().add(4);
+                    match len {
+                        0..=12 => (inside, len as usize),
+                        _ => (buffers[buffer as usize].add(from as usize), len as usize),
+                    }
+                }
+                _ => return None,
+            }
+        };
+        if len == 0 {
+            return Some(&[]);
+        }
+        // SAFETY: texts lie within their buffers.
+        Some(unsafe { std::slice::from_raw_parts(start, len) })
+    }
+
+    fn check_text(&self, rows: usize) -> Result<(), String> {
+        let bad = (0..rows)
+            .filter(|&row| !self.is_null(row))
+            .filter_map(|row| self.bytes(row))
+            .any(|bytes| std::str::from_utf8(bytes).is_err());
+        if bad {
+            return Err("holds text that is not UTF-8".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Whether a value of the column is a number.
+    pub fn is_int(&self) -> bool {
+        match &self.layout {
+            Layout::Dictionary(_, values) => values.is_int(),
+            Layout::Int8(_) | Layout::Int16(_) | Layout::Int32(_) | Layout::Int64(_) => true,
+            Layout::UInt8(_) | Layout::UInt16(_) | Layout::UInt32(_) | Layout::UInt64(_) => true,
+            Layout::Null => true,
+            _ => false,
+        }
+    }
+
+    /// Whether a value of the column is a text.
+    pub fn is_text(&self) -> bool {
+        match &self.layout {
+            Layout::Dictionary(_, values) => values.is_text(),
+            Layout::Text32(..) | Layout::Text64(..) | Layout::TextView(..) => true,
+            Layout::Null => true,
+            _ => false,
+        }
+    }
+}
+
+/// # Safety
+/// As for [`Column::new`].
+unsafe fn layout(
+    format: &str,
+    schema: &ArrowSchema,
+    array: &ArrowArray,
+    buffers: &[*const c_void],
+) -> Result<Layout, String> {
+    if !array.dictionary.is_null() && !schema.dictionary.is_null() {
+        let keys = Column {
+            layout: unsafe { plain(format, buffers)? },
+            validity: buffers.first().map_or(std::ptr::null(), |b| b.cast()),
+            offset: array.offset as usize,
+        };
+        let values = unsafe { Column::new(&*schema.dictionary, &*array.dictionary)? };
+        return Ok(Layout::Dictionary(Box::new(keys), Box::new(values)));
+    }
+    let items = || {
+        if array.n_children != 1 || schema.n_children != 1 {
+            return Err("is a list without items".to_owned());
+        }
+        // SAFETY: there is one child of each.
+        unsafe { Column::new(&**schema.children, &**array.children).map(Box::new) }
+    };
+    match format {
+        "+l" => Ok(Layout::List32(buffers[1].cast(), items()?)),
+        "+L" => Ok(Layout::List64(buffers[1].cast(), items()?)),
+        _ => match format.strip_prefix("+w:").map(str::parse) {
+            Some(Ok(size)) => Ok(Layout::ListFixed(size, items()?)),
+            _ => unsafe { plain(format, buffers) },
+        },
+    }
+}
+
+/// # Safety
+/// The buffers are those that the format prescribes.
+unsafe fn plain(format: &str, buffers: &[*const c_void]) -> Result<Layout, String> {
+    let buffer = |i: usize| buffers.get(i).copied().unwrap_or(std::ptr::null());
+    Ok(match format {
+        "n" => Layout::Null,
+        "b" => Layout::Bool(buffer(1).cast()),
+        "c" => Layout::Int8(buffer(1).cast()),
+        "s" => Layout::Int16(buffer(1).cast()),
+        "i" => Layout::Int32(buffer(1).cast()),
+        "l" => Layout::Int64(buffer(1).cast()),
+        "C" => Layout::UInt8(buffer(1).cast()),
+        "S" => Layout::UInt16(buffer(1).cast()),
+        "I" => Layout::UInt32(buffer(1).cast()),
+        "L" => Layout::UInt64(buffer(1).cast()),
+        "u" => Layout::Text32(buffer(1).cast(), buffer(2).cast()),
+        "U" => Layout::Text64(buffer(1).cast(), buffer(2).cast()),
+        "vu" => {
+            // The last buffer holds the sizes of the others.
+            let last = buffers.len().saturating_sub(1).max(2);
+            let data = buffers.get(2..last).unwrap_or(&[]);
+            Layout::TextView(buffer(1).cast(), data.iter().map(|b| b.cast()).collect())
+        }
+        _ if format.starts_with("ts") || format.starts_with("tD") => {
+            Layout::Int64(buffer(1).cast())
+        }
+        "f" | "g" => {
+            let text = "holds floating point numbers, expected whole ones (in pandas, a column of \
+                        ints with gaps is Int64)";
+            return Err(text.to_owned());
+        }
+        _ => {
+            return Err(format!(
+                "has the Arrow format {format:?}, which no field can have"
+            ))
+        }
+    })
+}

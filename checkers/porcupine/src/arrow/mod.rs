@@ -1,0 +1,261 @@
+//! Rows from Arrow columns, read in place.
+
+mod column;
+pub mod ffi;
+
+use rustc_hash::FxHashMap;
+
+use crate::order::{Timing, NEVER};
+use crate::rows::{BadRow, Datum, Rows};
+use column::Column;
+use ffi::{text, Array, Schema, Stream};
+
+/// The columns by name, and whether they must be there.
+const FIELDS: [(&str, bool); 8] = [
+    ("process", true),
+    ("f", true),
+    ("call", true),
+    ("ret", true),
+    ("key", false),
+    ("value", false),
+    ("output", false),
+    ("expected", false),
+];
+const PROCESS: usize = 0;
+const F: usize = 1;
+const CALL: usize = 2;
+const RET: usize = 3;
+const KEY: usize = 4;
+const VALUE: usize = 5;
+const OUTPUT: usize = 6;
+const EXPECTED: usize = 7;
+
+struct Batch {
+    columns: [Option<Column>; FIELDS.len()],
+    /// What the columns point into.
+    _array: Array,
+}
+
+// SAFETY: what a batch points to is immutable, and Arrow allows release on any thread.
+unsafe impl Send for Batch {}
+// SAFETY: as above.
+unsafe impl Sync for Batch {}
+
+/// A history in Arrow columns.
+pub struct ArrowRows {
+    batches: Vec<Batch>,
+    /// The first row of each batch, and the number of rows.
+    starts: Vec<usize>,
+}
+
+/// A key as it is in its column.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Key<'a> {
+    None,
+    Int(i64),
+    Text(&'a str),
+}
+
+impl ArrowRows {
+    /// Takes all batches of a stream. The error names the column.
+    pub fn new(mut stream: Stream) -> Result<Self, String> {
+        let schema = stream.schema()?;
+        let places = places(&schema)?;
+        let mut rows = Self {
+            batches: Vec::new(),
+            starts: vec![0],
+        };
+        while let Some(array) = stream.batch()? {
+            let length = array.get().length as usize;
+            if length > 0 {
+                rows.batches.push(batch(&schema, array, &places)?);
+                rows.starts.push(rows.len() + length);
+            }
+        }
+        if rows.len() >= u32::MAX as usize {
+            return Err(format!(
+                "the history has {} rows, at most 4294967294 are possible",
+                rows.len()
+            ));
+        }
+        rows.check()?;
+        Ok(rows)
+    }
+
+    pub fn len(&self) -> usize {
+        self.starts[self.starts.len() - 1]
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.batches.is_empty()
+    }
+
+    /// The rows of each key, in order of the keys' first appearance.
+    pub fn by_key(&self) -> Result<(Vec<Key<'_>>, Vec<Vec<u32>>), BadRow> {
+        let mut numbers: FxHashMap<Key, u32> = FxHashMap::default();
+        let mut keys = Vec::new();
+        let mut objects: Vec<Vec<u32>> = Vec::new();
+        for row in 0..self.len() {
+            let key = match self.column(row, KEY) {
+                None => Key::None,
+                Some((column, at)) if column.is_null(at) => Key::None,
+                Some((column, at)) => match (column.int(at), column.str(at)) {
+                    (Some(number), _) => Key::Int(number),
+                    (_, Some(text)) => Key::Text(text),
+                    _ => {
+                        let found = column.datum(at);
+                        let expected = "an int of 64 bits, a text or null";
+                        return Err(BadRow::field(row, "key", &found, expected));
+                    }
+                },
+            };
+            let number = *numbers.entry(key).or_insert_with_key(|key| {
+                keys.push(key.clone());
+                objects.push(Vec::new());
+                objects.len() as u32 - 1
+            });
+            objects[number as usize].push(row as u32);
+        }
+        Ok((keys, objects))
+    }
+
+    /// The column of the row's batch, and where in it the row is.
+    #[inline]
+    fn column(&self, row: usize, field: usize) -> Option<(&Column, usize)> {
+        let batch = match self.batches.len() {
+            1 => 0,
+            _ => self.starts.partition_point(|&start| start <= row) - 1,
+        };
+        let column = self.batches[batch].columns[field].as_ref()?;
+        Some((column, row - self.starts[batch]))
+    }
+
+    fn datum(&self, row: usize, field: usize) -> Datum<'_> {
+        match self.column(row, field) {
+            Some((column, at)) => column.datum(at),
+            None => Datum::Null,
+        }
+    }
+
+    fn int(&self, row: usize, field: usize) -> Option<i64> {
+        self.column(row, field)
+            .and_then(|(column, at)| column.int(at))
+    }
+
+    /// The fields of every operation have values of their types.
+    fn check(&self) -> Result<(), String> {
+        for (batch, &start) in self.batches.iter().zip(&self.starts) {
+            let rows = batch._array.get().length as usize;
+            for field in [PROCESS, CALL, F, RET] {
+                let name = FIELDS[field].0;
+                let column = batch.columns[field].as_ref().expect("a required column");
+                let (fits, kind) = match field {
+                    F => (column.is_text(), "text"),
+                    _ => (column.is_int(), "ints"),
+                };
+                if !fits {
+                    return Err(format!("the column {name:?} does not hold {kind}"));
+                }
+                let there = |at: &usize| match field {
+                    F => column.str(*at).is_some(),
+                    RET => column.is_null(*at) || column.int(*at).is_some(),
+                    _ => column.int(*at).is_some(),
+                };
+                if let Some(at) = (0..rows).find(|at| !there(at)) {
+                    let row = start + at;
+                    return Err(format!(
+                        "row {row}: {name} is null or too large, expected {kind}"
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Rows for ArrowRows {
+    fn timing(&self, row: usize) -> Timing {
+        Timing {
+            row,
+            process: self.int(row, PROCESS).expect("checked"),
+            call: self.int(row, CALL).expect("checked"),
+            ret: self.int(row, RET).unwrap_or(NEVER),
+        }
+    }
+
+    fn f(&self, row: usize) -> &str {
+        let (column, at) = self.column(row, F).expect("a required column");
+        column.str(at).expect("checked")
+    }
+
+    fn value(&self, row: usize) -> Datum<'_> {
+        self.datum(row, VALUE)
+    }
+
+    fn expected(&self, row: usize) -> Datum<'_> {
+        self.datum(row, EXPECTED)
+    }
+
+    fn output(&self, row: usize) -> Datum<'_> {
+        self.datum(row, OUTPUT)
+    }
+}
+
+/// Where each field's column is among the stream's.
+fn places(schema: &Schema) -> Result<[Option<usize>; FIELDS.len()], String> {
+    let schema = schema.get();
+    // SAFETY: the schema is valid.
+    let format = unsafe { text(schema.format) };
+    if format != "+s" {
+        return Err(format!(
+            "the Arrow stream holds {format:?}, expected a table"
+        ));
+    }
+    let children = match schema.n_children {
+        0 => &[],
+        // SAFETY: there are so many.
+        n => unsafe { std::slice::from_raw_parts(schema.children, n as usize) },
+    };
+    // SAFETY: children are valid schemas.
+    let names: Vec<String> = children
+        .iter()
+        .map(|c| unsafe { text((**c).name) })
+        .collect();
+    let mut places = [None; FIELDS.len()];
+    for (place, (field, required)) in places.iter_mut().zip(FIELDS) {
+        *place = names.iter().position(|name| name == field);
+        if required && place.is_none() {
+            return Err(format!("there is no column {field:?} among {names:?}"));
+        }
+    }
+    Ok(places)
+}
+
+fn batch(
+    schema: &Schema,
+    array: Array,
+    places: &[Option<usize>; FIELDS.len()],
+) -> Result<Batch, String> {
+    let mut columns = [const { None }; FIELDS.len()];
+    for ((column, place), (field, _)) in columns.iter_mut().zip(places).zip(FIELDS) {
+        let Some(place) = *place else {
+            continue;
+        };
+        if array.get().offset != 0 || place >= array.get().n_children as usize {
+            return Err("the Arrow batches are not those of the stream's schema".to_owned());
+        }
+        // SAFETY: the stream's batches have the children that its schema has; the array is kept
+        // beside the columns.
+        let made = unsafe {
+            Column::new(
+                &**schema.get().children.add(place),
+                &**array.get().children.add(place),
+            )
+        };
+        *column = Some(made.map_err(|text| format!("the column {field:?} {text}"))?);
+    }
+    Ok(Batch {
+        columns,
+        _array: array,
+    })
+}

@@ -1,0 +1,59 @@
+//! Where a history comes from.
+
+use std::ptr::NonNull;
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+use super::list_rows::ListRows;
+use super::{refused, HistoryError};
+use crate::arrow::ffi::{ArrowArrayStream, Stream};
+use crate::arrow::{ArrowRows, Key};
+use crate::rows::Rows;
+
+/// A history, its keys and the rows of each.
+pub struct Source {
+    pub rows: Box<dyn Rows + Send>,
+    pub keys: Vec<Option<Py<PyAny>>>,
+    pub objects: Vec<Vec<u32>>,
+}
+
+impl Source {
+    /// Reads a list of operations, or anything that gives Arrow columns.
+    pub fn new(history: &Bound<'_, PyAny>) -> PyResult<Self> {
+        if let Some(method) = history.getattr_opt("__arrow_c_stream__")? {
+            return Self::arrow(&method.call0()?);
+        }
+        let (rows, keyed) = ListRows::new(history)?;
+        Ok(Self {
+            rows: Box::new(rows),
+            keys: keyed.keys,
+            objects: keyed.objects,
+        })
+    }
+
+    fn arrow(capsule: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let py = capsule.py();
+        let capsule = capsule.cast::<PyCapsule>().map_err(|_| {
+            PyTypeError::new_err("__arrow_c_stream__ of history did not return a capsule")
+        })?;
+        let at: NonNull<ArrowArrayStream> =
+            capsule.pointer_checked(Some(c"arrow_array_stream"))?.cast();
+        // SAFETY: a capsule of this name holds a valid stream.
+        let stream = unsafe { Stream::take(at.as_ptr()) };
+        let rows = ArrowRows::new(stream).map_err(HistoryError::new_err)?;
+        let (keys, objects) = rows.by_key().map_err(refused)?;
+        let keys = keys.into_iter().map(|key| match key {
+            Key::None => Ok(None),
+            Key::Int(number) => Ok(Some(number.into_pyobject(py)?.into_any().unbind())),
+            Key::Text(text) => Ok(Some(text.into_pyobject(py)?.into_any().unbind())),
+        });
+        let keys = keys.collect::<PyResult<_>>()?;
+        Ok(Self {
+            rows: Box::new(rows),
+            keys,
+            objects,
+        })
+    }
+}

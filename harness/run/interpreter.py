@@ -290,8 +290,12 @@ class _Run:
         else:
             return
         # Taken off the list, so that the next call that is taken wakes another.
-        number = next(iter(beds))
-        beds.pop(number).wake.notify()
+        chosen = beds.pop(next(iter(beds)))
+        if self._watch is None:
+            # Already the watch, though it has yet to ask until when: else the worker that wakes
+            # it, done with a quick call, would be the watch again and take every call itself.
+            self._watch, self._watch_ns = chosen, 0
+        chosen.wake.notify()
 
 
 def _checked(done: object) -> Done:

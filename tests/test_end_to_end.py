@@ -166,7 +166,7 @@ def test_what_a_killed_run_left_is_cleaned_and_its_history_judged(tmp_path: Path
     process = begun(tmp_path, "--nemesis", "partition", "--time-limit", "60", "--duration", "60")
     until(lambda: in_fault(tmp_path))
     process.kill()
-    process.wait()
+    process.communicate()
     assert left(tmp_path) != []
     cleaned = json.loads(command("clean", "--json").stdout)
     assert cleaned["removed"] != []

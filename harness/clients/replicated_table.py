@@ -4,9 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.clients.clickhouse import ClickHouse, DatabaseError
+from harness.core.clock import WallClock
 from harness.core.errors import ClusterError
 from harness.core.op import Json
 from harness.core.protocols import Cluster
+
+PART_CHECK_PATIENCE_NS = 10_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,9 @@ class ReplicatedTable:
         self.name = f"{self.database}.t"
         self.path = f"/harness/{token}/{shard}"
         self._connections: dict[str, ClickHouse] = {}
+        self._clock = WallClock()
+        self._checking: dict[str, int] = {}
+        """Replicas that have parts to check, and since when."""
 
     def create(self) -> None:
         """On every replica; returns when each is active. Raises ClusterError."""
@@ -66,7 +72,7 @@ class ReplicatedTable:
         """Why the table is not at rest, a reason each; empty when it is.
 
         At rest: every replica writable and active, every log entry pulled, every queue empty, no
-        quorum insert in flight.
+        quorum insert in flight, no part about to be checked.
         """
         reasons: list[str] = []
         pointers: dict[str, int] = {}
@@ -97,14 +103,28 @@ class ReplicatedTable:
         if not rows:
             raise DatabaseError(60, "the table is gone")
         readonly, expired, queue, check, pointer, active, total = rows[0]
-        for number, what in ((queue, "queue entries"), (check, "parts to check")):
-            if number:
-                reasons.append(f"{node} has {number} {what}")
+        if queue:
+            reasons.append(f"{node} has {queue} queue entries")
+        if self._checks_soon(node, check):
+            reasons.append(f"{node} has {check} parts to check")
         if readonly or expired:
             reasons.append(f"{node} is read-only")
         if active < total:
             reasons.append(f"{node} sees {active} of {total} replicas active")
         return int(pointer)
+
+    def _checks_soon(self, node: str, parts: int) -> bool:
+        """Whether parts to check may be checked soon.
+
+        The server puts off the check of a part whose insert had an unknown outcome for more than
+        five minutes (18.16.1: MAX_AGE_OF_LOCAL_PART_THAT_WASNT_ADDED_TO_ZOOKEEPER), and shows
+        its rows meanwhile. To wait for that would hide what its clients see.
+        """
+        now_ns = self._clock.now_ns()
+        since_ns = self._checking.setdefault(node, now_ns)
+        if not parts:
+            del self._checking[node]
+        return parts > 0 and now_ns - since_ns < PART_CHECK_PATIENCE_NS
 
     def _log_end(self, node: str, reasons: list[str]) -> int:
         """The index after the last log entry, as this replica's ZooKeeper server knows it."""

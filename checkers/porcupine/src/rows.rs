@@ -61,7 +61,14 @@ pub trait Rows: Sync {
     /// What a compare-and-set compares with, where that is not in the value.
     fn expected(&self, row: usize) -> Datum<'_>;
     fn output(&self, row: usize) -> Datum<'_>;
+
+    /// The row will be asked for soon. Rows of one object lie far apart in columns; without this,
+    /// waiting for memory takes most of the time of a large history.
+    fn prefetch(&self, _row: usize) {}
 }
+
+/// How many rows ahead of the one in hand are prefetched.
+pub const AHEAD: usize = 24;
 
 /// A row that breaks the rules of histories.
 #[derive(Clone, Debug, PartialEq, Eq)]

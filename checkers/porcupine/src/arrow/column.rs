@@ -109,6 +109,30 @@ impl Column {
         }
     }
 
+    /// Asks the processor for the row's number, key, offset or view.
+    #[inline]
+    pub fn prefetch(&self, row: usize) {
+        let at = row + self.offset;
+        let address: *const u8 = match &self.layout {
+            Layout::Int64(p) | Layout::List64(p, _) | Layout::Text64(p, _) => {
+                p.wrapping_add(at).cast()
+            }
+            Layout::Int32(p) | Layout::List32(p, _) | Layout::Text32(p, _) => {
+                p.wrapping_add(at).cast()
+            }
+            Layout::TextView(p, _) => p.wrapping_add(at).cast(),
+            Layout::UInt64(p) => p.wrapping_add(at).cast(),
+            Layout::Int8(p) => p.wrapping_add(at).cast(),
+            Layout::UInt32(p) => p.wrapping_add(at).cast(),
+            Layout::Dictionary(keys, _) => return keys.prefetch(row),
+            _ => return,
+        };
+        prefetch(address);
+        if !self.validity.is_null() {
+            prefetch(self.validity.wrapping_add(at / 8));
+        }
+    }
+
     pub fn datum(&self, row: usize) -> Datum<'_> {
         if self.is_null(row) {
             return Datum::Null;
@@ -287,3 +311,14 @@ unsafe fn plain(format: &str, buffers: &[*const c_void]) -> Result<Layout, Strin
         }
     })
 }
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn prefetch(address: *const u8) {
+    use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
+    // SAFETY: prefetching never faults, whatever the address.
+    unsafe { _mm_prefetch(address.cast(), _MM_HINT_T0) }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn prefetch(_address: *const u8) {}

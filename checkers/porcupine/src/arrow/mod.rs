@@ -199,6 +199,14 @@ impl Rows for ArrowRows {
     fn output(&self, row: usize) -> Datum<'_> {
         self.datum(row, OUTPUT)
     }
+
+    fn prefetch(&self, row: usize) {
+        for field in [PROCESS, F, CALL, RET, VALUE, OUTPUT] {
+            if let Some((column, at)) = self.column(row, field) {
+                column.prefetch(at);
+            }
+        }
+    }
 }
 
 /// Where each field's column is among the stream's.

@@ -3,7 +3,7 @@
 use super::{Action, RegisterOp, Value};
 use crate::models::numbers::Numbers;
 use crate::order::NEVER;
-use crate::rows::{BadRow, Datum, Rows};
+use crate::rows::{BadRow, Datum, Rows, AHEAD};
 
 /// What the operations are called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,10 @@ pub fn parse(
     let mut numbers = Numbers::default();
     let initial = numbers.number(initial.clone());
     let mut ops = Vec::with_capacity(object.len());
-    for &row in object {
+    for (place, &row) in object.iter().enumerate() {
+        if let Some(&soon) = object.get(place + AHEAD) {
+            rows.prefetch(soon as usize);
+        }
         let timing = rows.timing(row as usize);
         let action = match (rows.f(row as usize), names) {
             ("read", Names::Register | Names::CasRegister) | ("get", Names::KeyValue) => {

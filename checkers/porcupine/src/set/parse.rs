@@ -2,12 +2,15 @@
 
 use super::{Add, History};
 use crate::order::NEVER;
-use crate::rows::{BadRow, Datum, Rows};
+use crate::rows::{BadRow, Datum, Rows, AHEAD};
 
 /// Reads that never returned say nothing and are left out. O(n + v).
 pub fn parse(rows: &dyn Rows, object: &[u32]) -> Result<History, BadRow> {
     let mut history = History::default();
-    for &row in object {
+    for (place, &row) in object.iter().enumerate() {
+        if let Some(&soon) = object.get(place + AHEAD) {
+            rows.prefetch(soon as usize);
+        }
         let row = row as usize;
         let at = rows.timing(row);
         match rows.f(row) {

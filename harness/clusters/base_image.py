@@ -5,6 +5,7 @@ import subprocess
 import tarfile
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
@@ -63,7 +64,8 @@ def base_image(client: docker.DockerClient, progress: Callable[[str], None]) -> 
 def hub_answers(image: str = PUBLIC) -> bool:
     """Whether the registry of an image can be reached and has it; says so in 10 s."""
     try:
-        engine(_HUB_TIMEOUT_S).images.get_registry_data(image)
+        with closing(engine(_HUB_TIMEOUT_S)) as client:
+            client.images.get_registry_data(image)
     except (DockerException, RequestException, OSError):
         return False
     return True
@@ -71,8 +73,8 @@ def hub_answers(image: str = PUBLIC) -> bool:
 
 def pull(image: str) -> None:
     """Raises ClusterError."""
-    with asking_engine(f"pull {image}"):
-        engine(_PULL_TIMEOUT_S).images.pull(image)
+    with closing(engine(_PULL_TIMEOUT_S)) as client, asking_engine(f"pull {image}"):
+        client.images.pull(image)
 
 
 def bootstrap_tool() -> str | None:

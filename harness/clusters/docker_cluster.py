@@ -228,6 +228,11 @@ class DockerCluster:
         ]
         return max(leading)[1] if leading else None
 
+    def serving(self) -> frozenset[str]:
+        """The ZooKeeper servers that say that they lead or follow."""
+        states = on_each(self.topology.keepers, lambda node: keeper.state(self.endpoint(node)))
+        return frozenset(node for node, state in states.items() if state and state.mode)
+
     def stop_fetches(self, nodes: Iterable[str]) -> None:
         """Of every table that exists; until the server ends."""
         self._fetches.stop(nodes)
@@ -364,7 +369,13 @@ class DockerCluster:
             if dead:
                 return f"{node.name} does not answer: {dead}"
             session = replica.has_session(endpoint)
-            return f"{node.name} has no ZooKeeper session: {session}" if session else None
+            if session:
+                return f"{node.name} has no ZooKeeper session: {session}"
+            try:
+                read_only = self._fetches.read_only(node.name)
+            except ClusterError as error:
+                return f"{node.name} does not answer: {error}"
+            return f"{node.name} has read-only tables" if read_only else None
         state = keeper.state(endpoint)
         if state is None:
             return f"{node.name} does not answer"

@@ -1,6 +1,8 @@
 """The Docker engine: how it is found, and what its silence is called."""
 
+import os
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,11 +19,14 @@ LOCAL_ENGINE: Final = "unix:///var/run/docker.sock"
 REQUEST_TIMEOUT_S: Final = 30
 """No request to the engine may take longer; creating a container on a busy disk takes one."""
 
+_KNOCK_S: Final = 5.0
+
 
 @contextmanager
 def asking_engine(what: str) -> Iterator[None]:
     """Turns whatever docker-py raises into a ClusterError that says what was being done."""
     try:
+        _knock()
         yield
     except (DockerException, requests.exceptions.RequestException, OSError) as error:
         text = getattr(error, "explanation", None) or error
@@ -30,18 +35,33 @@ def asking_engine(what: str) -> Iterator[None]:
 
 def engine(timeout_s: float = REQUEST_TIMEOUT_S) -> docker.DockerClient:
     """A connection to the engine that the environment names (DOCKER_HOST, else the local socket).
+    The caller closes it.
 
     Raises ClusterError, with what to do, when none answers.
     """
+    client = None
     try:
+        _knock()
         client = docker.from_env(timeout=int(timeout_s), max_pool_size=64)
         client.ping()
     except (DockerException, requests.exceptions.RequestException, OSError) as error:
+        if client is not None:
+            client.close()
         raise ClusterError(
             f"Docker engine: none answers ({error}). Install one (Debian: apt-get install "
             "docker.io), start it (service docker start), or name one in DOCKER_HOST"
         ) from error
     return client
+
+
+def _knock() -> None:
+    """Raises OSError where nobody listens on a local socket: docker-py would too, and leave its
+    own end open each time."""
+    scheme, _, path = os.environ.get("DOCKER_HOST", LOCAL_ENGINE).partition("://")
+    if scheme == "unix":
+        with socket.socket(socket.AF_UNIX) as door:
+            door.settimeout(_KNOCK_S)
+            door.connect(path)
 
 
 def compose_command() -> tuple[str, ...]:

@@ -28,6 +28,16 @@ class Fetches:
         """Makes the probe's table on every replica; may be called twice. All shards share it."""
         on_each(self._replicas, self._create)
 
+    def read_only(self, node: str) -> bool:
+        """Whether the probe's table takes no inserts now. A replica that lost its session, or
+        was killed, needs up to 10 s more than its server: its old session has to expire, and
+        the table has to notice."""
+        text = (
+            "SELECT count() FROM system.replicas "
+            f"WHERE database = '{_DATABASE}' AND (is_readonly OR is_session_expired)"
+        )
+        return bool(query(self._endpoint(node), text)[0][0])
+
     def stop(self, nodes: Iterable[str]) -> None:
         """Of every table there is. A table made later fetches, and so does a server that was
         started again: the server keeps the ban per table and in memory (18.16.1, measured)."""

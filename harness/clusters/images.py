@@ -3,18 +3,19 @@
 import fcntl
 import os
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
 import docker
-from docker.errors import BuildError, ContainerError
+from docker.errors import BuildError
 
 import compose
-from compose.plan import Images
+from compose.plan import OWNER, RUN, Images
 from compose.version import Version
+from harness.clusters import owner
 from harness.clusters.base_image import base_image, has_image, pull
 from harness.clusters.engine import asking_engine, engine
 from harness.clusters.parallel import on_each
@@ -24,6 +25,7 @@ _RECIPES: Final = Path(compose.__file__).parent / "images"
 _VERSION_LABEL: Final = "harness.clickhouse.version"
 _BUILD_TIMEOUT_S: Final = 600
 """Between two lines of a build's output."""
+_VERSION_TIMEOUT_S: Final = 20
 
 
 def build_images(
@@ -37,8 +39,14 @@ def build_images(
 
     Raises ClusterError, with the last lines of a build that failed.
     """
-    client = engine()
     given = {"clickhouse": clickhouse_image, "zookeeper": zookeeper_image}
+    with closing(engine()) as client:
+        return _images(client, progress, given)
+
+
+def _images(
+    client: docker.DockerClient, progress: Callable[[str], None], given: Mapping[str, str | None]
+) -> Images:
     ours = {name: tag for name, tag in our_images().items() if not given.get(name)}
     with _one_at_a_time():
         for image in filter(None, given.values()):
@@ -53,11 +61,11 @@ def build_images(
             # dpkg in turn.
             on_each(missing, lambda name: _build(name, ours[name], base))
             progress("images built")
-    clickhouse = clickhouse_image or ours["clickhouse"]
+    clickhouse = given["clickhouse"] or ours["clickhouse"]
     return Images(
         pod=ours["pod"],
         clickhouse=clickhouse,
-        zookeeper=zookeeper_image or ours["zookeeper"],
+        zookeeper=given["zookeeper"] or ours["zookeeper"],
         clickhouse_version=str(_version(client, clickhouse)),
     )
 
@@ -78,8 +86,8 @@ def _tag(name: str) -> str:
 
 def _build(name: str, tag: str, base: str) -> None:
     try:
-        with asking_engine(f"build {tag}"):
-            engine(_BUILD_TIMEOUT_S).images.build(
+        with closing(engine(_BUILD_TIMEOUT_S)) as client, asking_engine(f"build {tag}"):
+            client.images.build(
                 path=str(_RECIPES / name), tag=tag, buildargs={"BASE": base}, rm=True, forcerm=True
             )
     except ClusterError as error:
@@ -97,16 +105,19 @@ def _version(client: docker.DockerClient, image: str) -> Version:
     if _VERSION_LABEL in labels:
         return Version.of(labels[_VERSION_LABEL])
     with asking_engine(f"ask {image} for its version"):
+        asked = client.containers.create(
+            image,
+            ["--version"],
+            entrypoint="clickhouse-client",
+            labels={RUN: "version", OWNER: owner.this_process()},
+        )
         try:
-            said = client.containers.run(
-                image, ["--version"], entrypoint="clickhouse-client", remove=True
-            )
-        except ContainerError as error:
-            raise ClusterError(
-                f"{image}: clickhouse-client --version failed, so it is no ClickHouse image: "
-                f"{error.stderr!r}"
-            ) from error
-    return Version.of(said.decode(errors="replace"))
+            asked.start()
+            asked.wait(timeout=_VERSION_TIMEOUT_S)
+            said = asked.logs(stdout=True, stderr=True).decode(errors="replace")
+        finally:
+            asked.remove(force=True, v=True)
+    return Version.of(said)
 
 
 @contextmanager

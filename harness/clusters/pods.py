@@ -32,7 +32,7 @@ class PodAgent:
         self._node = node
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
-        self._response: object = None
+        self._response: Any = None
         self._port = 0
 
     def probe_port(self) -> int:
@@ -78,7 +78,7 @@ class PodAgent:
             api = self._client.api
             made = api.exec_create(self._container, list(_AGENT), stdin=True)
             response: Any = api.exec_start(made["Id"], socket=True)
-        self._response = response  # closing it would close the socket
+        self._response = response  # to close it; its end would be the socket's
         self._socket = getattr(response, "_sock", response)
         self._port = self._exchange(["hello", {}], deadline)["ok"]["port"]
 
@@ -116,6 +116,7 @@ class PodAgent:
         return got
 
     def _drop(self) -> None:
-        if self._socket is not None:
-            self._socket.close()
+        for opened in (self._socket, self._response):
+            if opened is not None:
+                opened.close()
         self._socket = self._response = None

@@ -3,6 +3,7 @@
 import fcntl
 import time
 from collections.abc import Iterable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -30,16 +31,16 @@ def clean(everything: bool = False) -> list[str]:
 
     Raises ClusterError when no engine answers.
     """
-    client = engine()
-    runs: dict[str, dict[str, str]] = {}
-    for labels in _labels(client):
-        runs.setdefault(labels[RUN], labels)
-    return [
-        removed
-        for run, labels in sorted(runs.items())
-        if _abandoned(labels, everything)
-        for removed in remove_run(client, run)
-    ]
+    with closing(engine()) as client:
+        runs: dict[str, dict[str, str]] = {}
+        for labels in _labels(client):
+            runs.setdefault(labels[RUN], labels)
+        return [
+            removed
+            for run, labels in sorted(runs.items())
+            if _abandoned(labels, everything)
+            for removed in remove_run(client, run)
+        ]
 
 
 def remove_run(client: docker.DockerClient, run: str) -> list[str]:

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -112,7 +113,8 @@ def _java() -> Requirement:
 
 def _engine() -> Requirement:
     try:
-        version = str(engine(5).version()["Version"])
+        with closing(engine(5)) as client:
+            version = str(client.version()["Version"])
     except ClusterError as error:
         return Requirement("Docker engine", False, str(error), "apt-get install docker.io")
     return Requirement("Docker engine", True, version, "apt-get install docker.io")
@@ -132,11 +134,11 @@ def _base() -> Requirement:
     """Something to make images from; where they are made already, nothing is asked."""
     name, advice = "images, or what makes them", "Debian, Ubuntu: apt-get install mmdebstrap"
     try:
-        client = engine(5)
-        if all(has_image(client, tag) for tag in our_images().values()):
-            return Requirement(name, True, "images are built", advice)
-        if has_image(client, PUBLIC):
-            return Requirement(name, True, PUBLIC, advice)
+        with closing(engine(5)) as client:
+            if all(has_image(client, tag) for tag in our_images().values()):
+                return Requirement(name, True, "images are built", advice)
+            if has_image(client, PUBLIC):
+                return Requirement(name, True, PUBLIC, advice)
     except ClusterError:
         return Requirement(name, False, "no Docker engine to ask", advice)
     tool = bootstrap_tool()
@@ -160,7 +162,8 @@ def _disk() -> Requirement:
 def _docker_root() -> Path:
     """The engine's data on this machine; this directory where the engine is elsewhere."""
     try:
-        root = Path(str(engine(5).info()["DockerRootDir"]))
+        with closing(engine(5)) as client:
+            root = Path(str(client.info()["DockerRootDir"]))
     except ClusterError:
         return Path()
     return root if root.exists() else Path()
@@ -183,7 +186,8 @@ def _memory() -> Requirement:
 def _kernel() -> list[Requirement]:
     """Each feature is used in the network namespace of a container that is thrown away."""
     try:
-        tried = _try_features(engine(20))
+        with closing(engine(20)) as client:
+            tried = _try_features(client)
     except ClusterError as error:
         tried = {name: str(error) for name, _, _ in _FEATURES}
     return [

@@ -1,0 +1,396 @@
+"""Real servers on Docker: each thing that a cluster can do, by its effect."""
+
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.clusters import keeper, replica
+from harness.clusters.docker_cluster import DockerCluster
+from harness.clusters.images import build_images
+from harness.core.errors import ClusterError, FaultError, UsageError
+from harness.core.protocols import (
+    CanKill,
+    CanLead,
+    CanPartition,
+    CanPause,
+    CanRestart,
+    CanStopFetches,
+)
+from harness.core.topology import Link, Topology
+
+pytestmark = pytest.mark.containers
+
+THREE = Topology.of()
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
+    directory: Path = tmp_path_factory.mktemp("cluster")
+    cluster = DockerCluster(THREE, directory, images=build_images(lambda text: None))
+    try:
+        cluster.up()
+        yield cluster
+    finally:
+        cluster.down()
+
+
+@pytest.fixture
+def cluster(servers: DockerCluster) -> DockerCluster:
+    """Healed, whatever the test before it did."""
+    servers.mend()
+    servers.resume(THREE.names)
+    servers.start(THREE.names)
+    servers.start_fetches(THREE.replicas)
+    await_(lambda: not servers.unready(), "the cluster is whole")
+    return servers
+
+
+def await_(seen: Callable[[], bool], what: str, within_s: float = 30) -> None:
+    deadline = time.monotonic() + within_s
+    while not seen():
+        assert time.monotonic() < deadline, f"not within {within_s} s: {what}"
+        time.sleep(0.1)
+
+
+def between(left: set[str], right: set[str]) -> set[Link]:
+    return {Link(a, b) for a in left for b in right} | {Link(b, a) for a in left for b in right}
+
+
+def in_pod(cluster: DockerCluster, node: str, *argv: str) -> str:
+    command = ("docker", "exec", f"{cluster.name}-{node}-pod", *argv)
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+# --- up -------------------------------------------------------------------------------------
+
+
+def test_it_has_every_capability(cluster: DockerCluster) -> None:
+    for capability in (CanPartition, CanKill, CanRestart, CanPause, CanLead, CanStopFetches):
+        assert isinstance(cluster, capability)
+
+
+def test_every_server_serves_after_up(cluster: DockerCluster) -> None:
+    assert cluster.unready() == []
+    assert dict(cluster.versions()) == {
+        **dict.fromkeys(THREE.replicas, "18.16.1"),
+        **dict.fromkeys(THREE.keepers, "3.8.0"),
+    }
+
+
+def test_ports_are_on_the_loopback_alone(cluster: DockerCluster) -> None:
+    assert {cluster.endpoint(node).host for node in THREE.names} == {"127.0.0.1"}
+    assert len({cluster.endpoint(node).port for node in THREE.names}) == 6
+    with pytest.raises(UsageError, match="node 'ch9'"):
+        cluster.endpoint("ch9")
+
+
+def test_a_replica_reads_through_the_keeper_of_its_route(cluster: DockerCluster) -> None:
+    for name, through in (("ch1", "zk1"), ("ch2", "zk2"), ("ch3", "zk3")):
+        clients = keeper.ask(cluster.endpoint(through), "cons")
+        address = in_pod(cluster, name, "hostname", "-i").strip()
+        assert f"/{address}:" in clients
+
+
+def test_before_up_there_are_no_ports(tmp_path: Path, cluster: DockerCluster) -> None:
+    idle = DockerCluster(THREE, tmp_path, images=cluster.images)
+    with pytest.raises(ClusterError, match=r"ch1: has no port, the cluster harness-.* is not up"):
+        idle.endpoint("ch1")
+    idle.down()
+
+
+# --- cut ------------------------------------------------------------------------------------
+
+
+def test_every_link_carries_packets(cluster: DockerCluster) -> None:
+    assert set(cluster.reachable(THREE.links()).values()) == {True}
+
+
+def test_a_cut_stops_the_links_that_are_named_and_no_other(cluster: DockerCluster) -> None:
+    cut = between({"ch1", "zk1"}, {"ch2", "ch3", "zk2", "zk3"})
+    cluster.cut(cut)
+    reached = cluster.reachable(THREE.links())
+    assert {link for link, arrived in reached.items() if not arrived} == cut
+    cluster.mend()
+    assert all(cluster.reachable(THREE.links()).values())
+
+
+def test_a_cut_adds_to_those_before_it_and_mending_twice_is_mending_once(
+    cluster: DockerCluster,
+) -> None:
+    first, second = Link("ch1", "ch2"), Link("ch3", "ch2")
+    cluster.cut([first])
+    cluster.cut([first, second])
+    assert set(cluster.reachable([first, second]).values()) == {False}
+    cluster.mend()
+    cluster.mend()
+    assert set(cluster.reachable([first, second]).values()) == {True}
+    assert "DROP" not in in_pod(cluster, "ch2", "iptables", "-S")
+
+
+def test_a_one_way_cut_is_one_way(cluster: DockerCluster) -> None:
+    there, back = Link("zk1", "zk2"), Link("zk2", "zk1")
+    cluster.cut([there])
+    assert cluster.reachable([there, back]) == {there: False, back: True}
+
+
+def test_a_cut_stops_connections_that_are_established(cluster: DockerCluster) -> None:
+    assert replica.has_session(cluster.endpoint("ch1")) is None
+    cluster.cut(between({"ch1"}, set(THREE.keepers)))
+    await_(
+        lambda: replica.has_session(cluster.endpoint("ch1")) is not None,
+        "the session of ch1 breaks, though it was open before the cut",
+        within_s=15,
+    )
+    cluster.mend()
+    await_(lambda: not cluster.unready(), "ch1 has a session again")
+
+
+@pytest.mark.parametrize("node", ["ch2", "zk2"])
+def test_links_are_cut_and_probed_while_servers_are_dead_or_paused(
+    cluster: DockerCluster, node: str
+) -> None:
+    link, back = Link("ch1", node), Link(node, "ch1")
+    cluster.pause([node])
+    cluster.cut([link])
+    assert cluster.reachable([link, back]) == {link: False, back: True}
+    cluster.kill([node])
+    assert cluster.reachable([link, back]) == {link: False, back: True}
+    cluster.mend()
+    assert cluster.reachable([link, back]) == {link: True, back: True}
+
+
+def test_cutting_halves_and_seeing_it_takes_less_than_a_second(cluster: DockerCluster) -> None:
+    cut = between({"ch1", "zk1", "ch2"}, {"zk2", "ch3", "zk3"})
+    began = time.monotonic()
+    cluster.cut(cut)
+    reached = cluster.reachable(THREE.links())
+    took_s = time.monotonic() - began
+    assert {link for link, arrived in reached.items() if not arrived} == cut
+    assert took_s < 1
+
+
+# --- kill, restart, pause -------------------------------------------------------------------
+
+
+def test_a_killed_replica_is_gone_and_keeps_its_data_and_its_cuts(cluster: DockerCluster) -> None:
+    endpoint, link = cluster.endpoint("ch1"), Link("ch3", "ch1")
+    replica.query(endpoint, "CREATE TABLE IF NOT EXISTS kept (x UInt8) ENGINE = Log")
+    replica.query(endpoint, "INSERT INTO kept VALUES", rows=[(7,)])
+    cluster.cut([link])
+    cluster.kill(["ch1"])
+    assert not cluster.running("ch1")
+    assert cluster.running("ch2")
+    assert replica.is_alive(endpoint) is not None
+    cluster.kill(["ch1"])  # gone already: nothing happens
+    cluster.start(["ch1"])
+    assert cluster.running("ch1")
+    assert cluster.endpoint("ch1") == endpoint
+    assert replica.query(endpoint, "SELECT x FROM kept") == [(7,)]
+    assert cluster.reachable([link]) == {link: False}
+    replica.query(endpoint, "DROP TABLE kept")
+
+
+def test_all_keepers_killed_come_back_with_their_data(cluster: DockerCluster) -> None:
+    before = replica.query(
+        cluster.endpoint("ch1"), "SELECT name, czxid FROM system.zookeeper WHERE path = '/'"
+    )
+    cluster.kill(THREE.keepers)
+    assert cluster.leader() is None
+    assert {cluster.running(node) for node in THREE.keepers} == {False}
+    cluster.start(THREE.keepers)
+    await_(lambda: not cluster.unready(), "the cluster is whole")
+    after = replica.query(
+        cluster.endpoint("ch1"), "SELECT name, czxid FROM system.zookeeper WHERE path = '/'"
+    )
+    assert after == before
+
+
+def test_everything_killed_at_once_comes_back(cluster: DockerCluster) -> None:
+    cluster.kill(THREE.names)
+    assert len(cluster.unready()) == 6
+    cluster.start(THREE.names)
+    await_(lambda: not cluster.unready(), "the cluster is whole")
+
+
+def test_a_started_server_answers_without_a_quorum(cluster: DockerCluster) -> None:
+    cluster.kill(THREE.keepers)
+    cluster.start(["zk1"])
+    assert cluster.running("zk1")
+    assert "zk1 has no leader" in cluster.unready()
+
+
+@pytest.mark.parametrize("node", ["ch2", "zk2"])
+def test_a_paused_server_is_stopped_as_the_kernel_says(cluster: DockerCluster, node: str) -> None:
+    cluster.pause([node])
+    assert cluster.paused(node)
+    # The engine reads the host's process table: another witness than the pod's.
+    command = ("docker", "top", f"{cluster.name}-{node}", "-eLo", "pid,stat,comm")
+    rows = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    states = {row.split()[1][0] for row in rows[1:]}
+    assert len(rows) > 10
+    assert states == {"T"}
+    assert any(reason.startswith(f"{node} does not answer") for reason in cluster.unready())
+    cluster.resume([node])
+    assert not cluster.paused(node)
+    assert cluster.running(node)
+    await_(lambda: not cluster.unready(), "the cluster is whole")
+    cluster.resume([node])  # is not paused: nothing happens
+
+
+def test_what_does_not_run_cannot_be_paused(cluster: DockerCluster) -> None:
+    cluster.kill(["ch3"])
+    with pytest.raises(FaultError, match="ch3: cannot be paused, its server does not run"):
+        cluster.pause(["ch3"])
+    assert not cluster.paused("ch3")
+
+
+def test_what_is_paused_cannot_be_started(cluster: DockerCluster) -> None:
+    cluster.pause(["ch3"])
+    with pytest.raises(ClusterError, match="ch3: cannot answer, it is paused; resume it first"):
+        cluster.start(["ch3"])
+
+
+@pytest.mark.parametrize("nodes", [["ch1"], ["zk1", "zk2", "zk3"], ["ch2", "zk2"]])
+def test_a_restart_is_graceful(cluster: DockerCluster, nodes: list[str]) -> None:
+    before = {node: born(cluster, node) for node in nodes}
+    cluster.restart(nodes)
+    assert all(born(cluster, node) != before[node] for node in nodes)
+    assert all(cluster.running(node) for node in nodes)
+    await_(lambda: not cluster.unready(), "the cluster is whole")
+
+
+def born(cluster: DockerCluster, node: str) -> str:
+    command = ("docker", "inspect", "-f", "{{.State.StartedAt}}", f"{cluster.name}-{node}")
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_a_replica_that_cannot_start_is_named_with_its_log(
+    cluster: DockerCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.clusters.processes._START_S", 3.0)
+    cluster.cut([Link("zk1", "ch1")])
+    cluster.kill(["ch1"])
+    said = r"(?s)ch1: does not answer 3 s and \d+ starts on: it ended.*ZooKeeper"
+    with pytest.raises(ClusterError, match=said):
+        cluster.start(["ch1"])
+    cluster.mend()
+    cluster.start(["ch1"])
+    assert cluster.running("ch1")
+
+
+# --- leader, fetches ------------------------------------------------------------------------
+
+
+def test_another_leads_when_the_leader_is_dead(cluster: DockerCluster) -> None:
+    first = cluster.leader()
+    assert first in THREE.keepers
+    cluster.kill([first])
+    await_(lambda: cluster.leader() not in (None, first), "another keeper leads")
+
+
+def test_the_newest_leader_leads_while_the_deposed_one_is_frozen(cluster: DockerCluster) -> None:
+    first = cluster.leader()
+    assert first is not None
+    cluster.pause([first])
+    await_(lambda: cluster.leader() not in (None, first), "another keeper leads")
+    second = cluster.leader()
+    cluster.resume([first])
+    assert cluster.leader() == second
+
+
+def test_fetches_stop_and_start(cluster: DockerCluster) -> None:
+    assert cluster.fetching("ch2")
+    cluster.stop_fetches(["ch2"])
+    began = time.monotonic()
+    assert not cluster.fetching("ch2")
+    assert not cluster.fetching("ch2")
+    assert time.monotonic() - began < 5
+    assert cluster.fetching("ch3")
+    cluster.start_fetches(["ch2"])
+    cluster.start_fetches(["ch2"])
+    assert cluster.fetching("ch2")
+
+
+def test_fetches_that_no_link_lets_through_do_not_arrive(cluster: DockerCluster) -> None:
+    cluster.cut(between({"ch2"}, {"ch1", "ch3"}))
+    assert not cluster.fetching("ch2")
+
+
+def test_a_dead_replica_does_not_fetch(cluster: DockerCluster) -> None:
+    cluster.kill(["ch2"])
+    assert not cluster.fetching("ch2")
+
+
+def test_without_another_replica_nobody_can_say(cluster: DockerCluster) -> None:
+    cluster.kill(["ch1", "ch3"])
+    with pytest.raises(ClusterError, match="ch2: cannot ask whether it fetches"):
+        cluster.fetching("ch2")
+
+
+def test_a_ban_on_fetches_covers_the_tables_of_today_and_ends_with_the_server(
+    cluster: DockerCluster,
+) -> None:
+    """What the server does, and so what `stop_fetches` can promise."""
+    cluster.stop_fetches(["ch2"])
+    for node in ("ch1", "ch2"):
+        replica.query(
+            cluster.endpoint(node),
+            f"CREATE TABLE later (x UInt8) ENGINE = ReplicatedMergeTree('/later', '{node}') "
+            "PARTITION BY tuple() ORDER BY x",
+            timeout_s=20,
+        )
+    replica.query(cluster.endpoint("ch1"), "INSERT INTO later VALUES", rows=[(1,)])
+    await_(
+        lambda: replica.query(cluster.endpoint("ch2"), "SELECT x FROM later") == [(1,)],
+        "the later table fetches",
+    )
+    for node in ("ch1", "ch2"):
+        replica.query(cluster.endpoint(node), "DROP TABLE later", timeout_s=20)
+    assert not cluster.fetching("ch2")
+    cluster.restart(["ch2"])
+    await_(lambda: cluster.fetching("ch2"), "the restarted server fetches")
+
+
+# --- logs, threads --------------------------------------------------------------------------
+
+
+def test_logs_are_collected_of_dead_servers_too(cluster: DockerCluster, tmp_path: Path) -> None:
+    cluster.kill(["ch1", "zk1"])
+    cluster.collect(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == set(THREE.names)
+    for name in THREE.replicas:
+        text = (tmp_path / name / "clickhouse-server.log").read_text()
+        assert "Ready for connections" in text
+        assert (tmp_path / name / "clickhouse-server.err.log").exists()
+    for name in THREE.keepers:
+        assert "QuorumPeer" in (tmp_path / name / "stdout.log").read_text()
+
+
+def test_faults_and_questions_come_from_several_threads(cluster: DockerCluster) -> None:
+    stop, failures = threading.Event(), []
+
+    def ask() -> None:
+        try:
+            while not stop.is_set():
+                cluster.unready()
+                cluster.reachable(THREE.links())
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=ask) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for _ in range(5):
+        cluster.cut(between({"zk1"}, {"zk2", "zk3"}))
+        cluster.pause(["ch2"])
+        cluster.mend()
+        cluster.resume(["ch2"])
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert all(cluster.reachable(THREE.links()).values())

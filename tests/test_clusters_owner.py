@@ -1,0 +1,51 @@
+"""What a dead run left can be told from what a live run owns."""
+
+import subprocess
+import sys
+
+import pytest
+
+from harness.clusters import owner
+
+
+def test_this_process_is_alive() -> None:
+    assert owner.is_alive(owner.this_process())
+
+
+def test_a_process_that_ended_is_not() -> None:
+    program = "from harness.clusters import owner; print(owner.this_process())"
+    done = subprocess.run((sys.executable, "-c", program), capture_output=True, text=True)
+    text = done.stdout.strip()
+    assert text.count(":") >= 2
+    assert not owner.is_alive(text)
+
+
+def test_a_zombie_is_not() -> None:
+    program = "from harness.clusters import owner; print(owner.this_process(), flush=True)"
+    with subprocess.Popen((sys.executable, "-c", program), stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        text = child.stdout.read().decode().strip()  # until it ended; nobody has waited for it
+        while owner.is_alive(text):
+            pass
+        assert child.returncode is None
+
+
+def changed(at: int, value: str) -> str:
+    parts = owner.this_process().split(":", 2)
+    parts[at] = value
+    return ":".join(parts)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        changed(1, "1"),  # the pid came round again
+        changed(2, "another boot"),
+        "",
+        "nobody",
+        "1",
+        "-1:2:3",
+    ],
+)
+def test_anything_else_is_nobodys(text: str) -> None:
+    assert not owner.is_alive(text)

@@ -1,0 +1,159 @@
+"""A topology becomes a compose file and each server's configuration."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from compose.plan import Images, Plan, plan
+from compose.render import compose_text, config_files, render
+from compose.settings import Settings, Storage
+from harness.core.topology import Topology
+
+SNAPSHOT = Path(__file__).parent / "compose_2x2.yml"
+
+
+def planned(
+    topology: Topology, *, version: str = "18.16.1", settings: Settings | None = None
+) -> Plan:
+    images = Images("harness/pod:1", "harness/clickhouse:1", "harness/zookeeper:1", version)
+    return plan(
+        topology,
+        settings or Settings(),
+        images,
+        name="harness-0001",
+        labels={"harness.owner": "42:7:boot"},
+    )
+
+
+def config(made: Plan, node: str, file: str) -> str:
+    return config_files(made, made.topology.node(node))[file]
+
+
+def element(made: Plan, node: str, file: str) -> ElementTree.Element:
+    return ElementTree.fromstring(config(made, node, file))
+
+
+def texts(root: ElementTree.Element, path: str) -> list[str | None]:
+    return [found.text for found in root.findall(path)]
+
+
+def test_two_replicas_and_two_keepers_render_to_this_very_file() -> None:
+    made = planned(Topology.of(replicas=2, keepers=2))
+    # When the change is meant, write the text into the file and read the difference.
+    assert compose_text(made) == SNAPSHOT.read_text()
+
+
+def test_data_on_disk_is_not_held_by_the_pod() -> None:
+    made = planned(Topology.of(), settings=Settings(storage=Storage.DISK))
+    assert all(not pod.volumes for pod in made.pods)
+    assert "tmpfs" not in compose_text(made)
+
+
+def test_data_in_memory_is_held_by_the_pod_and_logs_are_on_disk() -> None:
+    made = planned(Topology.of(), settings=Settings(storage=Storage.MEMORY))
+    assert all(pod.volumes for pod in made.pods)
+    in_memory = {volume.name: bool(volume.options) for volume in made.volumes}
+    assert in_memory["harness-0001-ch1-data"]
+    assert in_memory["harness-0001-zk1-datalog"]
+    assert not in_memory["harness-0001-ch1-log"]
+
+
+@pytest.mark.parametrize(("version", "root"), [("18.16.1", "yandex"), ("25.3.2", "clickhouse")])
+def test_root_element_follows_the_version(version: str, root: str) -> None:
+    made = planned(Topology.of(), version=version)
+    assert element(made, "ch1", "config.xml").tag == root
+    assert element(made, "ch1", "users.xml").tag == root
+
+
+@pytest.mark.parametrize(("version", "value"), [("18.16.1", []), ("25.3.2", ["0"])])
+def test_only_servers_that_have_parallel_quorums_are_told_to_do_without(
+    version: str, value: list[str]
+) -> None:
+    users = element(planned(Topology.of(), version=version), "ch1", "users.xml")
+    assert texts(users, "profiles/default/insert_quorum_parallel") == value
+
+
+def test_a_replica_lists_exactly_the_keepers_of_its_route() -> None:
+    made = planned(Topology.of(route="ch1=zk2,ch2=zk1+zk3"))
+    hosts = {
+        replica: texts(element(made, replica, "config.xml"), "zookeeper/node/host")
+        for replica in made.topology.replicas
+    }
+    assert hosts == {"ch1": ["zk2"], "ch2": ["zk1", "zk3"], "ch3": ["zk3"]}
+
+
+def test_a_replica_knows_its_place_and_every_shard() -> None:
+    root = element(planned(Topology.of(shards=2, replicas=2)), "ch3", "config.xml")
+    assert texts(root, "macros/shard") == ["2"]
+    assert texts(root, "macros/replica") == ["ch3"]
+    assert texts(root, "interserver_http_host") == ["ch3"]
+    shards = root.findall("remote_servers/harness/shard")
+    assert [texts(shard, "replica/host") for shard in shards] == [["ch1", "ch2"], ["ch3", "ch4"]]
+
+
+def test_settings_reach_the_servers() -> None:
+    settings = Settings(
+        tick_time_ms=300,
+        init_limit=7,
+        sync_limit=9,
+        session_timeout_ms=4000,
+        operation_timeout_ms=2000,
+        mark_cache_bytes=123,
+        heap_mb=99,
+        log_level="trace",
+    )
+    made = planned(Topology.of(), settings=settings)
+    zoo = config(made, "zk1", "zoo.cfg").splitlines()
+    assert {"tickTime=300", "initLimit=7", "syncLimit=9"} <= set(zoo)
+    root = element(made, "ch1", "config.xml")
+    assert texts(root, "zookeeper/session_timeout_ms") == ["4000"]
+    assert texts(root, "zookeeper/operation_timeout_ms") == ["2000"]
+    assert texts(root, "mark_cache_size") == ["123"]
+    assert texts(root, "logger/level") == ["trace"]
+    assert 'JVMFLAGS: "-Xms99m -Xmx99m' in compose_text(made)
+
+
+def test_a_keeper_knows_its_peers() -> None:
+    zoo = config(planned(Topology.of()), "zk2", "zoo.cfg").splitlines()
+    assert [line for line in zoo if line.startswith("server.")] == [
+        "server.1=zk1:2888:3888",
+        "server.2=zk2:2888:3888",
+        "server.3=zk3:2888:3888",
+    ]
+
+
+def test_files_are_readable_by_the_servers_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        file = render(planned(Topology.of(replicas=1, keepers=1)), tmp_path)
+    finally:
+        os.umask(before)
+    assert file == tmp_path / "compose.yml"
+    written = sorted(path for path in tmp_path.rglob("*") if path.is_file())
+    assert [str(path.relative_to(tmp_path)) for path in written] == [
+        "compose.yml",
+        "config/ch1/config.xml",
+        "config/ch1/users.xml",
+        "config/zk1/log4j.properties",
+        "config/zk1/logback.xml",
+        "config/zk1/zoo.cfg",
+    ]
+    assert {path.stat().st_mode & 0o777 for path in written} == {0o644}
+    assert {path.parent.stat().st_mode & 0o777 for path in written[1:]} == {0o755}
+
+
+@pytest.mark.containers
+def test_the_compose_tool_accepts_the_file(tmp_path: Path) -> None:
+    file = render(planned(Topology.of()), tmp_path)
+    plugin = shutil.which("docker-compose") is None
+    tool = ("docker", "compose") if plugin else ("docker-compose",)
+    done = subprocess.run(
+        (*tool, "-f", str(file), "config", "--services"), capture_output=True, text=True, check=True
+    )
+    assert set(done.stdout.split()) == {
+        name for node in Topology.of().names for name in (node, f"{node}-pod")
+    }

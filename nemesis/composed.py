@@ -8,7 +8,7 @@ from harness.core.errors import FaultError, UsageError
 from harness.core.op import Done, Json, Kind, Op
 from harness.core.protocols import Cluster, Generator, Nemesis
 from harness.core.seed import Seed
-from nemesis.family import Family, NotBegunError, Watch
+from nemesis.family import POLL_NS, Family, NotBegunError, Watch
 from nemesis.options import FaultOptions
 from nemesis.schedule import Track, schedule
 
@@ -93,11 +93,11 @@ class Composed:
 
     def _healed(self, cluster: Cluster) -> tuple[str, ...]:
         clock = WallClock()
-        while True:
-            wrong = self._heal_once(cluster)
-            left_s = self._options.heal_within_s - clock.now_ns() / 1e9
-            if not wrong or left_s <= 0:
-                return wrong
+        while wrong := self._heal_once(cluster):
+            if clock.now_ns() >= self._options.heal_within_s * 1e9:
+                break
+            clock.sleep_until(clock.now_ns() + POLL_NS)
+        return wrong
 
     def _heal_once(self, cluster: Cluster) -> tuple[str, ...]:
         """One round over the families. What is not seen whole after a while is undone again."""
@@ -108,7 +108,8 @@ class Composed:
                 family.undo(cluster)
             except Exception as error:  # the other families must still be healed
                 raised.append(f"{family.f}: {_said(error)}")
-        watch = Watch(self._options.seen_within_s)
+        # What could not even be told to end is told again at once: time alone ends nothing.
+        watch = Watch(0 if raised else self._options.seen_within_s)
         return (*raised, *watch.until_none(lambda: self._broken(cluster, families)))
 
     def _broken(self, cluster: Cluster, families: Sequence[Family]) -> tuple[str, ...]:

@@ -24,7 +24,9 @@ class NodeFault(ABC):
         self._aims = tuple(aims)
         self._topology = topology
         leads = any(aim.target == "leader" for aim in aims)
-        self.needs: tuple[type, ...] = (*needs, CanLead) if leads else needs
+        self.needs: tuple[type, ...] = (
+            (*needs, CanLead) if leads and CanLead not in needs else needs
+        )
         self._touched: frozenset[str] = frozenset()
         """Every node ever struck. Only grows: a call that was given up may still act late, and
         the next heal must repair that too."""

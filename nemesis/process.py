@@ -1,16 +1,17 @@
 """Faults of server processes: kill, pause, graceful restart."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from harness.core.errors import ClusterError, FaultError
-from harness.core.protocols import CanKill, CanLead, CanPartition, CanPause, CanRestart, Cluster
-from harness.core.topology import Link, Topology
+from harness.core.protocols import CanKill, CanLead, CanPause, CanRestart, Cluster
+from harness.core.topology import Topology
 from nemesis.family import Watch, names, running, standing
 from nemesis.node_fault import NodeFault
+from nemesis.quorum import served
 from nemesis.targets import Aim
 
 ELECTION_S = 3.0
-"""How long a start waits for ZooKeeper to have a leader: elections take about a second, and
+"""How long a start waits for ZooKeeper to have a quorum: elections take about a second, and
 where other faults forbid one the call must come back, or those faults would never end."""
 
 
@@ -22,7 +23,7 @@ class Kill(NodeFault):
     """After the links and the frozen: a start waits until the server answers."""
 
     def __init__(self, aims: Sequence[Aim], topology: Topology) -> None:
-        super().__init__(aims, topology, CanKill)
+        super().__init__(aims, topology, CanKill, CanLead)
 
     def _able(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
         # SIGKILL ends a stopped process too.
@@ -36,14 +37,7 @@ class Kill(NodeFault):
         return [f"{node} still runs after SIGKILL" for node in nodes if killable.running(node)]
 
     def _release(self, cluster: Cluster, nodes: Sequence[str]) -> str:
-        try:
-            _start(cluster, self._topology, nodes)
-        except ClusterError as error:
-            # Started is what ends a kill. A server that runs but cannot answer yet is remarked
-            # on; the heal waits for its answer.
-            if _not_running(_killable(cluster), nodes):
-                raise
-            return f", started but without an answer yet: {error}"
+        _start(cluster, self._topology, nodes)
         return ""
 
     def _unreleased(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
@@ -91,14 +85,14 @@ class Restart(NodeFault):
 
     def __init__(self, aims: Sequence[Aim], topology: Topology) -> None:
         # CanKill, for its `running` and for the start of a restart that was cut short.
-        super().__init__(aims, topology, CanRestart, CanKill)
+        super().__init__(aims, topology, CanRestart, CanKill, CanLead)
 
     def _able(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
-        # A replica without its ZooKeeper would not come back.
+        # A replica without ZooKeeper would not come back.
         return [
             node
             for node in standing(cluster, nodes)
-            if node in self._topology.keepers or _has_keeper(cluster, self._topology, node)
+            if node in self._topology.keepers or served(cluster, self._topology, node)
         ]
 
     def _strike(self, cluster: Cluster, nodes: Sequence[str]) -> None:
@@ -125,44 +119,28 @@ class Restart(NodeFault):
 
 
 def _start(cluster: Cluster, topology: Topology, nodes: Sequence[str]) -> None:
-    """ZooKeeper servers first, then the replicas that have one.
+    """ZooKeeper servers first, then the replicas that have one with a quorum.
 
-    A replica of 18.16.1 that has tables and finds no ZooKeeper at its start exits, after some
-    10 s of trying where the server is cut off or paused. Raises FaultError, naming such
-    replicas, rather than keep the nemesis from ending what holds their ZooKeeper.
+    A replica of 18.16.1 that has tables and reaches no ZooKeeper at its start exits or hangs.
+    Raises FaultError, naming such replicas, soon: as long as the nemesis is busy with them it
+    cannot end what holds their ZooKeeper.
     """
     killable = _killable(cluster)
     keepers = [node for node in nodes if node in topology.keepers]
     if keepers:
         killable.start(keepers)
     replicas = [node for node in nodes if node in topology.replicas]
-    if _not_running(killable, replicas) and isinstance(cluster, CanLead):
-        Watch(ELECTION_S).until_none(_leaderless(cluster))
-    alone = [
-        node
-        for node in replicas
-        if not killable.running(node) and not _has_keeper(cluster, topology, node)
-    ]
+    dead = [node for node in replicas if not killable.running(node)]
+    alone = Watch(ELECTION_S).until_none(
+        lambda: [node for node in dead if not served(cluster, topology, node)]
+    )
     ready = [node for node in replicas if node not in alone]
     if ready:
         killable.start(ready)
     if alone:
         raise FaultError(
-            f"{names(alone)}: not started, other faults hold every ZooKeeper server that it knows"
+            f"{names(alone)}: not started, no ZooKeeper server that it knows has a quorum now"
         )
-
-
-def _has_keeper(cluster: Cluster, topology: Topology, replica: str) -> bool:
-    """Whether a ZooKeeper server that the replica knows runs, unpaused, and can be reached."""
-    for server in standing(cluster, topology.node(replica).keepers):
-        links = (Link(replica, server), Link(server, replica))
-        if not isinstance(cluster, CanPartition) or all(cluster.reachable(links).values()):
-            return True
-    return False
-
-
-def _leaderless(cluster: CanLead) -> Callable[[], Sequence[str]]:
-    return lambda: [] if cluster.leader() else ["ZooKeeper has no leader"]
 
 
 def _not_running(cluster: CanKill, nodes: Iterable[str]) -> list[str]:

@@ -22,6 +22,7 @@ from nemesis.catalogue import parse_nemesis
 from nemesis.composed import Composed, check_capabilities
 from nemesis.grudge import complete, to_json
 from nemesis.options import FaultOptions
+from nemesis.quorum import quorum
 
 THREE = Topology.of()
 NODES = ("ch1", "ch2", "ch3", "zk1", "zk2", "zk3")
@@ -36,6 +37,7 @@ class Bare:
     def up(self) -> None: ...
     def down(self) -> None: ...
     def close(self) -> None: ...
+    def ping(self) -> None: ...
     def endpoint(self, node: str) -> Endpoint:
         raise NotImplementedError
 
@@ -104,6 +106,9 @@ class Record(Bare):
 
     def leader(self) -> str | None:
         return self.leads
+
+    def serving(self) -> frozenset[str]:
+        return frozenset(THREE.keepers) - self.dead - self.frozen
 
     def stop_fetches(self, nodes: Iterable[str]) -> None:
         self.lagging |= self._told("stop", nodes)
@@ -271,20 +276,6 @@ def test_whatever_the_cluster_raises_the_run_goes_on() -> None:
     )
 
 
-def test_a_started_server_that_cannot_answer_yet_has_ended_the_kill() -> None:
-    class Lonely(Record):
-        def start(self, nodes: Iterable[str]) -> None:
-            super().start(NODES)
-            raise ClusterError("zk1 has no quorum")
-
-    cluster, kill = Lonely(), nemesis("kill")
-    kill.invoke(cluster, KILL)
-    done = kill.invoke(cluster, op("kill", "end"))
-    assert done.kind is Kind.OK
-    assert isinstance(done.value, dict)
-    assert done.value["text"] == ("ch2 zk1, started but without an answer yet: zk1 has no quorum")
-
-
 def test_what_an_end_left_the_next_end_ends() -> None:
     cluster, kill = Record(), nemesis("kill")
     kill.invoke(cluster, KILL)
@@ -325,17 +316,22 @@ def test_a_restart_passes_over_the_dead_and_the_frozen() -> None:
     [
         op("partition", grudge={"zk2": ["ch2"]}, text="zk2 does not hear ch2"),
         op("partition", grudge={"ch2": ["zk2"]}, text="ch2 does not hear zk2"),
+        op("partition", grudge={"zk3": ["zk2"], "zk2": ["zk3"]}, text="zk2 is no follower of zk3"),
         op("pause", nodes=["zk2"]),
     ],
 )
-def test_a_replica_is_started_when_no_fault_holds_its_zookeeper(hold: Op) -> None:
+def test_a_replica_is_started_when_no_fault_holds_its_zookeeper(
+    hold: Op, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nemesis.process.ELECTION_S", 0.1)
     cluster, every = Record(), nemesis(ALL)
+    cluster.leads = "zk3"
     assert every.invoke(cluster, op("kill", nodes=["ch2", "ch3", "zk1"])).kind is Kind.OK
     assert every.invoke(cluster, hold).kind is Kind.OK
     done = every.invoke(cluster, op("kill", "end"))
     assert (done.kind, done.error) == (
         Kind.INFO,
-        "ch2: not started, other faults hold every ZooKeeper server that it knows",
+        "ch2: not started, no ZooKeeper server that it knows has a quorum now",
     )
     assert cluster.dead == {"ch2"}, "the others are started"
     restart = every.invoke(cluster, op("restart", "once", nodes=["ch2"]))
@@ -343,6 +339,26 @@ def test_a_replica_is_started_when_no_fault_holds_its_zookeeper(hold: Op) -> Non
     assert every.invoke(cluster, op(hold.f, "end")).kind is Kind.OK
     assert every.invoke(cluster, op("kill", "end")).kind is Kind.OK
     assert cluster.whole
+
+
+@pytest.mark.parametrize(
+    ("leads", "cut", "dead", "members"),
+    [
+        ("zk2", [], [], {"zk1", "zk2", "zk3"}),
+        ("zk2", [], ["zk1"], {"zk2", "zk3"}),
+        ("zk2", [], ["zk1", "zk3"], set()),
+        ("zk2", ["zk1"], [], {"zk2", "zk3"}),
+        ("zk2", ["zk2"], [], set()),
+        (None, [], [], set()),
+    ],
+)
+def test_who_belongs_to_a_quorum(
+    leads: str | None, cut: list[str], dead: list[str], members: set[str]
+) -> None:
+    cluster = Record()
+    cluster.leads, cluster.dead = leads, set(dead)
+    cluster.dropped = set(complete(THREE, [cut, set(NODES) - set(cut)], LinkClass))
+    assert quorum(cluster, THREE) == members
 
 
 def test_fetches_of_a_dead_replica_need_no_start_and_of_a_paused_one_must_wait() -> None:

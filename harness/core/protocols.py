@@ -264,6 +264,11 @@ class CanLead(Protocol):
         """The ZooKeeper server that leads now; None: none does."""
         ...
 
+    def serving(self) -> frozenset[str]:
+        """The ZooKeeper servers that say that they lead or follow. One that was cut off goes on
+        saying so for tickTime x syncLimit."""
+        ...
+
 
 @runtime_checkable
 class CanStopFetches(Protocol):

@@ -108,7 +108,8 @@ class ObjectResult:
         illegal, and no longer so when any of its operations is dropped; or it is the one read
         that is illegal by itself.
         The others: the witness alone is illegal, and no longer so when any of its operations is
-        dropped, together with those that need a value which then nothing sets.
+        dropped, together with those that need a value which then nothing sets. Of an append-log,
+        a counter and a key that is appended to only reads are dropped.
         """
 
     @property
@@ -143,7 +144,17 @@ class ArrowColumns(Protocol):
 
 def check(
     history: Sequence[Operation] | ArrowColumns,
-    model: Literal["set", "register", "cas-register", "key-value"] = "set",
+    model: Literal[
+        "set",
+        "register",
+        "cas-register",
+        "key-value",
+        "append-log",
+        "counter",
+        "queue",
+        "fifo-queue",
+        "mutex",
+    ] = "set",
     *,
     consistency: Literal["linearizable", "sequential"] = "linearizable",
     initial: int | str | bool | EllipsisType | None = ...,
@@ -169,7 +180,14 @@ def check(
     `initial` can be (it is, unless given). Where all written values differ, O(n log n) (Gibbons &
     Korach, "Testing shared memories", 1997); else the search.
     cas-register: and "cas": value, a pair (expected, new); output, whether it was set.
-    key-value: "put": value; "get": output. Initially "". A register each key.
+    key-value: "put": value; "get": output. Initially "". A register each key; and "append": value,
+    a str that is put at the end.
+    append-log: "append": value, an int or str; "read": output, a list of all in order.
+    counter: "add": value, an int, and output, the new sum, or None (not told); "read": output, the
+    sum. Initially 0.
+    queue: "enqueue": value, an int or str; "dequeue": output, some value that is there, or None
+    (there was none). fifo-queue: the value that was enqueued first.
+    mutex: "acquire" when it is free, "release" when it is held, by any process.
     The search (Wing & Gong 1993, Lowe 2017) walks through the calls and returns and keeps all
     configurations that explain what has returned; its memory does not grow with the history. The
     number of configurations is at worst exponential in the operations in flight at a time.

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 
 use rustc_hash::FxHashMap;
 
+use crate::models::{counter, general, log, mutex, queue, text};
 use crate::order::{Timing, NEVER};
 use crate::register::{self, Names};
 use crate::request::Request;
@@ -19,14 +20,24 @@ pub enum Kind {
     Register,
     CasRegister,
     KeyValue,
+    AppendLog,
+    Counter,
+    Queue,
+    FifoQueue,
+    Mutex,
 }
 
 impl Kind {
-    pub const NAMES: [(&'static str, Kind); 4] = [
+    pub const NAMES: [(&'static str, Kind); 9] = [
         ("set", Kind::Set),
         ("register", Kind::Register),
         ("cas-register", Kind::CasRegister),
         ("key-value", Kind::KeyValue),
+        ("append-log", Kind::AppendLog),
+        ("counter", Kind::Counter),
+        ("queue", Kind::Queue),
+        ("fifo-queue", Kind::FifoQueue),
+        ("mutex", Kind::Mutex),
     ];
 
     pub fn named(name: &str) -> Option<Kind> {
@@ -38,6 +49,7 @@ impl Kind {
     pub fn initial(self) -> Datum<'static> {
         match self {
             Kind::KeyValue => Datum::Text(""),
+            Kind::Counter => Datum::Int(0),
             _ => Datum::Null,
         }
     }
@@ -51,18 +63,43 @@ fn decide(
     initial: &Datum,
     request: &Request,
 ) -> Result<Verdict, BadRow> {
-    let names = match kind {
+    let process = |row: u32| rows.timing(row as usize).process;
+    let appends = || object.iter().any(|&row| rows.f(row as usize) == "append");
+    match kind {
         Kind::Set => {
             let history = set::parse(rows, object)?;
-            return Ok(set::decide(&history, request.consistency));
+            Ok(set::decide(&history, request.consistency))
         }
-        Kind::Register => Names::Register,
-        Kind::CasRegister => Names::CasRegister,
-        Kind::KeyValue => Names::KeyValue,
-    };
-    let parsed = register::parse(rows, object, names, initial)?;
-    let process = |row: u32| rows.timing(row as usize).process;
-    Ok(register::decide(&parsed, request, process))
+        Kind::KeyValue if appends() => {
+            let (mut model, ops) = text::parse(rows, object, initial)?;
+            Ok(general::decide(&mut model, &ops, request, process))
+        }
+        Kind::Register | Kind::CasRegister | Kind::KeyValue => {
+            let names = match kind {
+                Kind::Register => Names::Register,
+                Kind::CasRegister => Names::CasRegister,
+                _ => Names::KeyValue,
+            };
+            let parsed = register::parse(rows, object, names, initial)?;
+            Ok(register::decide(&parsed, request, process))
+        }
+        Kind::AppendLog => {
+            let (mut model, ops) = log::parse(rows, object)?;
+            Ok(general::decide(&mut model, &ops, request, process))
+        }
+        Kind::Counter => {
+            let (mut model, ops) = counter::parse(rows, object, initial)?;
+            Ok(general::decide(&mut model, &ops, request, process))
+        }
+        Kind::Queue | Kind::FifoQueue => {
+            let (mut model, ops) = queue::parse(rows, object, kind == Kind::FifoQueue)?;
+            Ok(general::decide(&mut model, &ops, request, process))
+        }
+        Kind::Mutex => {
+            let (mut model, ops) = mutex::parse(rows, object)?;
+            Ok(general::decide(&mut model, &ops, request, process))
+        }
+    }
 }
 
 /// Decides every object, each on the next free of `threads` threads. An `Err` is the first bad row.

@@ -66,10 +66,31 @@ pub trait Model {
         false
     }
 
-    /// Placing the action may make `target` possible that was not.
-    fn helps(&self, _action: u32, _target: u32) -> bool {
+    /// Placing the action may make another possible that was not, or free it.
+    fn helps(&self, _action: u32) -> bool {
         true
     }
+
+    /// The order of blind operations among themselves does not matter.
+    fn commutes(&self) -> bool {
+        false
+    }
+
+    /// What is kept to tell states apart.
+    fn bytes(&self) -> usize {
+        0
+    }
+
+    /// Forgets all states but these, and gives these new numbers.
+    fn renew(&mut self, _states: &mut [u64]) {}
+
+    /// May be left out of a smaller history that is to fail for the same reason.
+    fn droppable(&self, _action: u32) -> bool {
+        true
+    }
+
+    /// Drops what cannot be without what was dropped before it.
+    fn close(&self, _part: &mut Vec<Op>) {}
 }
 
 /// An operation on one object.

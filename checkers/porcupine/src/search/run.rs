@@ -37,6 +37,8 @@ pub fn search<M: Model>(model: &mut M, ops: &[Op], limits: Limits, traced: bool)
 
 /// Counts are kept below this; what is used by all configurations is subtracted.
 const COUNT_MAX: u64 = 120;
+/// A model that keeps less than this is left alone.
+const RENEW_BYTES: usize = 1 << 20;
 
 fn copy(spare: &mut Vec<Vec<u64>>, config: &[u64]) -> Vec<u64> {
     let mut copy = spare.pop().unwrap_or_default();
@@ -76,6 +78,8 @@ struct Search<'a, M> {
     states: Vec<u64>,
     explored: u64,
     returns: u64,
+    /// Bytes of the model at which it is to forget.
+    renew_at: usize,
 }
 
 /// A limit was reached.
@@ -107,6 +111,7 @@ impl<'a, M: Model> Search<'a, M> {
             states: Vec::new(),
             explored: 0,
             returns: 0,
+            renew_at: RENEW_BYTES,
             plan,
         }
     }
@@ -221,6 +226,9 @@ impl<'a, M: Model> Search<'a, M> {
         if self.is_time_to_rebase() {
             self.rebase();
         }
+        if self.model.bytes() > self.renew_at {
+            self.renew();
+        }
         Ok(())
     }
 
@@ -254,7 +262,7 @@ impl<'a, M: Model> Search<'a, M> {
         idle: bool,
     ) -> Result<(), Exhausted> {
         self.round += 2;
-        let aim = self.action(target);
+        let alone = self.only_blind(config, target);
         for o in 0..self.open.len() {
             let seat = self.open[o];
             let action = self.action(seat);
@@ -270,7 +278,7 @@ impl<'a, M: Model> Search<'a, M> {
             }
             *seen = self.round + pending;
             let aimed = seat == target && !(idle && self.model.overwrites(action));
-            if !aimed && !self.worthwhile(action, aim, idle) {
+            if !aimed && (alone || !self.worthwhile(action, idle)) {
                 continue;
             }
             let op = self.sitting[seat as usize];
@@ -279,7 +287,8 @@ impl<'a, M: Model> Search<'a, M> {
                 config[used] |= used_bit;
             });
         }
-        for kind in 0..self.plan.kinds.len() {
+        let kinds = if alone { 0 } else { self.plan.kinds.len() };
+        for kind in 0..kinds {
             let action = self.plan.kinds[kind];
             let (word, shift) = self.layout.count(kind);
             let count = config[word] >> shift & 0xff;
@@ -287,7 +296,7 @@ impl<'a, M: Model> Search<'a, M> {
             if taken == self.called[kind] || self.seen[action as usize] >= self.round {
                 continue;
             }
-            if !self.worthwhile(action, aim, idle) {
+            if !self.worthwhile(action, idle) {
                 continue;
             }
             if count == COUNT_MAX {
@@ -303,8 +312,17 @@ impl<'a, M: Model> Search<'a, M> {
         Ok(())
     }
 
-    fn worthwhile(&self, action: u32, aim: u32, idle: bool) -> bool {
-        self.model.helps(action, aim) && !(idle && self.model.overwrites(action))
+    /// Blind operations that commute are all that is pending, so that any but the target can wait.
+    fn only_blind(&self, config: &[u64], target: u32) -> bool {
+        let pending = &config[1..1 + self.layout.seats];
+        let blind = |(pending, blind): (&u64, &u64)| pending & !blind == 0;
+        self.model.commutes()
+            && self.model.blind(self.action(target))
+            && pending.iter().zip(&self.blind).all(blind)
+    }
+
+    fn worthwhile(&self, action: u32, idle: bool) -> bool {
+        self.model.helps(action) && !(idle && self.model.overwrites(action))
     }
 
     /// Takes in the configurations after the operation.
@@ -407,6 +425,22 @@ impl<'a, M: Model> Search<'a, M> {
         self.returns % 16 == 0
     }
 
+    /// Lets the model forget the states of the past.
+    fn renew(&mut self) {
+        let places: Vec<usize> = (0..self.next.len())
+            .filter(|&i| self.next.get(i).is_some())
+            .collect();
+        let state = |&i: &usize| self.next.get(i).map_or(0, |(config, _)| config[0]);
+        let mut states: Vec<u64> = places.iter().map(state).collect();
+        self.model.renew(&mut states);
+        for (i, state) in places.into_iter().zip(states) {
+            if let Some((config, _)) = self.next.get_mut(i) {
+                config[0] = state;
+            }
+        }
+        self.renew_at = (2 * self.model.bytes()).max(RENEW_BYTES);
+    }
+
     /// Subtracts from the counts what every configuration has used.
     fn rebase(&mut self) {
         for kind in 0..self.plan.kinds.len() {
@@ -440,7 +474,7 @@ impl<'a, M: Model> Search<'a, M> {
 
     fn check_memory(&self) -> Result<(), Exhausted> {
         let frontiers = self.now.bytes() + self.next.bytes() + self.waiting.bytes();
-        let bytes = frontiers + self.traces.bytes() + 40 * self.ops.len();
+        let bytes = frontiers + self.model.bytes() + self.traces.bytes() + 40 * self.ops.len();
         if self.limits.bytes.is_some_and(|most| bytes > most) || self.traces.full() {
             return Err(Exhausted("out of memory"));
         }

@@ -1,0 +1,104 @@
+//! An append-only log: "append" a value, "read" all of them in order.
+
+use rustc_hash::FxHashMap;
+
+use super::numbers::{Actions, Numbers};
+use crate::order::NEVER;
+use crate::rows::{BadRow, Datum, Rows, AHEAD};
+use crate::search::{Model, Op};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Action {
+    Append(u32),
+    /// Returned the log of this number.
+    Read(u32),
+}
+
+/// The state is the number of a log: a node of a tree in which each log's parent is the log without its last
+/// value. So equal logs are the same node, and no log is ever copied.
+pub struct Log {
+    actions: Vec<Action>,
+    longer: FxHashMap<(u32, u32), u32>,
+    logs: u32,
+}
+
+/// Reads that never returned say nothing and are left out. O(n + v) for v values in all reads.
+pub fn parse(rows: &dyn Rows, object: &[u32]) -> Result<(Log, Vec<Op>), BadRow> {
+    let mut values = Numbers::default();
+    let mut actions = Actions::default();
+    let mut log = Log {
+        actions: Vec::new(),
+        longer: FxHashMap::default(),
+        logs: 1,
+    };
+    let mut ops = Vec::with_capacity(object.len());
+    for (place, &row) in object.iter().enumerate() {
+        if let Some(&soon) = object.get(place + AHEAD) {
+            rows.prefetch(soon as usize);
+        }
+        let at = row as usize;
+        let timing = rows.timing(at);
+        let action = match rows.f(at) {
+            "append" => match rows.value(at) {
+                value @ (Datum::Int(_) | Datum::Text(_)) => Action::Append(values.number(value)),
+                other => return Err(BadRow::field(at, "value", &other, "an int or a str")),
+            },
+            "read" if timing.ret == NEVER => continue,
+            "read" => match rows.output(at) {
+                Datum::Ints(ints) => {
+                    let items = ints.iter().map(|&i| values.number(Datum::Int(i)));
+                    Action::Read(items.fold(0, |node, value| log.append(node, value)))
+                }
+                Datum::List(items) => {
+                    let items = items.into_vec().into_iter().map(|i| values.number(i));
+                    Action::Read(items.fold(0, |node, value| log.append(node, value)))
+                }
+                other => return Err(BadRow::field(at, "output", &other, "a list")),
+            },
+            f => return Err(BadRow::f(at, f, "\"append\" or \"read\"")),
+        };
+        ops.push(Op {
+            row,
+            action: actions.number(action),
+            call: timing.call,
+            ret: timing.ret,
+        });
+    }
+    log.actions = actions.all;
+    Ok((log, ops))
+}
+
+impl Log {
+    fn append(&mut self, log: u32, value: u32) -> u32 {
+        let next = *self.longer.entry((log, value)).or_insert(self.logs);
+        if next == self.logs {
+            self.logs += 1;
+        }
+        next
+    }
+}
+
+impl Model for Log {
+    fn initial(&mut self) -> u64 {
+        0
+    }
+
+    fn step(&mut self, state: u64, action: u32) -> Option<u64> {
+        match self.actions[action as usize] {
+            Action::Append(value) => Some(self.append(state as u32, value).into()),
+            Action::Read(log) => (state == u64::from(log)).then_some(state),
+        }
+    }
+
+    fn pure(&self, action: u32) -> bool {
+        matches!(self.actions[action as usize], Action::Read(_))
+    }
+
+    fn blind(&self, action: u32) -> bool {
+        matches!(self.actions[action as usize], Action::Append(_))
+    }
+
+    fn droppable(&self, action: u32) -> bool {
+        self.pure(action)
+    }
+}

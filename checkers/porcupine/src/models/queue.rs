@@ -1,0 +1,188 @@
+//! Queues: "enqueue" a value; "dequeue" returns one, or None when there is none. Unordered: any of them; fifo:
+//! the first.
+
+use rustc_hash::FxHashMap;
+
+use super::numbers::{Actions, Numbers};
+use crate::order::NEVER;
+use crate::rows::{BadRow, Datum, Rows, AHEAD};
+use crate::search::{Model, Op};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Action {
+    Enqueue(u32),
+    Dequeue(u32),
+    /// Found nothing.
+    Empty,
+    /// Never returned: took whatever it could.
+    Lost,
+}
+
+/// The state is the number of a content: in order of arrival if fifo, else sorted.
+pub struct Queue {
+    fifo: bool,
+    /// Something was found empty, or is not known, so enqueueing early can do harm.
+    watched: bool,
+    actions: Vec<Action>,
+    contents: Vec<Box<[u32]>>,
+    numbers: FxHashMap<Box<[u32]>, u32>,
+    bytes: usize,
+}
+
+/// O(n).
+pub fn parse(rows: &dyn Rows, object: &[u32], fifo: bool) -> Result<(Queue, Vec<Op>), BadRow> {
+    let mut values = Numbers::default();
+    let mut actions = Actions::default();
+    let mut ops = Vec::with_capacity(object.len());
+    for (place, &row) in object.iter().enumerate() {
+        if let Some(&soon) = object.get(place + AHEAD) {
+            rows.prefetch(soon as usize);
+        }
+        let at = row as usize;
+        let timing = rows.timing(at);
+        let action = match rows.f(at) {
+            "enqueue" => match rows.value(at) {
+                value @ (Datum::Int(_) | Datum::Text(_)) => Action::Enqueue(values.number(value)),
+                other => return Err(BadRow::field(at, "value", &other, "an int or a str")),
+            },
+            "dequeue" if timing.ret == NEVER => Action::Lost,
+            "dequeue" => match rows.output(at) {
+                Datum::Null => Action::Empty,
+                value @ (Datum::Int(_) | Datum::Text(_)) => Action::Dequeue(values.number(value)),
+                other => {
+                    let expected = "an int, a str, or None (there was nothing)";
+                    return Err(BadRow::field(at, "output", &other, expected));
+                }
+            },
+            f => return Err(BadRow::f(at, f, "\"enqueue\" or \"dequeue\"")),
+        };
+        ops.push(Op {
+            row,
+            action: actions.number(action),
+            call: timing.call,
+            ret: timing.ret,
+        });
+    }
+    let watched = actions.all.contains(&Action::Empty);
+    if !fifo && !watched {
+        // What a lost call took can only be missed.
+        ops.retain(|op| actions.all[op.action as usize] != Action::Lost);
+    }
+    let queue = Queue {
+        fifo,
+        watched,
+        actions: actions.all,
+        contents: Vec::new(),
+        numbers: FxHashMap::default(),
+        bytes: 0,
+    };
+    Ok((queue, ops))
+}
+
+impl Queue {
+    fn number(&mut self, content: Box<[u32]>) -> u64 {
+        if let Some(&number) = self.numbers.get(&content) {
+            return number.into();
+        }
+        let number = self.contents.len() as u32;
+        self.bytes += 8 * content.len() + 80;
+        self.contents.push(content.clone());
+        self.numbers.insert(content, number);
+        number.into()
+    }
+
+    fn without(&mut self, state: u64, place: usize) -> u64 {
+        let mut content = self.contents[state as usize].to_vec();
+        content.remove(place);
+        self.number(content.into())
+    }
+
+    fn with(&mut self, state: u64, value: u32) -> u64 {
+        let mut content = self.contents[state as usize].to_vec();
+        let place = match self.fifo {
+            true => content.len(),
+            false => content.partition_point(|&v| v < value),
+        };
+        content.insert(place, value);
+        self.number(content.into())
+    }
+}
+
+impl Model for Queue {
+    fn initial(&mut self) -> u64 {
+        self.number(Box::default())
+    }
+
+    fn step(&mut self, state: u64, action: u32) -> Option<u64> {
+        let content = &self.contents[state as usize];
+        match self.actions[action as usize] {
+            Action::Enqueue(value) => Some(self.with(state, value)),
+            Action::Empty => content.is_empty().then_some(state),
+            Action::Dequeue(value) if self.fifo => {
+                (content.first() == Some(&value)).then(|| self.without(state, 0))
+            }
+            Action::Dequeue(value) => {
+                let place = content.binary_search(&value).ok()?;
+                Some(self.without(state, place))
+            }
+            Action::Lost => (!content.is_empty()).then(|| self.without(state, 0)),
+        }
+    }
+
+    fn steps(&mut self, state: u64, action: u32, out: &mut Vec<u64>) {
+        if self.fifo || self.actions[action as usize] != Action::Lost {
+            out.extend(self.step(state, action));
+            return;
+        }
+        for place in 0..self.contents[state as usize].len() {
+            let next = self.without(state, place);
+            out.push(next);
+        }
+    }
+
+    fn pure(&self, action: u32) -> bool {
+        self.actions[action as usize] == Action::Empty
+    }
+
+    fn eager(&self, action: u32) -> bool {
+        let enqueues = matches!(self.actions[action as usize], Action::Enqueue(_));
+        enqueues && !self.fifo && !self.watched
+    }
+
+    fn helps(&self, action: u32) -> bool {
+        let enqueues = matches!(self.actions[action as usize], Action::Enqueue(_));
+        enqueues || self.fifo || self.watched
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn renew(&mut self, states: &mut [u64]) {
+        let contents = std::mem::take(&mut self.contents);
+        self.numbers.clear();
+        self.bytes = 0;
+        for state in states {
+            *state = self.number(contents[*state as usize].clone());
+        }
+    }
+
+    /// Drops the last dequeues of a value that no enqueue is left for.
+    fn close(&self, part: &mut Vec<Op>) {
+        let mut left: FxHashMap<u32, usize> = FxHashMap::default();
+        for op in part.iter() {
+            if let Action::Enqueue(value) = self.actions[op.action as usize] {
+                *left.entry(value).or_default() += 1;
+            }
+        }
+        part.retain(|op| match self.actions[op.action as usize] {
+            Action::Dequeue(value) => {
+                let left = left.entry(value).or_default();
+                let any = *left > 0;
+                *left = left.saturating_sub(1);
+                any
+            }
+            _ => true,
+        });
+    }
+}

@@ -145,17 +145,18 @@ class SetCalls:
         """The next call, by whichever worker is free: each process both writes and reads."""
         now = context.time_ns
         resting = {process: until for process, until in self.resting if until > now}
-        worker = next((w for w in context.free if w.process not in resting), None)
-        if worker is None:
+        awake = [w for w in context.free if w.number >= 0 and w.process not in resting]
+        if not awake:
             return Pending(min(resting.values(), default=None)), self
         key, calls = self._key(), self.calls + 1
         slot = next((i for i, due in enumerate(self.due_ns) if due <= now), None)
         if slot is None:
-            return Ready(Call(f="read", key=key), worker), replace(self, calls=calls)
+            return Ready(Call(f="read", key=key), awake[0]), replace(self, calls=calls)
         call = Call(f="insert", value=self.inserts, key=key)
         due = (*self.due_ns[:slot], *self.due_ns[slot + 1 :])
         after = replace(self, calls=calls, inserts=self.inserts + 1, due_ns=due)
-        return Ready(call, worker), after
+        # Drawn, or the worker whose insert has just ended would insert for ever.
+        return Ready(call, self.seed.choice(-1 - self.inserts, awake)), after
 
     def update(self, context: Context, event: Op) -> Generator:  # noqa: ARG002
         """An insert has ended: the next may be made. What was refused is tried a moment later."""

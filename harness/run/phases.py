@@ -27,6 +27,7 @@ from harness.run.store import RunDirectory
 from harness.run.watch import watched
 
 QUIESCE_POLL_S = 0.2
+NOTE_LENGTH_MAX = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +174,7 @@ class _Recorder:
         deadline_ns = self._clock.now_ns() + int(self._plan.quiesce_s * 1e9)
         pending: Sequence[str] = self._pending()
         while pending and not self._trial.stop and self._clock.now_ns() < deadline_ns:
-            self._trial.monitor.enter(Phase.QUIESCE, f"pending: {pending[0]}")
+            self._trial.monitor.enter(Phase.QUIESCE, f"pending: {pending[0][:NOTE_LENGTH_MAX]}")
             self._clock.sleep_until(self._clock.now_ns() + int(QUIESCE_POLL_S * 1e9))
             pending = self._pending()
             waited |= dict.fromkeys(pending, round(self._clock.now_ns() / 1e9, 3))

@@ -1,0 +1,129 @@
+"""The calls of quorum-set, on virtual time: what is asked, of whom, how often."""
+
+from collections.abc import Callable
+
+import pytest
+
+from checkers.ladder import Level
+from harness.core.errors import UsageError
+from harness.core.history import History
+from harness.core.op import Done, Kind, Op
+from harness.core.seed import Seed
+from harness.core.topology import Topology
+from harness.generators.timing import time_limit
+from harness.run.scheduler import Scheduler, workers_on
+from harness.run.virtual import run_virtual
+from workloads.quorum_set import REFUSED_PAUSE_NS, QuorumSet, QuorumSetOptions
+
+MS = 1_000_000
+NODES = ("ch1", "ch2", "ch3")
+
+
+class Scripted:
+    """Ends every call as it is told to."""
+
+    def __init__(self, end: Callable[[Op], tuple[Kind, int]]) -> None:
+        self._end = end
+
+    def start(self, op: Op, now_ns: int) -> tuple[Done, int]:
+        kind, took_ns = self._end(op)
+        value = () if op.f != "insert" and kind is Kind.OK else None
+        return Done(kind, value), now_ns + took_ns
+
+
+def played(
+    options: QuorumSetOptions, end: Callable[[Op], tuple[Kind, int]], seed: int = 1
+) -> History:
+    ops: list[Op] = []
+    scheduler = Scheduler(workers_on(NODES, 6), ops.append)
+    generator = time_limit(QuorumSet(options, Seed(seed)).generator(), 2)
+    run_virtual(scheduler, generator, client=lambda _: Scripted(end))
+    return History(ops)
+
+
+def quick(op: Op) -> tuple[Kind, int]:
+    return (Kind.OK, 40 * MS) if op.f == "insert" else (Kind.OK, 8 * MS)
+
+
+def refused(_: Op) -> tuple[Kind, int]:
+    return Kind.FAIL, MS
+
+
+def test_every_value_is_new_and_every_process_writes_and_reads() -> None:
+    history = played(QuorumSetOptions(writers=2), quick)
+    values = [p.invoke.value for p in history.pairs if p.invoke.f == "insert"]
+    assert values == list(range(len(values)))
+    assert len(values) > 50
+    for f in ("insert", "read"):
+        assert {p.invoke.process for p in history.pairs if p.invoke.f == f} == set(range(6))
+
+
+def test_no_more_inserts_are_in_flight_than_writers() -> None:
+    in_flight = most = 0
+    for op in played(QuorumSetOptions(writers=2), quick):
+        if op.f == "insert":
+            in_flight += 1 if op.kind is Kind.INVOKE else -1
+            most = max(most, in_flight)
+    assert most == 2
+
+
+def test_what_was_refused_is_tried_a_moment_later() -> None:
+    history = played(QuorumSetOptions(writers=1), refused)
+    inserts = [op for op in history if op.f == "insert"]
+    ends = [op.time_ns for op in inserts if op.kind is Kind.FAIL]
+    begins = [op.time_ns for op in inserts if op.kind is Kind.INVOKE]
+    assert all(b - e >= REFUSED_PAUSE_NS for e, b in zip(ends, begins[1:], strict=False))
+    last: dict[object, int] = {}
+    for op in history:
+        if op.f == "read" and op.kind is Kind.FAIL:
+            last[op.process] = op.time_ns
+        elif op.process in last:
+            assert op.time_ns - last.pop(op.process) >= REFUSED_PAUSE_NS
+
+
+def test_keys_are_left_after_so_many_calls_and_never_used_again() -> None:
+    history = played(QuorumSetOptions(keys=2, ops_per_key=100), quick)
+    keys = [p.invoke.key for p in history.pairs]
+    rounds = [set(keys[i : i + 200]) for i in range(0, len(keys) - 200, 200)]
+    assert rounds == [{2 * i, 2 * i + 1} for i in range(len(rounds))]
+    assert len(rounds) > 3
+
+
+def test_the_same_seed_makes_the_same_calls_and_another_seed_others() -> None:
+    options = QuorumSetOptions(keys=3)
+    assert list(played(options, quick, 1)) == list(played(options, quick, 1))
+    assert list(played(options, quick, 1)) != list(played(options, quick, 2))
+
+
+def test_final_reads_ask_every_replica_for_every_key_twice() -> None:
+    ops: list[Op] = []
+    scheduler = Scheduler(workers_on(NODES, 3), ops.append)
+    workload = QuorumSet(QuorumSetOptions(), Seed(1))
+    run_virtual(scheduler, workload.final((4, 7), NODES), client=lambda _: Scripted(quick))
+    asked = [(op.key, op.node) for op in ops if op.kind is Kind.INVOKE]
+    assert sorted(asked) == sorted([(k, n) for k in (4, 7) for n in NODES] * 2)
+    assert set(asked[:6]) == set(asked[6:]), "the second round begins when the first has ended"
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (QuorumSetOptions(quorum=1), "--quorum 1: expected 2 to 3"),
+        (QuorumSetOptions(insert="fast"), "--insert 'fast': expected one of quorum plain"),
+        (QuorumSetOptions(read="dirty"), "--read 'dirty': expected one of sequential plain"),
+        (QuorumSetOptions(keys=0), "--keys 0: expected at least 1"),
+        (QuorumSetOptions(writers=0), "--writers 0: expected at least 1"),
+    ],
+)
+def test_options_that_cannot_be_meant_are_refused(options: QuorumSetOptions, says: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        options.settle(Topology.of())
+    assert says in str(caught.value)
+
+
+def test_the_promise_decides_whether_a_stale_read_is_a_violation() -> None:
+    def names(promise: Level) -> list[str]:
+        return [c.name for c in QuorumSet(QuorumSetOptions(), Seed(1), promise).checkers()]
+
+    assert names(Level.EVENTUAL) == names(Level.LINEARIZABLE)
+    assert "linearizable" in names(Level.LINEARIZABLE)

@@ -10,6 +10,7 @@ import pytest
 
 from harness.clusters import keeper, replica
 from harness.clusters.docker_cluster import DockerCluster
+from harness.clusters.fetches import Fetches
 from harness.clusters.images import build_images
 from harness.core.errors import ClusterError, FaultError, UsageError
 from harness.core.protocols import (
@@ -40,13 +41,24 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]
 
 @pytest.fixture
 def cluster(servers: DockerCluster) -> DockerCluster:
-    """Healed, whatever the test before it did."""
+    """Healed, whatever the test before it did; tables may be read-only for some seconds more."""
     servers.mend()
     servers.resume(THREE.names)
     servers.start(THREE.names)
     servers.start_fetches(THREE.replicas)
-    await_(lambda: not servers.unready(), "the cluster is whole")
+    await_(lambda: not unserving(servers), "every server serves")
     return servers
+
+
+@pytest.fixture
+def writable(cluster: DockerCluster) -> DockerCluster:
+    """Healed, and its replicated tables take inserts."""
+    await_(lambda: not cluster.unready(), "the cluster is whole")
+    return cluster
+
+
+def unserving(cluster: DockerCluster) -> list[str]:
+    return [reason for reason in cluster.unready() if not reason.endswith("read-only tables")]
 
 
 def await_(seen: Callable[[], bool], what: str, within_s: float = 30) -> None:
@@ -73,7 +85,8 @@ def test_it_has_every_capability(cluster: DockerCluster) -> None:
         assert isinstance(cluster, capability)
 
 
-def test_every_server_serves_after_up(cluster: DockerCluster) -> None:
+def test_every_server_serves_after_up(writable: DockerCluster) -> None:
+    cluster = writable
     assert cluster.unready() == []
     assert dict(cluster.versions()) == {
         **dict.fromkeys(THREE.replicas, "18.16.1"),
@@ -146,7 +159,7 @@ def test_a_cut_stops_connections_that_are_established(cluster: DockerCluster) ->
         within_s=15,
     )
     cluster.mend()
-    await_(lambda: not cluster.unready(), "ch1 has a session again")
+    await_(lambda: not unserving(cluster), "ch1 has a session again")
 
 
 @pytest.mark.parametrize("node", ["ch2", "zk2"])
@@ -202,7 +215,7 @@ def test_all_keepers_killed_come_back_with_their_data(cluster: DockerCluster) ->
     assert cluster.leader() is None
     assert {cluster.running(node) for node in THREE.keepers} == {False}
     cluster.start(THREE.keepers)
-    await_(lambda: not cluster.unready(), "the cluster is whole")
+    await_(lambda: not unserving(cluster), "every server serves")
     after = replica.query(
         cluster.endpoint("ch1"), "SELECT name, czxid FROM system.zookeeper WHERE path = '/'"
     )
@@ -213,7 +226,7 @@ def test_everything_killed_at_once_comes_back(cluster: DockerCluster) -> None:
     cluster.kill(THREE.names)
     assert len(cluster.unready()) == 6
     cluster.start(THREE.names)
-    await_(lambda: not cluster.unready(), "the cluster is whole")
+    await_(lambda: not unserving(cluster), "every server serves")
 
 
 def test_a_started_server_answers_without_a_quorum(cluster: DockerCluster) -> None:
@@ -237,7 +250,7 @@ def test_a_paused_server_is_stopped_as_the_kernel_says(cluster: DockerCluster, n
     cluster.resume([node])
     assert not cluster.paused(node)
     assert cluster.running(node)
-    await_(lambda: not cluster.unready(), "the cluster is whole")
+    await_(lambda: not unserving(cluster), "every server serves")
     cluster.resume([node])  # is not paused: nothing happens
 
 
@@ -260,7 +273,14 @@ def test_a_restart_is_graceful(cluster: DockerCluster, nodes: list[str]) -> None
     cluster.restart(nodes)
     assert all(born(cluster, node) != before[node] for node in nodes)
     assert all(cluster.running(node) for node in nodes)
-    await_(lambda: not cluster.unready(), "the cluster is whole")
+    await_(lambda: not unserving(cluster), "every server serves")
+
+
+def test_a_restart_ends_a_pause(cluster: DockerCluster) -> None:
+    cluster.pause(["ch1"])
+    cluster.restart(["ch1"])
+    assert cluster.running("ch1")
+    assert not cluster.paused("ch1")
 
 
 def born(cluster: DockerCluster, node: str) -> str:
@@ -302,7 +322,8 @@ def test_the_newest_leader_leads_while_the_deposed_one_is_frozen(cluster: Docker
     assert cluster.leader() == second
 
 
-def test_fetches_stop_and_start(cluster: DockerCluster) -> None:
+def test_fetches_stop_and_start(writable: DockerCluster) -> None:
+    cluster = writable
     assert cluster.fetching("ch2")
     cluster.stop_fetches(["ch2"])
     began = time.monotonic()
@@ -315,12 +336,26 @@ def test_fetches_stop_and_start(cluster: DockerCluster) -> None:
     assert cluster.fetching("ch2")
 
 
-def test_fetches_that_no_link_lets_through_do_not_arrive(cluster: DockerCluster) -> None:
+def test_a_replica_without_its_session_has_read_only_tables_until_it_has_one(
+    writable: DockerCluster,
+) -> None:
+    fetches = Fetches(THREE.replicas, writable.endpoint)
+    assert not fetches.read_only("ch1")
+    writable.cut(between({"ch1"}, {"zk1"}))
+    await_(lambda: fetches.read_only("ch1"), "the table refuses inserts")
+    writable.mend()
+    await_(lambda: not writable.unready(), "the cluster is whole")
+    assert not fetches.read_only("ch1")
+
+
+def test_fetches_that_no_link_lets_through_do_not_arrive(writable: DockerCluster) -> None:
+    cluster = writable
     cluster.cut(between({"ch2"}, {"ch1", "ch3"}))
     assert not cluster.fetching("ch2")
 
 
-def test_a_dead_replica_does_not_fetch(cluster: DockerCluster) -> None:
+def test_a_dead_replica_does_not_fetch(writable: DockerCluster) -> None:
+    cluster = writable
     cluster.kill(["ch2"])
     assert not cluster.fetching("ch2")
 
@@ -332,9 +367,10 @@ def test_without_another_replica_nobody_can_say(cluster: DockerCluster) -> None:
 
 
 def test_a_ban_on_fetches_covers_the_tables_of_today_and_ends_with_the_server(
-    cluster: DockerCluster,
+    writable: DockerCluster,
 ) -> None:
     """What the server does, and so what `stop_fetches` can promise."""
+    cluster = writable
     cluster.stop_fetches(["ch2"])
     for node in ("ch1", "ch2"):
         replica.query(

@@ -1,6 +1,7 @@
 """Clusters side by side, kept, orphaned, and without an engine."""
 
 import selectors
+import signal
 import socket
 import subprocess
 import sys
@@ -151,27 +152,36 @@ def test_a_server_that_does_not_come_up_is_one_error_with_its_log_and_leaves_not
     assert things(cluster.name) == []
 
 
-def test_up_that_is_interrupted_leaves_nothing(tmp_path: Path) -> None:
-    cluster = small(tmp_path)
-    failed: list[BaseException] = []
-
-    def up() -> None:
-        try:
-            cluster.up()
-        except ClusterError as error:
-            failed.append(error)
-
-    thread = threading.Thread(target=up)
-    thread.start()
-    deadline = time.monotonic() + 30
-    while not things(cluster.name):
-        assert time.monotonic() < deadline
-    other = DockerCluster(SMALL, tmp_path / "x", images=cluster.images, name=cluster.name)
-    other.down()
-    thread.join(timeout=60)
+INTERRUPTED = """
+import sys
+from pathlib import Path
+from harness.clusters.docker_cluster import DockerCluster
+from harness.clusters.images import build_images
+from harness.core.topology import Topology
+cluster = DockerCluster(
+    Topology.of(), Path(sys.argv[1]), images=build_images(lambda text: None)
+)
+print(cluster.name, flush=True)
+try:
+    cluster.up()
+except KeyboardInterrupt:
     cluster.down()
-    assert failed
-    assert things(cluster.name) == []
+"""
+
+
+@pytest.mark.parametrize("at", [1, 12, 20])
+def test_up_that_is_interrupted_leaves_nothing(tmp_path: Path, at: int) -> None:
+    """Interrupted when the first network, the last volume, the first containers are there."""
+    argv = (sys.executable, "-c", INTERRUPTED, str(tmp_path))
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        name = name_of(process)
+        deadline = time.monotonic() + 30
+        while len(things(name)) < at:
+            assert time.monotonic() < deadline
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 0
+    time.sleep(1)
+    assert things(name) == []
 
 
 # --- an engine that dies --------------------------------------------------------------------

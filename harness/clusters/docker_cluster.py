@@ -1,12 +1,8 @@
 """A cluster of real servers on a Docker engine."""
 
 import fcntl
-import json
-import os
-import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import IO, Final
@@ -15,10 +11,12 @@ import docker
 
 from compose.plan import DIRECTORY, KEEP, OWNER, PORTS, Images, plan
 from compose.render import render
-from compose.settings import Settings, Storage
-from harness.clusters import keeper, owner, replica
-from harness.clusters.engine import LOCAL_ENGINE, asking_engine, compose_command, engine
+from compose.settings import Settings
+from harness.clusters import keeper, kept, owner, readiness
+from harness.clusters.compose_tool import compose_up
+from harness.clusters.engine import asking_engine, engine
 from harness.clusters.fetches import Fetches
+from harness.clusters.kept import Kept
 from harness.clusters.links import Links
 from harness.clusters.logs import collect_node, last_lines
 from harness.clusters.parallel import on_each
@@ -28,11 +26,10 @@ from harness.clusters.removal import LOCK, remove_run
 from harness.core.errors import ClusterError
 from harness.core.protocols import Endpoint
 from harness.core.seed import Seed
-from harness.core.topology import Link, Node, Role, Topology
+from harness.core.topology import Link, Node, Topology
 
-_STATE: Final = "cluster.json"
-_COMPOSE_S: Final = 120
 _READY_S: Final = 60.0
+_SETTLE_S: Final = 2.0
 
 
 class DockerCluster:
@@ -59,6 +56,7 @@ class DockerCluster:
         self.directory = directory.absolute()
         self.keep = keep
         self._attached = False
+        self._whole = True
         self._lock: IO[str] | None = None
         self._client: docker.DockerClient | None = None
         self._endpoints: dict[str, Endpoint] = {}
@@ -73,21 +71,13 @@ class DockerCluster:
         """The kept cluster whose directory this is. Its `up` heals it: links mended, servers
         started and resumed, fetches on. Raises ClusterError when there is none or another
         process uses it."""
-        path = directory / _STATE
-        try:
-            state = json.loads(path.read_text())
-        except OSError as error:
-            raise ClusterError(
-                f"{path}: no cluster was kept there ({error}). Keep one with --keep-cluster"
-            ) from error
+        found = Kept.load(directory)
         cluster = DockerCluster(
-            Topology(tuple(_node(node) for node in state["nodes"])),
+            found.topology,
             directory,
-            images=Images(**state["images"]),
-            settings=Settings(
-                **{**state["settings"], "storage": Storage(state["settings"]["storage"])}
-            ),
-            name=state["name"],
+            images=found.images,
+            settings=found.settings,
+            name=found.name,
             keep=True,
         )
         cluster._attached = True
@@ -103,26 +93,24 @@ class DockerCluster:
             self._find_pods()
             self._heal()
         else:
+            self._whole = False
             render(self._plan, self.directory)
-            self._compose_up()
+            compose_up(self.name, self.directory / "compose.yml")
             self._find_pods()
         self._await_ready()
         self._fetches.create()
-        state = {
-            "name": self.name,
-            "nodes": [asdict(node) for node in self.topology.nodes],
-            "images": asdict(self.images),
-            "settings": asdict(self.settings),
-        }
-        (self.directory / _STATE).write_text(json.dumps(state, indent=2))
+        Kept(self.name, self.topology, self.images, self.settings).save(self.directory)
+        self._whole = True
 
     def down(self) -> None:
         """Removes everything of this cluster from the engine; may be called twice, and after
         `up` failed half-way."""
         try:
             self._close_agents()
-            remove_run(self._engine(), self.name)
-            (self.directory / _STATE).unlink(missing_ok=True)
+            # An `up` that was broken off may still have requests under way in the engine.
+            remove_run(self._engine(), self.name, settle_s=0 if self._whole else _SETTLE_S)
+            (self.directory / kept.FILE).unlink(missing_ok=True)
+            self._whole = True
         finally:
             self.close()
 
@@ -150,7 +138,9 @@ class DockerCluster:
 
     def versions(self) -> Mapping[str, str]:
         """What each node says it runs; nodes that do not answer are left out."""
-        said = on_each(self.topology.nodes, self._version)
+        said = on_each(
+            self.topology.nodes, lambda n: readiness.version_of(n, self.endpoint(n.name))
+        )
         return {node.name: version for node, version in said.items() if version}
 
     def unready(self) -> Sequence[str]:
@@ -272,34 +262,6 @@ class DockerCluster:
             raise ClusterError(f"{self.directory}: another process uses this cluster") from error
         self._lock = lock
 
-    def _compose_up(self) -> None:
-        """Through the compose tool, and so from the very file that a person would use. It takes
-        3.5 s for 12 containers here; the servers' own start is as long."""
-        file = self.directory / "compose.yml"
-        argv = (*compose_command(), "-p", self.name, "-f", str(file), "up", "-d")
-        # docker-compose 1 is a Python package called `compose`, like one of ours: it must not
-        # find ours by the variables of this process.
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
-        # And the same engine as ours, whatever context is current: docker-py knows no contexts.
-        environment.pop("DOCKER_CONTEXT", None)
-        environment.setdefault("DOCKER_HOST", LOCAL_ENGINE)
-        try:
-            # Its own session: Ctrl-C goes to the harness, which then removes what there is.
-            done = subprocess.run(
-                argv,
-                capture_output=True,
-                text=True,
-                timeout=_COMPOSE_S,
-                check=False,
-                start_new_session=True,
-                env=environment,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise ClusterError(f"{' '.join(argv)}: not done after {_COMPOSE_S} s") from error
-        if done.returncode != 0:
-            last = "\n".join(done.stderr.strip().splitlines()[-10:])
-            raise ClusterError(f"{' '.join(argv)}: ended with {done.returncode}:\n{last}")
-
     def _find_pods(self) -> None:
         client = self._engine()
         addresses = {}
@@ -327,9 +289,7 @@ class DockerCluster:
         )
 
     def _alive(self, node: str) -> str | None:
-        role = self.topology.node(node).role
-        ask = replica.is_alive if role is Role.CLICKHOUSE else keeper.is_alive
-        return ask(self.endpoint(node))
+        return readiness.is_alive(self.topology.node(node), self.endpoint(node))
 
     def _last_lines(self, node: str) -> str:
         return last_lines(self._engine(), self._containers[node], self.topology.node(node))
@@ -364,39 +324,4 @@ class DockerCluster:
 
     def _unready(self, node: Node) -> str | None:
         endpoint = self.endpoint(node.name)
-        if node.role is Role.CLICKHOUSE:
-            dead = replica.is_alive(endpoint)
-            if dead:
-                return f"{node.name} does not answer: {dead}"
-            session = replica.has_session(endpoint)
-            if session:
-                return f"{node.name} has no ZooKeeper session: {session}"
-            try:
-                read_only = self._fetches.read_only(node.name)
-            except ClusterError as error:
-                return f"{node.name} does not answer: {error}"
-            return f"{node.name} has read-only tables" if read_only else None
-        state = keeper.state(endpoint)
-        if state is None:
-            return f"{node.name} does not answer"
-        return None if state.mode else f"{node.name} has no leader"
-
-    def _version(self, node: Node) -> str | None:
-        endpoint = self.endpoint(node.name)
-        if node.role is Role.ZOOKEEPER:
-            state = keeper.state(endpoint)
-            return state.version if state else None
-        try:
-            return str(replica.query(endpoint, "SELECT version()")[0][0])
-        except ClusterError:
-            return None
-
-
-def _node(fields: Mapping[str, object]) -> Node:
-    return Node(
-        name=str(fields["name"]),
-        role=Role(str(fields["role"])),
-        shard=int(str(fields["shard"])),
-        replica=int(str(fields["replica"])),
-        keepers=tuple(fields["keepers"]),  # type: ignore[arg-type]
-    )
+        return readiness.why_unready(node, endpoint, self._fetches.read_only)

@@ -29,9 +29,8 @@ class Fetches:
         on_each(self._replicas, self._create)
 
     def read_only(self, node: str) -> bool:
-        """Whether the probe's table takes no inserts now. A replica that lost its session, or
-        was killed, needs up to 10 s more than its server: its old session has to expire, and
-        the table has to notice."""
+        """Whether the probe's table takes no inserts now. A replica that lost its session may
+        answer, have a new session, and go on refusing inserts for some seconds."""
         text = (
             "SELECT count() FROM system.replicas "
             f"WHERE database = '{_DATABASE}' AND (is_readonly OR is_session_expired)"

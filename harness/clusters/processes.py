@@ -180,7 +180,8 @@ class Processes:
             time.sleep(0.02)
 
     def _stop(self, node: str) -> bool:
-        """SIGTERM; whether it ended by itself."""
+        """SIGTERM; whether it ended by itself. A paused server is resumed, for it could not."""
+        self._signal(node, "CONT", "continued")
         container = self._container(node)
         with asking_engine(f"stop {node}"):
             container.stop(timeout=_TERM_S)

@@ -43,16 +43,23 @@ def clean(everything: bool = False) -> list[str]:
         ]
 
 
-def remove_run(client: docker.DockerClient, run: str) -> list[str]:
-    """Removes everything of one cluster, what is still being created too, and returns the names.
+def remove_run(client: docker.DockerClient, run: str, settle_s: float = 0.0) -> list[str]:
+    """Removes everything of one cluster and returns the names. What is still being created is
+    removed too, when nothing new comes for `settle_s`.
 
     Raises ClusterError when something cannot be removed.
     """
     removed: list[str] = []
     deadline = time.monotonic() + _PATIENCE_S
+    settled = time.monotonic() + settle_s
     while True:
         found = {kind: _things(client, kind, f"{RUN}={run}") for kind in _KINDS}
-        if not any(found.values()):
+        if any(found.values()):
+            settled = time.monotonic() + settle_s
+        elif time.monotonic() < settled:
+            time.sleep(0.1)
+            continue
+        else:
             return removed
         if time.monotonic() > deadline:
             left = ", ".join(thing.name for things in found.values() for thing in things)

@@ -1,0 +1,58 @@
+"""What another process must know to use a cluster that was kept."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from compose.plan import Images
+from compose.settings import Settings, Storage
+from harness.core.errors import ClusterError
+from harness.core.topology import Node, Role, Topology
+
+FILE: Final = "cluster.json"
+"""In the cluster's directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A cluster, without its connections."""
+
+    name: str
+    topology: Topology
+    images: Images
+    settings: Settings
+
+    def save(self, directory: Path) -> None:
+        """Writes it."""
+        state = {
+            "name": self.name,
+            "nodes": [asdict(node) for node in self.topology.nodes],
+            "images": asdict(self.images),
+            "settings": asdict(self.settings),
+        }
+        (directory / FILE).write_text(json.dumps(state, indent=2))
+
+    @staticmethod
+    def load(directory: Path) -> "Kept":
+        """Raises ClusterError when none was saved there."""
+        path = directory / FILE
+        try:
+            state: Mapping[str, Any] = json.loads(path.read_text())
+        except (OSError, ValueError) as error:
+            raise ClusterError(
+                f"{path}: no cluster was kept there ({error}). Keep one with --keep-cluster"
+            ) from error
+        settings = {**state["settings"], "storage": Storage(state["settings"]["storage"])}
+        return Kept(
+            name=state["name"],
+            topology=Topology(tuple(map(_node, state["nodes"]))),
+            images=Images(**state["images"]),
+            settings=Settings(**settings),
+        )
+
+
+def _node(fields: Mapping[str, Any]) -> Node:
+    changed = {"role": Role(fields["role"]), "keepers": tuple(fields["keepers"])}
+    return Node(**{**fields, **changed})

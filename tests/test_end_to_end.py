@@ -199,6 +199,63 @@ def test_two_runs_side_by_side_do_not_disturb_each_other(tmp_path: Path) -> None
     assert left(tmp_path) == []
 
 
+FORWARD = """
+import asyncio, sys
+
+async def pump(reader, writer):
+    try:
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    finally:
+        writer.close()
+
+async def accept(reader, writer):
+    far_reader, far_writer = await asyncio.open_unix_connection(sys.argv[2])
+    await asyncio.gather(
+        pump(reader, far_writer), pump(far_reader, writer), return_exceptions=True
+    )
+
+async def main():
+    server = await asyncio.start_unix_server(accept, sys.argv[1])
+    await server.serve_forever()
+
+asyncio.run(main())
+"""
+
+
+def test_when_the_engine_is_lost_the_history_is_saved_and_judged(tmp_path: Path) -> None:
+    """The engine that this run sees is the real one behind a socket that dies."""
+    socket = tmp_path / "engine.sock"
+    forward = subprocess.Popen([sys.executable, "-c", FORWARD, str(socket), "/var/run/docker.sock"])
+    until(socket.exists)
+    process = begun(
+        tmp_path,
+        "--nemesis",
+        "partition",
+        "--duration",
+        "60",
+        "--time-limit",
+        "60",
+        DOCKER_HOST=f"unix://{socket}",
+    )
+    until(lambda: in_fault(tmp_path))
+    forward.kill()
+    forward.wait()
+    status, report, errors = ended(process)
+    assert status == 255, errors
+    assert report["status"] in ("INVALID", "UNKNOWN")
+    assert "harness clean removes what is left" in report["error"]
+    run = latest(tmp_path)
+    assert run.info().state == "finished"
+    assert run.results()["status"] in ("INVALID", "UNKNOWN")
+    assert any("not healed" in trouble for trouble in run.results()["troubles"])
+    assert nemesis_ops(read_history(run.journal))[-1] == ("quiesce", Kind.OK)
+    # The engine is back: nothing of that run stays.
+    assert command("clean").returncode == 0
+    assert left(tmp_path) == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

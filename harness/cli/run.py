@@ -17,7 +17,7 @@ from harness.cli.options import again, run_options, some_of
 from harness.cli.result import print_result, result
 from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.images import build_images
-from harness.core.errors import UsageError
+from harness.core.errors import EXIT_CRASH, HarnessError, UsageError
 from harness.core.op import Json
 from harness.core.protocols import Cluster, Nemesis, Workload
 from harness.core.seed import Seed
@@ -207,7 +207,7 @@ def run(context: click.RichContext, /, as_json: bool, **options: Any) -> int:
     asked = Asked(context, options)
     console = Console(stderr=as_json)
     statuses: list[Status] = []
-    reports: list[Json] = []
+    reports: list[dict[str, Json]] = []
 
     def finished(run: Finished) -> None:
         outcome = run.outcome
@@ -227,9 +227,16 @@ def run(context: click.RichContext, /, as_json: bool, **options: Any) -> int:
     stop = Stop()
     with stop.obeying_signals():
         campaign = asked.campaign(console, stop, finished)
-        campaign.run(asked.plans())
+        try:
+            campaign.run(asked.plans())
+        except HarnessError as error:
+            if not (as_json and reports):
+                raise
+            reports[-1]["error"] = str(error)
     if as_json:
         click.echo(json.dumps(reports[0] if options["count"] == 1 else reports))
+        if "error" in reports[-1]:
+            return EXIT_CRASH
     elif len(statuses) > 1:
         tally = ", ".join(f"{statuses.count(s)} {s.value}" for s in Status if s in statuses)
         console.print(f"{len(statuses)} runs: {tally}")

@@ -68,8 +68,11 @@ class Campaign:
     def _end(self, cluster: Cluster) -> None:
         if self.leave:
             cluster.close()
-        else:
+            return
+        try:
             cluster.down()
+        except ClusterError as error:
+            raise ClusterError(f"{error}; harness clean removes what is left") from error
 
     def _one(self, plan: Plan, cluster: Cluster, monitor: Monitor, *, drop: bool) -> Finished:
         workload, nemesis = self.workload(plan), self.nemesis(plan, cluster)

@@ -2,6 +2,7 @@
 again."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from checkers.judge import Judgement
@@ -39,8 +40,24 @@ def gravest(judgement: Judgement) -> tuple[Verdict, Anomaly] | None:
     return min(found, key=weight, default=None)
 
 
-def explained(judgement: Judgement, history: History, *, workload: str, again: str) -> str:
-    """Lines for people. `again` is the command that runs it again.
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a run is not VALID, or that it is."""
+
+    head: str
+    """One sentence."""
+    rows: tuple[tuple[str, str], ...]
+    """A label ("" goes on with the one above) and a text."""
+
+    def text(self) -> str:
+        """Lines for people."""
+        width = max(len(label) for label, _ in self.rows) + 1
+        rows = [f"  {f'{label}:' if label else '':<{width}} {text}" for label, text in self.rows]
+        return "\n".join([self.head, *rows])
+
+
+def explained(judgement: Judgement, history: History, *, workload: str, again: str) -> Explanation:
+    """`again` is the command that runs it again. As text:
 
     quorum-set: 3 acknowledged values are missing from the final read (of 812 acknowledged)
       first lost: value 417, op #2210 ok at 8.114 s on ch2, during partition {ch1 | ch2 ch3}
@@ -55,15 +72,15 @@ def explained(judgement: Judgement, history: History, *, workload: str, again: s
         labelled += (
             [("expected", _expected(anomaly, history))] if _expected(anomaly, history) else []
         )
-        return _lines(f"{workload}: {verdict.summary}", [*labelled, ("again", again)])
+        return Explanation(f"{workload}: {verdict.summary}", (*labelled, ("again", again)))
     if judgement.status is Status.UNKNOWN:
         reasons = [v for v in judgement.deciding if v.status is Status.UNKNOWN]
         labelled = [(verdict.checker, verdict.summary) for verdict in reasons]
         labelled += [("contradiction", text) for text in judgement.ladder.contradictions]
-        return _lines(f"{workload}: nothing can be concluded", [*labelled, ("again", again)])
+        return Explanation(f"{workload}: nothing can be concluded", (*labelled, ("again", again)))
     held = judgement.ladder.held
     level = f", {held} held" if held else ""
-    return _lines(f"{workload}: valid{level}", [("again", again)])
+    return Explanation(f"{workload}: valid{level}", (("again", again),))
 
 
 def _expected(anomaly: Anomaly, history: History) -> str:
@@ -72,10 +89,3 @@ def _expected(anomaly: Anomaly, history: History) -> str:
     if anomaly.kind in ("lost", "diverged") and at_ns is not None:
         return f"{text} (at {seconds(at_ns)})"
     return text
-
-
-def _lines(head: str, labelled: list[tuple[str, str]]) -> str:
-    width = max(len(label) for label, _ in labelled) + 1
-    return "\n".join(
-        [head, *(f"  {f'{label}:' if label else '':<{width}} {text}" for label, text in labelled)]
-    )

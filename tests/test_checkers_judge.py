@@ -112,7 +112,7 @@ def test_a_lost_value_in_words():
         final(2, [], 42_000, 42_100, node="ch2"),
     )
     again = "harness run --workload quorum-set --nemesis partition --seed 0x5eed"
-    lines = explained(sets(h), h, workload="quorum-set", again=again).splitlines()
+    lines = explained(sets(h), h, workload="quorum-set", again=again).text().splitlines()
     assert lines == [
         "quorum-set: 1 acknowledged value is missing from the final read (of 1 acknowledged)",
         "  first lost: value 417 of key 0, op #3 ok at 8.114 s on ch2, "
@@ -130,7 +130,7 @@ def test_a_lost_value_in_words():
 
 def test_the_reasons_of_an_unknown_in_words():
     h = history(insert(0, 1, 0, 10, "info"))
-    lines = explained(sets(h, Level.EVENTUAL), h, workload="quorum-set", again="x").splitlines()
+    lines = explained(sets(h, Level.EVENTUAL), h, workload="quorum-set", again="x").text().splitlines()
     assert lines == [
         "quorum-set: nothing can be concluded",
         "  stats:       0 ok calls in all, at least 20 expected; no fault took effect",
@@ -143,7 +143,7 @@ def test_the_reasons_of_an_unknown_in_words():
 
 def test_a_valid_run_in_words():
     judged = judge(EMPTY, [Says("linearizable"), Says("stats")], 1.0, "linearizable")
-    text = explained(judged, EMPTY, workload="quorum-set", again="harness run")
+    text = explained(judged, EMPTY, workload="quorum-set", again="harness run").text()
     assert text == "quorum-set: valid, linearizable held\n  again: harness run"
 
 

@@ -1,6 +1,6 @@
 """What a run came to, for people: a table of verdicts, the ladder, the smallest witness."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from checkers.judge import Judgement
-from checkers.witness import explained
+from checkers.witness import Explanation, explained
 from harness.core.history import History
 from harness.core.op import Kind
 from harness.core.verdict import Status
@@ -39,7 +39,7 @@ def result(
         Text(),
         _ladder(judgement),
         Text(),
-        Text(explained(judgement, history, workload=workload, again=again)),
+        *_explanation(explained(judgement, history, workload=workload, again=again)),
     ]
     if troubles:
         parts += [Text(), *(Text(f"! {trouble}", "yellow") for trouble in troubles)]
@@ -92,10 +92,21 @@ def _verdicts(judgement: Judgement) -> Table:
     return table
 
 
+def _explanation(explanation: Explanation) -> Iterable[RenderableType]:
+    yield Text(explanation.head, "bold")
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for label, text in explanation.rows:
+        grid.add_row(Text(label), Text(text))
+    yield grid
+
+
 def _ladder(judgement: Judgement) -> Text:
     """ "promised linearizable · ✗ linearizable ✗ sequential ✓ session ✓ eventual"."""
     marks = {Status.VALID: "✓", Status.UNKNOWN: "?", Status.INVALID: "✗"}
-    text = Text.assemble(("promised ", "dim"), judgement.ladder.promise.value, ("   held ", "dim"))
+    promise = judgement.ladder.promise.value
+    text = Text.assemble(("promised ", "dim"), promise, ("   levels ", "dim"))
     for rung in judgement.ladder.rungs:
         text.append(
             f" {marks[rung.status]}\N{NO-BREAK SPACE}{rung.level.value} ", STATUS_STYLE[rung.status]

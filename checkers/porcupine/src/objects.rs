@@ -5,8 +5,8 @@ use std::sync::Mutex;
 
 use rustc_hash::FxHashMap;
 
-use crate::models::{counter, general, log, mutex, queue, text};
-use crate::order::{Timing, NEVER};
+use crate::models::{counter, fifo, general, log, log_order, mutex, queue, text};
+use crate::order::{Consistency, Timing, NEVER};
 use crate::register::{self, Names};
 use crate::request::Request;
 use crate::rows::{BadRow, Datum, Rows};
@@ -84,7 +84,13 @@ fn decide(
             Ok(register::decide(&parsed, request, process))
         }
         Kind::AppendLog => {
-            let (mut model, ops) = log::parse(rows, object)?;
+            let ops = log::parse(rows, object)?;
+            if !request.linearization {
+                if let Some(verdict) = log_order::decide(&ops, request.consistency) {
+                    return Ok(verdict);
+                }
+            }
+            let (mut model, ops) = log::numbered(&ops);
             Ok(general::decide(&mut model, &ops, request, process))
         }
         Kind::Counter => {
@@ -93,6 +99,12 @@ fn decide(
         }
         Kind::Queue | Kind::FifoQueue => {
             let (mut model, ops) = queue::parse(rows, object, kind == Kind::FifoQueue)?;
+            let linearizable = request.consistency == Consistency::Linearizable;
+            if kind == Kind::FifoQueue && linearizable && !request.linearization {
+                if let Some(verdict) = fifo::decide(&model, &ops) {
+                    return Ok(verdict);
+                }
+            }
             Ok(general::decide(&mut model, &ops, request, process))
         }
         Kind::Mutex => {

@@ -224,11 +224,12 @@ fn legal(kind: Kind, rows: &[Row], taken: u32, state: &Value, consistency: Consi
 /// An operation of the model, not yet with its output.
 fn operation(kind: Kind, rng: &mut Rng) -> (&'static str, Value) {
     let int = |rng: &mut Rng| Value::Int(rng.below(3) as i64);
+    let many = |rng: &mut Rng| Value::Int(rng.below(12) as i64);
     let text = |rng: &mut Rng| Value::Text((*rng.pick(&["a", "b", "aa"])).to_owned());
     match kind {
         Kind::Set => match rng.below(2) {
             0 => ("read", Value::Null),
-            _ => ("add", int(rng)),
+            _ => ("add", Value::Int(rng.below(6) as i64)),
         },
         Kind::Register => match rng.below(2) {
             0 => ("read", Value::Null),
@@ -249,7 +250,7 @@ fn operation(kind: Kind, rng: &mut Rng) -> (&'static str, Value) {
         },
         Kind::AppendLog => match rng.below(2) {
             0 => ("read", Value::Null),
-            _ => ("append", int(rng)),
+            _ => ("append", many(rng)),
         },
         Kind::Counter => match rng.below(2) {
             0 => ("read", Value::Null),
@@ -257,7 +258,7 @@ fn operation(kind: Kind, rng: &mut Rng) -> (&'static str, Value) {
         },
         Kind::Queue | Kind::FifoQueue => match rng.below(2) {
             0 => ("dequeue", Value::Null),
-            _ => ("enqueue", int(rng)),
+            _ => ("enqueue", many(rng)),
         },
         Kind::Mutex => (*rng.pick(&["acquire", "release"]), Value::Null),
     }
@@ -382,12 +383,23 @@ fn assert_order(kind: Kind, rows: &[Row], order: &[usize], consistency: Consiste
     }
 }
 
-/// What the witness names is illegal by itself; a set's reads are restricted to the witness's values.
+/// What the witness names is illegal by itself; reads of a set, and of a log whose values are all
+/// different, are restricted to the witness's values.
 fn assert_witness(kind: Kind, rows: &[Row], verdict: &Verdict, consistency: Consistency) {
     let mut part: Vec<Row> = verdict.witness.iter().map(|&i| rows[i].clone()).collect();
     assert!(!part.is_empty());
-    if kind == Kind::Set && part.len() > 1 {
-        let added = part.iter().filter(|r| r.f == "add").map(|r| r.value.int());
+    let values: Vec<&Value> = rows
+        .iter()
+        .filter(|r| r.f == "append")
+        .map(|r| &r.value)
+        .collect();
+    let distinct = values.iter().collect::<BTreeSet<_>>().len() == values.len();
+    let restricted = kind == Kind::Set || (kind == Kind::AppendLog && distinct);
+    if restricted && part.len() > 1 {
+        let added = part
+            .iter()
+            .filter(|r| r.f == "add" || r.f == "append")
+            .map(|r| r.value.int());
         let added: Vec<i64> = added.collect();
         for row in &mut part {
             if let Value::Ints(values) = &mut row.output {

@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
+use super::log_order::{LogOp, What};
 use super::numbers::{Actions, Numbers};
 use crate::order::NEVER;
 use crate::rows::{BadRow, Datum, Rows, AHEAD};
@@ -23,49 +24,66 @@ pub struct Log {
 }
 
 /// Reads that never returned say nothing and are left out. O(n + v) for v values in all reads.
-pub fn parse(rows: &dyn Rows, object: &[u32]) -> Result<(Log, Vec<Op>), BadRow> {
+pub fn parse(rows: &dyn Rows, object: &[u32]) -> Result<Vec<LogOp>, BadRow> {
     let mut values = Numbers::default();
+    let mut ops = Vec::with_capacity(object.len());
+    for (place, &row) in object.iter().enumerate() {
+        if let Some(&soon) = object.get(place + AHEAD) {
+            rows.prefetch(soon as usize);
+        }
+        let row = row as usize;
+        let at = rows.timing(row);
+        let what = match rows.f(row) {
+            "append" => match rows.value(row) {
+                value @ (Datum::Int(_) | Datum::Text(_)) => What::Append(values.number(value)),
+                other => return Err(BadRow::field(row, "value", &other, "an int or a str")),
+            },
+            "read" if at.ret == NEVER => continue,
+            "read" => What::Read(match rows.output(row) {
+                Datum::Ints(ints) => {
+                    let items = ints.iter().map(|&i| values.number(Datum::Int(i)));
+                    items.collect()
+                }
+                Datum::List(items) => {
+                    let items = items.into_vec().into_iter().map(|i| values.number(i));
+                    items.collect()
+                }
+                other => return Err(BadRow::field(row, "output", &other, "a list")),
+            }),
+            f => return Err(BadRow::f(row, f, "\"append\" or \"read\"")),
+        };
+        ops.push(LogOp { at, what });
+    }
+    Ok(ops)
+}
+
+/// The operations for the search. O(n + v).
+pub fn numbered(ops: &[LogOp]) -> (Log, Vec<Op>) {
     let mut actions = Actions::default();
     let mut log = Log {
         actions: Vec::new(),
         longer: FxHashMap::default(),
         logs: 1,
     };
-    let mut ops = Vec::with_capacity(object.len());
-    for (place, &row) in object.iter().enumerate() {
-        if let Some(&soon) = object.get(place + AHEAD) {
-            rows.prefetch(soon as usize);
-        }
-        let at = row as usize;
-        let timing = rows.timing(at);
-        let action = match rows.f(at) {
-            "append" => match rows.value(at) {
-                value @ (Datum::Int(_) | Datum::Text(_)) => Action::Append(values.number(value)),
-                other => return Err(BadRow::field(at, "value", &other, "an int or a str")),
-            },
-            "read" if timing.ret == NEVER => continue,
-            "read" => match rows.output(at) {
-                Datum::Ints(ints) => {
-                    let items = ints.iter().map(|&i| values.number(Datum::Int(i)));
-                    Action::Read(items.fold(0, |node, value| log.append(node, value)))
-                }
-                Datum::List(items) => {
-                    let items = items.into_vec().into_iter().map(|i| values.number(i));
-                    Action::Read(items.fold(0, |node, value| log.append(node, value)))
-                }
-                other => return Err(BadRow::field(at, "output", &other, "a list")),
-            },
-            f => return Err(BadRow::f(at, f, "\"append\" or \"read\"")),
+    let mut number = |op: &LogOp| {
+        let action = match &op.what {
+            What::Append(value) => Action::Append(*value),
+            What::Read(values) => Action::Read(
+                values
+                    .iter()
+                    .fold(0, |node, &value| log.append(node, value)),
+            ),
         };
-        ops.push(Op {
-            row,
+        Op {
+            row: op.at.row as u32,
             action: actions.number(action),
-            call: timing.call,
-            ret: timing.ret,
-        });
-    }
+            call: op.at.call,
+            ret: op.at.ret,
+        }
+    };
+    let numbered = ops.iter().map(&mut number).collect();
     log.actions = actions.all;
-    Ok((log, ops))
+    (log, numbered)
 }
 
 impl Log {

@@ -1,8 +1,10 @@
-//! Models that are decided by search.
+//! Models that are decided by search, and what of them can be decided faster.
 
 pub mod counter;
+pub mod fifo;
 pub mod general;
 pub mod log;
+pub mod log_order;
 pub mod mutex;
 pub mod numbers;
 pub mod queue;

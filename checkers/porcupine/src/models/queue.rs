@@ -9,7 +9,7 @@ use crate::rows::{BadRow, Datum, Rows, AHEAD};
 use crate::search::{Model, Op};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Action {
+pub enum Action {
     Enqueue(u32),
     Dequeue(u32),
     /// Found nothing.
@@ -23,7 +23,7 @@ pub struct Queue {
     fifo: bool,
     /// Something was found empty, or is not known, so enqueueing early can do harm.
     watched: bool,
-    actions: Vec<Action>,
+    pub(super) actions: Vec<Action>,
     contents: Vec<Box<[u32]>>,
     numbers: FxHashMap<Box<[u32]>, u32>,
     bytes: usize,

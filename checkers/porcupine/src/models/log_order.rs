@@ -1,0 +1,213 @@
+//! An append-only log whose appended values are all different: decided in polynomial time.
+//!
+//! The longest read L tells the order of all values in it; every other read must be a prefix. Give a read of
+//! length k the level 2k, the append of L\[j\] the level 2j+1, and an append that no read saw a
+//! level above all (if it never returned it did not happen). If no operation precedes one of lower level,
+//! sorting by (level, any extension of the order) explains everything; see [`crate::set`]
+//! for the like argument. If one does, both contradict a read: the two operations and at most one more show it.
+
+use rustc_hash::FxHashMap;
+
+use crate::order::{intervals, Consistency, Interval, Timing, NEVER};
+use crate::verdict::{Step, Verdict, Why};
+
+/// An append of a value, or a read of many; values are numbers.
+#[derive(Clone, Debug)]
+pub struct LogOp {
+    pub at: Timing,
+    pub what: What,
+}
+
+#[derive(Clone, Debug)]
+pub enum What {
+    Append(u32),
+    Read(Vec<u32>),
+}
+
+const ABOVE_ALL: usize = usize::MAX;
+
+/// The verdict; none if a value is appended twice. O(n log n + v).
+pub fn decide(ops: &[LogOp], consistency: Consistency) -> Option<Verdict> {
+    let mut append_of: FxHashMap<u32, usize> = FxHashMap::default();
+    for (i, op) in ops.iter().enumerate() {
+        if let What::Append(value) = op.what {
+            if append_of.insert(value, i).is_some() {
+                return None;
+            }
+        }
+    }
+    let reads = || {
+        ops.iter()
+            .enumerate()
+            .filter_map(|(i, op)| Some((i, read(op)?)))
+    };
+    let longest = reads().max_by_key(|(i, values)| (values.len(), usize::MAX - i));
+    let (longest_at, longest) = longest.unwrap_or((0, &[]));
+    let of = |value: u32| append_of.get(&value).copied();
+    if let Some(bad) = itself(ops, longest_at, longest, of) {
+        return Some(bad);
+    }
+    for (i, values) in reads() {
+        if longest.starts_with(values) {
+            continue;
+        }
+        let place = (0..)
+            .find(|&p| longest[p] != values[p])
+            .expect("they differ");
+        let Some(other) = of(values[place]) else {
+            return Some(itself(ops, i, values, of).expect("a value from nowhere"));
+        };
+        let one = of(longest[place]).expect("checked");
+        return Some(forked(ops, longest_at, i, one, other));
+    }
+    let levels = levels(ops, longest);
+    let timings: Vec<Timing> = ops.iter().map(|op| op.at).collect();
+    let (places, _) = intervals(&timings, consistency);
+    let why = consistency.why();
+    Some(match inversion(&places, &levels) {
+        None => Verdict::valid("the reads and appends have an order that explains them"),
+        Some((early, late)) => {
+            let third = match (read(&ops[early]), read(&ops[late])) {
+                (Some(_), Some(fewer)) => of(longest[fewer.len()]),
+                (None, None) => Some(longest_at),
+                _ => None,
+            };
+            inverted(ops, early, late, third, why)
+        }
+    })
+}
+
+fn read(op: &LogOp) -> Option<&[u32]> {
+    match &op.what {
+        What::Read(values) => Some(values),
+        What::Append(_) => None,
+    }
+}
+
+/// The verdict on a read that is illegal by itself.
+fn itself(
+    ops: &[LogOp],
+    at: usize,
+    values: &[u32],
+    of: impl Fn(u32) -> Option<usize>,
+) -> Option<Verdict> {
+    let mut places: FxHashMap<u32, usize> = FxHashMap::default();
+    let row = ops.get(at)?.at.row;
+    for &value in values {
+        let Some(append) = of(value) else {
+            let text = "a read returned a value that was never appended";
+            return Some(Verdict::invalid(
+                text,
+                vec![step(row, row, Why::NeverAdded)],
+            ));
+        };
+        if places.insert(value, append).is_some() {
+            let mut verdict = Verdict::invalid(
+                "a read returned a value twice that was appended once",
+                vec![step(row, row, Why::Duplicate)],
+            );
+            verdict.witness = vec![row, ops[append].at.row];
+            verdict.witness.sort_unstable();
+            return Some(verdict);
+        }
+    }
+    None
+}
+
+/// By operation; appends that did not happen are below all, so that they break nothing.
+fn levels(ops: &[LogOp], longest: &[u32]) -> Vec<usize> {
+    let places = longest.iter().enumerate();
+    let place: FxHashMap<u32, usize> = places.map(|(j, &value)| (value, j)).collect();
+    let level = |op: &LogOp| match &op.what {
+        What::Read(values) => 2 * values.len(),
+        What::Append(value) => place.get(value).map_or(ABOVE_ALL, |j| 2 * j + 1),
+    };
+    ops.iter().map(level).collect()
+}
+
+/// An operation and one that it precedes though its level is higher. O(n log n).
+fn inversion(places: &[Interval], levels: &[usize]) -> Option<(usize, usize)> {
+    let mut called: Vec<usize> = (0..places.len()).collect();
+    called.sort_by_key(|&i| (places[i].group, places[i].call));
+    let mut returned: Vec<usize> = called.clone();
+    returned.retain(|&i| places[i].ret != NEVER);
+    returned.sort_by_key(|&i| (places[i].group, places[i].ret));
+    let mut done = returned.into_iter().peekable();
+    let mut highest: Option<usize> = None;
+    for &late in &called {
+        let at = places[late];
+        while let Some(early) =
+            done.next_if(|&i| (places[i].group, places[i].ret) < (at.group, at.call))
+        {
+            if highest
+                .is_none_or(|h| places[h].group != places[early].group || levels[early] > levels[h])
+            {
+                highest = Some(early);
+            }
+        }
+        if let Some(early) = highest.filter(|&h| places[h].group == at.group) {
+            if levels[early] > levels[late] {
+                return Some((early, late));
+            }
+        }
+    }
+    None
+}
+
+fn step(from: usize, to: usize, why: Why) -> Step {
+    Step {
+        from,
+        to,
+        why,
+        value: None,
+    }
+}
+
+/// Two reads that differ in one place, and the appends of what they have there.
+fn forked(ops: &[LogOp], a: usize, b: usize, append_a: usize, append_b: usize) -> Verdict {
+    let row = |i: usize| ops[i].at.row;
+    let mut verdict = Verdict::invalid(
+        "two reads have different values in one place",
+        vec![
+            step(row(append_a), row(a), Why::ReadSeesAdd),
+            step(row(append_b), row(b), Why::ReadSeesAdd),
+        ],
+    );
+    verdict.witness.sort_unstable();
+    verdict
+}
+
+fn inverted(ops: &[LogOp], early: usize, late: usize, third: Option<usize>, why: Why) -> Verdict {
+    let row = |i: usize| ops[i].at.row;
+    let before = step(row(early), row(late), why);
+    let (reason, steps) = match (read(&ops[early]), read(&ops[late]), third.map(row)) {
+        (Some(_), Some(_), Some(append)) => (
+            "a read missed a value that an earlier read saw",
+            vec![
+                before,
+                step(row(late), append, Why::ReadMissesAdd),
+                step(append, row(early), Why::ReadSeesAdd),
+            ],
+        ),
+        (Some(_), None, _) => (
+            "a read saw a value before it was appended",
+            vec![before, step(row(late), row(early), Why::ReadSeesAdd)],
+        ),
+        (None, Some(_), _) => (
+            "a read missed a value that had been appended before",
+            vec![before, step(row(late), row(early), Why::ReadMissesAdd)],
+        ),
+        (_, _, read) => (
+            "a read saw a value and not, or only after it, one that was appended before it",
+            match read {
+                Some(read) => vec![
+                    before,
+                    step(row(late), read, Why::ReadSeesAdd),
+                    step(read, row(early), Why::ReadMissesAdd),
+                ],
+                None => vec![before],
+            },
+        ),
+    };
+    Verdict::invalid(reason, steps)
+}

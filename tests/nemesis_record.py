@@ -1,0 +1,143 @@
+"""A cluster that is a record of what was asked of it, for tests of the nemesis' own logic.
+
+It is not a model of a database. In which order the nemesis heals, what it does when the cluster
+refuses, and what a call does that outlives its heal cannot be brought about at will on real
+servers. That faults bite and heal on those is the subject of test_nemesis_containers.py.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.core.op import NEMESIS, Kind, Op
+from harness.core.protocols import Endpoint
+from harness.core.seed import Seed
+from harness.core.topology import Link, LinkClass, Topology
+from nemesis.catalogue import parse_nemesis
+from nemesis.composed import Composed
+from nemesis.grudge import complete, to_json
+from nemesis.options import FaultOptions
+
+THREE = Topology.of()
+NODES = ("ch1", "ch2", "ch3", "zk1", "zk2", "zk3")
+
+
+class Bare:
+    """A cluster that can do nothing but be one."""
+
+    name = "bare"
+    topology = THREE
+
+    def up(self) -> None: ...
+    def down(self) -> None: ...
+    def close(self) -> None: ...
+    def ping(self) -> None: ...
+    def endpoint(self, node: str) -> Endpoint:
+        raise NotImplementedError
+
+    def versions(self) -> Mapping[str, str]:
+        return {}
+
+    def unready(self) -> list[str]:
+        return []
+
+    def collect(self, directory: Path) -> None: ...
+
+
+class Record(Bare):
+    """Remembers what it was told, obeys, and fails or hangs where a test says so."""
+
+    name = "record"
+
+    def __init__(self) -> None:
+        self.did: list[str] = []
+        self.dropped: set[Link] = set()
+        self.dead: set[str] = set()
+        self.frozen: set[str] = set()
+        self.lagging: set[str] = set()
+        self.leads: str | None = "zk2"
+        self.during: dict[str, Callable[[], None]] = {}
+        """By what it is told to do: run before it obeys."""
+
+    def _told(self, what: str, nodes: Iterable[str] = ()) -> set[str]:
+        told = set(nodes)
+        self.did.append(" ".join((what, *sorted(told))))
+        self.during.get(what, lambda: None)()
+        return told
+
+    def cut(self, links: Iterable[Link]) -> None:
+        self._told("cut")
+        self.dropped |= set(links)
+
+    def mend(self) -> None:
+        self._told("mend")
+        self.dropped.clear()
+
+    def reachable(self, links: Iterable[Link]) -> dict[Link, bool]:
+        return {link: link not in self.dropped for link in links}
+
+    def kill(self, nodes: Iterable[str]) -> None:
+        self.dead |= self._told("kill", nodes)
+        self.frozen -= self.dead
+
+    def start(self, nodes: Iterable[str]) -> None:
+        self.dead -= self._told("start", nodes)
+
+    def running(self, node: str) -> bool:
+        return node not in self.dead
+
+    def restart(self, nodes: Iterable[str]) -> None:
+        self._told("restart", nodes)
+
+    def pause(self, nodes: Iterable[str]) -> None:
+        self.frozen |= self._told("pause", nodes)
+
+    def resume(self, nodes: Iterable[str]) -> None:
+        self.frozen -= self._told("resume", nodes)
+
+    def paused(self, node: str) -> bool:
+        return node in self.frozen
+
+    def leader(self) -> str | None:
+        return self.leads
+
+    def serving(self) -> frozenset[str]:
+        return frozenset(THREE.keepers) - self.dead - self.frozen
+
+    def stop_fetches(self, nodes: Iterable[str]) -> None:
+        self.lagging |= self._told("stop", nodes)
+
+    def start_fetches(self, nodes: Iterable[str]) -> None:
+        self.lagging -= self._told("fetch", nodes)
+
+    def fetching(self, node: str) -> bool:
+        return node not in self.lagging
+
+    @property
+    def whole(self) -> bool:
+        return not (self.dropped or self.dead or self.frozen or self.lagging)
+
+
+def nemesis(text: str) -> Composed:
+    options = FaultOptions(seen_within_s=0.2, heal_within_s=0.5)
+    return parse_nemesis(text, THREE, Seed(3), options)
+
+
+def op(f: str, edge: str = "begin", fault: int = 1, **plan: Any) -> Op:
+    value = {"fault": fault, "edge": edge, "name": f, **plan}
+    return Op(index=0, process=NEMESIS, kind=Kind.INVOKE, f=f, time_ns=0, value=value)
+
+
+ALONE = complete(THREE, [["ch1"], NODES[1:]], LinkClass)
+CUT = op("partition", grudge=to_json(ALONE), text="{ch1 | ch2 ch3 zk1 zk2 zk3}")
+KILL = op("kill", nodes=["ch2", "zk1"])
+PAUSE = op("pause", nodes=["ch3"])
+LAG = op("stop-fetches", nodes=["ch1"])
+ALL = "partition,kill,pause,restart,stop-fetches"
+
+
+def explode(error: BaseException) -> Callable[[], None]:
+    def raise_it() -> None:
+        raise error
+
+    return raise_it

@@ -130,7 +130,9 @@ def test_a_lost_value_in_words():
 
 def test_the_reasons_of_an_unknown_in_words():
     h = history(insert(0, 1, 0, 10, "info"))
-    lines = explained(sets(h, Level.EVENTUAL), h, workload="quorum-set", again="x").text().splitlines()
+    lines = (
+        explained(sets(h, Level.EVENTUAL), h, workload="quorum-set", again="x").text().splitlines()
+    )
     assert lines == [
         "quorum-set: nothing can be concluded",
         "  stats:       0 ok calls in all, at least 20 expected; no fault took effect",

@@ -57,7 +57,7 @@ class Record(Bare):
         self.lagging: set[str] = set()
         self.leads: str | None = "zk2"
         self.during: dict[str, Callable[[], None]] = {}
-        """By what it is told to do: run before it obeys."""
+        """By what it is told or asked: run before it obeys or answers."""
 
     def _told(self, what: str, nodes: Iterable[str] = ()) -> set[str]:
         told = set(nodes)
@@ -99,6 +99,7 @@ class Record(Bare):
         return node in self.frozen
 
     def leader(self) -> str | None:
+        self.during.get("leader", lambda: None)()
         return self.leads
 
     def serving(self) -> frozenset[str]:

@@ -47,6 +47,10 @@ def test_an_end_ends_its_own_family_only() -> None:
     )
     assert not cluster.dead
     assert cluster.dropped
+    both.invoke(cluster, op("kill", fault=2, nodes=["ch3"]))
+    again = both.invoke(cluster, op("kill", "end", 2)).value
+    assert isinstance(again, dict)
+    assert again["text"] == "ch3", "what ended before is not ended again"
 
 
 def test_the_leader_is_asked_for_when_the_fault_begins() -> None:

@@ -14,6 +14,7 @@ from nemesis_record import (
     Record,
     explode,
     nemesis,
+    op,
 )
 
 from harness.core.errors import ClusterError, FaultError
@@ -134,6 +135,17 @@ def test_a_call_that_acts_after_the_heal_undoes_itself(
     done = call.finish()
     assert (done.kind, done.error) == (Kind.INFO, "a heal began while this fault was under way")
     assert cluster.whole
+
+
+def test_a_call_that_was_about_to_act_when_the_heal_came_touches_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("nemesis.composed.YIELD_S", 0.05)
+    cluster, every = Record(), nemesis("kill,pause")
+    call = InFlight(cluster, every, op("kill", target="leader"), "leader")
+    every.heal(cluster)
+    assert call.finish().kind is Kind.INFO
+    assert cluster.did == []
 
 
 def test_heal_waits_a_moment_for_the_call_in_flight_to_stand_back() -> None:

@@ -140,6 +140,36 @@ def test_an_end_that_did_not_succeed_is_called_again_until_it_does() -> None:
     ]
 
 
+def test_an_end_that_takes_long_to_succeed_delays_its_own_family_only() -> None:
+    def ends(made: Made, nth: int) -> Kind:
+        held = made.call.f == "kill" and made.value["edge"] == "end"
+        return Kind.INFO if held and made.at_ns < 20 * SECOND else Kind.OK
+
+    generator = of("kill", "pause", interval_s=1.5, duration_s=3, jitter=0, seed=1)
+    made = played(generator, calls=40, ends=ends)
+
+    def calls(f: str) -> list[tuple[float, object]]:
+        every = [(m.at_ns / SECOND, m.value["edge"]) for m in made if m.call.f == f]
+        return [call for call in every if f == "pause" or not 4.5 < call[0] < 20]
+
+    assert calls("pause")[:6] == [
+        (3.0, "begin"),
+        (6.0, "end"),
+        (9.0, "begin"),
+        (12.0, "end"),
+        (15.0, "begin"),
+        (18.0, "end"),
+    ]
+    assert calls("kill")[:5] == [
+        (1.5, "begin"),
+        (4.5, "end"),
+        (20.5, "end"),
+        (20.5, "begin"),
+        (23.5, "end"),
+    ]
+    assert calls("pause")[6:8] == [(21.0, "begin"), (24.0, "end")]
+
+
 def test_what_should_have_been_over_at_once_but_was_not_seen_so_is_ended() -> None:
     def ends(made: Made, nth: int) -> Kind:
         return Kind.INFO if nth == 1 else Kind.OK

@@ -17,7 +17,7 @@ from harness.cli.options import again, run_options, some_of
 from harness.cli.result import print_result, result
 from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.images import build_images
-from harness.core.errors import EXIT_CRASH, HarnessError, UsageError
+from harness.core.errors import EXIT_CRASH, ClusterError, HarnessError, UsageError
 from harness.core.op import Json
 from harness.core.protocols import Cluster, Nemesis, Workload
 from harness.core.seed import Seed
@@ -65,7 +65,12 @@ class Asked:
     def reused(self) -> DockerCluster | None:
         """The kept cluster that is asked for."""
         name = self.options["reuse"]
-        return DockerCluster.attach(self._cluster_files(name)) if name else None
+        if not name:
+            return None
+        try:
+            return DockerCluster.attach(self._cluster_files(name))
+        except ClusterError as error:
+            raise UsageError(f"--reuse {name}: {error}") from error
 
     @cached_property
     def topology(self) -> Topology:

@@ -221,13 +221,15 @@ def test_live_figures_count_outcomes_and_name_the_fault_in_force() -> None:
     figures = live.read()
     assert figures.ended == {("read", Kind.INFO): 1}
     assert (figures.in_flight, figures.total, figures.kind(Kind.INFO)) == (1, 1, 1)
-    assert figures.fault == "zk1 paused"
-    assert figures.faults == ("{ch1 | ch2 ch3}", "zk1 paused")
+    assert figures.faults == ("cut {ch1 | ch2 ch3}", "pause zk1 paused")
 
     fault("resume", 2, "end", "")
     fault("restart", 3, "once", "ch1 restarted")
-    assert live.read().fault == "{ch1 | ch2 ch3}"
+    assert live.read().faults == ("cut {ch1 | ch2 ch3}",)
     assert live.read().injected == 3
     fault("mend", 1, "end", "")
-    assert live.read().fault == ""
-    assert figures.fault == "zk1 paused", "a reading does not change"
+    assert live.read().faults == ()
+    assert len(figures.faults) == 2, "a reading does not change"
+    fault("cut", 4, "begin", "ch1")
+    fault("heal", 0, "heal", "")
+    assert live.read().faults == ()

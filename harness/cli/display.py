@@ -65,7 +65,13 @@ class Display:
         elapsed_s = min(monitor.clock.now_ns() / 1e9, monitor.time_limit_s)
         grid = Table.grid(padding=(0, 2))
         grid.add_row(
-            ProgressBar(total=monitor.time_limit_s, completed=elapsed_s, width=60),
+            ProgressBar(
+                total=monitor.time_limit_s,
+                completed=elapsed_s,
+                width=60,
+                complete_style="cyan",
+                finished_style="cyan",
+            ),
             f"{elapsed_s:.0f} of {monitor.time_limit_s:g} s",
         )
         return grid
@@ -103,13 +109,10 @@ class Display:
 
     def _faults(self) -> Text:
         figures = self._monitor.live.read()
-        text = Text("fault       ", style="dim", overflow="ellipsis", no_wrap=True)
+        text = Text(f"fault {figures.injected or '':<6}", "dim", overflow="ellipsis", no_wrap=True)
         if figures.faults:
-            text.append("; ".join(figures.faults), "bold red")
-        else:
-            text.append("none now", "default")
-        text.append(f"   {figures.injected} so far", "dim")
-        return text
+            return text.append("; ".join(figures.faults), "bold red")
+        return text.append("none now", "default")
 
     def _anomalies(self) -> Text:
         anomalies, first = self._monitor.anomalies, self._monitor.first_anomaly_ns

@@ -14,10 +14,8 @@ class Figures:
     """How many calls of clients ended, by (f, kind)."""
     in_flight: int
     """Calls of clients without an end."""
-    fault: str
-    """What the fault begun last does, while it is in force; "" when none is."""
     faults: tuple[str, ...]
-    """Every fault in force, oldest first."""
+    """Every fault in force, oldest first: its name, and what it does to whom."""
     injected: int
     """How many faults have begun."""
 
@@ -59,19 +57,20 @@ class Live:
         # A new dict each time: a reader may hold the old one.
         others = {n: text for n, text in self._faults.items() if n != number}
         if edge == "begin":
-            others[number] = str(op.value.get("text") or op.value.get("name") or op.f)
+            name, text = op.value.get("name", op.f), op.value.get("text", "")
+            others[number] = f"{name} {text}".rstrip()
         if edge in ("begin", "once"):
             self._injected += 1
         if edge in ("begin", "end"):
             self._faults = others
+        elif edge == "heal":
+            self._faults = {}
 
     def read(self) -> Figures:
         """The counters now. Each is right; they may be an op apart from each other."""
-        faults = tuple(self._faults.values())
         return Figures(
             ended=self._ended.copy(),
             in_flight=self._in_flight,
-            fault=faults[-1] if faults else "",
-            faults=faults,
+            faults=tuple(self._faults.values()),
             injected=self._injected,
         )

@@ -109,7 +109,12 @@ class Display:
 
     def _faults(self) -> Text:
         figures = self._monitor.live.read()
-        text = Text(f"fault {figures.injected or '':<6}", "dim", overflow="ellipsis", no_wrap=True)
+        text = Text(
+            f"fault {f'#{figures.injected}' if figures.injected else '':<6}",
+            "dim",
+            overflow="ellipsis",
+            no_wrap=True,
+        )
         if figures.faults:
             return text.append("; ".join(figures.faults), "bold red")
         return text.append("none now", "default")

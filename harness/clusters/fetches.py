@@ -2,11 +2,12 @@
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from harness.clusters.parallel import on_each
-from harness.clusters.replica import Row, query
+from harness.clusters.replica import query
 from harness.core.errors import ClusterError
 from harness.core.protocols import Endpoint
 
@@ -15,7 +16,30 @@ _TABLE: Final = f"{_DATABASE}.fetches"
 _ARRIVE_S: Final = 12.0
 """For a part of one row to reach another replica: 0.05 s where nothing was wrong, 10 s where an
 attempt of the replica's queue has just failed (18.16.1's pool sleeps so long after an error)."""
+_AGAIN_S: Final = 1.0
 _POLL_S: Final = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempts:
+    """At one entry of a replication queue."""
+
+    tries: int = 0
+    """Those under way included."""
+    postponed: int = 0
+    executing: int = 0
+    ended_cancelled: int = 0
+    """Whether the last attempt that ended did so because fetches are stopped (18.16.1)."""
+    postponed_cancelled: int = 0
+    """Whether none is made for that reason (servers of today)."""
+
+    def refused_since(self, before: "_Attempts") -> bool:
+        """Whether an attempt that began since then was refused."""
+        tried = self.tries > before.tries and not self.executing
+        return bool(
+            (tried and self.ended_cancelled)
+            or (self.postponed > before.postponed and self.postponed_cancelled)
+        )
 
 
 class Fetches:
@@ -53,27 +77,37 @@ class Fetches:
         False for a server that does not answer. Raises ClusterError when no other replica takes
         the probe.
         """
-        value = uuid.uuid4().int & ((1 << 63) - 1)
         try:
-            before = self._refusals(node)
+            before = self._queue(node)
         except ClusterError:
             return False
-        self._insert(node, value)
-        try:
-            return self._arrives(node, value, before)
-        except ClusterError:
-            return False
-
-    def _arrives(self, node: str, value: int, before: frozenset[Row]) -> bool:
         deadline = time.monotonic() + _ARRIVE_S
+        values: list[int] = []
         while time.monotonic() < deadline:
-            if self._has(node, value):
-                return True
-            if self._refusals(node) - before:
-                # It may have come between the two questions.
-                return self._has(node, value)
-            time.sleep(_POLL_S)
+            # Again and again, for each new part makes a replica's queue try once more.
+            values.append(uuid.uuid4().int & ((1 << 63) - 1))
+            self._insert(node, values[-1])
+            try:
+                arrived = self._arrives(node, values, before)
+            except ClusterError:
+                return False
+            if arrived is not None:
+                return arrived
         return False
+
+    def _arrives(
+        self, node: str, values: Sequence[int], before: Mapping[str, _Attempts]
+    ) -> bool | None:
+        """None: neither a part nor a refusal was seen."""
+        deadline = time.monotonic() + _AGAIN_S
+        while time.monotonic() < deadline:
+            if self._has(node, values):
+                return True
+            if self._refuses(node, before):
+                # It may have come between the two questions.
+                return self._has(node, values)
+            time.sleep(_POLL_S)
+        return None
 
     def _create(self, node: str) -> None:
         query(self._endpoint(node), f"CREATE DATABASE IF NOT EXISTS {_DATABASE}")
@@ -101,20 +135,25 @@ class Fetches:
             + ("; ".join(failures) or "there is no other")
         )
 
-    def _has(self, node: str, value: int) -> bool:
-        text = f"SELECT count() FROM {_TABLE} WHERE value = {value:d}"
+    def _has(self, node: str, values: Sequence[int]) -> bool:
+        numbers = ", ".join(f"{value:d}" for value in values)
+        text = f"SELECT count() FROM {_TABLE} WHERE value IN ({numbers})"
         return bool(query(self._endpoint(node), text)[0][0])
 
-    def _refusals(self, node: str) -> frozenset[Row]:
-        """The attempts at a fetch that ended because fetches are stopped, each with its number.
-
-        18.16.1 says so in the error of the attempt, newer ones in the reason why they made none.
-        Any attempt after the probe will do, not only one at the probe's own part: a replica with
-        older parts to fetch tries one of those first, and the next 10 s later.
-        """
+    def _queue(self, node: str) -> dict[str, _Attempts]:
+        """What the replica has yet to do for the probe's table, by the part that it will make."""
         text = (
-            "SELECT new_part_name, num_tries, num_postponed FROM system.replication_queue "
-            f"WHERE database = '{_DATABASE}' AND NOT is_currently_executing AND "
-            "(last_exception LIKE '%cancelled%' OR postpone_reason LIKE '%cancelled%')"
+            "SELECT new_part_name, num_tries, num_postponed, is_currently_executing, "
+            "last_exception LIKE '%cancelled%', postpone_reason LIKE '%cancelled%' "
+            f"FROM system.replication_queue WHERE database = '{_DATABASE}'"
         )
-        return frozenset(query(self._endpoint(node), text))
+        return {row[0]: _Attempts(*row[1:]) for row in query(self._endpoint(node), text)}
+
+    def _refuses(self, node: str, before: Mapping[str, _Attempts]) -> bool:
+        """Whether an attempt at a fetch that began after `before` has ended because fetches are
+        stopped. Any attempt will do, not only one at the probe's own part: a replica with older
+        parts to fetch tries one of those first."""
+        return any(
+            now.refused_since(before.get(part, _Attempts()))
+            for part, now in self._queue(node).items()
+        )

@@ -49,7 +49,7 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def left(store: Path) -> list[str]:
-    """What the runs of this store have in Docker now."""
+    """What the runs of this store have in Docker now, and their clusters' files."""
     client = docker.from_env()
     ours: dict[str, Any] = {"label": "harness.run"}
     things: list[Any] = [
@@ -60,7 +60,8 @@ def left(store: Path) -> list[str]:
     client.close()
     labels = [t.attrs.get("Labels") or t.attrs["Config"]["Labels"] for t in things]
     here = [label["harness.directory"].startswith(f"{store}/") for label in labels]
-    return [str(thing.name) for thing, is_ours in zip(things, here, strict=True) if is_ours]
+    files = [str(path) for path in (store / "clusters").glob("*")]
+    return [str(t.name) for t, is_ours in zip(things, here, strict=True) if is_ours] + files
 
 
 def until(condition: Callable[[], bool], within_s: float = 90) -> None:

@@ -1,7 +1,6 @@
 """`harness run`: one run, or several on one cluster."""
 
 import json
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -177,7 +176,7 @@ class Asked:
             zookeeper_image=self.options["zookeeper_image"],
         )
         note("starting servers")
-        cluster = _Made(
+        cluster = DockerCluster(
             self.topology, files, images=images, name=name, keep=self.options["keep_cluster"]
         )
         try:
@@ -189,15 +188,6 @@ class Asked:
 
     def _cluster_files(self, name: str) -> Path:
         return Path(self.options["store"]) / CLUSTERS_IN_STORE / name
-
-
-class _Made(DockerCluster):
-    """A cluster of this process, whose files go with it."""
-
-    def down(self) -> None:
-        """Also removes its directory: each run has a copy of what matters."""
-        super().down()
-        shutil.rmtree(self.directory, ignore_errors=True)
 
 
 @click.command("run")

@@ -12,7 +12,7 @@ import docker
 from compose.plan import DIRECTORY, KEEP, OWNER, PORTS, Images, plan
 from compose.render import render
 from compose.settings import Settings
-from harness.clusters import keeper, kept, owner, readiness
+from harness.clusters import keeper, owner, readiness
 from harness.clusters.compose_tool import compose_up
 from harness.clusters.engine import asking_engine, engine
 from harness.clusters.fetches import Fetches
@@ -22,7 +22,7 @@ from harness.clusters.logs import collect_node, last_lines
 from harness.clusters.parallel import on_each
 from harness.clusters.pods import PodAgent
 from harness.clusters.processes import Processes
-from harness.clusters.removal import LOCK, remove_run
+from harness.clusters.removal import LOCK, remove_files, remove_run
 from harness.core.errors import ClusterError
 from harness.core.protocols import Endpoint
 from harness.core.seed import Seed
@@ -103,13 +103,13 @@ class DockerCluster:
         self._whole = True
 
     def down(self) -> None:
-        """Removes everything of this cluster from the engine; may be called twice, and after
-        `up` failed half-way."""
+        """Removes everything of this cluster from the engine, and its directory; may be called
+        twice, and after `up` failed half-way."""
         try:
             self._close_agents()
             # An `up` that was broken off may still have requests under way in the engine.
             remove_run(self._engine(), self.name, settle_s=0 if self._whole else _SETTLE_S)
-            (self.directory / kept.FILE).unlink(missing_ok=True)
+            remove_files(self.directory)
             self._whole = True
         finally:
             self.close()

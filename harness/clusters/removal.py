@@ -1,6 +1,7 @@
 """Removing what was made in Docker, found by our labels and by nothing else."""
 
 import fcntl
+import shutil
 import time
 from collections.abc import Iterable
 from contextlib import closing
@@ -12,22 +13,23 @@ import docker
 from docker.errors import APIError, NotFound
 
 from compose.plan import DIRECTORY, KEEP, OWNER, RUN
-from harness.clusters import owner
+from harness.clusters import kept, owner
 from harness.clusters.engine import asking_engine, engine
 from harness.clusters.parallel import on_each
 from harness.core.errors import ClusterError
 
 LOCK: Final = "cluster.lock"
 """In a cluster's directory; whoever uses the cluster holds a lock on it."""
+_FILES: Final = {LOCK, kept.FILE, "compose.yml", "config"}
 _PATIENCE_S: Final = 30.0
 _KINDS: Final = ("containers", "networks", "volumes")
 """In the order in which they can be removed."""
 
 
 def clean(everything: bool = False) -> list[str]:
-    """Removes the clusters whose owner is gone, and returns the names of the containers,
-    networks and volumes removed. Kept clusters are spared unless `everything`; what a live
-    process owns or uses is always spared.
+    """Removes the clusters whose owner is gone, their files too, and returns the names of the
+    containers, networks and volumes removed. Kept clusters are spared unless `everything`;
+    what a live process owns or uses is always spared.
 
     Raises ClusterError when no engine answers.
     """
@@ -35,12 +37,12 @@ def clean(everything: bool = False) -> list[str]:
         runs: dict[str, dict[str, str]] = {}
         for labels in _labels(client):
             runs.setdefault(labels[RUN], labels)
-        return [
-            removed
-            for run, labels in sorted(runs.items())
-            if _abandoned(labels, everything)
-            for removed in remove_run(client, run)
-        ]
+        removed: list[str] = []
+        for run, labels in sorted(runs.items()):
+            if _abandoned(labels, everything):
+                removed += remove_run(client, run)
+                remove_files(Path(labels.get(DIRECTORY, "")))
+        return removed
 
 
 def remove_run(client: docker.DockerClient, run: str, settle_s: float = 0.0) -> list[str]:
@@ -68,6 +70,12 @@ def remove_run(client: docker.DockerClient, run: str, settle_s: float = 0.0) -> 
             # Servers first: a pod cannot go while the engine sets up what joins it.
             names = on_each(found[kind], partial(_remove, kind))
             removed += [thing.name for thing, gone in names.items() if gone]
+
+
+def remove_files(directory: Path) -> None:
+    """Removes a cluster's directory, if it holds what clusters write and nothing else."""
+    if (directory / LOCK).is_file() and {file.name for file in directory.iterdir()} <= _FILES:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _abandoned(labels: dict[str, str], everything: bool) -> bool:

@@ -1,6 +1,6 @@
 """The live display of a run: drawn from its monitor, several times a second."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from rich.console import Console, Group, RenderableType
@@ -23,8 +23,9 @@ class Display:
 
     def __init__(self, monitor: Monitor) -> None:
         self._monitor = monitor
-        self._last = (0, 0)
-        self._ops_per_s = 0.0
+        self._last_ns = 0
+        self._last = dict.fromkeys(KIND_STYLE, 0)
+        self._per_s = dict.fromkeys(KIND_STYLE, 0.0)
 
     def __rich__(self) -> RenderableType:
         monitor = self._monitor
@@ -78,7 +79,7 @@ class Display:
 
     def _operations(self) -> Table:
         figures = self._monitor.live.read()
-        self._measure(figures.total)
+        self._measure({kind: figures.kind(kind) for kind in KIND_STYLE})
         table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
         table.add_column("operation", min_width=12)
         for kind in KIND_STYLE:
@@ -91,21 +92,24 @@ class Display:
                     for kind, style in KIND_STYLE.items()
                 ),
             )
-        table.caption = Text(
-            f"{self._ops_per_s:,.0f} operations/s, {figures.in_flight} in flight", style="dim"
+        table.add_row(
+            Text("a second", "dim"),
+            *(Text(f"{self._per_s[kind]:,.0f}", "dim") for kind in KIND_STYLE),
         )
+        table.caption = Text(f"{figures.in_flight} in flight", style="dim")
         table.caption_justify = "left"
         return table
 
-    def _measure(self, total: int) -> None:
-        """Operations a second, over the last second or more."""
+    def _measure(self, totals: Mapping[Kind, int]) -> None:
+        """Operations a second by outcome, over the last second or more."""
         now_ns = self._monitor.clock.now_ns()
-        then_ns, then_total = self._last
-        if now_ns < then_ns or total < then_total:  # another clock: the faults have begun
-            self._last = (now_ns, total)
-        elif now_ns - then_ns >= 1_000_000_000:
-            self._ops_per_s = (total - then_total) / ((now_ns - then_ns) / 1e9)
-            self._last = (now_ns, total)
+        passed_ns = now_ns - self._last_ns
+        if 0 <= passed_ns < 1_000_000_000:
+            return
+        for kind, total in totals.items():
+            # Another clock: the faults have begun.
+            self._per_s[kind] = 0 if passed_ns < 0 else (total - self._last[kind]) / passed_ns * 1e9
+        self._last_ns, self._last = now_ns, dict(totals)
 
     def _faults(self) -> Text:
         figures = self._monitor.live.read()

@@ -1,0 +1,94 @@
+"""What people look at while a run goes on, to the letter."""
+
+import io
+
+from rich.console import Console
+
+from harness.cli.display import Display, shown
+from harness.core.op import NEMESIS, Kind, Op, Value
+from harness.run.monitor import Monitor, Phase
+
+MS = 1_000_000
+
+
+class Still:
+    """A clock that somebody else moves."""
+
+    time_ns = 0
+
+    def now_ns(self) -> int:
+        return self.time_ns
+
+    def sleep_until(self, time_ns: int) -> None:
+        self.time_ns = time_ns
+
+
+def monitored() -> Monitor:
+    """In the middle of its faults: value 1 was acknowledged, and a later read lacks it."""
+    monitor = Monitor("quorum-set + partition, seed 0x7", 30.0, clock=Still())
+    fault = {"fault": 1, "edge": "begin", "name": "partition-ring", "text": "{ch1 | ch2 ch3}"}
+    rows: list[tuple[int, int | str, Kind, str, Value]] = [
+        (1, NEMESIS, Kind.INVOKE, "partition", {}),
+        (2, NEMESIS, Kind.OK, "partition", fault),
+        (3, 0, Kind.INVOKE, "insert", 1),
+        (4, 0, Kind.OK, "insert", 1),
+        (5, 1, Kind.INVOKE, "read", None),
+        (6, 1, Kind.OK, "read", ()),
+        (7, 2, Kind.INVOKE, "insert", 2),
+    ]
+    for index, (ms, process, kind, f, value) in enumerate(rows):
+        key = None if process == NEMESIS else 0
+        op = Op(
+            index=index,
+            process=process,  # type: ignore[arg-type]
+            kind=kind,
+            f=f,
+            time_ns=ms * MS,
+            value=value,
+            key=key,
+        )
+        monitor.live.saw(op)
+        monitor.saw(op)
+    monitor.enter(Phase.FAULTS)
+    monitor.clock.sleep_until(12_000 * MS)
+    return monitor
+
+
+def test_the_display_of_a_run_under_a_fault() -> None:
+    console = Console(width=100, file=io.StringIO(), record=True)
+    console.print(Display(monitored()))
+    assert console.export_text() == EXPECTED
+
+
+def test_without_a_terminal_each_phase_and_each_new_reason_is_a_line() -> None:
+    monitor = Monitor("a run", 30.0)
+    console = Console(width=100, file=io.StringIO(), record=True)
+    with shown(monitor, console):
+        monitor.enter(Phase.FAULTS)
+        for reason in ("ch2 has 3 queue entries", "ch2 has 3 queue entries", "ch2 is read-only"):
+            monitor.enter(Phase.QUIESCE, f"pending: {reason}")
+    assert console.export_text().splitlines() == [
+        "faults",
+        "quiesce: pending: ch2 has 3 queue entries",
+        "quiesce: pending: ch2 is read-only",
+    ]
+
+
+EXPECTED = """\
+╭─  quorum-set + partition, seed 0x7  ─────────────────────────────────────────────────────────────╮
+│                                                                                                  │
+│  ✓ set up   ● faults   ○ heal   ○ quiesce   ○ final reads   ○ judge   ○ clean up                 │
+│                                                                                                  │
+│  ━━━━━━━━━━━━━━━━━━━━━━━━                                      12 of 30 s                        │
+│                                                                                                  │
+│  operation          ok     fail     info                                                         │
+│  insert              1        0        0                                                         │
+│  read                1        0        0                                                         │
+│  a second            0        0        0                                                         │
+│  1 in flight                                                                                     │
+│                                                                                                  │
+│  fault #1    partition-ring {ch1 | ch2 ch3}                                                      │
+│  anomalies   1 reads miss 1 acknowledged values, first at 0.006 s                                │
+│                                                                                                  │
+╰──────────────────────────────────────────────────────────────────────────────────────────────────╯
+"""

@@ -1,5 +1,6 @@
 """The calls of quorum-set, on virtual time: what is asked, of whom, how often."""
 
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -50,7 +51,7 @@ def refused(_: Op) -> tuple[Kind, int]:
 
 
 def test_every_value_is_new_and_every_process_writes_and_reads() -> None:
-    history = played(QuorumSetOptions(writers=2), quick)
+    history = played(QuorumSetOptions(), quick)
     values = [p.invoke.value for p in history.pairs if p.invoke.f == "insert"]
     assert values == list(range(len(values)))
     assert len(values) > 50
@@ -58,18 +59,29 @@ def test_every_value_is_new_and_every_process_writes_and_reads() -> None:
         assert {p.invoke.process for p in history.pairs if p.invoke.f == f} == set(range(6))
 
 
-def test_no_more_inserts_are_in_flight_than_writers() -> None:
-    in_flight = most = 0
-    for op in played(QuorumSetOptions(writers=2), quick):
+def test_no_more_inserts_are_in_flight_on_a_node_than_writers() -> None:
+    in_flight: Counter[str | None] = Counter()
+    most: Counter[str | None] = Counter()
+    for op in played(QuorumSetOptions(writers=1), quick):
         if op.f == "insert":
-            in_flight += 1 if op.kind is Kind.INVOKE else -1
-            most = max(most, in_flight)
-    assert most == 2
+            in_flight[op.node] += 1 if op.kind is Kind.INVOKE else -1
+            most |= in_flight
+    assert most == {"ch1": 1, "ch2": 1, "ch3": 1}
+
+
+def test_a_node_whose_inserts_hang_keeps_no_other_from_inserting() -> None:
+    def hangs_on_ch3(op: Op) -> tuple[Kind, int]:
+        return (Kind.INFO, 1_500 * MS) if (op.f, op.node) == ("insert", "ch3") else quick(op)
+
+    history = played(QuorumSetOptions(), hangs_on_ch3)
+    late = [p.invoke for p in history.pairs if p.invoke.time_ns > 1_000 * MS]
+    assert {op.node for op in late if op.f == "insert"} >= {"ch1", "ch2"}
+    assert "ch3" in {op.node for op in late if op.f == "read"}
 
 
 def test_what_was_refused_is_tried_a_moment_later() -> None:
-    history = played(QuorumSetOptions(writers=1), refused)
-    inserts = [op for op in history if op.f == "insert"]
+    history = played(QuorumSetOptions(), refused)
+    inserts = [op for op in history if op.f == "insert" and op.node == "ch1"]
     ends = [op.time_ns for op in inserts if op.kind is Kind.FAIL]
     begins = [op.time_ns for op in inserts if op.kind is Kind.INVOKE]
     assert all(b - e >= REFUSED_PAUSE_NS for e, b in zip(ends, begins[1:], strict=False))

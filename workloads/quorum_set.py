@@ -42,6 +42,9 @@ REFUSED_PAUSE_NS = 20_000_000
 """About as long as a quorum insert takes: the next try may find the quorum's slot free. Without
 a pause refusals, which cost nothing, would crowd out all else."""
 
+IN_FLIGHT = 1 << 63
+"""Later than any time."""
+
 FINAL_TRIES = 20
 """Half a second apart; a replica that answers none of them is not at rest."""
 
@@ -63,8 +66,8 @@ class QuorumSetOptions:
     table, so that more keys mean fewer reads of the one that has just changed."""
     ops_per_key: int = 1_000
     """Then fresh keys are taken."""
-    writers: int = 2
-    """Inserts in flight at most; all other calls read."""
+    writers: int = 1
+    """Inserts in flight at most, on each node; all other calls read."""
     timeout_s: float = 10.0
     """A call without an answer ends as info after this."""
 
@@ -112,7 +115,7 @@ class QuorumSet:
 
     def generator(self) -> Generator:
         """A few inserts at a time, and reads."""
-        return SetCalls(self.options, self.seed, (0,) * self.options.writers)
+        return SetCalls(self.options, self.seed)
 
     def final(self, keys: Sequence[int], nodes: Sequence[str]) -> Generator:
         """Each key, on each replica, until it answers, twice: what replicas show differently at
@@ -128,12 +131,16 @@ class QuorumSet:
 
 @dataclass(frozen=True, slots=True)
 class SetCalls:
-    """Calls without end: an insert when fewer than `writers` are in flight, else a read."""
+    """Calls without end: an insert on a node with fewer than `writers` in flight, else a read.
+
+    Counted by node, or a node whose inserts hang would soon hold every insert that may be in
+    flight, and the others would write nothing that its readers could miss.
+    """
 
     options: QuorumSetOptions
     seed: Seed
-    due_ns: tuple[int, ...]
-    """Of each insert that may be made beside those in flight: not before this."""
+    inserting: tuple[tuple[str, int], ...] = ()
+    """A node and until when it has one insert less to make: IN_FLIGHT, or the end of a pause."""
     resting: tuple[tuple[Process, int], ...] = ()
     """Processes whose read was refused, and until when they rest."""
     calls: int = 0
@@ -149,26 +156,29 @@ class SetCalls:
         if not awake:
             return Pending(min(resting.values(), default=None)), self
         key, calls = self._key(), self.calls + 1
-        slot = next((i for i, due in enumerate(self.due_ns) if due <= now), None)
-        if slot is None:
+        busy = [node for node, until in self.inserting if until > now]
+        writers = [w for w in awake if busy.count(w.node) < self.options.writers]
+        if not writers:
             return Ready(Call(f="read", key=key), awake[0]), replace(self, calls=calls)
-        call = Call(f="insert", value=self.inserts, key=key)
-        due = (*self.due_ns[:slot], *self.due_ns[slot + 1 :])
-        after = replace(self, calls=calls, inserts=self.inserts + 1, due_ns=due)
         # Drawn, or the worker whose insert has just ended would insert for ever.
-        return Ready(call, self.seed.choice(-1 - self.inserts, awake)), after
+        worker = self.seed.choice(-1 - self.inserts, writers)
+        inserting = ((worker.node, IN_FLIGHT), *(e for e in self.inserting if e[1] > now))
+        after = replace(self, calls=calls, inserts=self.inserts + 1, inserting=inserting)
+        return Ready(Call(f="insert", value=self.inserts, key=key), worker), after
 
     def update(self, context: Context, event: Op) -> Generator:  # noqa: ARG002
         """An insert has ended: the next may be made. What was refused is tried a moment later."""
-        if event.kind is Kind.INVOKE:
+        if event.kind is Kind.INVOKE or (event.kind is not Kind.FAIL and event.f != "insert"):
             return self
-        until = event.time_ns + (REFUSED_PAUSE_NS if event.kind is Kind.FAIL else 0)
-        if event.f == "insert":
-            return replace(self, due_ns=(*self.due_ns, until))
-        if event.kind is not Kind.FAIL:
-            return self
-        others = tuple(entry for entry in self.resting if entry[1] > event.time_ns)
-        return replace(self, resting=(*others, (event.process, until)))
+        until = event.time_ns + REFUSED_PAUSE_NS
+        if event.f != "insert":
+            others = tuple(entry for entry in self.resting if entry[1] > event.time_ns)
+            return replace(self, resting=(*others, (event.process, until)))
+        inserting = list(self.inserting)
+        inserting.remove((str(event.node), IN_FLIGHT))
+        if event.kind is Kind.FAIL:
+            inserting.append((str(event.node), until))
+        return replace(self, inserting=tuple(inserting))
 
     def _key(self) -> int:
         """Keys go by rounds of `keys` x `ops_per_key` calls; in a round each is as likely."""

@@ -115,8 +115,8 @@ GROUPS: dict[str, tuple[Any, ...]] = {
         click.option(
             "--writers",
             type=COUNT,
-            default=2,
-            help="Inserts in flight at most; all other operations read.",
+            default=1,
+            help="Inserts in flight at most on each replica; other operations read.",
         ),
         click.option("--keys", type=COUNT, default=1, help="Keys in use at a time."),
         click.option(

@@ -3,15 +3,14 @@
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from real_servers import THREE, await_
 
 from harness.clusters import keeper, replica
 from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.fetches import Fetches
-from harness.clusters.images import build_images
 from harness.core.errors import ClusterError, FaultError, UsageError
 from harness.core.protocols import (
     CanKill,
@@ -21,22 +20,9 @@ from harness.core.protocols import (
     CanRestart,
     CanStopFetches,
 )
-from harness.core.topology import Link, Topology
+from harness.core.topology import Link
 
 pytestmark = pytest.mark.containers
-
-THREE = Topology.of()
-
-
-@pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
-    directory: Path = tmp_path_factory.mktemp("cluster")
-    cluster = DockerCluster(THREE, directory, images=build_images(lambda text: None))
-    try:
-        cluster.up()
-        yield cluster
-    finally:
-        cluster.down()
 
 
 @pytest.fixture
@@ -59,13 +45,6 @@ def writable(cluster: DockerCluster) -> DockerCluster:
 
 def unserving(cluster: DockerCluster) -> list[str]:
     return [reason for reason in cluster.unready() if not reason.endswith("read-only tables")]
-
-
-def await_(seen: Callable[[], bool], what: str, within_s: float = 30) -> None:
-    deadline = time.monotonic() + within_s
-    while not seen():
-        assert time.monotonic() < deadline, f"not within {within_s} s: {what}"
-        time.sleep(0.1)
 
 
 def between(left: set[str], right: set[str]) -> set[Link]:

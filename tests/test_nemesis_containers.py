@@ -2,14 +2,13 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
 import pytest
+from real_servers import THREE, await_
 
 from harness.clusters import keeper
 from harness.clusters.docker_cluster import DockerCluster
-from harness.clusters.images import build_images
 from harness.clusters.replica import is_alive, query
 from harness.core.clock import WallClock
 from harness.core.errors import ClusterError
@@ -17,7 +16,6 @@ from harness.core.history import History
 from harness.core.op import NEMESIS, Call, Done, Json, Kind, Op
 from harness.core.protocols import Context, Ready, Worker
 from harness.core.seed import Seed
-from harness.core.topology import Topology
 from nemesis.catalogue import parse_nemesis
 from nemesis.composed import Composed, check_capabilities
 from nemesis.options import FaultOptions
@@ -25,20 +23,8 @@ from nemesis.partition import VARIANTS
 
 pytestmark = pytest.mark.containers
 
-THREE = Topology.of()
 KEEPERS = set(THREE.keepers)
 ALL = "partition,kill,pause,restart,stop-fetches"
-
-
-@pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
-    directory: Path = tmp_path_factory.mktemp("cluster")
-    cluster = DockerCluster(THREE, directory, images=build_images(lambda text: None))
-    try:
-        cluster.up()
-        yield cluster
-    finally:
-        cluster.down()
 
 
 @pytest.fixture
@@ -48,13 +34,6 @@ def cluster(servers: DockerCluster) -> Iterator[DockerCluster]:
     yield servers
     everything = parse_nemesis(ALL, THREE, Seed(0), FaultOptions())
     everything.heal(servers)
-
-
-def await_(seen: Callable[[], bool], what: str, within_s: float = 30) -> None:
-    deadline = time.monotonic() + within_s
-    while not seen():
-        assert time.monotonic() < deadline, f"not within {within_s} s: {what}"
-        time.sleep(0.1)
 
 
 class Faults:

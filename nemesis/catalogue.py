@@ -17,7 +17,7 @@ from nemesis.targets import Aim
 
 NEMESES: Mapping[str, str] = {
     "none": "no faults",
-    "partition": "any of the partitions below, drawn anew for each fault",
+    "partition": "the partitions below in turn, the last two first, else in a drawn order",
     **partition.VARIANTS,
     "kill": "SIGKILL, then start",
     "pause": "SIGSTOP, then SIGCONT",

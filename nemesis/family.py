@@ -34,8 +34,9 @@ class Family(Protocol):
     heal_rank: int
     """Families are healed in this order, lowest first."""
 
-    def plan(self, seed: Seed) -> Mapping[str, Json]:
-        """Everything of one fault that a seed can decide: "name", and whom. Pure."""
+    def plan(self, seed: Seed, turn: int) -> Mapping[str, Json]:
+        """Everything of its fault number `turn`, from 0, that a seed can decide: "name", and
+        whom. Pure; the seed is the family's, the same for every turn."""
         ...
 
     def begin(self, cluster: Cluster, plan: Mapping[str, Json], watch: "Watch") -> dict[str, Json]:

@@ -33,12 +33,12 @@ class NodeFault(ABC):
         self._struck: frozenset[str] = frozenset()
         """The nodes of the fault in force, and of those whose end was not seen."""
 
-    def plan(self, seed: Seed) -> Mapping[str, Json]:
+    def plan(self, seed: Seed, turn: int) -> Mapping[str, Json]:
         """The nodes to strike; for a leader, only that it is the leader."""
-        aim = seed.choice(0, self._aims)
+        aim = seed.choice(turn, self._aims)
         if aim.target == "leader":
             return {"name": self._name(aim), "target": aim.target}
-        struck = targets.nodes(aim, self._topology, seed.child("nodes"))
+        struck = targets.nodes(aim, self._topology, seed.child("nodes", turn))
         return {"name": self._name(aim), "nodes": list(struck)}
 
     def begin(self, cluster: Cluster, plan: Mapping[str, Json], watch: Watch) -> dict[str, Json]:

@@ -125,9 +125,9 @@ LEAST_NODES: Mapping[str, int] = {
 }
 """With fewer nodes (of FOLLOWER: ZooKeeper servers) the shape is another one, or none."""
 
-WEIGHTS: Mapping[str, int] = {FOLLOWER: 2, "partition-pair": 2}
-"""How often a variant is drawn beside the others' 1. These two part a replica's source of truth
-from its quorum while the replica still answers, which is where stale reads come from."""
+FOREMOST = (FOLLOWER, "partition-pair")
+"""These two part a replica's source of truth from its quorum while the replica still answers,
+which is where stale reads come from. They come first, in either order."""
 
 REDRAWS = 64
 """A draw may happen to cut nothing, such as replicas from ZooKeeper servers with the links
@@ -167,17 +167,25 @@ class Partition:
             reason = unfit(variant, self._field)
             if reason:
                 raise UsageError(f"nemesis {variant!r}: {reason}")
-        self._variants = tuple(v for v in variants for _ in range(WEIGHTS.get(v, 1)))
+        self._variants = tuple(variants)
         leads: tuple[type, ...] = (CanLead,) if FOLLOWER in variants else ()
         self.needs: tuple[type, ...] = (CanPartition, *leads)
 
-    def plan(self, seed: Seed) -> Mapping[str, Json]:
-        """The grudge and its text; for a follower an order: the first that follows is cut."""
-        variant = seed.choice(0, self._variants)
+    def plan(self, seed: Seed, turn: int) -> Mapping[str, Json]:
+        """The grudge and its text; for a follower an order: the first that follows is cut.
+
+        Every variant comes once before any comes again, so that a short run sees the foremost.
+        """
+        rounds, at = divmod(turn, len(self._variants))
+        first = [v for v in self._variants if v in FOREMOST]
+        rest = [v for v in self._variants if v not in FOREMOST]
+        own = seed.child("round", rounds)
+        variant = (*own.shuffled(0, first), *own.shuffled(1, rest))[at]
+        drawing = seed.child("turn", turn)
         if variant == FOLLOWER:
-            order = seed.child("order").shuffled(0, self._field.topology.keepers)
+            order = drawing.shuffled(0, self._field.topology.keepers)
             return {"name": variant, "order": list(order)}
-        drawn = _drawn(variant, self._field, seed)
+        drawn = _drawn(variant, self._field, drawing)
         assert drawn is not None, "unfit variants are refused when the nemesis is made"
         dropped, text = drawn
         return {"name": variant, "grudge": grudge.to_json(dropped), "text": text}

@@ -19,7 +19,7 @@ from harness.core.protocols import Context, Exhausted, Generator, Pending, Ready
 from harness.core.seed import Seed
 from nemesis.options import FaultOptions
 
-Plan: TypeAlias = Callable[[Seed], Mapping[str, Json]]
+Plan: TypeAlias = Callable[[Seed, int], Mapping[str, Json]]
 
 NEMESIS_WORKER = -1
 
@@ -122,7 +122,8 @@ class Schedule:
         else:
             number = self.faults + 1
             edge = "once" if track.once else "begin"
-            plan = track.plan(self.seed.child("fault", number, track.f))
+            turn = track.calls if track.once else track.calls // 2
+            plan = track.plan(self.seed.child("faults", track.f), turn)
             value = {"fault": number, "edge": edge, **plan}
         wait_ns = _jittered_ns(
             self._wait_s(str(value["edge"])),

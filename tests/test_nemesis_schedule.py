@@ -21,8 +21,8 @@ SECOND = 1_000_000_000
 
 
 def name_only(f: str) -> Track:
-    def plan(seed: Seed) -> Mapping[str, Json]:
-        return {"name": f, "draw": seed.below(0, 1000)}
+    def plan(seed: Seed, turn: int) -> Mapping[str, Json]:
+        return {"name": f, "draw": seed.below(turn, 1000)}
 
     return Track(f, f == "restart", plan)
 

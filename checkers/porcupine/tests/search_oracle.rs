@@ -2,7 +2,7 @@
 
 use pyporcupine::order::NEVER;
 use pyporcupine::register::model::{Action, Register};
-use pyporcupine::search::{search, Ended, Limits, Model, Op};
+use pyporcupine::search::{search_widening, Ended, Limits, Model, Op};
 
 /// SplitMix64.
 struct Rng(u64);
@@ -104,8 +104,8 @@ fn agree<M: Model>(
             .collect();
         let initial = model.initial();
         let expected = legal(&mut model, &ops, 0, initial);
-        for traced in [false, true] {
-            match search(&mut model, &ops, Limits::default(), traced) {
+        for (traced, widths) in [(false, &[][..]), (true, &[]), (true, &[1, 2])] {
+            match search_widening(&mut model, &ops, Limits::default(), traced, widths) {
                 Ended::Explained { order } => {
                     assert!(expected, "{ops:?}");
                     if traced {

@@ -27,6 +27,9 @@ pub fn decide(parsed: &Parsed, request: &Request, process: impl Fn(u32) -> i64 +
             };
         }
     }
+    if let Some(verdict) = from_nowhere(ops, *initial, *values) {
+        return verdict;
+    }
     let ended = run(
         ops,
         *initial,
@@ -61,6 +64,25 @@ pub fn decide(parsed: &Parsed, request: &Request, process: impl Fn(u32) -> i64 +
         );
         (part.iter().map(|o| o.row).collect(), smallest)
     })
+}
+
+/// The verdict on an operation that found a value which nothing sets.
+fn from_nowhere(ops: &[RegisterOp], initial: Value, values: usize) -> Option<Verdict> {
+    let mut set = vec![false; values];
+    set[initial as usize] = true;
+    for value in ops.iter().filter_map(|op| op.action.sets()) {
+        set[value as usize] = true;
+    }
+    let nowhere = |op: &&RegisterOp| op.action.needs().is_some_and(|v| !set[v as usize]);
+    let op = ops.iter().filter(|op| op.ret != NEVER).find(nowhere)?;
+    let step = Step {
+        from: op.row as usize,
+        to: op.row as usize,
+        why: Why::NeverWritten,
+        value: None,
+    };
+    let text = "an operation found a value that was never written";
+    Some(Verdict::invalid(text, vec![step]))
 }
 
 /// Whether the operations certainly cannot be explained; given a row, for want of a place for it.

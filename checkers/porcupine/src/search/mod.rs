@@ -32,7 +32,7 @@ mod run;
 mod sequential;
 mod trace;
 
-pub use run::{search, Ended, Limits};
+pub use run::{search, search_widening, Ended, Limits};
 pub use sequential::{interleave, Turn};
 
 /// What the search needs of a model. States and actions are numbers; equal numbers mean equal

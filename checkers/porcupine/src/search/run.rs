@@ -31,9 +31,44 @@ pub enum Ended {
 }
 
 /// Decides the operations of one object. With `traced`, memory grows with the history.
+///
+/// Where there are many configurations, a few of the best are tried first: if these come through,
+/// that is an explanation; if not, nothing is known, and more are tried. Where calls never returned, it is
+/// also tried whether the history could be explained if each might take effect any number
+/// of times, for then there are few configurations: if not even so, it cannot be.
 pub fn search<M: Model>(model: &mut M, ops: &[Op], limits: Limits, traced: bool) -> Ended {
+    search_widening(model, ops, limits, traced, &WIDTHS)
+}
+
+/// The same with other numbers of configurations that are kept, before all are.
+pub fn search_widening<M: Model>(
+    model: &mut M,
+    ops: &[Op],
+    limits: Limits,
+    traced: bool,
+    widths: &[usize],
+) -> Ended {
+    for (i, &width) in widths.iter().enumerate() {
+        let mut search = Search::new(model, ops, limits, traced);
+        search.width = width;
+        let ended = search.run();
+        if !search.trimmed || matches!(ended, Ended::Explained { .. }) {
+            return ended;
+        }
+        if i == 0 && !search.plan.kinds.is_empty() {
+            let mut search = Search::new(model, ops, limits, traced);
+            search.unlimited = true;
+            let ended = search.run();
+            if matches!(ended, Ended::Stuck { .. }) {
+                return ended;
+            }
+        }
+    }
     Search::new(model, ops, limits, traced).run()
 }
+
+/// How many configurations are kept at a time, before all are.
+const WIDTHS: [usize; 2] = [64, 1024];
 
 /// Counts are kept below this; what is used by all configurations is subtracted.
 const COUNT_MAX: u64 = 120;
@@ -78,6 +113,12 @@ struct Search<'a, M> {
     states: Vec<u64>,
     explored: u64,
     returns: u64,
+    /// How many configurations are kept at a time.
+    width: usize,
+    /// More there were.
+    trimmed: bool,
+    /// Calls that never returned may take effect any number of times.
+    unlimited: bool,
     /// Bytes of the model at which it is to forget.
     renew_at: usize,
 }
@@ -111,12 +152,15 @@ impl<'a, M: Model> Search<'a, M> {
             states: Vec::new(),
             explored: 0,
             returns: 0,
+            width: usize::MAX,
+            trimmed: false,
+            unlimited: false,
             renew_at: RENEW_BYTES,
             plan,
         }
     }
 
-    fn run(mut self) -> Ended {
+    fn run(&mut self) -> Ended {
         let mut start = vec![0; self.layout.words];
         start[0] = self.model.initial();
         self.now.insert(&start, START);
@@ -207,6 +251,7 @@ impl<'a, M: Model> Search<'a, M> {
             }
         }
         self.now = now;
+        let first = self.waiting.len();
         let mut i = 0;
         while i < self.waiting.len() {
             if let Some((config, trace)) = self.waiting.get(i) {
@@ -219,8 +264,16 @@ impl<'a, M: Model> Search<'a, M> {
             if self.explored % 256 == 0 {
                 self.check_limits()?;
             }
+            let enough = i >= first && self.next.len() / 8 > self.width;
+            if (enough || i / 32 > self.width) && i < self.waiting.len() {
+                self.trimmed = true;
+                break;
+            }
         }
         self.check_limits()?;
+        if self.next.len() > self.width {
+            self.trim();
+        }
         self.open.retain(|&s| s != seat);
         self.blind[seat as usize / 64] &= !(1 << (seat % 64));
         if self.is_time_to_rebase() {
@@ -230,6 +283,42 @@ impl<'a, M: Model> Search<'a, M> {
             self.renew();
         }
         Ok(())
+    }
+
+    /// Keeps the best: of each state those with the fewest pending, then the fewest used.
+    fn trim(&mut self) {
+        self.trimmed = true;
+        let seats = self.layout.seats;
+        let bits = |words: &[u64]| words.iter().map(|w| w.count_ones()).sum::<u32>();
+        let configs = (0..self.next.len()).filter_map(|i| Some((i, self.next.get(i)?.0)));
+        let mut ranked: Vec<(u64, [u32; 3], usize)> = configs
+            .map(|(i, c)| {
+                let lost = bits(&c[1 + 2 * seats..]);
+                let (pending, used) = (bits(&c[1..1 + seats]), bits(&c[1 + seats..1 + 2 * seats]));
+                (c[0], [pending, used + lost, lost], i)
+            })
+            .collect();
+        ranked.sort_unstable();
+        let mut place = 0;
+        let mut state = None;
+        let mut best: Vec<(u32, [u32; 3], usize)> = ranked
+            .into_iter()
+            .map(|(s, rank, i)| {
+                place = if state.replace(s) == Some(s) {
+                    place + 1
+                } else {
+                    0
+                };
+                (place, rank, i)
+            })
+            .collect();
+        best.sort_unstable();
+        let mut kept = Frontier::new(self.layout);
+        for &(_, _, i) in best.iter().take(self.width) {
+            let (config, trace) = self.next.get(i).expect("it is kept");
+            kept.insert(config, trace);
+        }
+        self.next = kept;
     }
 
     /// Where the operation in the seat is not pending, the configuration is kept; where it is not
@@ -292,7 +381,11 @@ impl<'a, M: Model> Search<'a, M> {
             let action = self.plan.kinds[kind];
             let (word, shift) = self.layout.count(kind);
             let count = config[word] >> shift & 0xff;
-            let taken = self.spent[kind] + count;
+            let taken = if self.unlimited {
+                0
+            } else {
+                self.spent[kind] + count
+            };
             if taken == self.called[kind] || self.seen[action as usize] >= self.round {
                 continue;
             }

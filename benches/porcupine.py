@@ -1,19 +1,22 @@
 """Time and memory of pyporcupine beside Porcupine (Go), each row in a process of its own.
 
 `python benches/porcupine.py` prints the table; `python benches/porcupine.py ROW` one row of it as
-JSON. Single-threaded; the time is the median of the check alone over several runs, the memory is
-the peak of the whole process (Python, the history as Python objects, the check) less what it was before the check.
+JSON. Single-threaded; the time is the median of the check alone over five runs, from a list of
+Python objects and from Arrow columns; the memory is by how much the first check raised the peak of
+the process, the history itself not counted.
 """
 
 import json
-import resource
 import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import porcupine_histories as histories
+import pyarrow as pa
 import pyporcupine
 
 # name: (kind, n, c, other arguments, what Porcupine needs: time, memory; from the shared README)
@@ -59,8 +62,39 @@ MODELS: dict[str, tuple[Any, Any]] = {
 }
 
 
-def peak_mb() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+def as_arrow(history: list[pyporcupine.Operation]) -> pa.Table:
+    """The same history of reads and writes in columns."""
+    fields = {
+        "process": [op.process for op in history],
+        "f": [op.f for op in history],
+        "key": [op.key for op in history],
+        "value": [op.value for op in history],
+        "output": [op.output for op in history],
+        "call": [op.call for op in history],
+        "ret": [op.ret for op in history],
+    }
+    return pa.table(fields)
+
+
+def status_mb(field: str) -> float:
+    """VmRSS or VmHWM (the peak) of this process."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(field):
+            return int(line.split()[1]) / 1024
+    raise LookupError(field)
+
+
+def timed(run: Callable[[], str], expected: str) -> tuple[float, float]:
+    """Median milliseconds of five runs, and the memory of the first."""
+    Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+    before, times, peak = status_mb("VmRSS"), [], 0.0
+    for _ in range(5):
+        start = time.perf_counter()
+        status = run()
+        times.append((time.perf_counter() - start) * 1e3)
+        peak = peak or status_mb("VmHWM")
+        assert status == expected, (status, expected)
+    return statistics.median(times), peak - before
 
 
 def measure(row: str) -> dict[str, Any]:
@@ -69,46 +103,45 @@ def measure(row: str) -> dict[str, Any]:
     kind, n, c, more, _, _ = ROWS[row]
     history = histories.synthetic(kind, n, c, **more)
     model, initial = MODELS[kind]
-    before, times = peak_mb(), []
-    for _ in range(5):
-        start = time.perf_counter()
-        result = pyporcupine.check(history, model, initial=initial, threads=1, witness=False)
-        times.append(time.perf_counter() - start)
     expected = "INVALID" if more.get("bad") else "VALID"
-    assert result.status == expected, (row, result)
-    return {"ms": statistics.median(times) * 1e3, "mb": peak_mb() - before, "is": result.status}
+
+    def run(history: Any) -> str:
+        return pyporcupine.check(history, model, initial=initial, threads=1, witness=False).status
+
+    ms, mb = timed(lambda: run(history), expected)
+    table_ms = None
+    if kind != "cas5":
+        table = as_arrow(history)
+        table_ms, _ = timed(lambda: run(table), expected)
+    return {"ms": ms, "arrow_ms": table_ms, "mb": mb, "is": expected}
 
 
 def etcd() -> dict[str, Any]:
     truth = {name: ok for name, ok in histories.truth().items() if name.startswith("etcd")}
-    logs = [(histories.etcd(histories.SHARED / name), ok) for name, ok in truth.items()]
-    before, times = peak_mb(), []
-    for _ in range(5):
-        start = time.perf_counter()
-        found = [
-            pyporcupine.check(log, "cas-register", threads=1, witness=False).status
-            for log, _ in logs
-        ]
-        times.append(time.perf_counter() - start)
-    assert found == ["VALID" if ok else "INVALID" for _, ok in logs]
-    return {
-        "ms": statistics.median(times) * 1e3,
-        "mb": peak_mb() - before,
-        "is": f"{len(logs)} logs",
-    }
+    logs = [histories.etcd(histories.SHARED / name) for name in truth]
+    expected = str(["VALID" if ok else "INVALID" for ok in truth.values()])
+
+    def run() -> str:
+        found = [pyporcupine.check(log, "cas-register", threads=1, witness=False) for log in logs]
+        return str([result.status for result in found])
+
+    ms, mb = timed(run, expected)
+    return {"ms": ms, "arrow_ms": None, "mb": mb, "is": f"{len(logs)} logs"}
 
 
 def main() -> None:
     if len(sys.argv) > 1:
         print(json.dumps(measure(sys.argv[1])))
         return
-    print(f"{'history':36} {'verdict':8} {'ms':>9} {'MB':>6}   Porcupine")
+    print(f"{'history':36} {'verdict':8} {'ms':>9} {'Arrow ms':>9} {'MB':>6}   Porcupine")
     for row in ["etcd", *ROWS]:
         command = [sys.executable, __file__, row]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         got = json.loads(done.stdout)
         theirs = "315 ms (102 logs), 21 MB" if row == "etcd" else ", ".join(ROWS[row][4:])
-        print(f"{row:36} {got['is']:8} {got['ms']:9.2f} {got['mb']:6.1f}   {theirs}", flush=True)
+        arrow = "-" if got["arrow_ms"] is None else f"{got['arrow_ms']:.2f}"
+        figures = f"{got['ms']:9.2f} {arrow:>9} {got['mb']:6.1f}"
+        print(f"{row:36} {got['is']:8} {figures}   {theirs}", flush=True)
 
 
 if __name__ == "__main__":

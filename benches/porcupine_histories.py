@@ -49,7 +49,7 @@ def from_record(record: dict[str, Any]) -> Operation:
         None if reads else value,
         call=record["call"],
         ret=record["return"],
-        output=value if reads else record["ok"],
+        output=value if reads else record["ok"] if f == "cas" else None,
     )
 
 

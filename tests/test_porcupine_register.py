@@ -150,5 +150,5 @@ def test_out_of_time_is_unknown() -> None:
 
 def test_out_of_memory_is_unknown() -> None:
     history = histories.synthetic("cas5", 2000, 60)
-    (found,) = check(history, "cas-register", memory_mb=0.2).objects
+    (found,) = check(history, "cas-register", memory_mb=0.05).objects
     assert found.reason.startswith("out of memory: explored ")

@@ -39,11 +39,13 @@ SCHEMA = TableSchema(
 )
 
 REFUSED_PAUSE_NS = 20_000_000
-"""About as long as a quorum insert takes: the next try may find the quorum's slot free. Without
-a pause refusals, which cost nothing, would crowd out all else."""
+"""About as long as a quorum insert takes: the next try may succeed."""
 
-IN_FLIGHT = 1 << 63
-"""Later than any time."""
+TURN_INSERTS = 20
+"""After so many inserts other nodes insert."""
+
+HANGING_NS = 500_000_000
+"""An insert that takes longer hangs: some ten times as long as one takes."""
 
 FINAL_TRIES = 20
 """Half a second apart; a replica that answers none of them is not at rest."""
@@ -67,7 +69,7 @@ class QuorumSetOptions:
     ops_per_key: int = 1_000
     """Then fresh keys are taken."""
     writers: int = 1
-    """Inserts in flight at most, on each node; all other calls read."""
+    """Replicas that insert at a time, one insert each; all other calls read."""
     timeout_s: float = 10.0
     """A call without an answer ends as info after this."""
 
@@ -131,18 +133,25 @@ class QuorumSet:
 
 @dataclass(frozen=True, slots=True)
 class SetCalls:
-    """Calls without end: an insert on a node with fewer than `writers` in flight, else a read.
+    """Calls without end: inserts on a few nodes, which take turns, and reads on all.
 
-    Counted by node, or a node whose inserts hang would soon hold every insert that may be in
-    flight, and the others would write nothing that its readers could miss.
+    Only a few, because the server has one quorum insert of a table in flight; and because a
+    ZooKeeper session keeps its requests in order: a node whose own write hangs reads nothing, so
+    the past is read by the nodes that do not write.
     """
 
     options: QuorumSetOptions
     seed: Seed
+    nodes: tuple[str, ...] = ()
+    """Those that insert now."""
+    turn: int = 0
+    """How many times they were drawn."""
+    turn_end: int = 0
+    """They are drawn anew when so many inserts were made."""
     inserting: tuple[tuple[str, int], ...] = ()
-    """A node and until when it has one insert less to make: IN_FLIGHT, or the end of a pause."""
+    """Inserts in flight: node and since when."""
     resting: tuple[tuple[Process, int], ...] = ()
-    """Processes whose read was refused, and until when they rest."""
+    """Processes whose call was refused, and until when they rest."""
     calls: int = 0
     """How many were made."""
     inserts: int = 0
@@ -155,30 +164,51 @@ class SetCalls:
         awake = [w for w in context.free if w.number >= 0 and w.process not in resting]
         if not awake:
             return Pending(min(resting.values(), default=None)), self
-        key, calls = self._key(), self.calls + 1
-        busy = [node for node, until in self.inserting if until > now]
-        writers = [w for w in awake if busy.count(w.node) < self.options.writers]
-        if not writers:
-            return Ready(Call(f="read", key=key), awake[0]), replace(self, calls=calls)
+        waits = [since for _, since in self.inserting if now - since <= HANGING_NS]
+        here = self if len(waits) >= self.options.writers else self._in_turn(context)
+        key, calls = here._key(), here.calls + 1
+        busy = {node for node, _ in here.inserting}
+        writers = [w for w in awake if w.node in here.nodes and w.node not in busy]
+        if len(waits) >= self.options.writers or not writers:
+            return Ready(Call(f="read", key=key), awake[0]), replace(here, calls=calls)
         # Drawn, or the worker whose insert has just ended would insert for ever.
-        worker = self.seed.choice(-1 - self.inserts, writers)
-        inserting = ((worker.node, IN_FLIGHT), *(e for e in self.inserting if e[1] > now))
-        after = replace(self, calls=calls, inserts=self.inserts + 1, inserting=inserting)
-        return Ready(Call(f="insert", value=self.inserts, key=key), worker), after
+        worker = self.seed.choice(-1 - here.inserts, writers)
+        inserting = (*here.inserting, (worker.node, now))
+        call = Call(f="insert", value=here.inserts, key=key)
+        after = replace(here, calls=calls, inserts=here.inserts + 1, inserting=inserting)
+        return Ready(call, worker), after
 
     def update(self, context: Context, event: Op) -> Generator:  # noqa: ARG002
-        """An insert has ended: the next may be made. What was refused is tried a moment later."""
-        if event.kind is Kind.INVOKE or (event.kind is not Kind.FAIL and event.f != "insert"):
+        """What was refused is tried a moment later, or refusals, which cost nothing, would crowd
+        out all else."""
+        if event.kind is Kind.INVOKE:
             return self
-        until = event.time_ns + REFUSED_PAUSE_NS
-        if event.f != "insert":
-            others = tuple(entry for entry in self.resting if entry[1] > event.time_ns)
-            return replace(self, resting=(*others, (event.process, until)))
-        inserting = list(self.inserting)
-        inserting.remove((str(event.node), IN_FLIGHT))
+        after = self
+        if event.f == "insert":
+            still = tuple(e for e in self.inserting if e[0] != event.node)
+            after = replace(after, inserting=still)
         if event.kind is Kind.FAIL:
-            inserting.append((str(event.node), until))
-        return replace(self, inserting=tuple(inserting))
+            others = tuple(entry for entry in self.resting if entry[1] > event.time_ns)
+            until = event.time_ns + REFUSED_PAUSE_NS
+            after = replace(after, resting=(*others, (event.process, until)))
+        return after
+
+    def _in_turn(self, context: Context) -> "SetCalls":
+        """With the nodes that may insert now: others, drawn among the idle, when the turn is
+        over or all whose turn it is are busy, which means that their inserts hang."""
+        busy = {node for node, _ in self.inserting}
+        if self.inserts < self.turn_end and not busy.issuperset(self.nodes):
+            return self
+        every = {w.node for w in (*context.free, *context.busy) if w.number >= 0}
+        idle = sorted(every - busy)
+        others = [node for node in idle if node not in self.nodes]
+        drawn = self.seed.child("turn", self.turn).shuffled(0, others or idle)
+        return replace(
+            self,
+            nodes=drawn[: self.options.writers],
+            turn=self.turn + 1,
+            turn_end=self.inserts + TURN_INSERTS,
+        )
 
     def _key(self) -> int:
         """Keys go by rounds of `keys` x `ops_per_key` calls; in a round each is as likely."""

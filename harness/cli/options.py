@@ -116,7 +116,7 @@ GROUPS: dict[str, tuple[Any, ...]] = {
             "--writers",
             type=COUNT,
             default=1,
-            help="Inserts in flight at most on each replica; other operations read.",
+            help="Replicas that insert at a time, in turns; all are read from.",
         ),
         click.option("--keys", type=COUNT, default=1, help="Keys in use at a time."),
         click.option(

@@ -68,8 +68,8 @@ class QuorumSetOptions:
     table, so that more keys mean fewer reads of the one that has just changed."""
     ops_per_key: int = 1_000
     """Then fresh keys are taken."""
-    writers: int = 1
-    """Replicas that insert at a time, one insert each; all other calls read."""
+    writers: int = 3
+    """Replicas that insert at a time at most, one insert each; all other calls read."""
     timeout_s: float = 10.0
     """A call without an answer ends as info after this."""
 
@@ -164,12 +164,12 @@ class SetCalls:
         awake = [w for w in context.free if w.number >= 0 and w.process not in resting]
         if not awake:
             return Pending(min(resting.values(), default=None)), self
-        waits = [since for _, since in self.inserting if now - since <= HANGING_NS]
-        here = self if len(waits) >= self.options.writers else self._in_turn(context)
+        waits = any(now - since <= HANGING_NS for _, since in self.inserting)
+        here = self if waits and self.nodes else self._in_turn(context)
         key, calls = here._key(), here.calls + 1
         busy = {node for node, _ in here.inserting}
         writers = [w for w in awake if w.node in here.nodes and w.node not in busy]
-        if len(waits) >= self.options.writers or not writers:
+        if here.inserts >= here.turn_end or not writers:
             return Ready(Call(f="read", key=key), awake[0]), replace(here, calls=calls)
         # Drawn, or the worker whose insert has just ended would insert for ever.
         worker = self.seed.choice(-1 - here.inserts, writers)
@@ -194,18 +194,18 @@ class SetCalls:
         return after
 
     def _in_turn(self, context: Context) -> "SetCalls":
-        """With the nodes that may insert now: others, drawn among the idle, when the turn is
-        over or all whose turn it is are busy, which means that their inserts hang."""
+        """With the nodes that insert now: some drawn anew among the idle, when the turn is over
+        or the insert of each of them hangs."""
         busy = {node for node, _ in self.inserting}
         if self.inserts < self.turn_end and not busy.issuperset(self.nodes):
             return self
         every = {w.node for w in (*context.free, *context.busy) if w.number >= 0}
         idle = sorted(every - busy)
-        others = [node for node in idle if node not in self.nodes]
-        drawn = self.seed.child("turn", self.turn).shuffled(0, others or idle)
+        own = self.seed.child("turn", self.turn)
+        count = 1 + own.below(1, self.options.writers)
         return replace(
             self,
-            nodes=drawn[: self.options.writers],
+            nodes=own.shuffled(0, idle)[:count],
             turn=self.turn + 1,
             turn_end=self.inserts + TURN_INSERTS,
         )

@@ -115,8 +115,8 @@ GROUPS: dict[str, tuple[Any, ...]] = {
         click.option(
             "--writers",
             type=COUNT,
-            default=1,
-            help="Replicas that insert at a time, in turns; all are read from.",
+            default=3,
+            help="Replicas that insert at a time, at most; all are read from.",
         ),
         click.option("--keys", type=COUNT, default=1, help="Keys in use at a time."),
         click.option(

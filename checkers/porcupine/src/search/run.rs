@@ -58,9 +58,10 @@ pub fn search_widening<M: Model>(
         if i == 0 && !search.plan.kinds.is_empty() {
             let mut search = Search::new(model, ops, limits, traced);
             search.unlimited = true;
-            let ended = search.run();
-            if matches!(ended, Ended::Stuck { .. }) {
-                return ended;
+            if let Ended::Stuck { at, .. } = search.run() {
+                // Its orders may have an operation twice.
+                let order = Vec::new();
+                return Ended::Stuck { at, order };
             }
         }
     }

@@ -64,6 +64,10 @@ impl Model for Register {
         }
     }
 
+    fn finite(&self) -> bool {
+        true
+    }
+
     #[inline]
     fn blind(&self, action: u32) -> bool {
         matches!(self.actions[action as usize], Action::Write(_))

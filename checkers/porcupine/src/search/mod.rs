@@ -76,6 +76,11 @@ pub trait Model {
         false
     }
 
+    /// However often the actions are repeated, there are few states.
+    fn finite(&self) -> bool {
+        false
+    }
+
     /// What is kept to tell states apart.
     fn bytes(&self) -> usize {
         0

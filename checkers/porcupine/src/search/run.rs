@@ -55,7 +55,8 @@ pub fn search_widening<M: Model>(
         if !search.trimmed || matches!(ended, Ended::Explained { .. }) {
             return ended;
         }
-        if i == 0 && !search.plan.kinds.is_empty() {
+        let lost = !search.plan.kinds.is_empty();
+        if i == 0 && lost && model.finite() {
             let mut search = Search::new(model, ops, limits, traced);
             search.unlimited = true;
             if let Ended::Stuck { at, .. } = search.run() {

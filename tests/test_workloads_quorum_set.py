@@ -1,5 +1,6 @@
 """The calls of quorum-set, on virtual time: what is asked, of whom, how often."""
 
+import itertools
 from collections.abc import Callable
 
 import pytest
@@ -15,6 +16,7 @@ from harness.run.scheduler import Scheduler, workers_on
 from harness.run.virtual import run_virtual
 from workloads.quorum_set import (
     HANGING_NS,
+    PAUSE_NS,
     REFUSED_PAUSE_NS,
     TURN_INSERTS,
     QuorumSet,
@@ -72,6 +74,17 @@ def test_nodes_insert_in_turns_and_no_more_than_writers_at_a_time() -> None:
     assert set(nodes) == set(NODES)
     for writers in (1, 2, 3):
         assert in_flight_at_most(played(QuorumSetOptions(writers=writers), quick)) == writers
+
+
+def test_some_turns_insert_without_a_pause_and_some_with() -> None:
+    inserts = [op for op in played(QuorumSetOptions(writers=1), quick) if op.f == "insert"]
+    gaps = {
+        begin.time_ns - end.time_ns
+        for end, begin in itertools.pairwise(inserts)
+        if begin.kind is Kind.INVOKE
+    }
+    assert min(gaps) < 10 * MS
+    assert any(PAUSE_NS <= gap < PAUSE_NS + 10 * MS for gap in gaps)
 
 
 def in_flight_at_most(history: History) -> int:

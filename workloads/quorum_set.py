@@ -41,7 +41,10 @@ SCHEMA = TableSchema(
 REFUSED_PAUSE_NS = 20_000_000
 """About as long as a quorum insert takes: the next try may succeed."""
 
-TURN_INSERTS = 20
+PAUSE_NS = 150_000_000
+"""Between inserts, in turns that have pauses."""
+
+TURN_INSERTS = 12
 """After so many inserts other nodes insert."""
 
 HANGING_NS = 500_000_000
@@ -136,8 +139,9 @@ class SetCalls:
     """Calls without end: inserts on a few nodes, which take turns, and reads on all.
 
     Only a few, because the server has one quorum insert of a table in flight; and because a
-    ZooKeeper session keeps its requests in order: a node whose own write hangs reads nothing, so
-    the past is read by the nodes that do not write.
+    ZooKeeper session keeps its requests in order: a node with a write that hangs reads nothing.
+    The past is read by the nodes that have none in flight. So some turns insert as fast as they
+    can, which shows how far a replica lags, and some with pauses, in which sessions are idle.
     """
 
     options: QuorumSetOptions
@@ -148,6 +152,10 @@ class SetCalls:
     """How many times they were drawn."""
     turn_end: int = 0
     """They are drawn anew when so many inserts were made."""
+    pause_ns: int = 0
+    """In this turn, after an insert."""
+    due_ns: int = 0
+    """Of the next insert."""
     inserting: tuple[tuple[str, int], ...] = ()
     """Inserts in flight: node and since when."""
     resting: tuple[tuple[Process, int], ...] = ()
@@ -169,7 +177,7 @@ class SetCalls:
         key, calls = here._key(), here.calls + 1
         busy = {node for node, _ in here.inserting}
         writers = [w for w in awake if w.node in here.nodes and w.node not in busy]
-        if here.inserts >= here.turn_end or not writers:
+        if here.inserts >= here.turn_end or now < here.due_ns or not writers:
             return Ready(Call(f="read", key=key), awake[0]), replace(here, calls=calls)
         # Drawn, or the worker whose insert has just ended would insert for ever.
         worker = self.seed.choice(-1 - here.inserts, writers)
@@ -186,7 +194,8 @@ class SetCalls:
         after = self
         if event.f == "insert":
             still = tuple(e for e in self.inserting if e[0] != event.node)
-            after = replace(after, inserting=still)
+            due_ns = event.time_ns + self.pause_ns
+            after = replace(after, inserting=still, due_ns=due_ns)
         if event.kind is Kind.FAIL:
             others = tuple(entry for entry in self.resting if entry[1] > event.time_ns)
             until = event.time_ns + REFUSED_PAUSE_NS
@@ -203,11 +212,13 @@ class SetCalls:
         idle = sorted(every - busy)
         own = self.seed.child("turn", self.turn)
         count = 1 + own.below(1, self.options.writers)
+        pause_ns = own.choice(2, (0, PAUSE_NS))
         return replace(
             self,
             nodes=own.shuffled(0, idle)[:count],
             turn=self.turn + 1,
             turn_end=self.inserts + TURN_INSERTS,
+            pause_ns=pause_ns,
         )
 
     def _key(self) -> int:

@@ -8,8 +8,8 @@ CRATE := checkers/porcupine
 run: $(READY)  ## the main job: 30 s of faults on real servers, and a verdict
 	.venv/bin/harness run --nemesis partition --time-limit 30
 
-test: check  ## everything that CI runs
-	cd $(CRATE) && cargo test --quiet
+test: check ## everything that CI runs
+	cd $(CRATE) && cargo test --release --quiet
 	.venv/bin/pytest -q
 
 check: $(READY)  ## format, lint, types, the direction of imports
@@ -17,14 +17,16 @@ check: $(READY)  ## format, lint, types, the direction of imports
 	.venv/bin/ruff check $(PYTHON_ROOMS)
 	.venv/bin/mypy
 	.venv/bin/lint-imports
-	cd $(CRATE) && cargo fmt --check && cargo clippy --quiet --all-targets -- -D warnings
+	cd $(CRATE) && cargo fmt --check && cargo clippy --quiet --release --features python --all-targets -- -D warnings
 
 bench: $(READY)  ## figures, not tests
-	for bench in benches/*.py; do .venv/bin/python $$bench || exit 1; done
+	.venv/bin/python -m benches.interpreter
+	.venv/bin/python -m benches.reads
+	.venv/bin/python -m benches.porcupine
 
 clean:  ## what runs left in Docker, then everything that is built
 	[ ! -x .venv/bin/harness ] || .venv/bin/harness clean
 	rm -rf .venv $(CRATE)/target .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
-$(READY): pyproject.toml constraints.txt setup.sh $(wildcard $(CRATE)/src/*.rs) $(CRATE)/Cargo.toml $(wildcard compose/images/*/*)
+$(READY): pyproject.toml constraints.txt setup.sh $(shell find $(CRATE)/src -name "*.rs") $(CRATE)/Cargo.toml $(wildcard compose/images/*/*)
 	./setup.sh

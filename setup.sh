@@ -13,6 +13,8 @@ engine_answers() { [ -S /var/run/docker.sock ] || [ -n "${DOCKER_HOST:-}" ]; }
 missing() {
     python_fits || echo "python3-venv|Python 3.11 or newer with venv"
     cargo_fits || echo "cargo|Rust 1.85 or newer, which builds the checker"
+    cargo fmt --version >/dev/null 2>&1 || echo "rustfmt|cargo fmt, for make test"
+    cargo clippy --version >/dev/null 2>&1 || echo "rust-clippy|cargo clippy, for make test"
     command -v cc >/dev/null || echo "gcc|a C compiler, which links the checker"
     [ -f /usr/include/stdlib.h ] || echo "libc6-dev|the C library to link with"
     java_fits || echo "default-jre-headless|Java 17 or newer, for Spark"
@@ -35,12 +37,9 @@ install_missing() {
     export DEBIAN_FRONTEND=noninteractive
     apt-get update -qq
     packages=$(echo "$wanted" | cut -d'|' -f1)
-    case "$packages" in
-    *cargo*) # Debian 12 has its current Rust under another name.
-        if apt-cache show cargo-web >/dev/null 2>&1; then
-            packages=$(echo "$packages" | sed 's/^cargo$/cargo-web/')
-        fi ;;
-    esac
+    if apt-cache show cargo-web >/dev/null 2>&1; then # Debian 12 has its current Rust under other names.
+        packages=$(echo "$packages" | sed 's/^cargo$/cargo-web/; s/^rustfmt$/rustfmt-web/; s/^rust-clippy$/rust-web-clippy/')
+    fi
     echo "setup: installing" $packages
     # shellcheck disable=SC2086 # a list of names
     apt-get install -qq -y --no-install-recommends $packages >/dev/null
@@ -56,6 +55,7 @@ install_missing() {
 install_missing
 [ -x .venv/bin/pip ] || python3 -m venv .venv
 export PIP_DISABLE_PIP_VERSION_CHECK=1
+PATH="$PWD/.venv/bin:$PATH" # maturin, which builds the Rust module
 .venv/bin/pip install -q -r constraints.txt
 .venv/bin/pip install -q --no-deps --no-build-isolation -e .
 # The Rust module and the images need nothing of each other.

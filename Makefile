@@ -22,7 +22,7 @@ check: $(READY)  ## format, lint, types, the direction of imports
 bench: $(READY)  ## figures, not tests
 	.venv/bin/python -m benches.interpreter
 	.venv/bin/python -m benches.reads
-	.venv/bin/python -m benches.porcupine
+	.venv/bin/python benches/porcupine.py
 
 clean:  ## what runs left in Docker, then everything that is built
 	[ ! -x .venv/bin/harness ] || .venv/bin/harness clean

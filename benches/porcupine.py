@@ -19,7 +19,7 @@ import porcupine_histories as histories
 import pyarrow as pa
 import pyporcupine
 
-# name: (kind, n, c, other arguments, what Porcupine needs: time, memory; from the shared README)
+# name: (kind, n, c, other arguments, what Porcupine (Go) needs on the same machine: time, memory)
 ROWS: dict[str, tuple[str, int, int, dict[str, Any], str, str]] = {
     "rw n=1,000 c=5": ("rw", 1000, 5, {}, "1.0 ms", "26 MB"),
     "rw n=1,000 c=10": ("rw", 1000, 10, {}, "35 ms", "26 MB"),

@@ -44,7 +44,7 @@ def played(
 ) -> History:
     ops: list[Op] = []
     scheduler = Scheduler(workers_on(NODES, 6), ops.append)
-    generator = time_limit(QuorumSet(options, Seed(seed)).generator(), 6)
+    generator = time_limit(QuorumSet(options, Seed(seed)).generator(), 20)
     run_virtual(scheduler, generator, client=lambda _: Scripted(end))
     return History(ops)
 

@@ -41,8 +41,8 @@ SCHEMA = TableSchema(
 REFUSED_PAUSE_NS = 20_000_000
 """About as long as a quorum insert takes: the next try may succeed."""
 
-PAUSE_NS = 150_000_000
-"""Between inserts, in turns that have pauses."""
+PAUSE_NS = 400_000_000
+"""Between inserts, in turns that have pauses: most of the time no session has a write under way."""
 
 TURN_INSERTS = 12
 """After so many inserts other nodes insert."""

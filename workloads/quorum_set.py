@@ -44,8 +44,8 @@ REFUSED_PAUSE_NS = 20_000_000
 PAUSE_NS = 400_000_000
 """Between inserts, in turns that have pauses: most of the time no session has a write under way."""
 
-TURN_INSERTS = 12
-"""After so many inserts other nodes insert."""
+BURST_INSERTS, PACED_INSERTS = 40, 6
+"""A turn without and with pauses: both take some three seconds."""
 
 HANGING_NS = 500_000_000
 """An insert that takes longer hangs: some ten times as long as one takes."""
@@ -217,7 +217,7 @@ class SetCalls:
             self,
             nodes=own.shuffled(0, idle)[:count],
             turn=self.turn + 1,
-            turn_end=self.inserts + TURN_INSERTS,
+            turn_end=self.inserts + (PACED_INSERTS if pause_ns else BURST_INSERTS),
             pause_ns=pause_ns,
         )
 

@@ -23,9 +23,8 @@ class Settings:
     init_limit: int = 20
     """Ticks that a follower has to connect to its leader."""
     sync_limit: int = 10
-    """Ticks that a follower may go without its leader: so long it still answers reads. 5 s, as
-    long as a fault lasts, so that some faults end in an election and some do not; ZooKeeper's
-    sample configuration has 10 s."""
+    """Ticks that a follower may go without its leader: so long it still answers reads. 5 s, where
+    ZooKeeper's sample configuration has 10 s."""
     session_timeout_ms: int = 5000
     """Of ClickHouse's ZooKeeper sessions; ZooKeeper grants 2 to 20 ticks."""
     operation_timeout_ms: int = 3000

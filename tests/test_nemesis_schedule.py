@@ -244,9 +244,12 @@ def test_the_same_seed_gives_the_same_calls_however_slow_the_servers_are() -> No
     assert values(1, 0) != values(2, 0)
 
 
+JITTERED = FaultOptions(interval_s=3, duration_s=5, jitter=0.3)
+
+
 @given(st.integers(0, 500), st.integers(0, 4 * SECOND))
 def test_jitter_stays_in_its_bounds_and_every_begin_has_its_end(seed: int, busy_ns: int) -> None:
-    nemesis = parse_nemesis("partition", Topology.of(), Seed(seed), FaultOptions())
+    nemesis = parse_nemesis("partition", Topology.of(), Seed(seed), JITTERED)
     made = played(nemesis.generator(), calls=40, busy_ns=busy_ns)
     for at, (begin, end) in enumerate(zip(made[::2], made[1::2], strict=True)):
         assert begin.value["fault"] == end.value["fault"] == at + 1

@@ -143,7 +143,7 @@ GROUPS: dict[str, tuple[Any, ...]] = {
     ),
     "Faults": (
         click.option("--interval", type=POSITIVE, default=3.0, help="Seconds between faults."),
-        click.option("--duration", type=POSITIVE, default=5.0, help="Seconds that a fault lasts."),
+        click.option("--duration", type=POSITIVE, default=3.0, help="Seconds that a fault lasts."),
         click.option(
             "--links",
             type=ListType(*LinkClass),

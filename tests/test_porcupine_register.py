@@ -124,14 +124,6 @@ def test_malformed_rows_are_refused(history: list[Operation], text: str) -> None
         check(history, "cas-register")
 
 
-@pytest.mark.parametrize("name", [n for n in histories.truth() if n.startswith("etcd")])
-def test_logs_of_etcd(name: str) -> None:
-    history = histories.etcd(histories.SHARED / name)
-    for threads in (1, 2):
-        result = check(history, "cas-register", threads=threads)
-        assert result.status == ("VALID" if histories.truth()[name] else "INVALID")
-
-
 @pytest.mark.parametrize("bad", [False, True])
 @pytest.mark.parametrize(("kind", "model"), [("rw", "register"), ("cas5", "cas-register")])
 @pytest.mark.parametrize("info", [0, 20])

@@ -89,7 +89,7 @@ def test_a_single_replica_without_faults_is_valid_and_two_runs_share_a_cluster(
     tmp_path: Path,
 ) -> None:
     status, reports, errors = ended(
-        begun(tmp_path, "--time-limit", "4", "--count", "2", "--seed", "1", *PLAIN)
+        begun(tmp_path, "--time-limit", "9", "--count", "2", "--seed", "1", *PLAIN)
     )
     assert (status, [r["status"] for r in reports]) == (0, ["VALID", "VALID"]), errors
     assert [r["ladder"]["held"] for r in reports] == ["linearizable"] * 2
@@ -104,7 +104,7 @@ def test_a_single_replica_without_faults_is_valid_and_two_runs_share_a_cluster(
         assert run.info().versions.keys() == {"ch1", "ch2", "ch3", "zk1", "zk2", "zk3"}
         assert all(any((run.logs / node).iterdir()) for node in run.info().versions)
         assert run.info().plan.again == (
-            "harness run --time-limit 4 --insert plain --read plain --nodes ch1 "
+            "harness run --time-limit 9 --insert plain --read plain --nodes ch1 "
             f"--seed {run.info().plan.seed}"
         )
 
@@ -179,7 +179,7 @@ def test_what_a_killed_run_left_is_cleaned_and_its_history_judged(tmp_path: Path
 
 
 def test_a_kept_cluster_is_used_again_spared_and_at_last_removed(tmp_path: Path) -> None:
-    quick = ["--time-limit", "2", *PLAIN]
+    quick = ["--time-limit", "9", "--seed", "1", *PLAIN]
     status, _, errors = ended(begun(tmp_path, "--keep-cluster", *quick))
     assert status == 0, errors
     (cluster,) = (path.name for path in (tmp_path / "clusters").iterdir())
@@ -194,7 +194,7 @@ def test_a_kept_cluster_is_used_again_spared_and_at_last_removed(tmp_path: Path)
 
 def test_two_runs_side_by_side_do_not_disturb_each_other(tmp_path: Path) -> None:
     stores = [tmp_path / "a", tmp_path / "b"]
-    processes = [begun(store, "--time-limit", "5", *PLAIN) for store in stores]
+    processes = [begun(store, "--time-limit", "9", "--seed", "1", *PLAIN) for store in stores]
     outcomes = [ended(process) for process in processes]
     assert [(status, report["status"]) for status, report, _ in outcomes] == [(0, "VALID")] * 2
     assert left(tmp_path) == []

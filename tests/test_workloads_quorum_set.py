@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 import pytest
 
-from checkers.ladder import Level
 from harness.core.errors import UsageError
 from harness.core.history import History
 from harness.core.op import Done, Kind, Op
@@ -156,11 +155,3 @@ def test_options_that_cannot_be_meant_are_refused(options: QuorumSetOptions, say
     with pytest.raises(UsageError) as caught:
         options.settle(Topology.of())
     assert says in str(caught.value)
-
-
-def test_the_promise_decides_whether_a_stale_read_is_a_violation() -> None:
-    def names(promise: Level) -> list[str]:
-        return [c.name for c in QuorumSet(QuorumSetOptions(), Seed(1), promise).checkers()]
-
-    assert names(Level.EVENTUAL) == names(Level.LINEARIZABLE)
-    assert "linearizable" in names(Level.LINEARIZABLE)

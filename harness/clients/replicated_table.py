@@ -1,6 +1,6 @@
 """A replicated table on every replica of a shard: made, asked whether it is at rest, looked at."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.clients.clickhouse import ClickHouse, DatabaseError
@@ -155,10 +155,3 @@ class ReplicatedTable:
         if node not in self._connections:
             self._connections[node] = ClickHouse(self._cluster.endpoint(node))
         return self._connections[node]
-
-
-def first_reasons(reasons: Iterable[str], most: int = 3) -> str:
-    """The first few, for one line."""
-    every = list(reasons)
-    rest = f" and {len(every) - most} more" if len(every) > most else ""
-    return "; ".join(every[:most]) + rest

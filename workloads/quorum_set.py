@@ -64,7 +64,7 @@ class QuorumSetOptions:
     """"sequential", or "plain": whatever the replica has."""
     quorum: int = 2
     """Replicas that must have a part before its insert is acknowledged."""
-    quorum_timeout_ms: int = 3_000
+    quorum_timeout_ms: int = 10_000
     """After this an insert that has no quorum ends as info."""
     keys: int = 1
     """How many keys are used at a time. The server has one quorum insert in flight for the whole
@@ -110,6 +110,7 @@ class QuorumSet:
     faults_expected: bool = False
     """Whether a run without one fault that took effect says nothing."""
     name: str = field(default="quorum-set", init=False)
+    live_anomalies: bool = field(default=True, init=False)
 
     def session(self, cluster: Cluster, token: str) -> Session:
         """Creates the table on every replica of the first shard."""

@@ -1,13 +1,42 @@
 """Everything that has a name: an explicit list, so that reading it is knowing it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from checkers.ladder import Level
+from harness.core.protocols import Workload
+from harness.core.seed import Seed
+from workloads.quorum_set import QuorumSet, QuorumSetOptions
 
 CLUSTERS: Mapping[str, str] = {
     "docker": "real ClickHouse and ZooKeeper servers in containers",
 }
-WORKLOADS: Mapping[str, str] = {
-    "quorum-set": "unique values inserted with a quorum; the whole set of a key selected "
-    "sequentially consistently, at any replica",
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A workload by name."""
+
+    text: str
+    options: type[Any]
+    """A frozen dataclass: a default for every field, and `settle(topology)`, which raises
+    UsageError for what cannot be asked of a topology."""
+    make: Callable[[Any, Seed, Level, bool], Workload]
+    """Of options, seed, promise, and whether a run without one fault that took effect says
+    nothing."""
+    promise: Callable[[Any], Level] = lambda _: Level.EVENTUAL
+    """What is promised, given the options, unless the command line says another."""
+
+
+WORKLOADS: Mapping[str, Entry] = {
+    "quorum-set": Entry(
+        "unique values inserted with a quorum; the whole set of a key selected sequentially "
+        "consistently, at any replica",
+        QuorumSetOptions,
+        QuorumSet,
+        lambda _: Level.LINEARIZABLE,
+    ),
 }
 CHECKERS: Mapping[str, str] = {
     "stats": "enough was acknowledged, and the faults took effect; else UNKNOWN",

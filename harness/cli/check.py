@@ -1,6 +1,7 @@
 """`harness check`: judges a stored run again."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import rich_click as click
@@ -8,8 +9,8 @@ from rich.console import Console
 
 from checkers.judge import judge
 from checkers.ladder import Level
-from checkers.suite import set_checkers
 from harness.cli.result import print_result, result
+from harness.cli.workload import workload_of
 from harness.run.store import Store
 
 
@@ -36,8 +37,8 @@ def check(run: str, store: str, promise: str | None, check_time: float, as_json:
     directory = Store(Path(store)).find(run)
     info, contents = directory.info(), directory.contents()
     level = Level.named(promise or info.plan.promise)
-    checkers = set_checkers(level, faults_expected=info.plan.nemesis != "none")
-    judgement = judge(contents.history, checkers, check_time, level)
+    workload = workload_of(replace(info.plan, promise=level.value))
+    judgement = judge(contents.history, workload.checkers(), check_time, level)
     troubles = (
         [f"the run never ended: {info.error or info.state}"] if info.state != "finished" else []
     )

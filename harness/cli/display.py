@@ -37,7 +37,7 @@ class Display:
             self._operations(),
             Text(),
             self._faults(),
-            self._anomalies(),
+            *self._anomalies(),
         )
         return Panel(
             body,
@@ -123,18 +123,22 @@ class Display:
             return text.append("; ".join(figures.faults), "bold red")
         return text.append("none now", "default")
 
-    def _anomalies(self) -> Text:
+    def _anomalies(self) -> Iterator[Text]:
         anomalies, first = self._monitor.anomalies, self._monitor.first_anomaly_ns
+        if anomalies is None:
+            return
         text = Text("anomalies   ", style="dim")
+        yield text
         if first is None:
-            return text.append("none so far", "default")
+            text.append("none so far", "default")
+            return
         text.append(
             f"{anomalies.stale_reads:,} reads miss {anomalies.missed:,} acknowledged values",
             "bold red",
         )
         if anomalies.duplicated:
             text.append(f", {anomalies.duplicated:,} values twice in a read", "bold red")
-        return text.append(f", first at {first / 1e9:.3f} s", "red")
+        text.append(f", first at {first / 1e9:.3f} s", "red")
 
 
 @contextmanager

@@ -8,10 +8,11 @@ from rich.console import Console
 from rich.table import Table
 
 from harness.cli.catalogue import CHECKERS, CLUSTERS, WORKLOADS
+from harness.cli.workload import described
 from nemesis.catalogue import GRAMMAR, NEMESES
 
 SECTIONS: Mapping[str, Mapping[str, str]] = {
-    "workloads": WORKLOADS,
+    "workloads": {name: described(name) for name in WORKLOADS},
     "nemeses": NEMESES,
     "checkers": CHECKERS,
     "clusters": CLUSTERS,

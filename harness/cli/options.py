@@ -98,36 +98,39 @@ GROUPS: dict[str, tuple[Any, ...]] = {
         ),
     ),
     "Workload": (
-        click.option("--insert", type=click.Choice(["quorum", "plain"]), default="quorum"),
-        click.option("--read", type=click.Choice(["sequential", "plain"]), default="sequential"),
+        click.option(
+            "-o",
+            "--option",
+            "option",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="An option of the workload; `harness list` shows them with their defaults. "
+            "Those below are short for some of them.",
+        ),
+        click.option("--insert", help="quorum, or plain: acknowledged by one replica."),
+        click.option("--read", help="sequential, or plain: whatever the replica has."),
         click.option(
             "--quorum",
             type=int,
-            default=2,
             help="Replicas that must have an insert before it is acknowledged.",
         ),
         click.option(
             "--quorum-timeout",
             type=COUNT,
-            default=10000,
             help="Milliseconds until a quorum insert ends as unknown.",
         ),
         click.option(
             "--writers",
             type=COUNT,
-            default=3,
             help="Replicas that insert at a time, at most; all are read from.",
         ),
-        click.option("--keys", type=COUNT, default=1, help="Keys in use at a time."),
+        click.option("--keys", type=COUNT, help="Keys in use at a time."),
         click.option(
             "--ops-per-key",
             type=COUNT,
-            default=1000,
             help="Operations on a key before a fresh one takes its place.",
         ),
-        click.option(
-            "--op-timeout", type=POSITIVE, default=10.0, help="Seconds until a client gives up."
-        ),
+        click.option("--op-timeout", type=POSITIVE, help="Seconds until a client gives up."),
         click.option(
             "--nodes",
             type=ListType(),
@@ -137,8 +140,7 @@ GROUPS: dict[str, tuple[Any, ...]] = {
         click.option(
             "--promise",
             type=click.Choice([level.value for level in Level]),
-            default="linearizable",
-            help="The level of consistency that decides the verdict.",
+            help="The level of consistency that decides the verdict. Default: the workload's.",
         ),
     ),
     "Faults": (
@@ -197,6 +199,9 @@ def again(context: click.Context, seed: Seed) -> str:
         if name in NOT_REPEATED or name == "seed" or not told:
             continue
         value = context.params[name]
+        if param.multiple:
+            words += [word for one in value for word in (param.opts[0], one)]
+            continue
         text = (
             ",".join(value)
             if isinstance(value, tuple)

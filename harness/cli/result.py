@@ -37,8 +37,7 @@ def result(
         Text(),
         _verdicts(judgement),
         Text(),
-        _ladder(judgement),
-        Text(),
+        *((_ladder(judgement), Text()) if judgement.ladder.rungs else ()),
         *_explanation(explained(judgement, history, workload=workload, again=again)),
     ]
     if troubles:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -10,15 +10,16 @@ from typing import Any
 import rich_click as click
 from rich.console import Console
 
-from checkers.ladder import Level
+from harness.cli.catalogue import WORKLOADS
 from harness.cli.display import shown
 from harness.cli.options import again, run_options, some_of
 from harness.cli.result import print_result, result
+from harness.cli.workload import FLAGS, KEPT, options_of, workload_of
 from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.images import build_images
 from harness.core.errors import EXIT_CRASH, ClusterError, HarnessError, UsageError
 from harness.core.op import Json
-from harness.core.protocols import Cluster, Nemesis, Workload
+from harness.core.protocols import Cluster, Nemesis
 from harness.core.seed import Seed
 from harness.core.topology import LinkClass, Topology
 from harness.core.verdict import Status, worst
@@ -29,7 +30,6 @@ from harness.run.store import Store
 from nemesis.catalogue import parse_nemesis
 from nemesis.composed import check_capabilities
 from nemesis.options import FaultOptions
-from workloads.quorum_set import QuorumSet, QuorumSetOptions
 
 CLUSTERS_IN_STORE = "clusters"
 """Where a store keeps the files of clusters, one directory each, by name."""
@@ -45,7 +45,7 @@ class Asked:
     def __post_init__(self) -> None:
         topology = self.topology
         some_of("--nodes", self.options["nodes"], topology.replicas)
-        self.set_options.settle(topology)
+        self.workload_options.settle(topology)
         parse_nemesis(self.options["nemesis"], topology, self.seed, self.fault_options)
         if self.options["reuse"] and self.options["clickhouse_image"]:
             raise UsageError("--reuse takes a cluster as it is: no --clickhouse-image with it")
@@ -84,20 +84,12 @@ class Asked:
             route=option["keeper_route"],
         )
 
-    @property
-    def set_options(self) -> QuorumSetOptions:
-        """Of the workload."""
+    @cached_property
+    def workload_options(self) -> Any:
+        """Of the workload: flags that were given, and words NAME=VALUE."""
         option = self.options
-        return QuorumSetOptions(
-            insert=option["insert"],
-            read=option["read"],
-            quorum=option["quorum"],
-            quorum_timeout_ms=option["quorum_timeout"],
-            keys=option["keys"],
-            ops_per_key=option["ops_per_key"],
-            writers=option["writers"],
-            timeout_s=option["op_timeout"],
-        )
+        flags = {name: option[name] for name in FLAGS if option[name] is not None}
+        return options_of(option["workload"], flags, option["option"])
 
     @property
     def fault_options(self) -> FaultOptions:
@@ -122,7 +114,7 @@ class Asked:
             store=self.store,
             bring_up=partial(self._bring_up, name, files),
             files=files,
-            workload=self._workload,
+            workload=workload_of,
             nemesis=self._nemesis,
             leave=bool(self.reused or self.options["keep_cluster"]),
             shown=lambda monitor: shown(monitor, console),
@@ -135,29 +127,23 @@ class Asked:
         kept = {
             name: value
             for name, value in option.items()
-            if name not in ("seed", "store", "count", "workload", "nemesis", "promise")
+            if name not in ("seed", "store", "count", "workload", "nemesis", "promise", "option")
+            and name not in FLAGS
         }
+        entry, chosen = WORKLOADS[option["workload"]], self.workload_options
         return Plan(
             workload=option["workload"],
             nemesis=option["nemesis"],
             seed=seed,
             again=again(self.context, seed),
-            promise=option["promise"],
+            promise=option["promise"] or entry.promise(chosen).value,
             time_limit_s=option["time_limit"],
             rate=option["rate"],
             concurrency=option["concurrency"],
             nodes=option["nodes"],
             quiesce_s=option["quiesce"],
             check_s=option["check_time"],
-            options=kept,
-        )
-
-    def _workload(self, plan: Plan) -> Workload:
-        return QuorumSet(
-            self.set_options,
-            plan.seed.child("workload"),
-            Level.named(plan.promise),
-            faults_expected=plan.nemesis != "none",
+            options={**kept, KEPT: asdict(chosen)},
         )
 
     def _nemesis(self, plan: Plan, cluster: Cluster) -> Nemesis:

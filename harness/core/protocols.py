@@ -126,6 +126,12 @@ class Workload(Protocol):
         """As it is called on the command line."""
         ...
 
+    @property
+    def live_anomalies(self) -> bool:
+        """Whether it inserts and reads sets that must not be stale: then stale reads are counted
+        while the run goes on."""
+        ...
+
     def session(self, cluster: "Cluster", token: str) -> Session:
         """Creates tables under names and paths made fresh by `token` (letters, digits,
         underscores). Raises ClusterError."""

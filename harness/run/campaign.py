@@ -51,6 +51,8 @@ class Campaign:
             for plan in plans:
                 title = f"{plan.workload} + {plan.nemesis}, seed {plan.seed}"
                 monitor = Monitor(title, plan.time_limit_s)
+                if not self.workload(plan).live_anomalies:
+                    monitor.anomalies = None
                 with self.shown(monitor):
                     if cluster is None:
                         with self.stop.interrupting():

@@ -35,7 +35,8 @@ class Monitor:
     note: str = ""
     """What is waited for: "pending: ch2 has 3 queue entries"."""
     live: Live = field(default_factory=Live)
-    anomalies: LiveAnomalies = field(default_factory=LiveAnomalies)
+    anomalies: LiveAnomalies | None = field(default_factory=LiveAnomalies)
+    """None: of this workload none are counted."""
     first_anomaly_ns: int | None = None
     listeners: list[Callable[[Phase, str], None]] = field(default_factory=list)
     """Told of every phase and note."""
@@ -48,9 +49,10 @@ class Monitor:
 
     def saw(self, op: Op) -> None:
         """Every op of the history, in order, once."""
-        before = self.anomalies.stale_reads + self.anomalies.duplicated
-        self.anomalies.feed(op)
-        if self.first_anomaly_ns is None and before != (
-            self.anomalies.stale_reads + self.anomalies.duplicated
-        ):
+        anomalies = self.anomalies
+        if anomalies is None:
+            return
+        before = anomalies.stale_reads + anomalies.duplicated
+        anomalies.feed(op)
+        if self.first_anomaly_ns is None and before != anomalies.stale_reads + anomalies.duplicated:
             self.first_anomaly_ns = op.time_ns

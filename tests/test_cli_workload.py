@@ -1,0 +1,57 @@
+"""What was typed becomes the options of a workload, and a stored run's come back."""
+
+from dataclasses import asdict
+
+import pytest
+
+from harness.cli.workload import KEPT, described, options_of, workload_of
+from harness.core.errors import UsageError
+from harness.core.seed import Seed
+from harness.run.plan import Plan
+from workloads.quorum_set import QuorumSet, QuorumSetOptions
+
+
+def test_flags_and_words_are_options_and_the_rest_are_defaults() -> None:
+    options = options_of("quorum-set", {"quorum": 3}, ["quorum-timeout-ms=70", "insert=plain"])
+    assert options == QuorumSetOptions(quorum=3, quorum_timeout_ms=70, insert="plain")
+
+
+@pytest.mark.parametrize(
+    ("word", "says"),
+    [
+        (
+            "wirters=3",
+            "--option 'wirters=3': workload quorum-set has no such option; expected NAME",
+        ),
+        ("writers", "--option 'writers': workload quorum-set has no such option"),
+        ("writers=many", "--option 'writers=many': expected a whole number"),
+        ("timeout_s=x", "--option 'timeout_s=x': expected a number"),
+    ],
+)
+def test_a_word_that_is_no_option_is_refused(word: str, says: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        options_of("quorum-set", {}, [word])
+    assert says in str(caught.value)
+
+
+def test_a_stored_plan_makes_the_workload_that_was_run() -> None:
+    options = QuorumSetOptions(insert="plain", writers=1)
+    plan = Plan(
+        workload="quorum-set",
+        nemesis="kill",
+        seed=Seed(7),
+        again="",
+        promise="session",
+        options={KEPT: asdict(options), "interval": 3.0},
+    )
+    workload = workload_of(plan)
+    assert isinstance(workload, QuorumSet)
+    assert (workload.options, workload.promise, workload.faults_expected) == (
+        options, "session", True,
+    )  # fmt: skip
+
+
+def test_the_list_shows_every_option_with_its_default() -> None:
+    assert "(insert=quorum read=sequential quorum=2 quorum-timeout-ms=10000 " in described(
+        "quorum-set"
+    )

@@ -153,7 +153,7 @@ def test_a_server_that_does_not_come_up_is_one_error_with_its_log_and_leaves_not
 
 
 INTERRUPTED = """
-import sys
+import signal, sys
 from pathlib import Path
 from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.images import build_images
@@ -161,6 +161,7 @@ from harness.core.topology import Topology
 cluster = DockerCluster(
     Topology.of(), Path(sys.argv[1]), images=build_images(lambda text: None)
 )
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 print(cluster.name, flush=True)
 try:
     cluster.up()

@@ -4,27 +4,45 @@ import json
 import logging
 import sys
 import traceback
+from collections.abc import Mapping
+from importlib import import_module
 from typing import NoReturn
 
 import rich_click as click
 
-from harness.cli.build import build
-from harness.cli.check import check
-from harness.cli.clean import clean
-from harness.cli.doctor import doctor
-
-# DOC
-from harness.cli.list import list_
-from harness.cli.run import run
 from harness.core.errors import EXIT_CRASH, EXIT_USAGE, HarnessError
+
+COMMANDS: Mapping[str, str] = {
+    "run": "harness.cli.run:run",
+    "check": "harness.cli.check:check",
+    "list": "harness.cli.list:list_",
+    "doctor": "harness.cli.doctor:doctor",
+    "build": "harness.cli.build:build",
+    "clean": "harness.cli.clean:clean",
+}
+"""By name, module and function; a command loads only what it needs."""
 
 click.rich_click.TEXT_MARKUP = "markdown"
 
 
-@click.group(
-    commands={c.name or "": c for c in (run, check, list_, doctor, build, clean)},
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+class Commands(click.RichGroup):
+    """The commands, each imported when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """In the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """None where there is none of that name."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, function = COMMANDS[cmd_name].partition(":")
+        command = getattr(import_module(module), function)
+        assert isinstance(command, click.Command), f"{COMMANDS[cmd_name]} is no command"
+        return command
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="clickhouse-harness")
 def app() -> None:
     """Break a real ClickHouse cluster on purpose, and decide whether it kept its word."""

@@ -1,0 +1,209 @@
+"""`harness check FILE… --model M`: judges histories that others wrote."""
+
+import glob
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from checkers.words import number
+from harness.cli.result import STATUS_STYLE
+from harness.core.errors import EXIT_USAGE, UsageError
+from harness.core.verdict import Status, worst
+from harness.foreign.formats import FORMATS, read
+from harness.foreign.judge import Judged, Question, judge
+from harness.foreign.record import Malformed, Reading
+from harness.foreign.words import why, witness
+
+SHOWN_MAX = 5
+"""Malformed lines and keys of a file that a person is shown; as JSON there are all."""
+
+
+def files(targets: Sequence[str], format_: str | None) -> list[tuple[Path, str]]:
+    """The files of paths, directories and patterns with their formats, each once, in order.
+
+    A directory gives all files below it whose suffix is of a format (of the one that is asked for).
+    Raises UsageError for what names no file.
+    """
+    found: dict[Path, str] = {}
+    for target in targets:
+        paths = [Path(target)]
+        if not paths[0].exists():
+            paths = [Path(path) for path in sorted(glob.glob(target, recursive=True))]
+        named = [(path, name) for path in paths for path, name in _within(path, format_)]
+        if not named:
+            raise UsageError(
+                f"{target!r} names no file; expected a file, a directory with files ending in "
+                f"{_suffixes(format_)}, or a pattern such as 'logs/*.log'"
+            )
+        found.update(named)
+    return list(found.items())
+
+
+def check_files(
+    paths: Sequence[tuple[Path, str]], question: Question, **reading: Any
+) -> list[Judged]:
+    """Every file's verdict; what cannot be read is told in its place."""
+    judged = []
+    for path, name in paths:
+        asked = question
+        if question.initial is ... and question.model == "register":
+            asked = replace(question, initial=FORMATS[name].register_initial)
+        judged.append(judge(str(path), _reading(path, name, reading), asked))
+    return judged
+
+
+def exit_status(judged: Sequence[Judged]) -> int:
+    """Of the worst verdict; a file that cannot be read counts as UNKNOWN, and as bad input when no
+    other can be either."""
+    if not any(one.read for one in judged):
+        return EXIT_USAGE
+    return worst(one.status for one in judged).exit_status
+
+
+def as_json(judged: Sequence[Judged]) -> str:
+    """Everything that is said of the files."""
+    status = worst(one.status for one in judged)
+    told = [_json(one) for one in judged]
+    return json.dumps({"status": status, "exit_status": exit_status(judged), "files": told})
+
+
+def show(judged: Sequence[Judged], console: Console) -> None:
+    """A table with a row for each file, and below it why those that are not VALID are not."""
+    console.print(Group(_table(judged), *_reasons(judged)))
+
+
+def _within(path: Path, format_: str | None) -> Iterator[tuple[Path, str]]:
+    if not path.is_dir():
+        yield path, format_ or _format_of(path)
+        return
+    for below in sorted(path.rglob("*")):
+        name = format_ or next((n for n, f in FORMATS.items() if below.suffix in f.suffixes), None)
+        if name is not None and below.suffix in FORMATS[name].suffixes and below.is_file():
+            yield below, name
+
+
+def _format_of(path: Path) -> str:
+    for name, format_ in FORMATS.items():
+        if path.suffix in format_.suffixes:
+            return name
+    raise UsageError(f"the format of {str(path)!r} is not known; say --format {'|'.join(FORMATS)}")
+
+
+def _suffixes(format_: str | None) -> str:
+    formats = FORMATS.values() if format_ is None else [FORMATS[format_]]
+    return ", ".join(suffix for one in formats for suffix in one.suffixes)
+
+
+def _reading(path: Path, name: str, options: dict[str, Any]) -> Reading:
+    try:
+        reading = read(path.read_text(encoding="utf-8"), name, **options)
+    except (OSError, UnicodeDecodeError) as error:
+        expected = "a file of text in UTF-8"
+        return Reading(malformed=[Malformed(0, "the file", str(error), expected, "is it another?")])
+    if not reading.operations and not reading.malformed:
+        found, mend = "without an operation", f"is its format {name}?"
+        return Reading(malformed=[Malformed(1, "the file", found, FORMATS[name].about, mend)])
+    return reading
+
+
+def _json(one: Judged) -> dict[str, Any]:
+    operations = one.reading.operations
+    telling = [] if one.status is Status.VALID else one.telling
+    return {
+        "file": one.path,
+        "status": one.status,
+        "operations": len(operations),
+        "lost": sum(operation.ret is None for operation in operations),
+        "left_out": one.reading.left_out,
+        "keys": len(one.objects),
+        "took_ms": round(1e3 * one.took_s, 3),
+        "malformed": [{**asdict(bad), "text": bad.text} for bad in one.reading.malformed],
+        "failures": [
+            {
+                "key": result.key,
+                "status": result.status,
+                "reason": result.reason,
+                "witness": [asdict(line) for line in witness(one.reading, result)],
+                "why": why(one.reading, result),
+            }
+            for result in telling
+        ],
+    }
+
+
+def _table(judged: Sequence[Judged]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+    table.add_column("verdict", no_wrap=True)
+    above = _above(judged)
+    table.add_column(f"file in {above}" if above else "file", overflow="fold")
+    for name in ("operations", "lost", "processes", "keys", "ms"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one in judged:
+        if not one.read:
+            table.add_row(Text("not read", "bold yellow"), _below(above, one))
+            continue
+        operations = one.reading.operations
+        counts = [
+            len(operations),
+            sum(operation.ret is None for operation in operations),
+            len({operation.process for operation in operations}),
+            len(one.objects),
+        ]
+        status = Text(one.status.value, STATUS_STYLE[one.status])
+        table.add_row(
+            status, _below(above, one), *(f"{n:,}" for n in counts), f"{1e3 * one.took_s:.1f}"
+        )
+    return table
+
+
+def _above(judged: Sequence[Judged]) -> str:
+    """The directory that all files are in; "" where there is one file or none."""
+    above = os.path.commonpath([os.path.dirname(os.path.abspath(one.path)) for one in judged])
+    return above if len(judged) > 1 and above != "/" else ""
+
+
+def _below(above: str, one: Judged) -> str:
+    return os.path.relpath(one.path, above) if above else one.path
+
+
+def _reasons(judged: Sequence[Judged]) -> Iterator[RenderableType]:
+    for one in judged:
+        if not one.read:
+            yield from _malformed(one)
+        elif one.status is not Status.VALID:
+            for result in one.telling[:SHOWN_MAX]:
+                yield Text()
+                key = "" if result.key is None else f", key {result.key!r}"
+                head = f"  {one.path}{key}: {result.reason}"
+                yield Text.assemble((one.status.value, STATUS_STYLE[one.status]), head)
+                yield _witness(one.reading, result)
+            if len(one.telling) > SHOWN_MAX:
+                yield Text(f"and {number(len(one.telling) - SHOWN_MAX, 'more key')}", "dim")
+
+
+def _witness(reading: Reading, result: Any) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", justify="right", no_wrap=True)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for line in witness(reading, result):
+        table.add_row(f"  {line.where}", f"process {line.process}", line.what)
+    for step in why(reading, result):
+        table.add_row("", "why", step)
+    return table
+
+
+def _malformed(one: Judged) -> Iterator[RenderableType]:
+    yield Text()
+    bad = one.reading.malformed
+    for told in bad[:SHOWN_MAX]:
+        yield Text.assemble((f"{one.path}:{told.line}: ", "bold"), told.text)
+    if len(bad) > SHOWN_MAX:
+        yield Text(f"and {number(len(bad) - SHOWN_MAX, 'more malformed line')}", "dim")

@@ -1,0 +1,69 @@
+"""The lines of a Jepsen log that tell of operations: process, type, f, value, with anything
+before them and whatever other lines in between.
+
+INFO  jepsen.util - 3  :invoke  :cas  [3 0]
+"""
+
+import re
+from typing import Any, Final
+
+from harness.core.op import Kind
+from harness.foreign.edn import edn_value
+from harness.foreign.record import Event, Malformed, shown
+
+_TOLD: Final = re.compile(
+    r"jepsen\.util\s+(?:-\s+)?(?P<told>(?::nemesis|-?\d+)\s+:.*|\S+\s+:invoke.*)$"
+)
+_FIELDS: Final = re.compile(
+    r"(?P<process>\S+)\s+:(?P<type>\S+)(?:\s+:(?P<f>[^\s:]\S*))?(?:\s+(?P<value>.*?))?\s*$"
+)
+_KINDS: Final = {kind.value: kind for kind in Kind}
+_INT: Final = re.compile(r"-?\d+")
+_INTS: Final = re.compile(r"\[(-?\d+) (-?\d+)\]")
+
+
+def read_jepsen_log(text: str) -> tuple[list[Event], list[Malformed]]:
+    """The events of clients; the nemesis and lines of other kinds are passed over."""
+    events: list[Event] = []
+    malformed: list[Malformed] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        told = _TOLD.search(line)
+        if told is None or told["told"].startswith(":nemesis"):
+            continue
+        made = _event(number, told["told"])
+        (malformed if isinstance(made, Malformed) else events).append(made)  # type: ignore[arg-type]
+    return events, malformed
+
+
+def _event(line: int, told: str) -> Event | Malformed:
+    fields = _FIELDS.match(told)
+    if fields is None:
+        return Malformed(line, "the line", shown(told), "process :type :f value")
+    if not _INT.fullmatch(fields["process"]):
+        return Malformed(line, "process", shown(fields["process"]), "the number of a client")
+    kind = _KINDS.get(fields["type"])
+    if kind is None:
+        expected = "one of " + ", ".join(f":{name}" for name in _KINDS)
+        return Malformed(line, "type", shown(fields["type"]), expected)
+    if fields["f"] is None:
+        return Malformed(line, "f", "not there", "a keyword such as :read")
+    ended_badly = kind in (Kind.FAIL, Kind.INFO)
+    try:
+        value = _value(fields["value"] or "nil")
+    except ValueError as error:
+        if not ended_badly:  # else it may be any message
+            expected = f"EDN (the parser says: {shown(str(error))})"
+            return Malformed(line, "value", shown(fields["value"]), expected)
+        value = None
+    return Event(line, int(fields["process"]), kind, fields["f"], value)
+
+
+def _value(text: str) -> Any:
+    if text == "nil":
+        return None
+    if _INT.fullmatch(text):
+        return int(text)
+    if pair := _INTS.fullmatch(text):
+        return [int(pair[1]), int(pair[2])]
+    # A value may be followed by an error, a tab apart.
+    return edn_value(text.split("\t")[0])

@@ -1,0 +1,42 @@
+"""Histories of many objects whose values carry the key: [key, value], as `jepsen.independent`
+writes them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from harness.core.op import Kind
+from harness.foreign.calls import CAS, FINDS
+from harness.foreign.record import Event
+
+
+def split_keys(events: Sequence[Event], keyed: bool | None = None) -> list[Event]:
+    """The events with their keys apart from their values.
+
+    `keyed` None: they have keys when the value of each call is a pair, of a read's with nothing in
+    its second place, and of a cas's with a pair there. A pair that is written would look the
+    same, but no model writes pairs.
+    """
+    calls = [event for event in events if event.kind is Kind.INVOKE]
+    if keyed is None:
+        keyed = bool(calls) and all(_carries_key(event) for event in calls)
+    return [_split(event) for event in events] if keyed else list(events)
+
+
+def _carries_key(event: Event) -> bool:
+    if event.key is not None or not _pair(event.value) or not isinstance(event.value[0], int | str):
+        return False
+    if event.f in FINDS:
+        return event.value[1] is None
+    return event.f != CAS or _pair(event.value[1])
+
+
+def _split(event: Event) -> Event:
+    # Ends may carry something else, such as an error.
+    if event.key is None and _pair(event.value) and isinstance(event.value[0], int | str):
+        return replace(event, key=event.value[0], value=event.value[1])
+    return event
+
+
+def _pair(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2

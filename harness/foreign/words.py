@@ -1,0 +1,85 @@
+"""The witness of a foreign history in words: which calls, and why no order explains them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyporcupine
+
+from harness.foreign.calls import CAS, FINDS
+from harness.foreign.record import Reading, shown
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One call of a witness."""
+
+    where: str
+    """ "12–15": the lines of its call and its end; "12–": it never returned."""
+    process: int
+    what: str
+
+
+def witness(reading: Reading, result: pyporcupine.ObjectResult) -> list[Line]:
+    """The calls of one key's witness in order of call."""
+    return [_line(reading, at) for at in result.witness]
+
+
+def why(reading: Reading, result: pyporcupine.ObjectResult) -> list[str]:
+    """Why no order explains the witness, a sentence a step."""
+    said = [_step(reading, step) for step in result.explanation]
+    if len(result.witness) > 1:
+        said.append("these calls are enough: nothing else in the history matters to it")
+    return said
+
+
+def what(operation: pyporcupine.Operation) -> str:
+    """ "cas 3 → 0: set", "read: 4", "write 2, never returned"."""
+    f, lost = operation.f, operation.ret is None
+    if f in FINDS:
+        return f"{f}, never returned" if lost else f"{f}: {_value(operation.output)}"
+    if f == CAS:
+        expected, new = operation.value
+        head = f"cas {_value(expected)} → {_value(new)}"
+        return (
+            f"{head}, never returned"
+            if lost
+            else (f"{head}: {'set' if operation.output else 'found another value'}")
+        )
+    head = f if operation.value is None else f"{f} {_value(operation.value)}"
+    if operation.output is not None:
+        head += f": {_value(operation.output)}"
+    return f"{head}, never returned" if lost else head
+
+
+def _line(reading: Reading, at: int) -> Line:
+    operation = reading.operations[at]
+    call, end = reading.lines[at]
+    where = str(call) if call == end else f"{call}–{'' if end is None else end}"
+    return Line(where, operation.process, what(operation))
+
+
+def _step(reading: Reading, step: pyporcupine.Step) -> str:
+    here, there = _named(reading, step.from_op), _named(reading, step.to_op)
+    value = _value(step.value)
+    return {
+        "real-time": f"{here} had returned before {there} was called",
+        "process-order": f"{here} came before {there} in its process",
+        "read sees add": f"{there} has {value}, so that {here} came first",
+        "read misses add": f"{here} lacks {value}, so that {there} came after it",
+        "read sees write": f"{there} found what {here} wrote, so that it came later",
+        "same value": f"{here} and {there} are about one value, which was written once: nothing "
+        "about another value comes between them",
+        "read never-added value": f"{here} has {value}, which nothing added",
+        "duplicate in read": f"{here} has {value} twice",
+        "read never-written value": f"{here} found a value that nothing wrote and that is not the "
+        "initial one (--initial)",
+        "cannot be placed": f"no order of these calls lets {here} be what it was",
+    }[step.why]
+
+
+def _named(reading: Reading, at: int) -> str:
+    return f"{what(reading.operations[at])} (line {reading.lines[at][0]})"
+
+
+def _value(value: Any) -> str:
+    return "nil" if value is None else shown(value)

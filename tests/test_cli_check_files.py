@@ -1,0 +1,168 @@
+"""`harness check FILE…`: what a user sees, and the exit status."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from harness.cli.check_files import check_files, exit_status, files, show
+from harness.cli.main import main
+from harness.core.errors import UsageError
+from harness.foreign.judge import Question
+
+Check = Callable[..., tuple[int, Any]]
+FILES = Path(__file__).parent / "foreign"
+
+
+@pytest.fixture
+def check(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Check:
+    """The command itself: its exit status, and what it tells as JSON."""
+    monkeypatch.chdir(FILES)
+
+    def run(*arguments: str) -> tuple[int, Any]:
+        monkeypatch.setattr("sys.argv", ["harness", "check", *arguments, "--json"])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert isinstance(ended.value.code, int)
+        return ended.value.code, json.loads(capsys.readouterr().out)
+
+    return run
+
+
+def judged(*names: str, **question: Any) -> list[Any]:
+    return check_files(files([str(FILES / name) for name in names], None), Question(**question))
+
+
+def test_the_worst_decides(check: Check) -> None:
+    status, told = check("*.log", "--model", "cas-register", "--format", "jepsen-log")
+    assert (status, told["status"], told["exit_status"]) == (1, "INVALID", 1)
+    ok, stale = told["files"]
+    assert (ok["file"], ok["status"], ok["operations"], ok["lost"]) == (
+        "register-ok.log",
+        "VALID",
+        5,
+        1,
+    )
+    (failure,) = stale["failures"]
+    assert [(line["where"], line["what"]) for line in failure["witness"]] == [
+        ("2–4", "write 1"),
+        ("7–", "cas 1 → 2, never returned"),
+        ("11–12", "read: 2"),
+        ("13–14", "read: 1"),
+    ]
+
+
+def test_a_malformed_file_costs_no_other(check: Check) -> None:
+    status, told = check("register.jsonl", "malformed.jsonl", "--model", "register")
+    assert (status, told["status"]) == (2, "UNKNOWN")
+    good, bad = told["files"]
+    assert good["status"] == "VALID"
+    assert [line["line"] for line in bad["malformed"]] == [2, 3, 4, 5]
+    assert bad["malformed"][0]["text"].startswith("client is 'zero', expected int: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["malformed.jsonl", "--model", "register"], None),
+        (["nowhere/*.log", "--model", "register"], "'nowhere/*.log' names no file"),
+        (["register.jsonl", "--format", "jsonl"], "no --model"),
+        (["register.jsonl"], "is a file; expected --model"),
+        (["latest", "--time-s", "3"], "--time-s is of files; say --model"),
+        (
+            ["kv.txt", "--model", "key-value", "--promise", "eventual"],
+            "--promise is of stored runs",
+        ),
+        (["kv.txt", "--model", "key-value", "--initial", "1.5"], "--initial is 1.5, expected"),
+        (["--model", "register"], "no file"),
+        (["kv.txt", "--model", "tree"], "'tree' is not one of"),
+    ],
+)
+def test_bad_arguments(check: Check, arguments: list[str], says: str | None) -> None:
+    status, told = check(*arguments)
+    assert status == 254
+    assert says is None or says in told["error"]
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "operations", "keys"),
+    [("register.edn", "cas-register", 3, 1), ("kv.txt", "key-value", 4, 2)],
+)
+def test_other_formats(name: str, model: str, operations: int, keys: int) -> None:
+    (one,) = judged(name, model=model)
+    assert (one.status, len(one.reading.operations), len(one.objects)) == (
+        "VALID",
+        operations,
+        keys,
+    )
+
+
+def test_rows_that_the_checker_refuses_are_told_line_by_line() -> None:
+    (one,) = judged("kv.txt", model="register")
+    assert exit_status([one]) == 254
+    assert [(bad.line, bad.field, bad.found) for bad in one.reading.malformed] == [
+        (1, "f", '"put"'),
+        (2, "f", '"get"'),
+        (5, "f", '"append"'),
+        (7, "f", '"get"'),
+    ]
+
+
+def test_two_calls_of_a_client_in_flight(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(
+        '{"client":0,"f":"write","value":1,"ok":true,"call":0,"return":5}\n'
+        '{"client":0,"f":"write","value":2,"ok":true,"call":2,"return":1}\n'
+        '{"client":0,"f":"write","value":3,"ok":true,"call":3,"return":4}\n'
+    )
+    (one,) = check_files(files([str(path)], None), Question("register"))
+    assert [bad.line for bad in one.reading.malformed] == [2, 3]
+    assert "line 1 of the same process 0 is in flight" in one.reading.malformed[1].found
+
+
+def test_out_of_budget_is_unknown(tmp_path: Path) -> None:
+    path = tmp_path / "wide.jsonl"
+    calls = [
+        {"client": i, "f": "add", "value": 1 << i, "ok": True, "call": i, "return": 100 + i}
+        for i in range(24)
+    ]
+    calls.append({"client": 99, "f": "read", "value": 3, "ok": True, "call": 98, "return": 99})
+    calls.append({"client": 98, "f": "read", "value": -1, "ok": True, "call": 97, "return": 130})
+    path.write_text("\n".join(json.dumps(call) for call in calls))
+    (one,) = check_files(files([str(path)], None), Question("counter", memory_mb=0.01))
+    assert (one.status, exit_status([one])) == ("UNKNOWN", 2)
+    assert one.objects[0].reason.startswith("out of memory")
+
+
+def test_what_people_read() -> None:
+    console = Console(width=120, record=True, force_terminal=False)
+    show(judged("register-stale.log", model="cas-register"), console)
+    said = [line.rstrip() for line in console.export_text().splitlines()[2:]]
+    assert "\n".join(said).replace(str(FILES), "…") == EXPECTED
+
+
+EXPECTED = """
+INVALID  …/register-stale.log: no order of the operations explains this one
+    2–4  process 0  write 1
+     7–  process 2  cas 1 → 2, never returned
+  11–12  process 1  read: 2
+  13–14  process 0  read: 1
+         why        no order of these calls lets read: 1 (line 13) be what it was
+         why        these calls are enough: nothing else in the history matters to it"""
+
+
+def test_no_file_is_judged_twice(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    for name in ("b.edn", "a.log", "sub/c.jsonl", "readme.md"):
+        (tmp_path / name).touch()
+    found = files([str(tmp_path), str(tmp_path / "*.edn")], None)
+    assert [(path.name, name) for path, name in found] == [
+        ("a.log", "jepsen-log"),
+        ("b.edn", "edn"),
+        ("c.jsonl", "jsonl"),
+    ]
+    with pytest.raises(UsageError, match=r"a directory with files ending in \.txt"):
+        files([str(tmp_path)], "porcupine-kv")

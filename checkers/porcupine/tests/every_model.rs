@@ -2,6 +2,8 @@
 //!
 //! The histories are valid ones, most of them then damaged. ORACLE_HISTORIES sets how many there are for each model.
 
+mod random;
+
 use std::collections::BTreeSet;
 
 use pyporcupine::objects::{decide_all, Kind};
@@ -9,26 +11,14 @@ use pyporcupine::order::{Consistency, Timing, NEVER};
 use pyporcupine::request::Request;
 use pyporcupine::rows::{Datum, Rows};
 use pyporcupine::verdict::{Status, Verdict};
+use random::Rng;
 
-/// SplitMix64.
-struct Rng(u64);
+fn one_in(rng: &mut Rng, n: u64) -> bool {
+    rng.below(n) == 0
+}
 
-impl Rng {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % n
-    }
-
-    fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-
-    fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
-        &from[self.below(from.len() as u64) as usize]
-    }
+fn pick<'a, T>(rng: &mut Rng, from: &'a [T]) -> &'a T {
+    &from[rng.below(from.len() as u64) as usize]
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -225,7 +215,7 @@ fn legal(kind: Kind, rows: &[Row], taken: u32, state: &Value, consistency: Consi
 fn operation(kind: Kind, rng: &mut Rng) -> (&'static str, Value) {
     let int = |rng: &mut Rng| Value::Int(rng.below(3) as i64);
     let many = |rng: &mut Rng| Value::Int(rng.below(12) as i64);
-    let text = |rng: &mut Rng| Value::Text((*rng.pick(&["a", "b", "aa"])).to_owned());
+    let text = |rng: &mut Rng| Value::Text((*pick(rng, &["a", "b", "aa"])).to_owned());
     match kind {
         Kind::Set => match rng.below(2) {
             0 => ("read", Value::Null),
@@ -260,7 +250,7 @@ fn operation(kind: Kind, rng: &mut Rng) -> (&'static str, Value) {
             0 => ("dequeue", Value::Null),
             _ => ("enqueue", many(rng)),
         },
-        Kind::Mutex => (*rng.pick(&["acquire", "release"]), Value::Null),
+        Kind::Mutex => (*pick(rng, &["acquire", "release"]), Value::Null),
     }
 }
 
@@ -269,7 +259,7 @@ fn valid(kind: Kind, rng: &mut Rng) -> Vec<Row> {
     let count = 1 + rng.below(6) as usize;
     let processes = 1 + rng.below(4) as usize;
     let span = 2 + rng.below(12);
-    let lost = rng.one_in(3);
+    let lost = one_in(rng, 3);
     let mut free_at = vec![0; processes];
     let mut rows: Vec<(i64, Row)> = Vec::new();
     for _ in 0..count {
@@ -279,7 +269,7 @@ fn valid(kind: Kind, rng: &mut Rng) -> Vec<Row> {
         }
         let call = free_at[p] + rng.below(span / 2 + 1) as i64;
         let end = call + rng.below(span) as i64;
-        let ret = if lost && rng.one_in(4) { NEVER } else { end };
+        let ret = if lost && one_in(rng, 4) { NEVER } else { end };
         free_at[p] = ret;
         let (f, value) = operation(kind, rng);
         let at = Timing {
@@ -302,10 +292,10 @@ fn valid(kind: Kind, rng: &mut Rng) -> Vec<Row> {
     for i in order {
         let row = &mut rows[i].1;
         let all = outcomes(kind, &state, row);
-        if all.is_empty() || (row.at.ret == NEVER && rng.one_in(2)) {
+        if all.is_empty() || (row.at.ret == NEVER && one_in(rng, 2)) {
             continue; // lost before it took effect, or impossible and so not valid after all
         }
-        let (output, next) = rng.pick(&all).clone();
+        let (output, next) = pick(rng, &all).clone();
         if row.at.ret != NEVER {
             row.output = output;
         }
@@ -416,7 +406,7 @@ fn assert_witness(kind: Kind, rows: &[Row], verdict: &Verdict, consistency: Cons
 fn agree(kind: Kind, seed: u64) {
     let histories =
         std::env::var("ORACLE_HISTORIES").map_or(20_000, |n| n.parse().expect("a number"));
-    let mut rng = Rng(seed);
+    let mut rng = Rng::new(seed);
     let mut invalid = 0;
     for _ in 0..histories {
         let mut rows = valid(kind, &mut rng);

@@ -1,21 +1,11 @@
 //! The search against a walk through all orders, on small random histories of every model.
 
+mod random;
+
 use pyporcupine::order::NEVER;
 use pyporcupine::register::model::{Action, Register};
 use pyporcupine::search::{search_widening, Ended, Limits, Model, Op};
-
-/// SplitMix64.
-struct Rng(u64);
-
-impl Rng {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % n
-    }
-}
+use random::Rng;
 
 /// Tries every order and, for calls that never returned, every choice of whether they took effect.
 fn legal<M: Model>(model: &mut M, ops: &[Op], taken: u32, state: u64) -> bool {
@@ -88,7 +78,7 @@ fn agree<M: Model>(
     mut make: impl FnMut(&mut Rng) -> M,
     actions: u64,
 ) {
-    let mut rng = Rng(seed);
+    let mut rng = Rng::new(seed);
     let mut invalid = 0;
     for _ in 0..histories {
         let mut model = make(&mut rng);

@@ -1,21 +1,11 @@
 //! The set decision against a search through all orders, on small random histories.
 
+mod random;
+
 use pyporcupine::order::{Consistency, Timing, NEVER};
 use pyporcupine::set::{decide, Add, History};
 use pyporcupine::verdict::{Status, Verdict, Why};
-
-/// SplitMix64.
-struct Rng(u64);
-
-impl Rng {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % n
-    }
-}
+use random::Rng;
 
 /// An operation on its own: an add of one value, or a read of many.
 #[derive(Clone, Debug)]
@@ -184,7 +174,7 @@ fn assert_explains(ops: &[Op], verdict: &Verdict, consistency: Consistency) {
 }
 
 fn agree(seed: u64, histories: usize, repeats: bool) {
-    let mut rng = Rng(seed);
+    let mut rng = Rng::new(seed);
     let mut invalid = 0;
     for _ in 0..histories {
         let ops = random(&mut rng, repeats);

@@ -46,6 +46,14 @@ const COMPARED: usize = 48;
 const NONE: u32 = u32::MAX;
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 
+/// A copy of a configuration, in room that was spared.
+pub(super) fn copy(spare: &mut Vec<Vec<u64>>, config: &[u64]) -> Vec<u64> {
+    let mut copy = spare.pop().unwrap_or_default();
+    copy.clear();
+    copy.extend_from_slice(config);
+    copy
+}
+
 pub(super) struct Frontier {
     layout: Layout,
     words: Vec<u64>,

@@ -81,6 +81,12 @@ pub trait Model {
         false
     }
 
+    /// Why the model answers no more, where it is slow and keeps to limits of its own: from then on no
+    /// action is possible, which says nothing.
+    fn halted(&self) -> Option<&'static str> {
+        None
+    }
+
     /// What is kept to tell states apart.
     fn bytes(&self) -> usize {
         0

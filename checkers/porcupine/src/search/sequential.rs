@@ -84,11 +84,7 @@ impl<M: Model> Walk<'_, M> {
                 }
                 self.explored += 1;
                 if let Some(why) = self.exhausted() {
-                    return Ended::GaveUp {
-                        why,
-                        at: self.next_row(),
-                        explored: self.explored,
-                    };
+                    return self.gave_up(why);
                 }
                 if self.seen.insert(key(&at, state)) {
                     choices.push(Choice {
@@ -100,6 +96,9 @@ impl<M: Model> Walk<'_, M> {
                 }
             }
             let Some(choice) = choices.last_mut() else {
+                if let Some(why) = self.model.halted() {
+                    return self.gave_up(why);
+                }
                 return Ended::Stuck {
                     at: self.next_row(),
                     order: self.rows(&self.longest),
@@ -127,6 +126,14 @@ impl<M: Model> Walk<'_, M> {
                 self.order.push(lane);
                 entered = Some(state);
             }
+        }
+    }
+
+    fn gave_up(&self, why: &'static str) -> Ended {
+        Ended::GaveUp {
+            why,
+            at: self.next_row(),
+            explored: self.explored,
         }
     }
 
@@ -161,11 +168,15 @@ impl<M: Model> Walk<'_, M> {
     }
 
     fn exhausted(&self) -> Option<&'static str> {
+        if self.model.halted().is_some() {
+            return self.model.halted();
+        }
         if self.explored % 256 == 0 && self.limits.until.is_some_and(|u| Instant::now() >= u) {
             return Some("out of time");
         }
         let each = 4 * self.lanes.len() + 40;
-        let bytes = self.seen.capacity() * 18 + self.seen.len() * each + 8 * self.order.len();
+        let seen = self.seen.capacity() * 18 + self.seen.len() * each;
+        let bytes = seen + 8 * self.order.len() + self.model.bytes();
         let out = self.limits.bytes.is_some_and(|most| bytes > most);
         out.then_some("out of memory")
     }

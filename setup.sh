@@ -21,6 +21,8 @@ missing() {
     engine_answers || echo "docker.io|a Docker engine, for real clusters"
     command -v docker-compose >/dev/null || docker compose version >/dev/null 2>&1 \
         || echo "docker-compose|docker compose, to bring a cluster up by hand"
+    command -v chromium >/dev/null || echo "chromium|a browser, for make test"
+    command -v chromedriver >/dev/null || echo "chromium-driver|what drives it, for make test"
     command -v mmdebstrap >/dev/null || command -v debootstrap >/dev/null \
         || echo "mmdebstrap|builds a base image where none can be pulled"
 }

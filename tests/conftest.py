@@ -1,9 +1,11 @@
-"""Shared by all tests: the cluster of real servers."""
+"""Shared by all tests: the cluster of real servers, a browser."""
 
 from collections.abc import Iterator
+from shutil import which
 
 import pytest
 from real_servers import THREE
+from selenium.webdriver import Chrome, ChromeOptions, ChromeService
 
 from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.images import build_images
@@ -19,3 +21,35 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]
         yield cluster
     finally:
         cluster.down()
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Chrome]:
+    """A headless browser, without network."""
+    options = ChromeOptions()
+    options.binary_location = which("chromium") or "chromium"
+    for switch in (
+        "--headless=new",
+        "--no-sandbox",  # tests may run as root
+        "--disable-dev-shm-usage",
+        "--host-resolver-rules=MAP * ~NOTFOUND",
+        "--window-size=1280,900",
+    ):
+        options.add_argument(switch)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = Chrome(options, ChromeService(which("chromedriver")))
+    try:
+        yield driver
+    finally:
+        driver.quit()
+
+
+@pytest.fixture
+def browser(chromium: Chrome) -> Iterator[Chrome]:
+    """The browser at an empty page. An error on the console of a page fails the test."""
+    chromium.get("about:blank")
+    chromium.get_log("browser")
+    yield chromium
+    errors = [line["message"] for line in chromium.get_log("browser") if line["level"] == "SEVERE"]
+    chromium.get("about:blank")
+    assert not errors

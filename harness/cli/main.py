@@ -14,6 +14,7 @@ from harness.core.errors import EXIT_CRASH, EXIT_USAGE, HarnessError
 
 COMMANDS: Mapping[str, str] = {
     "run": "harness.cli.run:run",
+    "scenario": "harness.cli.scenario:scenario",
     "check": "harness.cli.check:check",
     "list": "harness.cli.list:list_",
     "doctor": "harness.cli.doctor:doctor",

@@ -10,14 +10,14 @@ from typing import Any
 import rich_click as click
 from rich.console import Console
 
+from harness.cli.bring_up import attached, brought_up, cluster_files, kept_cluster
 from harness.cli.catalogue import WORKLOADS
 from harness.cli.display import shown
 from harness.cli.options import again, run_options, some_of
 from harness.cli.result import print_result, result
 from harness.cli.workload import FLAGS, KEPT, options_of, workload_of
 from harness.clusters.docker_cluster import DockerCluster
-from harness.clusters.images import build_images
-from harness.core.errors import EXIT_CRASH, ClusterError, HarnessError, UsageError
+from harness.core.errors import EXIT_CRASH, HarnessError, UsageError
 from harness.core.op import Json
 from harness.core.protocols import Cluster, Nemesis
 from harness.core.seed import Seed
@@ -30,9 +30,6 @@ from harness.run.store import Store
 from nemesis.catalogue import parse_nemesis
 from nemesis.composed import check_capabilities
 from nemesis.options import FaultOptions
-
-CLUSTERS_IN_STORE = "clusters"
-"""Where a store keeps the files of clusters, one directory each, by name."""
 
 
 @dataclass(frozen=True)
@@ -66,10 +63,7 @@ class Asked:
         name = self.options["reuse"]
         if not name:
             return None
-        try:
-            return DockerCluster.attach(self._cluster_files(name))
-        except ClusterError as error:
-            raise UsageError(f"--reuse {name}: {error}") from error
+        return kept_cluster(self.options["store"], name)
 
     @cached_property
     def topology(self) -> Topology:
@@ -109,7 +103,7 @@ class Asked:
     ) -> Campaign:
         """Everything that the runs share."""
         name = self.reused.name if self.reused else f"harness-{Seed.fresh().value:08x}"
-        files = self._cluster_files(name)
+        files = cluster_files(self.options["store"], name)
         return Campaign(
             store=self.store,
             bring_up=partial(self._bring_up, name, files),
@@ -153,27 +147,17 @@ class Asked:
 
     def _bring_up(self, name: str, files: Path, note: Callable[[str], None]) -> Cluster:
         if self.reused:
-            note(f"waiting for the kept cluster {name}")
-            self.reused.up()
-            return self.reused
-        images = build_images(
+            return attached(self.reused, note)
+        option = self.options
+        return brought_up(
+            self.topology,
+            files,
             note,
-            clickhouse_image=self.options["clickhouse_image"],
-            zookeeper_image=self.options["zookeeper_image"],
+            name=name,
+            keep=option["keep_cluster"],
+            clickhouse_image=option["clickhouse_image"],
+            zookeeper_image=option["zookeeper_image"],
         )
-        note("starting servers")
-        cluster = DockerCluster(
-            self.topology, files, images=images, name=name, keep=self.options["keep_cluster"]
-        )
-        try:
-            cluster.up()
-        except BaseException:
-            cluster.down()
-            raise
-        return cluster
-
-    def _cluster_files(self, name: str) -> Path:
-        return Path(self.options["store"]) / CLUSTERS_IN_STORE / name
 
 
 @click.command("run")

@@ -9,6 +9,8 @@ from harness.cli.catalogue import WORKLOADS
 from harness.core.errors import UsageError
 from harness.core.protocols import Workload
 from harness.run.plan import Plan
+from workloads.scenarios.catalogue import SCENARIOS
+from workloads.scenarios.scenario import Scenario
 
 FLAGS: Mapping[str, str] = {
     "insert": "insert",
@@ -21,6 +23,8 @@ FLAGS: Mapping[str, str] = {
     "op_timeout": "timeout_s",
 }
 """Flags of the command line that are short for an option, by name."""
+SCENARIO = "scenario-"
+"""Before the name of a scenario, in the name of its workload."""
 KEPT = "workload_options"
 """Where a plan keeps them."""
 _EXPECTED: Mapping[type, str] = {
@@ -53,6 +57,8 @@ def options_of(name: str, flags: Mapping[str, Any], words: Sequence[str]) -> Any
 
 def workload_of(plan: Plan) -> Workload:
     """The workload that a plan names, as it was or will be run."""
+    if plan.workload.startswith(SCENARIO):
+        return scenario_of(plan.workload.removeprefix(SCENARIO)).workload
     entry = WORKLOADS.get(plan.workload)
     if entry is None:
         raise UsageError(f"workload {plan.workload!r}: expected one of {' '.join(WORKLOADS)}")
@@ -92,3 +98,10 @@ def _value(word: str, text: str, kind: type) -> Any:
         return kind(text)
     except (ValueError, KeyError):
         raise UsageError(f"--option {word!r}: expected {_EXPECTED[kind]}") from None
+
+
+def scenario_of(name: str) -> Scenario:
+    """By its name. Raises UsageError for one that there is not."""
+    if name not in SCENARIOS:
+        raise UsageError(f"scenario {name!r}: expected one of {' '.join(SCENARIOS)}")
+    return SCENARIOS[name]

@@ -7,7 +7,7 @@ Protocols that it needs, a cluster has them or not.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from harness.core.history import History
 from harness.core.op import Call, Done, Json, Op
@@ -17,16 +17,21 @@ from harness.core.verdict import Verdict
 # --- generators -----------------------------------------------------------------------------
 
 
+ANY_NODE: Final = "*"
+"""The node of a worker that roams: each of its calls names the node to be done on."""
+
+
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """One thread of the test: it runs one process after the other, always on one node."""
+    """One thread of the test: it runs one process after the other, always on one node unless it
+    roams."""
 
     number: int
     """From 0; the nemesis is -1."""
     process: int
     """The process that it runs now: `number` plus a multiple of the number of workers."""
     node: str
-    """ "" for the nemesis."""
+    """ "" for the nemesis; ANY_NODE for one that roams."""
 
 
 class Context(NamedTuple):

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from harness.core.errors import ClusterError
-from harness.core.protocols import Cluster, Nemesis, Workload
+from harness.core.protocols import Cluster, Generator, Nemesis, Workload
 from harness.run.monitor import Monitor, Phase
 from harness.run.phases import Outcome, Trial, conduct, fresh_token
 from harness.run.plan import Plan
@@ -42,6 +42,8 @@ class Campaign:
     shown: Callable[[Monitor], AbstractContextManager[None]]
     finished: Callable[[Finished], None]
     stop: Stop
+    script: Callable[[Plan], Generator | None] = lambda _: None
+    """Calls and faults in one sequence, in the place of the workload's and the nemesis' own."""
 
     def run(self, plans: Sequence[Plan]) -> None:
         """The runs, one after the other, until all are done or the wish to stop comes. Raises
@@ -84,9 +86,10 @@ class Campaign:
         try:
             _copy(self.files, directory.path)
             token = fresh_token(directory.path.name, plan.seed)
-            outcome = conduct(
-                Trial(plan, cluster, workload, nemesis, directory, monitor, self.stop, token, drop)
+            trial = Trial(
+                plan, cluster, workload, nemesis, directory, monitor, self.stop, token, drop
             )
+            outcome = conduct(replace(trial, script=self.script(plan)))
         except BaseException as error:
             directory.crash(f"{type(error).__name__}: {error}")
             raise

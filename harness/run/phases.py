@@ -8,11 +8,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from checkers.judge import Judgement, judge
+from harness.clients.roaming import Roaming
 from harness.core.clock import WallClock
 from harness.core.errors import ClusterError
 from harness.core.history import History
 from harness.core.op import Call, Done, Json, Kind, Op
-from harness.core.protocols import Cluster, Generator, Nemesis, Session, Worker, Workload
+from harness.core.protocols import (
+    ANY_NODE,
+    Client,
+    Cluster,
+    Generator,
+    Nemesis,
+    Session,
+    Worker,
+    Workload,
+)
 from harness.core.seed import Seed
 from harness.generators.calls import sequence
 from harness.generators.timing import rate, time_limit
@@ -45,6 +55,8 @@ class Trial:
     """Makes its tables' names and paths fresh."""
     drop: bool
     """Whether the cluster goes on afterwards, so that the tables must not."""
+    script: Generator | None = None
+    """Calls and faults in one sequence, in the place of the workload's and the nemesis' own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +138,8 @@ class _Recorder:
     def _main(self) -> Generator:
         """Clients' calls and faults, until the time limit."""
         plan, trial = self._plan, self._trial
+        if trial.script is not None:
+            return time_limit(trial.script, plan.time_limit_s)
         calls = trial.workload.generator()
         if plan.rate is not None:
             calls = rate(calls, plan.rate, plan.seed.child("rate"))
@@ -137,13 +151,17 @@ class _Recorder:
         run_threads(
             self._scheduler,
             generator,
-            client=self._session.client,
+            client=self._client,
             nemesis=lambda op: self._trial.nemesis.invoke(self._trial.cluster, op),
             clock=self._clock,
             stop=self._trial.stop.event,
             limits=Limits(grace_s=self._plan.grace_s),
             trouble=self._trouble,
         )
+
+    def _client(self, node: str) -> Client:
+        opened = self._session.client
+        return Roaming(opened) if node == ANY_NODE else opened(node)
 
     def _by_nemesis(
         self, f: str, value: Mapping[str, Json] | None, act: Callable[[], Done]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from harness.core.errors import HarnessError
 from harness.core.op import NEMESIS, Call, Done, Kind, Op
-from harness.core.protocols import Context, Exhausted, Generator, Pending, Ready, Worker
+from harness.core.protocols import ANY_NODE, Context, Exhausted, Generator, Pending, Ready, Worker
 from harness.generators.steps import NEMESIS_NUMBER, listens
 from harness.run.live import Live
 
@@ -111,6 +111,8 @@ class Scheduler:
             raise HarnessError(f"call {call.f} for worker {number}, which is not free")
         self._busy[number] = worker
         is_fault = number == NEMESIS_NUMBER
+        roams = worker.node == ANY_NODE
+        assert not roams or call.node, f"call {call.f} of a worker that roams names no node"
         op = Op(
             index=self._index,
             process=NEMESIS if is_fault else worker.process,
@@ -119,7 +121,7 @@ class Scheduler:
             time_ns=self._advance(now_ns),
             value=call.value,
             key=call.key,
-            node=call.node if is_fault else worker.node,
+            node=call.node if is_fault or roams else worker.node,
         )
         self._calls[number] = op
         self._emit(op)

@@ -1,0 +1,179 @@
+"""A script: calls and faults one after the other, by named clients, each with the end it must have.
+
+A pure value, as every generator is. It moves on by events alone, so that folding it over a stored
+history tells how far a run got, and why it broke off.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from harness.core.history import History
+from harness.core.op import NEMESIS, Call, Kind, Op, Process
+from harness.core.protocols import Context, Generator, Pending, Ready, Step, Worker
+from harness.generators.steps import EXHAUSTED, NEMESIS_NUMBER, PENDING, nanoseconds
+
+
+@dataclass(frozen=True, slots=True)
+class Do:
+    """One call. Calls with a node are of the client `by`, who roams; faults of the nemesis."""
+
+    call: Call
+    by: int = 0
+    ends: tuple[Kind, ...] = (Kind.OK,)
+    """Any other end breaks the script off."""
+    wait: bool = True
+    """False: the script goes on when the call has begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """A read, again and again until what it returned is `seen`."""
+
+    call: Call
+    seen: Callable[[Op], bool]
+    by: int = 0
+    tries: int = 400
+    """Then the script breaks off."""
+    pause_s: float = 0.0
+    """Between two tries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Nothing, for so long after the last end."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Waits for every call that was begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class Then:
+    """What comes next follows from what has ended so far, such as who leads."""
+
+    steps: Callable[[tuple[Op, ...]], Sequence["ScriptStep"]]
+
+
+ScriptStep: TypeAlias = Do | Until | Rest | Joined | Then
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """The generator. See `script`."""
+
+    left: tuple[ScriptStep, ...]
+    in_flight: tuple[tuple[Process, Do | Until], ...] = ()
+    ended: tuple[Op, ...] = ()
+    """Of its own calls."""
+    tries: int = 0
+    """Of the current step."""
+    since_ns: int = 0
+    """When the last call of it ended."""
+    broken: str | None = None
+    """Why it broke off."""
+
+    def op(self, context: Context) -> tuple[Step, Generator]:
+        """The call of the current step, as soon as it may begin."""
+        now = self._ready(context.time_ns)
+        if now.broken or not now.left:
+            return (PENDING if now.in_flight else EXHAUSTED), now
+        step = now.left[0]
+        waits = any(isinstance(own, Until) or own.wait for _, own in now.in_flight)
+        if waits or (isinstance(step, Joined) and now.in_flight):
+            return PENDING, now
+        if isinstance(step, Rest):
+            return Pending(now.since_ns + nanoseconds(step.seconds)), now
+        assert isinstance(step, Do | Until), "the others are over at once"
+        due_ns = now.since_ns + nanoseconds(step.pause_s if isinstance(step, Until) else 0)
+        if now.tries and context.time_ns < due_ns:
+            return Pending(due_ns), now
+        worker = _worker(step, context)
+        return (PENDING if worker is None else Ready(step.call, worker)), now
+
+    def update(self, context: Context, event: Op) -> Generator:  # noqa: ARG002
+        """Goes on when its own call has begun or ended."""
+        return self.told(event)
+
+    def told(self, event: Op) -> "Script":
+        """The same without a context."""
+        now = self._ready(event.time_ns)
+        return now._begun(event) if event.kind is Kind.INVOKE else now._over(event)
+
+    def _begun(self, op: Op) -> "Script":
+        if self.broken or not self.left:
+            return self
+        step = self.left[0]
+        if not isinstance(step, Do | Until) or step.call.f != op.f:
+            return self
+        in_flight = (*self.in_flight, (op.process, step))
+        # A step that is repeated stays the current one.
+        left = self.left if isinstance(step, Until) else self.left[1:]
+        return replace(self, in_flight=in_flight, left=left)
+
+    def _over(self, op: Op) -> "Script":
+        own = [step for process, step in self.in_flight if process == op.process]
+        if not own:
+            return self
+        after = replace(
+            self,
+            in_flight=tuple(e for e in self.in_flight if e[0] != op.process),
+            ended=(*self.ended, op),
+            since_ns=op.time_ns,
+        )
+        step = own[0]
+        if isinstance(step, Do):
+            return after if op.kind in step.ends else replace(after, broken=_unlike(step, op))
+        if op.kind is Kind.OK and step.seen(op):
+            return replace(after, left=self.left[1:], tries=0)
+        if self.tries + 1 >= step.tries:
+            why = f"{op.f} on {op.node} did not show in {step.tries} tries what was waited for"
+            return replace(after, broken=f"{why}; the last ended {op.kind}: {op.error or op.value}")
+        return replace(after, tries=self.tries + 1)
+
+    def _ready(self, now_ns: int) -> "Script":
+        """Past the steps that are over without a call."""
+        after = self
+        while after.left and not after.broken:
+            step = after.left[0]
+            if isinstance(step, Then) and not after.in_flight:
+                after = replace(after, left=(*step.steps(after.ended), *after.left[1:]))
+            elif (isinstance(step, Joined) and not after.in_flight) or (
+                isinstance(step, Rest) and now_ns >= after.since_ns + nanoseconds(step.seconds)
+            ):
+                after = replace(after, left=after.left[1:])
+            else:
+                break
+        return after
+
+
+def script(steps: Iterable[ScriptStep]) -> Script:
+    """The steps in order; exhausted when all are done, or one did not end as it must."""
+    return Script(tuple(steps))
+
+
+def broke_off(steps: Iterable[ScriptStep], history: History) -> str | None:
+    """Why the script of this history was not played to its end; None: it was."""
+    state = script(steps)
+    for op in history:
+        if op.process == NEMESIS and op.f == "heal":
+            break
+        state = state.told(op)
+    if state.broken:
+        return state.broken
+    left = [s for s in state.left if isinstance(s, Do | Until)]
+    return f"the time was over before {left[0].call.f}" if left else None
+
+
+def _worker(step: Do | Until, context: Context) -> Worker | None:
+    number = NEMESIS_NUMBER if step.call.nemesis else step.by
+    return next((worker for worker in context.free if worker.number == number), None)
+
+
+def _unlike(step: Do, op: Op) -> str:
+    wanted = " or ".join(step.ends)
+    where = f" on {op.node}" if op.node else ""
+    return f"{op.f}{where} ended {op.kind}, {wanted} expected: {op.error or op.value}"

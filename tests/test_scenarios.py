@@ -1,0 +1,67 @@
+"""Scenarios: what they are made of, and a few of them on real servers."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.core.seed import Seed
+from harness.core.topology import Topology
+from harness.generators.script import Do, ScriptStep, Until
+from nemesis.catalogue import parse_nemesis
+from nemesis.options import FaultOptions
+from workloads.scenarios.catalogue import SCENARIOS
+from workloads.scenarios.scenario import Scenario
+
+HARNESS = [sys.executable, "-m", "harness.cli.main"]
+
+
+def scenario(*arguments: str, within_s: float = 200) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*HARNESS, "scenario", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=within_s,
+        check=False,
+    )
+
+
+def calls(steps: tuple[ScriptStep, ...]) -> list[Do | Until]:
+    return [step for step in steps if isinstance(step, Do | Until)]
+
+
+@pytest.mark.parametrize("one", SCENARIOS.values(), ids=SCENARIOS)
+def test_a_scenario_names_faults_clients_replicas_and_a_checker_that_there_are(
+    one: Scenario,
+) -> None:
+    topology = Topology.of(shards=one.shards, replicas=one.replicas)
+    nemesis = parse_nemesis(one.nemesis, topology, Seed(1), FaultOptions())
+    steps = calls(tuple(one.steps))
+    faults = [step.call for step in steps if step.call.nemesis]
+    assert {call.f for call in faults} == nemesis.fs
+    assert all(step.by < one.clients for step in steps)
+    assert all(step.call.node in topology.replicas for step in steps if not step.call.nemesis)
+    assert one.finding.checker in {checker.name for checker in one.workload.checkers()}
+    assert one.workload.name == f"scenario-{one.name}"
+
+
+def test_without_a_name_all_are_listed_and_another_name_is_refused() -> None:
+    listed = scenario("--json")
+    assert (listed.returncode, json.loads(listed.stdout).keys()) == (0, SCENARIOS.keys())
+    refused = scenario("stale-reed")
+    assert refused.returncode == 254
+    assert "scenario 'stale-reed': expected one of stale-read" in refused.stderr
+
+
+@pytest.mark.containers
+def test_known_anomalies_come_about_on_real_servers(tmp_path: Path) -> None:
+    names = ["stale-read", "backwards-read", "hidden-insert", "torn-insert"]
+    done = scenario(*names, "--store", str(tmp_path), "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert [(one["scenario"], one["result"]) for one in told] == [(n, "REPRODUCED") for n in names]
+    for one in told:
+        results = json.loads((Path(one["run"]) / "results.json").read_text())
+        assert results["status"] == "INVALID"

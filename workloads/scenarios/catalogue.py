@@ -1,0 +1,31 @@
+"""Every scenario by name."""
+
+from collections.abc import Mapping
+
+from workloads.scenarios.inserts import FAILED_INSERT_VISIBLE, TORN_INSERT
+from workloads.scenarios.partitions import RETURNED_ROWS, UNREADABLE_TABLE, UNWRITABLE_TABLE
+from workloads.scenarios.reads import (
+    BACKWARDS_READ,
+    HIDDEN_INSERT,
+    INCOMPARABLE_READS,
+    SKIPPED_PART,
+    STALE_READ,
+    UNSEEN_WRITE,
+)
+from workloads.scenarios.scenario import Scenario
+
+_EVERY = (
+    STALE_READ,
+    SKIPPED_PART,
+    INCOMPARABLE_READS,
+    BACKWARDS_READ,
+    UNSEEN_WRITE,
+    HIDDEN_INSERT,
+    TORN_INSERT,
+    FAILED_INSERT_VISIBLE,
+    UNREADABLE_TABLE,
+    UNWRITABLE_TABLE,
+    RETURNED_ROWS,
+)
+
+SCENARIOS: Mapping[str, Scenario] = {scenario.name: scenario for scenario in _EVERY}

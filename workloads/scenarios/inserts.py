@@ -1,0 +1,61 @@
+"""Inserts that are seen in part, or whose failure is not one everywhere."""
+
+from checkers.atomic import INSERT_MANY, Atomic
+from checkers.stats import Stats
+from harness.core.op import Call, Kind, Op
+from harness.generators.script import Do, Joined, Rest, Until
+from workloads.scenarios.scenario import Finding, Scenario, begin, end, insert, read, shows
+from workloads.scripted_set import ScriptedSet
+
+MANY = tuple(range(60))
+"""Values of one insert, each in a partition of its own."""
+SESSION_GONE_S = 7.0
+"""A killed replica's ZooKeeper session has expired by then (5 s), and was seen to."""
+PENDING = "stop-fetches-minority"
+
+
+def _some(op: Op) -> bool:
+    return isinstance(op.value, tuple) and len(op.value) > 0
+
+
+TORN_INSERT = Scenario(
+    name="torn-insert",
+    text="a read returns a part of one insert, whose rows belong to several partitions",
+    workload=ScriptedSet(
+        name="scenario-torn-insert",
+        quorum=None,
+        sequential=False,
+        partition_by="value",
+        judges=(Stats(min_ok={}, min_ok_total=1), Atomic()),
+    ),
+    clients=2,
+    steps=(
+        Do(Call(f=INSERT_MANY, value=MANY, key=0, node="ch1"), wait=False),
+        Until(read("ch1"), _some, by=1, tries=4_000),
+        Joined(),
+    ),
+    finding=Finding("atomic", "torn"),
+)
+
+FAILED_INSERT_VISIBLE = Scenario(
+    name="failed-insert-visible",
+    text="the rows of a quorum insert that was marked as failed stay on the replica that took it, "
+    "in its sequentially consistent reads too, and on no other",
+    workload=ScriptedSet(name="scenario-failed-insert-visible", quorum_timeout_ms=1_000),
+    nemesis="stop-fetches,kill-clickhouse-one",
+    steps=(
+        Do(insert(0, "ch2")),
+        Until(read("ch1"), shows(0), pause_s=0.05),
+        Do(begin("stop-fetches", 1, PENDING, nodes=["ch2", "ch3"])),
+        Do(insert(1, "ch1"), ends=(Kind.INFO,)),
+        Do(begin("kill", 2, "kill-clickhouse-one", nodes=["ch1"])),
+        Rest(SESSION_GONE_S),
+        Do(end("stop-fetches", 1, PENDING)),
+        # Refused until the others have found out that nobody alive has the part.
+        Until(insert(2, "ch2"), lambda op: op.kind is Kind.OK, tries=60, pause_s=0.5),
+        Do(end("kill", 2, "kill-clickhouse-one")),
+        Until(read("ch1"), shows(2), pause_s=0.1),
+        Do(read("ch2")),
+    ),
+    finding=Finding("convergence", "diverged"),
+)

@@ -1,0 +1,79 @@
+"""What DROP PARTITION leaves behind."""
+
+from harness.core.op import Call, Kind
+from harness.generators.script import Do, Rest, Until
+from workloads.scenarios.inserts import PENDING
+from workloads.scenarios.reads import REPLICAS
+from workloads.scenarios.scenario import Finding, Scenario, begin, end, insert, read, shows
+from workloads.scripted_set import ScriptedSet
+
+SHORT_LOG = {
+    "max_replicated_logs_to_keep": 10,
+    "min_replicated_logs_to_keep": 2,
+    "cleanup_delay_period": 1,
+}
+"""A replica that is gone for ten inserts is lost."""
+LOG_TRUNCATED_S = 8.0
+"""The session of the dead replica expires (5 s), then the log is cut (1 s)."""
+
+
+def _drop(key: int, node: str) -> Call:
+    return Call(f="drop-partition", key=key, node=node)
+
+
+UNREADABLE_TABLE = Scenario(
+    name="unreadable-table",
+    text="after DROP PARTITION of a partition that saw a quorum insert, every sequentially "
+    "consistent read of the table is refused, whatever it asks for",
+    workload=ScriptedSet(name="scenario-unreadable-table"),
+    steps=(Do(insert(0, "ch1", key=0)), Do(insert(1, "ch1", key=1)), Do(_drop(0, "ch1"))),
+    finding=Finding("answers", "unanswered"),
+    quiesce_s=10,
+)
+
+UNWRITABLE_TABLE = Scenario(
+    name="unwritable-table",
+    text="after DROP PARTITION of a partition with a pending quorum insert, every quorum insert "
+    "is refused for ever",
+    workload=ScriptedSet(
+        name="scenario-unwritable-table",
+        quorum_timeout_ms=1_000,
+        sequential=False,
+        final_insert=9,
+    ),
+    nemesis="stop-fetches",
+    steps=(
+        Do(insert(0, "ch1", key=1)),
+        Do(begin("stop-fetches", 1, PENDING, nodes=["ch2", "ch3"])),
+        Do(insert(1, "ch1", key=0), ends=(Kind.INFO,)),
+        Do(_drop(0, "ch1")),
+        Rest(1.0),
+        Do(end("stop-fetches", 1, PENDING)),
+    ),
+    finding=Finding("answers", "unanswered"),
+    quiesce_s=5,
+)
+
+RETURNED_ROWS = Scenario(
+    name="returned-rows",
+    text="rows of a dropped partition come back on a replica that was lost when it was dropped",
+    workload=ScriptedSet(
+        name="scenario-returned-rows", quorum=None, sequential=False, table_settings=SHORT_LOG
+    ),
+    nemesis="kill-clickhouse-one",
+    steps=(
+        Do(insert(0, "ch1", key=0)),
+        *(Until(read(node), shows(0), pause_s=0.05) for node in REPLICAS),
+        Do(begin("kill", 1, "kill-clickhouse-one", nodes=["ch3"])),
+        Do(_drop(0, "ch1")),
+        *(Do(insert(100 + i, "ch1", key=1)) for i in range(20)),
+        Rest(LOG_TRUNCATED_S),
+        *(Do(insert(200 + i, "ch1", key=1)) for i in range(5)),
+        Rest(2.0),
+        Do(end("kill", 1, "kill-clickhouse-one")),
+        Until(read("ch3", key=1), shows(204), pause_s=0.2),
+        Do(read("ch3", key=0)),
+        Do(read("ch1", key=0)),
+    ),
+    finding=Finding("convergence", "diverged"),
+)

@@ -1,0 +1,180 @@
+"""Sets as `quorum-set` has them, for scripts: every insert and every read is told how it is made.
+
+Beside inserts and reads there are `insert-many` (one insert of several values), `drop-partition`
+(of a key) and, when all is healed, `final-insert`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from checkers.answers import Answers
+from checkers.convergence import Convergence
+from checkers.ladder import Level
+from checkers.linearizable import Linearizable
+from checkers.session import SESSION_GUARANTEES
+from checkers.set_full import SetFull
+from checkers.stats import Stats
+from harness.clients.clickhouse import ClickHouse, DatabaseError, failed_read, failed_write
+from harness.clients.replicated_table import ReplicatedTable, TableSchema
+from harness.core.op import Call, Done, Json, Kind, Op
+from harness.core.protocols import Checker, Client, Cluster, Generator, Session
+from harness.generators.calls import sequence
+from harness.generators.order import phases, until_ok
+from harness.generators.workers import each_node
+
+SCHEMA = TableSchema(
+    columns="key Int64, value Int64, pad String",
+    partition_by="key",
+    order_by="value",
+    settings={"old_parts_lifetime": 10},
+)
+
+FINAL_TRIES = 8
+"""Half a second apart."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptedSet:
+    """The workload. What does not follow from a script follows from these."""
+
+    name: str
+    quorum: int | None = 2
+    """None: inserts are plain."""
+    quorum_timeout_ms: int = 5_000
+    sequential: bool = True
+    """Whether reads are sequentially consistent."""
+    plain: frozenset[int] = frozenset()
+    """Values that are inserted plainly all the same."""
+    padded: Mapping[int, int] = field(default_factory=dict)
+    """By value, how many bytes that do not compress its row has beside."""
+    partition_by: str = "key"
+    table_settings: Mapping[str, int] = field(default_factory=dict)
+    promise: Level = Level.LINEARIZABLE
+    final_insert: int | None = None
+    """A value that is inserted when all is healed, to see whether it can be."""
+    judges: tuple[Checker, ...] = ()
+    """() is all that judge sets."""
+    timeout_s: float = 15.0
+
+    @property
+    def live_anomalies(self) -> bool:
+        """Scripts are over before anybody looks."""
+        return False
+
+    def session(self, cluster: Cluster, token: str) -> Session:
+        """Creates the table on every replica of the first shard."""
+        schema = replace(
+            SCHEMA,
+            partition_by=self.partition_by,
+            settings={**SCHEMA.settings, **self.table_settings},
+        )
+        table = ReplicatedTable(cluster, token, schema)
+        table.create()
+        return _Session(cluster, table, self)
+
+    def generator(self) -> Generator:
+        """Nothing: the script has the calls."""
+        return sequence(())
+
+    def final(self, keys: Sequence[int], nodes: Sequence[str]) -> Generator:
+        """Each key twice on each replica; then one insert, where one is asked for."""
+        reads = tuple(Call(f="final-read", key=key) for key in keys)
+        everywhere = each_node(until_ok(reads, tries=FINAL_TRIES), nodes)
+        if self.final_insert is None:
+            return phases(everywhere, everywhere)
+        insert = Call(f="final-insert", key=keys[0], value=self.final_insert, node=nodes[0])
+        return phases(everywhere, everywhere, until_ok((insert,), tries=FINAL_TRIES))
+
+    def checkers(self) -> Sequence[Checker]:
+        """Scripts are short: one answered call of a kind is enough to judge."""
+        return self.judges or (
+            Stats(min_ok={}, min_ok_total=1),
+            SetFull(linearizable=self.promise is Level.LINEARIZABLE),
+            Convergence(),
+            Answers(),
+            *SESSION_GUARANTEES,
+            Linearizable("linearizable"),
+            Linearizable("sequential"),
+        )
+
+
+class _Session:
+    def __init__(self, cluster: Cluster, table: ReplicatedTable, workload: ScriptedSet) -> None:
+        self._cluster = cluster
+        self._table = table
+        self._workload = workload
+
+    def client(self, node: str) -> Client:
+        endpoint = self._cluster.endpoint(node)
+        connection = ClickHouse(endpoint, timeout_s=self._workload.timeout_s)
+        return _Client(connection, self._table.name, self._workload)
+
+    def pending(self) -> Sequence[str]:
+        return self._table.pending()
+
+    def observe(self) -> Mapping[str, Json]:
+        return self._table.observe()
+
+    def drop(self) -> None:
+        self._table.drop()
+
+    def close(self) -> None:
+        self._table.close()
+
+
+class _Client:
+    def __init__(self, connection: ClickHouse, table: str, workload: ScriptedSet) -> None:
+        self._connection = connection
+        self._table = table
+        self._workload = workload
+
+    def invoke(self, op: Op) -> Done:
+        try:
+            if op.f in ("insert", "final-insert"):
+                assert isinstance(op.value, int), "an insert has one value"
+                self._insert(op.key, (op.value,))
+            elif op.f == "insert-many":
+                assert isinstance(op.value, tuple), "several values are a tuple"
+                self._insert(op.key, op.value)
+            elif op.f == "drop-partition":
+                sql = f"ALTER TABLE {self._table} DROP PARTITION {_number(op.key)}"
+                self._connection.command(sql)
+            else:
+                return self._read(op)
+        except DatabaseError as error:
+            return failed_write(error)
+        return Done(Kind.OK, op.value)
+
+    def _insert(self, key: int | None, values: Sequence[int]) -> None:
+        own = self._workload
+        settings = {}
+        if own.quorum is not None and not own.plain.intersection(values):
+            settings = {
+                "insert_quorum": own.quorum,
+                "insert_quorum_timeout": own.quorum_timeout_ms,
+            }
+        rows = [(key, value, _pad(value, own.padded.get(value, 0))) for value in values]
+        self._connection.insert(self._table, rows, settings)
+
+    def _read(self, op: Op) -> Done:
+        settings = {"select_sequential_consistency": 1} if self._workload.sequential else {}
+        try:
+            columns = self._connection.columns(
+                f"SELECT value FROM {self._table} WHERE key = {_number(op.key)}", settings
+            )
+        except DatabaseError as error:
+            return failed_read(error)
+        return Done(Kind.OK, tuple(columns[0]) if columns else ())
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _pad(value: int, length: int) -> bytes:
+    return Random(value).randbytes(length) if length else b""  # noqa: S311 # not secret
+
+
+def _number(key: int | None) -> int:
+    assert isinstance(key, int), "a key is a number, so the query is not built from text"
+    return key

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from workloads.scenarios.inserts import FAILED_INSERT_VISIBLE, TORN_INSERT
+from workloads.scenarios.inserts import DIRTY_READ, TORN_INSERT
 from workloads.scenarios.partitions import RETURNED_ROWS, UNREADABLE_TABLE, UNWRITABLE_TABLE
 from workloads.scenarios.reads import (
     BACKWARDS_READ,
@@ -22,7 +22,7 @@ _EVERY = (
     UNSEEN_WRITE,
     HIDDEN_INSERT,
     TORN_INSERT,
-    FAILED_INSERT_VISIBLE,
+    DIRTY_READ,
     UNREADABLE_TABLE,
     UNWRITABLE_TABLE,
     RETURNED_ROWS,

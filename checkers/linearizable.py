@@ -1,8 +1,4 @@
-"""Linearizability and sequential consistency of every key, decided by `pyporcupine`.
-
-An insert is an add, of unknown outcome it is an add that never returned; a refused insert is left
-out, and so is an unanswered read. Multiplicity is kept: a set never returns a value twice.
-"""
+"""Linearizability and sequential consistency of every key, decided by `pyporcupine`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,23 +7,14 @@ from typing import Literal
 
 import pyporcupine
 
-from checkers.key_sets import INSERT, READS, insert_value, read_values
-from checkers.words import (
-    FEW,
-    during,
-    insert_acknowledged,
-    insert_began,
-    listed,
-    number,
-    read_answered,
-)
+from checkers.objects import ObjectModel, SetObject, is_read
+from checkers.words import FEW, during, listed, number
 from harness.core.clock import WallClock
 from harness.core.history import History, Pair
-from harness.core.op import Json, Kind, Process
+from harness.core.op import Json, Process
 from harness.core.verdict import Anomaly, Status, Verdict, worst
 
 Consistency = Literal["linearizable", "sequential"]
-_ORDERS = frozenset({"real-time", "process-order"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +37,23 @@ class Linearizable:
     `memory_mb` is the budget of each key; the time that `check` is given is that of all keys.
     """
 
-    def __init__(self, consistency: Consistency, *, memory_mb: float = 1024.0) -> None:
+    def __init__(
+        self,
+        consistency: Consistency,
+        model: ObjectModel | None = None,
+        *,
+        memory_mb: float = 1024.0,
+    ) -> None:
+        """`model` None: sets."""
         self.name: str = consistency
+        self._model = model or SetObject()
         self._consistency: Consistency = consistency
         self._memory_mb = memory_mb
 
     def check(self, history: History, *, deadline_s: float) -> Verdict:
         """VALID needs an answered read; UNKNOWN when a key ran out of time or memory."""
         clock, judged, late = WallClock(), list[Judged](), list[int | None]()
-        for key, pairs in _by_key(history).items():
+        for key, pairs in _by_key(history, self._model).items():
             left_s = deadline_s - clock.now_ns() / 1e9
             if left_s <= 0:
                 late.append(key)
@@ -66,10 +61,10 @@ class Linearizable:
             judged.append(self._judge(key, pairs, left_s))
         broken = [one for one in judged if one.status is Status.INVALID]
         open_ = [one for one in judged if one.status is Status.UNKNOWN]
-        reads = sum(_is_read(pair) for one in judged for pair in one.pairs)
+        reads = sum(is_read(pair) for one in judged for pair in one.pairs)
         status = worst(one.status for one in judged) if reads else Status.UNKNOWN
         status = worst([status, Status.UNKNOWN]) if late else status
-        anomalies = [_anomaly(history, one) for one in broken]
+        anomalies = [_anomaly(history, one, self._model) for one in broken]
         anomalies.sort(key=lambda anomaly: (len(anomaly.ops), anomaly.time_ns))
         return Verdict(
             checker=self.name,
@@ -81,7 +76,7 @@ class Linearizable:
         )
 
     def _judge(self, key: int | None, pairs: Sequence[Pair], time_s: float) -> Judged:
-        operations = [_operation(key, pair) for pair in pairs]
+        operations = [self._model.operation(key, pair) for pair in pairs]
         result = self._ask(operations, self._consistency, time_s)
         if self._consistency == "linearizable" and result.status == "VALID" and _ties(pairs):
             # Two calls of one process may touch in one nanosecond, which makes them concurrent
@@ -95,7 +90,7 @@ class Linearizable:
     ) -> pyporcupine.ObjectResult:
         result = pyporcupine.check(
             operations,
-            "set",
+            self._model.name,
             consistency=consistency,
             time_s=time_s if isfinite(time_s) else None,
             memory_mb=self._memory_mb,
@@ -133,39 +128,19 @@ def _figures(
     return {
         "keys": len(judged) + len(late),
         "reads_ok": reads,
-        "adds": sum(len(one.pairs) for one in judged) - reads,
+        "writes": sum(len(one.pairs) for one in judged) - reads,
         "by_key": {str(one.result.key): one.status.value for one in judged},
         "anomalies": kinds,
     }
 
 
-def _is_read(pair: Pair) -> bool:
-    return pair.invoke.f in READS
-
-
-def _by_key(history: History) -> dict[int | None, list[Pair]]:
+def _by_key(history: History, model: ObjectModel) -> dict[int | None, list[Pair]]:
     """The calls that constrain something, in order of invocation."""
     out: dict[int | None, list[Pair]] = {}
     for pair in history.pairs:
-        insert = pair.invoke.f == INSERT and pair.kind is not Kind.FAIL
-        if insert or (_is_read(pair) and pair.kind is Kind.OK):
+        if model.constrains(pair):
             out.setdefault(pair.invoke.key, []).append(pair)
     return out
-
-
-def _operation(key: int | None, pair: Pair) -> pyporcupine.Operation:
-    process, end = pair.invoke.process, pair.end if pair.kind is Kind.OK else None
-    assert isinstance(process, int), "a client's process is a number"
-    read = _is_read(pair) and end is not None
-    return pyporcupine.Operation(
-        process,
-        "read" if read else "add",
-        key,
-        None if read else insert_value(pair.invoke),
-        call=pair.invoke.time_ns,
-        ret=None if end is None else end.time_ns,
-        output=read_values(end) if read and end is not None else None,
-    )
 
 
 def _ties(pairs: Sequence[Pair]) -> bool:
@@ -179,11 +154,11 @@ def _ties(pairs: Sequence[Pair]) -> bool:
     return False
 
 
-def _anomaly(history: History, judged: Judged) -> Anomaly:
+def _anomaly(history: History, judged: Judged, model: ObjectModel) -> Anomaly:
     """The witness in words: its calls in order of time, then why they cannot be ordered."""
     result, pairs = judged.result, judged.pairs
     members = [pairs[at] for at in result.witness]
-    steps = [_member(history, judged, at) for at in result.witness]
+    steps = [model.told(history, pairs[at], result.explanation, at) for at in result.witness]
     cycle = [
         f"#{_main(pairs[step.from_op])} before #{_main(pairs[step.to_op])} ({_why(step)})"
         for step in result.explanation
@@ -226,27 +201,3 @@ def _why(step: pyporcupine.Step) -> str:
     if step.why == "process-order":
         return "earlier in the same process"
     return step.why if step.value is None else f"{step.why.replace(' add', '')} {step.value}"
-
-
-def _member(history: History, judged: Judged, at: int) -> str:
-    pair, steps = judged.pairs[at], judged.result.explanation
-    if pair.invoke.f == INSERT:
-        value = insert_value(pair.invoke)
-        ends = any(step.from_op == at and step.why in _ORDERS for step in steps)
-        if ends and pair.end is not None:
-            return insert_acknowledged(history, value, pair.end)
-        return insert_began(history, value, pair.invoke)
-    assert pair.end is not None, "a read in a witness was answered"
-    found = [_found(step, at) for step in steps if step.value is not None]
-    return read_answered(history, pair.invoke, pair.end, " and ".join(filter(None, found)))
-
-
-def _found(step: pyporcupine.Step, at: int) -> str:
-    """What a step says of the read at a position; "" when it speaks of others."""
-    if step.why == "read sees add" and step.to_op == at:
-        return f"with {step.value}"
-    if step.why == "read misses add" and step.from_op == at:
-        return f"without {step.value}"
-    if step.from_op == step.to_op == at:
-        return f"with {step.value}{' twice' if step.why == 'duplicate in read' else ''}"
-    return ""

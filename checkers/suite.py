@@ -1,10 +1,11 @@
-"""The checkers that judge a workload on sets, for one promise."""
+"""The checkers that judge workloads on sets and on registers."""
 
 from collections.abc import Mapping
 
 from checkers.convergence import Convergence
 from checkers.ladder import Level
 from checkers.linearizable import Linearizable
+from checkers.objects import RegisterObject
 from checkers.session import SESSION_GUARANTEES
 from checkers.set_full import SetFull
 from checkers.stats import MIN_OK, Stats
@@ -23,4 +24,14 @@ def set_checkers(
         *SESSION_GUARANTEES,
         Linearizable("linearizable"),
         Linearizable("sequential"),
+    )
+
+
+def register_checkers(*, faults_expected: bool) -> tuple[Checker, ...]:
+    """Both levels that registers are judged by."""
+    least = {"write": 10, "read": 10}
+    return (
+        Stats(min_ok=least, faults_expected=faults_expected),
+        Linearizable("linearizable", RegisterObject()),
+        Linearizable("sequential", RegisterObject()),
     )

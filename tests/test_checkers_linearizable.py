@@ -36,7 +36,7 @@ def test_a_sound_history():
         figures={
             "keys": 2,
             "reads_ok": 3,
-            "adds": 1,
+            "writes": 1,
             "by_key": {"0": "VALID", "4": "VALID"},
             "anomalies": {},
         },

@@ -4,7 +4,7 @@ A key is a node of ZooKeeper. A worker's session is with the ZooKeeper server th
 replica reads. With a `sync` before each read ZooKeeper promises linearizable registers, without
 it sequentially consistent ones ("Consistency Guarantees" of its programmer's guide). That could
 break: a leader that was cut off and has not noticed answers a `sync` by itself, for as long as
-tickTime x syncLimit (partition-keeper-leader).
+tickTime x syncLimit (partition-one, when it draws the leader).
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,6 +27,8 @@ from harness.generators.timing import rate
 from harness.generators.workers import each_node
 
 FINAL_TRIES = 20
+CAS_REACH = 4
+"""A cas expects one of so many latest values: some hit, some miss."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +109,11 @@ class ZkRegister:
                 return Call(f="read", key=key)
             if kind == 1 or number == 0:
                 return Call(f="write", value=number, key=key)
-            return Call(f="cas", value=(own.below(-1 - number, number), number), key=key)
+            return Call(
+                f="cas",
+                value=(max(0, number - 1 - own.below(-1 - number, CAS_REACH)), number),
+                key=key,
+            )
 
         return numbered(call)
 
@@ -199,7 +205,7 @@ class _Client:
             return Done(Kind.FAIL, error=type(error).__name__)
         return Done(Kind.OK, op.value)
 
-    def _read(self, path: str, op: Op) -> Done:  # noqa: ARG002
+    def _read(self, path: str, op: Op) -> Done:
         try:
             if self._synced or op.f == "final-read":
                 # Not waited for: a session keeps its requests in order.

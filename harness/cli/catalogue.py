@@ -7,7 +7,10 @@ from typing import Any
 from checkers.ladder import Level
 from harness.core.protocols import Workload
 from harness.core.seed import Seed
+from workloads.dedup import DedupOptions, DedupRetries
 from workloads.quorum_set import QuorumSet, QuorumSetOptions
+from workloads.replication import Replication, ReplicationOptions
+from workloads.zk_register import ZkRegister, ZkRegisterOptions
 
 CLUSTERS: Mapping[str, str] = {
     "docker": "real ClickHouse and ZooKeeper servers in containers",
@@ -37,10 +40,34 @@ WORKLOADS: Mapping[str, Entry] = {
         QuorumSet,
         lambda _: Level.LINEARIZABLE,
     ),
+    "zk-register": Entry(
+        "compare-and-set registers in ZooKeeper itself, the control experiment: linearizable "
+        "with a sync before each read, sequentially consistent without; try "
+        "partition-one",
+        ZkRegisterOptions,
+        ZkRegister,
+        lambda options: options.promise,
+    ),
+    "dedup": Entry(
+        "identical blocks inserted again and again, on any replica, until one is acknowledged: "
+        "each value once; try partition, kill",
+        DedupOptions,
+        DedupRetries,
+    ),
+    "replication": Entry(
+        "plain inserts of small and big blocks: in the end the same parts everywhere, nothing "
+        "lost, no part of a block ever seen; try partition, kill",
+        ReplicationOptions,
+        Replication,
+    ),
 }
 CHECKERS: Mapping[str, str] = {
     "stats": "enough was acknowledged, and the faults took effect; else UNKNOWN",
     "set-full": "lost, stale, never read, duplicated and phantom values",
+    "dedup": "no retry of an identical block put its rows in twice",
+    "parts": "at rest the same parts with the same content on every replica, none intersecting",
+    "whole-blocks": "a block is seen whole or not at all",
+    "log-pointers": "a replica's place in the replication log goes back only when it clones",
     "convergence": "all replicas equal and all queues empty once the cluster is at rest",
     "monotonic-reads": "a process reads whatever it has read before",
     "read-your-writes": "a process reads whatever it has written",

@@ -90,9 +90,10 @@ class ReplicatedTable:
         ]
         return tuple(dict.fromkeys(reasons))
 
-    def observe(self) -> Mapping[str, Json]:
-        """For each replica its rows, active parts and queue length, or the error that it gave."""
-        return {node: self._state(node) for node in self.replicas}
+    def observe(self, *, parts: bool = False) -> Mapping[str, Json]:
+        """For each replica its rows, active parts and queue length, or the error that it gave;
+        with `parts`, "active": for each part that has rows how many, and a hash of them."""
+        return {node: self._state(node, parts) for node in self.replicas}
 
     def _replica_pending(self, node: str, reasons: list[str]) -> int:
         rows = self._on(node).rows(
@@ -138,7 +139,7 @@ class ReplicatedTable:
             reasons.append("a quorum insert is in flight")
         return int(entries[0][0].removeprefix("log-")) + 1 if entries and entries[0][0] else 0
 
-    def _state(self, node: str) -> Json:
+    def _state(self, node: str, with_parts: bool) -> Json:
         try:
             parts, rows = self._on(node).rows(
                 "SELECT count(), sum(rows) FROM system.parts "
@@ -147,9 +148,19 @@ class ReplicatedTable:
             queue = self._on(node).rows(
                 f"SELECT sum(queue_size) FROM system.replicas WHERE database = '{self.database}'"
             )[0][0]
+            active = self._parts(node) if with_parts else None
         except DatabaseError as error:
             return {"error": str(error)}
-        return {"rows": int(rows), "parts": int(parts), "queue": int(queue)}
+        state = {"rows": int(rows), "parts": int(parts), "queue": int(queue)}
+        return state if active is None else {**state, "active": active}
+
+    def _parts(self, node: str) -> dict[str, Json]:
+        """Read from the rows themselves, not from what anybody wrote down about them."""
+        columns = ", ".join(c.split()[0] for c in self._schema.columns.split(","))
+        found = self._on(node).rows(
+            f"SELECT _part, count(), sum(cityHash64({columns})) FROM {self.name} GROUP BY _part"
+        )
+        return {part: [int(rows), f"{total:016x}"] for part, rows, total in sorted(found)}
 
     def _on(self, node: str) -> ClickHouse:
         if node not in self._connections:

@@ -1,33 +1,78 @@
 """A workload set up on one replicated table: what all such workloads share."""
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TypeAlias
 
-from harness.clients.replicated_table import ReplicatedTable
-from harness.core.op import Json
-from harness.core.protocols import Client
+from harness.clients.clickhouse import ClickHouse
+from harness.clients.replicated_table import ReplicatedTable, TableSchema
+from harness.clients.table_client import Call, TableClient
+from harness.clients.table_in_zookeeper import Observer, TableInZooKeeper
+from harness.core.clock import WallClock
+from harness.core.op import Done, Json, Op
+from harness.core.protocols import Client, Cluster
+
+SETTLE_S = 15.0
+"""How long replicas at rest may take to show the same parts: a merge may be assigned at any time,
+and one replica may have done it before another."""
+POLL_NS = 300_000_000
+Look: TypeAlias = Callable[[TableInZooKeeper], Mapping[str, Json]]
+NO_LOOKS: Mapping[str, Look] = MappingProxyType({})
 
 
 class TableSession:
-    """`client(node)` is the workload's own; the rest is the table's. `more_pending` says what
-    else must come to rest."""
+    """Of a table that `create` made; what a workload adds are its calls, and what else it waits
+    for or observes."""
 
     def __init__(
         self,
+        cluster: Cluster,
         table: ReplicatedTable,
-        client: Callable[[str], Client],
-        more_pending: Callable[[], Sequence[str]] = lambda: (),
+        *,
+        writes: Mapping[str, Call],
+        reads: Mapping[str, Call],
+        timeout_s: float,
+        looks: Mapping[str, Look] = NO_LOOKS,
     ) -> None:
+        """`looks`: calls that look at ZooKeeper."""
+        self._cluster = cluster
         self._table = table
-        self._more_pending = more_pending
-        self.client = client
+        self._writes = writes
+        self._reads = reads
+        self._timeout_s = timeout_s
+        self._looks = looks
+
+    @staticmethod
+    def table(cluster: Cluster, token: str, schema: TableSchema) -> ReplicatedTable:
+        """The table, made on every replica of the first shard. Raises ClusterError."""
+        table = ReplicatedTable(cluster, token, schema)
+        table.create()
+        return table
+
+    def client(self, node: str) -> Client:
+        """A new client of a node."""
+        connection = ClickHouse(self._cluster.endpoint(node), timeout_s=self._timeout_s)
+        client = TableClient(connection, writes=self._writes, reads=self._reads)
+        if not self._looks:
+            return client
+        table = TableInZooKeeper(self._cluster, self._table.path, self._table.replicas)
+        return _Both(client, Observer(table, self._looks))
 
     def pending(self) -> Sequence[str]:
-        """Of the table, then the rest."""
-        return (*self._table.pending(), *self._more_pending())
+        """Of the table."""
+        return self._table.pending()
 
     def observe(self) -> Mapping[str, Json]:
-        """For each replica its state."""
-        return self._table.observe()
+        """For each replica its state, and under "active" its parts: name to rows and a hash of
+        their content. Looked at until all replicas show the same, for `SETTLE_S` at most."""
+        clock = WallClock()
+        while True:
+            state = self._table.observe(parts=True)
+            active = [s.get("active") for s in state.values() if isinstance(s, dict)]
+            same = len(active) == len(state) and all(one == active[0] for one in active)
+            if same or clock.now_ns() > SETTLE_S * 1e9:
+                return state
+            clock.sleep_until(clock.now_ns() + POLL_NS)
 
     def drop(self) -> None:
         """Drops the table."""
@@ -36,3 +81,18 @@ class TableSession:
     def close(self) -> None:
         """May be called twice."""
         self._table.close()
+
+
+class _Both:
+    """Asks ClickHouse or looks at ZooKeeper; a session with either is opened on first use."""
+
+    def __init__(self, client: TableClient, observer: Observer) -> None:
+        self._client = client
+        self._observer = observer
+
+    def invoke(self, op: Op) -> Done:
+        return (self._observer if self._observer.takes(op) else self._client).invoke(op)
+
+    def close(self) -> None:
+        self._client.close()
+        self._observer.close()

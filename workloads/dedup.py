@@ -1,0 +1,184 @@
+"""Identical blocks inserted again and again until one is acknowledged, and now and then once more.
+
+Retries go to any replica. The server drops a block whose hash is in ZooKeeper's /blocks, so each
+value is there at most once, and once when some try was acknowledged. That could break: a
+connection lost at the commit, and a fail-over to another replica (partition, kill).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from checkers.convergence import Convergence
+from checkers.dedup import Dedup
+from checkers.ladder import Level
+from checkers.set_full import SetFull
+from checkers.stats import Stats
+from harness.clients.clickhouse import ClickHouse
+from harness.clients.replicated_table import TableSchema
+from harness.clients.table_session import TableSession
+from harness.core.errors import UsageError
+from harness.core.op import Call, Kind, Op, Process, Value
+from harness.core.protocols import (
+    Checker,
+    Cluster,
+    Context,
+    Generator,
+    Pending,
+    Ready,
+    Session,
+    Step,
+)
+from harness.core.seed import Seed
+from harness.core.topology import Topology
+from harness.generators.finals import everywhere
+from harness.generators.timing import rate
+
+SCHEMA = TableSchema(
+    columns="key Int64, value Int64",
+    partition_by="key",
+    order_by="value",
+    # Wide enough for all that a run inserts: outside of it, blocks may come twice.
+    settings={"old_parts_lifetime": 10, "replicated_deduplication_window": 1_000_000},
+)
+RETRY_NS = 100_000_000
+OPEN_MAX = 20
+"""Values that wait for a retry; with more of them no new one is inserted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DedupOptions:
+    """What may be chosen of it."""
+
+    insert: str = "plain"
+    """"plain", or "quorum": acknowledged by two replicas."""
+    quorum_timeout_ms: int = 2_000
+    """After this an insert that has no quorum ends as info."""
+    deduplicate: bool = True
+    """False: the server is told not to, and every retry that succeeds doubles its value."""
+    ops_per_s: float = 120.0
+    """Of all workers together."""
+    values_per_key: int = 200
+    """Then a fresh key, which is a partition, is taken."""
+    timeout_s: float = 5.0
+    """A call without an answer ends as info after this."""
+
+    def settle(self, topology: Topology) -> None:
+        """Raises UsageError for what cannot be asked of this topology."""
+        if self.insert not in ("plain", "quorum"):
+            raise UsageError(f"--insert {self.insert!r}: expected one of plain quorum")
+        if self.insert == "quorum" and len(topology.shards[0]) < 2:
+            raise UsageError("--insert quorum: expected at least 2 replicas in a shard")
+        if self.values_per_key < 1:
+            raise UsageError(f"values-per-key {self.values_per_key}: expected at least 1")
+
+
+@dataclass(frozen=True, slots=True)
+class DedupRetries:
+    """The workload."""
+
+    options: DedupOptions
+    seed: Seed
+    promise: Level = Level.EVENTUAL
+    faults_expected: bool = False
+    name: str = field(default="dedup", init=False)
+    live_anomalies: bool = field(default=False, init=False)
+
+    def session(self, cluster: Cluster, token: str) -> Session:
+        """Creates the table."""
+        table = TableSession.table(cluster, token, SCHEMA)
+        settings = {"insert_deduplicate": int(self.options.deduplicate)}
+        if self.options.insert == "quorum":
+            timeout_ms = self.options.quorum_timeout_ms
+            settings |= {"insert_quorum": 2, "insert_quorum_timeout": timeout_ms}
+
+        def insert(connection: ClickHouse, op: Op) -> Value:
+            connection.insert(table.name, [(op.key, op.value)], settings)
+            return op.value
+
+        def read(connection: ClickHouse, op: Op) -> Value:
+            columns = connection.columns(f"SELECT value FROM {table.name} WHERE key = {op.key:d}")
+            return tuple(columns[0]) if columns else ()
+
+        return TableSession(
+            cluster,
+            table,
+            writes={"insert": insert},
+            reads={"read": read, "final-read": read},
+            timeout_s=self.options.timeout_s,
+        )
+
+    def generator(self) -> Generator:
+        """New values, retries and reads."""
+        calls = RetryCalls(self.seed.child("calls"), self.options.values_per_key)
+        return rate(calls, self.options.ops_per_s, self.seed.child("rate"))
+
+    def final(self, keys: Sequence[int], nodes: Sequence[str]) -> Generator:
+        """Each key, on each replica."""
+        return everywhere((Call(f="final-read", key=key) for key in keys), nodes, rounds=2)
+
+    def checkers(self) -> Sequence[Checker]:
+        """Multiplicity, and what was acknowledged is there."""
+        return (
+            Stats(faults_expected=self.faults_expected),
+            Dedup(),
+            SetFull(linearizable=False),
+            Convergence(),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """A value that is to be tried again."""
+
+    value: int
+    due_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class RetryCalls:
+    """Calls without end. What was not acknowledged is tried again a moment later by whichever
+    worker is free, so mostly on another replica; half of what was acknowledged is tried once
+    more, too."""
+
+    seed: Seed
+    values_per_key: int
+    calls: int = 0
+    values: int = 0
+    """The next value."""
+    again: tuple[Again, ...] = ()
+    trying: tuple[tuple[Process, int], ...] = ()
+    """Values in flight, by process."""
+
+    def op(self, context: Context) -> tuple[Step, Generator]:
+        """A retry that is due, else a read or a new value."""
+        workers = [worker for worker in context.free if worker.number >= 0]
+        if not workers:
+            return Pending(), self
+        worker = self.seed.choice(self.calls, workers)
+        after = replace(self, calls=self.calls + 1)
+        due = next((one for one in self.again if one.due_ns <= context.time_ns), None)
+        if due is not None:
+            value = due.value
+            after = replace(after, again=tuple(one for one in self.again if one is not due))
+        elif self.seed.below(-1 - self.calls, 3) == 0 or len(self.again) >= OPEN_MAX:
+            latest = max(0, self.values - 1) // self.values_per_key
+            key = max(0, latest - self.seed.below(1 + self.calls, 2))
+            return Ready(Call(f="read", key=key), worker), after
+        else:
+            value, after = self.values, replace(after, values=self.values + 1)
+        call = Call(f="insert", value=value, key=value // self.values_per_key)
+        return Ready(call, worker), replace(after, trying=(*self.trying, (worker.process, value)))
+
+    def update(self, context: Context, event: Op) -> Generator:  # noqa: ARG002
+        """Learns which values must be tried again."""
+        if event.kind is Kind.INVOKE or event.f != "insert":
+            return self
+        value = next((v for process, v in self.trying if process == event.process), None)
+        if value is None:
+            return self
+        trying = tuple(one for one in self.trying if one[0] != event.process)
+        once_more = self.seed.child("more", event.index).below(0, 2) == 0
+        if event.kind is Kind.OK and not once_more:
+            return replace(self, trying=trying)
+        again = (*self.again, Again(value, event.time_ns + RETRY_NS))
+        return replace(self, trying=trying, again=again)

@@ -11,7 +11,7 @@ from harness.core.history import History
 from harness.core.op import Kind, Op
 from harness.core.verdict import Anomaly, Status, Verdict
 
-_NAME = re.compile(r"(?P<partition>.+)_(?P<min>\d+)_(?P<max>\d+)_(?P<level>\d+)(_\d+)?$")
+_NAME = re.compile(r"(?P<partition>[^_]+)_(?P<min>\d+)_(?P<max>\d+)_(?P<level>\d+)(_\d+)?$")
 
 
 @dataclass(frozen=True, slots=True)

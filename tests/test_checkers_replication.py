@@ -1,0 +1,157 @@
+"""Retries, parts at rest, whole blocks, places in the log: literal histories, whole verdicts."""
+
+import pytest
+from checkers_cases import history, insert, read, rest
+
+from checkers.dedup import MIN_RETRIED, Dedup
+from checkers.log_pointers import LogPointers
+from checkers.parts import Part, Parts
+from checkers.whole_blocks import WholeBlocks
+from harness.core.errors import HistoryError
+from harness.core.verdict import Status
+
+
+def observed(process, f, value, begin, end=None, kind="ok"):
+    events = read(process, None, begin, begin + 1 if end is None else end, kind, f=f)
+    events[1].op["value"] = value
+    return events
+
+
+# --- dedup ----------------------------------------------------------------------------------
+
+
+def retried(count, *more):
+    """Each value of `count` tried on ch1, which nobody knows the end of, and on ch2."""
+    tries = []
+    for v in range(count):
+        tries.append(insert(10 + v, v, 0, 1, "info", node="ch1"))
+        tries.append(insert(50 + v, v, 2, 3, node="ch2"))
+    return history(*tries, *more)
+
+
+def test_values_that_were_tried_again_and_came_once_are_valid():
+    h = retried(MIN_RETRIED, read(1, range(MIN_RETRIED), 5, 6))
+    said = Dedup().check(h, deadline_s=1)
+    assert (said.status, said.checked, said.summary) == (
+        Status.VALID,
+        10,
+        "10 values tried again, 10 of them on another replica, 10 after an unknown outcome",
+    )
+
+
+def test_a_value_that_came_twice_is_told_with_its_tries():
+    said = Dedup().check(retried(2, read(1, [0, 1, 1], 5, 6, node="ch3")), deadline_s=1)
+    assert (said.status, said.figures["anomalies"]) == (Status.INVALID, {"duplicate": 1})
+    (anomaly,) = said.anomalies
+    assert anomaly.text == (
+        "value 1 of key 0 came 2 times in op #9 read on ch3 at 0.006 s, after 2 tries of the "
+        "identical block"
+    )
+    assert anomaly.steps[:2] == (
+        "op #1 insert 1 on ch1 at 0.000 s ended info at 0.001 s",
+        "op #5 insert 1 on ch2 at 0.002 s ended ok at 0.003 s",
+    )
+
+
+def test_few_retries_and_refused_ones_say_nothing():
+    assert Dedup().check(retried(MIN_RETRIED - 1), deadline_s=1).status is Status.UNKNOWN
+    refused = [insert(2 * v, v, 0, 1, "fail") for v in range(20)]
+    again = [insert(2 * v, v, 2, 3) for v in range(20)]
+    said = Dedup().check(history(*refused, *again), deadline_s=1)
+    assert (said.status, said.checked) == (Status.UNKNOWN, 0)
+
+
+# --- parts ----------------------------------------------------------------------------------
+
+
+def at_rest(*pending, **active):
+    return history(rest(90, *pending, **{n: {"queue": 0, "active": a} for n, a in active.items()}))
+
+
+ONE, TWO = {"0_0_3_1": [4, "ab"], "1_0_0_0": [1, "cd"]}, {"0_0_3_1": [4, "ab"]}
+
+
+def test_equal_parts_at_rest_are_valid():
+    said = Parts().check(at_rest(ch1=ONE, ch2=ONE), deadline_s=1)
+    assert (said.status, said.summary) == (Status.VALID, "2 parts equal on 2 replicas")
+
+
+@pytest.mark.parametrize(
+    ("active", "kind", "text"),
+    [
+        ({"ch1": ONE, "ch2": TWO}, "diverged", "part 1_0_0_0 is on ch1 and not on ch2, at rest"),
+        (
+            {"ch1": TWO, "ch2": {"0_0_3_1": [4, "ee"]}},
+            "diverged",
+            "part 0_0_3_1 is [4, 'ab'] on ch1 and [4, 'ee'] on ch2, at rest at 0.090 s",
+        ),
+        (
+            {"ch1": {**TWO, "0_3_3_0": [1, "x"]}, "ch2": {**TWO, "0_3_3_0": [1, "x"]}},
+            "intersecting",
+            "ch1 has 0_0_3_1 and 0_3_3_0, which share blocks",
+        ),
+    ],
+)
+def test_what_differs_or_intersects_is_told(active, kind, text):
+    said = Parts().check(at_rest(**active), deadline_s=1)
+    assert said.status is Status.INVALID
+    assert (said.anomalies[0].kind, said.anomalies[0].text[: len(text)]) == (kind, text)
+
+
+def test_without_rest_a_difference_is_unknown():
+    assert Parts().check(at_rest("x", ch1=ONE, ch2=TWO), deadline_s=1).status is Status.UNKNOWN
+    assert Parts().check(at_rest(ch1=ONE), deadline_s=1).status is Status.UNKNOWN
+    assert Parts().check(history(), deadline_s=1).status is Status.UNKNOWN
+    silent = history(rest(90, ch1={"queue": 0, "active": ONE}, ch2={"error": "gone"}))
+    assert Parts().check(silent, deadline_s=1).status is Status.UNKNOWN
+
+
+def test_a_mutated_part_keeps_its_blocks():
+    assert Part.of("all_1_5_2_9") == Part("all_1_5_2_9", "all", 1, 5, 2)
+    with pytest.raises(ValueError, match="expected PARTITION_MIN_MAX_LEVEL"):
+        Part.of("tmp")
+
+
+# --- whole blocks -----------------------------------------------------------------------------
+
+
+def test_whole_blocks_are_valid_and_a_part_of_one_is_told():
+    whole = observed(0, "rows", {"blocks": [[1, 1, 1], [2, 50, 50]]}, 0)
+    said = WholeBlocks().check(history(whole), deadline_s=1)
+    assert (said.status, said.checked) == (Status.VALID, 2)
+    half = observed(0, "final-rows", {"blocks": [[2, 49, 50]]}, 5)
+    said = WholeBlocks().check(history(whole, half), deadline_s=1)
+    assert (said.status, said.anomalies[0].text) == (
+        Status.INVALID,
+        "value 2 of key 0 has 49 of its 50 rows in op #3 final-rows on ch1 at 0.006 s",
+    )
+
+
+def test_small_blocks_say_nothing_and_other_values_are_no_blocks():
+    small = history(observed(0, "rows", {"blocks": [[1, 1, 1]]}, 0))
+    assert WholeBlocks().check(small, deadline_s=1).status is Status.UNKNOWN
+    with pytest.raises(HistoryError, match="no blocks"):
+        WholeBlocks().check(history(observed(0, "rows", {}, 0)), deadline_s=1)
+
+
+# --- places in the log ------------------------------------------------------------------------
+
+
+def places(at, pointer, *, lost=False, version=0):
+    state = {"pointer": pointer, "lost": lost, "lost_version": version, "active": True}
+    return observed(0, "observe-log", {"replicas": {"ch1": state}}, at)
+
+
+def test_pointers_that_move_on_are_valid_and_one_that_goes_back_is_told():
+    forth = [places(0, 3), places(2, 5)]
+    assert LogPointers().check(history(*forth), deadline_s=1).status is Status.VALID
+    said = LogPointers().check(history(*forth, places(4, 4)), deadline_s=1)
+    assert said.status is Status.INVALID
+    assert said.anomalies[0].text.startswith("log_pointer of ch1 went from 5 (op #3) to 4 (op #5")
+
+
+def test_a_clone_may_go_back_and_a_pointer_that_stands_says_nothing():
+    clone = history(places(0, 3), places(2, 5, lost=True, version=1), places(4, 4, version=2))
+    assert LogPointers().check(clone, deadline_s=1).status is Status.VALID
+    still = history(places(0, 3), places(2, 3))
+    assert LogPointers().check(still, deadline_s=1).status is Status.UNKNOWN

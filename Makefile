@@ -3,13 +3,13 @@
 
 READY := .venv/.ready
 PYTHON_ROOMS := harness workloads nemesis checkers compose tests benches
-CRATE := checkers/porcupine
+CRATES := checkers/porcupine harness/sim/explorer
 
 run: $(READY)  ## the main job: 30 s of faults on real servers, and a verdict
 	.venv/bin/harness run --nemesis partition --time-limit 30 || [ $$? -le 2 ] # any verdict will do
 
 test: check ## everything that CI runs
-	cd $(CRATE) && cargo test --release --quiet
+	for crate in $(CRATES); do (cd $$crate && cargo test --release --quiet) || exit 1; done
 	.venv/bin/pytest -q
 
 check: $(READY)  ## format, lint, types, the direction of imports
@@ -17,7 +17,8 @@ check: $(READY)  ## format, lint, types, the direction of imports
 	.venv/bin/ruff check $(PYTHON_ROOMS)
 	.venv/bin/mypy
 	.venv/bin/lint-imports
-	cd $(CRATE) && cargo fmt --check && cargo clippy --quiet --release --features python --all-targets -- -D warnings
+	for crate in $(CRATES); do (cd $$crate && cargo fmt --check \
+	    && cargo clippy --quiet --release --features python --all-targets -- -D warnings) || exit 1; done
 
 bench: $(READY)  ## figures, not tests
 	.venv/bin/python -m benches.interpreter
@@ -26,7 +27,7 @@ bench: $(READY)  ## figures, not tests
 
 clean:  ## what runs left in Docker, then everything that is built
 	[ ! -x .venv/bin/harness ] || .venv/bin/harness clean
-	rm -rf .venv $(CRATE)/target .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv $(addsuffix /target,$(CRATES)) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
-$(READY): pyproject.toml constraints.txt setup.sh $(shell find $(CRATE)/src -name "*.rs") $(CRATE)/Cargo.toml $(wildcard compose/images/*/*)
+$(READY): pyproject.toml constraints.txt setup.sh $(shell find $(addsuffix /src,$(CRATES)) -name "*.rs") $(addsuffix /Cargo.toml,$(CRATES)) $(wildcard compose/images/*/*)
 	./setup.sh

@@ -63,6 +63,8 @@ PATH="$PWD/.venv/bin:$PATH" # maturin, which builds the Rust module
 # The Rust module and the images need nothing of each other, nor does `harness build` of the module.
 .venv/bin/harness build &
 images=$!
-.venv/bin/pip install -q --no-deps --no-build-isolation ./checkers/porcupine || { kill $images; exit 1; }
+for crate in ./checkers/porcupine ./harness/sim/explorer; do
+    .venv/bin/pip install -q --no-deps --no-build-isolation "$crate" || { kill $images; exit 1; }
+done
 wait $images
 touch .venv/.ready

@@ -16,6 +16,7 @@ COMMANDS: Mapping[str, str] = {
     "run": "harness.cli.run:run",
     "scenario": "harness.cli.scenario:scenario",
     "check": "harness.cli.check:check",
+    "explore": "harness.cli.explore:explore",
     "list": "harness.cli.list:list_",
     "doctor": "harness.cli.doctor:doctor",
     "build": "harness.cli.build:build",

@@ -1,0 +1,142 @@
+"""A counterexample of the explorer as a history, which checkers judge like any other.
+
+What clients can see of it: inserts and how they ended, what reads returned, and which replica was
+down meanwhile. A model's read returns one record; here a read returns the set that its replica
+shows at that moment, as a select would. All reads are one client's, who asks one replica after
+the other.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from pyexplorer import Step
+
+from harness.core.history import History
+from harness.core.op import NEMESIS, Kind, Op, Process, Value
+from harness.core.topology import Topology
+
+STEP_NS = 1_000_000
+READER = 0
+"""The process of every read. Record i is inserted by process i."""
+_FAULT_BEGINS = {"BecomeInactive": "inactive", "Die": "dead"}
+_FAULT_ENDS = frozenset({"BecomeActive", "Restart"})
+_ONCE = {"LoseKeeper": "session-lost"}
+_SHOWS_AT_THE_END = frozenset({"replication", "zero-copy"})
+"""Models without reads of their own, in which what a replica shows at the end is the matter."""
+
+
+def topology_of(steps: Sequence[Step]) -> Topology:
+    """The replicas of a counterexample; its ZooKeeper is one."""
+    return Topology.of(replicas=len(steps[0].visible), keepers=1)
+
+
+def history_of(model: str, steps: Sequence[Step]) -> History:
+    """One millisecond a step. `steps` begins with the initial state."""
+    writer = _Writer()
+    for at, step in enumerate(steps):
+        writer.time_ns = at * STEP_NS
+        writer.step(step)
+    if model in _SHOWS_AT_THE_END:
+        writer.time_ns += STEP_NS
+        for replica, visible in enumerate(steps[-1].visible):
+            if visible:
+                writer.call(READER, "read", _node(replica), None, tuple(visible))
+    return History(writer.ops)
+
+
+@dataclass
+class _Writer:
+    ops: list[Op] = field(default_factory=list)
+    time_ns: int = 0
+    pending: tuple[int, str] | None = None
+    """The record of the quorum insert in flight, and where."""
+    faults: dict[int, int] = field(default_factory=dict)
+    """Of each replica that is down, the number of the fault."""
+    fault: int = 0
+
+    def step(self, step: Step) -> None:
+        if step.action is None:
+            return
+        node = _node(step.replica)
+        record = (step.other or 0) + 1
+        if step.action == "QuorumInsert":
+            self.pending = (record, node)
+            self.op(record, Kind.INVOKE, "insert", node, record)
+        elif step.action in ("EndQuorum", "FailedQuorum"):
+            assert self.pending is not None, "what ends was pending"
+            record, node = self.pending
+            failed = step.action == "FailedQuorum"
+            why = "the quorum failed: nobody who has the part is active" if failed else None
+            self.op(record, Kind.FAIL if failed else Kind.OK, "insert", node, record, why)
+        elif step.action == "Insert":
+            self.call(record, "insert", node, record, record)
+        elif step.action == "Read":
+            assert step.replica is not None, "a read is at a replica"
+            self.call(READER, "read", node, None, tuple(step.visible[step.replica]))
+        else:
+            self.trouble(step, node)
+
+    def trouble(self, step: Step, node: str) -> None:
+        name = step.action or ""
+        at = step.replica or 0
+        if name in _FAULT_BEGINS:
+            self.fault += 1
+            self.faults[at] = self.fault
+            self.nemesis(_FAULT_BEGINS[name], "begin", self.fault, node)
+        elif name in _FAULT_ENDS:
+            self.nemesis("back", "end", self.faults.pop(at), node)
+        elif name in _ONCE:
+            self.fault += 1
+            self.nemesis(_ONCE[name], "once", self.fault, node)
+
+    def nemesis(self, f: str, edge: str, fault: int, node: str) -> None:
+        value: Value = {"fault": fault, "edge": edge, "name": f, "text": node}
+        self.call(NEMESIS, f, None, value, value)
+
+    def call(
+        self, process: Process, f: str, node: str | None, asked: Value, answered: Value
+    ) -> None:
+        self.op(process, Kind.INVOKE, f, node, asked)
+        self.op(process, Kind.OK, f, node, answered)
+
+    def op(
+        self,
+        process: Process,
+        kind: Kind,
+        f: str,
+        node: str | None,
+        value: Value,
+        error: str | None = None,
+    ) -> None:
+        key = None if process == NEMESIS else 0
+        self.ops.append(
+            Op(
+                index=len(self.ops), process=process, kind=kind, f=f, time_ns=self.time_ns,
+                value=value, key=key, node=node, error=error,
+            )
+        )  # fmt: skip
+
+
+def _node(replica: int | None) -> str:
+    return f"ch{(replica or 0) + 1}"
+
+
+def rows_of(steps: Sequence[Step]) -> Iterator[tuple[str, ...]]:
+    """For people: number, who, action, and the state after it column by column; a column that
+    did not change is empty."""
+    before: dict[str, str] = {}
+    for at, step in enumerate(steps):
+        now = dict(step.state)
+        cells = tuple("" if before.get(name) == text else text for name, text in step.state)
+        yield (str(at), *_words(step), *cells)
+        before = now
+
+
+def _words(step: Step) -> tuple[str, str]:
+    if step.action is None:
+        return "", "at the beginning"
+    if step.action in ("FetchMetadata", "CloneReplica"):
+        return _node(step.replica), f"{step.action} from {_node(step.other)}"
+    what = "" if step.other is None else f" {step.other + 1}"
+    who = "" if step.replica is None else _node(step.replica)
+    return who, f"{step.action}{what}"

@@ -1,0 +1,124 @@
+//! A state is one number of up to 128 bits: fields of everybody, then a chunk for each replica.
+
+/// A state, packed.
+pub type State = u128;
+
+/// Some neighbouring bits of a state or of a chunk.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    shift: u32,
+    mask: u128,
+}
+
+impl Field {
+    #[inline(always)]
+    pub fn get(self, bits: u128) -> u32 {
+        ((bits >> self.shift) & self.mask) as u32
+    }
+
+    #[inline(always)]
+    pub fn set(self, bits: u128, value: u32) -> u128 {
+        debug_assert!(u128::from(value) <= self.mask, "a field overflows");
+        (bits & !(self.mask << self.shift)) | (u128::from(value) << self.shift)
+    }
+
+    #[inline(always)]
+    pub fn is(self, bits: u128) -> bool {
+        self.get(bits) != 0
+    }
+}
+
+/// Hands out the bits of a state, or of a chunk, one field after the other.
+#[derive(Default)]
+pub struct Bits {
+    used: u32,
+}
+
+impl Bits {
+    /// The next `width` bits; at most 32.
+    pub fn field(&mut self, width: u32) -> Field {
+        assert!(width <= 32, "a field is a u32");
+        let field = Field {
+            shift: self.used,
+            mask: (1 << width) - 1,
+        };
+        self.used += width;
+        field
+    }
+
+    /// A field for the numbers up to `max`.
+    pub fn number(&mut self, max: u32) -> Field {
+        self.field(u32::BITS - max.leading_zeros())
+    }
+
+    pub fn flag(&mut self) -> Field {
+        self.field(1)
+    }
+
+    pub fn used(&self) -> u32 {
+        self.used
+    }
+}
+
+/// Where the chunks of the replicas are.
+#[derive(Clone, Copy, Debug)]
+pub struct Chunks {
+    pub count: u32,
+    base: u32,
+    width: u32,
+    mask: u128,
+}
+
+impl Chunks {
+    /// `count` chunks of `width` bits after `base` bits; an Err that a person understands when
+    /// a state has no room for them.
+    pub fn new(base: u32, width: u32, count: u32) -> Result<Self, String> {
+        let bits = base + width * count;
+        if bits > State::BITS {
+            return Err(format!(
+                "a state of this scope takes {bits} bits, and there are {}; ask for fewer \
+                 replicas, records or reads",
+                State::BITS
+            ));
+        }
+        Ok(Chunks {
+            count,
+            base,
+            width,
+            mask: (1 << width) - 1,
+        })
+    }
+
+    /// Bits of a whole state.
+    pub fn bits(&self) -> u32 {
+        self.base + self.width * self.count
+    }
+
+    #[inline(always)]
+    pub fn get(&self, state: State, replica: u32) -> u128 {
+        (state >> (self.base + replica * self.width)) & self.mask
+    }
+
+    #[inline(always)]
+    pub fn set(&self, state: State, replica: u32, chunk: u128) -> State {
+        let shift = self.base + replica * self.width;
+        (state & !(self.mask << shift)) | (chunk << shift)
+    }
+
+    #[inline(always)]
+    pub fn each(&self, state: State) -> impl Iterator<Item = u128> + '_ {
+        (0..self.count).map(move |replica| self.get(state, replica))
+    }
+
+    /// The chunks in order of size: one state for all that differ only by who is who. Right
+    /// where no chunk names a replica.
+    pub fn sorted(&self, state: State) -> State {
+        let mut chunks = [0u128; 16];
+        let count = self.count as usize;
+        for (replica, chunk) in self.each(state).enumerate() {
+            chunks[replica] = chunk;
+        }
+        chunks[..count].sort_unstable();
+        (0..count).fold(state, |state, r| self.set(state, r as u32, chunks[r]))
+    }
+}

@@ -1,0 +1,335 @@
+//! Inserts and merges over one log, with a leader that assigns the merges.
+//!
+//! An entry of the log makes one part, and entry i makes part i. A merge names the two parts that
+//! it replaces; what a part covers are the inserts that went into it.
+
+use super::{act, in_range};
+use crate::fields::{Bits, Chunks, Field, State};
+use crate::model::{members, set_text, Action, Claim, Marks, Model, Who, NONE};
+
+/// One wrong line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutant {
+    /// A leader assigns merges of parts that an entry it has not executed replaces.
+    StaleLeader,
+    /// A part is fetched although a part that covers it is there.
+    CoveredFetched,
+    /// A replica passes a merge without doing it.
+    MergeSkipped,
+}
+
+pub const MUTANTS: &[(&str, Mutant)] = &[
+    ("stale-leader", Mutant::StaleLeader),
+    ("covered-fetched", Mutant::CoveredFetched),
+    ("merge-skipped", Mutant::MergeSkipped),
+];
+
+#[derive(Clone, Copy, Debug)]
+pub struct Scope {
+    pub replicas: u32,
+    pub records: u32,
+    pub mutant: Option<Mutant>,
+}
+
+pub struct Replication {
+    scope: Scope,
+    chunks: Chunks,
+    length: Field,
+    /// For each entry the two parts that it merges, from 1; 0 and 0 for an insert.
+    sources: Vec<(Field, Field)>,
+    active: Field,
+    leader: Field,
+    /// Entries that the replica has executed: the server's log_pointer.
+    pointer: Field,
+    parts: Field,
+}
+
+const CLAIMS: &[Claim] = &[
+    Claim {
+        name: "no-intersection",
+        text: "no two parts of a replica cover the same insert",
+    },
+    Claim {
+        name: "nothing-lost",
+        text: "a replica has the rows of every entry that it has executed",
+    },
+    Claim {
+        name: "one-leader",
+        text: "at most one replica leads, and it is active",
+    },
+    Claim {
+        name: "equal-at-rest",
+        text: "at rest, with all replicas active, all have the same parts",
+    },
+    Claim {
+        name: "merged-at-rest",
+        text: "at rest, with all replicas active and something inserted, each has one part",
+    },
+];
+
+/// Entries at most: so many inserts, each merged away but the last.
+fn entries_max(records: u32) -> u32 {
+    2 * records - 1
+}
+
+impl Replication {
+    pub fn new(scope: Scope) -> Result<Self, String> {
+        in_range("replicas", scope.replicas, 1, 8)?;
+        in_range("records", scope.records, 1, 6)?;
+        let entries = entries_max(scope.records);
+        let mut global = Bits::default();
+        let length = global.number(entries);
+        let sources = (0..entries)
+            .map(|_| (global.number(entries), global.number(entries)))
+            .collect();
+        let mut chunk = Bits::default();
+        Ok(Self {
+            scope,
+            length,
+            sources,
+            active: chunk.flag(),
+            leader: chunk.flag(),
+            pointer: chunk.number(entries),
+            parts: chunk.field(entries),
+            chunks: Chunks::new(global.used(), chunk.used(), scope.replicas)?,
+        })
+    }
+
+    /// The parts that an entry replaces, as bits; 0 for an insert.
+    #[inline(always)]
+    fn replaced(&self, state: State, entry: u32) -> u32 {
+        let (a, b) = self.sources[entry as usize];
+        if a.is(state) {
+            1 << (a.get(state) - 1) | 1 << (b.get(state) - 1)
+        } else {
+            0
+        }
+    }
+
+    /// For each entry the inserts that its part covers.
+    #[inline(always)]
+    fn covers(&self, state: State) -> [u32; 12] {
+        let mut covers = [0; 12];
+        for entry in 0..self.length.get(state) {
+            let (a, b) = self.sources[entry as usize];
+            covers[entry as usize] = if a.is(state) {
+                covers[a.get(state) as usize - 1] | covers[b.get(state) as usize - 1]
+            } else {
+                1 << entry
+            };
+        }
+        covers
+    }
+
+    /// Entry 0, 1, … of the inserts only.
+    fn inserts(&self, state: State) -> u32 {
+        (0..self.length.get(state))
+            .filter(|e| self.replaced(state, *e) == 0)
+            .fold(0, |bits, e| bits | 1 << e)
+    }
+
+    fn appended(&self, state: State, a: u32, b: u32) -> State {
+        let length = self.length.get(state);
+        let (first, second) = self.sources[length as usize];
+        let state = self.length.set(state, length + 1);
+        second.set(first.set(state, a), b)
+    }
+
+    /// The parts of a replica after it has executed the entry at its pointer.
+    #[inline(always)]
+    fn executed(&self, state: State, chunk: u128) -> u128 {
+        let entry = self.pointer.get(chunk);
+        let parts = self.parts.get(chunk);
+        let covers = self.covers(state);
+        let covered = (0..self.length.get(state))
+            .any(|p| parts >> p & 1 == 1 && covers[entry as usize] & !covers[p as usize] == 0);
+        let replaced = self.replaced(state, entry);
+        let skipped = replaced != 0 && self.scope.mutant == Some(Mutant::MergeSkipped);
+        let after = if skipped || (covered && self.scope.mutant != Some(Mutant::CoveredFetched)) {
+            parts
+        } else {
+            parts & !replaced | 1 << entry
+        };
+        self.parts.set(self.pointer.set(chunk, entry + 1), after)
+    }
+
+    #[inline(always)]
+    fn merge_steps(&self, state: State, replica: u32, step: &mut impl FnMut(Action, State)) {
+        let chunk = self.chunks.get(state, replica);
+        let length = self.length.get(state);
+        let mut free = self.parts.get(chunk);
+        if self.scope.mutant != Some(Mutant::StaleLeader) {
+            // What a logged merge replaces is no longer the leader's to merge.
+            free &= !(0..length).fold(0, |bits, e| bits | self.replaced(state, e));
+        }
+        for a in 0..length {
+            for b in a + 1..length {
+                if free >> a & free >> b & 1 == 0 || length >= entries_max(self.scope.records) {
+                    continue;
+                }
+                let kept = self.parts.get(chunk) & !(1 << a | 1 << b);
+                let merged = self.parts.set(chunk, kept | 1 << length);
+                let merged = self.chunks.set(state, replica, merged);
+                let after = self.appended(merged, a + 1, b + 1);
+                step(act("AssignMerge", Who::Replica, replica, length), after);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn at_rest(&self, state: State) -> bool {
+        let mut busy = false;
+        self.steps(state, &mut |action, after| {
+            busy |= action.who == Who::Replica && after != state;
+        });
+        !busy
+    }
+}
+
+impl Model for Replication {
+    fn initial(&self) -> State {
+        let chunk = self.active.set(0, 1);
+        (0..self.chunks.count).fold(0, |state, r| self.chunks.set(state, r, chunk))
+    }
+
+    fn bits(&self) -> u32 {
+        self.chunks.bits()
+    }
+
+    fn replicas(&self) -> u32 {
+        self.chunks.count
+    }
+
+    #[inline(always)]
+    fn steps(&self, state: State, step: &mut impl FnMut(Action, State)) {
+        let length = self.length.get(state);
+        let leads = self.chunks.each(state).any(|c| self.leader.is(c));
+        let inserts = self.inserts(state).count_ones();
+        for r in 0..self.chunks.count {
+            let chunk = self.chunks.get(state, r);
+            let with = |after| self.chunks.set(state, r, after);
+            if !self.active.is(chunk) {
+                let after = with(self.active.set(chunk, 1));
+                step(act("BecomeActive", Who::Fault, r, NONE.into()), after);
+                continue;
+            }
+            let gone = self.leader.set(self.active.set(chunk, 0), 0);
+            step(
+                act("BecomeInactive", Who::Fault, r, NONE.into()),
+                with(gone),
+            );
+            if inserts < self.scope.records && length < entries_max(self.scope.records) {
+                let parts = self.parts.get(chunk) | 1 << length;
+                let after = self.appended(with(self.parts.set(chunk, parts)), 0, 0);
+                step(act("Insert", Who::Client, r, length), after);
+            }
+            if !leads {
+                let after = with(self.leader.set(chunk, 1));
+                step(act("BecomeLeader", Who::Replica, r, NONE.into()), after);
+            }
+            let pointer = self.pointer.get(chunk);
+            if pointer < length {
+                let after = with(self.executed(state, chunk));
+                step(act("ExecuteLog", Who::Replica, r, pointer), after);
+            }
+            if self.leader.is(chunk) {
+                self.merge_steps(state, r, step);
+            }
+        }
+    }
+
+    fn claims(&self) -> &[Claim] {
+        CLAIMS
+    }
+
+    #[inline(always)]
+    fn judge(&self, state: State) -> Marks {
+        let mut marks = Marks::default();
+        let length = self.length.get(state);
+        let covers = self.covers(state);
+        let inserts = self.inserts(state);
+        let (mut apart, mut complete, mut leaders, mut leads_active) = (true, true, 0, true);
+        for chunk in self.chunks.each(state) {
+            let parts = self.parts.get(chunk);
+            let mut covered = 0;
+            for part in (0..length).filter(|p| parts >> p & 1 == 1) {
+                apart &= covered & covers[part as usize] == 0;
+                covered |= covers[part as usize];
+            }
+            let executed = (1 << self.pointer.get(chunk)) - 1;
+            complete &= inserts & executed & !covered == 0;
+            leaders += self.leader.get(chunk);
+            leads_active &= self.active.is(chunk) || !self.leader.is(chunk);
+        }
+        marks.judge(2, leaders <= 1 && leads_active);
+        if length == 0 {
+            return marks;
+        }
+        marks.judge(0, apart);
+        marks.judge(1, complete);
+        if self.chunks.each(state).all(|c| self.active.is(c)) && self.at_rest(state) {
+            let first = self.parts.get(self.chunks.get(state, 0));
+            let equal = self.chunks.each(state).all(|c| self.parts.get(c) == first);
+            marks.judge(3, equal);
+            let one = self
+                .chunks
+                .each(state)
+                .all(|c| self.parts.get(c).count_ones() == 1);
+            marks.judge(4, one);
+        }
+        marks
+    }
+
+    /// Merges that may still be assigned weigh more than all the executing that one causes.
+    fn work_left(&self, state: State) -> Option<u32> {
+        let length = self.length.get(state);
+        let merges = length - self.inserts(state).count_ones();
+        let behind: u32 = self
+            .chunks
+            .each(state)
+            .map(|c| length - self.pointer.get(c))
+            .sum();
+        let unled = u32::from(!self.chunks.each(state).any(|c| self.leader.is(c)));
+        let weight = 4 * self.scope.replicas * (entries_max(self.scope.records) + 1);
+        Some((self.scope.records - merges.min(self.scope.records)) * weight + 2 * behind + unled)
+    }
+
+    fn canonical(&self, state: State) -> State {
+        self.chunks.sorted(state)
+    }
+
+    fn show(&self, state: State) -> Vec<(String, String)> {
+        let entries: Vec<String> = (0..self.length.get(state))
+            .map(|e| match self.sources[e as usize] {
+                (a, b) if a.is(state) => format!("{}={}+{}", e + 1, a.get(state), b.get(state)),
+                _ => (e + 1).to_string(),
+            })
+            .collect();
+        let mut out = vec![("log".into(), entries.join(" "))];
+        for (i, chunk) in self.chunks.each(state).enumerate() {
+            let text = format!(
+                "{} at {}{}{}",
+                set_text(self.parts.get(chunk)),
+                self.pointer.get(chunk),
+                if self.leader.is(chunk) { " leads" } else { "" },
+                if self.active.is(chunk) {
+                    ""
+                } else {
+                    " inactive"
+                },
+            );
+            out.push((format!("ch{}", i + 1), text));
+        }
+        out
+    }
+
+    /// The inserts that its parts cover, once for each part: duplicates are kept.
+    fn visible(&self, state: State, replica: u32) -> Vec<u32> {
+        let parts = self.parts.get(self.chunks.get(state, replica));
+        let covers = self.covers(state);
+        (0..self.length.get(state))
+            .filter(|p| parts >> p & 1 == 1)
+            .flat_map(|p| members(covers[p as usize]))
+            .collect()
+    }
+}

@@ -1,0 +1,468 @@
+//! Zero-copy replication over S3, as its first description has it: one part, whose copies in S3
+//! replicas share by fetching metadata only.
+//!
+//! The part comes to be in one of three ways: one replica inserts it; every replica could merge
+//! it; every replica has it on its disk and could move it to S3. A copy in S3 has the number of
+//! the replica that wrote it. A lock in ZooKeeper is of one replica on one copy.
+
+use super::{act, in_range};
+use crate::fields::{Bits, Chunks, Field, State};
+use crate::model::{Action, Claim, Marks, Model, Who, NONE};
+
+/// What mends a race of the description.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Fixes {
+    /// The receiver locks first, and looks afterwards whether the copy is still there.
+    pub lock_first: bool,
+    /// What a death or a lost session broke off goes on later: a delete, and with `lock_first` a
+    /// fetch too.
+    pub resume: bool,
+    /// The marker of a merge outlives the session, and goes only when no copy is left.
+    pub durable_marker: bool,
+    /// Who moves a part holds a marker of its own from the look to the lock.
+    pub exclusive_move: bool,
+}
+
+pub const FIXES: &[&str] = &["lock-first", "resume", "durable-marker", "exclusive-move"];
+
+impl Fixes {
+    pub fn named(names: &[String]) -> Result<Self, String> {
+        let mut fixes = Self::default();
+        for name in names {
+            match name.as_str() {
+                "lock-first" => fixes.lock_first = true,
+                "resume" => fixes.resume = true,
+                "durable-marker" => fixes.durable_marker = true,
+                "exclusive-move" => fixes.exclusive_move = true,
+                _ => {
+                    return Err(format!(
+                        "fix {name:?}: expected some of {}",
+                        FIXES.join(", ")
+                    ))
+                }
+            }
+        }
+        Ok(fixes)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Scope {
+    pub replicas: u32,
+    pub fixes: Fixes,
+}
+
+pub struct ZeroCopy {
+    scope: Scope,
+    chunks: Chunks,
+    origin: Field,
+    /// The part was dropped: nobody gets it any more.
+    dropped: Field,
+    active: Field,
+    /// The copy that this replica wrote is in S3.
+    exists: Field,
+    phase: Field,
+    /// The copy that the local metadata name, from 1; 0: none. Of a fetch, what was received.
+    copy: Field,
+    /// The copy on which the replica has a lock, from 1; 0: none.
+    lock: Field,
+    /// The replica has the marker of the merge, or of the move.
+    marker: Field,
+}
+
+const INSERTED: u32 = 1;
+const MERGED: u32 = 2;
+const MOVED: u32 = 3;
+
+/// What a replica is doing.
+const IDLE: u32 = 0;
+/// It got metadata, and they are not yet its part.
+const RECEIVED: u32 = 1;
+/// As `RECEIVED`, and it has seen that the copy is there.
+const LOOKED: u32 = 2;
+/// It merges, or moves, and has written nothing.
+const WRITING: u32 = 3;
+/// Its lock is gone, and it has not listed those of others.
+const UNLOCKED: u32 = 4;
+/// It found no lock and is about to delete the copy.
+const DELETING: u32 = 5;
+
+const CLAIMS: &[Claim] = &[
+    Claim {
+        name: "referenced-exists",
+        text: "every copy in S3 that a part's metadata name exists",
+    },
+    Claim {
+        name: "locked-exists",
+        text: "a copy in S3 is deleted only when no lock on it is left",
+    },
+    Claim {
+        name: "no-orphan",
+        text: "no copy stays in S3 that no replica knows of",
+    },
+    Claim {
+        name: "merged-once",
+        text: "a merged part has one copy in S3",
+    },
+    Claim {
+        name: "moved-once",
+        text: "one replica moves a part to S3",
+    },
+];
+
+impl ZeroCopy {
+    pub fn new(scope: Scope) -> Result<Self, String> {
+        in_range("replicas", scope.replicas, 1, 6)?;
+        let mut global = Bits::default();
+        let (origin, dropped) = (global.number(MOVED), global.flag());
+        let mut chunk = Bits::default();
+        Ok(Self {
+            scope,
+            origin,
+            dropped,
+            active: chunk.flag(),
+            exists: chunk.flag(),
+            phase: chunk.number(DELETING),
+            copy: chunk.number(scope.replicas),
+            lock: chunk.number(scope.replicas),
+            marker: chunk.flag(),
+            chunks: Chunks::new(global.used(), chunk.used(), scope.replicas)?,
+        })
+    }
+
+    #[inline(always)]
+    fn exists(&self, state: State, copy: u32) -> bool {
+        copy != 0 && self.exists.is(self.chunks.get(state, copy - 1))
+    }
+
+    #[inline(always)]
+    fn locked_by_other(&self, state: State, replica: u32, copy: u32) -> bool {
+        (0..self.chunks.count)
+            .any(|r| r != replica && self.lock.get(self.chunks.get(state, r)) == copy)
+    }
+
+    /// Metadata that are a part: not just received, and not of a part that is being deleted.
+    #[inline(always)]
+    fn part(&self, chunk: u128) -> u32 {
+        match self.phase.get(chunk) {
+            IDLE | WRITING => self.copy.get(chunk),
+            _ => 0,
+        }
+    }
+
+    fn set_exists(&self, state: State, copy: u32, on: u32) -> State {
+        let chunk = self.chunks.get(state, copy - 1);
+        self.chunks.set(state, copy - 1, self.exists.set(chunk, on))
+    }
+
+    fn doing(&self, chunk: u128, phase: u32, copy: u32, lock: u32) -> u128 {
+        self.lock
+            .set(self.copy.set(self.phase.set(chunk, phase), copy), lock)
+    }
+
+    /// The replica writes a copy of its own, takes the lock and has the part.
+    fn written(&self, state: State, replica: u32) -> State {
+        let own = replica + 1;
+        let mut chunk = self.doing(self.chunks.get(state, replica), IDLE, own, own);
+        if self.origin.get(state) == MOVED {
+            chunk = self.marker.set(chunk, 0);
+        }
+        self.set_exists(self.chunks.set(state, replica, chunk), own, 1)
+    }
+
+    /// How the part comes to be.
+    fn begin_steps(&self, state: State, step: &mut impl FnMut(Action, State)) {
+        for r in 0..self.chunks.count {
+            let after = self.written(self.origin.set(state, INSERTED), r);
+            step(act("Insert", Who::Client, r, 0), after);
+        }
+        let none = u32::from(NONE);
+        let merge = self.origin.set(state, MERGED);
+        step(act("AssignMerge", Who::Client, none, none), merge);
+        let moving = self.origin.set(state, MOVED);
+        step(act("AssignMove", Who::Client, none, none), moving);
+    }
+
+    /// Merging or moving: look for another who does it, then write.
+    #[inline(always)]
+    fn write_steps(&self, state: State, replica: u32, step: &mut impl FnMut(Action, State)) {
+        let chunk = self.chunks.get(state, replica);
+        let with = |after| self.chunks.set(state, replica, after);
+        let (origin, phase) = (self.origin.get(state), self.phase.get(chunk));
+        let merging = origin == MERGED;
+        if phase == WRITING {
+            let name = if merging { "WriteMerged" } else { "WriteMoved" };
+            step(
+                act(name, Who::Replica, replica, replica),
+                self.written(state, replica),
+            );
+            return;
+        }
+        if phase != IDLE || self.copy.is(chunk) || self.dropped.is(state) {
+            return;
+        }
+        let locked = (0..self.chunks.count).any(|r| self.lock.is(self.chunks.get(state, r)));
+        let marked = self.chunks.each(state).any(|c| self.marker.is(c));
+        let fixes = self.scope.fixes;
+        if merging && !marked {
+            let after = self.marker.set(self.phase.set(chunk, WRITING), 1);
+            step(
+                act("BeginMerge", Who::Replica, replica, NONE.into()),
+                with(after),
+            );
+        }
+        if origin == MOVED && !locked && !(fixes.exclusive_move && marked) {
+            let after = self.phase.set(chunk, WRITING);
+            let after = self.marker.set(after, fixes.exclusive_move.into());
+            step(
+                act("BeginMove", Who::Replica, replica, NONE.into()),
+                with(after),
+            );
+        }
+    }
+
+    /// Fetching metadata: received, then looked, then locked; or locked before it is looked.
+    #[inline(always)]
+    fn fetch_steps(&self, state: State, replica: u32, step: &mut impl FnMut(Action, State)) {
+        let chunk = self.chunks.get(state, replica);
+        let with = |after| self.chunks.set(state, replica, after);
+        let (phase, copy) = (self.phase.get(chunk), self.copy.get(chunk));
+        let first = self.scope.fixes.lock_first;
+        let action = |name| act(name, Who::Replica, replica, copy.wrapping_sub(1));
+        match phase {
+            IDLE if copy == 0 && !self.dropped.is(state) => {
+                for source in (0..self.chunks.count).filter(|s| *s != replica) {
+                    let of = self.chunks.get(state, source);
+                    let sent = self.part(of);
+                    if self.active.is(of) && sent != 0 {
+                        let lock = if first { sent } else { 0 };
+                        let after = self.doing(chunk, RECEIVED, sent, lock);
+                        step(
+                            act("FetchMetadata", Who::Replica, replica, source),
+                            with(after),
+                        );
+                    }
+                }
+            }
+            RECEIVED if self.exists(state, copy) => {
+                let after = if first {
+                    self.doing(chunk, IDLE, copy, copy)
+                } else {
+                    self.doing(chunk, LOOKED, copy, 0)
+                };
+                step(action("LookIntoS3"), with(after));
+            }
+            RECEIVED => step(action("FetchFailed"), with(self.doing(chunk, IDLE, 0, 0))),
+            LOOKED => step(action("Lock"), with(self.doing(chunk, IDLE, copy, copy))),
+            _ => (),
+        }
+    }
+
+    /// Dropping the part: unlock, list the locks of others, then delete the copy or keep it.
+    #[inline(always)]
+    fn delete_steps(&self, state: State, replica: u32, step: &mut impl FnMut(Action, State)) {
+        let chunk = self.chunks.get(state, replica);
+        let with = |after| self.chunks.set(state, replica, after);
+        let (phase, copy) = (self.phase.get(chunk), self.copy.get(chunk));
+        let action = |name, who| act(name, who, replica, copy.wrapping_sub(1));
+        let forgotten = self.doing(chunk, IDLE, 0, 0);
+        let dropped = self.dropped.set(state, 1);
+        match phase {
+            IDLE if copy != 0 => {
+                let after = self.doing(chunk, UNLOCKED, copy, 0);
+                let after = self.chunks.set(dropped, replica, after);
+                step(action("DropPart", Who::Client), after);
+            }
+            UNLOCKED if self.locked_by_other(state, replica, copy) => {
+                step(action("KeepCopy", Who::Replica), with(forgotten));
+            }
+            UNLOCKED => {
+                let after = self.phase.set(chunk, DELETING);
+                step(action("FindNoLock", Who::Replica), with(after));
+            }
+            DELETING => {
+                let after = self.set_exists(with(forgotten), copy, 0);
+                step(action("DeleteCopy", Who::Replica), after);
+            }
+            _ => (),
+        }
+        if phase == UNLOCKED && !self.scope.fixes.resume {
+            // It cannot know whether another has a lock, so it must not delete.
+            step(action("LoseKeeper", Who::Fault), with(forgotten));
+        }
+    }
+
+    /// The process dies: the session's ephemeral markers go, and so does what it was doing.
+    fn died(&self, state: State, replica: u32) -> State {
+        let chunk = self.chunks.get(state, replica);
+        let fixes = self.scope.fixes;
+        let phase = self.phase.get(chunk);
+        let mut after = self.active.set(chunk, 0);
+        after = match phase {
+            RECEIVED if fixes.resume && fixes.lock_first => after,
+            UNLOCKED | DELETING if fixes.resume => after,
+            RECEIVED | LOOKED | UNLOCKED | DELETING => self.doing(after, IDLE, 0, 0),
+            _ => self.phase.set(after, IDLE),
+        };
+        let written = self.copy.is(chunk);
+        if !(fixes.durable_marker && self.origin.get(state) == MERGED && written) {
+            after = self.marker.set(after, 0);
+        }
+        self.chunks.set(state, replica, after)
+    }
+
+    /// A state in which the replicas have other numbers; `order[old]` is the new one.
+    fn renumbered(&self, state: State, order: &[u32]) -> State {
+        let name = |copy: u32| {
+            if copy == 0 {
+                0
+            } else {
+                order[copy as usize - 1] + 1
+            }
+        };
+        (0..self.chunks.count).fold(state, |after, r| {
+            let chunk = self.chunks.get(state, r);
+            let chunk = self.copy.set(chunk, name(self.copy.get(chunk)));
+            let chunk = self.lock.set(chunk, name(self.lock.get(chunk)));
+            self.chunks.set(after, order[r as usize], chunk)
+        })
+    }
+}
+
+impl Model for ZeroCopy {
+    fn initial(&self) -> State {
+        let chunk = self.active.set(0, 1);
+        (0..self.chunks.count).fold(0, |state, r| self.chunks.set(state, r, chunk))
+    }
+
+    fn bits(&self) -> u32 {
+        self.chunks.bits()
+    }
+
+    fn replicas(&self) -> u32 {
+        self.chunks.count
+    }
+
+    #[inline(always)]
+    fn steps(&self, state: State, step: &mut impl FnMut(Action, State)) {
+        if !self.origin.is(state) {
+            return self.begin_steps(state, step);
+        }
+        for r in 0..self.chunks.count {
+            let chunk = self.chunks.get(state, r);
+            if !self.active.is(chunk) {
+                let after = self.chunks.set(state, r, self.active.set(chunk, 1));
+                step(act("Restart", Who::Fault, r, NONE.into()), after);
+                continue;
+            }
+            step(act("Die", Who::Fault, r, NONE.into()), self.died(state, r));
+            self.write_steps(state, r, step);
+            self.fetch_steps(state, r, step);
+            self.delete_steps(state, r, step);
+        }
+    }
+
+    fn claims(&self) -> &[Claim] {
+        CLAIMS
+    }
+
+    #[inline(always)]
+    fn judge(&self, state: State) -> Marks {
+        let mut marks = Marks::default();
+        let count = self.chunks.count;
+        for chunk in self.chunks.each(state) {
+            let (part, lock) = (self.part(chunk), self.lock.get(chunk));
+            if part != 0 {
+                marks.judge(0, self.exists(state, part));
+            }
+            // A lock that a fetch takes first is no claim on the copy until it has looked.
+            if lock != 0 && self.phase.get(chunk) != RECEIVED {
+                marks.judge(1, self.exists(state, lock));
+            }
+        }
+        let mut copies = 0;
+        for copy in (1..=count).filter(|c| self.exists(state, *c)) {
+            copies += 1;
+            marks.judge(2, self.chunks.each(state).any(|c| self.copy.get(c) == copy));
+        }
+        match self.origin.get(state) {
+            MERGED if copies > 0 => marks.judge(3, copies == 1),
+            MOVED if copies > 0 => marks.judge(4, copies == 1),
+            _ => (),
+        }
+        marks
+    }
+
+    /// Fetches may be repeated for ever, so there is no such number.
+    fn work_left(&self, _: State) -> Option<u32> {
+        None
+    }
+
+    fn canonical(&self, state: State) -> State {
+        let mut order: Vec<u32> = (0..self.chunks.count).collect();
+        let mut least = state;
+        permute(&mut order, 0, &mut |order| {
+            least = least.min(self.renumbered(state, order));
+        });
+        least
+    }
+
+    fn show(&self, state: State) -> Vec<(String, String)> {
+        const ORIGINS: [&str; 4] = ["-", "inserted", "merged", "moved"];
+        const PHASES: [&str; 6] = [
+            "",
+            "received ",
+            "looked ",
+            "writing ",
+            "unlocked ",
+            "deleting ",
+        ];
+        let copies: Vec<String> = (1..=self.chunks.count)
+            .filter(|copy| self.exists(state, *copy))
+            .map(|copy| format!("s3:{copy}"))
+            .collect();
+        let mut out = vec![
+            (
+                "part".into(),
+                ORIGINS[self.origin.get(state) as usize].into(),
+            ),
+            ("copies".into(), copies.join(" ")),
+        ];
+        for (i, chunk) in self.chunks.each(state).enumerate() {
+            let named = |field: Field, what| match field.get(chunk) {
+                0 => String::new(),
+                copy => format!("{what}s3:{copy} "),
+            };
+            let text = format!(
+                "{}{}{}{}{}",
+                PHASES[self.phase.get(chunk) as usize],
+                named(self.copy, ""),
+                named(self.lock, "lock "),
+                if self.marker.is(chunk) { "marker " } else { "" },
+                if self.active.is(chunk) { "" } else { "dead" },
+            );
+            out.push((format!("ch{}", i + 1), text.trim().into()));
+        }
+        out
+    }
+
+    fn visible(&self, state: State, replica: u32) -> Vec<u32> {
+        let part = self.part(self.chunks.get(state, replica));
+        if self.exists(state, part) {
+            vec![1]
+        } else {
+            vec![]
+        }
+    }
+}
+
+fn permute(order: &mut Vec<u32>, from: usize, each: &mut impl FnMut(&[u32])) {
+    if from == order.len() {
+        return each(order);
+    }
+    for i in from..order.len() {
+        order.swap(from, i);
+        permute(order, from + 1, each);
+        order.swap(from, i);
+    }
+}

@@ -1,0 +1,234 @@
+//! The extension module `pyexplorer`.
+
+use std::time::Duration;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::model::{Model, Who, NONE};
+use crate::models::{self, Scope};
+use crate::search::{Finding, Progress, Search, Step as Taken};
+use crate::states::Word;
+
+/// A claim of the model, and what the search knows of it.
+#[pyclass(frozen, get_all, module = "pyexplorer")]
+pub struct Claim {
+    name: &'static str,
+    text: &'static str,
+    applied: u64,
+    broken_after: Option<u32>,
+}
+
+/// One step of a counterexample and the state after it.
+#[pyclass(frozen, get_all, module = "pyexplorer")]
+pub struct Step {
+    action: Option<&'static str>,
+    who: Option<&'static str>,
+    replica: Option<u8>,
+    other: Option<u8>,
+    state: Vec<(String, String)>,
+    visible: Vec<Vec<u32>>,
+}
+
+/// A search whatever its model and its word.
+trait Explore: Send + Sync {
+    fn advance(&mut self, time: Duration) -> Progress;
+    fn counts(&self) -> Counts;
+    fn claims(&self) -> Vec<Claim>;
+    fn trace(&self, claim: &str) -> Option<Vec<Step>>;
+}
+
+struct Counts {
+    states: u32,
+    transitions: u64,
+    depth: u32,
+    frontier: u32,
+    bytes: usize,
+}
+
+impl<M: Model + Send + Sync, W: Word + Send + Sync> Explore for Search<M, W> {
+    fn advance(&mut self, time: Duration) -> Progress {
+        Search::advance(self, time)
+    }
+
+    fn counts(&self) -> Counts {
+        Counts {
+            states: self.states(),
+            transitions: self.transitions(),
+            depth: self.depth(),
+            frontier: self.frontier(),
+            bytes: self.bytes(),
+        }
+    }
+
+    fn claims(&self) -> Vec<Claim> {
+        let findings = self.findings().into_iter();
+        findings
+            .map(|(claim, Finding { applied, broken })| Claim {
+                name: claim.name,
+                text: claim.text,
+                applied,
+                broken_after: broken.map(|(_, depth)| depth),
+            })
+            .collect()
+    }
+
+    fn trace(&self, claim: &str) -> Option<Vec<Step>> {
+        let some = |n: u8| (n != NONE).then_some(n);
+        let shown = |Taken { action, state }: Taken| Step {
+            action: action.map(|a| a.name),
+            who: action.map(|a| match a.who {
+                Who::Client => "client",
+                Who::Replica => "replica",
+                Who::Fault => "fault",
+            }),
+            replica: action.and_then(|a| some(a.replica)),
+            other: action.and_then(|a| some(a.other)),
+            state: self.model.show(state),
+            visible: (0..self.model.replicas())
+                .map(|r| self.model.visible(state, r))
+                .collect(),
+        };
+        Some(self.trace(claim)?.into_iter().map(shown).collect())
+    }
+}
+
+/// A search over one model; it goes on only while `advance` is called.
+#[pyclass(module = "pyexplorer")]
+pub struct Exploration {
+    search: Box<dyn Explore>,
+    progress: Progress,
+}
+
+struct Start {
+    symmetry: bool,
+    states_max: u32,
+    bytes_max: usize,
+}
+
+impl models::Visit for Start {
+    type Out = Box<dyn Explore>;
+
+    fn visit<M: Model + Send + Sync + 'static>(self, model: M) -> Self::Out {
+        if model.bits() <= u64::BITS {
+            Box::new(Search::<M, u64>::new(
+                model,
+                self.symmetry,
+                self.states_max,
+                self.bytes_max,
+            ))
+        } else {
+            Box::new(Search::<M, u128>::new(
+                model,
+                self.symmetry,
+                self.states_max,
+                self.bytes_max,
+            ))
+        }
+    }
+}
+
+#[pymethods]
+impl Exploration {
+    #[new]
+    #[pyo3(signature = (
+        model, *, replicas=3, records=2, reads=2, quorum=2, read="server", skip_failed=false,
+        mutant=None, fixes=vec![], symmetry=false, states_max=None, memory_mb=None
+    ))]
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        model: &str,
+        replicas: u32,
+        records: u32,
+        reads: u32,
+        quorum: u32,
+        read: &str,
+        skip_failed: bool,
+        mutant: Option<&str>,
+        fixes: Vec<String>,
+        symmetry: bool,
+        states_max: Option<u32>,
+        memory_mb: Option<f64>,
+    ) -> PyResult<Self> {
+        let scope = Scope {
+            replicas,
+            records,
+            reads,
+            quorum,
+            read,
+            skip_failed,
+            mutant,
+            fixes: &fixes,
+        };
+        let start = Start {
+            symmetry,
+            states_max: states_max.unwrap_or(u32::MAX).max(1),
+            bytes_max: memory_mb.map_or(usize::MAX, |mb| (mb * 1e6) as usize),
+        };
+        let search = models::named(model, &scope, start).map_err(PyValueError::new_err)?;
+        Ok(Self {
+            search,
+            progress: Progress::Going,
+        })
+    }
+
+    /// Searches for `seconds`; whether it has ended, see `ended`. The GIL is released.
+    fn advance(&mut self, py: Python<'_>, seconds: f64) -> bool {
+        let time = Duration::from_secs_f64(seconds.clamp(0.0, 3600.0));
+        self.progress = py.detach(|| self.search.advance(time));
+        self.progress != Progress::Going
+    }
+
+    #[getter]
+    fn ended(&self) -> Option<&'static str> {
+        match self.progress {
+            Progress::Going => None,
+            Progress::Whole => Some("whole"),
+            Progress::TooMany => Some("states"),
+            Progress::OutOfMemory => Some("memory"),
+        }
+    }
+
+    #[getter]
+    fn states(&self) -> u32 {
+        self.search.counts().states
+    }
+
+    #[getter]
+    fn transitions(&self) -> u64 {
+        self.search.counts().transitions
+    }
+
+    #[getter]
+    fn depth(&self) -> u32 {
+        self.search.counts().depth
+    }
+
+    #[getter]
+    fn frontier(&self) -> u32 {
+        self.search.counts().frontier
+    }
+
+    #[getter]
+    fn bytes(&self) -> usize {
+        self.search.counts().bytes
+    }
+
+    fn claims(&self) -> Vec<Claim> {
+        self.search.claims()
+    }
+
+    fn trace(&self, claim: &str) -> Option<Vec<Step>> {
+        self.search.trace(claim)
+    }
+}
+
+/// Explores every interleaving of small models of the replication protocol.
+#[pymodule]
+fn pyexplorer(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("MODELS", models::catalogue())?;
+    module.add_class::<Claim>()?;
+    module.add_class::<Step>()?;
+    module.add_class::<Exploration>()
+}

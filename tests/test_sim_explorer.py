@@ -1,0 +1,163 @@
+"""The explorer against the plainest search; its command; its counterexamples as histories."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from pyexplorer import Exploration
+
+from harness.cli.main import app
+from harness.core.op import Kind
+from harness.run.store import Store
+from harness.sim.counterexample import history_of
+from tests import sim_naive as naive
+
+
+def explored(model: str, **scope: Any) -> Exploration:
+    search = Exploration(model, **scope)
+    while not search.advance(1):
+        pass
+    return search
+
+
+def explore(tmp_path: Path, *words: str) -> tuple[int, dict[str, Any]]:
+    words = ("explore", *words, "--json", "--store", str(tmp_path))
+    outcome = CliRunner().invoke(app, words, standalone_mode=False)
+    assert outcome.exception is None, outcome.exception
+    return outcome.return_value, json.loads(outcome.stdout)
+
+
+AGREE: list[tuple[str, dict[str, Any], Callable[[], tuple[int, int]]]] = [
+    (
+        "quorum",
+        {"replicas": 2, "records": 2, "reads": 2},
+        lambda: naive.quorum(2, 2, 2, "server"),
+    ),
+    (
+        "quorum",
+        {"replicas": 3, "records": 2, "reads": 1, "read": "linearizable"},
+        lambda: naive.quorum(3, 2, 1, "linearizable"),
+    ),
+    (
+        "quorum",
+        {"replicas": 3, "records": 2, "reads": 1, "skip_failed": True},
+        lambda: naive.quorum(3, 2, 1, "server", skip=True),
+    ),
+    (
+        "quorum",
+        {"replicas": 2, "records": 3, "reads": 1, "skip_failed": True},
+        lambda: naive.quorum(2, 3, 1, "server", skip=True),
+    ),
+    ("truncation", {"replicas": 3, "records": 4}, lambda: naive.truncation(3, 4)),
+    ("truncation", {"replicas": 2, "records": 6}, lambda: naive.truncation(2, 6)),
+    (
+        "truncation",
+        {"replicas": 3, "records": 3, "mutant": "max-for-min"},
+        lambda: naive.truncation(3, 3, max),
+    ),
+    ("replication", {"replicas": 2, "records": 3}, lambda: naive.replication(2, 3)),
+    ("replication", {"replicas": 3, "records": 2}, lambda: naive.replication(3, 2)),
+]
+
+
+@pytest.mark.parametrize(("model", "scope", "plainly"), AGREE)
+def test_the_plainest_search_counts_the_same(
+    model: str, scope: dict[str, Any], plainly: Callable[[], tuple[int, int]]
+) -> None:
+    search = explored(model, **scope)
+    assert (search.states, search.depth) == plainly()
+
+
+def test_reads_of_the_server_go_backwards_and_harness_check_says_so(tmp_path: Path) -> None:
+    status, found = explore(tmp_path, "quorum", "--claim", "reads-in-order")
+    assert (status, found["status"], found["ended"]) == (1, "INVALID", "whole")
+    assert (found["states"], found["depth"]) == (20_952, 17)
+    assert found["counterexample"]["actions"] == 8
+    outcome = CliRunner().invoke(
+        app, ["check", found["run"], "--json", "--store", str(tmp_path)], standalone_mode=False
+    )
+    assert outcome.return_value == 1
+    held = {v["checker"]: v["status"] for v in json.loads(outcome.stdout)["verdicts"]}
+    assert held["linearizable"] == "INVALID"
+    assert held["monotonic-reads"] == "INVALID"
+
+
+def test_linearizable_reads_hold(tmp_path: Path) -> None:
+    status, found = explore(tmp_path, "quorum", "--read", "linearizable")
+    assert (status, found["states"], found["depth"], found["run"]) == (0, 18_744, 17, None)
+    assert all(claim["broken_after"] is None for claim in found["claims"])
+    assert all(claim["applied"] > 0 for claim in found["claims"])
+
+
+def test_what_is_not_finished_is_unknown(tmp_path: Path) -> None:
+    status, found = explore(tmp_path, "truncation", "--states-max", "1000")
+    assert (status, found["status"], found["ended"]) == (2, "UNKNOWN", "states")
+    assert found["states"] == 1000
+    assert found["frontier"] > 0
+
+
+def test_a_claim_that_says_nothing_is_unknown(tmp_path: Path) -> None:
+    status, _ = explore(tmp_path, "quorum", "--reads", "0", "--claim", "reads-in-order")
+    assert status == 2
+
+
+def test_a_counterexample_says_what_clients_saw() -> None:
+    search = explored("quorum")
+    steps = search.trace("reads-are-recent")
+    assert steps is not None
+    seen = [(op.kind, op.f, op.node, op.value) for op in history_of("quorum", steps)]
+    assert seen == [
+        (Kind.INVOKE, "insert", "ch1", 1),
+        (Kind.OK, "insert", "ch1", 1),
+        (Kind.INVOKE, "insert", "ch3", 2),
+        (Kind.OK, "insert", "ch3", 2),
+        (Kind.INVOKE, "read", "ch1", None),
+        (Kind.OK, "read", "ch1", (1,)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "claim", "actions"),
+    [
+        (("quorum", "--mutant", "uncounted", "--claim", "durable"), "durable", 2),
+        (("truncation", "--mutant", "max-for-min"), "valid-log-pointer", 3),
+        (("replication", "--mutant", "covered-fetched", "--symmetry"), "no-intersection", 5),
+        (("zero-copy", "--claim", "referenced-exists"), "referenced-exists", 7),
+        (("zero-copy", "--claim", "no-orphan"), "no-orphan", 3),
+        (("zero-copy", "--claim", "merged-once"), "merged-once", 6),
+        (("zero-copy", "--claim", "moved-once"), "moved-once", 5),
+    ],
+)
+def test_counterexamples_are_shortest_and_kept(
+    tmp_path: Path, words: tuple[str, ...], claim: str, actions: int
+) -> None:
+    status, found = explore(tmp_path, *words)
+    shown = found["counterexample"]
+    assert (status, shown["claim"], shown["actions"]) == (1, claim, actions)
+    run = Store(tmp_path).find(found["run"])
+    assert len(run.history()) > 0
+    assert run.info().plan.again.startswith(f"harness explore {words[0]}")
+
+
+def test_duplicates_of_a_counterexample_are_seen_by_the_checkers(tmp_path: Path) -> None:
+    _, found = explore(tmp_path, "replication", "--mutant", "covered-fetched")
+    results = Store(tmp_path).find(found["run"]).results()
+    assert results["status"] == "INVALID"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("truncation", "--quorum", "3"), "--quorum is not of truncation"),
+        (("truncation", "--mutant", "x"), 'mutant "x": expected one of max-for-min'),
+        (("quorum", "--replicas", "9"), "replicas: 9 given, expected 1 to 8"),
+        (("quorum", "--claim", "x"), "--claim 'x': expected some of types durable"),
+        (("zero-copy", "--fix", "x"), 'fix "x": expected some of lock-first'),
+    ],
+)
+def test_refusals(words: tuple[str, ...], said: str) -> None:
+    outcome = CliRunner().invoke(app, ["explore", *words], standalone_mode=False)
+    assert said in str(outcome.exception)

@@ -1,8 +1,8 @@
 """Decides whether concurrent histories are linearizable or sequentially consistent."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from types import EllipsisType
-from typing import Any, Literal, Protocol, final
+from typing import Any, Final, Literal, Protocol, TypeVar, final
 
 __version__: str
 
@@ -109,7 +109,9 @@ class ObjectResult:
         that is illegal by itself.
         The others: the witness alone is illegal, and no longer so when any of its operations is
         dropped, together with those that need a value which then nothing sets. Of an append-log,
-        a counter and a key that is appended to only reads are dropped.
+        a counter and a key that is appended to only reads are dropped. Of a model written in
+        Python, what an operation needs are the ints and texts of its output, and what it sets are
+        those of its value.
         """
 
     @property
@@ -130,6 +132,56 @@ class Result:
     @property
     def objects(self) -> list[ObjectResult]:
         """One a key, in the order in which the keys first appear."""
+
+class ModelError(RuntimeError):
+    """A model written in Python raised (`__cause__`), or gave what no model may. The text names the
+    row, the state, the call and the output that the model was asked about."""
+
+@final
+class Call:
+    """What was called: all of an operation that a model may look at, except its output.
+
+    `match call: case Call("write", value): …` takes it apart.
+    """
+
+    __match_args__: Final = ("f", "value", "key")
+    def __new__(cls, f: str, value: Any = None, key: int | str | None = None) -> Call: ...
+    @property
+    def f(self) -> str: ...
+    @property
+    def value(self) -> Any: ...
+    @property
+    def key(self) -> int | str | None: ...
+
+@final
+class Unknown:
+    """The type of UNKNOWN. To compare, to hash or to test it raises TypeError."""
+
+UNKNOWN: Final[Unknown]
+"""The output of a call that never returned, for a model written in Python to test by `is`."""
+
+State = TypeVar("State", bound=Hashable)
+
+class Model(Protocol[State]):
+    """A model written in Python. The search is that of the models by name; the GIL is held for a
+    step only, and each step is asked once for a state, a call and an output.
+
+    States are told apart by `==` and `hash`, so they are never changed: tuples and frozensets, or
+    frozen dataclasses. A step takes microseconds where that of a model by name takes nanoseconds.
+
+    A model may also have
+    `partition(history) -> Mapping[key, positions]`: which operations are judged together, each
+    position once; without it, those of equal key.
+    `describe(operation) -> str`: an operation in a picture.
+    """
+
+    def init(self) -> State:
+        """The initial state; not None."""
+
+    def step(self, state: State, call: Call, output: Any, /) -> State | list[State] | None:
+        """The state after a call that returned `output` in `state`; a list of all that it may be;
+        None where that is impossible. Where `output is UNKNOWN` the call never returned: the states
+        after it for every output that it may have had. That it did not happen need not be said."""
 
 class ArrowColumns(Protocol):
     """Anything that gives Arrow columns: a table of pyarrow, a data frame of polars or pandas.
@@ -154,7 +206,8 @@ def check(
         "queue",
         "fifo-queue",
         "mutex",
-    ] = "set",
+    ]
+    | Model[Any] = "set",
     *,
     consistency: Literal["linearizable", "sequential"] = "linearizable",
     initial: int | str | bool | EllipsisType | None = ...,
@@ -188,6 +241,8 @@ def check(
     queue: "enqueue": value, an int or str; "dequeue": output, some value that is there, or None
     (there was none). fifo-queue: the value that was enqueued first.
     mutex: "acquire" when it is free, "release" when it is held, by any process.
+    Any other is written in Python: see Model. `time_s` ends it between two steps; `memory_mb`
+    counts its states as far as tuples and frozensets show what they hold.
     The search (Wing & Gong 1993, Lowe 2017) walks through the calls and returns and keeps all
     configurations that explain what has returned; its memory does not grow with the history. The
     number of configurations is at worst exponential in the operations in flight at a time.
@@ -197,6 +252,6 @@ def check(
     `witness` False: no witness, no explanation. `linearization`: fill that in, for which memory
     grows with the history.
 
-    Raises HistoryError for a row that breaks the rules of histories; ValueError and TypeError for
-    other arguments.
+    Raises HistoryError for a row that breaks the rules of histories; ModelError for a model that
+    fails; ValueError and TypeError for other arguments.
     """

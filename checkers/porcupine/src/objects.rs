@@ -123,6 +123,21 @@ pub fn decide_all(
     request: &Request,
     threads: usize,
 ) -> Result<Vec<Verdict>, BadRow> {
+    let decide = |object: &[u32]| decide(rows, object, kind, initial, request);
+    let done = in_parallel(objects, threads, decide);
+    let bad = done.iter().filter_map(|found| found.as_ref().err());
+    if let Some(bad) = bad.min_by_key(|bad| bad.row) {
+        return Err(bad.clone());
+    }
+    Ok(done.into_iter().flatten().collect())
+}
+
+/// What `decide` says of every object, in their order.
+pub fn in_parallel<T: Send>(
+    objects: &[Vec<u32>],
+    threads: usize,
+    decide: impl Fn(&[u32]) -> T + Sync,
+) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::with_capacity(objects.len()));
     let work = || {
@@ -132,7 +147,7 @@ pub fn decide_all(
             let Some(object) = objects.get(i) else {
                 break;
             };
-            mine.push((i, decide(rows, object, kind, initial, request)));
+            mine.push((i, decide(object)));
         }
         done.lock().expect("no thread panicked").extend(mine);
     };
@@ -144,25 +159,18 @@ pub fn decide_all(
     });
     let mut done = done.into_inner().expect("no thread panicked");
     done.sort_by_key(|&(i, _)| i);
-    let bad = done.iter().filter_map(|(_, found)| found.as_ref().err());
-    if let Some(bad) = bad.min_by_key(|bad| bad.row) {
-        return Err(bad.clone());
-    }
-    Ok(done
-        .into_iter()
-        .filter_map(|(_, found)| found.ok())
-        .collect())
+    done.into_iter().map(|(_, found)| found).collect()
 }
 
 /// Every row's times make sense, and a process has one call in flight; one that never returned
 /// stays in flight for good. O(n) where rows are in order of call, else O(n log n).
-pub fn validate(rows: &dyn Rows, count: usize) -> Result<(), BadRow> {
+pub fn validate(count: usize, timing: impl Fn(usize) -> Timing) -> Result<(), BadRow> {
     let mut sorted = true;
     let mut before = (i64::MIN, i64::MIN);
     let mut flight = InFlight::default();
     let mut found = Ok(());
     for row in 0..count {
-        let t = rows.timing(row);
+        let t = timing(row);
         if t.ret < t.call {
             let text = format!("ret is {}, before its call at {}", t.ret, t.call);
             return Err(BadRow { row, text });
@@ -176,7 +184,7 @@ pub fn validate(rows: &dyn Rows, count: usize) -> Result<(), BadRow> {
     if sorted {
         return found;
     }
-    let mut timings: Vec<Timing> = (0..count).map(|row| rows.timing(row)).collect();
+    let mut timings: Vec<Timing> = (0..count).map(timing).collect();
     timings.sort_unstable_by_key(|t| (t.call, t.ret, t.row));
     let mut flight = InFlight::default();
     timings.iter().try_for_each(|t| flight.take(t))

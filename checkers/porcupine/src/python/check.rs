@@ -6,27 +6,27 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyEllipsis, PyInt, PyString};
 
-use super::outcome::{ObjectResult, Result};
+use super::custom;
+use super::outcome::Result;
 use super::refused;
 use super::source::Source;
 use crate::objects::{decide_all, validate, Kind};
 use crate::order::Consistency;
 use crate::request::Request;
 use crate::rows::Datum;
-use crate::verdict::Status;
 
 /// Decides a history, each key by itself.
 #[pyfunction]
 #[pyo3(signature = (
-    history, model="set", *, consistency="linearizable", initial=Initial::Model, time_s=None,
-    memory_mb=None, threads=None, witness=true, linearization=false
+    history, model=Asked::Named(Kind::Set), *, consistency="linearizable", initial=Initial::Model,
+    time_s=None, memory_mb=None, threads=None, witness=true, linearization=false
 ), text_signature = "(history, model='set', *, consistency='linearizable', initial=..., \
     time_s=None, memory_mb=None, threads=None, witness=True, linearization=False)")]
 #[allow(clippy::too_many_arguments)]
 pub fn check(
     py: Python<'_>,
     history: &Bound<'_, PyAny>,
-    model: &str,
+    model: Asked,
     consistency: &str,
     initial: Initial,
     time_s: Option<f64>,
@@ -35,7 +35,6 @@ pub fn check(
     witness: bool,
     linearization: bool,
 ) -> PyResult<Result> {
-    let kind = parse_model(model)?;
     let request = Request {
         consistency: parse_consistency(consistency)?,
         time: positive("time_s", time_s)?.map(Duration::from_secs_f64),
@@ -43,36 +42,51 @@ pub fn check(
         witness,
         linearization,
     };
-    let initial = initial.datum(kind);
     let threads = threads_of(threads)?;
-    let Source {
-        rows,
-        keys,
-        objects: by_key,
-    } = Source::new(history)?;
-    let count = by_key.iter().map(Vec::len).sum();
-    let verdicts = py.detach(|| {
-        validate(&*rows, count)?;
-        decide_all(&*rows, &by_key, kind, &initial, &request, threads)
-    });
-    let verdicts = verdicts.map_err(refused)?;
-    let mut status = Status::Valid;
-    let mut objects = Vec::with_capacity(verdicts.len());
-    for ((mut verdict, key), rows) in verdicts.into_iter().zip(keys).zip(&by_key) {
-        if !witness {
-            verdict.witness.clear();
-            verdict.steps.clear();
+    let (keyed, verdicts) = match model {
+        Asked::Named(kind) => {
+            let initial = initial.datum(kind);
+            let Source { rows, keyed } = Source::new(history)?;
+            let count = keyed.objects.iter().map(Vec::len).sum();
+            let verdicts = py.detach(|| {
+                validate(count, |row| rows.timing(row))?;
+                decide_all(&*rows, &keyed.objects, kind, &initial, &request, threads)
+            });
+            (keyed, verdicts.map_err(refused)?)
         }
-        status = status.max(verdict.status);
-        objects.push(Py::new(
-            py,
-            ObjectResult::new(py, key, rows.len(), verdict)?,
-        )?);
+        Asked::Python(model) => {
+            if !matches!(initial, Initial::Model) {
+                return Err(PyValueError::new_err(
+                    "initial is for models by name; what a model written in Python starts with, \
+                     its init() says",
+                ));
+            }
+            let history = custom::operations(history)?;
+            let keyed = custom::parts(py, model.bind(py), &history)?;
+            let objects = &keyed.objects;
+            let verdicts = custom::decide(py, &model, &history, objects, &request, threads)?;
+            (keyed, verdicts)
+        }
+    };
+    Result::new(py, keyed, verdicts, witness)
+}
+
+/// The model that was asked for.
+pub enum Asked {
+    Named(Kind),
+    Python(Py<PyAny>),
+}
+
+impl<'py> FromPyObject<'_, 'py> for Asked {
+    type Error = PyErr;
+
+    fn extract(given: pyo3::Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(name) = given.cast::<PyString>() {
+            return parse_model(&name.to_cow()?).map(Asked::Named);
+        }
+        custom::is_model(&given)?;
+        Ok(Asked::Python(given.to_owned().unbind()))
     }
-    Ok(Result {
-        status: status.name(),
-        objects,
-    })
 }
 
 /// The initial value as it was given.

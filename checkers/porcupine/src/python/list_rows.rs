@@ -61,13 +61,14 @@ impl Rows for ListRows {
 }
 
 /// The rows of each key, in order of the keys' first appearance.
+#[derive(Default)]
 pub struct Keyed {
     pub keys: Vec<Option<Py<PyAny>>>,
     pub objects: Vec<Vec<u32>>,
 }
 
 #[derive(PartialEq, Eq, Hash)]
-enum Key {
+pub enum Key {
     None,
     Int(i64),
     Text(String),
@@ -78,10 +79,7 @@ impl ListRows {
     pub fn new(history: &Bound<'_, PyAny>) -> PyResult<(Self, Keyed)> {
         let list = as_list(history)?;
         let mut rows = ListRows::default();
-        let mut keyed = Keyed {
-            keys: Vec::new(),
-            objects: Vec::new(),
-        };
+        let mut keyed = Keyed::default();
         let mut numbers: HashMap<Key, usize> = HashMap::new();
         let mut names: HashMap<String, u32> = HashMap::new();
         for (row, item) in list.iter().enumerate() {
@@ -92,11 +90,13 @@ impl ListRows {
             let operation = operation.get();
             rows.push(history.py(), row, operation, &mut names)?;
             let key = operation.key.as_ref().map(|k| k.bind(history.py()));
-            let at = *numbers.entry(parse_key(row, key)?).or_insert_with(|| {
-                keyed.keys.push(key.map(|k| k.clone().unbind()));
-                keyed.objects.push(Vec::new());
-                keyed.objects.len() - 1
-            });
+            let at = *numbers
+                .entry(parse_key(|| format!("row {row}: key"), key)?)
+                .or_insert_with(|| {
+                    keyed.keys.push(key.map(|k| k.clone().unbind()));
+                    keyed.objects.push(Vec::new());
+                    keyed.objects.len() - 1
+                });
             keyed.objects[at].push(row as u32);
         }
         Ok((rows, keyed))
@@ -214,7 +214,7 @@ impl ListRows {
     }
 }
 
-fn as_list<'py>(history: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
+pub fn as_list<'py>(history: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
     if let Ok(list) = history.cast::<PyList>() {
         return Ok(list.clone());
     }
@@ -229,7 +229,8 @@ fn as_list<'py>(history: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
     }
 }
 
-fn parse_key(row: usize, key: Option<&Bound<'_, PyAny>>) -> PyResult<Key> {
+/// The key as Rust knows it. `what` names it in an error.
+pub fn parse_key(what: impl Fn() -> String, key: Option<&Bound<'_, PyAny>>) -> PyResult<Key> {
     let Some(key) = key else {
         return Ok(Key::None);
     };
@@ -242,7 +243,8 @@ fn parse_key(row: usize, key: Option<&Bound<'_, PyAny>>) -> PyResult<Key> {
         }
     }
     Err(HistoryError::new_err(format!(
-        "row {row}: key is {}, expected an int of 64 bits, a str or None",
+        "{} is {}, expected an int of 64 bits, a str or None",
+        what(),
         key.repr()?
     )))
 }

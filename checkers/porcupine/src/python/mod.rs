@@ -1,7 +1,11 @@
 //! The extension module `pyporcupine`.
 
+mod actions;
+mod call;
 mod check;
+mod custom;
 mod list_rows;
+mod model;
 mod operation;
 mod outcome;
 mod source;
@@ -17,11 +21,21 @@ pyo3::create_exception!(
     "A row of a history breaks the rules of histories; the text names the row and the field."
 );
 
+pyo3::create_exception!(
+    pyporcupine,
+    ModelError,
+    pyo3::exceptions::PyRuntimeError,
+    "A model that is written in Python raised, or gave what no model may; the text names what it was asked."
+);
+
 /// Decides whether concurrent histories are linearizable or sequentially consistent.
 #[pymodule]
 fn pyporcupine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("HistoryError", module.py().get_type::<HistoryError>())?;
+    module.add("ModelError", module.py().get_type::<ModelError>())?;
+    module.add("UNKNOWN", Py::new(module.py(), call::Unknown)?)?;
+    module.add_class::<call::Call>()?;
     module.add_class::<operation::Operation>()?;
     module.add_class::<outcome::Step>()?;
     module.add_class::<outcome::ObjectResult>()?;

@@ -2,7 +2,8 @@
 
 use pyo3::prelude::*;
 
-use crate::verdict::{self, Verdict};
+use super::list_rows::Keyed;
+use crate::verdict::{self, Status, Verdict};
 
 /// One step of an explanation.
 #[pyclass(frozen, get_all, module = "pyporcupine")]
@@ -89,6 +90,33 @@ impl ObjectResult {
 pub struct Result {
     pub status: &'static str,
     pub objects: Vec<Py<ObjectResult>>,
+}
+
+impl Result {
+    /// The worst of the verdicts, and each with its key. Without `witness` nothing shows why.
+    pub fn new(
+        py: Python<'_>,
+        keyed: Keyed,
+        verdicts: Vec<Verdict>,
+        witness: bool,
+    ) -> PyResult<Self> {
+        let mut status = Status::Valid;
+        let mut objects = Vec::with_capacity(verdicts.len());
+        let of = keyed.keys.into_iter().zip(&keyed.objects);
+        for (mut verdict, (key, rows)) in verdicts.into_iter().zip(of) {
+            if !witness {
+                verdict.witness.clear();
+                verdict.steps.clear();
+            }
+            status = status.max(verdict.status);
+            let object = ObjectResult::new(py, key, rows.len(), verdict)?;
+            objects.push(Py::new(py, object)?);
+        }
+        Ok(Self {
+            status: status.name(),
+            objects,
+        })
+    }
 }
 
 #[pymethods]

@@ -6,7 +6,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use super::list_rows::ListRows;
+use super::list_rows::{Keyed, ListRows};
 use super::{refused, HistoryError};
 use crate::arrow::ffi::{ArrowArrayStream, Stream};
 use crate::arrow::{ArrowRows, Key};
@@ -15,8 +15,7 @@ use crate::rows::Rows;
 /// A history, its keys and the rows of each.
 pub struct Source {
     pub rows: Box<dyn Rows + Send>,
-    pub keys: Vec<Option<Py<PyAny>>>,
-    pub objects: Vec<Vec<u32>>,
+    pub keyed: Keyed,
 }
 
 impl Source {
@@ -28,8 +27,7 @@ impl Source {
         let (rows, keyed) = ListRows::new(history)?;
         Ok(Self {
             rows: Box::new(rows),
-            keys: keyed.keys,
-            objects: keyed.objects,
+            keyed,
         })
     }
 
@@ -52,8 +50,7 @@ impl Source {
         let keys = keys.collect::<PyResult<_>>()?;
         Ok(Self {
             rows: Box::new(rows),
-            keys,
-            objects,
+            keyed: Keyed { keys, objects },
         })
     }
 }

@@ -1,0 +1,221 @@
+//! `check` with a model that is written in Python.
+
+use std::sync::atomic::AtomicBool;
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyMapping, PyType};
+use pyo3::IntoPyObjectExt;
+use rustc_hash::FxHashMap;
+
+use super::actions::Actions;
+use super::list_rows::{as_list, parse_key, Keyed};
+use super::model::{failed, name, shown, PyModel};
+use super::operation::Operation;
+use super::source::Source;
+use super::{refused, ModelError};
+use crate::models::general;
+use crate::objects::{in_parallel, validate};
+use crate::order::{Timing, NEVER};
+use crate::request::Request;
+use crate::rows::Datum;
+use crate::verdict::Verdict;
+
+/// It has what every model has.
+pub fn is_model(model: &Bound<'_, PyAny>) -> PyResult<()> {
+    let has = |method| model.getattr(method).is_ok_and(|found| found.is_callable());
+    let text = if model.cast::<PyType>().is_ok() {
+        format!(
+            "model is the class {0}, expected an instance of it: {0}()",
+            shown(model)
+        )
+    } else if !has("init") || !has("step") {
+        format!(
+            "model is {}, expected the name of a model, or an object with init() and \
+             step(state, call, output)",
+            shown(model)
+        )
+    } else {
+        return Ok(());
+    };
+    Err(PyTypeError::new_err(text))
+}
+
+/// The parts of a history that the model judges by themselves: as its `partition` says, else by key.
+pub fn parts(
+    py: Python<'_>,
+    model: &Bound<'_, PyAny>,
+    history: &[Py<Operation>],
+) -> PyResult<Keyed> {
+    match model.getattr_opt("partition")? {
+        Some(partition) => partitioned(py, model, &partition, history),
+        None => by_key(py, history),
+    }
+}
+
+fn by_key(py: Python<'_>, history: &[Py<Operation>]) -> PyResult<Keyed> {
+    let mut keyed = Keyed::default();
+    let mut numbers = FxHashMap::default();
+    for (row, operation) in (0u32..).zip(history) {
+        let key = operation.get().key.as_ref().map(|key| key.bind(py));
+        let number = *numbers
+            .entry(parse_key(|| format!("row {row}: key"), key)?)
+            .or_insert_with(|| {
+                keyed.keys.push(key.map(|key| key.clone().unbind()));
+                keyed.objects.push(Vec::new());
+                keyed.objects.len() - 1
+            });
+        keyed.objects[number].push(row);
+    }
+    Ok(keyed)
+}
+
+fn partitioned(
+    py: Python<'_>,
+    model: &Bound<'_, PyAny>,
+    partition: &Bound<'_, PyAny>,
+    history: &[Py<Operation>],
+) -> PyResult<Keyed> {
+    let question = format!("{}.partition(history)", name(model));
+    let refuse = |what: String| ModelError::new_err(format!("{question} {what}"));
+    let list = PyList::new(py, history)?;
+    let found = partition.call1((list,));
+    let found = found.map_err(|error| failed(py, error, &question))?;
+    let Ok(parts) = found.cast::<PyMapping>() else {
+        let found = shown(&found);
+        return Err(refuse(format!(
+            "returned {found}, expected a dict: key → positions"
+        )));
+    };
+    let mut keyed = Keyed::default();
+    let mut taken = vec![false; history.len()];
+    for part in parts.items()?.iter() {
+        let (key, positions): (Bound<'_, PyAny>, Bound<'_, PyAny>) = part.extract()?;
+        let key = Some(key).filter(|key| !key.is_none());
+        parse_key(|| format!("{question}: a key"), key.as_ref())?;
+        let mut object: Vec<u32> = Vec::new();
+        for position in positions.try_iter()? {
+            let position = position?;
+            let at = position.extract::<u32>().ok();
+            let Some(at) = at.filter(|&at| (at as usize) < history.len()) else {
+                let (found, rows) = (shown(&position), history.len());
+                return Err(refuse(format!(
+                    "has the position {found}, expected an int from 0 to below {rows}"
+                )));
+            };
+            if std::mem::replace(&mut taken[at as usize], true) {
+                return Err(refuse(format!(
+                    "has the position {at} twice, expected it once"
+                )));
+            }
+            object.push(at);
+        }
+        object.sort_unstable();
+        keyed.keys.push(key.map(Bound::unbind));
+        keyed.objects.push(object);
+    }
+    match taken.iter().position(|&taken| !taken) {
+        Some(at) => Err(refuse(format!(
+            "lacks the position {at}, expected every one once"
+        ))),
+        None => Ok(keyed),
+    }
+}
+
+/// Decides every part with the model.
+pub fn decide(
+    py: Python<'_>,
+    model: &Py<PyAny>,
+    history: &[Py<Operation>],
+    objects: &[Vec<u32>],
+    request: &Request,
+    threads: usize,
+) -> PyResult<Vec<Verdict>> {
+    let timing = |row: usize| {
+        let operation = history[row].get();
+        Timing {
+            row,
+            process: operation.process,
+            call: operation.call,
+            ret: operation.ret.unwrap_or(NEVER),
+        }
+    };
+    validate(history.len(), timing).map_err(refused)?;
+    let unknown = py.import("pyporcupine")?.getattr("UNKNOWN")?.unbind();
+    let stop = AtomicBool::new(false);
+    let process = |row: u32| timing(row as usize).process;
+    let one = |object: &[u32]| -> PyResult<Verdict> {
+        let made = Python::attach(|py| {
+            let (actions, ops) = Actions::new(py, history, object, &unknown)?;
+            Ok::<_, PyErr>((
+                PyModel::new(py, model, actions, request.limits(), &stop)?,
+                ops,
+            ))
+        });
+        let (mut asked, ops) = made?;
+        let verdict = general::decide(&mut asked, &ops, request, process);
+        match asked.error.take() {
+            Some(error) => Err(error),
+            None => Ok(verdict),
+        }
+    };
+    let verdicts = py.detach(|| in_parallel(objects, threads, one));
+    verdicts.into_iter().collect()
+}
+
+/// The operations of a list, or of anything that gives Arrow columns.
+pub fn operations(history: &Bound<'_, PyAny>) -> PyResult<Vec<Py<Operation>>> {
+    if history.hasattr("__arrow_c_stream__")? {
+        return from_columns(history.py(), &Source::new(history)?);
+    }
+    let mut all = Vec::new();
+    for (row, item) in as_list(history)?.iter().enumerate() {
+        let operation = item.cast_into::<Operation>().map_err(|error| {
+            let name = name(&error.into_inner());
+            PyTypeError::new_err(format!("row {row} is a {name}, expected an Operation"))
+        })?;
+        all.push(operation.unbind());
+    }
+    Ok(all)
+}
+
+fn from_columns(py: Python<'_>, source: &Source) -> PyResult<Vec<Py<Operation>>> {
+    let Source { rows, keyed } = source;
+    let mut all: Vec<(u32, Py<Operation>)> = Vec::new();
+    for (key, object) in keyed.keys.iter().zip(&keyed.objects) {
+        for &row in object {
+            let at = row as usize;
+            let timing = rows.timing(at);
+            let value = match (rows.expected(at), rows.value(at)) {
+                (Datum::Null, value) => value,
+                (expected, new) => Datum::List(Box::new([expected, new])),
+            };
+            let operation = Operation {
+                process: timing.process,
+                f: rows.f(at).to_owned(),
+                key: key.as_ref().map(|key| key.clone_ref(py)),
+                value: Some(in_python(py, &value)?),
+                call: timing.call,
+                ret: Some(timing.ret).filter(|&ret| ret != NEVER),
+                output: Some(in_python(py, &rows.output(at))?),
+            };
+            all.push((row, Py::new(py, operation)?));
+        }
+    }
+    all.sort_unstable_by_key(|&(row, _)| row);
+    Ok(all.into_iter().map(|(_, operation)| operation).collect())
+}
+
+fn in_python(py: Python<'_>, datum: &Datum) -> PyResult<Py<PyAny>> {
+    Ok(match datum {
+        Datum::Null => py.None(),
+        Datum::Bool(flag) => flag.into_py_any(py)?,
+        Datum::Int(value) => value.into_py_any(py)?,
+        Datum::Text(text) => text.into_py_any(py)?,
+        Datum::Ints(ints) => ints.into_py_any(py)?,
+        Datum::List(items) => {
+            let items = items.iter().map(|item| in_python(py, item));
+            items.collect::<PyResult<Vec<_>>>()?.into_py_any(py)?
+        }
+    })
+}

@@ -1,0 +1,292 @@
+//! A model that is written in Python, for the search.
+//!
+//! States are objects of Python that are equal and hash as the model says; each gets a number, so that the
+//! search's memo compares them by `==`. What a call does to a state is asked once and kept.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use pyo3::exceptions::{PyException, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyFrozenSet, PyList, PyTuple};
+use rustc_hash::FxHashMap;
+
+use super::actions::Actions;
+use super::ModelError;
+use crate::search::{Limits, Model, Op};
+
+/// A model of Python, and what it said of one object. The GIL is held while it is asked, no longer.
+pub struct PyModel<'a> {
+    model: &'a Py<PyAny>,
+    pub actions: Actions,
+    limits: Limits,
+    /// Another object's model failed, so that this one's verdict is not wanted.
+    stop: &'a AtomicBool,
+    halted: Option<&'static str>,
+    /// What the model raised.
+    pub error: Option<PyErr>,
+    initial: Py<PyAny>,
+    states: Vec<Py<PyAny>>,
+    numbers: Py<PyDict>,
+    /// By state and action: where in `after` the states after it are.
+    asked: FxHashMap<(u64, u32), (u32, u32)>,
+    after: Vec<u64>,
+    bytes: usize,
+}
+
+/// What an entry of `asked`, and of `numbers` with its number, takes.
+const ASKED_BYTES: usize = 56;
+const STATE_BYTES: usize = 160;
+
+impl<'a> PyModel<'a> {
+    /// Asks for the initial state.
+    pub fn new(
+        py: Python<'_>,
+        model: &'a Py<PyAny>,
+        actions: Actions,
+        limits: Limits,
+        stop: &'a AtomicBool,
+    ) -> PyResult<Self> {
+        let initial = model.bind(py).call_method0("init");
+        let question = format!("{}.init()", name(model.bind(py)));
+        let initial = initial.map_err(|error| failed(py, error, &question))?;
+        if initial.is_none() {
+            return Err(ModelError::new_err(format!(
+                "{question} returned None, which of step says that a call is impossible; expected \
+                 another value as the initial state, such as ()"
+            )));
+        }
+        let mut made = Self {
+            model,
+            actions,
+            limits,
+            stop,
+            halted: None,
+            error: None,
+            initial: initial.clone().unbind(),
+            states: Vec::new(),
+            numbers: PyDict::new(py).unbind(),
+            asked: FxHashMap::default(),
+            after: Vec::new(),
+            bytes: 0,
+        };
+        made.number(&initial)
+            .map_err(|error| unfit(py, error, &initial, &question))?;
+        Ok(made)
+    }
+
+    /// The state's number. An equal state has the same.
+    fn number(&mut self, state: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let numbers = self.numbers.bind(state.py());
+        if let Some(number) = numbers.get_item(state)? {
+            return number.extract();
+        }
+        let number = self.states.len() as u64;
+        numbers.set_item(state, number)?;
+        self.states.push(state.clone().unbind());
+        self.bytes += STATE_BYTES + size(state, 2);
+        Ok(number)
+    }
+
+    /// Where in `after` the states after the action are.
+    fn ask(&mut self, state: u64, action: u32) -> (u32, u32) {
+        if let Some(&found) = self.asked.get(&(state, action)) {
+            return found;
+        }
+        if self.is_halted() {
+            return (0, 0);
+        }
+        let from = self.after.len() as u32;
+        let asked = Python::attach(|py| self.step_in_python(py, state, action));
+        if let Err(error) = asked {
+            self.fail(error);
+            return (0, 0);
+        }
+        let found = (from, self.after.len() as u32);
+        self.asked.insert((state, action), found);
+        self.bytes += ASKED_BYTES + 8 * (found.1 - found.0) as usize;
+        found
+    }
+
+    fn is_halted(&mut self) -> bool {
+        if self.halted.is_none() {
+            if self.stop.load(Ordering::Relaxed) {
+                self.halted = Some("the model failed on another key");
+            } else if self.limits.until.is_some_and(|u| Instant::now() >= u) {
+                self.halted = Some("out of time");
+            } else if self.limits.bytes.is_some_and(|most| self.bytes > most) {
+                self.halted = Some("out of memory");
+            }
+        }
+        self.halted.is_some()
+    }
+
+    fn step_in_python(&mut self, py: Python<'_>, from: u64, action: u32) -> PyResult<()> {
+        let state = self.states[from as usize].clone_ref(py);
+        let (call, output) = self.actions.asks(action);
+        let found = self
+            .model
+            .bind(py)
+            .call_method1("step", (state, call, output));
+        let found = found.map_err(|e| failed(py, e, &self.question(py, from, action)))?;
+        if found.is_none() {
+            return Ok(());
+        }
+        let states: Vec<Bound<'_, PyAny>> = match found.cast_exact::<PyList>() {
+            Ok(list) => list.iter().collect(),
+            Err(_) => vec![found],
+        };
+        for state in states {
+            if state.is_none() || state.hasattr("__next__")? {
+                return Err(ModelError::new_err(format!(
+                    "{} returned {}, expected a state, a list of states, or None (impossible)",
+                    self.question(py, from, action),
+                    shown(&state)
+                )));
+            }
+            let number = self
+                .number(&state)
+                .map_err(|e| unfit(py, e, &state, &self.question(py, from, action)))?;
+            self.after.push(number);
+        }
+        Ok(())
+    }
+
+    /// What was asked, for an error.
+    fn question(&self, py: Python<'_>, state: u64, action: u32) -> String {
+        let (call, output) = self.actions.asks(action);
+        let state = shown(self.states[state as usize].bind(py));
+        let (call, output) = (shown(call.bind(py)), shown(output.bind(py)));
+        let (row, model) = (self.actions.row(action), name(self.model.bind(py)));
+        format!("row {row}: {model}.step({state}, {call}, {output})")
+    }
+
+    /// Keeps an error; from now on the model says nothing.
+    fn fail(&mut self, error: PyErr) {
+        self.error.get_or_insert(error);
+        self.halted = Some("the model failed");
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Model for PyModel<'_> {
+    fn initial(&mut self) -> u64 {
+        Python::attach(|py| {
+            let initial = self.initial.clone_ref(py);
+            self.number(initial.bind(py)).unwrap_or_else(|error| {
+                self.fail(error);
+                0
+            })
+        })
+    }
+
+    /// The state itself where that is one of those after the action.
+    fn step(&mut self, state: u64, action: u32) -> Option<u64> {
+        let (from, to) = self.ask(state, action);
+        let after = &self.after[from as usize..to as usize];
+        let same = after.iter().find(|&&next| next == state);
+        same.or(after.first()).copied()
+    }
+
+    fn steps(&mut self, state: u64, action: u32, out: &mut Vec<u64>) {
+        let (from, to) = self.ask(state, action);
+        out.extend_from_slice(&self.after[from as usize..to as usize]);
+    }
+
+    fn pure(&self, _action: u32) -> bool {
+        false
+    }
+
+    fn halted(&self) -> Option<&'static str> {
+        self.halted
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn renew(&mut self, states: &mut [u64]) {
+        let old = std::mem::take(&mut self.states);
+        self.asked.clear();
+        self.after.clear();
+        self.bytes = 0;
+        Python::attach(|py| {
+            self.numbers = PyDict::new(py).unbind();
+            for state in states {
+                match self.number(old[*state as usize].bind(py)) {
+                    Ok(number) => *state = number,
+                    Err(error) => return self.fail(error),
+                }
+            }
+        });
+    }
+
+    fn close(&self, part: &mut Vec<Op>) {
+        self.actions.close(part);
+    }
+}
+
+/// The class's name.
+pub fn name(model: &Bound<'_, PyAny>) -> String {
+    let name = model.get_type().name();
+    name.map_or("model".to_owned(), |name| name.to_string())
+}
+
+/// A value in an error, not too long.
+pub fn shown(value: &Bound<'_, PyAny>) -> String {
+    const MOST: usize = 120;
+    let text = value.repr().map(|text| text.to_string_lossy().into_owned());
+    let text = text.unwrap_or_else(|_| format!("<{}>", name(value)));
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+/// The error of a model that raised one when it was asked. What is no `Exception` (Ctrl-C) stays as it is.
+pub fn failed(py: Python<'_>, error: PyErr, question: &str) -> PyErr {
+    if !error.is_instance_of::<PyException>(py) {
+        return error;
+    }
+    let kind = name(error.value(py));
+    let told = ModelError::new_err(format!("{question} raised {kind}: {}", error.value(py)));
+    told.set_cause(py, Some(error));
+    told
+}
+
+/// The error of a state that is not fit to be one.
+fn unfit(py: Python<'_>, error: PyErr, state: &Bound<'_, PyAny>, question: &str) -> PyErr {
+    if !error.is_instance_of::<PyException>(py) {
+        return error;
+    }
+    let hint = match error.is_instance_of::<PyTypeError>(py) {
+        true => "; a state must be hashable: a tuple or a frozenset in place of a list or a set",
+        false => "",
+    };
+    let kind = name(error.value(py));
+    let told = ModelError::new_err(format!(
+        "{question} returned {}, which cannot be told from other states ({kind}: {}){hint}",
+        shown(state),
+        error.value(py)
+    ));
+    told.set_cause(py, Some(error));
+    told
+}
+
+/// What an object takes, as far as tuples and frozen sets show what they hold.
+fn size(object: &Bound<'_, PyAny>, depth: usize) -> usize {
+    let own = object.call_method0("__sizeof__");
+    let own = own.and_then(|own| own.extract()).unwrap_or(0);
+    let held = |items: &mut dyn Iterator<Item = Bound<'_, PyAny>>| {
+        items.map(|item| size(&item, depth - 1)).sum::<usize>()
+    };
+    if depth == 0 {
+        own
+    } else if let Ok(tuple) = object.cast::<PyTuple>() {
+        own + held(&mut tuple.iter())
+    } else if let Ok(set) = object.cast::<PyFrozenSet>() {
+        own + held(&mut set.iter())
+    } else {
+        own
+    }
+}

@@ -4,6 +4,10 @@
 //! pending; a bit for each seat, set where it is used; a byte for each kind of operation that
 //! never returns, with how many were used. So "dominates" is: equal state, and no bit and no
 //! count more than the other.
+//!
+//! Where those kinds have prices, one more word is what was paid for all that were used, and
+//! "dominates" is: equal state, no bit and no price more. Then what is kept need not be all that
+//! matters, but it is far less.
 
 use rustc_hash::FxHashMap;
 
@@ -14,14 +18,26 @@ pub(super) struct Layout {
     pub seats: usize,
     /// Words in all.
     pub words: usize,
+    /// The last word is a price.
+    pub priced: bool,
 }
 
 impl Layout {
-    pub fn new(seats: usize, kinds: usize) -> Self {
+    pub fn new(seats: usize, kinds: usize, priced: bool) -> Self {
         let words = seats.div_ceil(64).max(1);
         Self {
             seats: words,
-            words: 1 + 2 * words + kinds.div_ceil(8),
+            words: 1 + 2 * words + kinds.div_ceil(8) + usize::from(priced),
+            priced,
+        }
+    }
+
+    /// The words that tell configurations apart.
+    fn telling(self, config: &[u64]) -> &[u64] {
+        if self.priced {
+            &config[..1 + 2 * self.seats]
+        } else {
+            config
         }
     }
 
@@ -176,10 +192,16 @@ impl Frontier {
 
     fn insert_tabled(&mut self, new: &[u64], trace: u32) -> bool {
         let mask = self.exact.len() - 1;
-        let mut slot = hash(new) as usize & mask;
+        let telling = self.layout.telling(new);
+        let mut slot = hash(telling) as usize & mask;
         while self.exact[slot] != NONE {
-            if self.at(self.exact[slot] as usize) == new {
-                return false;
+            let at = self.exact[slot] as usize;
+            if self.layout.telling(self.at(at)) == telling {
+                if !self.layout.priced || new.last() >= self.at(at).last() {
+                    return false;
+                }
+                self.dead[at] = true;
+                break;
             }
             slot = (slot + 1) & mask;
         }
@@ -215,8 +237,12 @@ impl Frontier {
         self.exact.clear();
         self.exact.resize(slots, NONE);
         for i in 0..self.len() {
-            let mut slot = hash(self.at(i)) as usize & (slots - 1);
-            while self.exact[slot] != NONE {
+            let telling = self.layout.telling(self.at(i));
+            let mut slot = hash(telling) as usize & (slots - 1);
+            while self.exact[slot] != NONE
+                && (!self.layout.priced
+                    || self.layout.telling(self.at(self.exact[slot] as usize)) != telling)
+            {
                 slot = (slot + 1) & (slots - 1);
             }
             self.exact[slot] = i as u32;
@@ -236,7 +262,11 @@ fn dominates(layout: Layout, a: &[u64], b: &[u64]) -> bool {
     // Counts stay below 128, so that no byte borrows from the next.
     let no_count_more = |(a, b): (&u64, &u64)| ((b | HIGH_BITS) - a) & HIGH_BITS == HIGH_BITS;
     a[1..bits].iter().zip(&b[1..bits]).all(none_more)
-        && a[bits..].iter().zip(&b[bits..]).all(no_count_more)
+        && if layout.priced {
+            a.last() <= b.last()
+        } else {
+            a[bits..].iter().zip(&b[bits..]).all(no_count_more)
+        }
 }
 
 fn hash(words: &[u64]) -> u64 {

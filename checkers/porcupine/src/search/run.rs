@@ -1,6 +1,7 @@
 //! The walk through the calls and returns.
 
 mod bounds;
+mod lost;
 mod place;
 
 use std::time::Instant;
@@ -38,9 +39,8 @@ pub enum Ended {
 /// Decides the operations of one object. With `traced`, memory grows with the history.
 ///
 /// Where there are many configurations, a few of the best are tried first: if these come through,
-/// that is an explanation; if not, nothing is known, and more are tried. Where calls never returned, it is
-/// also tried whether the history could be explained if each might take effect any number
-/// of times, for then there are few configurations: if not even so, it cannot be.
+/// that is an explanation; if not, nothing is known, and more are tried. Where calls never returned,
+/// there is more to try before that: see [`lost`].
 pub fn search<M: Model>(model: &mut M, ops: &[Op], limits: Limits, traced: bool) -> Ended {
     search_widening(model, ops, limits, traced, &WIDTHS)
 }
@@ -53,29 +53,53 @@ pub fn search_widening<M: Model>(
     traced: bool,
     widths: &[usize],
 ) -> Ended {
+    let mut furthest = Furthest::default();
     for (i, &width) in widths.iter().enumerate() {
         let mut search = Search::new(model, ops, limits, traced);
         search.width = width;
+        let lost = !search.plan.kinds.is_empty();
+        search.brief = i == 0 && lost;
         let ended = search.run();
         if !search.trimmed || matches!(ended, Ended::Explained { .. }) {
-            return ended;
+            return furthest.of(ended);
         }
-        let lost = !search.plan.kinds.is_empty();
-        if i == 0 && lost && model.finite() {
-            let mut search = Search::new(model, ops, limits, traced);
-            search.unlimited = true;
-            if let Ended::Stuck { at, .. } = search.run() {
-                // Its orders may have an operation twice.
-                let order = Vec::new();
-                return Ended::Stuck { at, order };
+        furthest.take(ended);
+        if i == 0 && lost {
+            if let Some(ended) = lost::search_lost(model, ops, limits, traced, widths) {
+                return ended;
             }
         }
     }
-    Search::new(model, ops, limits, traced).run()
+    furthest.of(Search::new(model, ops, limits, traced).run())
 }
 
 /// How many configurations are kept at a time, before all are.
 const WIDTHS: [usize; 2] = [64, 1024];
+
+/// Of several searches that reached a limit, the one that explored most.
+#[derive(Default)]
+struct Furthest(Option<Ended>);
+
+impl Furthest {
+    fn take(&mut self, ended: Ended) {
+        let explored = |ended: &Ended| match ended {
+            Ended::GaveUp { explored, .. } => Some(*explored),
+            _ => None,
+        };
+        if explored(&ended) > self.0.as_ref().and_then(explored) {
+            self.0 = Some(ended);
+        }
+    }
+
+    /// How it ends, if this is the last.
+    fn of(mut self, ended: Ended) -> Ended {
+        if !matches!(ended, Ended::GaveUp { .. }) {
+            return ended;
+        }
+        self.take(ended.clone());
+        self.0.unwrap_or(ended)
+    }
+}
 
 struct Search<'a, M> {
     model: &'a mut M,
@@ -112,8 +136,12 @@ struct Search<'a, M> {
     width: usize,
     /// More there were.
     trimmed: bool,
+    /// To end where there are more.
+    brief: bool,
     /// Calls that never returned may take effect any number of times.
     unlimited: bool,
+    /// By kind of lost calls: what one that is used costs; empty: nothing.
+    prices: Vec<u64>,
     /// Bytes of the model at which it is to forget.
     renew_at: usize,
 }
@@ -124,7 +152,7 @@ struct Exhausted(&'static str);
 impl<'a, M: Model> Search<'a, M> {
     fn new(model: &'a mut M, ops: &'a [Op], limits: Limits, traced: bool) -> Self {
         let plan = Plan::new(model, ops);
-        let layout = Layout::new(plan.seats, plan.kinds.len());
+        let layout = Layout::new(plan.seats, plan.kinds.len(), false);
         let actions = ops.iter().map(|o| o.action as usize + 1).max().unwrap_or(0);
         Self {
             model,
@@ -149,7 +177,9 @@ impl<'a, M: Model> Search<'a, M> {
             returns: 0,
             width: usize::MAX,
             trimmed: false,
+            brief: false,
             unlimited: false,
+            prices: Vec::new(),
             renew_at: RENEW_BYTES,
             plan,
         }
@@ -172,6 +202,13 @@ impl<'a, M: Model> Search<'a, M> {
                             at: self.ops[op as usize].row,
                             explored,
                         };
+                    }
+                    Ok(()) if self.brief && self.trimmed => {
+                        return Ended::GaveUp {
+                            why: "too many configurations",
+                            at: self.ops[op as usize].row,
+                            explored: 0,
+                        }
                     }
                     Ok(()) if self.next.is_empty() => return self.stuck(op),
                     Ok(()) => {

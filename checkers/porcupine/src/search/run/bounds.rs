@@ -18,7 +18,10 @@ impl<M: Model> Search<'_, M> {
         let configs = (0..self.next.len()).filter_map(|i| Some((i, self.next.get(i)?.0)));
         let mut ranked: Vec<(u64, [u32; 3], usize)> = configs
             .map(|(i, c)| {
-                let lost = bits(&c[1 + 2 * seats..]);
+                let lost = match c.last() {
+                    Some(&paid) if self.layout.priced => paid as u32,
+                    _ => bits(&c[1 + 2 * seats..]),
+                };
                 let (pending, used) = (bits(&c[1..1 + seats]), bits(&c[1 + seats..1 + 2 * seats]));
                 (c[0], [pending, used + lost, lost], i)
             })

@@ -67,8 +67,13 @@ impl<M: Model> Search<'_, M> {
                 ));
             }
             let op = self.plan.lost[kind][taken as usize];
+            let price = self.prices.get(kind).copied();
+            let counted = u64::from(!self.unlimited);
             self.place(config, trace, op, target, |config| {
-                config[word] += 1 << shift
+                config[word] += counted << shift;
+                if let (Some(price), Some(paid)) = (price, config.last_mut()) {
+                    *paid += price;
+                }
             });
         }
         Ok(())

@@ -1,0 +1,82 @@
+//! Calls that never returned: two cheap searches that need not remember which were used.
+//!
+//! Each kind of such calls may be used as often as it was called, and what is used now is missing
+//! later. To remember every trade between kinds is what makes an exact search explode.
+//!
+//! To explain: each kind has a price, and of configurations that are alike but for what was spent
+//! only the cheapest is kept. What comes through is an explanation, for the counts are kept as
+//! well. What does not says nothing, but shows which kinds ran out: these are dearer in the next
+//! round (as multipliers are in Lagrangian relaxation).
+//!
+//! To refute: each may take effect any number of times. Then there is nothing to remember, and what
+//! is not explained even so cannot be. Only for models of few states.
+
+use super::{Ended, Frontier, Layout, Limits, Search};
+use crate::search::{Model, Op};
+
+/// How often prices are tried.
+const ROUNDS: usize = 12;
+/// The price of each kind at first; it can double in each round.
+const PRICE: u64 = 16;
+
+/// An explanation or a refutation, if one is found. The first round keeps at most `widths[0]`
+/// configurations at a time, the second `widths[1]`, and so on; the last is that of all further rounds.
+pub(super) fn search_lost<M: Model>(
+    model: &mut M,
+    ops: &[Op],
+    limits: Limits,
+    traced: bool,
+    widths: &[usize],
+) -> Option<Ended> {
+    let mut prices = None;
+    for round in 0..ROUNDS {
+        let mut search = Search::new(model, ops, limits, traced);
+        search.charge(prices);
+        search.width = widths[round.min(widths.len() - 1)];
+        prices = match search.run() {
+            ended @ Ended::Explained { .. } => return Some(ended),
+            Ended::GaveUp { .. } => return None,
+            Ended::Stuck { .. } => Some(search.dearer()?),
+        };
+        if round == 0 && model.finite() {
+            let mut search = Search::new(model, ops, limits, traced);
+            search.unlimited = true;
+            if let Ended::Stuck { at, .. } = search.run() {
+                // Its orders may have an operation twice.
+                let order = Vec::new();
+                return Some(Ended::Stuck { at, order });
+            }
+        }
+    }
+    None
+}
+
+impl<M: Model> Search<'_, M> {
+    /// Makes every kind cost something; before the search begins.
+    fn charge(&mut self, prices: Option<Vec<u64>>) {
+        let kinds = self.plan.kinds.len();
+        self.prices = prices.unwrap_or_else(|| vec![PRICE; kinds]);
+        self.layout = Layout::new(self.plan.seats, kinds, true);
+        for frontier in [&mut self.now, &mut self.next, &mut self.waiting] {
+            *frontier = Frontier::new(self.layout);
+        }
+    }
+
+    /// Higher prices for the kinds that had run out where the search was stuck. None: that would be
+    /// no other search.
+    fn dearer(&self) -> Option<Vec<u64>> {
+        let configs = || (0..self.now.len()).filter_map(|i| Some(self.now.get(i)?.0));
+        let all = configs().count() as u64;
+        let dearer = |(kind, &price): (usize, &u64)| {
+            let (word, shift) = self.layout.count(kind);
+            let used = |c: &[u64]| self.spent[kind] + (c[word] >> shift & 0xff);
+            let out = configs().filter(|c| used(c) == self.called[kind]).count() as u64;
+            match self.called[kind] {
+                0 => price,
+                _ => price + price * out / all,
+            }
+        };
+        let prices: Vec<u64> = self.prices.iter().enumerate().map(dearer).collect();
+        (self.trimmed || prices != self.prices).then_some(prices)
+    }
+}

@@ -20,10 +20,11 @@ check: $(READY)  ## format, lint, types, the direction of imports
 	for crate in $(CRATES); do (cd $$crate && cargo fmt --check \
 	    && cargo clippy --quiet --release --features python --all-targets -- -D warnings) || exit 1; done
 
-bench: $(READY)  ## figures, not tests
+bench: $(READY)  ## figures, not tests; GRID=--quick for less
 	.venv/bin/python -m benches.interpreter
 	.venv/bin/python -m benches.reads
 	.venv/bin/python benches/porcupine.py
+	.venv/bin/python benches/porcupine_grid.py $(GRID)
 
 clean:  ## what runs left in Docker, then everything that is built
 	[ ! -x .venv/bin/harness ] || .venv/bin/harness clean

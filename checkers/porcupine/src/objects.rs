@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use rustc_hash::FxHashMap;
 
-use crate::models::{counter, fifo, general, log, log_order, mutex, queue, text};
+use crate::models::{bag, counter, fifo, general, log, log_order, mutex, queue, text};
 use crate::order::{Consistency, Timing, NEVER};
 use crate::register::{self, Names};
 use crate::request::Request;
@@ -102,6 +102,11 @@ fn decide(
             let linearizable = request.consistency == Consistency::Linearizable;
             if kind == Kind::FifoQueue && linearizable && !request.linearization {
                 if let Some(verdict) = fifo::decide(&model, &ops) {
+                    return Ok(verdict);
+                }
+            }
+            if kind == Kind::Queue && linearizable && !request.linearization {
+                if let Some(verdict) = bag::decide(&mut model, &ops, request) {
                     return Ok(verdict);
                 }
             }

@@ -1,5 +1,6 @@
 //! Models that are decided by search, and what of them can be decided faster.
 
+pub mod bag;
 pub mod counter;
 pub mod fifo;
 pub mod general;

@@ -1,0 +1,103 @@
+"""Time and memory of pyporcupine over a grid of histories of its own making.
+
+    python benches/porcupine_grid.py [--quick] [--limit-s 10]
+
+A row for each model, concurrency, length and share of lost calls: valid, and with one violation.
+Single-threaded; milliseconds are CPU time of the check alone, megabytes are by how much it raised the peak of
+the process. Each row is measured in a process of its own: past --limit-s a check is UNKNOWN, and
+past the limit of the process the row is empty; so that no row stalls the others. Without --quick
+all 160 rows take about half an hour, most of it for making the histories.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from typing import Any
+
+import porcupine_made as made
+import pyporcupine
+from porcupine_memory import forget_peak, status_mb
+
+MODELS = ("register", "cas-register", "key-value", "queue", "set")
+CONCURRENCY = (5, 10, 20, 50)
+LENGTHS = (1_000, 10_000, 100_000, 1_000_000)
+INFOS = (0, 10)
+"""Per mille of lost updates."""
+QUICK = {"concurrency": (5, 20), "lengths": (1_000, 10_000)}
+MAKING_S = 120
+"""How long a process may take beside its checks."""
+
+
+def checked(model: str, history: Any, limit_s: float) -> dict[str, Any]:
+    """One check."""
+    initial = 0 if model == "register" else ...
+    forget_peak()
+    before, began = status_mb("VmRSS"), time.process_time()
+    result = pyporcupine.check(
+        history, model, initial=initial, threads=1, witness=False, time_s=limit_s  # type: ignore[arg-type]
+    )  # fmt: skip
+    took_ms = (time.process_time() - began) * 1e3
+    return {"status": result.status, "ms": took_ms, "mb": status_mb("VmHWM") - before}
+
+
+def measure(model: str, c: int, n: int, info: int, limit_s: float) -> list[dict[str, Any]]:
+    """The valid history, and the one with a violation; each is told when it is known."""
+    history = made.make(model, n, c, info=info)
+    given = made.Made.operations if model == "cas-register" else made.Made.table
+    told = [checked(model, given(history), limit_s)]
+    print(json.dumps(told[0]), flush=True)
+    made.spoil(model, history)
+    told.append(checked(model, given(history), limit_s))
+    print(json.dumps(told[1]), flush=True)
+    return told
+
+
+def child(cell: tuple[str, int, int, int], limit_s: float) -> list[dict[str, Any]]:
+    """What a process of its own tells before it ends."""
+    command = [sys.executable, __file__, "--cell", json.dumps([*cell, limit_s])]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=MAKING_S + 2 * limit_s, check=False
+        )
+        said, why = done.stdout, done.stderr.strip().splitlines()[-1:] if done.returncode else []
+    except subprocess.TimeoutExpired as late:
+        said, why = bytes(late.stdout or b"").decode(), ["no time left"]
+    told = [json.loads(line) for line in said.splitlines()]
+    return told + [{"status": text[:30], "ms": None, "mb": None} for text in why]
+
+
+def row(cell: tuple[str, int, int, int], told: list[dict[str, Any]]) -> str:
+    model, c, n, info = cell
+    text = f"{model:13} {c:3} {n:10,} {info:5}"
+    for one, expected in zip(told, ("VALID", "INVALID"), strict=False):
+        status = one["status"]
+        wrong = " !" if status in ("VALID", "INVALID") and status != expected else ""
+        if one["ms"] is None:
+            text += f"   {status}"
+        else:
+            text += f"   {status + wrong:8} {one['ms']:9.2f} ms {one['mb']:7.1f} MB"
+    return text
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="The grid of pyporcupine's times and memory.")
+    parser.add_argument("--quick", action="store_true", help="few lengths, few concurrencies")
+    parser.add_argument("--limit-s", type=float, default=10.0, help="for each check")
+    parser.add_argument("--cell", type=json.loads, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.cell:
+        measure(*given.cell)
+        return
+    concurrency = QUICK["concurrency"] if given.quick else CONCURRENCY
+    lengths = QUICK["lengths"] if given.quick else LENGTHS
+    print(
+        f"{'model':13} {'c':>3} {'operations':>10} {'lost‰':>5}   valid{' ' * 27}   one violation"
+    )
+    for cell in ((m, c, n, i) for m in MODELS for i in INFOS for c in concurrency for n in lengths):
+        print(row(cell, child(cell, given.limit_s)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+//! An unordered queue in which every dequeue found something: decided in O(n log n).
+//!
+//! The values have nothing to do with each other then. Each enqueue is best placed at its call and each
+//! dequeue at its return: the history is linearizable when, in that order, no value is
+//! ever taken out more often than it was put in. (Whatever the order, by the return of a dequeue
+//! all that returned by then are placed, and no enqueue that was called later.) An enqueue
+//! that never returned may as well have happened at its call.
+
+use super::general;
+use super::queue::{Action, Queue};
+use crate::request::Request;
+use crate::search::{Ended, Op};
+use crate::verdict::{Status, Verdict};
+
+/// The verdict under real-time order; none if a dequeue found nothing, or may have taken anything.
+pub fn decide(queue: &mut Queue, ops: &[Op], request: &Request) -> Option<Verdict> {
+    let apart = |op: &Op| {
+        !matches!(
+            queue.actions[op.action as usize],
+            Action::Empty | Action::Lost
+        )
+    };
+    if !ops.iter().all(apart) {
+        return None;
+    }
+    let Some(stuck) = taken_too_often(queue, ops) else {
+        let reason = "each value was taken out no more often than it had been put in";
+        return Some(Verdict::valid(reason));
+    };
+    if request.witness {
+        let about = |op: &&Op| value(queue, op) == value(queue, stuck);
+        let part: Vec<Op> = ops.iter().filter(about).copied().collect();
+        let verdict = general::decide(queue, &part, request, |_| 0);
+        if verdict.status == Status::Invalid {
+            return Some(verdict);
+        }
+    }
+    let (at, order) = (stuck.row, Vec::new());
+    Some(Verdict::of_search(Ended::Stuck { at, order }, |at| {
+        (vec![at], !request.witness)
+    }))
+}
+
+/// The first dequeue, in order of return, that has no enqueue left.
+fn taken_too_often<'a>(queue: &Queue, ops: &'a [Op]) -> Option<&'a Op> {
+    let mut events: Vec<(i64, bool, u32)> = Vec::with_capacity(ops.len());
+    for (i, op) in (0u32..).zip(ops) {
+        events.push(match queue.actions[op.action as usize] {
+            Action::Dequeue(_) => (op.ret, true, i),
+            _ => (op.call, false, i),
+        });
+    }
+    events.sort_unstable();
+    let mut left: Vec<u32> = Vec::new();
+    for (_, taken, i) in events {
+        let op = &ops[i as usize];
+        let value = value(queue, op) as usize;
+        if value >= left.len() {
+            left.resize(value + 1, 0);
+        }
+        if !taken {
+            left[value] += 1;
+        } else if left[value] == 0 {
+            return Some(op);
+        } else {
+            left[value] -= 1;
+        }
+    }
+    None
+}
+
+fn value(queue: &Queue, op: &Op) -> u32 {
+    match queue.actions[op.action as usize] {
+        Action::Enqueue(value) | Action::Dequeue(value) => value,
+        Action::Empty | Action::Lost => unreachable!("only what has a value is asked"),
+    }
+}

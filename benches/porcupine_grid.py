@@ -3,10 +3,10 @@
     python benches/porcupine_grid.py [--quick] [--limit-s 10]
 
 A row for each model, concurrency, length and share of lost calls: valid, and with one violation.
-Single-threaded; milliseconds are CPU time of the check alone, megabytes are by how much it raised the peak of
-the process. Each row is measured in a process of its own: past --limit-s a check is UNKNOWN, and
-past the limit of the process the row is empty; so that no row stalls the others. Without --quick
-all 160 rows take about half an hour, most of it for making the histories.
+Single-threaded; milliseconds are CPU time of the check alone, megabytes are by how much it raised
+the peak of the process. Each row is measured in a process of its own: past --limit-s a check is
+UNKNOWN, and past the limit of the process the row is empty; so that no row stalls the others.
+Without --quick all 160 rows take about half an hour, most of it for making the histories.
 """
 
 import argparse

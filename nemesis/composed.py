@@ -1,12 +1,12 @@
 """Families composed into the one nemesis of a run: schedule, dispatch, heal."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from threading import Lock
 
-from harness.core.clock import WallClock
 from harness.core.errors import FaultError, UsageError
 from harness.core.op import Done, Json, Kind, Op
-from harness.core.protocols import Cluster, Generator, Nemesis
+from harness.core.protocols import Cluster, Generator, Nemesis, clock_of
 from harness.core.seed import Seed
 from nemesis.family import POLL_NS, Family, NotBegunError, Watch
 from nemesis.options import FaultOptions
@@ -52,7 +52,11 @@ class Composed:
         family = self._families[op.f]
         with self._calling:
             heals = self._heals
-            watch = Watch(self._options.seen_within_s, lambda: self._heals != heals)
+            watch = Watch(
+                self._options.seen_within_s,
+                lambda: self._heals != heals,
+                partial(clock_of, cluster),
+            )
             try:
                 added = (
                     family.end(cluster, watch)
@@ -92,7 +96,7 @@ class Composed:
             )
 
     def _healed(self, cluster: Cluster) -> tuple[str, ...]:
-        clock = WallClock()
+        clock = clock_of(cluster)
         while wrong := self._heal_once(cluster):
             if clock.now_ns() >= self._options.heal_within_s * 1e9:
                 break
@@ -109,7 +113,8 @@ class Composed:
             except Exception as error:  # the other families must still be healed
                 raised.append(f"{family.f}: {_said(error)}")
         # What could not even be told to end is told again at once: time alone ends nothing.
-        watch = Watch(0 if raised else self._options.seen_within_s)
+        within_s = 0 if raised else self._options.seen_within_s
+        watch = Watch(within_s, clock=partial(clock_of, cluster))
         return (*raised, *watch.until_none(lambda: self._broken(cluster, families)))
 
     def _broken(self, cluster: Cluster, families: Sequence[Family]) -> tuple[str, ...]:

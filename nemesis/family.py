@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from harness.core.clock import WallClock
+from harness.core.clock import Clock, WallClock
 from harness.core.errors import FaultError
 from harness.core.op import Json
 from harness.core.protocols import CanKill, CanPause, Cluster
@@ -69,6 +69,8 @@ class Watch:
     within_s: float
     abandoned: Callable[[], bool] = lambda: False
     """True: a heal has begun elsewhere, so nothing more may be touched."""
+    clock: Callable[[], Clock] = WallClock
+    """A new clock of the cluster's time."""
 
     def check(self) -> None:
         """Raises FaultError when the call was abandoned. Called before anything is touched."""
@@ -80,7 +82,7 @@ class Watch:
 
         Looks at least once, however long that takes. Raises FaultError when abandoned.
         """
-        clock = WallClock()
+        clock = self.clock()
         while wrong := tuple(look()):
             self.check()
             if clock.now_ns() >= self.within_s * 1e9:

@@ -1,9 +1,10 @@
 """Faults of server processes: kill, pause, graceful restart."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from harness.core.errors import ClusterError, FaultError
-from harness.core.protocols import CanKill, CanLead, CanPause, CanRestart, Cluster
+from harness.core.protocols import CanKill, CanLead, CanPause, CanRestart, Cluster, clock_of
 from harness.core.topology import Topology
 from nemesis.family import Watch, names, running, standing
 from nemesis.node_fault import NodeFault
@@ -131,7 +132,7 @@ def _start(cluster: Cluster, topology: Topology, nodes: Sequence[str]) -> None:
         killable.start(keepers)
     replicas = [node for node in nodes if node in topology.replicas]
     dead = [node for node in replicas if not killable.running(node)]
-    alone = Watch(ELECTION_S).until_none(
+    alone = Watch(ELECTION_S, clock=partial(clock_of, cluster)).until_none(
         lambda: [node for node in dead if not served(cluster, topology, node)]
     )
     ready = [node for node in replicas if node not in alone]

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 
 from checkers.ladder import Level
 from checkers.suite import set_checkers
-from harness.clients.clickhouse import ClickHouse, DatabaseError, failed_read, failed_write
+from harness.clients.clickhouse import DatabaseError, failed_read, failed_write
+from harness.clients.connect import Connection, connect
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
 from harness.core.errors import UsageError
 from harness.core.op import Call, Done, Json, Kind, Op, Process
@@ -20,6 +21,7 @@ from harness.core.protocols import (
     Cluster,
     Context,
     Generator,
+    KeepsTime,
     Pending,
     Ready,
     Session,
@@ -37,6 +39,9 @@ SCHEMA = TableSchema(
     # Partitions are many and small: one thread of merges is enough, and old parts go quickly.
     settings={"old_parts_lifetime": 10},
 )
+
+SIMULATED_READINGS = ("server", "sync", "thesis", "linearizable")
+"""What `select_sequential_consistency` means is a setting of simulated servers only."""
 
 REFUSED_PAUSE_NS = 20_000_000
 """About as long as a quorum insert takes: the next try may succeed."""
@@ -61,7 +66,9 @@ class QuorumSetOptions:
     insert: str = "quorum"
     """"quorum", or "plain": acknowledged by one replica."""
     read: str = "sequential"
-    """"sequential", or "plain": whatever the replica has."""
+    """"sequential", as the server reads with `select_sequential_consistency`, or "plain": whatever
+    the replica has. On the simulated cluster also "server", which is "sequential" there, "sync",
+    "thesis" and "linearizable": other readings that a server might have."""
     quorum: int = 2
     """Replicas that must have a part before its insert is acknowledged."""
     quorum_timeout_ms: int = 10_000
@@ -81,7 +88,7 @@ class QuorumSetOptions:
         replicas = len(topology.shards[0])
         choices = (
             ("insert", self.insert, ("quorum", "plain")),
-            ("read", self.read, ("sequential", "plain")),
+            ("read", self.read, ("sequential", "plain", *SIMULATED_READINGS)),
         )
         for name, value, allowed in choices:
             if value not in allowed:
@@ -115,6 +122,11 @@ class QuorumSet:
     def session(self, cluster: Cluster, token: str) -> Session:
         """Creates the table on every replica of the first shard."""
         self.options.settle(cluster.topology)
+        if self.options.read in SIMULATED_READINGS and not isinstance(cluster, KeepsTime):
+            raise UsageError(
+                f"--read {self.options.read}: only simulated servers have this reading; expected "
+                "sequential or plain, or --cluster sim"
+            )
         table = ReplicatedTable(cluster, token, SCHEMA)
         table.create()
         return _Session(cluster, table, self.options)
@@ -236,7 +248,7 @@ class _Session:
         self._options = options
 
     def client(self, node: str) -> "_Client":
-        connection = ClickHouse(self._cluster.endpoint(node), timeout_s=self._options.timeout_s)
+        connection = connect(self._cluster, node, timeout_s=self._options.timeout_s)
         return _Client(connection, self._table.name, self._options)
 
     def pending(self) -> Sequence[str]:
@@ -253,7 +265,7 @@ class _Session:
 
 
 class _Client:
-    def __init__(self, connection: ClickHouse, table: str, options: QuorumSetOptions) -> None:
+    def __init__(self, connection: Connection, table: str, options: QuorumSetOptions) -> None:
         self._connection = connection
         self._table = table
         self._insert_settings = {}
@@ -262,9 +274,11 @@ class _Client:
                 "insert_quorum": options.quorum,
                 "insert_quorum_timeout": options.quorum_timeout_ms,
             }
-        self._read_settings = (
-            {"select_sequential_consistency": 1} if options.read == "sequential" else {}
-        )
+        self._read_settings: dict[str, int | str] = {}
+        if options.read != "plain":
+            self._read_settings["select_sequential_consistency"] = 1
+        if options.read in SIMULATED_READINGS:
+            self._read_settings["sequential_reading"] = options.read
 
     def invoke(self, op: Op) -> Done:
         return self._insert(op) if op.f == "insert" else self._read(op)

@@ -14,6 +14,7 @@ from workloads.zk_register import ZkRegister, ZkRegisterOptions
 
 CLUSTERS: Mapping[str, str] = {
     "docker": "real ClickHouse and ZooKeeper servers in containers",
+    "sim": "simulated ones on virtual time: the same seed is the same run, byte for byte",
 }
 
 

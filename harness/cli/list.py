@@ -9,6 +9,7 @@ from rich.table import Table
 
 from harness.cli.catalogue import CHECKERS, CLUSTERS, WORKLOADS
 from harness.cli.workload import described
+from harness.sim.bugs import BUGS
 from nemesis.catalogue import GRAMMAR, NEMESES
 
 SECTIONS: Mapping[str, Mapping[str, str]] = {
@@ -16,6 +17,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
     "nemeses": NEMESES,
     "checkers": CHECKERS,
     "clusters": CLUSTERS,
+    "bugs of simulated servers": BUGS,
 }
 
 

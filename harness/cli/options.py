@@ -12,6 +12,7 @@ from harness.cli.catalogue import CLUSTERS, WORKLOADS
 from harness.core.errors import UsageError
 from harness.core.seed import Seed
 from harness.core.topology import LinkClass
+from harness.sim.bugs import BUGS
 
 NOT_REPEATED = frozenset({"as_json", "count", "keep_cluster", "reuse", "store"})
 """Options that change nothing of what a run does."""
@@ -108,7 +109,11 @@ GROUPS: dict[str, tuple[Any, ...]] = {
             "Those below are short for some of them.",
         ),
         click.option("--insert", help="quorum, or plain: acknowledged by one replica."),
-        click.option("--read", help="sequential, or plain: whatever the replica has."),
+        click.option(
+            "--read",
+            help="sequential, or plain: whatever the replica has. With --cluster sim also server, "
+            "sync, thesis, linearizable: what sequential might mean.",
+        ),
         click.option(
             "--quorum",
             type=int,
@@ -167,6 +172,12 @@ GROUPS: dict[str, tuple[Any, ...]] = {
             help="Instead of one built here, such as clickhouse/clickhouse-server:24.8.",
         ),
         click.option("--zookeeper-image", help="Likewise, such as zookeeper:3.9."),
+        click.option(
+            "--bug",
+            type=ListType(*BUGS),
+            default=(),
+            help="With --cluster sim: bugs to plant, with commas between them; see `harness list`.",
+        ),
         click.option("--keep-cluster", is_flag=True, help="Leave it running afterwards."),
         click.option("--reuse", metavar="NAME", help="Run on a cluster that was kept."),
     ),

@@ -17,6 +17,7 @@ from harness.cli.options import again, run_options, some_of
 from harness.cli.result import print_result, result
 from harness.cli.workload import FLAGS, KEPT, options_of, workload_of
 from harness.clusters.docker_cluster import DockerCluster
+from harness.clusters.sim_cluster import SimCluster
 from harness.core.errors import EXIT_CRASH, HarnessError, UsageError
 from harness.core.op import Json
 from harness.core.protocols import Cluster, Nemesis
@@ -27,9 +28,11 @@ from harness.run.campaign import Campaign, Finished
 from harness.run.plan import Plan
 from harness.run.stop import Stop
 from harness.run.store import Store
+from harness.sim.bugs import bugs
 from nemesis.catalogue import parse_nemesis
 from nemesis.composed import check_capabilities
 from nemesis.options import FaultOptions
+from workloads.quorum_set import SIMULATED_READINGS
 
 
 @dataclass(frozen=True)
@@ -44,8 +47,32 @@ class Asked:
         some_of("--nodes", self.options["nodes"], topology.replicas)
         self.workload_options.settle(topology)
         parse_nemesis(self.options["nemesis"], topology, self.seed, self.fault_options)
+        self._settle_cluster()
         if self.options["reuse"] and self.options["clickhouse_image"]:
             raise UsageError("--reuse takes a cluster as it is: no --clickhouse-image with it")
+
+    def _settle_cluster(self) -> None:
+        """Raises UsageError for what only the other kind of cluster has."""
+        option, simulated = self.options, self.simulated
+        bugs(option["bug"])
+        for name in ("reuse", "keep_cluster", "clickhouse_image", "zookeeper_image"):
+            if simulated and option[name]:
+                raise UsageError(f"--{name.replace('_', '-')}: --cluster sim has no containers")
+        if option["bug"] and not simulated:
+            raise UsageError(
+                f"--bug {','.join(option['bug'])}: only --cluster sim has bugs to plant"
+            )
+        reading = getattr(self.workload_options, "read", None)
+        if reading in SIMULATED_READINGS and not simulated:
+            raise UsageError(
+                f"--read {reading}: only simulated servers have it; expected sequential or plain, "
+                "or --cluster sim"
+            )
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the servers are."""
+        return bool(self.options["cluster"] == "sim")
 
     @property
     def store(self) -> Store:
@@ -107,14 +134,18 @@ class Asked:
         return Campaign(
             store=self.store,
             bring_up=partial(self._bring_up, name, files),
-            files=files,
+            files=None if self.simulated else files,
             workload=workload_of,
             nemesis=self._nemesis,
             leave=bool(self.reused or self.options["keep_cluster"]),
             shown=lambda monitor: shown(monitor, console),
             finished=finished,
             stop=stop,
+            own_cluster=self._simulated_cluster if self.simulated else None,
         )
+
+    def _simulated_cluster(self, plan: Plan) -> Cluster:
+        return SimCluster(self.topology, plan.seed.child("cluster"), bugs=bugs(self.options["bug"]))
 
     def _plan(self, seed: Seed) -> Plan:
         option = self.options
@@ -205,7 +236,7 @@ def run(context: click.RichContext, /, as_json: bool, **options: Any) -> int:
     elif len(statuses) > 1:
         tally = ", ".join(f"{statuses.count(s)} {s.value}" for s in Status if s in statuses)
         console.print(f"{len(statuses)} runs: {tally}")
-    if campaign.leave:
+    if campaign.leave and campaign.files is not None:
         console.print(
             f"the cluster goes on: harness run --reuse {campaign.files.name}; "
             "harness clean --all ends it"

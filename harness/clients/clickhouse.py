@@ -21,7 +21,7 @@ from harness.core.protocols import Endpoint
 CONNECT_TIMEOUT_S = 2.0
 """For the connection, and for the ping that precedes each query."""
 
-NO_SETTINGS: Mapping[str, int] = MappingProxyType({})
+NO_SETTINGS: Mapping[str, int | str] = MappingProxyType({})
 
 
 class DatabaseError(Exception):
@@ -61,23 +61,28 @@ class ClickHouse:
         )
 
     def insert(
-        self, table: str, rows: Sequence[Sequence[Any]], settings: Mapping[str, int] = NO_SETTINGS
+        self,
+        table: str,
+        rows: Sequence[Sequence[Any]],
+        settings: Mapping[str, int | str] = NO_SETTINGS,
     ) -> None:
         """Inserts the rows as one block. Raises DatabaseError."""
         self._execute(f"INSERT INTO {table} VALUES", settings, rows)
 
     def columns(
-        self, sql: str, settings: Mapping[str, int] = NO_SETTINGS
+        self, sql: str, settings: Mapping[str, int | str] = NO_SETTINGS
     ) -> Sequence[Sequence[Any]]:
         """The result by columns; no columns at all where there is no row. Raises DatabaseError."""
         result: Sequence[Sequence[Any]] = self._execute(sql, settings, None)
         return result
 
-    def rows(self, sql: str, settings: Mapping[str, int] = NO_SETTINGS) -> list[tuple[Any, ...]]:
+    def rows(
+        self, sql: str, settings: Mapping[str, int | str] = NO_SETTINGS
+    ) -> list[tuple[Any, ...]]:
         """The result by rows. Raises DatabaseError."""
         return list(zip(*self.columns(sql, settings), strict=True))
 
-    def command(self, sql: str, settings: Mapping[str, int] = NO_SETTINGS) -> None:
+    def command(self, sql: str, settings: Mapping[str, int | str] = NO_SETTINGS) -> None:
         """Runs what returns nothing, such as CREATE or SYSTEM. Raises DatabaseError."""
         self._execute(sql, settings, None)
 
@@ -85,7 +90,9 @@ class ClickHouse:
         """Disconnects; may be called twice."""
         self._driver.disconnect()
 
-    def _execute(self, sql: str, settings: Mapping[str, int], rows: Sequence[Any] | None) -> Any:
+    def _execute(
+        self, sql: str, settings: Mapping[str, int | str], rows: Sequence[Any] | None
+    ) -> Any:
         try:
             return self._driver.execute(sql, rows, settings=dict(settings), columnar=rows is None)
         except _NotConnectedError as error:

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.clients.clickhouse import ClickHouse, DatabaseError
-from harness.core.clock import WallClock
+from harness.clients.clickhouse import DatabaseError
+from harness.clients.connect import Connection, connect
 from harness.core.errors import ClusterError
 from harness.core.op import Json
-from harness.core.protocols import Cluster
+from harness.core.protocols import Cluster, clock_of
 
 PART_CHECK_PATIENCE_NS = 10_000_000_000
 
@@ -34,8 +34,8 @@ class ReplicatedTable:
         self.database = f"harness_{token}"
         self.name = f"{self.database}.t"
         self.path = f"/harness/{token}/{shard}"
-        self._connections: dict[str, ClickHouse] = {}
-        self._clock = WallClock()
+        self._connections: dict[str, Connection] = {}
+        self._clock = clock_of(cluster)
         self._checking: dict[str, int] = {}
         """Replicas that have parts to check, and since when."""
 
@@ -162,7 +162,7 @@ class ReplicatedTable:
         )
         return {part: [int(rows), f"{total:016x}"] for part, rows, total in sorted(found)}
 
-    def _on(self, node: str) -> ClickHouse:
+    def _on(self, node: str) -> Connection:
         if node not in self._connections:
-            self._connections[node] = ClickHouse(self._cluster.endpoint(node))
+            self._connections[node] = connect(self._cluster, node)
         return self._connections[node]

@@ -4,11 +4,12 @@ A fault that a cluster cannot do is refused before the run starts: a nemesis sta
 Protocols that it needs, a cluster has them or not.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
+from harness.core.clock import Clock, WallClock
 from harness.core.history import History
 from harness.core.op import Call, Done, Json, Op
 from harness.core.topology import Link, Topology
@@ -296,6 +297,36 @@ class CanStopFetches(Protocol):
     def fetching(self, node: str) -> bool:
         """Whether a part put on another replica now reaches this one (asks with a probe)."""
         ...
+
+
+@runtime_checkable
+class KeepsTime(Protocol):
+    """Has a time of its own, which goes on only while somebody waits: a simulated cluster.
+
+    What is called in one of its tasks may wait on its clock, and so may what is called from
+    outside of them; the tasks go on meanwhile.
+    """
+
+    def clock(self) -> Clock:
+        """Its time, from now on."""
+        ...
+
+    def spawn(self, work: Callable[[], object]) -> None:
+        """A task, from now on."""
+        ...
+
+    def call_at(self, delay_ns: int, act: Callable[[], object]) -> None:
+        """Calls what does not wait, so much later."""
+        ...
+
+    def run_until(self, over: Callable[[], bool]) -> None:
+        """Lets time go on. Only from outside of tasks. Raises what a task raised."""
+        ...
+
+
+def clock_of(cluster: Cluster) -> Clock:
+    """A new clock that shows the cluster's time: its own, or the machine's."""
+    return cluster.clock() if isinstance(cluster, KeepsTime) else WallClock()
 
 
 # --- nemeses and checkers -------------------------------------------------------------------

@@ -32,8 +32,8 @@ class Campaign:
     store: Store
     bring_up: Callable[[Callable[[str], None]], Cluster]
     """A cluster that serves; says meanwhile what it does. Leaves nothing when it raises."""
-    files: Path
-    """The cluster's directory: its compose file and configuration."""
+    files: Path | None
+    """The cluster's directory: its compose file and configuration; None: it has none."""
     workload: Callable[[Plan], Workload]
     nemesis: Callable[[Plan, Cluster], Nemesis]
     """Raises UsageError when the cluster cannot do these faults."""
@@ -42,6 +42,8 @@ class Campaign:
     shown: Callable[[Monitor], AbstractContextManager[None]]
     finished: Callable[[Finished], None]
     stop: Stop
+    own_cluster: Callable[[Plan], Cluster] | None = None
+    """In the place of `bring_up`: a cluster for each run, one that the run's seed decides."""
     script: Callable[[Plan], Generator | None] = lambda _: None
     """Calls and faults in one sequence, in the place of the workload's and the nemesis' own."""
 
@@ -58,16 +60,26 @@ class Campaign:
                 with self.shown(monitor):
                     if cluster is None:
                         with self.stop.interrupting():
-                            cluster = self.bring_up(partial(monitor.enter, Phase.SET_UP))
-                    last = plan is plans[-1]
+                            cluster = self._brought_up(plan, monitor)
+                    last = plan is plans[-1] or self.own_cluster is not None
                     run = self._one(plan, cluster, monitor, drop=self.leave or not last)
                 # Told before the cluster ends: should that fail, the verdict is known already.
                 self.finished(run)
+                if self.own_cluster is not None:
+                    ended, cluster = cluster, None
+                    self._end(ended)
                 if self.stop:
                     break
         finally:
             if cluster is not None:
                 self._end(cluster)
+
+    def _brought_up(self, plan: Plan, monitor: Monitor) -> Cluster:
+        if self.own_cluster is None:
+            return self.bring_up(partial(monitor.enter, Phase.SET_UP))
+        cluster = self.own_cluster(plan)
+        cluster.up()
+        return cluster
 
     def _end(self, cluster: Cluster) -> None:
         if self.leave:
@@ -84,7 +96,8 @@ class Campaign:
         monitor.enter(Phase.SET_UP, "creating tables")
         directory.begin(plan, cluster.topology, cluster.versions())
         try:
-            _copy(self.files, directory.path)
+            if self.files is not None:
+                _copy(self.files, directory.path)
             token = fresh_token(directory.path.name, plan.seed)
             trial = Trial(
                 plan, cluster, workload, nemesis, directory, monitor, self.stop, token, drop

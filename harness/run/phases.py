@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from checkers.judge import Judgement, judge
 from harness.clients.roaming import Roaming
-from harness.core.clock import WallClock
 from harness.core.errors import ClusterError
 from harness.core.history import History
 from harness.core.op import Call, Done, Json, Kind, Op
@@ -18,10 +17,12 @@ from harness.core.protocols import (
     Client,
     Cluster,
     Generator,
+    KeepsTime,
     Nemesis,
     Session,
     Worker,
     Workload,
+    clock_of,
 )
 from harness.core.seed import Seed
 from harness.generators.calls import sequence
@@ -32,6 +33,7 @@ from harness.run.journal import Journal, read_history
 from harness.run.monitor import Monitor, Phase
 from harness.run.plan import Plan
 from harness.run.scheduler import NEMESIS_NUMBER, Scheduler, workers_on
+from harness.run.simulated import run_tasks
 from harness.run.stop import Stop
 from harness.run.store import RunDirectory
 from harness.run.watch import watched
@@ -78,8 +80,12 @@ def conduct(trial: Trial) -> Outcome:
         trial.monitor.enter(Phase.JUDGE)
         history = read_history(trial.directory.journal)
         plan = trial.plan
+        # On virtual time judging takes none: the same run leaves the same results.
+        clock = clock_of(trial.cluster)
         with trial.stop.interrupting():
-            judgement = judge(history, trial.workload.checkers(), plan.check_s, plan.promise)
+            judgement = judge(
+                history, trial.workload.checkers(), plan.check_s, plan.promise, clock=clock
+            )
         if trial.drop:
             trial.monitor.enter(Phase.CLEAN_UP, "dropping tables")
             session.drop()
@@ -95,7 +101,7 @@ class _Recorder:
         self._trial = trial
         self._plan = trial.plan
         self._session = session
-        self._clock = WallClock()
+        self._clock = clock_of(trial.cluster)
         self._journal = Journal(trial.directory.journal)
         self._keys: set[int] = set()
         self._troubles: list[str] = []
@@ -113,7 +119,7 @@ class _Recorder:
             try:
                 trial.monitor.enter(Phase.FAULTS)
                 with watched(trial.cluster, stop):
-                    self._threads(self._main())
+                    self._calls(self._main())
             finally:
                 # Also after an exception: no fault outlives its run.
                 trial.monitor.enter(Phase.HEAL)
@@ -124,7 +130,7 @@ class _Recorder:
             if healed and not stop:
                 trial.monitor.enter(Phase.FINAL_READS)
                 nodes = trial.cluster.topology.replicas
-                self._threads(trial.workload.final(sorted(self._keys), nodes))
+                self._calls(trial.workload.final(sorted(self._keys), nodes))
         finally:
             self._journal.close()
         return [*self._troubles, *self._told_of_bugs()]
@@ -147,7 +153,20 @@ class _Recorder:
         both = together(on_clients(own), on_nemesis(trial.nemesis.generator()))
         return time_limit(both, plan.time_limit_s)
 
-    def _threads(self, generator: Generator) -> None:
+    def _calls(self, generator: Generator) -> None:
+        """On the wall clock a thread for each worker; on a time of the cluster's own, tasks."""
+        if isinstance(self._trial.cluster, KeepsTime):
+            run_tasks(
+                self._scheduler,
+                generator,
+                cluster=self._trial.cluster,
+                client=self._client,
+                nemesis=lambda op: self._trial.nemesis.invoke(self._trial.cluster, op),
+                now_ns=self._clock.now_ns,
+                stop=self._trial.stop.event,
+                trouble=self._trouble,
+            )
+            return
         run_threads(
             self._scheduler,
             generator,

@@ -1,0 +1,178 @@
+"""The simulated cluster as a cluster: the same Protocol and capabilities as real servers."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from harness.core.clock import Clock
+from harness.core.errors import ClusterError
+from harness.core.protocols import Endpoint
+from harness.core.seed import Seed
+from harness.core.topology import Link, Topology
+from harness.sim.simulation import Simulation
+from harness.sim.table.settings import TableSettings
+from harness.sim.world import SECOND, SimulatedClock
+
+READY_NS: Final = 60 * SECOND
+START_NS: Final = 30 * SECOND
+VERSION: Final = "simulated 18.16.1"
+
+
+class SimCluster:
+    """One process, one thread, no ports; its time is its own."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        seed: Seed,
+        *,
+        bugs: frozenset[str] = frozenset(),
+        settings: TableSettings | None = None,
+    ) -> None:
+        self.name = "sim"
+        self.topology = topology
+        self.simulation = Simulation(topology, seed, bugs=bugs, settings=settings)
+
+    # --- Cluster ----------------------------------------------------------------------------
+
+    def up(self) -> None:
+        """Returns when every server answers."""
+        if not self.simulation.keepers:
+            self.simulation.up()
+        if not self.simulation.wait_until(lambda: not self.unready(), READY_NS):
+            raise ClusterError(f"cluster sim: not ready: {'; '.join(self.unready())}")
+
+    def down(self) -> None:
+        """Ends every process."""
+        for name in self.topology.names:
+            if self.simulation.keepers:
+                self.simulation.kill(name)
+
+    def ping(self) -> None:
+        """It is here."""
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+    def endpoint(self, node: str) -> Endpoint:
+        """Raises ClusterError: simulated servers have no ports."""
+        self.topology.node(node)
+        raise ClusterError(f"{node}: a simulated server has no port")
+
+    def versions(self) -> Mapping[str, str]:
+        """Of every node."""
+        return dict.fromkeys(self.topology.names, VERSION)
+
+    def unready(self) -> Sequence[str]:
+        """Why the servers cannot serve now, a reason each."""
+        return self.simulation.unready()
+
+    def collect(self, directory: Path) -> None:
+        """Simulated servers write no logs."""
+
+    # --- KeepsTime --------------------------------------------------------------------------
+
+    def clock(self) -> Clock:
+        """Virtual time, from now on."""
+        return SimulatedClock(self.simulation.world)
+
+    def spawn(self, work: Callable[[], object]) -> None:
+        """A task that may wait, soon."""
+        self.simulation.world.spawn(work)
+
+    def call_at(self, delay_ns: int, act: Callable[[], object]) -> None:
+        """Calls something that must not wait, so much later."""
+        self.simulation.world.after(delay_ns, act)
+
+    def run_until(self, over: Callable[[], bool]) -> None:
+        """Lets the world go on until it is over."""
+        self.simulation.world.run_until(over)
+
+    # --- CanPartition -----------------------------------------------------------------------
+
+    def cut(self, links: Iterable[Link]) -> None:
+        """Drops every packet of these links; others stay as they are."""
+        self.simulation.network.cut(links)
+
+    def mend(self) -> None:
+        """Ends every cut; may be called twice."""
+        self.simulation.network.mend()
+
+    def reachable(self, links: Iterable[Link]) -> Mapping[Link, bool]:
+        """Whether each link carries packets."""
+        alive = self.simulation.network.alive
+        return {link: alive(link.source, link.target) for link in links}
+
+    # --- CanKill, CanRestart, CanPause ------------------------------------------------------
+
+    def kill(self, nodes: Iterable[str]) -> None:
+        """SIGKILL. Disks and cuts stay."""
+        for node in nodes:
+            self.simulation.kill(node)
+
+    def start(self, nodes: Iterable[str]) -> None:
+        """Starts what does not run, and returns when each answers. Raises ClusterError."""
+        named = list(nodes)
+        for node in named:
+            self.simulation.start(node)
+        self._await(named)
+
+    def running(self, node: str) -> bool:
+        """Whether the server process exists."""
+        return self.simulation.running(node)
+
+    def restart(self, nodes: Iterable[str]) -> None:
+        """SIGTERM, then start; returns when each answers. Raises ClusterError."""
+        named = list(nodes)
+        for node in named:
+            self.simulation.stop(node)
+        for node in named:
+            self.simulation.start(node)
+        self._await(named)
+
+    def pause(self, nodes: Iterable[str]) -> None:
+        """SIGSTOP."""
+        for node in nodes:
+            self.simulation.pause(node)
+
+    def resume(self, nodes: Iterable[str]) -> None:
+        """SIGCONT; of what is not paused, nothing happens."""
+        for node in nodes:
+            self.simulation.resume(node)
+
+    def paused(self, node: str) -> bool:
+        """Whether it is stopped."""
+        return self.simulation.paused(node)
+
+    def _await(self, nodes: Sequence[str]) -> None:
+        """A ZooKeeper server's port is open when its process runs, quorum or not."""
+
+        def late() -> list[str]:
+            replicas = [node for node in nodes if node in self.topology.replicas]
+            return [node for node in replicas if not self.simulation.answers(node)]
+
+        if not self.simulation.wait_until(lambda: not late(), START_NS):
+            raise ClusterError(f"{' '.join(late())}: does not answer after its start")
+
+    # --- CanLead, CanStopFetches ------------------------------------------------------------
+
+    def leader(self) -> str | None:
+        """The ZooKeeper server that leads now; None: none does."""
+        return self.simulation.leader()
+
+    def serving(self) -> frozenset[str]:
+        """The ZooKeeper servers that say that they lead or follow."""
+        answers = self.simulation.answers
+        return frozenset(node for node in self.topology.keepers if answers(node))
+
+    def stop_fetches(self, nodes: Iterable[str]) -> None:
+        """Of every table that exists; until the server ends."""
+        self.simulation.stop_fetches(nodes)
+
+    def start_fetches(self, nodes: Iterable[str]) -> None:
+        """May be called twice."""
+        self.simulation.start_fetches(nodes)
+
+    def fetching(self, node: str) -> bool:
+        """Whether it fetches parts."""
+        return self.simulation.fetching(node)

@@ -1,0 +1,39 @@
+"""Planted bugs: each is one line away from the right protocol, and off unless it is named."""
+
+from collections.abc import Iterable, Mapping
+
+from harness.core.errors import UsageError
+
+BUGS: Mapping[str, str] = {
+    "quorum-uncounted": "the first replica that fetches a quorum part ends the quorum",
+    "last-part-back": "`last_part` takes the smaller of two block numbers, so that it stays behind",
+    "ack-early": "a quorum insert is acknowledged when it is logged, not when a quorum has it",
+    "dedup-per-replica": "a block id holds only for the replica that wrote it",
+    "dedup-forgotten": "a replica that comes back forgets the blocks that were inserted before",
+    "failed-part-kept": "a replica that comes back keeps the parts of failed quorums",
+    "truncate-max": "the log is cut at the largest pointer of the active replicas",
+    "clone-lost": "a lost replica may clone from a lost one",
+    "lost-unmarked": "replicas that the log has left behind are not marked as lost",
+    "clone-no-parts": "a clone copies the queue of its source and not its parts",
+    "merge-order": "each replica keeps the rows of a merge in an order of its own",
+    "merge-drops": "a merge forgets its last source part",
+    "merge-gap": "a merge takes parts that others insert between",
+    "mutation-late": "a mutation changes rows that were inserted after it",
+    "fetch-torn": "a part becomes visible before all its rows have come",
+    "session-immortal": "ZooKeeper never expires a session",
+    "stale-leader-merges": "a replica that lost its leadership goes on choosing merges",
+    "watch-missed": "one in eight ZooKeeper watches never fires",
+    "keeper-unsynced": "a ZooKeeper server that is killed loses the last second of its log",
+    "keeper-minority": "ZooKeeper commits what its leader alone has",
+    "pointer-skips": "a replica's log pointer moves past an entry that it has not copied",
+}
+"""Name and description."""
+
+
+def bugs(names: Iterable[str]) -> frozenset[str]:
+    """The set of these; raises UsageError for a name that is none."""
+    out = frozenset(names)
+    for name in sorted(out):
+        if name not in BUGS:
+            raise UsageError(f"--bug {name!r}: expected some of {','.join(BUGS)}")
+    return out

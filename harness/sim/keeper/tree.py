@@ -1,0 +1,224 @@
+"""ZooKeeper's data: nodes, versions, ephemeral owners, sequential names, and changes to them.
+
+The leader turns a request into changes, once; every server applies the changes. So no two servers
+can disagree on what a request meant.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+NO_NODE: Final = "NONODE"
+NODE_EXISTS: Final = "NODEEXISTS"
+BAD_VERSION: Final = "BADVERSION"
+CONNECTION_LOSS: Final = "CONNECTIONLOSS"
+SESSION_EXPIRED: Final = "SESSIONEXPIRED"
+OPERATION_TIMEOUT: Final = "OPERATIONTIMEOUT"
+
+USER_ERRORS: Final = frozenset({NO_NODE, NODE_EXISTS, BAD_VERSION})
+
+
+class KeeperError(Exception):
+    """A request failed: `code` is one of the names above, `at` the operation of a multi."""
+
+    def __init__(self, code: str, at: int = 0, path: str = "") -> None:
+        super().__init__(f"{code}{f' at {path}' if path else ''}")
+        self.code, self.at, self.path = code, at, path
+
+
+class Create(NamedTuple):
+    """Makes a node; a sequential one gets the parent's next number, ten digits, as its end."""
+
+    path: str
+    data: Any = ""
+    ephemeral: bool = False
+    sequential: bool = False
+
+
+class Remove(NamedTuple):
+    """Removes a node; `version` None is any."""
+
+    path: str
+    version: int | None = None
+
+
+class Put(NamedTuple):
+    """Replaces a node's data; `version` None is any."""
+
+    path: str
+    data: Any
+    version: int | None = None
+
+
+class Check(NamedTuple):
+    """The node must exist, and have this version unless it is None."""
+
+    path: str
+    version: int | None = None
+
+
+class Absent(NamedTuple):
+    """The node must not exist: a create and a remove of it, in a server's multi."""
+
+    path: str
+
+
+Operation = Create | Remove | Put | Check | Absent
+
+Change = tuple[str, Any, int | None]
+"""Path; data (GONE when it is removed); the session that owns an ephemeral node."""
+
+GONE: Final = object()
+
+
+class Node:
+    """One znode."""
+
+    __slots__ = ("children", "data", "made", "next", "owner", "version")
+
+    def __init__(self, data: Any, owner: int | None) -> None:
+        self.data = data
+        self.owner = owner
+        self.version = 0
+        self.made = 0
+        """How many children it has had: their list's version."""
+        self.next = 0
+        """Of the next sequential child."""
+        self.children: dict[str, None] = {}
+
+
+def parent(path: str) -> str:
+    """Of "/a/b" it is "/a"."""
+    return path[: path.rindex("/")] or "/"
+
+
+class Tree:
+    """One server's nodes."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, Node] = {"/": Node("", None)}
+        self.owned: dict[int, dict[str, None]] = {}
+        """Ephemeral nodes by session."""
+
+    def children(self, path: str) -> list[str]:
+        """Names, ascending. Raises KeeperError."""
+        node = self.nodes.get(path)
+        if node is None:
+            raise KeeperError(NO_NODE, path=path)
+        return sorted(node.children)
+
+    def apply(self, changes: Sequence[Change]) -> Iterator[tuple[str, str]]:
+        """Makes the changes; yields what watches want to know: ("data" or "children", path)."""
+        for path, data, owner in changes:
+            if data is GONE:
+                yield from self._remove(path)
+                continue
+            node = self.nodes.get(path)
+            if node is not None:
+                node.data = data
+                node.version += 1
+                yield "data", path
+                continue
+            above = parent(path)
+            holder = self.nodes[above]
+            self.nodes[path] = Node(data, owner)
+            holder.children[path[len(above) + (above != "/") :]] = None
+            holder.made += 1
+            if path[-1].isdigit() and len(path) > 10 and path[-10:].isdigit():
+                holder.next = max(holder.next, int(path[-10:]) + 1)
+            if owner is not None:
+                self.owned.setdefault(owner, {})[path] = None
+            yield "data", path
+            yield "children", above
+
+    def _remove(self, path: str) -> Iterator[tuple[str, str]]:
+        node = self.nodes.pop(path)
+        above = parent(path)
+        holder = self.nodes[above]
+        del holder.children[path[len(above) + (above != "/") :]]
+        holder.made += 1
+        if node.owner is not None:
+            owned = self.owned.get(node.owner, {})
+            owned.pop(path, None)
+        yield "data", path
+        yield "children", above
+
+    def planned(
+        self, operations: Sequence[Operation], session: int
+    ) -> tuple[list[Change], list[Any]]:
+        """The changes that a multi comes to, and what each operation answers (the path of a
+        create). Applies them as it goes. Raises KeeperError, with this tree as it was before."""
+        changes: list[Change] = []
+        answers: list[Any] = []
+        undo: list[tuple[str, Node | None]] = []
+        for at, operation in enumerate(operations):
+            try:
+                change, answer = self._planned(operation, session)
+            except KeeperError as error:
+                self._undo(undo)
+                raise KeeperError(error.code, at, error.path) from None
+            if change is not None:
+                undo.append((change[0], self._saved(change[0])))
+                for _ in self.apply((change,)):
+                    pass
+                changes.append(change)
+            answers.append(answer)
+        return changes, answers
+
+    def _planned(self, operation: Operation, session: int) -> tuple[Change | None, Any]:
+        path = operation.path
+        node = self.nodes.get(path)
+        if isinstance(operation, Absent):
+            if node is not None:
+                raise KeeperError(NODE_EXISTS, path=path)
+            return None, None
+        if isinstance(operation, Create):
+            holder = self.nodes.get(parent(path))
+            if holder is None:
+                raise KeeperError(NO_NODE, path=path)
+            if operation.sequential:
+                path = f"{path}{holder.next:010d}"
+            elif node is not None:
+                raise KeeperError(NODE_EXISTS, path=path)
+            return (path, operation.data, session if operation.ephemeral else None), path
+        if node is None:
+            raise KeeperError(NO_NODE, path=path)
+        if operation.version is not None and operation.version != node.version:
+            raise KeeperError(BAD_VERSION, path=path)
+        if isinstance(operation, Remove):
+            return (path, GONE, None), None
+        if isinstance(operation, Put):
+            return (path, operation.data, None), node.version + 1
+        return None, None
+
+    def _saved(self, path: str) -> Node | None:
+        node = self.nodes.get(path)
+        if node is None:
+            return None
+        copy = Node(node.data, node.owner)
+        copy.version, copy.made, copy.next = node.version, node.made, node.next
+        copy.children = node.children
+        return copy
+
+    def _undo(self, undo: list[tuple[str, Node | None]]) -> None:
+        """A sequential number that was taken stays taken, as it does in ZooKeeper's own tree."""
+        for path, before in reversed(undo):
+            if before is None:
+                for _ in self._remove(path):
+                    pass
+            elif path in self.nodes:
+                self.nodes[path] = before
+            else:
+                for _ in self.apply(((path, before.data, before.owner),)):
+                    pass
+                self.nodes[path] = before
+
+    def copy(self) -> "Tree":
+        """Another server's tree with the same nodes."""
+        out = Tree()
+        for path, node in self.nodes.items():
+            copy = Node(node.data, node.owner)
+            copy.version, copy.made, copy.next = node.version, node.made, node.next
+            copy.children = dict(node.children)
+            out.nodes[path] = copy
+        out.owned = {session: dict(paths) for session, paths in self.owned.items()}
+        return out

@@ -1,0 +1,122 @@
+"""Packets between servers: delayed, in order on each link, held back where a link is cut.
+
+Connections are TCP's. A packet that is lost, or cut off, is sent again: it comes late, not never,
+and no later packet of that link overtakes it. What ends a connection is a timeout of its ends.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from harness.core.topology import Link, LinkClass, Topology
+from harness.sim.world import MS, Process, World
+
+DELAY_NS: Final = 200_000
+"""Between two servers of one machine room, median."""
+RETRANSMIT_NS: Final = 200 * MS
+"""TCP's least time until it sends again (Linux: TCP_RTO_MIN)."""
+RETRANSMIT_NS_MAX: Final = 3_000 * MS
+
+
+class _Wire:
+    """One direction between two nodes."""
+
+    __slots__ = ("cut", "cut_ns", "free_ns", "held", "kind", "loss", "open_ns")
+
+    def __init__(self, kind: LinkClass) -> None:
+        self.kind = kind
+        self.cut = False
+        self.cut_ns = 0
+        self.free_ns = 0
+        """When the last packet arrives: none overtakes it."""
+        self.open_ns = 0
+        """After a cut: when what was held arrives, and nothing before it."""
+        self.held: list[tuple[Process | None, Callable[..., object], tuple[Any, ...]]] = []
+        self.loss = 0
+        """Of a thousand packets."""
+
+
+class Network:
+    """Every directed link."""
+
+    def __init__(self, world: World, topology: Topology) -> None:
+        self._world = world
+        self._wires = {
+            (link.source, link.target): _Wire(topology.link_class(link))
+            for link in topology.links()
+        }
+        self.delay_ns: dict[LinkClass, int] = dict.fromkeys(LinkClass, DELAY_NS)
+        """Median, by what a link carries."""
+
+    def send(
+        self,
+        source: str,
+        target: str,
+        to: Process | None,
+        act: Callable[..., object],
+        *args: Any,
+        took_ns: int = 0,
+    ) -> None:
+        """Calls `act` at the target, in the life of its process `to`, when the packet arrives;
+        `took_ns` passes before it is sent."""
+        world = self._world
+        if source == target:
+            world.after(took_ns, act, *args, of=to)
+            return
+        wire = self._wires[source, target]
+        delay = took_ns + world.around(self.delay_ns[wire.kind])
+        if wire.loss and world.below(1000) < wire.loss:
+            delay += RETRANSMIT_NS
+        at = max(world.now_ns + delay, wire.free_ns)
+        wire.free_ns = at
+        world.after(at - world.now_ns, self._arrive, wire, to, act, args)
+
+    def _arrive(
+        self,
+        wire: _Wire,
+        to: Process | None,
+        act: Callable[..., object],
+        args: tuple[Any, ...],
+    ) -> None:
+        world = self._world
+        if wire.cut:
+            wire.held.append((to, act, args))
+        elif world.now_ns < wire.open_ns:
+            world.after(wire.open_ns - world.now_ns, self._arrive, wire, to, act, args)
+        elif to is None:
+            act(*args)
+        elif to.alive:
+            if to.paused:
+                to.deferred.append((act, args))
+            else:
+                act(*args)
+
+    def cut(self, links: Iterable[Link]) -> None:
+        """Drops every packet of these links, from now on and what is under way."""
+        for link in links:
+            wire = self._wires[link.source, link.target]
+            if not wire.cut:
+                wire.cut, wire.cut_ns = True, self._world.now_ns
+
+    def mend(self) -> None:
+        """Ends every cut. What was held comes when its sender tries again."""
+        world = self._world
+        for wire in self._wires.values():
+            if not wire.cut:
+                continue
+            wire.cut = False
+            held, wire.held = wire.held, []
+            if held:
+                wait = min(max(RETRANSMIT_NS, world.now_ns - wire.cut_ns), RETRANSMIT_NS_MAX)
+                wire.open_ns = world.now_ns + world.below(wait)
+                wire.free_ns = max(wire.free_ns, wire.open_ns)
+                for to, act, args in held:
+                    world.after(wire.open_ns - world.now_ns, self._arrive, wire, to, act, args)
+
+    def lose(self, links: Iterable[Link], per_thousand: int) -> None:
+        """So many of a thousand packets are lost; 0 ends that."""
+        for link in links:
+            self._wires[link.source, link.target].loss = per_thousand
+
+    def alive(self, source: str, target: str) -> bool:
+        """Whether packets pass."""
+        return not self._wires[source, target].cut

@@ -1,0 +1,74 @@
+"""The statements that a simulated server understands; everything else is error 62.
+
+It knows what the harness' own workloads and clusters say, and not more.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from harness.sim.errors import ServerError
+from harness.sim.table.schema import Schema
+from harness.sim.table.settings import TableSettings
+
+
+class Statement(NamedTuple):
+    """A statement's kind, and its words by name."""
+
+    kind: str
+    words: Mapping[str, str | None]
+
+
+_FLAGS: Final = re.IGNORECASE | re.DOTALL
+_FORMS: Final = tuple(
+    (kind, re.compile(form + r"\s*;?\s*$", _FLAGS))
+    for kind, form in (
+        ("create database", r"CREATE DATABASE (IF NOT EXISTS )?\w+"),
+        ("drop database", r"DROP DATABASE (IF EXISTS )?(?P<database>\w+)"),
+        ("drop table", r"DROP TABLE (IF EXISTS )?(?P<table>[\w.]+)"),
+        (
+            "create table",
+            r"CREATE TABLE (IF NOT EXISTS )?(?P<table>[\w.]+) \((?P<columns>.+?)\) ENGINE = "
+            r"ReplicatedMergeTree\('(?P<path>[^']+)', '(?P<replica>[^']+)'\) "
+            r"PARTITION BY (?P<partition>\w+(\(\))?) ORDER BY (?P<order>\(?[\w, ]+?\)?)"
+            r"( SETTINGS (?P<settings>.+))?",
+        ),
+        ("optimize", r"OPTIMIZE TABLE (?P<table>[\w.]+)( PARTITION [\w']+)?( FINAL)?"),
+        ("mutate", r"ALTER TABLE (?P<table>[\w.]+) (?P<change>(UPDATE|DELETE) .+)"),
+        ("system", r"SYSTEM (?P<verb>STOP|START) FETCHES( (?P<table>[\w.]+))?"),
+        (
+            "select",
+            r"SELECT (?P<what>.+?) FROM (?P<table>[\w.]+)( WHERE (?P<where>.+?))?"
+            r"( ORDER BY (?P<order>[\w, ]+))?( LIMIT \d+)?",
+        ),
+        ("select", r"SELECT (?P<what>\d+)(?P<table>)(?P<where>)"),
+    )
+)
+
+
+@lru_cache(maxsize=1024)
+def parsed(text: str) -> Statement:
+    """Raises ServerError 62."""
+    flat = " ".join(text.split())
+    for kind, form in _FORMS:
+        found = form.match(flat)
+        if found is not None:
+            return Statement(kind, found.groupdict())
+    raise ServerError(62, f"Syntax error: the simulated server does not know: {flat[:200]}")
+
+
+def schema_of(words: Mapping[str, str | None]) -> Schema:
+    """Of a CREATE TABLE."""
+    columns = re.sub(r"\([^()]*\)", "", words["columns"] or "")
+    names = tuple(column.split()[0] for column in columns.split(","))
+    partition = words["partition"] or ""
+    order = tuple(name.strip() for name in (words["order"] or "").strip("()").split(","))
+    return Schema(names, None if partition == "tuple()" else partition, order)
+
+
+def settings_of(words: Mapping[str, str | None], defaults: TableSettings) -> TableSettings:
+    """Of a CREATE TABLE."""
+    pairs = (pair.split("=") for pair in (words["settings"] or "").split(",") if "=" in pair)
+    given = {name.strip(): value.strip() for name, value in pairs}
+    return defaults.with_({name: int(n) for name, n in given.items() if n.isdigit()})

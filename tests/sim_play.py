@@ -1,0 +1,76 @@
+"""Runs on the simulated cluster, without a command line."""
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.clusters.sim_cluster import SimCluster
+from harness.core.seed import Seed
+from harness.core.topology import Topology
+from harness.core.verdict import Status
+from harness.run.monitor import Monitor
+from harness.run.phases import Outcome, Trial, conduct
+from harness.run.plan import Plan
+from harness.run.stop import Stop
+from harness.run.store import RunDirectory
+from harness.sim.bugs import bugs
+from nemesis.catalogue import parse_nemesis
+from nemesis.options import FaultOptions
+from workloads.quorum_set import QuorumSet, QuorumSetOptions
+
+THREE = Topology.of()
+
+
+@dataclass(frozen=True)
+class Played:
+    """A run that is over."""
+
+    outcome: Outcome
+    cluster: SimCluster
+    journal: bytes
+
+    @property
+    def status(self) -> Status:
+        return self.outcome.judgement.status
+
+    @property
+    def accusers(self) -> set[str]:
+        """The checkers that say INVALID."""
+        verdicts = self.outcome.judgement.verdicts
+        return {v.checker for v in verdicts if v.status is Status.INVALID}
+
+
+def play(
+    seed: int,
+    nemesis: str = "partition",
+    *,
+    bug: str = "",
+    time_limit_s: float = 10,
+    rate: float | None = None,
+    promise: str = "linearizable",
+    **options: Any,
+) -> Played:
+    """quorum-set under a nemesis, as `harness run --cluster sim` does it."""
+    own = Seed(seed)
+    cluster = SimCluster(THREE, own.child("cluster"), bugs=bugs([bug] if bug else []))
+    cluster.up()
+    plan = Plan(
+        workload="quorum-set",
+        nemesis=nemesis,
+        seed=own,
+        again="",
+        promise=promise,
+        time_limit_s=time_limit_s,
+        rate=rate,
+    )
+    workload = QuorumSet(
+        QuorumSetOptions(**options), own.child("workload"), faults_expected=nemesis != "none"
+    )
+    faults = parse_nemesis(nemesis, THREE, own, FaultOptions())
+    with tempfile.TemporaryDirectory() as directory:
+        run = RunDirectory(Path(directory))
+        monitor = Monitor("", time_limit_s)
+        trial = Trial(plan, cluster, workload, faults, run, monitor, Stop(), "token", False)
+        outcome = conduct(trial)
+        return Played(outcome, cluster, run.journal.read_bytes())

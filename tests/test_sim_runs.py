@@ -1,0 +1,81 @@
+"""Whole runs on the simulated cluster: what the thesis claims, and that a seed is a run."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sim_play import play
+
+from harness.core.verdict import Status
+from harness.run.store import Store
+
+HARNESS = [sys.executable, "-m", "harness.cli.main"]
+
+
+def run(store: Path, *arguments: str) -> tuple[int, Any]:
+    """Exit status, and what was printed as JSON."""
+    said = subprocess.run(
+        [*HARNESS, "run", "--cluster", "sim", "--store", str(store), "--json", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return said.returncode, json.loads(said.stdout)
+
+
+def test_the_servers_reading_misses_what_was_acknowledged() -> None:
+    """One ZooKeeper follower is cut from its leader; its replica goes on answering the past."""
+    played = play(1, "partition-keeper-follower", read="server")
+    assert {"set-full", "linearizable"} <= played.accusers
+    assert "sequential" not in played.accusers, "the past, in its order"
+
+
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_the_linearizable_reading_is_linearizable(seed: int) -> None:
+    played = play(seed, "partition", read="linearizable")
+    assert (played.status, played.accusers) == (Status.VALID, set())
+
+
+def test_one_seed_is_one_run_byte_for_byte_and_another_is_another(tmp_path: Path) -> None:
+    arguments = ["--nemesis", "partition,kill,pause", "--time-limit", "5"]
+    for store, seed in (("a", "7"), ("b", "7"), ("c", "8")):
+        run(tmp_path / store, *arguments, "--seed", seed)
+    runs = [Store(tmp_path / store).find("latest") for store in ("a", "b", "c")]
+    histories = [one.journal.read_bytes() for one in runs]
+    results = [one.results_file.read_bytes() for one in runs]
+    assert histories[0].count(b"\n") > 1000
+    assert (histories[0], results[0]) == (histories[1], results[1])
+    assert histories[0] != histories[2]
+    assert runs[0].info().plan.again == (
+        "harness run --nemesis partition,kill,pause --cluster sim --time-limit 5 --seed 0x7"
+    )
+
+
+def test_runs_of_one_command_have_a_cluster_each(tmp_path: Path) -> None:
+    """So that each can be had again by its own seed."""
+    quick = ["--time-limit", "2", "--rate", "40"]
+    run(tmp_path / "many", *quick, "--count", "2", "--seed", "3")
+    run(tmp_path / "one", *quick, "--seed", "4")
+    last, _ = Store(tmp_path / "many").runs()
+    (alone,) = Store(tmp_path / "one").runs()
+    assert last.journal.read_bytes() == alone.journal.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--read", "sideways"], "--read 'sideways': expected one of sequential plain server"),
+        (["--bug", "nope"], "'nope': expected some of quorum-uncounted"),
+        (["--keep-cluster"], "--keep-cluster: --cluster sim has no containers"),
+        (["--cluster", "docker", "--bug", "ack-early"], "only --cluster sim has bugs to plant"),
+        (["--cluster", "docker", "--read", "sync"], "only simulated servers have it"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(tmp_path: Path, arguments: list[str], says: str) -> None:
+    status, report = run(tmp_path, *arguments)
+    assert status == 254
+    assert says in report["error"]

@@ -6,9 +6,11 @@ from typing import Final
 
 from harness.core.clock import Clock
 from harness.core.errors import ClusterError
+from harness.core.op import Json
 from harness.core.protocols import Endpoint
 from harness.core.seed import Seed
 from harness.core.topology import Link, Topology
+from harness.sim.record import Fact
 from harness.sim.simulation import Simulation
 from harness.sim.table.settings import TableSettings
 from harness.sim.world import SECOND, SimulatedClock
@@ -87,6 +89,16 @@ class SimCluster:
     def run_until(self, over: Callable[[], bool]) -> None:
         """Lets the world go on until it is over."""
         self.simulation.world.run_until(over)
+
+    # --- KeepsRecord ------------------------------------------------------------------------
+
+    def record(self, now_ns: int) -> Json:
+        """The facts, on a clock that shows `now_ns` now."""
+        ahead_ns = self.simulation.world.now_ns - now_ns
+        return [[fact[0], int(str(fact[1])) - ahead_ns, *fact[2:]] for fact in self._facts()]
+
+    def _facts(self) -> list[Fact]:
+        return self.simulation.record()
 
     # --- CanPartition -----------------------------------------------------------------------
 

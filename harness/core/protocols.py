@@ -324,6 +324,15 @@ class KeepsTime(Protocol):
         ...
 
 
+@runtime_checkable
+class KeepsRecord(Protocol):
+    """Knows everything that was agreed on in ZooKeeper."""
+
+    def record(self, now_ns: int) -> Json:
+        """Facts, as `checkers/protocol.py` has them, on a clock that shows `now_ns` now."""
+        ...
+
+
 def clock_of(cluster: Cluster) -> Clock:
     """A new clock that shows the cluster's time: its own, or the machine's."""
     return cluster.clock() if isinstance(cluster, KeepsTime) else WallClock()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from checkers.judge import Judgement, judge
+from checkers.protocol import Protocol, recorded
 from harness.clients.roaming import Roaming
 from harness.core.errors import ClusterError
 from harness.core.history import History
@@ -17,6 +18,7 @@ from harness.core.protocols import (
     Client,
     Cluster,
     Generator,
+    KeepsRecord,
     KeepsTime,
     Nemesis,
     Session,
@@ -82,10 +84,9 @@ def conduct(trial: Trial) -> Outcome:
         plan = trial.plan
         # On virtual time judging takes none: the same run leaves the same results.
         clock = clock_of(trial.cluster)
+        checkers = [*trial.workload.checkers(), *([Protocol()] if recorded(history) else [])]
         with trial.stop.interrupting():
-            judgement = judge(
-                history, trial.workload.checkers(), plan.check_s, plan.promise, clock=clock
-            )
+            judgement = judge(history, checkers, plan.check_s, plan.promise, clock=clock)
         if trial.drop:
             trial.monitor.enter(Phase.CLEAN_UP, "dropping tables")
             session.drop()
@@ -209,11 +210,11 @@ class _Recorder:
         until when, and the replicas' state."""
         waited: dict[str, float] = {}
         deadline_ns = self._clock.now_ns() + int(self._plan.quiesce_s * 1e9)
-        pending: Sequence[str] = self._pending()
+        pending, state = self._looked()
         while pending and not self._trial.stop and self._clock.now_ns() < deadline_ns:
             self._trial.monitor.enter(Phase.QUIESCE, f"pending: {pending[0][:NOTE_LENGTH_MAX]}")
             self._clock.sleep_until(self._clock.now_ns() + int(QUIESCE_POLL_S * 1e9))
-            pending = self._pending()
+            pending, state = self._looked()
             waited |= dict.fromkeys(pending, round(self._clock.now_ns() / 1e9, 3))
         if self._trial.stop:
             pending = [f"the run was stopped: {self._trial.stop.reason}"]
@@ -221,10 +222,25 @@ class _Recorder:
             self._troubles.append(
                 f"not at rest after {self._plan.quiesce_s:g} s: {'; '.join(pending[:3])}"
             )
-        state = dict(self._session.observe())
-        return Done(
-            Kind.OK, {"pending": list(pending), "waited_until_s": waited, "replicas": state}
-        )
+        found: dict[str, Json] = {
+            "pending": list(pending),
+            "waited_until_s": dict(waited),
+            "replicas": state or dict(self._session.observe()),
+        }
+        if isinstance(self._trial.cluster, KeepsRecord):
+            found["protocol"] = self._trial.cluster.record(self._clock.now_ns())
+        return Done(Kind.OK, found)
+
+    def _looked(self) -> tuple[Sequence[str], dict[str, Json]]:
+        """What is pending, and if nothing is the replicas' state, by which something may be."""
+        pending = self._pending()
+        state = {} if pending else dict(self._session.observe())
+        queued = [
+            f"{node} has {of_node['queue']} queue entries"
+            for node, of_node in state.items()
+            if isinstance(of_node, dict) and of_node.get("queue")
+        ]
+        return (pending or queued), state
 
     def _pending(self) -> Sequence[str]:
         try:

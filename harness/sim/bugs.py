@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from harness.core.errors import UsageError
 
 BUGS: Mapping[str, str] = {
-    "quorum-uncounted": "the first replica that fetches a quorum part ends the quorum",
+    "quorum-uncounted": "whoever finds a quorum part on its disk ends the quorum, its writer too",
     "last-part-back": "`last_part` takes the smaller of two block numbers, so that it stays behind",
     "ack-early": "a quorum insert is acknowledged when it is logged, not when a quorum has it",
     "dedup-per-replica": "a block id holds only for the replica that wrote it",
@@ -17,7 +17,7 @@ BUGS: Mapping[str, str] = {
     "clone-no-parts": "a clone copies the queue of its source and not its parts",
     "merge-order": "each replica keeps the rows of a merge in an order of its own",
     "merge-drops": "a merge forgets its last source part",
-    "merge-gap": "a merge takes parts that others insert between",
+    "merge-gap": "a merge takes neighbours without asking what is being inserted between them",
     "mutation-late": "a mutation changes rows that were inserted after it",
     "fetch-torn": "a part becomes visible before all its rows have come",
     "session-immortal": "ZooKeeper never expires a session",

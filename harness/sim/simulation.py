@@ -9,6 +9,7 @@ from harness.sim.errors import ServerError
 from harness.sim.keeper.messages import Disk, Ensemble
 from harness.sim.keeper.server import LEADING, KeeperServer
 from harness.sim.network import Network
+from harness.sim.record import Fact
 from harness.sim.server import Server, ServerDisk
 from harness.sim.table.settings import TableSettings
 from harness.sim.world import MS, SECOND, Future, TimedOutError, World
@@ -163,6 +164,15 @@ class Simulation:
         return self.answers(name) and not any(
             table.fetches_stopped for table in self.servers[name].tables.values()
         )
+
+    def record(self) -> list[Fact]:
+        """Everything of note that was committed, and the sessions that should have ended."""
+        record, leader = self.ensemble.record, self.leader()
+        if leader is not None:
+            for silent_ns, allowed_ns in self.keepers[leader].sessions():
+                if silent_ns > allowed_ns:
+                    record.session_ended(self.world.now_ns, silent_ns, allowed_ns)
+        return record.facts
 
     # --- clients ----------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from harness.sim.keeper.tree import Change, Operation, Tree
 from harness.sim.network import Network
+from harness.sim.record import Record
 from harness.sim.world import MS, Process, World
 
 TICK_NS: Final = 500 * MS
@@ -102,6 +103,7 @@ class Ensemble:
     network: Network
     names: tuple[str, ...]
     bugs: frozenset[str]
+    record: Record = field(default_factory=Record)
     sessions: int = 0
     """How many were opened."""
 

@@ -153,8 +153,17 @@ class KeeperServer:
         for name in self._planned.children(SESSIONS) if SESSIONS in self._planned.nodes else ():
             session = int(name)
             node = self._planned.nodes[f"{SESSIONS}/{name}"]
-            if now - self._seen.setdefault(session, now) > node.data:
+            silent_ns = now - self._seen.setdefault(session, now)
+            if silent_ns > node.data:
+                self._ensemble.record.session_ended(now, silent_ns, node.data)
                 self._propose(Request(self.name, session, -1, "close", ()))
+
+    def sessions(self) -> list[tuple[int, int]]:
+        """Of a leader's open sessions: how long each is silent, and how long it may be, in ns."""
+        tree, now = self.disk.tree, self._world.now_ns
+        names = tree.children(SESSIONS) if SESSIONS in tree.nodes else []
+        allowed = {int(name): tree.nodes[f"{SESSIONS}/{name}"].data for name in names}
+        return [(now - self._seen.get(s, now), most) for s, most in allowed.items()]
 
     # --- election ---------------------------------------------------------------------------
 
@@ -385,13 +394,19 @@ class KeeperServer:
             self._apply(committed)
 
     def _apply(self, committed: int) -> None:
-        disk = self.disk
+        disk, record = self.disk, self._ensemble.record
         while disk.applied < committed:
             txn = disk.log[disk.applied]
             disk.applied += 1
+            first = self.role == LEADING and disk.applied > record.seen
+            if first:
+                record.seen = disk.applied
+                record.saw(self._world.now_ns, txn, disk.tree)
             for what, path in disk.tree.apply(txn.changes):
                 if self._watches:
                     self._fire(what, path)
+            if first:
+                record.saw_after(self._world.now_ns, txn, disk.tree)
             if txn.origin == self.name:
                 self._answer(txn.session, txn.xid, txn.answer)
 

@@ -149,7 +149,7 @@ class Tree:
         create). Applies them as it goes. Raises KeeperError, with this tree as it was before."""
         changes: list[Change] = []
         answers: list[Any] = []
-        undo: list[tuple[str, Node | None]] = []
+        undo: list[tuple[str, Node | None, int]] = []
         for at, operation in enumerate(operations):
             try:
                 change, answer = self._planned(operation, session)
@@ -157,7 +157,8 @@ class Tree:
                 self._undo(undo)
                 raise KeeperError(error.code, at, error.path) from None
             if change is not None:
-                undo.append((change[0], self._saved(change[0])))
+                holder = self.nodes[parent(change[0])]
+                undo.append((change[0], self._saved(change[0]), holder.next))
                 for _ in self.apply((change,)):
                     pass
                 changes.append(change)
@@ -199,9 +200,10 @@ class Tree:
         copy.children = node.children
         return copy
 
-    def _undo(self, undo: list[tuple[str, Node | None]]) -> None:
-        """A sequential number that was taken stays taken, as it does in ZooKeeper's own tree."""
-        for path, before in reversed(undo):
+    def _undo(self, undo: list[tuple[str, Node | None, int]]) -> None:
+        """Sequential numbers that were taken are free again, as in ZooKeeper."""
+        for path, before, number in reversed(undo):
+            self.nodes[parent(path)].next = number
             if before is None:
                 for _ in self._remove(path):
                     pass

@@ -11,6 +11,7 @@ from harness.sim.keeper.tree import (
     BAD_VERSION,
     NO_NODE,
     NODE_EXISTS,
+    Absent,
     Check,
     Create,
     KeeperError,
@@ -109,18 +110,23 @@ def _download(table: "Table", holder: str, info: Info) -> Rows:
 
 def commit(table: "Table", zk: KeeperSession, part: Part) -> None:
     """Checks the part's checksums with a replica that has it, announces it, and makes it
-    visible. Raises ServerError 40 when another has other data under this name."""
+    visible. Raises ServerError 40 when another has other data under this name, KeeperError when
+    one announced it meanwhile."""
+    absent: list[Absent] = []
     try:
         for replica in table.world.shuffled(zk.children(f"{table.path}/replicas")):
             found = zk.get(f"{table.path}/replicas/{replica}/parts/{part.name}")
             if found is not None:
-                if found[0] is not part.rows and found[0] != part.rows:
+                if found[0] != part.rows and "merge-order" not in table.bugs:
                     raise ServerError(40, f"Checksums of part {part.name} differ from {replica}'s")
+                absent.clear()
                 break
+            if replica != table.me:
+                absent.append(Absent(f"{table.path}/replicas/{replica}/parts/{part.name}"))
         try:
-            zk.multi((Create(f"{table.own}/parts/{part.name}", part.rows),))
+            zk.multi((*absent, Create(f"{table.own}/parts/{part.name}", part.rows)))
         except KeeperError as error:
-            if error.code != NODE_EXISTS:
+            if error.code != NODE_EXISTS or error.at < len(absent):
                 raise
     except (KeeperError, ServerError):
         table.forget(part.info)

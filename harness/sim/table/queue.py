@@ -9,7 +9,7 @@ from harness.sim.errors import ServerError
 from harness.sim.keeper.session import KeeperSession
 from harness.sim.keeper.tree import Create, KeeperError, Operation, Put
 from harness.sim.table.entries import GET, MERGE, MUTATE, Entry
-from harness.sim.table.fetch import fetch
+from harness.sim.table.fetch import fetch, update_quorum
 from harness.sim.table.merge import merge, mutate
 from harness.sim.table.parts import Cover, Info
 from harness.sim.world import SECOND, Future, TimedOutError
@@ -180,6 +180,8 @@ class Queue:
         table, zk = self.table, self.table.connected()
         existing = table.active.containing(entry.new)
         if existing is not None and zk.exists(f"{table.own}/parts/{existing.name}"):
+            if "quorum-uncounted" in table.bugs and entry.quorum:
+                update_quorum(table, zk, entry.new)
             return True
         if entry.quorum and zk.exists(f"{table.path}/quorum/failed_parts/{entry.new.name}"):
             return True

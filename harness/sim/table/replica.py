@@ -187,7 +187,7 @@ class Table:
         for part in self.active:
             self.queue.virtual.add(part.info, part.info)
         while not self.dropped:
-            if self.zk is None or not self.zk.alive:
+            if self.readonly or self.zk is None or not self.zk.alive:
                 self.readonly = True
                 if "stale-leader-merges" not in self.bugs:
                     self.leader = False
@@ -261,7 +261,8 @@ class Table:
                     merge.select(self, zk)
                     return
                 gone = Future()
-                if zk.read(("exists", f"{election}/{line[line.index(name) - 1]}"), watch=gone)[0]:
+                ahead = f"{election}/{line[line.index(name) - 1]}"
+                if zk.read(("exists", ahead), watch=gone)[0] is not None:
                     self.world.wait(gone)
         except KeeperError:
             return

@@ -1,0 +1,193 @@
+"""Whether replicas and ZooKeeper kept the rules of replication, by a record of what was agreed on.
+
+The record is the entry "protocol" of the run's "quiesce": facts in order, each a list of its name,
+its time in ns, and what harness/sim/record.py says of it. Only a simulated cluster, which sees
+every write, leaves one. These are the invariants of the protocol; what clients see of a breach,
+if anything, other checkers say.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from checkers.words import FEW, number, seconds
+from harness.core.history import History
+from harness.core.op import Kind, Op
+from harness.core.verdict import Anomaly, Status, Verdict
+
+SLACK_MS: Final = 3000
+"""A session may outlive its time by some ticks, and by an election."""
+
+Facts = list[list[Any]]
+Breach = tuple[int, str]
+"""When, and what, a sentence."""
+
+
+def recorded(history: History) -> bool:
+    """Whether the history has a record."""
+    return _record(history) is not None
+
+
+class Protocol:
+    """INVALID for a breach of a rule, or when a healed cluster never came to rest."""
+
+    name = "protocol"
+
+    def check(self, history: History, *, deadline_s: float) -> Verdict:  # noqa: ARG002
+        """VALID needs a fact. Linear; the deadline is not looked at."""
+        found = _record(history)
+        if found is None:
+            return Verdict(
+                checker=self.name, status=Status.UNKNOWN, summary="there is no record", checked=0
+            )
+        op, facts = found
+        breaches = {rule: check(facts) for rule, check in RULES.items()}
+        breaches["stuck"] = _stuck(op)
+        anomalies = [
+            Anomaly(kind=rule, text=text, ops=(op.index,), time_ns=at)
+            for rule, those in breaches.items()
+            for at, text in those[:FEW]
+        ]
+        counts = {rule: len(those) for rule, those in breaches.items() if those}
+        broken = ", ".join(f"{rule} {n:,}" for rule, n in counts.items())
+        status = Status.INVALID if anomalies else Status.VALID if facts else Status.UNKNOWN
+        return Verdict(
+            checker=self.name,
+            status=status,
+            summary=f"broken: {broken}" if broken else f"{number(len(facts), 'fact')}, all right",
+            checked=len(facts),
+            anomalies=tuple(anomalies),
+            figures={"last_part_went_back": _went_back(facts), "anomalies": counts},
+        )
+
+
+def _record(history: History) -> tuple[Op, Facts] | None:
+    for op in reversed(history.nemesis):
+        if op.f == "quiesce" and op.kind is Kind.OK and isinstance(op.value, Mapping):
+            facts = op.value.get("protocol")
+            return (op, facts) if isinstance(facts, list) else None
+    return None
+
+
+def _stuck(op: Op) -> list[Breach]:
+    pending = op.value.get("pending") if isinstance(op.value, Mapping) else None
+    if not isinstance(pending, list):
+        return []
+    return [
+        (op.time_ns, f"the healed cluster never came to rest: {why}")
+        for why in pending
+        if not str(why).startswith(("the run was stopped", "the cluster was not healed"))
+    ]
+
+
+def _durability(facts: Facts) -> list[Breach]:
+    """A quorum that has ended has its part on so many replicas."""
+    return [
+        (
+            at,
+            f"the quorum of {part} ended at {seconds(at)} with {len(holders)} of {needed} replicas",
+        )
+        for _, at, part, needed, holders in _named(facts, "ended")
+        if len(holders) < needed
+    ]
+
+
+def _last_part(facts: Facts) -> list[Breach]:
+    """last_part is the part whose quorum ended last. (Its block number may go back, in 18.16.1
+    too: an insert that took its number first may be the last to be committed.)"""
+    out: list[Breach] = []
+    last: dict[str, int] = {}
+    ended: dict[str, tuple[int, int]] = {}
+
+    def compare() -> None:
+        for partition, (at, block) in ended.items():
+            if last.get(partition) != block:
+                text = f"the quorum of block {block} ended at {seconds(at)}, last_part is"
+                out.append((at, f"{text} block {last.get(partition)} of partition {partition}"))
+        ended.clear()
+
+    for fact in facts:
+        if fact[0] == "ended":
+            compare()
+            partition, block, *_ = str(fact[2]).split("_")
+            ended[partition] = (fact[1], int(block))
+        elif fact[0] == "last":
+            last[fact[2]] = fact[3]
+    compare()
+    return out
+
+
+def _went_back(facts: Facts) -> int:
+    """How often last_part took a lower block number."""
+    last: dict[str, int] = {}
+    back = 0
+    for _, _, partition, block in _named(facts, "last"):
+        back += block < last.get(partition, -1)
+        last[partition] = block
+    return back
+
+
+def _places(facts: Facts) -> list[Breach]:
+    """Whoever is not marked as lost points at or above the log's first entry."""
+    return [
+        (
+            at,
+            f"{replica}, {'active' if active else 'inactive'}, points at {pointer} at "
+            f"{seconds(at)}, the log begins at {first}, and it is not marked as lost",
+        )
+        for _, at, first, places in _named(facts, "places")
+        for replica, (pointer, active, lost) in places.items()
+        if pointer < first and not lost
+    ]
+
+
+def _pointers(facts: Facts) -> list[Breach]:
+    """A pointer moves by as many entries as were copied; elsewhere only when a lost one clones."""
+    return [
+        (at, f"{replica}'s pointer went from {came} to {to} at {seconds(at)}, {copied} copied")
+        for _, at, replica, came, to, copied, lost in _named(facts, "pointer")
+        if to - came != copied and not lost
+    ]
+
+
+def _checksums(facts: Facts) -> list[Breach]:
+    """Parts of one name have the same rows wherever they are."""
+    first: dict[str, tuple[str, int]] = {}
+    out: list[Breach] = []
+    for _, at, replica, name, rows in _named(facts, "part"):
+        other, known = first.setdefault(name, (replica, rows))
+        if known != rows:
+            out.append((at, f"part {name} of {replica} differs from {other}'s at {seconds(at)}"))
+    return out
+
+
+def _leaders(facts: Facts) -> list[Breach]:
+    """Merges are chosen by the replica that is first in line."""
+    return [
+        (at, f"{by} chose the merge {name} at {seconds(at)}, but {leader or 'nobody'} leads")
+        for _, at, name, by, leader in _named(facts, "merge")
+        if by != leader
+    ]
+
+
+def _sessions(facts: Facts) -> list[Breach]:
+    """A session that is silent for its time ends."""
+    return [
+        (at, f"a session was silent for {silent / 1000:.1f} s of {allowed / 1000:.1f} s and lived")
+        for _, at, silent, allowed in _named(facts, "session")
+        if silent > allowed + SLACK_MS
+    ]
+
+
+RULES: Mapping[str, Callable[[Facts], list[Breach]]] = {
+    "quorum-too-small": _durability,
+    "last-part": _last_part,
+    "log-pointer": _places,
+    "pointer-step": _pointers,
+    "checksums": _checksums,
+    "no-leader": _leaders,
+    "session": _sessions,
+}
+
+
+def _named(facts: Facts, name: str) -> Facts:
+    return [fact for fact in facts if fact[0] == name]

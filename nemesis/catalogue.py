@@ -6,10 +6,11 @@ from difflib import get_close_matches
 from harness.core.errors import UsageError
 from harness.core.seed import Seed
 from harness.core.topology import Topology
-from nemesis import partition, targets
+from nemesis import message, partition, targets
 from nemesis.composed import Composed
 from nemesis.family import Family
 from nemesis.lag import StopFetches
+from nemesis.message import Message
 from nemesis.options import ROLES, TARGETS, FaultOptions
 from nemesis.partition import Partition
 from nemesis.process import Kill, Pause, Restart
@@ -23,9 +24,11 @@ NEMESES: Mapping[str, str] = {
     "pause": "SIGSTOP, then SIGCONT",
     "restart": "SIGTERM, wait, start",
     "stop-fetches": "replicas that fetch no parts, so that they lag",
+    **{name: text for name, (text, _) in message.VARIANTS.items()},
 }
 """Name and description. kill, pause and restart also take a role, a target or both, as in
-kill-zookeeper, pause-leader, restart-clickhouse-all; stop-fetches takes a target."""
+kill-zookeeper, pause-leader, restart-clickhouse-all; stop-fetches takes a target, and strikes
+one replica without it, as faults of messages do."""
 
 PROCESS: Mapping[str, Callable[[Sequence[Aim], Topology], Family]] = {
     "kill": Kill,
@@ -74,6 +77,7 @@ def parse_nemesis(text: str, topology: Topology, seed: Seed, options: FaultOptio
         *_partitions(asked, topology, options),
         *_processes(asked, topology, options),
         *_lags(asked, topology, options),
+        *_messages(asked, topology, options),
     ]
     return Composed(",".join(asked), families, seed.child("nemesis"), options)
 
@@ -114,6 +118,14 @@ def _lags(asked: Sequence[str], topology: Topology, options: FaultOptions) -> li
         target = name.removeprefix("stop-fetches").removeprefix("-") or "one"
         aims += _aims(name, "clickhouse", target, topology, options)
     return [StopFetches(tuple(dict.fromkeys(aims)), topology)] if aims else []
+
+
+def _messages(asked: Sequence[str], topology: Topology, options: FaultOptions) -> list[Family]:
+    return [
+        Message(name, _aims(name, "clickhouse", "one", topology, options), topology)
+        for name in asked
+        if name in message.VARIANTS
+    ]
 
 
 def _aims(

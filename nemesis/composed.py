@@ -6,7 +6,7 @@ from threading import Lock
 
 from harness.core.errors import FaultError, UsageError
 from harness.core.op import Done, Json, Kind, Op
-from harness.core.protocols import Cluster, Generator, Nemesis, clock_of
+from harness.core.protocols import CanIntercept, Cluster, Generator, Nemesis, clock_of
 from harness.core.seed import Seed
 from nemesis.family import POLL_NS, Family, NotBegunError, Watch
 from nemesis.options import FaultOptions
@@ -152,6 +152,13 @@ def check_capabilities(nemesis: Nemesis, cluster: Cluster) -> None:
             f"nemesis {nemesis.name}: cluster {cluster.name} lacks {', '.join(lacking)}; "
             "choose another nemesis or another cluster"
         )
+
+
+def interposed(nemesis: Nemesis, cluster: Cluster) -> None:
+    """Puts proxies in the way of replicas, if these faults need them. Raises ClusterError."""
+    if CanIntercept in nemesis.needs:
+        assert isinstance(cluster, CanIntercept), "capabilities are checked before"
+        cluster.interpose()
 
 
 def _said(error: Exception) -> str:

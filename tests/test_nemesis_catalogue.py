@@ -8,6 +8,7 @@ from harness.core.errors import UsageError
 from harness.core.protocols import CanKill, CanLead, CanPartition, CanPause
 from harness.core.seed import Seed
 from harness.core.topology import LinkClass, Topology
+from nemesis import message
 from nemesis.catalogue import NEMESES, nemesis_names, parse_nemesis
 from nemesis.composed import Composed
 from nemesis.options import FaultOptions
@@ -23,7 +24,8 @@ def parsed(text: str, topology: Topology = THREE, **options: Any) -> Composed:
 def test_every_name_can_be_typed(name: str) -> None:
     nemesis = parsed(name)
     assert nemesis.name == name
-    family = next((f for f in ("stop-fetches", "none") if name.startswith(f)), name.split("-")[0])
+    whole = ("stop-fetches", "none", *message.VARIANTS)
+    family = next((f for f in whole if name.startswith(f)), name.split("-")[0])
     assert nemesis.fs == (set() if name == "none" else {family})
 
 

@@ -7,7 +7,11 @@ from typing import Any
 from checkers.ladder import Level
 from harness.core.protocols import Workload
 from harness.core.seed import Seed
+from workloads.availability import AvailabilityOptions, AvailabilityWorkload
+from workloads.config_reload import ConfigReloadOptions, ConfigReloadWorkload
+from workloads.ddl import DdlOptions, DdlWorkload
 from workloads.dedup import DedupOptions, DedupRetries
+from workloads.distributed import DistributedOptions, DistributedWorkload
 from workloads.quorum_set import QuorumSet, QuorumSetOptions
 from workloads.replication import Replication, ReplicationOptions
 from workloads.zk_register import ZkRegister, ZkRegisterOptions
@@ -61,6 +65,26 @@ WORKLOADS: Mapping[str, Entry] = {
         ReplicationOptions,
         Replication,
     ),
+    "availability": Entry(
+        "plain inserts, plain and sequential reads: who answers while something is down",
+        AvailabilityOptions,
+        AvailabilityWorkload,
+    ),
+    "ddl": Entry(
+        "CREATE, DROP, RENAME and ALTER ON CLUSTER, each exactly once on each host",
+        DdlOptions,
+        DdlWorkload,
+    ),
+    "distributed": Entry(
+        "inserts through Distributed tables, for --shards 2 --replicas 2",
+        DistributedOptions,
+        DistributedWorkload,
+    ),
+    "config-reload": Entry(
+        "cluster definition and macros changed in files and reloaded without a restart",
+        ConfigReloadOptions,
+        ConfigReloadWorkload,
+    ),
 }
 CHECKERS: Mapping[str, str] = {
     "stats": "enough was acknowledged, and the faults took effect; else UNKNOWN",
@@ -76,4 +100,10 @@ CHECKERS: Mapping[str, str] = {
     "writes-follow-reads": "a write is seen only with what its process had read before it",
     "sequential": "one order of all calls explains every read, and keeps each process's order",
     "linearizable": "one order of all calls explains every read, and keeps real time",
+    "atomic": "an insert of several values is seen whole or not at all",
+    "answers": "every call that is made when all is healed is answered in the end",
+    "availability": "who answers without ZooKeeper, and while other replicas are dead",
+    "ddl": "a task of the DDL queue is finished on a host exactly if it was executed there, once",
+    "distributed": "rows are on the shards where they belong, so often as they should be",
+    "reload": "what was written into the configuration is shown, without a restart",
 }

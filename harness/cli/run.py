@@ -30,7 +30,7 @@ from harness.run.stop import Stop
 from harness.run.store import Store
 from harness.sim.bugs import bugs
 from nemesis.catalogue import parse_nemesis
-from nemesis.composed import check_capabilities
+from nemesis.composed import check_capabilities, interposed
 from nemesis.options import FaultOptions
 from workloads.quorum_set import SIMULATED_READINGS
 
@@ -174,6 +174,7 @@ class Asked:
     def _nemesis(self, plan: Plan, cluster: Cluster) -> Nemesis:
         nemesis = parse_nemesis(plan.nemesis, cluster.topology, plan.seed, self.fault_options)
         check_capabilities(nemesis, cluster)
+        interposed(nemesis, cluster)
         return nemesis
 
     def _bring_up(self, name: str, files: Path, note: Callable[[str], None]) -> Cluster:

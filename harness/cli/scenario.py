@@ -30,7 +30,7 @@ from harness.run.plan import Plan
 from harness.run.stop import Stop
 from harness.run.store import Store
 from nemesis.catalogue import parse_nemesis
-from nemesis.composed import check_capabilities
+from nemesis.composed import check_capabilities, interposed
 from nemesis.options import FaultOptions
 from workloads.scenarios.catalogue import SCENARIOS
 from workloads.scenarios.scenario import Scenario
@@ -203,6 +203,7 @@ def _campaign(
 def _nemesis(plan: Plan, cluster: Cluster) -> Nemesis:
     nemesis = parse_nemesis(plan.nemesis, cluster.topology, plan.seed, FaultOptions())
     check_capabilities(nemesis, cluster)
+    interposed(nemesis, cluster)
     return nemesis
 
 

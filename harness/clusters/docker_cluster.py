@@ -22,8 +22,10 @@ from harness.clusters.logs import collect_node, last_lines
 from harness.clusters.parallel import on_each
 from harness.clusters.pods import PodAgent
 from harness.clusters.processes import Processes
+from harness.clusters.proxies import Proxies
 from harness.clusters.removal import LOCK, remove_files, remove_run
 from harness.core.errors import ClusterError
+from harness.core.op import Json
 from harness.core.protocols import Endpoint
 from harness.core.seed import Seed
 from harness.core.topology import Link, Node, Topology
@@ -33,7 +35,8 @@ _SETTLE_S: Final = 2.0
 
 
 class DockerCluster:
-    """Cluster, CanPartition, CanKill, CanRestart, CanPause, CanLead and CanStopFetches.
+    """Cluster, CanPartition, CanKill, CanRestart, CanPause, CanLead, CanStopFetches,
+    CanIntercept, CanLook and CanConfigure.
 
     `directory` holds the compose file, the configuration and what `attach` needs. A cluster
     that is made with `keep` outlives its process, and `clean` spares it.
@@ -235,6 +238,58 @@ class DockerCluster:
         """Whether a part put on another replica now reaches this one."""
         return self._fetches.fetching(node)
 
+    # --- CanIntercept -------------------------------------------------------------------------
+
+    def interpose(self) -> None:
+        """Puts a proxy in the way of every replica's connections; restarts replicas the first
+        time."""
+        fresh = self._proxies().install()
+        if fresh:
+            # A connection that was there before goes on without the proxy.
+            self.restart(fresh)
+            self._await_ready()
+
+    def intercept(self, nodes: Iterable[str], rule: Mapping[str, Json]) -> None:
+        """From now on the proxies of these replicas follow this rule too."""
+        self._proxies().arm(nodes, rule)
+
+    def let_pass(self, nodes: Iterable[str]) -> None:
+        """Forgets every rule and ends what hangs; may be called twice."""
+        self._proxies().clear(nodes)
+
+    def intercepted(self, node: str) -> Mapping[str, Json]:
+        """How often each rule was followed, and the connections that hang."""
+        return self._proxies().state(node)
+
+    # --- CanLook, CanConfigure ----------------------------------------------------------------
+
+    def files(self, node: str, directory: str, name: str) -> Sequence[str]:
+        """Paths below `directory` of the server's data directory whose name fits `name`."""
+        pod = next(pod for pod in self._plan.pods if pod.node.name == node)
+        data = next((v.at for v in pod.volumes if v.name.endswith("-data")), None)
+        if data is None:
+            raise ClusterError(f"{node}: its data is on disk, which its pod does not see")
+        root = f"/volumes{data}/{directory}"
+        done = self._agents[node].ask(
+            "run", wait_s=10, argv=["find", root, "-name", name, "-type", "f"], text=""
+        )
+        if done["status"] and "No such file" not in done["stderr"]:
+            raise ClusterError(f"{node}: {root} cannot be listed: {done['stderr'].strip()}")
+        return tuple(done["stdout"].split())
+
+    def configure(self, node: str, name: str, text: str) -> None:
+        """Writes a file that the server merges into its configuration; "" takes it away."""
+        extra = self.directory / "config" / node / "config.d"
+        extra.mkdir(exist_ok=True)
+        extra.chmod(0o755)
+        if not text:
+            (extra / name).unlink(missing_ok=True)
+            return
+        partial = extra / f".{name}.partial"
+        partial.write_text(text, encoding="utf-8")
+        partial.chmod(0o644)
+        partial.replace(extra / name)
+
     # --- how ----------------------------------------------------------------------------------
 
     def _labels(self) -> dict[str, str]:
@@ -287,6 +342,9 @@ class DockerCluster:
             self._alive,
             self._last_lines,
         )
+
+    def _proxies(self) -> Proxies:
+        return Proxies({node: self._agents[node] for node in self.topology.replicas})
 
     def _alive(self, node: str) -> str | None:
         return readiness.is_alive(self.topology.node(node), self.endpoint(node))

@@ -333,6 +333,49 @@ class KeepsRecord(Protocol):
         ...
 
 
+@runtime_checkable
+class CanIntercept(Protocol):
+    """Stops single messages on a replica's connections, by what they are."""
+
+    def interpose(self) -> None:
+        """Puts a proxy in the way of every replica's connections to ZooKeeper and of every
+        fetch from it; returns when all pass through. Restarts replicas the first time; may be
+        called twice. Without it nothing is in the way."""
+        ...
+
+    def intercept(self, nodes: Iterable[str], rule: Mapping[str, Json]) -> None:
+        """From now on the proxies of these replicas follow this rule too, see pod_proxy.py."""
+        ...
+
+    def let_pass(self, nodes: Iterable[str]) -> None:
+        """Forgets every rule and ends what hangs; may be called twice."""
+        ...
+
+    def intercepted(self, node: str) -> Mapping[str, Json]:
+        """ "hits": how often each rule in force was followed, by name; "stalled": connections
+        that hang because of one."""
+        ...
+
+
+@runtime_checkable
+class CanLook(Protocol):
+    """Lists the files of a database server."""
+
+    def files(self, node: str, directory: str, name: str) -> Sequence[str]:
+        """Paths below `directory` of the server's data directory whose file name fits the pattern
+        `name`, such as "*.bin"; none where there is no such directory. Raises ClusterError."""
+        ...
+
+
+@runtime_checkable
+class CanConfigure(Protocol):
+    """Changes the configuration of servers that run."""
+
+    def configure(self, node: str, name: str, text: str) -> None:
+        """Writes a file that the server merges into its configuration; "" takes it away."""
+        ...
+
+
 def clock_of(cluster: Cluster) -> Clock:
     """A new clock that shows the cluster's time: its own, or the machine's."""
     return cluster.clock() if isinstance(cluster, KeepsTime) else WallClock()

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from workloads.scenarios.inserts import DIRTY_READ, TORN_INSERT
+from workloads.scenarios.ddl import DDL_TWICE
+from workloads.scenarios.inserts import DIRTY_READ, PHANTOM_PART, TORN_INSERT
 from workloads.scenarios.partitions import RETURNED_ROWS, UNREADABLE_TABLE, UNWRITABLE_TABLE
 from workloads.scenarios.reads import (
     BACKWARDS_READ,
@@ -23,9 +24,11 @@ _EVERY = (
     HIDDEN_INSERT,
     TORN_INSERT,
     DIRTY_READ,
+    PHANTOM_PART,
     UNREADABLE_TABLE,
     UNWRITABLE_TABLE,
     RETURNED_ROWS,
+    DDL_TWICE,
 )
 
 SCENARIOS: Mapping[str, Scenario] = {scenario.name: scenario for scenario in _EVERY}

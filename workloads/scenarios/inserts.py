@@ -60,3 +60,29 @@ DIRTY_READ = Scenario(
     ),
     finding=Finding("monotonic-reads", "monotonic-reads"),
 )
+
+CUT = "zk-cut-request"
+
+PHANTOM_PART = Scenario(
+    name="phantom-part",
+    text="an insert whose commit never reached ZooKeeper ends as unknown; its replica returns the "
+    "rows, in sequentially consistent reads too, and no other replica will ever have them",
+    workload=ScriptedSet(name="scenario-phantom-part"),
+    nemesis=CUT,
+    clients=2,
+    steps=(
+        Do(insert(0, "ch2")),
+        Until(read("ch1"), shows(0), pause_s=0.05),
+        Do(begin(CUT, 1, f"{CUT}-one", nodes=["ch1"]), wait=False),
+        Rest(0.5),
+        Do(insert(1, "ch1"), ends=(Kind.INFO,)),
+        Joined(),
+        Do(end(CUT, 1, f"{CUT}-one")),
+        # A later quorum insert, which lifts the limit below which reads show all there is.
+        Until(insert(2, "ch2"), lambda op: op.kind is Kind.OK, tries=60, pause_s=0.5),
+        Until(read("ch1"), shows(1, 2), by=1, tries=200, pause_s=0.1),
+        Do(read("ch2"), by=1),
+    ),
+    finding=Finding("convergence", "diverged"),
+    quiesce_s=60,
+)

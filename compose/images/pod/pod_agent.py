@@ -132,6 +132,36 @@ def run(argv: list[str], text: str, wait_s: float) -> dict[str, Any]:
     return {"status": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
 
 
+PROXY = "/run/harness-proxy.sock"
+
+
+def proxy_start() -> bool:
+    """Starts the proxy unless it runs; it outlives this process. Whether it is new."""
+    try:
+        proxy("state", {})
+    except OSError:
+        started = subprocess.Popen(
+            [sys.executable, "/usr/local/bin/pod_proxy.py"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        assert started.stdout is not None, "it was asked for"
+        if started.stdout.readline().strip() != b"ready":
+            raise RuntimeError("the proxy did not start") from None
+        return True
+    return False
+
+
+def proxy(what: str, arguments: dict[str, Any]) -> Any:
+    """One command to the proxy, see pod_proxy.py."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(5)
+        connection.connect(PROXY)
+        connection.sendall(json.dumps([what, arguments]).encode() + b"\n")
+        return json.loads(connection.makefile().readline())
+
+
 def main() -> None:
     """Answers until the input ends."""
     probes = Probes()
@@ -142,6 +172,8 @@ def main() -> None:
         "processes": database_processes,
         "signal": signal_database,
         "run": run,
+        "proxy_start": proxy_start,
+        "proxy": proxy,
     }
     for line in sys.stdin:
         try:

@@ -1,0 +1,162 @@
+"""Distributed DDL: what the queue says of each task, against what the hosts have."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from checkers.words import FEW, listed, number, seconds
+from harness.core.errors import HistoryError
+from harness.core.history import History, Pair
+from harness.core.op import Kind
+from harness.core.verdict import Anomaly, Status, Verdict
+
+EFFECTS, TASKS = "final-effects", "final-tasks"
+DONE = "0"
+"""The status of a task that a host has executed without an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """One statement on one host."""
+
+    kind: str
+    task: str
+    host: str
+    said: str
+
+
+class Ddl:
+    """Statements ON CLUSTER, each of which can be executed once only, for a second time is an
+    error.
+
+    The run reads, at rest, from each host the statements whose effect it has (`final-effects`,
+    value {host: [statements]}) and from ZooKeeper what each task came to on each host
+    (`final-tasks`, value {statement: {host: status}}). Then, for every statement and host:
+    unfinished: the task is in the queue and the host never wrote that it finished;
+    without-effect: finished without error, and the host has no effect of it;
+    executed-twice: finished with an error, and the host has the effect all the same;
+    unacknowledged-effect: no task, and an effect; lost: acknowledged, and no effect somewhere.
+    Linear; the deadline is not looked at.
+    """
+
+    name = "ddl"
+
+    def check(self, history: History, *, deadline_s: float) -> Verdict:  # noqa: ARG002
+        """VALID needs the tasks, and the effects on every host."""
+        effects = _effects(history)
+        tasks, hosts = _tasks(history), sorted(effects)
+        calls = {_statement(p): p for p in history.pairs if _statement(p)}
+        silent = _silent(history)
+        if tasks is None or silent or not hosts:
+            why = f"no final effects of {listed(silent)}" if silent else "no final tasks were read"
+            return Verdict(checker=self.name, status=Status.UNKNOWN, summary=why, checked=0)
+        wrong = [
+            one
+            for task in sorted({*tasks, *calls, *(t for own in effects.values() for t in own)})
+            for host in hosts
+            if (one := _judged(task, host, tasks.get(task), effects[host], calls.get(task)))
+        ]
+        kinds = Counter(one.kind for one in wrong)
+        return Verdict(
+            checker=self.name,
+            status=Status.INVALID if wrong else Status.VALID if tasks else Status.UNKNOWN,
+            summary=_summary(kinds, len(tasks), len(hosts)),
+            checked=len(tasks) * len(hosts),
+            anomalies=tuple(_anomaly(history, one, calls.get(one.task)) for one in wrong[:FEW]),
+            figures={
+                "tasks": len(tasks),
+                "hosts": len(hosts),
+                "acknowledged": sum(pair.kind is Kind.OK for pair in calls.values()),
+                "anomalies": dict(kinds),
+            },
+        )
+
+
+def _judged(
+    task: str, host: str, statuses: Mapping[str, str] | None, own: frozenset[str], call: Pair | None
+) -> Wrong | None:
+    has = task in own
+    if statuses is None:
+        if has:
+            return Wrong("unacknowledged-effect", task, host, "there is no such task")
+        lost = call is not None and call.kind is Kind.OK
+        return (
+            Wrong("lost", task, host, "acknowledged, and there is no such task") if lost else None
+        )
+    status = statuses.get(host)
+    if status is None:
+        return Wrong("unfinished", task, host, "in the queue, and never finished")
+    if status == DONE and not has:
+        return Wrong("without-effect", task, host, "finished without an error")
+    if status != DONE and has:
+        return Wrong("executed-twice", task, host, f"finished with: {status[:200]}")
+    if not has and call is not None and call.kind is Kind.OK:
+        return Wrong("lost", task, host, f"acknowledged, and finished with: {status[:200]}")
+    return None
+
+
+def _statement(pair: Pair) -> str:
+    """ "alter:7"; "" of calls that are no statement."""
+    invoke = pair.invoke
+    is_one = not invoke.f.startswith("final-") and isinstance(invoke.value, int)
+    return f"{invoke.f}:{invoke.value}" if is_one else ""
+
+
+def _effects(history: History) -> dict[str, frozenset[str]]:
+    found: dict[str, frozenset[str]] = {}
+    for pair in history.pairs:
+        if pair.invoke.f == EFFECTS and pair.kind is Kind.OK and pair.end is not None:
+            value = pair.end.value
+            names = value.get("effects") if isinstance(value, Mapping) else None
+            if not isinstance(names, list):
+                raise HistoryError(f"op #{pair.end.index}: {EFFECTS} without a list of effects")
+            found[str(pair.invoke.node)] = frozenset(map(str, names))
+    return found
+
+
+def _silent(history: History) -> list[str]:
+    asked = {str(p.invoke.node) for p in history.pairs if p.invoke.f == EFFECTS}
+    return sorted(asked - _effects(history).keys())
+
+
+def _tasks(history: History) -> dict[str, dict[str, str]] | None:
+    """The last that were read."""
+    for pair in reversed(history.pairs):
+        if pair.invoke.f != TASKS or pair.kind is not Kind.OK or pair.end is None:
+            continue
+        value = pair.end.value
+        tasks = value.get("tasks") if isinstance(value, Mapping) else None
+        if not isinstance(tasks, dict):
+            raise HistoryError(f"op #{pair.end.index}: {TASKS} without tasks")
+        return {str(task): dict(hosts) for task, hosts in tasks.items()}
+    return None
+
+
+def _summary(kinds: Mapping[str, int], tasks: int, hosts: int) -> str:
+    if kinds:
+        said = ", ".join(f"{kind}: {count}" for kind, count in sorted(kinds.items()))
+        return f"{said} (of {number(tasks, 'task')} on {number(hosts, 'host')})"
+    if not tasks:
+        return "no task was queued"
+    return f"{number(tasks, 'task')} on {number(hosts, 'host')}: finished exactly where executed"
+
+
+def _anomaly(history: History, one: Wrong, call: Pair | None) -> Anomaly:
+    reads = [p for p in history.pairs if p.invoke.f in (EFFECTS, TASKS) and p.kind is Kind.OK]
+    shown = [p for p in reads if p.invoke.f == TASKS or p.invoke.node == one.host][-2:]
+    ops = {p.end.index for p in shown if p.end is not None}
+    steps: list[str] = []
+    if call is not None:
+        ops.add(call.invoke.index)
+        ended = "never ended" if call.end is None else f"ended {call.end.kind}"
+        steps.append(
+            f"op #{call.invoke.index} {one.task} on {call.invoke.node} began at "
+            f"{seconds(call.invoke.time_ns)} and {ended}"
+        )
+    return Anomaly(
+        kind=one.kind,
+        text=f"{one.task} on {one.host}: {one.said}",
+        ops=tuple(sorted(ops)),
+        time_ns=call.invoke.time_ns if call is not None else 0,
+        steps=tuple(steps),
+    )

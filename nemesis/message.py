@@ -1,0 +1,125 @@
+"""Faults of single messages: a request that never arrives, or an answer that never comes back.
+
+What packet filters cannot do: they know neither where a message begins nor what it asks. A proxy in
+the replica's pod does; it is in the way only of runs that name such a fault.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from harness.core.op import Json
+from harness.core.protocols import CanIntercept, Cluster
+from harness.core.topology import Topology
+from nemesis.node_fault import NodeFault
+from nemesis.targets import Aim
+
+DELAY_S = 1.0
+
+COMMIT = ["/harness/", "/log/log-"]
+"""Words of the transaction that commits an insert or assigns a merge, of the workloads' tables."""
+FETCH = ["endpoint=DataPartsExchange"]
+FINISH = ["/finished/"]
+"""Of the transaction that says that a host has finished a task of the DDL queue."""
+
+VARIANTS: Mapping[str, tuple[str, Mapping[str, Json]]] = {
+    "zk-cut-request": (
+        "a commit does not reach ZooKeeper, and the session's connection ends",
+        {"channel": "zookeeper", "edge": "request", "do": "cut", "words": COMMIT},
+    ),
+    "zk-cut-response": (
+        "a commit reaches ZooKeeper, its answer does not come back, and the connection ends",
+        {"channel": "zookeeper", "edge": "response", "do": "cut", "words": COMMIT},
+    ),
+    "zk-drop-request": (
+        "from a commit on nothing reaches ZooKeeper, while the connection stays",
+        {"channel": "zookeeper", "edge": "request", "do": "drop", "words": COMMIT},
+    ),
+    "zk-drop-response": (
+        "from the answer to a commit on nothing comes back, while the connection stays",
+        {"channel": "zookeeper", "edge": "response", "do": "drop", "words": COMMIT},
+    ),
+    "zk-delay-request": (
+        "commits reach ZooKeeper a second late",
+        {
+            "channel": "zookeeper", "edge": "request", "do": "delay", "words": COMMIT,
+            "delay_s": DELAY_S,
+        },
+    ),
+    "zk-delay-response": (
+        "answers to commits come back a second late",
+        {
+            "channel": "zookeeper", "edge": "response", "do": "delay", "words": COMMIT,
+            "delay_s": DELAY_S,
+        },
+    ),
+    "ddl-drop-finish": (
+        "a host's word that it has finished a DDL task does not reach ZooKeeper",
+        {"channel": "zookeeper", "edge": "request", "do": "drop", "words": FINISH},
+    ),
+    "fetch-cut-request": (
+        "questions for parts do not reach the replica that has them",
+        {"channel": "interserver", "edge": "request", "do": "cut", "words": FETCH},
+    ),
+    "fetch-cut-half": (
+        "parts are sent in part, then the connection ends",
+        {"channel": "interserver", "edge": "response", "do": "half", "words": FETCH},
+    ),
+    "fetch-delay-response": (
+        "parts are sent a second late",
+        {
+            "channel": "interserver", "edge": "response", "do": "delay", "words": FETCH,
+            "delay_s": DELAY_S,
+        },
+    ),
+}  # fmt: skip
+"""By name: what it does, and the rule of the proxy. Of the interserver channel it strikes the
+replica that is asked."""
+
+
+class Message(NodeFault):
+    """One of the variants, on some replicas. It is seen when a message was stopped."""
+
+    heal_rank = 0
+    """With the links: what waits for ZooKeeper may wait for this."""
+
+    def __init__(self, name: str, aims: Sequence[Aim], topology: Topology) -> None:
+        super().__init__(aims, topology, CanIntercept)
+        self.f = name
+        self._rule = {"name": name, **VARIANTS[name][1]}
+
+    def _name(self, aim: Aim) -> str:
+        return f"{self.f}-{aim.target}"
+
+    def _strike(self, cluster: Cluster, nodes: Sequence[str]) -> None:
+        _interceptable(cluster).intercept(nodes, self._rule)
+
+    def _unstruck(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
+        """One stopped message is enough: which replica sends the next one nobody knows."""
+        hits = [self._hits(cluster, node) for node in nodes]
+        return [] if any(hits) else [f"no message of {' '.join(nodes)} was stopped yet"]
+
+    def _release(self, cluster: Cluster, nodes: Sequence[str]) -> str:
+        count = sum(self._hits(cluster, node) for node in nodes)
+        _interceptable(cluster).let_pass(nodes)
+        return f", {count} stopped"
+
+    def _unreleased(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
+        return [
+            f"the proxy of {node} still stops messages"
+            for node in nodes
+            if self._hits(cluster, node, armed=True)
+            or _interceptable(cluster).intercepted(node)["stalled"]
+        ]
+
+    def _undo(self, cluster: Cluster, nodes: Sequence[str]) -> None:
+        _interceptable(cluster).let_pass(nodes)
+
+    def _hits(self, cluster: Cluster, node: str, *, armed: bool = False) -> int:
+        """How many messages were stopped; or, `armed`, whether any would be."""
+        hits = _interceptable(cluster).intercepted(node)["hits"]
+        assert isinstance(hits, Mapping), "the proxy tells hits by rule"
+        return int(self.f in hits) if armed else int(hits.get(self.f, 0))
+
+
+def _interceptable(cluster: Cluster) -> CanIntercept:
+    assert isinstance(cluster, CanIntercept), "capabilities are checked before the run"
+    return cluster

@@ -1,0 +1,262 @@
+"""Statements ON CLUSTER: CREATE, DROP, RENAME and ALTER, each of which works exactly once.
+
+Of a replicated table only the leader of each shard executes an ALTER, and the others follow.
+
+Every statement has an object of its own, so that no order of two of them matters, and a second
+execution of one is an error. At rest the hosts are asked what they have, and ZooKeeper what each
+task of the queue came to on each host. All shards and replicas take part.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from checkers.ddl import EFFECTS, TASKS, Ddl
+from checkers.ladder import Level
+from checkers.stats import Stats
+from harness.clients.clickhouse import ClickHouse, DatabaseError, failed_read, failed_write
+from harness.core.errors import ClusterError, UsageError
+from harness.core.op import Call, Done, Json, Kind, Op
+from harness.core.protocols import Checker, Client, Cluster, Generator, Session
+from harness.core.seed import Seed
+from harness.core.topology import Topology
+from harness.generators.calls import numbered
+from harness.generators.order import phases, until_ok
+from harness.generators.timing import rate
+from harness.generators.workers import each_node
+
+EACH, SHARDS = "harness_each", "harness"
+"""Clusters of the same servers: each host for itself, or shards whose tables replicate."""
+QUEUE = "/clickhouse/task_queue/ddl"
+STATEMENTS: Mapping[str, str] = {
+    "create": f"CREATE TABLE {{db}}.made_{{n}} ON CLUSTER {EACH} (x UInt8) ENGINE = TinyLog",
+    "drop": f"DROP TABLE {{db}}.doomed_{{n}} ON CLUSTER {EACH}",
+    "rename": f"RENAME TABLE {{db}}.old_{{n}} TO {{db}}.new_{{n}} ON CLUSTER {EACH}",
+    "alter": f"ALTER TABLE {{db}}.wide ON CLUSTER {EACH} ADD COLUMN c_{{n}} UInt8",
+    "alter-replicated": f"ALTER TABLE {{db}}.shared ON CLUSTER {SHARDS} ADD COLUMN r_{{n}} UInt8",
+}
+OBJECTS = {
+    "create": "made_",
+    "drop": "doomed_",
+    "rename": "old_",
+    "alter": "c_",
+    "alter-replicated": "r_",
+}
+FS = tuple(STATEMENTS)
+FINAL_TRIES = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DdlOptions:
+    """What may be chosen of it."""
+
+    statements: int = 60
+    """At most, of each kind: objects to drop and to rename are made beforehand."""
+    calls_per_s: float = 4.0
+    """Over all workers; the hosts work the queue off one by one."""
+    task_timeout_s: int = 8
+    """After this a statement that some host has not finished ends as info."""
+    timeout_s: float = 15.0
+
+    def settle(self, topology: Topology) -> None:  # noqa: ARG002
+        """Raises UsageError for what cannot be asked."""
+        if not 1 <= self.statements <= 1_000:
+            raise UsageError(f"statements {self.statements}: expected 1 to 1000")
+        if self.timeout_s <= self.task_timeout_s:
+            raise UsageError(
+                f"timeout-s {self.timeout_s:g}: expected more than task-timeout-s "
+                f"{self.task_timeout_s}, or nobody hears how a task ended"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class DdlWorkload:
+    """The workload."""
+
+    options: DdlOptions
+    seed: Seed
+    promise: Level = Level.EVENTUAL
+    faults_expected: bool = False
+    name: str = field(default="ddl", init=False)
+
+    @property
+    def live_anomalies(self) -> bool:
+        """There are no sets."""
+        return False
+
+    def session(self, cluster: Cluster, token: str) -> Session:
+        """Makes on every host the database and the objects to work on."""
+        session = _Session(cluster, token, self.options)
+        session.create()
+        return session
+
+    def generator(self) -> Generator:
+        """The kinds in a drawn order, each statement once."""
+        calls = numbered(self._call)
+        return rate(calls, self.options.calls_per_s, self.seed.child("rate"))
+
+    def _call(self, number: int) -> Call:
+        turn, at = divmod(number, len(FS))
+        f = self.seed.child("turn", turn).shuffled(0, FS)[at]
+        # Past the objects that were made there is nothing to drop: made ones come for ever.
+        spent = turn >= self.options.statements and f in ("drop", "rename")
+        return Call(f="create" if spent else f, value=turn + (1_000_000 if spent else 0))
+
+    def final(self, keys: Sequence[int], nodes: Sequence[str]) -> Generator:  # noqa: ARG002
+        """What every host has, and what the queue says."""
+        effects = each_node(until_ok((Call(f=EFFECTS),), tries=FINAL_TRIES), nodes)
+        tasks = until_ok((Call(f=TASKS, node=nodes[0]),), tries=FINAL_TRIES)
+        return phases(tasks, effects)
+
+    def checkers(self) -> Sequence[Checker]:
+        """The queue against the hosts."""
+        least = Stats(min_ok={}, min_ok_total=10, faults_expected=self.faults_expected)
+        return (least, Ddl())
+
+
+class _Session:
+    def __init__(self, cluster: Cluster, token: str, options: DdlOptions) -> None:
+        self._cluster = cluster
+        self._options = options
+        self._nodes = cluster.topology.replicas
+        self._token = token
+        self._database = f"harness_{token}"
+        self._connections = {n: ClickHouse(cluster.endpoint(n)) for n in self._nodes}
+
+    def create(self) -> None:
+        count = self._options.statements
+        engine = "(x UInt8) ENGINE = TinyLog"
+        statements = [
+            f"CREATE DATABASE {self._database}",
+            f"CREATE TABLE {self._database}.wide (d Date, x UInt8) ENGINE = MergeTree "
+            "PARTITION BY d ORDER BY x",
+            *(f"CREATE TABLE {self._database}.doomed_{n} {engine}" for n in range(count)),
+            *(f"CREATE TABLE {self._database}.old_{n} {engine}" for n in range(count)),
+        ]
+        for node, connection in self._connections.items():
+            shard = self._cluster.topology.node(node).shard
+            shared = (
+                f"CREATE TABLE {self._database}.shared (d Date, x UInt8) ENGINE = "
+                f"ReplicatedMergeTree('/harness/{self._token}/ddl/{shard}', '{node}') "
+                "PARTITION BY d ORDER BY x"
+            )
+            try:
+                for statement in (*statements, shared):
+                    connection.command(statement)
+            except DatabaseError as error:
+                raise ClusterError(f"{node}: the objects were not made: {error}") from error
+
+    def client(self, node: str) -> Client:
+        connection = ClickHouse(self._cluster.endpoint(node), timeout_s=self._options.timeout_s)
+        return _Client(connection, self._database, self._options)
+
+    def pending(self) -> Sequence[str]:
+        """Tasks of ours that some host has not finished."""
+        node, connection = next(iter(self._connections.items()))
+        try:
+            tasks = tasks_of(connection, self._database)
+        except DatabaseError as error:
+            return (f"{node} does not tell the queue: {error.text}",)
+        hosts = len(self._nodes)
+        late = [task for task, done in tasks.items() if len(done) < hosts]
+        return (f"{len(late)} tasks not finished everywhere, the first {late[0]}",) if late else ()
+
+    def observe(self) -> Mapping[str, Json]:
+        return {}
+
+    def drop(self) -> None:
+        for connection in self._connections.values():
+            try:
+                connection.command(f"DROP DATABASE IF EXISTS {self._database}")
+            except DatabaseError:
+                continue
+
+    def close(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+
+
+class _Client:
+    def __init__(self, connection: ClickHouse, database: str, options: DdlOptions) -> None:
+        self._connection = connection
+        self._database = database
+        self._settings = {"distributed_ddl_task_timeout": options.task_timeout_s}
+
+    def invoke(self, op: Op) -> Done:
+        try:
+            if op.f == EFFECTS:
+                return Done(Kind.OK, {"effects": effects_of(self._connection, self._database)})
+            if op.f == TASKS:
+                return Done(Kind.OK, {"tasks": dict(tasks_of(self._connection, self._database))})
+        except DatabaseError as error:
+            return failed_read(error)
+        sql = STATEMENTS[op.f].format(db=self._database, n=op.value)
+        try:
+            self._connection.command(sql, self._settings)
+        except DatabaseError as error:
+            return failed_write(error)
+        return Done(Kind.OK, op.value)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def effects_of(connection: ClickHouse, database: str) -> list[str]:
+    """The statements whose effect a host has, such as "alter:7"."""
+    tables = connection.rows(f"SELECT name FROM system.tables WHERE database = '{database}'")
+    columns = connection.rows(
+        f"SELECT name FROM system.columns WHERE database = '{database}' AND "
+        "table IN ('wide', 'shared')"
+    )
+    names = {str(row[0]) for row in tables}
+    made = [f"create:{n}" for n in _numbers(names, "made_")]
+    renamed = [f"rename:{n}" for n in _numbers(names, "new_")]
+    fields = {str(row[0]) for row in columns}
+    altered = [
+        f"{f}:{n}" for f in ("alter", "alter-replicated") for n in _numbers(fields, OBJECTS[f])
+    ]
+    before = _numbers(names, "doomed_")
+    last = max((*before, *_numbers(names, "old_"), *_numbers(names, "new_")), default=-1)
+    dropped = [f"drop:{n}" for n in range(last + 1) if n not in before]
+    return sorted((*made, *renamed, *altered, *dropped))
+
+
+def tasks_of(connection: ClickHouse, database: str) -> dict[str, dict[str, str]]:
+    """By statement, what each host that finished it wrote. Raises DatabaseError."""
+    queued = connection.rows(
+        f"SELECT name, value FROM system.zookeeper WHERE path = '{QUEUE}' AND "
+        f"value LIKE '%{database}%'"
+    )
+    tasks: dict[str, dict[str, str]] = {}
+    for name, text in queued:
+        statement = _statement(str(text))
+        done = connection.rows(
+            f"SELECT name, value FROM system.zookeeper WHERE path = '{QUEUE}/{name}/finished'"
+        )
+        tasks[statement] = {_host(str(host)): _status(str(value)) for host, value in done}
+    return tasks
+
+
+def _statement(text: str) -> str:
+    """ "alter:7" of a task's text."""
+    for f, prefix in OBJECTS.items():
+        found = re.search(rf"\b{prefix}(\d+)\b", text)
+        if found and STATEMENTS[f].split()[0] in text:
+            return f"{f}:{found[1]}"
+    return text
+
+
+def _host(address: str) -> str:
+    """ "ch1%2D..:9000" is host and port, escaped."""
+    return address.partition(":")[0].partition("%3A")[0]
+
+
+def _status(text: str) -> str:
+    """ "0" and an empty line is no error; else the code and what was wrong."""
+    lines = text.split("\n", 1)
+    return lines[0] if lines[0] == "0" else " ".join(text.split())
+
+
+def _numbers(names: set[str], prefix: str) -> list[int]:
+    found = (name.removeprefix(prefix) for name in names if name.startswith(prefix))
+    return sorted(int(rest) for rest in found if rest.isdigit())

@@ -1,0 +1,200 @@
+"""Inserts through Distributed tables: asynchronous or synchronous, over replicated or plain tables.
+
+An insert writes one row to every shard. At rest each replica is asked for the rows of its own
+table. With `internal_replication` the Distributed table writes to one replica of a shard, else to
+each of them. Made for --shards 2 --replicas 2.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from checkers.distributed import Distributed
+from checkers.ladder import Level
+from checkers.stats import Stats
+from harness.clients.clickhouse import ClickHouse, DatabaseError, failed_read, failed_write
+from harness.clients.replicated_table import ReplicatedTable, TableSchema
+from harness.core.errors import ClusterError, UsageError
+from harness.core.op import Call, Done, Json, Kind, Op
+from harness.core.protocols import CanLook, Checker, Client, Cluster, Generator, Session
+from harness.core.seed import Seed
+from harness.core.topology import Topology
+from harness.generators.calls import numbered
+from harness.generators.order import until_ok
+from harness.generators.timing import rate
+from harness.generators.workers import each_node
+
+COLUMNS = "shard UInt8, value Int64"
+SCHEMA = TableSchema(columns=COLUMNS, partition_by="tuple()", order_by="value", settings={})
+CLUSTERS: Mapping[bool, str] = {True: "harness", False: "harness_each"}
+"""By internal_replication; both are in the servers' configuration."""
+FINAL_TRIES = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DistributedOptions:
+    """What may be chosen of it."""
+
+    sync: bool = False
+    """Acknowledged when the shards have the rows; else when they are in the sender's files."""
+    internal_replication: bool = True
+    table: str = "replicated"
+    """"replicated" or "plain": the local tables."""
+    calls_per_s: float = 40.0
+    """Over all workers."""
+    sync_timeout_s: int = 5
+    timeout_s: float = 10.0
+
+    def settle(self, topology: Topology) -> None:
+        """Raises UsageError for what cannot be asked of this topology."""
+        if self.table not in ("replicated", "plain"):
+            raise UsageError(f"table {self.table!r}: expected replicated or plain")
+        if len(topology.shards) < 2:
+            raise UsageError("workload distributed: one shard given, expected --shards 2 or more")
+
+
+@dataclass(frozen=True, slots=True)
+class DistributedWorkload:
+    """The workload."""
+
+    options: DistributedOptions
+    seed: Seed
+    promise: Level = Level.EVENTUAL
+    faults_expected: bool = False
+    name: str = field(default="distributed", init=False)
+
+    @property
+    def live_anomalies(self) -> bool:
+        """Nothing is read before the end."""
+        return False
+
+    def session(self, cluster: Cluster, token: str) -> Session:
+        """Creates the local tables and, beside each, the Distributed one."""
+        self.options.settle(cluster.topology)
+        session = _Session(cluster, token, self.options)
+        session.create()
+        return session
+
+    def generator(self) -> Generator:
+        """Inserts, on whichever worker is free."""
+        calls = numbered(lambda n: Call(f="insert", value=n))
+        return rate(calls, self.options.calls_per_s, self.seed.child("rate"))
+
+    def final(self, keys: Sequence[int], nodes: Sequence[str]) -> Generator:  # noqa: ARG002
+        """Every replica's own rows."""
+        return each_node(until_ok((Call(f="final-read"),), tries=FINAL_TRIES), nodes)
+
+    def checkers(self) -> Sequence[Checker]:
+        """Whether rows are where they belong."""
+        replicated = self.options.table == "replicated"
+        every = replicated or not self.options.internal_replication
+        least = {"insert": 10}
+        return (
+            Stats(min_ok=least, min_ok_total=10, faults_expected=self.faults_expected),
+            Distributed(every_copy=every, replicated=replicated),
+        )
+
+
+class _Session:
+    def __init__(self, cluster: Cluster, token: str, options: DistributedOptions) -> None:
+        self._cluster = cluster
+        self._options = options
+        self._topology = cluster.topology
+        shards = range(1, len(self._topology.shards) + 1)
+        self._tables = [ReplicatedTable(cluster, token, SCHEMA, shard) for shard in shards]
+        self._database = self._tables[0].database
+        self._connections = {n: ClickHouse(cluster.endpoint(n)) for n in self._topology.replicas}
+
+    def create(self) -> None:
+        over = CLUSTERS[self._options.internal_replication]
+        if self._options.table == "replicated":
+            for table in self._tables:
+                table.create()
+        for node, connection in self._connections.items():
+            try:
+                connection.command(f"CREATE DATABASE IF NOT EXISTS {self._database}")
+                if self._options.table == "plain":
+                    connection.command(
+                        f"CREATE TABLE {self._database}.t ({COLUMNS}) ENGINE = MergeTree "
+                        "PARTITION BY tuple() ORDER BY value"
+                    )
+                connection.command(
+                    f"CREATE TABLE {self._database}.d ({COLUMNS}) "
+                    f"ENGINE = Distributed({over}, {self._database}, t, shard)"
+                )
+            except DatabaseError as error:
+                raise ClusterError(f"{node}: the tables were not made: {error}") from error
+
+    def client(self, node: str) -> Client:
+        connection = ClickHouse(self._cluster.endpoint(node), timeout_s=self._options.timeout_s)
+        shard = self._topology.node(node).shard - 1
+        return _Client(connection, self._database, shard, len(self._tables), self._options)
+
+    def pending(self) -> Sequence[str]:
+        """Files that were not sent yet; and what the replicated tables wait for."""
+        assert isinstance(self._cluster, CanLook), "every cluster of servers can"
+        reasons: list[str] = []
+        for node in self._topology.replicas:
+            unsent = self._cluster.files(node, f"data/{self._database}/d", "*.bin")
+            if unsent:
+                reasons.append(f"{node} has {len(unsent)} files to send")
+        if self._options.table == "replicated":
+            reasons += [reason for table in self._tables for reason in table.pending()]
+        return tuple(reasons)
+
+    def observe(self) -> Mapping[str, Json]:
+        return {node: {"shard": self._topology.node(node).shard - 1} for node in self._connections}
+
+    def drop(self) -> None:
+        for connection in self._connections.values():
+            try:
+                connection.command(f"DROP DATABASE IF EXISTS {self._database}")
+            except DatabaseError:
+                continue
+
+    def close(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+        for table in self._tables:
+            table.close()
+
+
+class _Client:
+    def __init__(
+        self,
+        connection: ClickHouse,
+        database: str,
+        shard: int,
+        shards: int,
+        options: DistributedOptions,
+    ) -> None:
+        self._connection = connection
+        self._database = database
+        self._shard = shard
+        self._shards = shards
+        self._settings = {"insert_distributed_sync": int(options.sync)}
+        if options.sync:
+            self._settings["insert_distributed_timeout"] = options.sync_timeout_s
+
+    def invoke(self, op: Op) -> Done:
+        return self._read() if op.f == "final-read" else self._insert(op)
+
+    def _insert(self, op: Op) -> Done:
+        rows = [(shard, op.value) for shard in range(self._shards)]
+        try:
+            self._connection.insert(f"{self._database}.d", rows, self._settings)
+        except DatabaseError as error:
+            done = failed_write(error)
+            # One block for each shard: that one of them was refused says nothing of the others.
+            return Done(Kind.INFO, error=done.error) if error.code > 0 else done
+        return Done(Kind.OK, op.value)
+
+    def _read(self) -> Done:
+        sql = f"SELECT if(shard = {self._shard}, value, -1 - value) FROM {self._database}.t"
+        try:
+            columns = self._connection.columns(sql)
+        except DatabaseError as error:
+            return failed_read(error)
+        return Done(Kind.OK, tuple(columns[0]) if columns else ())
+
+    def close(self) -> None:
+        self._connection.close()

@@ -25,14 +25,14 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Chrome]:
-    """A headless browser, without network."""
+    """A headless browser that reaches this machine only."""
     options = ChromeOptions()
     options.binary_location = which("chromium") or "chromium"
     for switch in (
         "--headless=new",
         "--no-sandbox",  # tests may run as root
         "--disable-dev-shm-usage",
-        "--host-resolver-rules=MAP * ~NOTFOUND",
+        "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
         "--window-size=1280,900",
     ):
         options.add_argument(switch)

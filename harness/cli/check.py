@@ -19,6 +19,7 @@ from harness.core.errors import UsageError
 from harness.foreign.formats import FORMATS, MODELS, Model
 from harness.foreign.judge import Question
 from harness.run.store import Store
+from harness.web.drawing import draw
 
 OF_RUNS = ("store", "promise", "check_time")
 OF_FILES = (
@@ -151,6 +152,8 @@ def _check_run(
     if contents.truncated:
         troubles.append(contents.truncated)
     directory.save(judgement, troubles)
+    undrawn = draw(directory)
+    troubles += [undrawn] if undrawn else []
     if as_json:
         click.echo(json.dumps({"run": str(directory.path), **judgement.json()}))
     else:
@@ -162,5 +165,7 @@ def _check_run(
             again=info.plan.again,
             troubles=troubles,
         )
-        print_result(Console(), panel)
+        console = Console()
+        print_result(console, panel)
+        console.print(f"report: {directory.report}", soft_wrap=True, highlight=False)
     return judgement.status.exit_status

@@ -17,6 +17,7 @@ COMMANDS: Mapping[str, str] = {
     "scenario": "harness.cli.scenario:scenario",
     "check": "harness.cli.check:check",
     "explore": "harness.cli.explore:explore",
+    "report": "harness.cli.report:report",
     "list": "harness.cli.list:list_",
     "doctor": "harness.cli.doctor:doctor",
     "build": "harness.cli.build:build",

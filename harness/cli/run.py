@@ -29,6 +29,7 @@ from harness.run.plan import Plan
 from harness.run.stop import Stop
 from harness.run.store import Store
 from harness.sim.bugs import bugs
+from harness.web.drawing import draw
 from nemesis.catalogue import parse_nemesis
 from nemesis.composed import check_capabilities, interposed
 from nemesis.options import FaultOptions
@@ -140,6 +141,7 @@ class Asked:
             leave=bool(self.reused or self.options["keep_cluster"]),
             shown=lambda monitor: shown(monitor, console),
             finished=finished,
+            draw=draw,
             stop=stop,
             own_cluster=self._simulated_cluster if self.simulated else None,
         )
@@ -220,6 +222,7 @@ def run(context: click.RichContext, /, as_json: bool, **options: Any) -> int:
                 troubles=outcome.troubles,
             )
             print_result(console, panel)
+            console.print(f"report: {run.directory.report}", soft_wrap=True, highlight=False)
 
     stop = Stop()
     with stop.obeying_signals():

@@ -29,6 +29,7 @@ from harness.run.campaign import Campaign, Finished
 from harness.run.plan import Plan
 from harness.run.stop import Stop
 from harness.run.store import Store
+from harness.web.drawing import draw
 from nemesis.catalogue import parse_nemesis
 from nemesis.composed import check_capabilities, interposed
 from nemesis.options import FaultOptions
@@ -195,6 +196,7 @@ def _campaign(
         leave=bool(reused or options["keep_cluster"]),
         shown=lambda monitor: shown(monitor, console),
         finished=finished,
+        draw=draw,
         stop=stop,
         script=lambda plan: script(_of(plan).steps),
     )

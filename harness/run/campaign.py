@@ -41,6 +41,8 @@ class Campaign:
     """Leave the cluster running afterwards."""
     shown: Callable[[Monitor], AbstractContextManager[None]]
     finished: Callable[[Finished], None]
+    draw: Callable[[RunDirectory], str | None]
+    """Draws the report of a run, whatever became of it; returns why it could not."""
     stop: Stop
     own_cluster: Callable[[Plan], Cluster] | None = None
     """In the place of `bring_up`: a cluster for each run, one that the run's seed decides."""
@@ -93,6 +95,20 @@ class Campaign:
     def _one(self, plan: Plan, cluster: Cluster, monitor: Monitor, *, drop: bool) -> Finished:
         workload, nemesis = self.workload(plan), self.nemesis(plan, cluster)
         directory = self.store.create(plan.workload, plan.nemesis, plan.seed)
+        with directory.held():
+            return self._recorded(plan, cluster, monitor, directory, workload, nemesis, drop=drop)
+
+    def _recorded(
+        self,
+        plan: Plan,
+        cluster: Cluster,
+        monitor: Monitor,
+        directory: RunDirectory,
+        workload: Workload,
+        nemesis: Nemesis,
+        *,
+        drop: bool,
+    ) -> Finished:
         monitor.enter(Phase.SET_UP, "creating tables")
         directory.begin(plan, cluster.topology, cluster.versions())
         try:
@@ -105,6 +121,7 @@ class Campaign:
             outcome = conduct(replace(trial, script=self.script(plan)))
         except BaseException as error:
             directory.crash(f"{type(error).__name__}: {error}")
+            self.draw(directory)
             raise
         directory.finish(outcome.judgement, outcome.troubles)
         monitor.enter(Phase.CLEAN_UP)
@@ -112,6 +129,10 @@ class Campaign:
             cluster.collect(directory.logs)
         except ClusterError as error:
             outcome = replace(outcome, troubles=(*outcome.troubles, f"no logs: {error}"))
+        monitor.enter(Phase.CLEAN_UP, "drawing the report")
+        undrawn = self.draw(directory)
+        if undrawn:
+            outcome = replace(outcome, troubles=(*outcome.troubles, undrawn))
         return Finished(plan, directory, outcome)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from checkers.judge import Judgement, judge
 from checkers.protocol import Protocol, recorded
 from harness.clients.roaming import Roaming
+from harness.core.clock import utc_now
 from harness.core.errors import ClusterError
 from harness.core.history import History
 from harness.core.op import Call, Done, Json, Kind, Op
@@ -103,6 +104,7 @@ class _Recorder:
         self._plan = trial.plan
         self._session = session
         self._clock = clock_of(trial.cluster)
+        trial.directory.began(utc_now())
         self._journal = Journal(trial.directory.journal)
         self._keys: set[int] = set()
         self._troubles: list[str] = []

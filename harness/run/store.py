@@ -12,9 +12,11 @@ went wrong around the run, a list of sentences), and what Judgement.json gives: 
 "checked", "seconds", "figures" and "anomalies". Both are written whole or not at all.
 """
 
+import fcntl
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -56,6 +58,8 @@ class RunInfo:
     versions: Mapping[str, str] = field(default_factory=dict)
     """What each node runs."""
     started_utc: str
+    zero_utc: str | None = None
+    """The date at time 0 of the history: what servers log has dates."""
     ended_utc: str | None = None
     status: str | None = None
     """Of the judgement of a finished run: VALID, UNKNOWN or INVALID."""
@@ -110,6 +114,32 @@ class RunDirectory:
                 started_utc=_stamp(utc_now()),
             )
         )
+
+    def began(self, utc: datetime) -> None:
+        """Now is time 0 of the history."""
+        self._write_info(replace(self.info(), zero_utc=utc.isoformat(timespec="microseconds")))
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """While the block runs, `alive` is true, in every process; a kill -9 ends that too."""
+        descriptor = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    @property
+    def alive(self) -> bool:
+        """Somebody holds it: the run goes on."""
+        descriptor = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(descriptor)
+        return False
 
     def finish(self, judgement: Judgement, troubles: Sequence[str] = ()) -> None:
         """The run ended and was judged: writes history.parquet, results.json and run.json.

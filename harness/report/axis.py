@@ -1,0 +1,62 @@
+"""A time axis on which milliseconds and minutes can both be seen."""
+
+import itertools
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import log10
+from typing import Final
+
+MARGIN: Final = 4.0
+"""Per cent left free on either side."""
+LEAST: Final = 1.5
+"""Decades that every gap counts besides its own, so that none vanishes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """Marks in order of time; a gap between two is as wide as its length has digits.
+
+    Order and simultaneity are kept exactly, lengths are not to scale.
+    """
+
+    marks: tuple[tuple[int, float], ...]
+    """(ns, per cent)."""
+
+    @staticmethod
+    def through(times_ns: Iterable[int]) -> "Axis":
+        """With a mark at each of these times."""
+        times = sorted(set(times_ns))
+        assert times, "an axis needs a time"
+        gaps = [LEAST + log10(1 + (b - a) / 1e3) for a, b in itertools.pairwise(times)]
+        whole = sum(gaps) or 1.0
+        at = MARGIN if gaps else 50.0
+        marks = [(times[0], at)]
+        for time, gap in zip(times[1:], gaps, strict=True):
+            at += gap / whole * (100 - 2 * MARGIN)
+            marks.append((time, at))
+        return Axis(tuple(marks))
+
+    def at(self, time_ns: int) -> float:
+        """Where a time is, in per cent; before the first mark and after the last, theirs."""
+        times = [time for time, _ in self.marks]
+        i = bisect_right(times, time_ns)
+        if i == 0:
+            return self.marks[0][1]
+        if i == len(times):
+            return self.marks[-1][1]
+        (t0, x0), (t1, x1) = self.marks[i - 1], self.marks[i]
+        return x0 + (x1 - x0) * (time_ns - t0) / (t1 - t0)
+
+    def gaps(self) -> tuple[tuple[float, float, int], ...]:
+        """From, to (per cent), and how long in ns."""
+        pairs = zip(self.marks, self.marks[1:], strict=False)
+        return tuple((x0, x1, t1 - t0) for (t0, x0), (t1, x1) in pairs)
+
+    def labelled(self, apart: float) -> tuple[tuple[int, float], ...]:
+        """The marks that are at least `apart` per cent behind the one before."""
+        out: list[tuple[int, float]] = []
+        for mark in self.marks:
+            if not out or mark[1] - out[-1][1] >= apart:
+                out.append(mark)
+        return tuple(out)

@@ -1,0 +1,119 @@
+"""Every call of a run by columns, small enough to travel inside a page.
+
+A read's values are kept as what changed since the last read of the same key on the same node:
+sets that grow cost next to nothing, and who looks for a value follows the changes.
+"""
+
+import base64
+import gzip
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from harness.core.history import History, Pair
+from harness.core.op import Json, Kind
+
+KINDS: Final = (Kind.OK, Kind.FAIL, Kind.INFO)
+SAFE: Final = 2**53 - 1
+"""Beyond this JavaScript's numbers are not exact; such a number travels as text."""
+DETAIL_LENGTH_MAX: Final = 2_000
+
+
+class _Names:
+    """Texts by number, each once."""
+
+    def __init__(self) -> None:
+        self.texts: list[Any] = []
+        self._numbers: dict[Any, int] = {}
+
+    def number(self, text: Any) -> int:
+        if text not in self._numbers:
+            self._numbers[text] = len(self.texts)
+            self.texts.append(text)
+        return self._numbers[text]
+
+
+def columns(history: History, marked: Iterable[int] = ()) -> dict[str, Any]:
+    """As JSON: lists of one entry a call, in order of invocation, and lists of names.
+
+    "begin" is in µs, each less the one before; "length" in µs, -1 for a call that never ended;
+    "index" the invoking op's, each less the one before, and "end" the ending op's less the
+    invoking op's. "changes": {call: values that its read has and the last read of the same key
+    and node lacks, or the other way round}. "marked": calls of which an op is among `marked`.
+    """
+    names = {name: _Names() for name in ("f", "node", "key", "error")}
+    rows: dict[str, list[Any]] = {
+        name: [] for name in ("begin", "length", "index", "end", "process", "kind", "value", *names)
+    }
+    changes: dict[str, list[Json]] = {}
+    doubles: dict[str, list[Json]] = {}
+    details: dict[str, str] = {}
+    before: dict[tuple[int | None, str | None], tuple[tuple[int, ...], set[int]]] = {}
+    wanted, picked = set(marked), []
+    last_us = last_index = 0
+    for at, pair in enumerate(history.pairs):
+        call, end = pair.invoke, pair.end
+        begin_us = call.time_ns // 1000
+        rows["begin"].append(begin_us - last_us)
+        rows["length"].append(-1 if end is None else end.time_ns // 1000 - begin_us)
+        rows["index"].append(call.index - last_index)
+        rows["end"].append(0 if end is None else end.index - call.index)
+        rows["process"].append(call.process)
+        rows["kind"].append(KINDS.index(pair.kind))
+        rows["value"].append(_number(pair))
+        for name, text in (("f", call.f), ("node", call.node), ("key", _safe(call.key))):
+            rows[name].append(names[name].number(text))
+        rows["error"].append(names["error"].number(end.error) if end and end.error else -1)
+        last_us, last_index = begin_us, call.index
+        values = end.value if end is not None else None
+        if isinstance(values, tuple):
+            old_values, old = before.get((call.key, call.node), ((), set()))
+            new = old if values == old_values else set(values)
+            changes[str(at)] = [_safe(v) for v in sorted(new ^ old)] if new is not old else []
+            before[call.key, call.node] = values, new
+            if len(new) != len(values):
+                doubles[str(at)] = [_safe(v) for v, n in Counter(values).items() if n > 1]
+        for value in (values, call.value):
+            if isinstance(value, Mapping):
+                details[str(at)] = json.dumps(value, ensure_ascii=False)[:DETAIL_LENGTH_MAX]
+                break
+        if call.index in wanted or (end is not None and end.index in wanted):
+            picked.append(at)
+    return {
+        **rows,
+        "names": {name: table.texts for name, table in names.items()},
+        "kinds": [kind.value for kind in KINDS],
+        "changes": changes,
+        "doubles": doubles,
+        "details": details,
+        "marked": picked,
+        "end_us": history[-1].time_ns // 1000 if len(history) else 0,
+        "faults": [
+            {
+                "name": fault.name,
+                "text": fault.text,
+                "begin": fault.begin_ns // 1000,
+                "end": None if fault.end_ns is None else fault.end_ns // 1000,
+            }
+            for fault in history.faults
+        ],
+    }
+
+
+def packed(value: Mapping[str, Any]) -> str:
+    """JSON, compressed, in letters that mean nothing to HTML."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return base64.b64encode(gzip.compress(text.encode(), compresslevel=6, mtime=0)).decode()
+
+
+def _number(pair: Pair) -> int | str | None:
+    """The one number that was written or read."""
+    for op in (pair.end, pair.invoke):
+        if op is not None and isinstance(op.value, int):
+            return _safe(op.value)
+    return None
+
+
+def _safe(value: int | None) -> int | str | None:
+    return str(value) if value is not None and abs(value) > SAFE else value

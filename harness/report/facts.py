@@ -1,0 +1,176 @@
+"""What a report is made of: the files of one run's directory, whatever state they are in."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from checkers.judge import Judgement
+from checkers.stored import judgement_of
+from checkers.witness import gravest
+from harness.core.errors import HarnessError
+from harness.core.history import History
+from harness.core.verdict import Anomaly, Status, Verdict
+
+RUNNING: Final = "RUNNING"
+CRASHED: Final = "CRASHED"
+"""Instead of a verdict, for a run that has none."""
+
+T = TypeVar("T")
+
+
+class NodeInfo(msgspec.Struct, frozen=True):
+    """Of run.json's topology."""
+
+    name: str
+    role: str = ""
+    shard: int = 1
+    replica: int = 1
+    keepers: tuple[str, ...] = ()
+
+
+class TopologyInfo(msgspec.Struct, frozen=True):
+    """Of run.json."""
+
+    nodes: tuple[NodeInfo, ...] = ()
+
+
+class PlanInfo(msgspec.Struct, frozen=True):
+    """Of run.json: what every plan has."""
+
+    workload: str = "?"
+    nemesis: str = "?"
+    seed: str = "?"
+    again: str = ""
+    promise: str = ""
+    time_limit_s: float | None = None
+    rate: float | None = None
+    concurrency: int | None = None
+    nodes: tuple[str, ...] = ()
+    quiesce_s: float | None = None
+    check_s: float | None = None
+    options: dict[str, Any] = {}
+
+
+class RunInfo(msgspec.Struct, frozen=True):
+    """run.json, as far as a report needs it; what is missing is empty."""
+
+    state: str = "crashed"
+    plan: PlanInfo = PlanInfo()
+    topology: TopologyInfo = TopologyInfo()
+    versions: dict[str, str] = {}
+    started_utc: str | None = None
+    zero_utc: str | None = None
+    ended_utc: str | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All that is known of a run. Nothing is made up for a file that is missing."""
+
+    name: str
+    """The run's path within its store."""
+    info: RunInfo
+    judgement: Judgement | None
+    """None: never judged."""
+    history: History | None
+    """None: it cannot be read."""
+    troubles: tuple[str, ...]
+    """What went wrong around the run, or with one of its files; sentences."""
+    logs: Path
+    alive: bool = False
+    """Its process still runs."""
+
+    @property
+    def status(self) -> str:
+        """VALID, UNKNOWN or INVALID when judged, else RUNNING or CRASHED."""
+        if self.judgement is not None:
+            return self.judgement.status.value
+        return RUNNING if self.alive else CRASHED
+
+    @property
+    def ended(self) -> bool:
+        """The run came to its own end."""
+        return self.info.state == "finished"
+
+    @cached_property
+    def witness(self) -> tuple[Verdict, Anomaly] | None:
+        """The gravest anomaly of what decides, and who found it."""
+        if self.judgement is None or self.judgement.status is not Status.INVALID:
+            return None
+        return gravest(self.judgement)
+
+    @property
+    def zero(self) -> datetime | None:
+        """The date at time 0 of the history."""
+        try:
+            return datetime.fromisoformat(self.info.zero_utc) if self.info.zero_utc else None
+        except ValueError:
+            return None
+
+
+def facts_of(
+    directory: Path,
+    history: History | None,
+    troubles: Sequence[str] = (),
+    *,
+    alive: bool = False,
+) -> Facts:
+    """Reads run.json and results.json. A file that is broken becomes a trouble; never raises
+    for what it finds there. `troubles`: why there is no history, or not all of it."""
+    told = list(troubles)
+    raw_info = _object(directory / "run.json", told, "what was run is unknown")
+    info = _converted(raw_info, RunInfo, directory / "run.json", told) or RunInfo()
+    results = _object(directory / "results.json", told, "") or {}
+    judgement = None
+    if results:
+        try:
+            judgement = judgement_of(results)
+        except HarnessError as error:
+            told.append(f"results.json: {error}")
+        said = results.get("troubles")
+        told += [str(text) for text in said] if isinstance(said, list) else []
+    return Facts(
+        name=f"{directory.parent.name}/{directory.name}",
+        info=info,
+        judgement=judgement,
+        history=history,
+        troubles=tuple(dict.fromkeys(told)),
+        logs=directory / "logs",
+        alive=alive,
+    )
+
+
+def _object(path: Path, told: list[str], missing: str) -> Mapping[str, Any] | None:
+    """`missing` is what to say without the file; "" when that is no trouble."""
+    try:
+        value = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        if missing:
+            told.append(f"{path.name} is missing: {missing}")
+        return None
+    except (OSError, ValueError) as error:
+        told.append(f"{path.name} cannot be read: {error}")
+        return None
+    if not isinstance(value, dict):
+        told.append(f"{path.name}: expected a JSON object, found {type(value).__name__}")
+        return None
+    return value
+
+
+def _converted(
+    value: Mapping[str, Any] | None, kind: type[T], path: Path, told: list[str]
+) -> T | None:
+    if value is None:
+        return None
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        told.append(f"{path.name} is not what a run writes: {error}")
+        return None

@@ -1,0 +1,81 @@
+"""Every fault that was asked for: when, to whom, and how its effect was seen."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from harness.core.history import History
+from harness.core.op import Kind, Op
+from nemesis.evidence import EVIDENCE
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One call of the nemesis, with what ended it."""
+
+    op: int
+    name: str
+    text: str
+    begin_ns: int
+    end_ns: int | None
+    """When it was over; None: until the history's end, or it never began."""
+    kind: str
+    """ok: its effect was seen; info: it was not; fail: it was not tried."""
+    evidence: str
+    """What was seen, or why nothing was."""
+    ended: str
+    """What was seen when it ended."""
+
+
+def rows(history: History) -> tuple[Row, ...]:
+    """In order of time."""
+    ends = _ends(history)
+    over = {fault.op: fault.end_ns for fault in history.faults}
+    out = []
+    for op in history.nemesis:
+        value = op.value if isinstance(op.value, Mapping) else {}
+        if op.kind is Kind.INVOKE or value.get("edge") not in ("begin", "once"):
+            continue
+        seen, released = EVIDENCE.get(op.f, ("its effect was seen", "its end was seen"))
+        end = ends.get(value.get("fault"))
+        out.append(
+            Row(
+                op=op.index,
+                name=str(value.get("name", op.f)),
+                text=str(value.get("text", "")),
+                begin_ns=op.time_ns,
+                end_ns=over.get(op.index),
+                kind=op.kind.value,
+                evidence=_told(op, seen, value),
+                ended="" if op.kind is not Kind.OK else _told_end(end, released, value),
+            )
+        )
+    return tuple(out)
+
+
+def _ends(history: History) -> dict[object, Op]:
+    """By number of fault: the op that ended it, ok before any other."""
+    found: dict[object, Op] = {}
+    for op in history.nemesis:
+        if op.kind is Kind.INVOKE or not isinstance(op.value, Mapping):
+            continue
+        number = op.value.get("fault")
+        known = found.get(number)
+        if op.value.get("edge") == "end" and (known is None or known.kind is not Kind.OK):
+            found[number] = op
+    return found
+
+
+def _told(op: Op, seen: str, value: Mapping[str, object]) -> str:
+    if op.kind is Kind.OK:
+        dropped = value.get("grudge")
+        count = sum(len(v) for v in dropped.values()) if isinstance(dropped, Mapping) else 0
+        return f"{seen} ({count} links)" if count else seen
+    return op.error or ("its effect was not seen" if op.kind is Kind.INFO else "not tried")
+
+
+def _told_end(end: Op | None, released: str, value: Mapping[str, object]) -> str:
+    if value.get("edge") == "once":
+        return released
+    if end is None:
+        return "ended by the heal at the end of the run"
+    return released if end.kind is Kind.OK else end.error or "its end was not seen"

@@ -1,0 +1,141 @@
+"""report.html: one page that explains a run, and needs nothing but itself."""
+
+import base64
+import os
+from collections.abc import Mapping
+from datetime import timedelta
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+import jinja2
+from markupsafe import Markup
+
+from checkers.witness import EXPECTED
+from checkers.words import seconds
+from harness.core.history import History
+from harness.report import fault_table
+from harness.report.calls import columns, packed
+from harness.report.facts import CRASHED, RUNNING, Facts
+from harness.report.node_logs import excerpts
+from harness.report.story import duration, sentences
+from harness.report.witness import picture_of
+
+ASSETS: Final = files("harness.report") / "assets"
+MARKS: Final = {"VALID": "✓", "INVALID": "✗", "UNKNOWN": "?", CRASHED: "!", RUNNING: "●"}
+BANDS_NAMED: Final = 6
+"""Faults that get a line of their own in the picture of the witness."""
+
+
+@cache
+def environment() -> jinja2.Environment:
+    """Every template of the reports; whatever is put into one is escaped."""
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("harness.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(seconds=seconds, duration=duration)
+    made.globals.update(MARKS=MARKS, BANDS_NAMED=BANDS_NAMED)
+    return made
+
+
+def asset(name: str) -> str:
+    """The text of a style sheet or a script of ours."""
+    return (ASSETS / name).read_text(encoding="utf-8")
+
+
+def script_hash(text: str) -> str:
+    """By which a page's policy allows this script and no other."""
+    digest = base64.b64encode(sha256(text.encode()).digest()).decode()
+    return f"sha256-{digest}"
+
+
+def page(facts: Facts) -> str:
+    """The whole page."""
+    script = asset("timeline.js")
+    return (
+        environment()
+        .get_template("report.html.j2")
+        .render(
+            facts=facts,
+            style=Markup(asset("page.css")),  # noqa: S704 # a file of this room
+            script=Markup(script),  # noqa: S704
+            script_hash=script_hash(script),
+            sentences=sentences(facts),
+            **_witness(facts),
+            **_whole(facts),
+        )
+    )
+
+
+def write(facts: Facts, path: Path) -> None:
+    """Whole or not at all. Raises OSError."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        partial.write_text(page(facts), encoding="utf-8", errors="replace")
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _witness(facts: Facts) -> Mapping[str, Any]:
+    if facts.witness is None or facts.history is None:
+        return {"picture": None, "anomaly": None, "found_by": None, "expected": "", "marked": ()}
+    verdict, anomaly = facts.witness
+    return {
+        "picture": picture_of(facts.history, anomaly),
+        "anomaly": anomaly,
+        "found_by": verdict,
+        "expected": EXPECTED.get(anomaly.kind, ""),
+    }
+
+
+def _whole(facts: Facts) -> Mapping[str, Any]:
+    """What is drawn from the whole history."""
+    history = facts.history
+    around = _time_of_anomaly(facts)
+    zero = facts.zero
+    date = None if around is None or zero is None else zero + timedelta(microseconds=around / 1e3)
+    out: dict[str, Any] = {
+        "calls": "",
+        "svg": "",
+        "faults": (),
+        "count": 0,
+        "log_date": date,
+        "log_time_ns": around,
+        "logs": excerpts(facts.logs, date),
+    }
+    if history is None:
+        return out
+    from harness.report.plots import plots  # slow to load, and of no use to other commands
+
+    anomalies = facts.judgement.deciding if facts.judgement else ()
+    marked = [i for verdict in anomalies for a in verdict.anomalies for i in a.ops]
+    return out | {
+        "calls": packed(columns(history, marked)),
+        "svg": Markup(plots(history)),  # noqa: S704 # the library escapes what it draws
+        "faults": fault_table.rows(history),
+        "count": len(history.pairs),
+    }
+
+
+def _time_of_anomaly(facts: Facts) -> int | None:
+    """When the last of its ops began, which is the read that went wrong; None without one."""
+    if facts.witness is None or facts.history is None:
+        return None
+    return _last_invocation(facts.history, facts.witness[1].ops)
+
+
+def _last_invocation(history: History, ops: tuple[int, ...]) -> int | None:
+    wanted = set(ops)
+    times = [
+        pair.invoke.time_ns
+        for pair in history.pairs
+        if pair.invoke.index in wanted or (pair.end is not None and pair.end.index in wanted)
+    ]
+    return max(times, default=None)

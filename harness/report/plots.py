@@ -1,0 +1,162 @@
+"""Rate and latency over time, as one SVG whose text is text and whose colours are the page's."""
+
+import io
+import re
+from typing import Any, Final
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+from harness.core.history import History
+from harness.core.op import Kind
+
+COLOURS: Final = {
+    "ok": "#010101",
+    "fail": "#020202",
+    "info": "#030303",
+    "fault": "#040404",
+    "ink": "#050505",
+    "rule": "#060606",
+    "dim": "#070707",
+}
+"""Stand-ins: in the SVG each becomes the page's variable of that name, light or dark."""
+STYLES: Final = {"ok": "-", "fail": (0, (4, 2)), "info": (0, (1, 1.5))}
+"""By outcome, so that colour is not all that tells them apart."""
+QUANTILES: Final = (
+    (0.5, 2.0, "median"),
+    (0.95, 1.2, "95 %"),
+    (0.99, 0.8, "99 %"),
+    (1.0, 0.4, "max"),
+)
+SETTINGS: Final[Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "harness",
+    "font.family": "sans-serif",
+    "font.size": 10,
+    "text.parse_math": False,  # names are text, whatever they hold
+}
+BINS_MAX: Final = 120
+LEAST_BIN_S: Final = 0.25
+
+
+def plots(history: History) -> str:
+    """An `<svg>` element; "" when nothing was called."""
+    if not history.pairs:
+        return ""
+    data = _Data(history)
+    with mpl.rc_context(SETTINGS):
+        figure = Figure(figsize=(11, 8), layout="constrained")
+        top, middle, bottom = figure.subplots(3, 1, sharex=True)
+        _rate(top, data)
+        _quantiles(middle, data)
+        _outcomes(bottom, data)
+        bottom.set_xlabel("seconds since the run began")
+        for axes in (top, middle, bottom):
+            _dress(axes, history, data.end_s)
+        return _svg(figure)
+
+
+class _Data:
+    """The calls as arrays, and how time is cut into bins."""
+
+    def __init__(self, history: History) -> None:
+        ended = [pair for pair in history.pairs if pair.end is not None]
+        self.end_s = max(history[-1].time_ns / 1e9, 0.001)
+        self.done_s = np.array([p.end.time_ns / 1e9 for p in ended if p.end])
+        self.latency_ms = np.array(
+            [max((p.end.time_ns - p.invoke.time_ns) / 1e6, 1e-3) for p in ended if p.end]
+        )
+        self.f = np.array([p.invoke.f for p in ended])
+        self.kind = np.array([p.kind.value for p in ended])
+        bins = int(min(BINS_MAX, max(1, self.end_s / LEAST_BIN_S)))
+        self.edges = np.linspace(0, self.end_s, bins + 1)
+        self.middles = (self.edges[:-1] + self.edges[1:]) / 2
+        self.bin_s = self.end_s / bins
+        self.bin = np.clip((self.done_s / self.bin_s).astype(int), 0, bins - 1)
+
+    def quantile(self, q: float, chosen: Any) -> Any:
+        """Of the chosen calls' latencies, a number a bin; nan where there is none."""
+        out = np.full(len(self.middles), np.nan)
+        bins, latencies = self.bin[chosen], self.latency_ms[chosen]
+        for bin_ in np.unique(bins):
+            out[bin_] = np.quantile(latencies[bins == bin_], q, method="nearest")
+        return out
+
+
+def _rate(axes: Axes, data: _Data) -> None:
+    for kind in Kind:
+        chosen = data.kind == kind.value
+        if kind is Kind.INVOKE or not chosen.any():
+            continue
+        counts, _ = np.histogram(data.done_s[chosen], data.edges)
+        axes.step(data.middles, counts / data.bin_s, where="mid", label=kind.value,
+                  color=COLOURS[kind.value], linestyle=STYLES[kind.value])  # fmt: skip
+    axes.set_ylabel("calls a second")
+    axes.set_ylim(bottom=0)
+    axes.set_title("Rate, by outcome", loc="left")
+
+
+def _quantiles(axes: Axes, data: _Data) -> None:
+    chosen = data.kind == Kind.OK.value
+    for q, width, label in QUANTILES:
+        axes.plot(data.middles, data.quantile(q, chosen), label=label, color=COLOURS["ok"],
+                  linewidth=width, marker=".", markersize=2 + width)  # fmt: skip
+    axes.set_title("Latency of answered calls, by quantile", loc="left")
+    _logarithmic(axes)
+
+
+def _outcomes(axes: Axes, data: _Data) -> None:
+    marks = dict(zip(sorted(set(data.f)), "osv^D*x+" * 8, strict=False))
+    for f, mark in marks.items():
+        for kind in STYLES:
+            chosen = (data.f == f) & (data.kind == kind)
+            if chosen.any():
+                axes.plot(data.middles, data.quantile(0.5, chosen), label=f"{f} {kind}",
+                          color=COLOURS[kind], linewidth=1, linestyle=STYLES[kind],
+                          marker=mark, markersize=3.5)  # fmt: skip
+    axes.set_title("Latency by operation and outcome, median", loc="left")
+    _logarithmic(axes)
+
+
+def _logarithmic(axes: Axes) -> None:
+    axes.set_yscale("log")
+    axes.set_ylabel("milliseconds")
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:,g}"))
+
+
+def _dress(axes: Axes, history: History, end_s: float) -> None:
+    for fault in history.faults:
+        until = end_s if fault.end_ns is None else fault.end_ns / 1e9
+        axes.axvspan(fault.begin_ns / 1e9, max(until, fault.begin_ns / 1e9 + end_s / 500),
+                     color=COLOURS["fault"], alpha=0.16, linewidth=0)  # fmt: skip
+    axes.set_xlim(0, end_s)
+    axes.grid(color=COLOURS["rule"], linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.tick_params(colors=COLOURS["dim"], which="both")
+    axes.title.set_color(COLOURS["ink"])
+    axes.title.set_fontweight("bold")
+    for label in (axes.xaxis.label, axes.yaxis.label):
+        label.set_color(COLOURS["dim"])
+    for side, spine in axes.spines.items():
+        spine.set_visible(side in ("left", "bottom"))
+        spine.set_color(COLOURS["rule"])
+    handles, labels = axes.get_legend_handles_labels()
+    if handles:
+        axes.legend(handles, labels, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False,
+                    labelcolor=COLOURS["ink"])  # fmt: skip
+
+
+def _svg(figure: Figure) -> str:
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :]
+    for name, stand_in in COLOURS.items():
+        text = text.replace(stand_in, f"var(--{name})")
+    # The page's font, and its own width and height.
+    text = re.sub(r"font: ([^;\"]*?)px [^;\"]*", r"font-size: \1px; font-family: inherit", text)
+    return re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", re.sub(
+        r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1), count=1)  # fmt: skip

@@ -1,0 +1,146 @@
+"""A run's conclusion in three sentences, for somebody who never read a history."""
+
+from checkers.ladder import Level
+from checkers.rest import rest_of
+from checkers.witness import EXPECTED
+from checkers.words import during, listed, number, seconds
+from harness.core.history import History, Pair
+from harness.core.op import Kind
+from harness.core.verdict import Anomaly, Status
+from harness.report.facts import RUNNING, Facts
+
+
+def duration(ns: int) -> str:
+    """ "3.1 ms", "44.9 s", "2 min 5 s"."""
+    if ns < 1_000_000:
+        return f"{ns / 1e3:.0f} µs"
+    if ns < 1_000_000_000:
+        return f"{ns / 1e6:.1f} ms" if ns < 100_000_000 else f"{ns / 1e6:.0f} ms"
+    if ns < 120_000_000_000:
+        return f"{ns / 1e9:.1f} s"
+    return f"{ns // 60_000_000_000} min {ns // 1_000_000_000 % 60} s"
+
+
+def sentences(facts: Facts) -> tuple[str, ...]:
+    """Three for every run with a verdict; of others what is known."""
+    judgement, history = facts.judgement, facts.history
+    if judgement is None:
+        return _unjudged(facts)
+    if judgement.status is Status.INVALID and facts.witness and history is not None:
+        return _violation(facts, history)
+    if judgement.status is Status.UNKNOWN:
+        reasons = [v for v in judgement.deciding if v.status is Status.UNKNOWN]
+        said = [f"{v.checker}: {v.summary}" for v in reasons]
+        said += list(judgement.ladder.contradictions)
+        return (
+            "Nothing can be concluded from this run.",
+            f"What is lacking: {'; '.join(said) or 'a reason was not given'}.",
+            "That is no success: run it longer, or with more operations, before trusting it.",
+        )
+    held = judgement.ladder.held
+    level = f"Every level up to {held.value} held." if held else "What was promised held."
+    return (*_seen(history), level)
+
+
+def _unjudged(facts: Facts) -> tuple[str, ...]:
+    if facts.alive:
+        first = "This run goes on; nothing has been concluded yet."
+    elif facts.info.error:
+        first = f"The harness itself failed: {facts.info.error.rstrip('.')}."
+    else:
+        first = "The process that ran this is gone and said nothing: killed, or the machine went."
+    if facts.history is None:
+        return first, "Its history cannot be read, so that nothing is known of what happened."
+    many = number(len(facts.history), "op")
+    second = f"{many} reached the disk before that, and they are shown below."
+    if facts.status == RUNNING:
+        return first, f"{many} reached the disk so far, and they are shown below."
+    return first, second, f"No verdict was given; harness check {facts.name} gives one."
+
+
+def _seen(history: History | None) -> tuple[str, ...]:
+    if history is None:
+        return ("It was judged, but its history cannot be read any more.",)
+    ok = [pair for pair in history.pairs if pair.kind is Kind.OK]
+    writes = sum(not isinstance(pair.end and pair.end.value, tuple) for pair in ok)
+    faults = len(history.faults)
+    broke = (
+        f"{number(faults, 'fault')} took effect meanwhile, and nothing broke the promise"
+        if faults
+        else "No fault was in force, and nothing broke the promise"
+    )
+    return (
+        f"{number(writes, 'acknowledged write')} and {number(len(ok) - writes, 'answered read')} "
+        "were put before the checkers.",
+        f"{broke}.",
+    )
+
+
+def _violation(facts: Facts, history: History) -> tuple[str, ...]:
+    assert facts.witness is not None
+    assert facts.judgement is not None
+    verdict, anomaly = facts.witness
+    write, reads = _write(history, anomaly), _reads(history, anomaly)
+    first = _first(write, anomaly, history)
+    second = _second(write, reads, anomaly, history)
+    broken = [r.level.value for r in facts.judgement.ladder.rungs if r.status is Status.INVALID]
+    rule = EXPECTED.get(anomaly.kind, "")
+    held = facts.judgement.ladder.held
+    third = (
+        f"That breaks {listed(broken)}" if broken else f"That breaks what {verdict.checker} checks"
+    )
+    third += f" ({rule})" if rule else ""
+    third += f"; {held.value} held." if held and held is not Level.LINEARIZABLE else "."
+    if first and second:
+        return first, second, third
+    return f"{verdict.summary[:1].upper()}{verdict.summary[1:]}.", f"{anomaly.text}.", third
+
+
+def _write(history: History, anomaly: Anomaly) -> Pair | None:
+    """The write of the value that it is about."""
+    if anomaly.value is None:
+        return None
+    for pair in history.pairs:
+        same = pair.invoke.value == anomaly.value and pair.invoke.key == anomaly.key
+        if same and isinstance(pair.invoke.value, int):
+            return pair
+    return None
+
+
+def _reads(history: History, anomaly: Anomaly) -> list[Pair]:
+    ops = set(anomaly.ops)
+    return [
+        pair
+        for pair in history.pairs
+        if pair.end is not None and isinstance(pair.end.value, tuple) and pair.end.index in ops
+    ]
+
+
+def _first(write: Pair | None, anomaly: Anomaly, history: History) -> str:
+    if write is None or write.end is None or anomaly.kind not in ("lost", "stale"):
+        return ""
+    end = write.end
+    key = "" if end.key is None else f" into key {end.key}"
+    return (
+        f"{end.node or 'The server'} acknowledged the {end.f} of {anomaly.value}{key} at "
+        f"{seconds(end.time_ns)}{during(history, end.time_ns)}."
+    )
+
+
+def _second(write: Pair | None, reads: list[Pair], anomaly: Anomaly, history: History) -> str:
+    if write is None or write.end is None or not reads:
+        return ""
+    nodes = listed(sorted({read.invoke.node or "?" for read in reads}))
+    last = max(reads, key=lambda read: read.invoke.time_ns)
+    later = duration(last.invoke.time_ns - write.end.time_ns)
+    if anomaly.kind == "lost":
+        at_ns = rest_of(history).at_ns
+        rest = f", when nothing was left to do since {seconds(at_ns)}" if at_ns else ""
+        return f"The final reads on {nodes}, begun {later} later{rest}, do not return it."
+    assert last.end is not None
+    assert isinstance(last.end.value, tuple)
+    return (
+        f"A read on {nodes} that began {later} later, at {seconds(last.invoke.time_ns)}"
+        f"{during(history, last.invoke.time_ns)}, returned "
+        f"{number(len(last.end.value), 'value')} without {anomaly.value}."
+    )

@@ -1,0 +1,214 @@
+"""The smallest witness as a picture: who did what when, which faults were in force, what is wrong.
+
+A value with places but no drawing: a page and a terminal both draw it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from checkers.words import listed, number
+from harness.core.history import Fault, History, Pair
+from harness.core.op import Kind
+from harness.core.verdict import Anomaly
+from harness.report.axis import Axis
+
+FAULTS_MARKED: Final = 3
+"""With more faults than these in the picture their edges get no marks of their own."""
+PRESENT_IS_WRONG: Final = {"duplicate": "twice here", "phantom": "must not be here"}
+"""Kinds of anomaly in which a read is wrong for what it returns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One call."""
+
+    pair: Pair
+    lane: int
+    begin: float
+    """Per cent of the axis."""
+    end: float
+    title: str
+    """ "insert 417"."""
+    note: str
+    """ "acknowledged here", "missing here"; or what is known of its end."""
+    wrong: bool
+    """The read that breaks the promise."""
+
+    @property
+    def kind(self) -> str:
+        """ok, fail or info."""
+        return self.pair.kind.value
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """One fault, as far as it is within the picture."""
+
+    name: str
+    text: str
+    begin: float
+    end: float
+    begun_before: bool
+    ends_after: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A few calls on a time axis."""
+
+    lanes: tuple[tuple[str, str], ...]
+    """Node and process of each lane: ("ch2", "process 4")."""
+    bars: tuple[Bar, ...]
+    bands: tuple[Band, ...]
+    axis: Axis
+
+    @property
+    def links(self) -> tuple[tuple[Bar, Bar], ...]:
+        """From every acknowledgement to every read that is wrong and began after it."""
+        acks = [bar for bar in self.bars if bar.note == ACKNOWLEDGED]
+        wrong = [bar for bar in self.bars if bar.wrong]
+        return tuple((a, w) for a in acks for w in wrong if a.end <= w.begin)
+
+
+ACKNOWLEDGED: Final = "acknowledged here"
+
+
+def picture_of(history: History, anomaly: Anomaly) -> Picture:
+    """Of the calls that the anomaly's ops belong to; others of its ops are left out."""
+    pairs = _pairs(history, anomaly.ops)
+    begin_ns = min((p.invoke.time_ns for p in pairs), default=anomaly.time_ns)
+    end_ns = max((_end_ns(p) for p in pairs), default=begin_ns)
+    faults = [
+        f for f in history.faults if f.begin_ns <= end_ns and (f.end_ns or begin_ns) >= begin_ns
+    ]
+    times = [time for p in pairs for time in (p.invoke.time_ns, _end_ns(p))] or [begin_ns]
+    if len(faults) <= FAULTS_MARKED:
+        edges = [t for f in faults for t in (f.begin_ns, f.end_ns) if t is not None]
+        times += [t for t in edges if begin_ns <= t <= end_ns]
+    axis = Axis.through(times)
+    names = sorted({_lane(p) for p in pairs}, key=lambda lane: (lane[0], lane[1]))
+    # Every read is held against every value that the witness is about.
+    values = dict.fromkeys(v for p in pairs if (v := _written(p)) is not None)
+    if anomaly.value is not None:
+        values[anomaly.value] = None
+    bars = [
+        Bar(
+            pair=pair,
+            lane=names.index(_lane(pair)),
+            begin=axis.at(pair.invoke.time_ns),
+            end=axis.at(_end_ns(pair)),
+            title=title_of(pair),
+            note=_note(pair, anomaly, tuple(values)),
+            wrong=_is_wrong(pair, anomaly),
+        )
+        for pair in pairs
+    ]
+    return Picture(
+        lanes=tuple((node, f"process {process}") for node, process in names),
+        bars=tuple(_with_a_wrong_one(bars, pairs)),
+        bands=tuple(_band(f, axis, begin_ns, end_ns) for f in faults),
+        axis=axis,
+    )
+
+
+def title_of(pair: Pair) -> str:
+    """ "insert 417", "read 812 values"."""
+    end = pair.end
+    if end is not None and end.kind is Kind.OK and isinstance(end.value, tuple):
+        return f"{pair.invoke.f} → {number(len(end.value), 'value')}"
+    value = pair.invoke.value
+    if isinstance(value, int):
+        return f"{pair.invoke.f} {value}"
+    if end is not None and isinstance(end.value, int):
+        return f"{pair.invoke.f} → {end.value}"
+    return pair.invoke.f
+
+
+def _pairs(history: History, ops: Sequence[int]) -> list[Pair]:
+    wanted = set(ops)
+    return [
+        pair
+        for pair in history.pairs
+        if pair.invoke.index in wanted or (pair.end is not None and pair.end.index in wanted)
+    ]
+
+
+def _end_ns(pair: Pair) -> int:
+    """A call that never ended is drawn as short as can be."""
+    return pair.invoke.time_ns if pair.end is None else pair.end.time_ns
+
+
+def _lane(pair: Pair) -> tuple[str, int]:
+    process = pair.invoke.process
+    return pair.invoke.node or "", process if isinstance(process, int) else -1
+
+
+def _written(pair: Pair) -> int | None:
+    return pair.invoke.value if isinstance(pair.invoke.value, int) else None
+
+
+def _returned(pair: Pair) -> tuple[int, ...] | None:
+    end = pair.end
+    if end is None or end.kind is not Kind.OK or not isinstance(end.value, tuple):
+        return None
+    return end.value
+
+
+def _is_wrong(pair: Pair, anomaly: Anomaly) -> bool:
+    values = _returned(pair)
+    if values is None or anomaly.value is None:
+        return False
+    return (anomaly.value in values) == (anomaly.kind in PRESENT_IS_WRONG)
+
+
+def _note(pair: Pair, anomaly: Anomaly, witness: Sequence[int]) -> str:
+    values = _returned(pair)
+    if values is None:
+        return {
+            Kind.OK: ACKNOWLEDGED if _written(pair) is not None else "answered here",
+            Kind.FAIL: "refused",
+            Kind.INFO: "never answered",
+        }[pair.kind]
+    if _is_wrong(pair, anomaly):
+        said = PRESENT_IS_WRONG.get(anomaly.kind, "missing here")
+        return f"{said}: {anomaly.value}"
+    held = set(values)
+    parts = [
+        (word, [v for v in witness if (v in held) is there])
+        for word, there in (("has", True), ("lacks", False))
+    ]
+    return " · ".join(f"{word} {listed(some)}" for word, some in parts if some) or "answered here"
+
+
+def _with_a_wrong_one(bars: Sequence[Bar], pairs: Sequence[Pair]) -> Sequence[Bar]:
+    """A witness of several values names no wrong read: then it is those that lack what was
+    acknowledged before they began, else the one that ended last."""
+    reads = [bar for bar in bars if _returned(bar.pair) is not None]
+    if not reads or any(bar.wrong for bar in bars):
+        return bars
+    acks: Mapping[int, int] = {
+        value: _end_ns(p) for p in pairs if p.kind is Kind.OK and (value := _written(p)) is not None
+    }
+    lacking = [
+        bar
+        for bar in reads
+        if any(
+            at < bar.pair.invoke.time_ns and value not in (_returned(bar.pair) or ())
+            for value, at in acks.items()
+        )
+    ]
+    chosen = lacking or [max(reads, key=lambda bar: _end_ns(bar.pair))]
+    return [replace(bar, wrong=True) if bar in chosen else bar for bar in bars]
+
+
+def _band(fault: Fault, axis: Axis, begin_ns: int, end_ns: int) -> Band:
+    ends_after = fault.end_ns is None or fault.end_ns > end_ns
+    return Band(
+        name=fault.name,
+        text=fault.text,
+        begin=0.0 if fault.begin_ns < begin_ns else axis.at(fault.begin_ns),
+        end=100.0 if ends_after or fault.end_ns is None else axis.at(fault.end_ns),
+        begun_before=fault.begin_ns < begin_ns,
+        ends_after=ends_after,
+    )

@@ -1,0 +1,22 @@
+"""How the effect of each fault is seen, in words, for whoever reads a report."""
+
+from collections.abc import Mapping
+from typing import Final
+
+EVIDENCE: Final[Mapping[str, tuple[str, str]]] = {
+    "partition": (
+        "every link was probed: exactly the cut ones are dead, all others alive",
+        "every link was probed: all alive",
+    ),
+    "kill": ("no server process is left", "the servers run and answer"),
+    "pause": (
+        "the kernel says that every process of the server is stopped",
+        "the kernel says that none is stopped",
+    ),
+    "restart": ("the processes ended, new ones run and answer", "over when the call returned"),
+    "stop-fetches": (
+        "a probe put on another replica does not arrive",
+        "a probe put on another replica arrives",
+    ),
+}
+"""By the f of its ops: what was seen when it began, and when it ended."""

@@ -18,6 +18,7 @@ COMMANDS: Mapping[str, str] = {
     "check": "harness.cli.check:check",
     "explore": "harness.cli.explore:explore",
     "report": "harness.cli.report:report",
+    "serve": "harness.cli.serve:serve",
     "list": "harness.cli.list:list_",
     "doctor": "harness.cli.doctor:doctor",
     "build": "harness.cli.build:build",

@@ -2,6 +2,7 @@
 
 import io
 import re
+import warnings
 from typing import Any, Final
 
 import matplotlib as mpl
@@ -151,7 +152,12 @@ def _dress(axes: Axes, history: History, end_s: float) -> None:
 
 def _svg(figure: Figure) -> str:
     buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    with warnings.catch_warnings():
+        # The browser draws the text, and finds fonts of its own.
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
+        figure.savefig(
+            buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
+        )
     text = buffer.getvalue()
     text = text[text.index("<svg") :]
     for name, stand_in in COLOURS.items():

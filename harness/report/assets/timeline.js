@@ -155,6 +155,7 @@
       c.strokeRect(x0 - 2, yOf(lane[i]) - 2, Math.max(xOf(end[i]) - x0, 2) + 4, tall + 4);
     }
     labels(c, colour, w);
+    if (!canvas.dataset.ready) performance.mark("timeline-ready");
     canvas.dataset.from = from; canvas.dataset.to = to; canvas.dataset.ready = "yes";
   }
 
@@ -224,6 +225,7 @@
   }
   sets.clear();
 
+  let listed = null;
   function list() {
     const body = $("list").tBodies[0], rows = [];
     let inView = 0;
@@ -231,13 +233,14 @@
       if (shown[i] === HIDDEN || end[i] < from) continue;
       if (inView++ < ROWS) rows.push(i);
     }
-    body.replaceChildren(...rows.map((i) => {
+    if (listed !== rows.join()) body.replaceChildren(...rows.map((i) => {
       const row = document.createElement("tr");
       row.dataset.call = i;
       for (const text of cells(i)) row.insertCell().textContent = text;
       row.cells[8].className = "kind-" + kinds[data.kind[i]];
       return row;
     }));
+    listed = rows.join();
     $("list").caption.textContent = `${inView.toLocaleString("en")} calls in view` + (inView > ROWS ? `, the first ${ROWS}:` : ":");
   }
 
@@ -327,6 +330,7 @@
     if (row) detail(Number(row.dataset.call));
   });
   form.addEventListener("input", filter);
+  form.addEventListener("change", filter);
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("reset", () => setTimeout(() => { reset(); filter(); }));
   addEventListener("resize", draw);

@@ -1,0 +1,214 @@
+"""The store as pages. Reads only: no request changes a run, save that its report may be drawn."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+import jinja2
+from markupsafe import Markup
+from starlette.applications import Starlette
+from starlette.background import BackgroundTask
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from harness.core.errors import HarnessError
+from harness.report.page import asset as report_asset
+from harness.report.page import environment as report_environment
+from harness.report.page import page, script_hash
+from harness.run.store import RunDirectory, Store
+from harness.web.archive import archive
+from harness.web.diff import diff
+from harness.web.drawing import draw, facts_in
+from harness.web.live import Tail
+from harness.web.matrix import matrix_of
+from harness.web.runs import SORTS, STATUSES, Query, Runs
+
+ROWS: Final = 200
+"""Of the list, a page."""
+HEADERS: Final = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
+
+
+@cache
+def environment() -> jinja2.Environment:
+    """The templates of the reports, and those of these pages. Whatever is put in is escaped."""
+    loaders = [jinja2.PackageLoader("harness.web"), report_environment().loader]
+    made = report_environment().overlay(loader=jinja2.ChoiceLoader([x for x in loaders if x]))
+    made.filters["run_url"] = run_url
+    return made
+
+
+def run_url(name: str) -> str:
+    """The address of a run's report; a name may hold whatever a file name may."""
+    return "/run/" + quote(name)
+
+
+def app(store: Store, hosts: tuple[str, ...]) -> Starlette:
+    """Answers only to these names: a page elsewhere whose name leads here gets nothing."""
+    pages = _Pages(Runs(store))
+    route = Callable[[Request], Awaitable[Response]]
+    routes: Mapping[str, route] = {
+        "/": pages.runs,
+        "/matrix": pages.matrix,
+        "/diff": pages.diff,
+        "/run/{folder}/{name}": pages.report,
+        "/run/{folder}/{name}/live": pages.live,
+        "/run/{folder}/{name}/figures": pages.figures,
+        "/run/{folder}/{name}/archive": pages.archive,
+    }
+    return Starlette(
+        routes=[Route(path, endpoint, methods=["GET"]) for path, endpoint in routes.items()],
+        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))],
+        exception_handlers={HTTPException: pages.refused, HarnessError: pages.failed},
+    )
+
+
+class _Pages:
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
+        self._tails: dict[Path, Tail] = {}
+
+    async def runs(self, request: Request) -> Response:
+        """The list."""
+        query = Query.of(request.query_params)
+        every = await run_in_threadpool(self._runs.all)
+        chosen = query.chosen(every)
+        first = _number(request.query_params.get("first", "0"))
+        given = {name: getattr(query, name) for name in Query.__slots__}
+
+        def link(**other: object) -> str:
+            said = {**given, **other}
+            return "/?" + urlencode({name: value for name, value in said.items() if value})
+
+        return _html(
+            "runs.html.j2",
+            query=query,
+            runs=chosen[first : first + ROWS],
+            total=len(chosen),
+            every=len(every),
+            first=first,
+            rows=ROWS,
+            link=link,
+            sorts=tuple(SORTS),
+            statuses=STATUSES,
+            choices={
+                name: sorted({getattr(run, name) for run in every})
+                for name in ("workload", "nemesis")
+            },
+            versions=sorted({version for run in every for version in run.versions}),
+            store=str(self._runs.store.root),
+        )
+
+    async def matrix(self, request: Request) -> Response:
+        """The heat map."""
+        query = Query.of(request.query_params)
+        every = await run_in_threadpool(self._runs.all)
+        chosen = query.chosen(every)
+        days = sorted({run.date for run in every if run.date}, reverse=True)
+        return _html(
+            "matrix.html.j2",
+            matrix=matrix_of(chosen),
+            query=query,
+            total=len(chosen),
+            days=days,
+            urlencode=urlencode,
+        )
+
+    async def diff(self, request: Request) -> Response:
+        """Two runs side by side."""
+        names = request.query_params.getlist("run")
+        if len(names) != 2:
+            raise HTTPException(400, f"{len(names)} runs given; mark two in the list")
+        left, right = [self._named(*name.partition("/")[::2]) for name in names]
+        a = await run_in_threadpool(facts_in, left)
+        b = await run_in_threadpool(facts_in, right)
+        return _html("diff.html.j2", left=a, right=b, lines=diff(a, b))
+
+    async def report(self, request: Request) -> Response:
+        """Its page; of a run that goes on, what is known by now."""
+        run = self._run(request)
+        if run.alive:
+            return RedirectResponse(run_url(_name(run)) + "/live")
+        drawn = _modified(run.report)
+        if drawn < max(_modified(run.info_file), _modified(run.results_file)):
+            await run_in_threadpool(draw, run)
+        if not run.report.is_file():
+            # The store cannot be written, or the drawing failed: then the error is told.
+            return HTMLResponse(page(await run_in_threadpool(facts_in, run)), headers=HEADERS)
+        return FileResponse(run.report, media_type="text/html", headers=HEADERS)
+
+    async def live(self, request: Request) -> Response:
+        """Its present, which a script renews."""
+        run = self._run(request)
+        if not run.alive:
+            return RedirectResponse(run_url(_name(run)))
+        return _html("live.html.j2", script="live.js", run=_name(run), info=run.info())
+
+    async def figures(self, request: Request) -> Response:
+        """The present as JSON."""
+        run = self._run(request)
+        alive = run.alive
+        tail = self._tails.setdefault(run.path, Tail(run.journal))
+        figures = tail.read()
+        if not alive:
+            self._tails.pop(run.path, None)
+        return JSONResponse({"alive": alive, **figures}, headers=HEADERS)
+
+    async def archive(self, request: Request) -> Response:
+        """All its files."""
+        run = self._run(request)
+        file = await run_in_threadpool(archive, run.path)
+        name = f"{run.path.parent.name}-{run.path.name}.tar.gz"
+        remove = BackgroundTask(file.unlink, missing_ok=True)
+        return FileResponse(file, filename=name, background=remove, headers=HEADERS)
+
+    async def refused(self, _request: Request, error: Exception) -> Response:
+        """What there is not."""
+        assert isinstance(error, HTTPException)
+        return _html("refused.html.j2", error.status_code, what=error.detail)
+
+    async def failed(self, _request: Request, error: Exception) -> Response:
+        """A run whose files are not what a run writes."""
+        return _html("refused.html.j2", 500, what=str(error))
+
+    def _run(self, request: Request) -> RunDirectory:
+        return self._named(request.path_params["folder"], request.path_params["name"])
+
+    def _named(self, folder: str, name: str) -> RunDirectory:
+        run = self._runs.find(folder, name)
+        if run is None:
+            raise HTTPException(404, f"no run {folder}/{name} in {self._runs.store.root}")
+        return run
+
+
+def _html(template: str, status: int = 200, *, script: str = "", **values: Any) -> HTMLResponse:
+    text = (Path(__file__).parent / "assets" / script).read_text("utf-8") if script else ""
+    style = report_asset("page.css") + (Path(__file__).parent / "assets/web.css").read_text("utf-8")
+    made = environment().get_template(template).render(
+        style=Markup(style),  # noqa: S704 # files of ours
+        script=Markup(text),  # noqa: S704
+        script_hash=script_hash(text),
+        **values,
+    )  # fmt: skip
+    return HTMLResponse(made, status, headers=HEADERS)
+
+
+def _name(run: RunDirectory) -> str:
+    return f"{run.path.parent.name}/{run.path.name}"
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+
+
+def _modified(file: Path) -> float:
+    try:
+        return file.stat().st_mtime
+    except OSError:
+        return 0.0

@@ -1,0 +1,38 @@
+// The present of a run: asks for its figures each second until it ends.
+"use strict";
+const box = document.getElementById("live");
+const $ = (id) => document.getElementById(id);
+const number = (n) => n.toLocaleString("en");
+function show(now) {
+  const limit = Number(box.dataset.limit);
+  $("progress").value = Math.min(now.time_s, limit);
+  $("clock").textContent = now.time_s ? `${now.time_s.toFixed(1)} s, last: ${now.last}` : "waiting for the first operation";
+  $("ended").replaceChildren(...now.ended.map(([f, kind, count]) => {
+    const row = document.createElement("tr");
+    for (const text of [f, kind, number(count)]) row.insertCell().textContent = text;
+    row.cells[2].className = "number";
+    return row;
+  }));
+  $("rate").textContent = `${number(Math.round(now.per_s))} calls a second, ${number(now.in_flight)} in flight`;
+  $("faults").replaceChildren(...(now.faults.length ? now.faults : ["none now"]).map((text) => {
+    const item = document.createElement("li");
+    item.textContent = text;
+    return item;
+  }));
+  const told = [];
+  if (now.stale_reads) told.push(`${number(now.stale_reads)} reads miss ${number(now.missed)} acknowledged values`);
+  if (now.duplicated) told.push(`${number(now.duplicated)} values twice in a read`);
+  $("anomalies").textContent = now.broken || told.join("; ") || "none so far";
+  $("anomalies").className = told.length || now.broken ? "anomalous" : "";
+}
+async function turn() {
+  try {
+    const now = await (await fetch(box.dataset.figures)).json();
+    show(now);
+    if (!now.alive) { location.replace(box.dataset.figures.replace(/\/figures$/, "")); return; }
+  } catch {
+    $("clock").textContent = "the server does not answer";
+  }
+  setTimeout(turn, 1000);
+}
+turn();

@@ -1,0 +1,62 @@
+"""Two runs side by side: what was asked, what came of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from harness.report.facts import Facts
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One thing of both."""
+
+    part: str
+    name: str
+    left: str
+    right: str
+
+    @property
+    def differs(self) -> bool:
+        """They are not the same."""
+        return self.left != self.right
+
+
+def diff(left: Facts, right: Facts) -> tuple[Line, ...]:
+    """Settings, versions, levels, verdicts, figures. What neither has is not there."""
+    a, b = _told(left), _told(right)
+    places = list(dict.fromkeys([*a, *b]))
+    # Of each part all lines together, in the order in which parts first appear.
+    parts = list(dict.fromkeys(part for part, _ in places))
+    places.sort(key=lambda place: parts.index(place[0]))
+    return tuple(Line(*place, a.get(place, "–"), b.get(place, "–")) for place in places)
+
+
+def _told(facts: Facts) -> dict[tuple[str, str], str]:
+    out: dict[tuple[str, str], str] = {("result", "status"): facts.status}
+    judgement = facts.judgement
+    if judgement is not None:
+        for rung in judgement.ladder.rungs:
+            out["result", rung.level.value] = rung.status.value
+    plan: Mapping[str, Any] = msgspec.to_builtins(facts.info.plan)
+    for name, value in {**plan, **plan["options"]}.items():
+        if name not in ("options", "again") and value is not None:
+            out["settings", name.replace("_", " ")] = _text(value)
+    for node, version in facts.info.versions.items():
+        out["versions", node] = version
+    for verdict in judgement.verdicts if judgement is not None else ():
+        out["checkers", verdict.checker] = f"{verdict.status.value}: {verdict.summary}"
+        for name, value in verdict.figures.items():
+            if isinstance(value, int | float | str):
+                out[f"figures of {verdict.checker}", name.replace("_", " ")] = _text(value)
+    return out
+
+
+def _text(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:,.6g}"
+    if isinstance(value, list | tuple):
+        return ", ".join(str(one) for one in value)
+    return str(value)

@@ -1,0 +1,120 @@
+"""Stored runs to draw: histories by hand, and long ones by a rule."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+from checkers_cases import fault, final, history, insert, read, rest
+
+from checkers.judge import judge
+from checkers.ladder import Level
+from checkers.suite import set_checkers
+from harness.core.history import History
+from harness.core.op import Kind, Op
+from harness.core.seed import Seed
+from harness.core.topology import Topology
+from harness.run.journal import encoded
+from harness.run.plan import Plan
+from harness.run.store import RunDirectory, Store
+
+WHEN = datetime(2026, 11, 20, 17, 45, 9, tzinfo=UTC)
+NASTY = "</script><script>document.title='owned'</script>\u202e\U0001f980 &amp; 'q' \"d\""
+"""Markup, an override of direction, an astral character, entities and quotes."""
+
+
+def stale() -> History:
+    """Value 2 is acknowledged on ch1, and missed 900 ms later by a read on ch2 that is cut off."""
+    return history(
+        insert(0, 1, 1, 4),
+        read(1, [1], 5, 7, node="ch2"),
+        fault(8, 1500, text="{ch2 | ch1 ch3}"),
+        insert(0, 2, 10, 60),
+        insert(2, 3, 20, 900, "info", node="ch3", error="209 SOCKET_TIMEOUT: none"),
+        read(4, None, 100, 130, "fail", node="ch2", error="289 REPLICA_IS_NOT_IN_QUORUM: no"),
+        read(1, [1], 960, 964, node="ch2"),
+        rest(1600),
+        *(final(p, [1, 2, 3], 1700, 1702, node=f"ch{p + 1}") for p in (0, 1)),
+        final(5, [1, 2, 3], 1700, 1702, node="ch3"),
+    )
+
+
+def sound() -> History:
+    """Nothing is wrong with it."""
+    writes = [insert(0, v, v * 10, v * 10 + 4) for v in range(1, 15)]
+    reads = [read(1, range(1, v + 1), v * 10 + 5, v * 10 + 7, node="ch2") for v in range(1, 15)]
+    finals = [final(p, range(1, 15), 300, 301, node=f"ch{p + 1}") for p in (0, 1)]
+    return history(*writes, *reads, rest(200), *finals)
+
+
+def long(calls: int) -> History:
+    """So many calls on three nodes, a tenth of them inserts, sets up to 200 values; the last
+    reads miss one."""
+    ops: list[Op] = []
+    open_: list[tuple[int, Op]] = []
+    acknowledged: dict[int, list[int]] = {}
+    for i in range(calls):
+        begin_ns, worker, key = i * 300_000, i % 6, i // 2_000
+        node = f"ch{worker % 3 + 1}"
+        writes = i % 10 == 0
+        values = acknowledged.setdefault(key, [])
+        call = {"process": worker, "node": node, "key": key, "f": "insert" if writes else "read"}
+        value = i if writes else None
+        answer: int | tuple[int, ...] | None = i if writes else tuple(values)
+        kind = Kind.FAIL if i % 7 == 3 else Kind.OK
+        if kind is Kind.FAIL:
+            answer = value
+        elif writes:
+            values.append(i)
+        elif i > calls - 4 and values:
+            answer = tuple(values[1:])
+        end_ns = begin_ns + 200_000 + (i * 7919) % 1_400_000
+        error = "286 UNSATISFIED_QUORUM: busy" if kind is Kind.FAIL else None
+        for _, op in [pair for pair in open_ if pair[0] <= begin_ns]:
+            ops.append(op)
+        open_ = [pair for pair in open_ if pair[0] > begin_ns]
+        ops.append(Op(index=0, kind=Kind.INVOKE, time_ns=begin_ns, value=value, **call))  # type: ignore[arg-type]
+        end = Op(index=0, kind=kind, time_ns=end_ns, value=answer, error=error, **call)  # type: ignore[arg-type]
+        open_ = sorted([*open_, (end_ns, end)], key=lambda pair: pair[0])
+    ops += [op for _, op in open_]
+    return History(
+        [
+            Op(index=i, process=op.process, kind=op.kind, f=op.f, time_ns=op.time_ns,
+               value=op.value, key=op.key, node=op.node, error=op.error)
+            for i, op in enumerate(ops)
+        ]
+    )  # fmt: skip
+
+
+def begun(
+    store: Path,
+    ops: History,
+    *,
+    workload: str = "quorum-set",
+    nemesis: str = "partition",
+    when: datetime = WHEN,
+    seed: int = 0x5EED,
+    options: dict[str, object] | None = None,
+    version: str = "18.16.1",
+) -> RunDirectory:
+    """Its journal is there, and nobody said how it ended."""
+    run = Store(store).create(workload, nemesis, Seed(seed), when)
+    plan = Plan(
+        workload=workload, nemesis=nemesis, seed=Seed(seed), promise="linearizable",
+        again=f"harness run --nemesis {nemesis} --seed {seed:#x}", options=options or {},  # type: ignore[arg-type]
+    )  # fmt: skip
+    run.begin(plan, Topology.of(), {f"ch{i}": version for i in (1, 2, 3)})
+    run.began(when)
+    info = json.loads(run.info_file.read_text())
+    run.info_file.write_text(json.dumps({**info, "started_utc": when.isoformat()}))
+    run.journal.write_bytes(b"".join(encoded(op) for op in ops))
+    return run
+
+
+def finished(store: Path, ops: History, *, least: int = 1, **given: object) -> RunDirectory:
+    """Judged; UNKNOWN with fewer ok inserts or reads than `least`."""
+    run = begun(store, ops, **given)  # type: ignore[arg-type]
+    checkers = set_checkers(
+        Level.LINEARIZABLE, faults_expected=False, min_ok={"insert": least, "read": least}
+    )
+    run.finish(judge(ops, checkers, 60, "linearizable"))
+    return run

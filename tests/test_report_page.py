@@ -1,0 +1,249 @@
+"""report.html in a real browser: it tells the story, it obeys, and it believes no text."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from checkers_cases import fault, history, insert, read
+from report_cases import NASTY, begun, finished, long, sound, stale
+from selenium.webdriver import ActionChains, Chrome, Keys
+from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.select import Select
+from selenium.webdriver.support.wait import WebDriverWait
+
+from checkers.judge import judge
+from checkers.ladder import Level
+from checkers.stored import judgement_of
+from checkers.suite import set_checkers
+from harness.run.store import RunDirectory
+from harness.web.drawing import draw
+
+OPEN_S_MAX = 2.0
+
+
+def opened(browser: Chrome, run: RunDirectory) -> str:
+    """The whole text of the page, once its timeline is there."""
+    assert draw(run) is None
+    browser.get(run.report.as_uri())
+    if browser.find_elements(By.ID, "canvas"):
+        WebDriverWait(browser, 10).until(
+            lambda b: b.find_element(By.ID, "canvas").get_attribute("data-ready")
+        )
+    return browser.find_element(By.TAG_NAME, "main").text
+
+
+def matching(browser: Chrome) -> str:
+    return browser.find_element(By.ID, "matching").text
+
+
+def matches(browser: Chrome, text: str) -> None:
+    """An event and what it changes may be a moment apart."""
+    WebDriverWait(browser, 5).until(lambda b: matching(b) == text, f"expected {text!r}")
+
+
+def in_view(browser: Chrome, begins: str) -> list[str]:
+    """The rows of the list once its caption begins so."""
+    WebDriverWait(browser, 10).until(
+        lambda b: b.find_element(By.CSS_SELECTOR, "#list caption").text.startswith(begins)
+    )
+    return [row.text for row in browser.find_elements(By.CSS_SELECTOR, "#list tbody tr")]
+
+
+def span(browser: Chrome) -> float:
+    canvas = browser.find_element(By.ID, "canvas")
+    return float(canvas.get_attribute("data-to") or 0) - float(
+        canvas.get_attribute("data-from") or 0
+    )
+
+
+def test_a_violation_is_told_in_three_sentences_and_a_picture(
+    browser: Chrome, tmp_path: Path
+) -> None:
+    text = opened(browser, finished(tmp_path, stale()))
+    assert text.startswith("✗ INVALID\nquorum-set under partition")
+    story = [li.text for li in browser.find_elements(By.CSS_SELECTOR, ".story li")]
+    assert story == [
+        "ch1 acknowledged the insert of 2 into key 0 at 0.060 s, during partition {ch2 | ch1 ch3}.",
+        "A read on ch2 that began 900 ms later, at 0.960 s, during partition "
+        "{ch2 | ch1 ch3}, returned 1 value without 2.",
+        "That breaks linearizable (a read returns every value acknowledged before it began); "
+        "sequential held.",
+    ]
+    wrong = browser.find_element(By.CSS_SELECTOR, ".bar.wrong")
+    assert "missing here: 2" in wrong.text
+    ok = browser.find_element(By.CSS_SELECTOR, ".bar.ok:not(.wrong)")
+    assert "acknowledged here" in ok.text
+    assert ok.location["x"] < wrong.location["x"]
+    assert browser.find_element(By.CSS_SELECTOR, ".band").text.endswith("{ch2 | ch1 ch3} →")
+    rungs = [
+        li.text.split("\n")[0] for li in browser.find_elements(By.CSS_SELECTOR, ".ladder li b")
+    ]
+    assert rungs == ["linearizable", "sequential", "session", "eventual"]
+    assert browser.find_element(By.CSS_SELECTOR, ".ladder .invalid .word").text == "violated"
+    assert len(browser.find_elements(By.CSS_SELECTOR, ".ladder .promise")) == 1
+    assert "harness run --nemesis partition --seed 0x5eed" in text
+    assert "exactly the cut ones are dead" in text
+
+
+def test_filters_search_zoom_and_clicks(browser: Chrome, tmp_path: Path) -> None:
+    opened(browser, finished(tmp_path, stale()))
+    matches(browser, "9 of 9 calls")
+    form = {e.get_attribute("name"): e for e in browser.find_elements(By.CSS_SELECTOR, "[name]")}
+    Select(form["kind"]).select_by_visible_text("info")
+    matches(browser, "1 of 9 calls")
+    (row,) = in_view(browser, "1 calls")
+    assert row.split()[-3:] == ["0", "3", "info"]
+    Select(form["kind"]).select_by_visible_text("all")
+    Select(form["node"]).select_by_visible_text("ch2")
+    matches(browser, "4 of 9 calls")
+    form["process"].send_keys("4")
+    matches(browser, "1 of 9 calls")
+    browser.find_element(By.CSS_SELECTOR, "[type=reset]").click()
+    matches(browser, "9 of 9 calls")
+
+    form["value"].send_keys("2")
+    matches(browser, "value 2: in 4 calls; 2 reads without it")
+    form["value"].send_keys(Keys.BACKSPACE)
+    form["key"].send_keys("7")
+    matches(browser, "0 of 9 calls")
+    form["key"].send_keys(Keys.BACKSPACE)
+
+    whole = span(browser)
+    browser.find_element(By.ID, "zoom-in").click()
+    WebDriverWait(browser, 5).until(lambda b: span(b) < whole * 0.6)
+    canvas = browser.find_element(By.ID, "canvas")
+    canvas.send_keys("0")
+    WebDriverWait(browser, 5).until(lambda b: span(b) == whole)
+    wheel = ScrollOrigin.from_element(canvas)
+    ActionChains(browser).scroll_from_origin(wheel, 0, -400).perform()
+    WebDriverWait(browser, 5).until(lambda b: span(b) < whole * 0.6)
+    browser.find_element(By.ID, "to-anomaly").click()
+    shown = in_view(browser, "7 calls")
+    assert any("insert 0 2 ok" in row for row in shown), shown
+    before = canvas.get_attribute("data-from")
+    ActionChains(browser).drag_and_drop_by_offset(canvas, 120, 0).perform()
+    WebDriverWait(browser, 5).until(lambda _: canvas.get_attribute("data-from") != before)
+
+    browser.find_element(By.ID, "whole").click()
+    rows = browser.find_elements(By.CSS_SELECTOR, "#list tbody tr")
+    next(row for row in rows if "3 values" in row.text).click()
+    assert "3 values: 1 2 3" in browser.find_element(By.ID, "detail").text
+
+
+def test_a_click_on_the_canvas_shows_the_call(browser: Chrome, tmp_path: Path) -> None:
+    opened(browser, finished(tmp_path, history(insert(0, 7, 0, 100), read(0, [7], 100, 200))))
+    canvas = browser.find_element(By.ID, "canvas")
+    left = -canvas.size["width"] / 2 + 54
+    at = left + (canvas.size["width"] - 58) * 0.3
+    height = canvas.size["height"]
+    ActionChains(browser).move_to_element_with_offset(
+        canvas, at, -height / 2 + 38
+    ).click().perform()
+    assert "insert" in browser.find_element(By.ID, "detail").text
+
+
+@pytest.mark.parametrize("kind", ["valid", "unknown", "killed", "crashed", "no history", "broken"])
+def test_it_is_drawn_whatever_became_of_the_run(browser: Chrome, tmp_path: Path, kind: str) -> None:
+    if kind in ("valid", "unknown"):
+        run = finished(tmp_path, sound(), least=10 if kind == "valid" else 1_000)
+    else:
+        run = begun(tmp_path, stale())
+    if kind == "crashed":
+        run.crash(f"ClusterError: {NASTY}")
+    if kind == "no history":
+        run.journal.unlink()
+    if kind == "broken":
+        run.journal.write_bytes(run.journal.read_bytes()[:-20] + b"x\n")
+        run.results_file.write_text('{"status": "GREAT", "ladder": 7}')
+    text = opened(browser, run)
+    expected = {
+        "valid": ("✓ VALID", "Every level up to linearizable held."),
+        "unknown": ("? UNKNOWN", "14 ok inserts, at least 1,000 expected"),
+        "killed": ("! CRASHED", "The process that ran this is gone and said nothing"),
+        "crashed": ("! CRASHED", f"The harness itself failed: ClusterError: {NASTY}"),
+        "no history": ("! CRASHED", "history.jsonl: cannot be read: No such file"),
+        "broken": ("! CRASHED", "these results are not what a judgement gives"),
+    }[kind]
+    assert text.startswith(expected[0])
+    assert expected[1] in text
+    if kind == "broken":
+        assert "is not an op" in text
+
+
+def test_a_run_that_goes_on_says_so(tmp_path: Path) -> None:
+    run = begun(tmp_path, stale())
+    assert not run.alive
+    with run.held():
+        assert run.alive
+        assert draw(run) is None
+        assert "RUNNING" in run.report.read_text()
+    assert not run.alive
+
+
+def test_text_from_outside_stays_text(browser: Chrome, tmp_path: Path) -> None:
+    """Everything that a database, a file name or a user may have put there."""
+    ops = history(
+        insert(0, 1, 1, 4, node=NASTY),
+        fault(5, 40, text=NASTY, name=NASTY),
+        insert(1, 2, 5, 6, "fail", node="$\\alpha$ch2", error=NASTY),
+        read(2, [], 10, 20, node="ch2", f=NASTY),
+        read(3, [], 10, 20, node="ch2"),
+    )
+    run = finished(tmp_path, ops, workload=NASTY, nemesis=NASTY, options={NASTY: NASTY},
+                   version=NASTY)  # fmt: skip
+    logs = run.logs / "ch1"
+    logs.mkdir(parents=True)
+    (logs / f"a{chr(0x202E)}<b>.log").write_bytes(
+        f"2026.11.20 17:45:09.011 <Error> {NASTY}\n".encode() + b"\xff\xfe not UTF-8\n"
+    )
+    text = opened(browser, run)
+    assert browser.title.startswith("INVALID ")
+    assert text.count(NASTY) >= 7
+    assert not browser.find_elements(By.CSS_SELECTOR, "main b > script, script[src]")
+    assert len(browser.find_elements(By.TAG_NAME, "script")) == 2
+    for summary in browser.find_elements(By.CSS_SELECTOR, "summary"):
+        summary.click()
+    assert f"<Error> {NASTY}" in browser.find_element(By.TAG_NAME, "main").text
+    refused = next(
+        row
+        for row in browser.find_elements(By.CSS_SELECTOR, "#list tbody tr")
+        if "fail" in row.text
+    )
+    refused.click()
+    assert NASTY in browser.find_element(By.ID, "detail").text
+
+
+def test_numbers_beyond_53_bits_stay_exact(browser: Chrome, tmp_path: Path) -> None:
+    great = 2**64 - 1
+    ops = history(insert(0, great, 1, 2), read(1, [great, 5, 5], 3, 4, node="ch2"))
+    opened(browser, finished(tmp_path, ops))
+    browser.find_element(By.NAME, "value").send_keys(str(great))
+    matches(browser, f"value {great}: in 2 calls; 0 reads without it")
+    browser.find_elements(By.CSS_SELECTOR, "#list tbody tr")[1].click()
+    detail = browser.find_element(By.ID, "detail").text
+    assert f"2 values: 5 {great}" in detail
+    assert "more than once\n5" in detail
+
+
+def test_a_report_of_100_000_operations_opens_in_time(browser: Chrome, tmp_path: Path) -> None:
+    """Drawn, inflated, painted and interactive. The clock is the browser's own."""
+    run = begun(tmp_path, long(50_000))
+    assert run.journal.read_bytes().count(b"\n") == 100_000
+    opened(browser, run)
+    matches(browser, "50,000 of 50,000 calls")
+    ready_s = browser.execute_script(
+        "return performance.getEntriesByName('timeline-ready')[0].startTime / 1000"
+    )
+    assert ready_s < OPEN_S_MAX, f"{ready_s:.2f} s, {os.cpu_count()} cores"
+    browser.find_element(By.NAME, "value").send_keys("49990")
+    WebDriverWait(browser, 5).until(lambda b: matching(b).startswith("value 49990: in "))
+    assert run.report.stat().st_size < 3_000_000
+
+
+def test_a_stored_judgement_is_read_back_as_it_was(tmp_path: Path) -> None:
+    judged = judge(
+        stale(), set_checkers(Level.LINEARIZABLE, faults_expected=False), 60, "linearizable"
+    )
+    assert judgement_of(json.loads(json.dumps(judged.json()))) == judged

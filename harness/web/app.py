@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from checkers.ladder import Level
 from harness.core.errors import HarnessError
 from harness.report.page import asset as report_asset
 from harness.report.page import environment as report_environment
@@ -154,7 +155,10 @@ class _Pages:
         """The present as JSON."""
         run = self._run(request)
         alive = run.alive
-        tail = self._tails.setdefault(run.path, Tail(run.journal))
+        if run.path not in self._tails:
+            promised = run.info().plan.promise == Level.LINEARIZABLE.value
+            self._tails[run.path] = Tail(run.journal, promised)
+        tail = self._tails[run.path]
         figures = tail.read()
         if not alive:
             self._tails.pop(run.path, None)

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from checkers.key_sets import READS
 from checkers.live import LiveAnomalies
-from harness.core.op import Json, Kind
+from harness.core.op import Json, Kind, Op
 from harness.run.journal import decoded
 from harness.run.live import Live
 
@@ -20,6 +21,8 @@ class Tail:
     """Reads on where it stopped. Not for two threads at once."""
 
     journal: Path
+    stale_is_wrong: bool
+    """Whether a read that misses an acknowledged value breaks the promise."""
     _offset: int = 0
     _live: Live = field(default_factory=Live)
     _anomalies: LiveAnomalies = field(default_factory=LiveAnomalies)
@@ -64,10 +67,18 @@ class Tail:
                 self._broken = f"the journal has a line that is not an op: {error}"
                 return
             self._live.saw(op)
-            self._anomalies.feed(op)
+            if self.stale_is_wrong:
+                self._feed(op)
             self._last_ns, self._last_f = op.time_ns, op.f
             if op.kind is not Kind.INVOKE:
                 self._recent.append(op.time_ns)
         self._offset += len(whole)
         while self._recent and self._recent[0] < self._last_ns - RATE_NS:
             self._recent.popleft()
+
+    def _feed(self, op: Op) -> None:
+        """Of workloads that read something else than sets nothing is counted."""
+        if op.f in READS and op.kind is Kind.OK and not isinstance(op.value, tuple):
+            self.stale_is_wrong = False
+            return
+        self._anomalies.feed(op)

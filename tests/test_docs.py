@@ -1,0 +1,110 @@
+"""The documents as they are written: their code runs, their commands exist, their links lead on."""
+
+import re
+import runpy
+import shlex
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from harness.cli.main import app
+from harness.clusters.docker_cluster import DockerCluster
+from harness.core.op import Kind
+from harness.core.seed import Seed
+from harness.core.verdict import Status
+from harness.run.monitor import Monitor
+from harness.run.phases import Trial, conduct
+from harness.run.plan import Plan
+from harness.run.stop import Stop
+from harness.run.store import Store
+from nemesis.composed import Composed, check_capabilities
+from nemesis.options import FaultOptions
+
+ROOT = Path(__file__).parent.parent
+DOCS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+EXAMPLE = re.compile(r"<!-- file: (\w+)\.py -->\n```python\n(.*?)```", re.DOTALL)
+LINES_MAX = 60
+
+
+@pytest.fixture(scope="module")
+def examples(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
+    """Every example as the file that it names, where it can be imported."""
+    directory = tmp_path_factory.mktemp("examples")
+    found = {
+        name: code
+        for document in DOCS
+        for name, code in EXAMPLE.findall(document.read_text(encoding="utf-8"))
+    }
+    for name, code in found.items():
+        (directory / f"{name}.py").write_text(code)
+    sys.path.insert(0, str(directory))
+    yield {name: directory / f"{name}.py" for name in found}
+    sys.path.remove(str(directory))
+    for name in found:
+        sys.modules.pop(name, None)
+
+
+def test_examples_are_short(examples: dict[str, Path]) -> None:
+    assert examples.keys() == {"counts", "try_counts", "row_count", "blink"}
+    for path in examples.values():
+        assert len(path.read_text().splitlines()) < LINES_MAX, path.name
+
+
+def test_the_checker_passes_its_own_trial(examples: dict[str, Path]) -> None:
+    runpy.run_path(str(examples["try_counts"]))
+
+
+@pytest.mark.containers
+def test_workload_nemesis_and_checker_work_together(
+    examples: dict[str, Path], servers: DockerCluster, tmp_path: Path
+) -> None:
+    assert {"row_count", "blink"} <= examples.keys()
+    workload = import_module("row_count").RowCount()
+    options = FaultOptions(interval_s=0.5, duration_s=0.5)
+    family = import_module("blink").Blink(servers.topology)
+    nemesis = Composed("blink", [family], Seed(7), options)
+    check_capabilities(nemesis, servers)
+    plan = Plan(workload="row-count", nemesis="blink", seed=Seed(7), again="", rate=20.0,
+                promise="eventual", time_limit_s=5.0)  # fmt: skip
+    run = Store(tmp_path).create(plan.workload, plan.nemesis, plan.seed)
+    run.begin(plan, servers.topology, {})
+    outcome = conduct(
+        Trial(plan, servers, workload, nemesis, run, Monitor("", 5.0), Stop(), "docs", drop=True)
+    )
+    assert outcome.troubles == ()
+    assert outcome.judgement.status is Status.VALID, outcome.judgement.verdicts
+    blinks = [op for op in outcome.history.nemesis if op.f == "blink" and op.kind is Kind.OK]
+    assert len(blinks) >= 2
+    assert family.touched == {str(op.value["nodes"][0]) for op in blinks}  # type: ignore[index]
+
+
+@pytest.mark.parametrize("document", DOCS, ids=lambda path: path.name)
+def test_links_lead_somewhere(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", text):
+        if "://" not in target:
+            assert (document.parent / target).exists(), f"{document.name}: {target}"
+
+
+@pytest.mark.parametrize("document", DOCS, ids=lambda path: path.name)
+def test_commands_are_commands(document: Path) -> None:
+    """Every `harness …` in code names a command, and options that it has."""
+    text = document.read_text(encoding="utf-8")
+    lines = re.findall(r"`(?:\.venv/bin/)?(harness [^`\n]+)`", text)
+    for block in re.findall(r"```(?:sh)?\n(.*?)```", text, re.DOTALL):
+        lines += re.findall(r"^(?:\.venv/bin/)?(harness [^#\n]+)", block, re.MULTILINE)
+    for line in lines:
+        _, name, *words = shlex.split(line.replace("…", ""))
+        if name.startswith("-") or name.isupper():
+            continue
+        command = app.get_command(None, name)  # type: ignore[arg-type]
+        assert command is not None, f"{document.name}: {line}"
+        known = {
+            option for param in command.params for option in (*param.opts, *param.secondary_opts)
+        }
+        for word in words:
+            if word.startswith("--"):
+                assert word.partition("=")[0] in known | {"--help"}, f"{document.name}: {line}"

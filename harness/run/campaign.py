@@ -121,19 +121,24 @@ class Campaign:
             outcome = conduct(replace(trial, script=self.script(plan)))
         except BaseException as error:
             directory.crash(f"{type(error).__name__}: {error}")
+            _collected(cluster, directory)
             self.draw(directory)
             raise
         directory.finish(outcome.judgement, outcome.troubles)
         monitor.enter(Phase.CLEAN_UP)
-        try:
-            cluster.collect(directory.logs)
-        except ClusterError as error:
-            outcome = replace(outcome, troubles=(*outcome.troubles, f"no logs: {error}"))
+        uncollected = _collected(cluster, directory)
         monitor.enter(Phase.CLEAN_UP, "drawing the report")
-        undrawn = self.draw(directory)
-        if undrawn:
-            outcome = replace(outcome, troubles=(*outcome.troubles, undrawn))
-        return Finished(plan, directory, outcome)
+        more = [text for text in (uncollected, self.draw(directory)) if text]
+        return Finished(plan, directory, replace(outcome, troubles=(*outcome.troubles, *more)))
+
+
+def _collected(cluster: Cluster, directory: RunDirectory) -> str | None:
+    """The servers' logs; returns why there are none."""
+    try:
+        cluster.collect(directory.logs)
+    except ClusterError as error:
+        return f"no logs: {error}"
+    return None
 
 
 def _copy(files: Path, directory: Path) -> None:

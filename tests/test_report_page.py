@@ -127,7 +127,7 @@ def test_filters_search_zoom_and_clicks(browser: Chrome, tmp_path: Path) -> None
         )
     )
     before = canvas.get_attribute("data-from")
-    ActionChains(browser).drag_and_drop_by_offset(canvas, 120, 0).perform()
+    ActionChains(browser).drag_and_drop_by_offset(canvas, -120, 0).perform()
     WebDriverWait(browser, 5).until(lambda _: canvas.get_attribute("data-from") != before)
 
     browser.find_element(By.ID, "whole").click()

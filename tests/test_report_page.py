@@ -131,6 +131,7 @@ def test_filters_search_zoom_and_clicks(browser: Chrome, tmp_path: Path) -> None
     WebDriverWait(browser, 5).until(lambda _: canvas.get_attribute("data-from") != before)
 
     browser.find_element(By.ID, "whole").click()
+    in_view(browser, "9 calls")
     rows = browser.find_elements(By.CSS_SELECTOR, "#list tbody tr")
     next(row for row in rows if "3 values" in row.text).click()
     assert "3 values: 1 2 3" in browser.find_element(By.ID, "detail").text

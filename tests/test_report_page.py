@@ -13,10 +13,13 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.select import Select
 from selenium.webdriver.support.wait import WebDriverWait
 
-from checkers.judge import judge
-from checkers.ladder import Level
+from checkers.judge import Judgement, judge
+from checkers.ladder import Level, ladder_of
 from checkers.stored import judgement_of
 from checkers.suite import set_checkers
+from harness.core.history import History
+from harness.core.op import Kind, Op, Value
+from harness.core.verdict import Anomaly, Status, Verdict
 from harness.run.store import RunDirectory
 from harness.web.drawing import draw
 
@@ -252,3 +255,33 @@ def test_a_stored_judgement_is_read_back_as_it_was(tmp_path: Path) -> None:
         stale(), set_checkers(Level.LINEARIZABLE, faults_expected=False), 60, "linearizable"
     )
     assert judgement_of(json.loads(json.dumps(judged.json()))) == judged
+
+
+def test_the_read_that_no_order_explains_is_red(browser: Chrome, tmp_path: Path) -> None:
+    """Of registers: a number read instead of a set, and a cas, whose value is two numbers."""
+
+    def call(i: int, f: str, given: Value, got: Value, kind: Kind = Kind.OK) -> list[Op]:
+        same = {"process": i, "node": f"ch{i + 1}", "key": 0, "f": f}
+        return [
+            Op(index=2 * i, kind=Kind.INVOKE, time_ns=i * 10, value=given, **same),  # type: ignore[arg-type]
+            Op(index=2 * i + 1, kind=kind, time_ns=i * 10 + 5, value=got, **same),  # type: ignore[arg-type]
+        ]
+
+    ops = History(
+        [
+            *call(0, "write", 8, 8),
+            *call(1, "write", 9, 9),
+            *call(2, "read", None, 8),
+            *call(3, "cas", (1, 2), (1, 2), Kind.FAIL),
+        ]
+    )
+    cycle = Anomaly(kind="cycle", text="key 0: no order", ops=(0, 2, 4), key=0)
+    verdict = Verdict(checker="linearizable", status=Status.INVALID, summary="1 of 1 key not so",
+                      checked=3, anomalies=(cycle,))  # fmt: skip
+    run = begun(tmp_path, ops)
+    run.finish(Judgement(Status.INVALID, (verdict,), ladder_of(Level.LINEARIZABLE, [verdict]), {}))
+    opened(browser, run)
+    (wrong,) = browser.find_elements(By.CSS_SELECTOR, ".bar.wrong")
+    assert wrong.text.split("\n") == ["read → 8 #4", "cannot be explained"]
+    cas = browser.find_elements(By.CSS_SELECTOR, "#list tbody tr")[3]
+    assert "cas 0 [1,2] fail" in cas.text.replace("[1, 2]", "[1,2]")

@@ -67,7 +67,8 @@ def columns(history: History, marked: Iterable[int] = ()) -> dict[str, Any]:
         rows["error"].append(names["error"].number(end.error) if end and end.error else -1)
         last_us, last_index = begin_us, call.index
         values = end.value if end is not None else None
-        if isinstance(values, tuple):
+        # What a read returned; a tuple that was given, such as that of a cas, is a detail.
+        if isinstance(values, tuple) and pair.kind is Kind.OK and call.value is None:
             old_values, old = before.get((call.key, call.node), ((), set()))
             new = old if values == old_values else set(values)
             changes[str(at)] = [_safe(v) for v in sorted(new ^ old)] if new is not old else []
@@ -75,7 +76,7 @@ def columns(history: History, marked: Iterable[int] = ()) -> dict[str, Any]:
             if len(new) != len(values):
                 doubles[str(at)] = [_safe(v) for v, n in Counter(values).items() if n > 1]
         for value in (values, call.value):
-            if isinstance(value, Mapping):
+            if isinstance(value, Mapping) or (isinstance(value, tuple) and call.value is not None):
                 details[str(at)] = json.dumps(value, ensure_ascii=False)[:DETAIL_LENGTH_MAX]
                 break
         if call.index in wanted or (end is not None and end.index in wanted):

@@ -93,7 +93,11 @@ def _violation(facts: Facts, history: History) -> tuple[str, ...]:
     third += f"; {held.value} held." if held and held is not Level.LINEARIZABLE else "."
     if first and second:
         return first, second, third
-    return f"{verdict.summary[:1].upper()}{verdict.summary[1:]}.", f"{anomaly.text}.", third
+    return _sentence(verdict.summary), _sentence(anomaly.text), third
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 
 def _write(history: History, anomaly: Anomaly) -> Pair | None:

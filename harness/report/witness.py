@@ -15,6 +15,8 @@ from harness.report.axis import Axis
 
 FAULTS_MARKED: Final = 3
 """With more faults than these in the picture their edges get no marks of their own."""
+ACKNOWLEDGED: Final = "acknowledged here"
+ANSWERED: Final = "answered here"
 PRESENT_IS_WRONG: Final = {"duplicate": "twice here", "phantom": "must not be here"}
 """Kinds of anomaly in which a read is wrong for what it returns."""
 
@@ -69,9 +71,6 @@ class Picture:
         acks = [bar for bar in self.bars if bar.note == ACKNOWLEDGED]
         wrong = [bar for bar in self.bars if bar.wrong]
         return tuple((a, w) for a in acks for w in wrong if a.end <= w.begin)
-
-
-ACKNOWLEDGED: Final = "acknowledged here"
 
 
 def picture_of(history: History, anomaly: Anomaly) -> Picture:
@@ -166,7 +165,7 @@ def _note(pair: Pair, anomaly: Anomaly, witness: Sequence[int]) -> str:
     values = _returned(pair)
     if values is None:
         return {
-            Kind.OK: ACKNOWLEDGED if _written(pair) is not None else "answered here",
+            Kind.OK: ACKNOWLEDGED if _written(pair) is not None else ANSWERED,
             Kind.FAIL: "refused",
             Kind.INFO: "never answered",
         }[pair.kind]
@@ -178,13 +177,13 @@ def _note(pair: Pair, anomaly: Anomaly, witness: Sequence[int]) -> str:
         (word, [v for v in witness if (v in held) is there])
         for word, there in (("has", True), ("lacks", False))
     ]
-    return " · ".join(f"{word} {listed(some)}" for word, some in parts if some) or "answered here"
+    return " · ".join(f"{word} {listed(some)}" for word, some in parts if some) or ANSWERED
 
 
 def _with_a_wrong_one(bars: Sequence[Bar], pairs: Sequence[Pair]) -> Sequence[Bar]:
     """A witness of several values names no wrong read: then it is those that lack what was
     acknowledged before they began, else the one that ended last."""
-    reads = [bar for bar in bars if _returned(bar.pair) is not None]
+    reads = [bar for bar in bars if bar.pair.kind is Kind.OK and bar.pair.invoke.value is None]
     if not reads or any(bar.wrong for bar in bars):
         return bars
     acks: Mapping[int, int] = {
@@ -193,13 +192,19 @@ def _with_a_wrong_one(bars: Sequence[Bar], pairs: Sequence[Pair]) -> Sequence[Ba
     lacking = [
         bar
         for bar in reads
-        if any(
+        if _returned(bar.pair) is not None
+        and any(
             at < bar.pair.invoke.time_ns and value not in (_returned(bar.pair) or ())
             for value, at in acks.items()
         )
     ]
     chosen = lacking or [max(reads, key=lambda bar: _end_ns(bar.pair))]
-    return [replace(bar, wrong=True) if bar in chosen else bar for bar in bars]
+    return [
+        replace(bar, wrong=True, note=bar.note.replace(ANSWERED, "cannot be explained"))
+        if bar in chosen
+        else bar
+        for bar in bars
+    ]
 
 
 def _band(fault: Fault, axis: Axis, begin_ns: int, end_ns: int) -> Band:

@@ -71,8 +71,10 @@ def test_workload_nemesis_and_checker_work_together(
                 promise="eventual", time_limit_s=5.0)  # fmt: skip
     run = Store(tmp_path).create(plan.workload, plan.nemesis, plan.seed)
     run.begin(plan, servers.topology, {})
+    monitor = Monitor("", 5.0)
+    monitor.anomalies = None
     outcome = conduct(
-        Trial(plan, servers, workload, nemesis, run, Monitor("", 5.0), Stop(), "docs", drop=True)
+        Trial(plan, servers, workload, nemesis, run, monitor, Stop(), "docs", drop=True)
     )
     assert outcome.troubles == ()
     assert outcome.judgement.status is Status.VALID, outcome.judgement.verdicts

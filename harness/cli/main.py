@@ -19,6 +19,7 @@ COMMANDS: Mapping[str, str] = {
     "explore": "harness.cli.explore:explore",
     "report": "harness.cli.report:report",
     "serve": "harness.cli.serve:serve",
+    "conform": "harness.cli.conform:conform",
     "list": "harness.cli.list:list_",
     "doctor": "harness.cli.doctor:doctor",
     "build": "harness.cli.build:build",

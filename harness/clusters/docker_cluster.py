@@ -68,6 +68,7 @@ class DockerCluster:
         self._fetches = Fetches(topology.replicas, self.endpoint)
         self._plan = plan(topology, self.settings, images, name=self.name, labels=self._labels())
         self._containers = {s.node.name: s.container for s in self._plan.servers}
+        self._pods = {p.node.name: p.container for p in self._plan.pods}
 
     @staticmethod
     def attach(directory: Path) -> "DockerCluster":
@@ -160,7 +161,11 @@ class DockerCluster:
         on_each(
             self.topology.nodes,
             lambda node: collect_node(
-                client, self._containers[node.name], node, directory / node.name
+                client,
+                self._containers[node.name],
+                self._pods[node.name],
+                node,
+                directory / node.name,
             ),
         )
 

@@ -1,5 +1,6 @@
 """The servers' logs, out of their containers, running or not."""
 
+import gzip
 import io
 import tarfile
 from collections.abc import Iterator
@@ -14,11 +15,17 @@ from harness.core.topology import Node, Role
 
 _SERVER_LOGS: Final = "/var/log/clickhouse-server"
 _LAST_LINES: Final = 15
+_TRANSACTIONS: Final = "/datalog"
+TRANSACTIONS_FILE: Final = "txnlog.tar.gz"
+"""Of a ZooKeeper server: its transaction log, the files version-2/log.<first zxid>."""
 
 
-def collect_node(client: docker.DockerClient, container: str, node: Node, directory: Path) -> None:
-    """Writes `directory`/stdout.log, and of a ClickHouse server its log files too. What does
-    not exist is left out."""
+def collect_node(
+    client: docker.DockerClient, container: str, pod: str, node: Node, directory: Path
+) -> None:
+    """Writes `directory`/stdout.log; of a ClickHouse server its log files too, of a ZooKeeper
+    server its transaction log. What does not exist is left out. `pod` is the container that holds
+    the node's volumes in memory."""
     directory.mkdir(parents=True, exist_ok=True)
     with asking_engine(f"read the logs of {node.name}"):
         try:
@@ -29,6 +36,33 @@ def collect_node(client: docker.DockerClient, container: str, node: Node, direct
         if node.role is Role.CLICKHOUSE:
             for name, content in _files(found.id or container, client, _SERVER_LOGS):
                 (directory / name).write_bytes(content)
+        else:
+            transactions = _held(client, pod) or _archive(client, found.id or container)
+            if transactions:
+                (directory / TRANSACTIONS_FILE).write_bytes(transactions)
+
+
+def _held(client: docker.DockerClient, pod: str) -> bytes | None:
+    """The transaction log out of the pod, for the engine copies nothing out of memory. The server
+    may write meanwhile: what is copied then ends in the middle of a transaction."""
+    try:
+        found = client.containers.get(pod)
+    except NotFound:
+        return None
+    if found.status != "running":
+        return None
+    where = f"/volumes{_TRANSACTIONS}"
+    exit_code, (output, _) = found.exec_run(["tar", "-C", where, "-cz", "version-2"], demux=True)
+    assert output is None or isinstance(output, bytes), "demux gives bytes"
+    return output if exit_code in (0, 1) else None  # 1: a file grew meanwhile
+
+
+def _archive(client: docker.DockerClient, container: str) -> bytes | None:
+    try:
+        chunks, _ = client.api.get_archive(container, f"{_TRANSACTIONS}/version-2")
+    except NotFound:
+        return None
+    return gzip.compress(b"".join(chunks))
 
 
 def last_lines(client: docker.DockerClient, container: str, node: Node) -> str:

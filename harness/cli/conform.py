@@ -1,0 +1,149 @@
+"""`harness conform`: whether what a real run did in ZooKeeper is a behaviour of the model."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import rich_click as click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from harness.cli.result import STATUS_STYLE
+from harness.clusters.logs import TRANSACTIONS_FILE
+from harness.conform.ensemble import Ensemble, merged, read_archive
+from harness.conform.replay import Replayed, Step, replay, tables
+from harness.core.errors import UsageError
+from harness.core.op import Json
+from harness.core.verdict import Status, worst
+from harness.run.store import RunDirectory, Store
+
+SHOWN_BYTES = 160
+
+
+@dataclass(frozen=True, slots=True)
+class Conformance:
+    """What became of a run's trace."""
+
+    run: Path
+    ensemble: Ensemble
+    tables: tuple[Replayed, ...]
+
+    @property
+    def status(self) -> Status:
+        """VALID needs a table, a step of it, and a trace without gaps."""
+        return worst(self.of(table) for table in self.tables)
+
+    def of(self, table: Replayed) -> Status:
+        """Of one table. What is missing may be what would explain a departure."""
+        doubtful = self.ensemble.gaps or not table.steps
+        if doubtful or (table.stopped is not None and table.stopped.unmodelled):
+            return Status.UNKNOWN
+        return Status.INVALID if table.stopped else Status.VALID
+
+
+@click.command("conform")
+@click.argument("run", default="latest")
+@click.option(
+    "--store", type=click.Path(file_okay=False), default="store", help="Where runs are kept."
+)
+@click.option("--json", "as_json", is_flag=True, help="Results as JSON on standard output.")
+def conform(run: str, store: str, as_json: bool) -> int:
+    """Check that a real run's ZooKeeper trace is a behaviour that the model allows.
+
+    Every transaction on the run's tables, in ZooKeeper's own order, must be a step of the model; a
+    departure is the first one that the model cannot take. Exit: 0 it conforms, 1 it departs, 2 the
+    trace is not whole, or does what the model knows nothing of.
+    """
+    found = conformance(Store(Path(store)).find(run))
+    if as_json:
+        click.echo(json.dumps(_json(found)))
+    else:
+        _show(found, Console())
+    return found.status.exit_status
+
+
+def conformance(run: RunDirectory) -> Conformance:
+    """Replays the tables of a run. Raises UsageError when it keeps too few transaction logs."""
+    keepers = run.info().topology.keepers
+    files = [run.logs / keeper / TRANSACTIONS_FILE for keeper in keepers]
+    there = [file for file in files if file.is_file()]
+    if len(there) * 2 <= len(keepers):
+        raise UsageError(
+            f"{run.path}: has the transaction logs of {len(there)} of {len(keepers)} ZooKeeper "
+            f"servers, expected most of them as logs/<server>/{TRANSACTIONS_FILE}; only runs on "
+            "containers keep them, when they end"
+        )
+    ensemble = merged([read_archive(file) for file in there], len(keepers))
+    every = tables(ensemble.txns)
+    token = run.path.name.replace("-", "_").replace(".", "_")
+    own = [table for table in every if token in table] or every
+    return Conformance(run.path, ensemble, tuple(replay(t, ensemble.txns) for t in own))
+
+
+def _show(found: Conformance, console: Console) -> None:
+    told = len(found.ensemble.txns)
+    console.print(
+        Text.assemble(
+            (found.status.value, STATUS_STYLE[found.status]),
+            f"  {found.run}: {told:,} transactions of ZooKeeper",
+        )
+    )
+    for gap in found.ensemble.gaps:
+        console.print(Text(f"! {gap}", "yellow"))
+    for table in found.tables:
+        console.print()
+        console.print(Text.assemble((table.root, "bold"), f"  {table.steps:,} steps"))
+        counts = ", ".join(f"{action} {n:,}" for action, n in sorted(table.actions.items()))
+        console.print(Text(counts, "dim"))
+        if table.stopped is not None:
+            _show_stopped(table, console)
+
+
+def _show_stopped(table: Replayed, console: Console) -> None:
+    stopped = table.stopped
+    assert stopped is not None, "it stopped"
+    kind = "the model has no such step" if stopped.unmodelled else "the model cannot take this step"
+    grid = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
+    for step in table.before:
+        grid.add_row("", f"{step.zxid:#x}", _words(step))
+    words = _words(stopped.step) or "?"
+    grid.add_row("✗", f"{stopped.step.zxid:#x}", Text(words, "bold red"))
+    console.print(grid)
+    console.print(f"{kind}: {stopped.why}", style="bold", highlight=False)
+    for change in stopped.changes:
+        data = change.data[:SHOWN_BYTES].decode(errors="backslashreplace").replace("\n", " ")
+        path = change.path.removeprefix(table.root)
+        console.print(Text(f"  {change.did.value} {path} {data}", "dim"))
+
+
+def _words(step: Step) -> str:
+    return "; ".join(step.actions)
+
+
+def _json(found: Conformance) -> dict[str, Json]:
+    return {
+        "run": str(found.run),
+        "status": found.status.value,
+        "transactions": len(found.ensemble.txns),
+        "dropped": found.ensemble.dropped,
+        "gaps": list(found.ensemble.gaps),
+        "tables": [
+            {
+                "table": table.root,
+                "status": found.of(table).value,
+                "steps": table.steps,
+                "actions": dict(table.actions),
+                "stopped": None
+                if table.stopped is None
+                else {
+                    "zxid": f"{table.stopped.step.zxid:#x}",
+                    "time_ms": table.stopped.step.time_ms,
+                    "step": list(table.stopped.step.actions),
+                    "why": table.stopped.why,
+                    "unmodelled": table.stopped.unmodelled,
+                },
+            }
+            for table in found.tables
+        ],
+    }

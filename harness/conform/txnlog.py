@@ -1,0 +1,114 @@
+"""ZooKeeper's transaction log: every change of its tree, in the order in which it took effect.
+
+The format is that of ZooKeeper 3.4 to 3.9 (org.apache.zookeeper.server.persistence.FileTxnLog and
+zookeeper.jute): a header, then for each transaction an Adler-32 checksum, a length, the
+transaction and the letter B; then zeros, for the file is allocated ahead.
+"""
+
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from harness.conform.jute import Jute, JuteError
+from harness.core.errors import HarnessError
+
+_MAGIC: Final = 0x5A4B4C47  # "ZKLG"
+_END: Final = ord("B")
+_CREATE: Final = frozenset({1, 15, 19, 21})  # create, create2, createContainer, createTTL
+_WITHOUT_EPHEMERAL: Final = frozenset({19, 21})
+_DELETE: Final = frozenset({2, 20})
+_SET_DATA: Final = 5
+_CLOSE_SESSION: Final = -11
+_MULTI: Final = 14
+_FAILED: Final = -1
+
+
+class Did(Enum):
+    """What a change does to a node."""
+
+    CREATE = "create"
+    DELETE = "delete"
+    SET = "set"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One node's change."""
+
+    did: Did
+    path: str
+    data: bytes = b""
+    ephemeral: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Txn:
+    """One transaction: its changes took effect together."""
+
+    zxid: int
+    session: int
+    time_ms: int
+    """Wall time of the leader."""
+    changes: tuple[Change, ...]
+    ends_session: bool
+    """With it go the ephemeral nodes of the session."""
+
+
+def read_txns(data: bytes, name: str) -> Iterator[Txn]:
+    """The transactions in a log file, those without effect included, in order.
+
+    A file whose last transaction was cut off by a kill ends before it. Raises HarnessError,
+    naming the file and the place, for anything else that is no log.
+    """
+    file = Jute(data)
+    try:
+        magic, version, _ = file.int32(), file.int32(), file.int64()
+    except JuteError:
+        return  # not even a header was written
+    if magic != _MAGIC or version != 2:
+        raise HarnessError(f"{name}: is no transaction log of ZooKeeper, version 2")
+    while file.left:
+        at = len(data) - file.left
+        try:
+            checksum, record = file.int64(), file.buffer()
+            if not record:
+                return
+            end = file.flag()
+        except JuteError:
+            return  # cut off, or zeros that were trimmed
+        if zlib.adler32(record) != checksum or not end:
+            if not any(data[at + 12 + len(record) :]):
+                return
+            raise HarnessError(f"{name}: the transaction at byte {at} has a wrong checksum")
+        try:
+            yield _txn(Jute(record))
+        except JuteError as error:
+            raise HarnessError(f"{name}: the transaction at byte {at}: {error}") from error
+
+
+def _txn(record: Jute) -> Txn:
+    session, _, zxid, time_ms, kind = (
+        record.int64(), record.int32(), record.int64(), record.int64(), record.int32()
+    )  # fmt: skip
+    return Txn(zxid, session, time_ms, tuple(_changes(kind, record)), kind == _CLOSE_SESSION)
+
+
+def _changes(kind: int, record: Jute) -> Sequence[Change]:
+    if kind == _MULTI:
+        parts = [(record.int32(), record.buffer()) for _ in range(record.int32())]
+        if any(part == _FAILED for part, _ in parts):
+            return ()
+        return [change for part, body in parts for change in _changes(part, Jute(body))]
+    if kind in _CREATE:
+        path, data = record.text(), record.buffer()
+        for _ in range(record.int32()):
+            record.int32(), record.text(), record.text()  # an access rule
+        ephemeral = kind not in _WITHOUT_EPHEMERAL and record.flag()
+        return [Change(Did.CREATE, path, data, ephemeral)]
+    if kind in _DELETE:
+        return [Change(Did.DELETE, record.text())]
+    if kind == _SET_DATA:
+        return [Change(Did.SET, record.text(), record.buffer())]
+    return ()

@@ -1,0 +1,306 @@
+"""Trace conformance: a real trace conforms, a tampered one is rejected at the tampered step.
+
+`traces/quorum.txnlog.tar.gz` is what one ZooKeeper server of a real run wrote: ClickHouse 18.16.1,
+three replicas, quorum inserts and a merge, no faults.
+"""
+
+import tarfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.conform.ensemble import merged, pack, read_archive
+from harness.conform.entries import Entry, Part, Quorum, read_last_parts
+from harness.conform.replay import Replayed, replay, tables
+from harness.conform.txnlog import Change, Did, Txn, read_txns
+from harness.core.errors import HarnessError
+
+TRACE = Path(__file__).parent / "traces" / "quorum.txnlog.tar.gz"
+NAME = "log.100000001"
+
+
+def log_file() -> bytes:
+    with tarfile.open(TRACE) as archive:
+        content = archive.extractfile(f"version-2/{NAME}")
+        assert content is not None
+        return content.read()
+
+
+TXNS = tuple(read_txns(log_file(), NAME))
+ROOT = tables(TXNS)[-1]
+
+
+def at(did: Did, path: str, number: int = 0) -> tuple[int, Change]:
+    """The number-th transaction that does this below the table, and its change; the path may
+    end early."""
+    found = [
+        (i, change)
+        for i, txn in enumerate(TXNS)
+        for change in txn.changes
+        if change.did is did and change.path.startswith(f"{ROOT}/{path}")
+    ]
+    return found[number]
+
+
+def edited(index: int, old: Change, *new: Change) -> tuple[Txn, ...]:
+    """The trace with one change in the place of another."""
+    changes = tuple(n for c in TXNS[index].changes for n in (new if c is old else (c,)))
+    return (*TXNS[:index], replace(TXNS[index], changes=changes), *TXNS[index + 1 :])
+
+
+def with_data(did: Did, path: str, old: bytes, new: bytes, number: int = 0) -> tuple[Txn, ...]:
+    index, change = at(did, path, number)
+    assert old in change.data, change.data
+    return edited(index, change, replace(change, data=change.data.replace(old, new)))
+
+
+def added(index: int, *changes: Change, session: int = 0) -> tuple[Txn, ...]:
+    """The trace with a transaction after the index-th."""
+    zxid = TXNS[index].zxid
+    extra = Txn(zxid, session, TXNS[index].time_ms, changes, ends_session=False)
+    return (*TXNS[: index + 1], extra, *TXNS[index + 1 :])
+
+
+def without(index: int) -> tuple[Txn, ...]:
+    return (*TXNS[:index], replace(TXNS[index], changes=()), *TXNS[index + 1 :])
+
+
+def gone(path: str) -> Change:
+    return Change(Did.DELETE, f"{ROOT}/{path}")
+
+
+def test_a_real_trace_conforms() -> None:
+    outcome = replay(ROOT, TXNS)
+    assert outcome.stopped is None
+    assert outcome.steps == 201
+    assert dict(outcome.actions) == {
+        "AddReplica": 3, "BecomeActive": 3, "CloneReplica": 2, "PullLog": 60, "QuorumInsert": 18,
+        "GetPart": 39, "FinishEntry": 57, "EndQuorum": 18, "AssignMerge": 1,
+    }  # fmt: skip
+
+
+def ended() -> int:
+    return at(Did.DELETE, "quorum/status")[0]
+
+
+def lost_by_counted() -> tuple[Txn, ...]:
+    """The replica that ends the first quorum has never got the part."""
+    return without(at(Did.CREATE, "replicas/ch2/parts/0_1_1_0")[0])
+
+
+def ends_alone() -> tuple[Txn, ...]:
+    """The inserting replica ends its own quorum."""
+    index = ended()
+    session = TXNS[at(Did.CREATE, "quorum/status")[0]].session
+    return (*TXNS[:index], replace(TXNS[index], session=session), *TXNS[index + 1 :])
+
+
+def fails_alive() -> tuple[Txn, ...]:
+    index, last = at(Did.SET, "quorum/last_part")
+    return edited(index, last, Change(Did.CREATE, f"{ROOT}/quorum/failed_parts/0_1_1_0"))
+
+
+def inserts_while_pending() -> tuple[Txn, ...]:
+    return without(ended())
+
+
+def pulls_back() -> tuple[Txn, ...]:
+    return with_data(Did.SET, "replicas/ch1/log_pointer", b"3", b"1", 3)
+
+
+def queues_another() -> tuple[Txn, ...]:
+    return with_data(Did.CREATE, "replicas/ch3/queue/queue-0000000002", b"0_4_4_0", b"0_5_5_0")
+
+
+def skips_an_entry() -> tuple[Txn, ...]:
+    return without(at(Did.SET, "replicas/ch2/log_pointer", 2)[0])
+
+
+def last_part_back() -> tuple[Txn, ...]:
+    return with_data(Did.SET, "quorum/last_part", b"0_2_2_0", b"0_1_1_0", 1)
+
+
+def merged_by_follower() -> tuple[Txn, ...]:
+    index, change = merge()
+    other = replace(
+        change, data=change.data.replace(b"source replica: ch1", b"source replica: ch2")
+    )
+    return edited(index, change, other)
+
+
+def merged_too_much() -> tuple[Txn, ...]:
+    index, change = merge()
+    return edited(index, change, replace(change, data=change.data.replace(b"0_1_6_1", b"0_1_9_1")))
+
+
+def merge() -> tuple[int, Change]:
+    return next(
+        (i, change)
+        for i, txn in enumerate(TXNS)
+        for change in txn.changes
+        if change.path.startswith(f"{ROOT}/log/") and b"\nmerge\n" in change.data
+    )
+
+
+def cleared_early() -> tuple[Txn, ...]:
+    return added(at(Did.CREATE, "log/log-0000000000")[0], gone("log/log-0000000000"))
+
+
+def part_lost() -> tuple[Txn, ...]:
+    return added(at(Did.SET, "quorum/last_part", 1)[0], gone("replicas/ch2/parts/0_1_1_0"))
+
+
+def out_of_nowhere() -> tuple[Txn, ...]:
+    made = Change(Did.CREATE, f"{ROOT}/replicas/ch2/parts/7_1_1_0")
+    return added(ended(), made)
+
+
+def lost_while_active() -> tuple[Txn, ...]:
+    return added(ended(), Change(Did.SET, f"{ROOT}/replicas/ch2/is_lost", b"1"))
+
+
+@pytest.mark.parametrize(
+    ("tampered", "step", "why"),
+    [
+        (lost_by_counted, "EndQuorum ch2", "ch2 does not have the part"),
+        (ends_alone, "EndQuorum ch1", "2 are required, ch1 have it"),
+        (fails_alive, "FailedQuorum 0_1_1_0 by ch2", "ch1 has the part and is active"),
+        (
+            inserts_while_pending,
+            "QuorumInsert ch3 0_2_2_0",
+            "the quorum of 0_1_1_0 is pending",
+        ),
+        (pulls_back, "PullLog ch1 to 1", "its log_pointer goes back from 2 to 1"),
+        (
+            queues_another,
+            "PullLog ch3 to 3",
+            "it queues 1 entries, and not the 1 of the log from 2",
+        ),
+        (
+            skips_an_entry,
+            "GetPart ch2 0_2_2_0",
+            "nothing in the queue of ch2 asks for 0_2_2_0",
+        ),
+        (last_part_back, "EndQuorum ch2", "last_part says 0_1_1_0"),
+        (
+            merged_by_follower,
+            "AssignMerge ch2 0_1_6_1",
+            "ch2 assigns a merge while ch1 leads",
+        ),
+        (
+            merged_too_much,
+            "AssignMerge ch1 0_1_9_1",
+            "0_1_9_1 covers more than what is merged",
+        ),
+        (cleared_early, "ClearOldLog 0", "ch1 is active and has not pulled entry 0"),
+        (
+            part_lost,
+            "RemovePart ch2 0_1_1_0",
+            "ch2 loses 0_1_1_0, and no part of it covers that",
+        ),
+        (out_of_nowhere, "GetPart ch2 7_1_1_0", "7_1_1_0 is in no entry of the log"),
+        (lost_while_active, "MarkLost ch2", "ch2 is active and is marked lost"),
+    ],
+)
+def test_a_tampered_trace_is_rejected_at_that_step(
+    tampered: Callable[[], tuple[Txn, ...]], step: str, why: str
+) -> None:
+    stopped = stop_of(replay(ROOT, tampered()))
+    assert (stopped[0][-1], stopped[1]) == (step, why)
+
+
+def stop_of(outcome: Replayed) -> tuple[tuple[str, ...], str]:
+    assert outcome.stopped is not None
+    assert not outcome.stopped.unmodelled
+    return outcome.stopped.step.actions, outcome.stopped.why
+
+
+def test_what_the_model_does_not_know_is_no_departure() -> None:
+    index, change = merge()
+    data = change.data.replace(b"\nmerge\n", b"\nmutate\n")
+    outcome = replay(ROOT, edited(index, change, replace(change, data=data)))
+    assert outcome.stopped is not None
+    assert outcome.stopped.unmodelled
+    assert outcome.stopped.why == "an entry of type 'mutate'"
+
+
+def test_a_table_that_is_dropped_ends_its_trace() -> None:
+    index = ended()
+    session = TXNS[at(Did.CREATE, "replicas/ch2/is_active")[0]].session
+    dropped = added(index, gone("replicas/ch2/is_active"), session=session)
+    part, queue = gone("replicas/ch2/parts/0_1_1_0"), gone("replicas/ch2/queue")
+    rest = [Txn(0, session, 0, (change,), ends_session=False) for change in (part, queue)]
+    outcome = replay(ROOT, (*dropped[: index + 2], *rest, *dropped[index + 2 :]))
+    assert outcome.stopped is None
+    assert outcome.actions["EndQuorum"] == 1
+
+
+def test_a_log_that_is_cut_off_ends_before_the_cut() -> None:
+    data = log_file()
+    short = tuple(read_txns(data[:9_000], NAME))
+    assert 0 < len(short) < len(TXNS)
+    assert short == TXNS[: len(short)]
+    assert tuple(read_txns(b"", NAME)) == ()
+
+
+def test_a_damaged_log_is_refused_at_its_byte() -> None:
+    data = bytearray(log_file())
+    data[5_000] ^= 1
+    with pytest.raises(HarnessError, match=r"log\.100000001: the transaction at byte \d+ has a wr"):
+        tuple(read_txns(bytes(data), NAME))
+    with pytest.raises(HarnessError, match="is no transaction log"):
+        tuple(read_txns(b"x" * 100, NAME))
+
+
+def test_an_archive_is_read_as_it_was_packed(tmp_path: Path) -> None:
+    file = tmp_path / "txnlog.tar.gz"
+    file.write_bytes(pack({NAME: log_file()}))
+    assert read_archive(file) == TXNS == read_archive(TRACE)
+    file.write_bytes(b"no archive")
+    with pytest.raises(HarnessError, match="cannot be read"):
+        read_archive(file)
+
+
+def test_servers_logs_are_one_order() -> None:
+    half = TXNS[: len(TXNS) // 2]
+    assert merged([TXNS, half, TXNS], 3).txns == TXNS
+    snapshot = merged([TXNS, TXNS[-9:], TXNS], 3)
+    assert (snapshot.txns, snapshot.gaps) == (TXNS, ())
+
+
+def test_what_a_deposed_leader_alone_wrote_did_not_happen() -> None:
+    half = TXNS[: len(TXNS) // 2]
+    alone = merged([TXNS, half, half], 3)
+    assert (alone.txns, alone.gaps, alone.dropped) == (half, (), len(TXNS) - len(half))
+
+
+def test_what_is_missing_is_told() -> None:
+    holed = (*TXNS[:50], *TXNS[53:])
+    assert merged([holed, holed, holed], 3).gaps == (
+        f"3 transactions from {TXNS[50].zxid:#x} are in no log",
+    )
+
+
+def test_servers_that_disagree_are_refused() -> None:
+    other = (replace(TXNS[0], time_ms=0), *TXNS[1:])
+    with pytest.raises(HarnessError, match="two servers have different transactions"):
+        merged([TXNS, other], 2)
+
+
+def test_what_the_server_writes_is_read() -> None:
+    get = b"format version: 4\ncreate_time: 2026-11-21 12:57:16\nsource replica: ch1\n"
+    part = Part("0_1_1_0", "0", 1, 1, 0)
+    assert Entry.read(get + b"block_id: 0_1_2\nget\n0_1_1_0\nquorum: 2\n") == Entry(
+        "get", "ch1", part, (), 2
+    )
+    assert Entry.read(get + b"block_id: \nmerge\n0_1_1_0\n0_2_2_0\ninto\n0_1_2_1\n") == Entry(
+        "merge", "ch1", Part("0_1_2_1", "0", 1, 2, 1), (part, Part("0_2_2_0", "0", 2, 2, 0))
+    )
+    status = b"version: 1\npart_name: 0_1_1_0\nrequired_number_of_replicas: 2\n"
+    status += b"actual_number_of_replicas: 1\nreplicas:\nch1\n"
+    assert Quorum.read(status) == Quorum(part, 2, frozenset({"ch1"}))
+    assert read_last_parts(b"version: 2\nparts count: 1\n0\t0_1_1_0\n") == {"0": part}
+    assert Part.named("0_1_6_1").covers(part)
+    assert not Part.named("1_1_6_1").covers(part)

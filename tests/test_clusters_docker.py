@@ -11,6 +11,8 @@ from real_servers import THREE, await_
 from harness.clusters import keeper, replica
 from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.fetches import Fetches
+from harness.clusters.logs import TRANSACTIONS_FILE
+from harness.conform.ensemble import read_archive
 from harness.core.errors import ClusterError, FaultError, UsageError
 from harness.core.protocols import (
     CanKill,
@@ -384,6 +386,7 @@ def test_logs_are_collected_of_dead_servers_too(cluster: DockerCluster, tmp_path
         assert (tmp_path / name / "clickhouse-server.err.log").exists()
     for name in THREE.keepers:
         assert "QuorumPeer" in (tmp_path / name / "stdout.log").read_text()
+        assert len(read_archive(tmp_path / name / TRANSACTIONS_FILE)) > 0
 
 
 def test_faults_and_questions_come_from_several_threads(cluster: DockerCluster) -> None:

@@ -129,3 +129,66 @@ def replication(replicas: int, records: int) -> tuple[int, int]:
                         yield (*log, (a, b)), leader, put(chunks, at, (True, pointer, merged))
 
     return search(((), None, ((True, 0, frozenset[int]()),) * replicas), steps)
+
+
+def zero_copy(replicas: int) -> tuple[int, int]:
+    """(origin, dropped, copies in S3, locks, ((active, doing, copy, marker), …)).
+
+    A copy has the number of who wrote it; locks are pairs of a replica and a copy.
+    """
+
+    def steps(state: State) -> Iterator[State]:
+        origin, dropped, copies, locks, chunks = state
+
+        def wrote(at: int, how: str, marker: bool) -> State:
+            after = put(chunks, at, (True, "", at, marker))
+            return how, dropped, copies | {at}, locks | {(at, at)}, after
+
+        if origin is None:
+            for at in range(replicas):
+                yield wrote(at, "insert", False)
+            yield "merge", dropped, copies, locks, chunks
+            yield "move", dropped, copies, locks, chunks
+            return
+        for at, (active, doing, copy, marker) in enumerate(chunks):
+
+            def to(
+                doing: str, copy: int | None, marker: bool, active: bool = True, at: int = at
+            ) -> Any:
+                return put(chunks, at, (active, doing, copy, marker))
+
+            if not active:
+                yield origin, dropped, copies, locks, to(doing, copy, marker)
+                continue
+            kept = copy if doing in ("", "writing") else None
+            yield origin, dropped, copies, locks, to("", kept, False, active=False)
+            fetching = doing == "" and copy is None and not dropped
+            if doing == "writing":
+                yield wrote(at, origin, marker and origin == "merge")
+            if fetching and origin == "merge" and not any(c[3] for c in chunks):
+                yield origin, dropped, copies, locks, to("writing", None, True)
+            if fetching and origin == "move" and not locks:
+                yield origin, dropped, copies, locks, to("writing", None, marker)
+            for other, (there, busy, theirs, _) in enumerate(chunks):
+                shares = there and theirs is not None and busy in ("", "writing")
+                if fetching and other != at and shares:
+                    yield origin, dropped, copies, locks, to("received", theirs, marker)
+            if doing == "received" and copy in copies:
+                yield origin, dropped, copies, locks, to("looked", copy, marker)
+            if doing == "received" and copy not in copies:
+                yield origin, dropped, copies, locks, to("", None, marker)
+            if doing == "looked":
+                yield origin, dropped, copies, locks | {(at, copy)}, to("", copy, marker)
+            if doing == "" and copy is not None:
+                unlocked = frozenset(lock for lock in locks if lock[0] != at)
+                yield origin, True, copies, unlocked, to("unlocked", copy, marker)
+            if doing == "unlocked":
+                yield origin, dropped, copies, locks, to("", None, marker)
+                if all(lock[1] != copy for lock in locks):
+                    yield origin, dropped, copies, locks, to("deleting", copy, marker)
+            if doing == "deleting":
+                yield origin, dropped, copies - {copy}, locks, to("", None, marker)
+
+    nobody = frozenset[Any]()
+    idle = ((True, "", None, False),) * replicas
+    return search((None, False, nobody, nobody, idle), steps)

@@ -60,6 +60,8 @@ AGREE: list[tuple[str, dict[str, Any], Callable[[], tuple[int, int]]]] = [
     ),
     ("replication", {"replicas": 2, "records": 3}, lambda: naive.replication(2, 3)),
     ("replication", {"replicas": 3, "records": 2}, lambda: naive.replication(3, 2)),
+    ("zero-copy", {"replicas": 2}, lambda: naive.zero_copy(2)),
+    ("zero-copy", {"replicas": 3}, lambda: naive.zero_copy(3)),
 ]
 
 

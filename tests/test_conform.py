@@ -118,6 +118,20 @@ def skips_an_entry() -> tuple[Txn, ...]:
     return without(at(Did.SET, "replicas/ch2/log_pointer", 2)[0])
 
 
+def undone_after_it_counted() -> tuple[Txn, ...]:
+    """ch2 ends a quorum and then no longer has the part, though its entry is still queued."""
+    return added(ended(), gone("replicas/ch2/parts/0_1_1_0"))
+
+
+def test_a_fetch_that_counted_for_nothing_may_be_undone_and_done_again() -> None:
+    index, made = at(Did.CREATE, "replicas/ch3/parts/0_1_1_0")
+    again = Txn(0, TXNS[index].session, 0, (made,), ends_session=False)
+    undone = added(index, gone("replicas/ch3/parts/0_1_1_0"))
+    outcome = replay(ROOT, (*undone[: index + 2], again, *undone[index + 2 :]))
+    assert outcome.stopped is None
+    assert outcome.actions["UndoFetch"] == 1
+
+
 def last_part_back() -> tuple[Txn, ...]:
     return with_data(Did.SET, "quorum/last_part", b"0_2_2_0", b"0_1_1_0", 1)
 
@@ -197,6 +211,11 @@ def lost_while_active() -> tuple[Txn, ...]:
         (cleared_early, "ClearOldLog 0", "ch1 is active and has not pulled entry 0"),
         (
             part_lost,
+            "RemovePart ch2 0_1_1_0",
+            "ch2 loses 0_1_1_0, and no part of it covers that",
+        ),
+        (
+            undone_after_it_counted,
             "RemovePart ch2 0_1_1_0",
             "ch2 loses 0_1_1_0, and no part of it covers that",
         ),

@@ -55,6 +55,8 @@ class Model:
     quorum: Quorum | None = None
     last: dict[str, Part] = field(default_factory=dict)
     failed: set[str] = field(default_factory=set)
+    counted: set[tuple[str, str]] = field(default_factory=set)
+    """Every replica that a quorum has counted, and the part."""
     leaders: dict[str, tuple[str, int]] = field(default_factory=dict)
     """Candidates and their sessions by the name of their node: the first of these leads."""
 
@@ -193,6 +195,19 @@ class Model:
         if entry.part is not None and entry.part.name not in self.failed:
             _must(replica.has(entry.part), f"{name} does not have {entry.part.name} after it")
 
+    def undo_fetch(self, name: str, part: str) -> bool:
+        """A server that does not hear that its fetch was registered undoes it, and does the entry
+        again. False: it is no such step, for the entry is done or the replica was counted."""
+        replica = self._replica(name)
+        gone = replica.parts.get(part)
+        asked = gone is not None and any(
+            entry.part is not None and gone.covers(entry.part) for entry in replica.queue.values()
+        )
+        if not asked or (name, part) in self.counted:
+            return False
+        del replica.parts[part]
+        return True
+
     def remove_part(self, name: str, part: str) -> None:
         """A part is no longer registered: another covers it."""
         replica = self._replica(name)
@@ -214,6 +229,7 @@ class Model:
         _must(status.replicas == joined, f"{replica.name} writes {_names(status.replicas)}")
         _must(replica.has(pending.part), f"{replica.name} does not have {pending.part.name}")
         self.quorum = status
+        self.counted.add((replica.name, pending.part.name))
 
     def end_quorum(self, name: str | None, last: dict[str, Part]) -> None:
         """The replica that completes the count ends it."""
@@ -231,6 +247,7 @@ class Model:
         back = before is not None and pending.part.low < before.low
         _must(not back, f"last_part goes back from {_name(before)} to {pending.part.name}")
         self.last, self.quorum = last, None
+        self.counted |= {(one, pending.part.name) for one in counted}
 
     def fail_quorum(self, part: str) -> None:
         """Nobody who has the part is active."""

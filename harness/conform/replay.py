@@ -247,6 +247,9 @@ class _Run:
                     self._say("GetPart", name, node)
                     self.model.get_part(name, Part.named(node))
             elif what == "parts" and change.did is Did.DELETE:
+                if self.model.undo_fetch(name, node):
+                    self._say("UndoFetch", name, node)
+                    continue
                 self._say("RemovePart", name, node)
                 self.model.remove_part(name, node)
             elif what == "queue" and change.did is Did.DELETE:

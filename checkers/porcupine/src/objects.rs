@@ -197,12 +197,28 @@ pub fn validate(count: usize, timing: impl Fn(usize) -> Timing) -> Result<(), Ba
 
 /// By process: when its last call returned, and its row.
 #[derive(Default)]
-struct InFlight(FxHashMap<i64, (i64, usize)>);
+struct InFlight {
+    /// Of processes with small numbers.
+    few: Vec<Option<(i64, usize)>>,
+    others: FxHashMap<i64, (i64, usize)>,
+}
+
+/// Processes below this have a place of their own.
+const FEW: i64 = 1 << 12;
 
 impl InFlight {
     /// Takes calls in order of (call, ret).
     fn take(&mut self, t: &Timing) -> Result<(), BadRow> {
-        match self.0.insert(t.process, (t.ret, t.row)) {
+        let before = if (0..FEW).contains(&t.process) {
+            let process = t.process as usize;
+            if process >= self.few.len() {
+                self.few.resize(process + 1, None);
+            }
+            self.few[process].replace((t.ret, t.row))
+        } else {
+            self.others.insert(t.process, (t.ret, t.row))
+        };
+        match before {
             Some((ret, earlier)) if t.call < ret => {
                 let for_good = if ret == NEVER {
                     " for good (it never returned; give the process a new number after that)"

@@ -65,10 +65,24 @@ pub trait Rows: Sync {
     /// The row will be asked for soon. Rows of one object lie far apart in columns; without this,
     /// waiting for memory takes most of the time of a large history.
     fn prefetch(&self, _row: usize) {}
+
+    /// The same for the bytes of its texts, when it was prefetched before.
+    fn prefetch_texts(&self, _row: usize) {}
 }
 
 /// How many rows ahead of the one in hand are prefetched.
-pub const AHEAD: usize = 24;
+const AHEAD: usize = 24;
+
+/// Prefetches what will be asked for after the row at a place of an object.
+#[inline]
+pub fn prefetch(rows: &dyn Rows, object: &[u32], place: usize) {
+    if let Some(&soon) = object.get(place + AHEAD) {
+        rows.prefetch(soon as usize);
+    }
+    if let Some(&sooner) = object.get(place + AHEAD / 2) {
+        rows.prefetch_texts(sooner as usize);
+    }
+}
 
 /// A row that breaks the rules of histories.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -119,15 +119,21 @@ impl ArrowRows {
         Ok((keys, objects))
     }
 
-    /// The column of the row's batch, and where in it the row is.
-    #[inline]
-    fn column(&self, row: usize, field: usize) -> Option<(&Column, usize)> {
+    /// The row's batch, and where in it the row is.
+    #[inline(always)]
+    fn batch(&self, row: usize) -> (&Batch, usize) {
         let batch = match self.batches.len() {
             1 => 0,
             _ => self.starts.partition_point(|&start| start <= row) - 1,
         };
-        let column = self.batches[batch].columns[field].as_ref()?;
-        Some((column, row - self.starts[batch]))
+        (&self.batches[batch], row - self.starts[batch])
+    }
+
+    /// The column of the row's batch, and where in it the row is.
+    #[inline(always)]
+    fn column(&self, row: usize, field: usize) -> Option<(&Column, usize)> {
+        let (batch, at) = self.batch(row);
+        Some((batch.columns[field].as_ref()?, at))
     }
 
     fn datum(&self, row: usize, field: usize) -> Datum<'_> {
@@ -135,11 +141,6 @@ impl ArrowRows {
             Some((column, at)) => column.datum(at),
             None => Datum::Null,
         }
-    }
-
-    fn int(&self, row: usize, field: usize) -> Option<i64> {
-        self.column(row, field)
-            .and_then(|(column, at)| column.int(at))
     }
 
     /// The fields of every operation have values of their types.
@@ -175,11 +176,13 @@ impl ArrowRows {
 
 impl Rows for ArrowRows {
     fn timing(&self, row: usize) -> Timing {
+        let (batch, at) = self.batch(row);
+        let int = |field: usize| batch.columns[field].as_ref().and_then(|c| c.int(at));
         Timing {
             row,
-            process: self.int(row, PROCESS).expect("checked"),
-            call: self.int(row, CALL).expect("checked"),
-            ret: self.int(row, RET).unwrap_or(NEVER),
+            process: int(PROCESS).expect("checked"),
+            call: int(CALL).expect("checked"),
+            ret: int(RET).unwrap_or(NEVER),
         }
     }
 
@@ -201,9 +204,19 @@ impl Rows for ArrowRows {
     }
 
     fn prefetch(&self, row: usize) {
+        let (batch, at) = self.batch(row);
         for field in [PROCESS, F, CALL, RET, VALUE, OUTPUT] {
-            if let Some((column, at)) = self.column(row, field) {
+            if let Some(column) = &batch.columns[field] {
                 column.prefetch(at);
+            }
+        }
+    }
+
+    fn prefetch_texts(&self, row: usize) {
+        let (batch, at) = self.batch(row);
+        for field in [F, VALUE, OUTPUT] {
+            if let Some(column) = &batch.columns[field] {
+                column.prefetch_text(at);
             }
         }
     }

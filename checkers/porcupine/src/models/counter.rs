@@ -2,7 +2,7 @@
 
 use super::numbers::Actions;
 use crate::order::NEVER;
-use crate::rows::{BadRow, Datum, Rows, AHEAD};
+use crate::rows::{prefetch, BadRow, Datum, Rows};
 use crate::search::{Model, Op};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,9 +37,7 @@ pub fn parse(
         )),
     };
     for (place, &row) in object.iter().enumerate() {
-        if let Some(&soon) = object.get(place + AHEAD) {
-            rows.prefetch(soon as usize);
-        }
+        prefetch(rows, object, place);
         let at = row as usize;
         let timing = rows.timing(at);
         let never = timing.ret == NEVER;

@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use super::log_order::{LogOp, What};
 use super::numbers::{Actions, Numbers};
 use crate::order::NEVER;
-use crate::rows::{BadRow, Datum, Rows, AHEAD};
+use crate::rows::{prefetch, BadRow, Datum, Rows};
 use crate::search::{Model, Op};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,9 +28,7 @@ pub fn parse(rows: &dyn Rows, object: &[u32]) -> Result<Vec<LogOp>, BadRow> {
     let mut values = Numbers::default();
     let mut ops = Vec::with_capacity(object.len());
     for (place, &row) in object.iter().enumerate() {
-        if let Some(&soon) = object.get(place + AHEAD) {
-            rows.prefetch(soon as usize);
-        }
+        prefetch(rows, object, place);
         let row = row as usize;
         let at = rows.timing(row);
         let what = match rows.f(row) {

@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 
 use super::numbers::{Actions, Numbers};
 use crate::order::NEVER;
-use crate::rows::{BadRow, Datum, Rows, AHEAD};
+use crate::rows::{prefetch, BadRow, Datum, Rows};
 use crate::search::{Model, Op};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,9 +35,7 @@ pub fn parse(rows: &dyn Rows, object: &[u32], fifo: bool) -> Result<(Queue, Vec<
     let mut actions = Actions::default();
     let mut ops = Vec::with_capacity(object.len());
     for (place, &row) in object.iter().enumerate() {
-        if let Some(&soon) = object.get(place + AHEAD) {
-            rows.prefetch(soon as usize);
-        }
+        prefetch(rows, object, place);
         let at = row as usize;
         let timing = rows.timing(at);
         let action = match rows.f(at) {

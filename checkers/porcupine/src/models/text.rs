@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use super::numbers::Actions;
 use crate::order::NEVER;
-use crate::rows::{BadRow, Datum, Rows, AHEAD};
+use crate::rows::{prefetch, BadRow, Datum, Rows};
 use crate::search::{Model, Op};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,9 +68,7 @@ pub fn parse<'a>(
     model.initial = model.whole(initial);
     let mut ops = Vec::with_capacity(object.len());
     for (place, &row) in object.iter().enumerate() {
-        if let Some(&soon) = object.get(place + AHEAD) {
-            rows.prefetch(soon as usize);
-        }
+        prefetch(rows, object, place);
         let at = row as usize;
         let timing = rows.timing(at);
         let f = rows.f(at);

@@ -1,10 +1,9 @@
 //! Rows from a list of operations in Python.
 
-use std::collections::HashMap;
-
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyList, PySequence, PyString, PyTuple};
+use rustc_hash::FxHashMap;
 
 use super::operation::Operation;
 use super::HistoryError;
@@ -80,15 +79,14 @@ impl ListRows {
         let list = as_list(history)?;
         let mut rows = ListRows::default();
         let mut keyed = Keyed::default();
-        let mut numbers: HashMap<Key, usize> = HashMap::new();
-        let mut names: HashMap<String, u32> = HashMap::new();
+        let mut numbers: FxHashMap<Key, usize> = FxHashMap::default();
         for (row, item) in list.iter().enumerate() {
             let operation = item.cast_into::<Operation>().map_err(|error| {
                 let name = error.into_inner().get_type().to_string();
                 PyTypeError::new_err(format!("row {row} is a {name}, expected an Operation"))
             })?;
             let operation = operation.get();
-            rows.push(history.py(), row, operation, &mut names)?;
+            rows.push(history.py(), row, operation)?;
             let key = operation.key.as_ref().map(|k| k.bind(history.py()));
             let at = *numbers
                 .entry(parse_key(|| format!("row {row}: key"), key)?)
@@ -102,28 +100,19 @@ impl ListRows {
         Ok((rows, keyed))
     }
 
-    fn push(
-        &mut self,
-        py: Python<'_>,
-        row: usize,
-        operation: &Operation,
-        names: &mut HashMap<String, u32>,
-    ) -> PyResult<()> {
+    fn push(&mut self, py: Python<'_>, row: usize, operation: &Operation) -> PyResult<()> {
         self.timings.push(Timing {
             row,
             process: operation.process,
             call: operation.call,
             ret: operation.ret.unwrap_or(NEVER),
         });
-        let f = match names.get(&operation.f) {
-            Some(&f) => f,
-            None => {
-                let f = self.names.len() as u32;
-                names.insert(operation.f.clone(), f);
-                self.names.push(operation.f.clone());
-                f
-            }
-        };
+        // There are few names.
+        let known = self.names.iter().position(|name| *name == operation.f);
+        let f = known.unwrap_or_else(|| {
+            self.names.push(operation.f.clone());
+            self.names.len() - 1
+        }) as u32;
         self.f.push(f);
         let value = operation.value.as_ref().map(|v| v.bind(py));
         let value = self.cell(row, "value", value)?;

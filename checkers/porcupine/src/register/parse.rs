@@ -3,7 +3,7 @@
 use super::{Action, RegisterOp, Value};
 use crate::models::numbers::Numbers;
 use crate::order::NEVER;
-use crate::rows::{BadRow, Datum, Rows, AHEAD};
+use crate::rows::{prefetch, BadRow, Datum, Rows};
 
 /// What the operations are called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,13 +40,11 @@ pub fn parse(
     names: Names,
     initial: &Datum,
 ) -> Result<Parsed, BadRow> {
-    let mut numbers = Numbers::default();
+    let mut numbers = Numbers::with_capacity(object.len() / 2);
     let initial = numbers.number(initial.clone());
     let mut ops = Vec::with_capacity(object.len());
     for (place, &row) in object.iter().enumerate() {
-        if let Some(&soon) = object.get(place + AHEAD) {
-            rows.prefetch(soon as usize);
-        }
+        prefetch(rows, object, place);
         let timing = rows.timing(row as usize);
         let action = match (rows.f(row as usize), names) {
             ("read", Names::Register | Names::CasRegister) | ("get", Names::KeyValue) => {

@@ -119,7 +119,7 @@ struct Search<'a, M> {
     spare: Vec<Vec<u64>>,
     /// By seat: the operation in it.
     sitting: Vec<u32>,
-    /// Seats in use, in order of their operations' returns.
+    /// Seats of operations that are not pure, in order of their returns.
     open: Vec<u32>,
     /// By word: the seats whose operations are blind.
     blind: Vec<u64>,
@@ -243,12 +243,13 @@ impl<'a, M: Model> Search<'a, M> {
     fn call(&mut self, op: u32) {
         let seat = self.plan.seat[op as usize];
         self.sitting[seat as usize] = op;
-        let rank = |s: &u32| self.plan.rank[self.sitting[*s as usize] as usize];
-        let place = self
-            .open
-            .partition_point(|s| rank(s) < self.plan.rank[op as usize]);
-        self.open.insert(place, seat);
         let action = self.ops[op as usize].action;
+        if !self.model.pure(action) {
+            let rank = |s: &u32| self.plan.rank[self.sitting[*s as usize] as usize];
+            let own = self.plan.rank[op as usize];
+            let place = self.open.partition_point(|s| rank(s) < own);
+            self.open.insert(place, seat);
+        }
         if self.model.blind(action) {
             self.blind[seat as usize / 64] |= 1 << (seat % 64);
         }
@@ -273,6 +274,11 @@ impl<'a, M: Model> Search<'a, M> {
     /// where it is free, is dropped.
     fn ret(&mut self, op: u32) -> Result<(), Exhausted> {
         let seat = self.plan.seat[op as usize];
+        if self.settled_everywhere(seat) {
+            std::mem::swap(&mut self.now, &mut self.next);
+            self.leave(seat);
+            return Ok(());
+        }
         self.next.clear();
         self.waiting.clear();
         self.idle.clear();
@@ -306,8 +312,7 @@ impl<'a, M: Model> Search<'a, M> {
         if self.next.len() > self.width {
             self.trim();
         }
-        self.open.retain(|&s| s != seat);
-        self.blind[seat as usize / 64] &= !(1 << (seat % 64));
+        self.leave(seat);
         if self.is_time_to_rebase() {
             self.rebase();
         }
@@ -317,13 +322,27 @@ impl<'a, M: Model> Search<'a, M> {
         Ok(())
     }
 
+    /// The operation is pure and placed in every configuration, so that its return changes none.
+    fn settled_everywhere(&self, seat: u32) -> bool {
+        let (word, bit) = self.layout.pending(seat);
+        let mut configs = (0..self.now.len()).filter_map(|i| self.now.get(i));
+        self.model.pure(self.action(seat)) && configs.all(|(config, _)| config[word] & bit == 0)
+    }
+
+    fn leave(&mut self, seat: u32) {
+        self.open.retain(|&s| s != seat);
+        self.blind[seat as usize / 64] &= !(1 << (seat % 64));
+    }
+
     /// Where the operation in the seat is not pending, the configuration is kept; where it is not
     /// used, it waits for the operation to be used. `idle`: the last placed was blind and nothing came of it.
     fn sort(&mut self, config: &[u64], trace: u32, seat: u32, idle: bool) {
         let (word, bit) = self.layout.pending(seat);
         let (used, used_bit) = self.layout.used(seat);
         let pending = config[word] & bit != 0;
-        if !pending {
+        if !pending && config[used] & used_bit == 0 {
+            self.next.insert(config, trace);
+        } else if !pending {
             let mut left = copy(&mut self.spare, config);
             left[used] &= !used_bit;
             self.next.insert(&left, trace);

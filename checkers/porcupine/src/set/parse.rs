@@ -2,15 +2,13 @@
 
 use super::{Add, History};
 use crate::order::NEVER;
-use crate::rows::{BadRow, Datum, Rows, AHEAD};
+use crate::rows::{prefetch, BadRow, Datum, Rows};
 
 /// Reads that never returned say nothing and are left out. O(n + v).
 pub fn parse(rows: &dyn Rows, object: &[u32]) -> Result<History, BadRow> {
     let mut history = History::default();
     for (place, &row) in object.iter().enumerate() {
-        if let Some(&soon) = object.get(place + AHEAD) {
-            rows.prefetch(soon as usize);
-        }
+        prefetch(rows, object, place);
         let row = row as usize;
         let at = rows.timing(row);
         match rows.f(row) {

@@ -25,7 +25,7 @@ impl<M: Model> Search<'_, M> {
             let seat = self.open[o];
             let action = self.action(seat);
             let (used, used_bit) = self.layout.used(seat);
-            if config[used] & used_bit != 0 || self.model.pure(action) {
+            if config[used] & used_bit != 0 {
                 continue;
             }
             let (word, bit) = self.layout.pending(seat);
@@ -115,14 +115,19 @@ impl<M: Model> Search<'_, M> {
                 trace = self.overwrite(&mut config, trace);
             }
             trace = self.traces.placed(trace, op);
-            let before = copy(&mut self.spare, &config);
+            let before = self.pending(&config);
             trace = self.settle(&mut config, trace);
-            let idle = self.model.blind(action) && config == before;
+            let idle = self.model.blind(action) && self.pending(&config) == before;
             self.sort(&config, trace, target, idle);
             self.spare.push(config);
-            self.spare.push(before);
         }
         self.states = states;
+    }
+
+    /// How many operations are pending.
+    fn pending(&self, config: &[u64]) -> u32 {
+        let pending = &config[1..1 + self.layout.seats];
+        pending.iter().map(|word| word.count_ones()).sum()
     }
 
     /// Every blind operation in flight could have been placed just before.

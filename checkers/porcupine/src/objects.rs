@@ -11,7 +11,7 @@ use crate::register::{self, Names};
 use crate::request::Request;
 use crate::rows::{BadRow, Datum, Rows};
 use crate::set;
-use crate::verdict::Verdict;
+use crate::verdict::{Status, Verdict};
 
 /// The models by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,8 +55,27 @@ impl Kind {
     }
 }
 
-/// Decides one object; `object` are its rows.
+/// Decides one object; `object` are its rows. Where an order is asked for that only the search can
+/// give, and the search gives up, the verdict is still that of the faster procedure.
 fn decide(
+    rows: &dyn Rows,
+    object: &[u32],
+    kind: Kind,
+    initial: &Datum,
+    request: &Request,
+) -> Result<Verdict, BadRow> {
+    let found = decide_as_asked(rows, object, kind, initial, request)?;
+    if found.status != Status::Unknown || !request.linearization {
+        return Ok(found);
+    }
+    let request = Request {
+        linearization: false,
+        ..*request
+    };
+    decide_as_asked(rows, object, kind, initial, &request)
+}
+
+fn decide_as_asked(
     rows: &dyn Rows,
     object: &[u32],
     kind: Kind,
@@ -68,7 +87,11 @@ fn decide(
     match kind {
         Kind::Set => {
             let history = set::parse(rows, object)?;
-            Ok(set::decide(&history, request.consistency))
+            let mut verdict = set::decide(&history, request.consistency);
+            if request.linearization {
+                (verdict.order, verdict.stuck) = set::linearization(&history, request.consistency);
+            }
+            Ok(verdict)
         }
         Kind::KeyValue if appends() => {
             let (mut model, ops) = text::parse(rows, object, initial)?;

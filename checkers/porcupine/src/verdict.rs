@@ -79,6 +79,10 @@ pub struct Verdict {
     /// Positions in an order that explains the history, or as much of it as can be; empty unless
     /// it was asked for.
     pub order: Vec<usize>,
+    /// Others like it, which have among them what can be placed where it is invalid.
+    pub others: Vec<Vec<usize>>,
+    /// Where it is invalid: the operation at which no order is left, if that was found out.
+    pub stuck: Option<usize>,
 }
 
 impl Verdict {
@@ -113,7 +117,7 @@ impl Verdict {
             Ended::GaveUp { why, at, explored } => Self::unknown(format!(
                 "{why}: explored {explored} configurations, and explained what returned before row {at}"
             )),
-            Ended::Stuck { at, order } => {
+            Ended::Stuck { at, order, others } => {
                 let (rows, smallest) = witness(at);
                 let mut reason = "no order of the operations explains this one".to_owned();
                 if !smallest {
@@ -130,6 +134,8 @@ impl Verdict {
                 Self {
                     witness,
                     order: positions(order),
+                    others: others.into_iter().map(positions).collect(),
+                    stuck: Some(at as usize),
                     ..Self::invalid(reason, vec![step])
                 }
             }
@@ -143,6 +149,8 @@ impl Verdict {
             witness: Vec::new(),
             steps: Vec::new(),
             order: Vec::new(),
+            others: Vec::new(),
+            stuck: None,
         }
     }
 }

@@ -425,7 +425,7 @@ fn agree(kind: Kind, seed: u64) {
                 verdict.status, status,
                 "{consistency:?} {rows:#?} {verdict:?}"
             );
-            if expected && kind != Kind::Set {
+            if expected {
                 let verdict = decide(kind, &rows, consistency, true);
                 let lost_reads =
                     |i: &usize| !matches!(rows[*i].f, "read" | "get") || rows[*i].at.ret != NEVER;

@@ -36,9 +36,11 @@ pub fn decide(queue: &mut Queue, ops: &[Op], request: &Request) -> Option<Verdic
         }
     }
     let (at, order) = (stuck.row, Vec::new());
-    Some(Verdict::of_search(Ended::Stuck { at, order }, |at| {
-        (vec![at], !request.witness)
-    }))
+    let others = Vec::new();
+    Some(Verdict::of_search(
+        Ended::Stuck { at, order, others },
+        |at| (vec![at], !request.witness),
+    ))
 }
 
 /// The first dequeue, in order of return, that has no enqueue left.

@@ -18,7 +18,7 @@ use crate::rows::Datum;
 /// Decides a history, each key by itself.
 #[pyfunction]
 #[pyo3(signature = (
-    history, model=Asked::Named(Kind::Set), *, consistency="linearizable", initial=Initial::Model,
+    history, model=Asked::set(), *, consistency="linearizable", initial=Initial::Model,
     time_s=None, memory_mb=None, threads=None, witness=true, linearization=false
 ), text_signature = "(history, model='set', *, consistency='linearizable', initial=..., \
     time_s=None, memory_mb=None, threads=None, witness=True, linearization=False)")]
@@ -75,6 +75,13 @@ pub fn check(
 pub enum Asked {
     Named(Kind),
     Python(Py<PyAny>),
+}
+
+impl Asked {
+    /// What is asked where nothing is said.
+    pub fn set() -> Self {
+        Asked::Named(Kind::Set)
+    }
 }
 
 impl<'py> FromPyObject<'_, 'py> for Asked {

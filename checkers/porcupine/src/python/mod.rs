@@ -9,6 +9,7 @@ mod model;
 mod operation;
 mod outcome;
 mod source;
+mod visualize;
 
 use pyo3::prelude::*;
 
@@ -40,7 +41,8 @@ fn pyporcupine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<outcome::Step>()?;
     module.add_class::<outcome::ObjectResult>()?;
     module.add_class::<outcome::Result>()?;
-    module.add_function(wrap_pyfunction!(check::check, module)?)
+    module.add_function(wrap_pyfunction!(check::check, module)?)?;
+    module.add_function(wrap_pyfunction!(visualize::visualize, module)?)
 }
 
 fn refused(bad: BadRow) -> PyErr {

@@ -37,22 +37,35 @@ impl Step {
 }
 
 /// What is concluded of one key.
-#[pyclass(frozen, get_all, module = "pyporcupine")]
+#[pyclass(frozen, module = "pyporcupine")]
 pub struct ObjectResult {
-    key: Option<Py<PyAny>>,
-    status: &'static str,
-    reason: String,
-    operations: usize,
-    witness: Vec<usize>,
+    #[pyo3(get)]
+    pub key: Option<Py<PyAny>>,
+    #[pyo3(get)]
+    pub status: &'static str,
+    #[pyo3(get)]
+    pub reason: String,
+    #[pyo3(get)]
+    pub operations: usize,
+    #[pyo3(get)]
+    pub witness: Vec<usize>,
+    #[pyo3(get)]
     explanation: Vec<Py<Step>>,
-    linearization: Vec<usize>,
+    #[pyo3(get)]
+    pub linearization: Vec<usize>,
+    #[pyo3(get)]
+    pub alternatives: Vec<Vec<usize>>,
+    #[pyo3(get)]
+    pub stuck: Option<usize>,
+    /// Positions of its operations.
+    pub rows: Vec<u32>,
 }
 
 impl ObjectResult {
     pub fn new(
         py: Python<'_>,
         key: Option<Py<PyAny>>,
-        operations: usize,
+        rows: Vec<u32>,
         verdict: Verdict,
     ) -> PyResult<Self> {
         let steps = verdict
@@ -63,10 +76,13 @@ impl ObjectResult {
             key,
             status: verdict.status.name(),
             reason: verdict.reason,
-            operations,
+            operations: rows.len(),
             witness: verdict.witness,
             explanation: steps.collect::<PyResult<_>>()?,
             linearization: verdict.order,
+            alternatives: verdict.others,
+            stuck: verdict.stuck,
+            rows,
         })
     }
 }
@@ -102,14 +118,14 @@ impl Result {
     ) -> PyResult<Self> {
         let mut status = Status::Valid;
         let mut objects = Vec::with_capacity(verdicts.len());
-        let of = keyed.keys.into_iter().zip(&keyed.objects);
+        let of = keyed.keys.into_iter().zip(keyed.objects);
         for (mut verdict, (key, rows)) in verdicts.into_iter().zip(of) {
             if !witness {
                 verdict.witness.clear();
                 verdict.steps.clear();
             }
             status = status.max(verdict.status);
-            let object = ObjectResult::new(py, key, rows.len(), verdict)?;
+            let object = ObjectResult::new(py, key, rows, verdict)?;
             objects.push(Py::new(py, object)?);
         }
         Ok(Self {

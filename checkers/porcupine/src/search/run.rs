@@ -7,6 +7,7 @@ mod place;
 use std::time::Instant;
 
 use bounds::RENEW_BYTES;
+use rustc_hash::FxHashSet;
 
 use super::frontier::{copy, Frontier, Layout};
 use super::plan::{Event, Plan};
@@ -26,8 +27,13 @@ pub enum Ended {
     /// Everything is explained; the linearization, if it was asked for.
     Explained { order: Vec<u32> },
     /// Everything that returned before the operation `at` is explained (by `order`, a longest linearization,
-    /// if it was asked for), and nothing explains that one as well.
-    Stuck { at: u32, order: Vec<u32> },
+    /// if it was asked for), and nothing explains that one as well. `others` are some of its kind,
+    /// which have among them what can be placed of the operations in flight.
+    Stuck {
+        at: u32,
+        order: Vec<u32>,
+        others: Vec<Vec<u32>>,
+    },
     /// A limit was reached; `explored` configurations, and all that returned before `at` is explained.
     GaveUp {
         why: &'static str,
@@ -227,10 +233,19 @@ impl<'a, M: Model> Search<'a, M> {
 
     fn stuck(&self, op: u32) -> Ended {
         let traces = (0..self.now.len()).filter_map(|i| self.now.get(i));
-        let orders = traces.map(|(_, trace)| self.rows(trace));
+        let mut orders: Vec<Vec<u32>> = match self.traces.is_on() {
+            true => traces.map(|(_, trace)| self.rows(trace)).collect(),
+            false => Vec::new(),
+        };
+        orders.sort_by_key(|order| usize::MAX - order.len());
+        let mut orders = orders.into_iter();
+        let order = orders.next().unwrap_or_default();
+        let mut placed: FxHashSet<u32> = order.iter().copied().collect();
+        let new = |order: &Vec<u32>| order.iter().filter(|&&row| placed.insert(row)).count() > 0;
         Ended::Stuck {
             at: self.ops[op as usize].row,
-            order: orders.max_by_key(Vec::len).unwrap_or_default(),
+            order,
+            others: orders.filter(new).collect(),
         }
     }
 

@@ -102,6 +102,7 @@ impl<M: Model> Walk<'_, M> {
                 return Ended::Stuck {
                     at: self.next_row(),
                     order: self.rows(&self.longest),
+                    others: Vec::new(),
                 };
             };
             while self.order.len() > choice.depth {

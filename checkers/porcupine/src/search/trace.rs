@@ -24,6 +24,10 @@ impl Traces {
         }
     }
 
+    pub fn is_on(&self) -> bool {
+        self.on
+    }
+
     pub fn bytes(&self) -> usize {
         8 * self.links.capacity()
     }

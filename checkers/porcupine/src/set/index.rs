@@ -32,7 +32,7 @@ pub(super) struct Indexed {
 
 impl Indexed {
     /// Numbers the values; an `Err` is the verdict on a read that is illegal by itself. O(n + v).
-    pub fn new(history: &History) -> Result<Self, Verdict> {
+    pub fn new(history: &History) -> Result<Self, Box<Verdict>> {
         let mut numbers = Numbers::new(history);
         let mut values: Vec<Value> = Vec::with_capacity(history.adds.len());
         let mut of_add = Vec::with_capacity(history.adds.len());
@@ -67,7 +67,7 @@ impl Indexed {
         self.bounds.len()
     }
 
-    fn number_reads(&mut self, history: &History, numbers: &Numbers) -> Result<(), Verdict> {
+    fn number_reads(&mut self, history: &History, numbers: &Numbers) -> Result<(), Box<Verdict>> {
         let mut last_read = vec![NONE; self.values.len()];
         for (r, read) in history.reads.iter().enumerate() {
             let from = self.seen.len();
@@ -100,7 +100,7 @@ impl Value {
     }
 }
 
-fn illegal(row: usize, value: i64, why: Why) -> Verdict {
+fn illegal(row: usize, value: i64, why: Why) -> Box<Verdict> {
     let reason = match why {
         Why::Duplicate => format!("a read returned the value {value} twice"),
         _ => format!("a read returned the value {value}, which was never added"),
@@ -111,7 +111,7 @@ fn illegal(row: usize, value: i64, why: Why) -> Verdict {
         why,
         value: Some(value),
     };
-    Verdict::invalid(reason, vec![step])
+    Box::new(Verdict::invalid(reason, vec![step]))
 }
 
 /// Value → number: an array where the values are dense, as they are when a counter made them; else a hash map.

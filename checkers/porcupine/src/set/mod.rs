@@ -31,6 +31,7 @@
 
 mod chain;
 mod index;
+mod linearize;
 mod pairs;
 mod parse;
 mod schedule;
@@ -41,6 +42,7 @@ mod witness;
 use crate::order::{intervals, Consistency, Timing};
 use crate::verdict::Verdict;
 use index::Indexed;
+pub use linearize::linearization;
 pub use parse::parse;
 use witness::Cycle;
 
@@ -85,7 +87,7 @@ impl History {
 pub fn decide(history: &History, consistency: Consistency) -> Verdict {
     let indexed = match Indexed::new(history) {
         Ok(indexed) => indexed,
-        Err(bad_read) => return bad_read,
+        Err(bad_read) => return *bad_read,
     };
     let timings: Vec<Timing> = history
         .adds

@@ -44,7 +44,8 @@ pub(super) fn search_lost<M: Model>(
             if let Ended::Stuck { at, .. } = search.run() {
                 // Its orders may have an operation twice.
                 let order = Vec::new();
-                return Some(Ended::Stuck { at, order });
+                let others = Vec::new();
+                return Some(Ended::Stuck { at, order, others });
             }
         }
     }

@@ -1,0 +1,62 @@
+"use strict";
+// What the history says: operations in columns, objects with their orders.
+const data = JSON.parse(document.getElementById("data").textContent);
+const count = data.call.length;
+const first = Math.min(...minmax(data.call, Math.min)), ends = data.ret.filter(t => t !== null);
+const lastKnown = Math.max(...minmax(data.call, Math.max), ...minmax(ends, Math.max));
+const span = Math.max(lastKnown - first, 1);
+const start = first - span * 0.02, end = lastKnown + span * 0.06;
+
+function minmax(values, pick) { // in pieces: a call takes only so many arguments
+  const found = [];
+  for (let i = 0; i < values.length; i += 4096) found.push(pick(...values.slice(i, i + 4096)));
+  return found;
+}
+
+/** What cannot be seen, or would turn the text around, as its number. */
+function visible(text) {
+  return text.replace(/[\p{Cc}\p{Cs}\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/gu,
+    c => "\\u{" + c.codePointAt(0).toString(16) + "}");
+}
+const labels = data.label.map(visible);
+const returned = i => data.ret[i] === null ? end : data.ret[i];
+
+/** By client: its operations in order of call. */
+const rows = data.clients.map(() => []);
+for (let i = 0; i < count; i++) rows[data.client[i]].push(i);
+for (const row of rows) row.sort((a, b) => data.call[a] - data.call[b] || returned(a) - returned(b));
+
+/** An order with the place of each operation in it and, in real time, a point between its call and its return. */
+function placed(order) {
+  const rank = new Map(order.map((op, at) => [op, at]));
+  const early = [], point = new Map();
+  let time = -Infinity;
+  for (const op of order) early.push(time = Math.max(time, data.call[op]));
+  time = Infinity;
+  for (let at = order.length - 1; at >= 0; at--) {
+    time = Math.min(time, data.ret[order[at]] === null ? early[early.length - 1] + span * 0.005 : data.ret[order[at]]);
+    point.set(order[at], (early[at] + Math.max(time, early[at])) / 2);
+  }
+  return { order, rank, point };
+}
+
+const objects = data.objects.map(object => {
+  const others = object.others.map(other => placed(object.order.slice(0, other.keep).concat(other.rest)));
+  return { ...object, name: object.key === null ? "–" : visible(String(object.key)),
+    witness: new Set(object.witness), orders: [placed(object.order), ...others] };
+});
+const severity = ["VALID", "UNKNOWN", "INVALID"];
+const worst = objects.reduce((at, o, i) => severity.indexOf(o.status) > severity.indexOf(objects[at].status) ? i : at, 0);
+
+/** The order of the operation's object to show while it is looked at: one that has it, if there is one. */
+function orderFor(object, op) {
+  return (op !== null && object.orders.find(order => order.rank.has(op))) || object.orders[0];
+}
+
+/** A time as a person reads it. */
+function clock(time, step = 0) {
+  if (!data.unit_s) return step && step < 1 ? time.toPrecision(6) : Math.round(time).toLocaleString("en").replaceAll(",", "\u2009");
+  const [name, size] = [["s", 1], ["ms", 1e-3], ["µs", 1e-6], ["ns", 1e-9]].find(([, s]) => Math.max(Math.abs(step || time) * data.unit_s, 1e-9) >= s * 0.999);
+  const value = time * data.unit_s / size, fine = step ? step * data.unit_s / size : 0.001;
+  return value.toFixed(Math.min(3, Math.max(0, Math.ceil(-Math.log10(fine))))) + " " + name;
+}

@@ -1,0 +1,249 @@
+//! `pyporcupine.visualize`: a history and what is concluded of it, as one HTML file.
+
+use std::collections::BTreeSet;
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+
+use super::check::{check, Asked, Initial};
+use super::custom::operations;
+use super::model::failed;
+use super::operation::Operation;
+use super::outcome::{ObjectResult, Result};
+
+const PAGE: &str = include_str!("page/page.html");
+const STYLE: &str = include_str!("page/style.css");
+const SCRIPTS: [&str; 3] = [
+    include_str!("page/history.js"),
+    include_str!("page/draw.js"),
+    include_str!("page/controls.js"),
+];
+/// Characters of an operation's text that are kept.
+const LABEL_MOST: usize = 2000;
+/// Integers up to here are exact in JavaScript.
+const EXACT: i64 = 1 << 53;
+
+/// Checks a history and draws it into one HTML file that needs nothing else.
+#[pyfunction]
+#[pyo3(signature = (
+    history, model=None, *, path, consistency="linearizable", initial=Initial::Model,
+    time_s=Some(10.0), memory_mb=Some(1000.0), threads=None, title="History", unit=None, bands=None
+), text_signature = "(history, model='set', *, path, consistency='linearizable', initial=..., \
+    time_s=10.0, memory_mb=1000.0, threads=None, title='History', unit=None, bands=())")]
+#[allow(clippy::too_many_arguments)]
+pub fn visualize(
+    py: Python<'_>,
+    history: &Bound<'_, PyAny>,
+    model: Option<&Bound<'_, PyAny>>,
+    path: std::path::PathBuf,
+    consistency: &str,
+    initial: Initial,
+    time_s: Option<f64>,
+    memory_mb: Option<f64>,
+    threads: Option<usize>,
+    title: &str,
+    unit: Option<&str>,
+    bands: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Result> {
+    let unit_s = unit.map(seconds).transpose()?;
+    let all = operations(history)?;
+    let list = PyList::new(py, &all)?.into_any();
+    let asked = match model {
+        Some(model) => model.extract()?,
+        None => Asked::set(),
+    };
+    let result = check(
+        py,
+        &list,
+        asked,
+        consistency,
+        initial,
+        time_s,
+        memory_mb,
+        threads,
+        true,
+        true,
+    )?;
+    let data = PyDict::new(py);
+    data.set_item("title", title)?;
+    data.set_item("consistency", consistency)?;
+    data.set_item("unit_s", unit_s)?;
+    let base = columns(py, &data, &all, describe(model)?.as_ref())?;
+    data.set_item("objects", objects(py, &data, &result)?)?;
+    data.set_item("bands", parse_bands(py, bands, base)?)?;
+    let json = py.import("json")?.call_method1("dumps", (data,))?;
+    // In a script, only "<" could end it.
+    let json = json.extract::<String>()?.replace('<', "\\u003c");
+    let page = PAGE
+        .replacen("/*STYLE*/", STYLE, 1)
+        .replacen("/*SCRIPT*/", &SCRIPTS.concat(), 1)
+        .replacen("/*DATA*/", &json, 1);
+    std::fs::write(&path, page).map_err(|error| {
+        pyo3::exceptions::PyOSError::new_err(format!("cannot write {}: {error}", path.display()))
+    })?;
+    Ok(result)
+}
+
+fn seconds(unit: &str) -> PyResult<f64> {
+    match unit {
+        "ns" => Ok(1e-9),
+        "us" => Ok(1e-6),
+        "ms" => Ok(1e-3),
+        "s" => Ok(1.0),
+        _ => Err(PyValueError::new_err(format!(
+            "unit is {unit:?}, expected \"ns\", \"us\", \"ms\", \"s\", or None (no unit of time)"
+        ))),
+    }
+}
+
+/// How a model written in Python puts an operation into words.
+fn describe<'py>(model: Option<&Bound<'py, PyAny>>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    match model {
+        Some(model) => model.getattr_opt("describe"),
+        None => Ok(None),
+    }
+}
+
+/// The operations as columns; returns the time that counts as 0.
+fn columns(
+    py: Python<'_>,
+    data: &Bound<'_, PyDict>,
+    all: &[Py<Operation>],
+    describe: Option<&Bound<'_, PyAny>>,
+) -> PyResult<i64> {
+    let times = || {
+        all.iter()
+            .flat_map(|op| [Some(op.get().call), op.get().ret])
+            .flatten()
+    };
+    let far = times().any(|time| time.unsigned_abs() > EXACT as u64);
+    let base = if far { times().min().unwrap_or(0) } else { 0 };
+    let clients: BTreeSet<i64> = all.iter().map(|op| op.get().process).collect();
+    let clients: Vec<i64> = clients.into_iter().collect();
+    let client = |op: &Py<Operation>| clients.binary_search(&op.get().process).ok();
+    data.set_item("client", all.iter().map(client).collect::<Vec<_>>())?;
+    // As texts, for they may be larger than what is exact.
+    let names: Vec<String> = clients.iter().map(i64::to_string).collect();
+    data.set_item("clients", names)?;
+    let calls: Vec<i64> = all
+        .iter()
+        .map(|op| op.get().call.saturating_sub(base))
+        .collect();
+    let rets = all
+        .iter()
+        .map(|op| op.get().ret.map(|ret| ret.saturating_sub(base)));
+    data.set_item("call", calls)?;
+    data.set_item("ret", rets.collect::<Vec<_>>())?;
+    let labels = all.iter().enumerate();
+    let labels = labels.map(|(row, op)| label(py, row, op, describe));
+    data.set_item("label", labels.collect::<PyResult<Vec<_>>>()?)?;
+    Ok(base)
+}
+
+fn label<'py>(
+    py: Python<'py>,
+    row: usize,
+    operation: &Py<Operation>,
+    describe: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let text = match describe {
+        Some(describe) => {
+            let question = format!("row {row}: describe({})", operation.bind(py).repr()?);
+            let text = describe.call1((operation,));
+            text.and_then(|text| text.str())
+                .map_err(|error| failed(py, error, &question))?
+        }
+        None => {
+            let op = operation.get();
+            let repr = |given: &Option<Py<PyAny>>| match given {
+                Some(given) if !given.is_none(py) => given.bind(py).repr().map(Some),
+                _ => Ok(None),
+            };
+            let arguments = match repr(&op.value)? {
+                Some(value) => format!(" {}", value.to_string_lossy()),
+                None => String::new(),
+            };
+            let output = match repr(&op.output)? {
+                _ if op.ret.is_none() => " → ?".to_owned(),
+                Some(output) => format!(" → {}", output.to_string_lossy()),
+                None if op.value.is_none() => " → None".to_owned(),
+                None => String::new(),
+            };
+            pyo3::types::PyString::new(py, &format!("{}{arguments}{output}", op.f))
+        }
+    };
+    text.into_any()
+        .get_item(pyo3::types::PySlice::new(py, 0, LABEL_MOST as isize, 1))
+}
+
+/// What is concluded of each key; puts the operations' objects into the columns.
+fn objects<'py>(
+    py: Python<'py>,
+    data: &Bound<'py, PyDict>,
+    result: &Result,
+) -> PyResult<Bound<'py, PyList>> {
+    let all = PyList::empty(py);
+    let count: usize = result.objects.iter().map(|o| o.get().rows.len()).sum();
+    let mut object_of = vec![0; count];
+    for (at, object) in result.objects.iter().enumerate() {
+        let object = object.get();
+        for &row in &object.rows {
+            object_of[row as usize] = at;
+        }
+        all.append(one_object(py, object)?)?;
+    }
+    data.set_item("object", object_of)?;
+    Ok(all)
+}
+
+fn one_object<'py>(py: Python<'py>, object: &ObjectResult) -> PyResult<Bound<'py, PyDict>> {
+    let made = PyDict::new(py);
+    let key = object.key.as_ref().map(|key| key.bind(py).str());
+    made.set_item("key", key.transpose()?)?;
+    made.set_item("status", object.status)?;
+    made.set_item("reason", &object.reason)?;
+    made.set_item("witness", &object.witness)?;
+    made.set_item("stuck", object.stuck)?;
+    let order = &object.linearization;
+    made.set_item("order", order)?;
+    let others = PyList::empty(py);
+    for other in &object.alternatives {
+        let keep = order.iter().zip(other).take_while(|(a, b)| a == b).count();
+        let entry = PyDict::new(py);
+        entry.set_item("keep", keep)?;
+        entry.set_item("rest", &other[keep..])?;
+        others.append(entry)?;
+    }
+    made.set_item("others", others)?;
+    Ok(made)
+}
+
+/// Triples (from, to or None, text), on the clock of the history.
+fn parse_bands<'py>(
+    py: Python<'py>,
+    bands: Option<&Bound<'py, PyAny>>,
+    base: i64,
+) -> PyResult<Bound<'py, PyList>> {
+    let all = PyList::empty(py);
+    let Some(bands) = bands else {
+        return Ok(all);
+    };
+    for (at, band) in bands.try_iter()?.enumerate() {
+        let band = band?;
+        let triple = band.cast::<PyTuple>().ok().and_then(|t| t.extract().ok());
+        let Some((from, to, label)) = triple else {
+            return Err(PyTypeError::new_err(format!(
+                "band {at} is {}, expected (from, to or None, text) with times as in the history",
+                band.repr()?
+            )));
+        };
+        let (from, to, label): (i64, Option<i64>, String) = (from, to, label);
+        let made = PyDict::new(py);
+        made.set_item("from", from.saturating_sub(base))?;
+        made.set_item("to", to.map(|to| to.saturating_sub(base)))?;
+        made.set_item("label", label)?;
+        all.append(made)?;
+    }
+    Ok(all)
+}

@@ -1,0 +1,124 @@
+"""Faults of single messages: what the proxy stops on real connections, and what it lets pass."""
+
+from collections.abc import Iterator
+
+import pytest
+from real_servers import await_
+
+from harness.clients.clickhouse import ClickHouse, DatabaseError
+from harness.clients.replicated_table import ReplicatedTable, TableSchema
+from harness.clusters.docker_cluster import DockerCluster
+from harness.core.protocols import CanIntercept
+from harness.core.seed import Seed
+from harness.core.topology import Topology
+from nemesis.catalogue import parse_nemesis
+from nemesis.message import VARIANTS
+from nemesis.options import FaultOptions
+
+UNKNOWN = 319
+SCHEMA = TableSchema(columns="x Int64", order_by="x", partition_by="tuple()", settings={})
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_each_needs_a_proxy_and_strikes_one_replica(name: str) -> None:
+    nemesis = parse_nemesis(name, Topology.of(), Seed(1), FaultOptions())
+    assert (nemesis.fs, nemesis.needs) == ({name}, (CanIntercept,))
+
+
+@pytest.fixture(scope="module")
+def table(servers: DockerCluster) -> Iterator[ReplicatedTable]:
+    servers.interpose()
+    servers.interpose()  # what is there already stays
+    made = ReplicatedTable(servers, "messages", SCHEMA)
+    made.create()
+    yield made
+    made.drop()
+    made.close()
+
+
+def armed(servers: DockerCluster, name: str) -> None:
+    servers.intercept(["ch1"], {"name": name, **VARIANTS[name][1]})
+
+
+def state(servers: DockerCluster, name: str) -> tuple[object, object]:
+    told = servers.intercepted("ch1")
+    hits = told["hits"]
+    assert isinstance(hits, dict)
+    return hits.get(name), told["stalled"]
+
+
+def insert(servers: DockerCluster, table: ReplicatedTable, value: int, node: str = "ch1") -> int:
+    """The error's code; 0 is none."""
+    connection = ClickHouse(servers.endpoint(node))
+    try:
+        connection.insert(table.name, [(value,)])
+    except DatabaseError as error:
+        return error.code
+    finally:
+        connection.close()
+    return 0
+
+
+def has(servers: DockerCluster, table: ReplicatedTable, value: int, node: str) -> bool:
+    connection = ClickHouse(servers.endpoint(node))
+    try:
+        return bool(connection.rows(f"SELECT x FROM {table.name} WHERE x = {value}"))
+    finally:
+        connection.close()
+
+
+def recovered(servers: DockerCluster, table: ReplicatedTable, value: int) -> None:
+    """Until ch1 has a session again and takes inserts."""
+    servers.let_pass(["ch1"])
+    await_(lambda: insert(servers, table, value) == 0, "ch1 takes inserts again")
+
+
+containers = pytest.mark.containers
+
+
+@containers
+def test_without_the_answer_a_commit_is_unknown_and_has_happened(
+    servers: DockerCluster, table: ReplicatedTable
+) -> None:
+    armed(servers, "zk-cut-response")
+    assert insert(servers, table, 1) == UNKNOWN
+    assert state(servers, "zk-cut-response") == (1, 0)
+    recovered(servers, table, 2)
+    await_(lambda: has(servers, table, 1, "ch2"), "the other replica has it")
+
+
+@containers
+def test_without_the_request_a_commit_is_unknown_and_has_not_happened(
+    servers: DockerCluster, table: ReplicatedTable
+) -> None:
+    armed(servers, "zk-cut-request")
+    assert insert(servers, table, 3) == UNKNOWN
+    assert has(servers, table, 3, "ch1"), "its replica shows it"
+    recovered(servers, table, 4)
+    await_(lambda: has(servers, table, 4, "ch2"), "a later one arrives")
+    assert not has(servers, table, 3, "ch2")
+
+
+@containers
+def test_a_dropped_answer_hangs_until_it_is_let_pass(
+    servers: DockerCluster, table: ReplicatedTable
+) -> None:
+    armed(servers, "zk-drop-response")
+    assert insert(servers, table, 5) == UNKNOWN
+    hits, stalled = state(servers, "zk-drop-response")
+    assert (hits, stalled) == (1, 1)
+    recovered(servers, table, 6)
+    assert state(servers, "zk-drop-response") == (None, 0)
+    await_(lambda: has(servers, table, 5, "ch3"), "the commit had happened")
+
+
+@containers
+def test_half_a_part_is_never_seen_and_the_whole_comes_later(
+    servers: DockerCluster, table: ReplicatedTable
+) -> None:
+    armed(servers, "fetch-cut-half")
+    assert insert(servers, table, 7) == 0
+    await_(lambda: state(servers, "fetch-cut-half")[0] not in (0, None), "a fetch was cut")
+    assert not has(servers, table, 7, "ch2")
+    servers.let_pass(["ch1"])
+    await_(lambda: has(servers, table, 7, "ch2"), "the part is fetched anew")

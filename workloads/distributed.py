@@ -28,6 +28,8 @@ SCHEMA = TableSchema(columns=COLUMNS, partition_by="tuple()", order_by="value", 
 CLUSTERS: Mapping[bool, str] = {True: "harness", False: "harness_each"}
 """By internal_replication; both are in the servers' configuration."""
 FINAL_TRIES = 20
+BROKEN = "/broken/"
+"""Where the server puts a file that it will never send."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,11 +132,10 @@ class _Session:
         return _Client(connection, self._database, shard, len(self._tables), self._options)
 
     def pending(self) -> Sequence[str]:
-        """Files that were not sent yet; and what the replicated tables wait for."""
-        assert isinstance(self._cluster, CanLook), "every cluster of servers can"
+        """Files that will be sent; and what the replicated tables wait for."""
         reasons: list[str] = []
         for node in self._topology.replicas:
-            unsent = self._cluster.files(node, f"data/{self._database}/d", "*.bin")
+            unsent = [path for path in self._files(node) if BROKEN not in path]
             if unsent:
                 reasons.append(f"{node} has {len(unsent)} files to send")
         if self._options.table == "replicated":
@@ -142,7 +143,18 @@ class _Session:
         return tuple(reasons)
 
     def observe(self) -> Mapping[str, Json]:
-        return {node: {"shard": self._topology.node(node).shard - 1} for node in self._connections}
+        """Of each replica its shard, from 0, and the files that it has given up."""
+        return {
+            node: {
+                "shard": self._topology.node(node).shard - 1,
+                "broken_files": sum(BROKEN in path for path in self._files(node)),
+            }
+            for node in self._connections
+        }
+
+    def _files(self, node: str) -> Sequence[str]:
+        assert isinstance(self._cluster, CanLook), "every cluster of servers can"
+        return self._cluster.files(node, f"data/{self._database}/d", "*.bin")
 
     def drop(self) -> None:
         for connection in self._connections.values():

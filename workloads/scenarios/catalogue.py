@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from workloads.scenarios.ddl import DDL_TWICE
+from workloads.scenarios.distributed import LOST_DISTRIBUTED_INSERT
 from workloads.scenarios.inserts import DIRTY_READ, PHANTOM_PART, TORN_INSERT
 from workloads.scenarios.partitions import RETURNED_ROWS, UNREADABLE_TABLE, UNWRITABLE_TABLE
 from workloads.scenarios.reads import (
@@ -29,6 +30,7 @@ _EVERY = (
     UNWRITABLE_TABLE,
     RETURNED_ROWS,
     DDL_TWICE,
+    LOST_DISTRIBUTED_INSERT,
 )
 
 SCENARIOS: Mapping[str, Scenario] = {scenario.name: scenario for scenario in _EVERY}

@@ -1,0 +1,42 @@
+"""An acknowledged row of a Distributed table that is thrown away."""
+
+from harness.core.op import Call, Kind
+from harness.core.seed import Seed
+from harness.generators.script import Do, Rest, Until
+from workloads.distributed import DistributedOptions, DistributedWorkload
+from workloads.scenarios.scenario import Finding, Scenario, begin, end
+
+PAUSE, KILL, RESTART = "pause-zookeeper-one", "kill-clickhouse-one", "restart-zookeeper-one"
+
+
+def _insert(value: int, node: str) -> Call:
+    return Call(f="insert", value=value, node=node)
+
+
+LOST_DISTRIBUTED_INSERT = Scenario(
+    name="lost-distributed-insert",
+    text="an asynchronous insert into a Distributed table is acknowledged, and never sent again "
+    "when the server that was about to take it dies, for its file is taken for broken",
+    workload=DistributedWorkload(DistributedOptions(), Seed(1)),
+    nemesis=f"{RESTART},{PAUSE},{KILL}",
+    shards=2,
+    replicas=2,
+    steps=(
+        # So that zk3, through which ch3 reads, does not lead: the others go on without it.
+        Do(Call(f="restart", nemesis=True, value={
+            "fault": 1, "edge": "once", "name": RESTART, "nodes": ["zk3"],
+        })),
+        Until(_insert(0, "ch3"), lambda op: op.kind is Kind.OK, tries=60, pause_s=0.5),
+        Do(_insert(1, "ch1")),
+        Rest(1.0),
+        Do(begin("pause", 2, PAUSE, nodes=["zk3"])),
+        Do(_insert(2, "ch1")),
+        # ch3 has the rows, and waits for ZooKeeper before it commits them.
+        Rest(1.0),
+        Do(begin("kill", 3, KILL, nodes=["ch3"])),
+        Rest(0.5),
+        Do(end("pause", 2, PAUSE)),
+        Do(end("kill", 3, KILL)),
+    ),
+    finding=Finding("distributed", "lost"),
+)  # fmt: skip

@@ -11,6 +11,8 @@ from harness.core.op import Kind
 from harness.core.verdict import Anomaly, Status, Verdict
 
 EFFECTS, TASKS = "final-effects", "final-tasks"
+REPLICATED = "alter-replicated:"
+"""What a statement on a replicated table begins with."""
 DONE = "0"
 """The status of a task that a host has executed without an error."""
 
@@ -36,7 +38,9 @@ class Ddl:
     without-effect: finished without error, and the host has no effect of it;
     executed-twice: finished with an error, and the host has the effect all the same;
     unacknowledged-effect: no task, and an effect; lost: acknowledged, and no effect somewhere.
-    Linear; the deadline is not looked at.
+    Of a statement on a replicated table one host of a shard executes it, the others get the effect
+    from there, and may say that they could not: such an error is no second execution, and only an
+    effect that no host has is missing. Linear; the deadline is not looked at.
     """
 
     name = "ddl"
@@ -54,7 +58,7 @@ class Ddl:
             one
             for task in sorted({*tasks, *calls, *(t for own in effects.values() for t in own)})
             for host in hosts
-            if (one := _judged(task, host, tasks.get(task), effects[host], calls.get(task)))
+            if (one := _judged(task, host, tasks.get(task), effects, calls.get(task)))
         ]
         kinds = Counter(one.kind for one in wrong)
         return Verdict(
@@ -73,9 +77,15 @@ class Ddl:
 
 
 def _judged(
-    task: str, host: str, statuses: Mapping[str, str] | None, own: frozenset[str], call: Pair | None
+    task: str,
+    host: str,
+    statuses: Mapping[str, str] | None,
+    effects: Mapping[str, frozenset[str]],
+    call: Pair | None,
 ) -> Wrong | None:
-    has = task in own
+    has = task in effects[host]
+    shared = task.startswith(REPLICATED)
+    anywhere = any(task in own for own in effects.values()) if shared else has
     if statuses is None:
         if has:
             return Wrong("unacknowledged-effect", task, host, "there is no such task")
@@ -86,9 +96,9 @@ def _judged(
     status = statuses.get(host)
     if status is None:
         return Wrong("unfinished", task, host, "in the queue, and never finished")
-    if status == DONE and not has:
+    if status == DONE and not anywhere:
         return Wrong("without-effect", task, host, "finished without an error")
-    if status != DONE and has:
+    if status != DONE and has and not shared:
         return Wrong("executed-twice", task, host, f"finished with: {status[:200]}")
     if not has and call is not None and call.kind is Kind.OK:
         return Wrong("lost", task, host, f"acknowledged, and finished with: {status[:200]}")

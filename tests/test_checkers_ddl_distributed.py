@@ -30,6 +30,8 @@ def kinds(found: Verdict) -> list[str]:
 
 DONE = {"alter:7": {"ch1": "0", "ch2": "0"}}
 TWICE = {"alter:7": {"ch1": "0", "ch2": "44 Column c_7 already exists"}}
+SHARED = {"alter-replicated:7": {"ch1": "48 Cannot enqueue", "ch2": "0"}}
+VALID: tuple[Status, list[str]] = (Status.VALID, [])
 HAVE = {"ch1": ["alter:7"], "ch2": ["alter:7"]}
 HALF: dict[str, list[str]] = {"ch1": ["alter:7"], "ch2": []}
 
@@ -47,6 +49,9 @@ HALF: dict[str, list[str]] = {"ch1": ["alter:7"], "ch2": []}
         ((alter("info"), told({"alter:7": {"ch1": "0"}}, **HAVE)), Status.INVALID, ["unfinished"]),
         ((alter("info"), told({}, **HALF)), Status.INVALID, ["unacknowledged-effect"]),
         ((alter(),), Status.UNKNOWN, []),
+        ((told(SHARED, ch1=["alter-replicated:7"], ch2=["alter-replicated:7"]),), *VALID),
+        ((told(SHARED, ch1=[], ch2=["alter-replicated:7"]),), *VALID),
+        ((told(SHARED, ch1=[], ch2=[]),), Status.INVALID, ["without-effect"]),
     ],
 )
 def test_tasks_against_effects(calls: tuple[list[Event], ...], status: Status, found) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from workloads.scenarios.ddl import DDL_TWICE
 from workloads.scenarios.distributed import LOST_DISTRIBUTED_INSERT
-from workloads.scenarios.inserts import DIRTY_READ, PHANTOM_PART, TORN_INSERT
+from workloads.scenarios.inserts import DIRTY_READ, DOUBLED_INSERT, PHANTOM_PART, TORN_INSERT
 from workloads.scenarios.partitions import RETURNED_ROWS, UNREADABLE_TABLE, UNWRITABLE_TABLE
 from workloads.scenarios.reads import (
     BACKWARDS_READ,
@@ -26,6 +26,7 @@ _EVERY = (
     TORN_INSERT,
     DIRTY_READ,
     PHANTOM_PART,
+    DOUBLED_INSERT,
     UNREADABLE_TABLE,
     UNWRITABLE_TABLE,
     RETURNED_ROWS,

@@ -86,3 +86,29 @@ PHANTOM_PART = Scenario(
     finding=Finding("convergence", "diverged"),
     quiesce_s=60,
 )
+
+
+def _twice(op: Op) -> bool:
+    return isinstance(op.value, tuple) and op.value.count(1) > 1
+
+
+DOUBLED_INSERT = Scenario(
+    name="doubled-insert",
+    text="a block whose first insert ended as unknown is inserted again, as the error asks for, on "
+    "another replica; the first replica then returns its rows twice",
+    workload=ScriptedSet(name="scenario-doubled-insert", quorum=None, sequential=False),
+    nemesis=CUT,
+    steps=(
+        Do(insert(0, "ch2")),
+        Until(read("ch1"), shows(0), pause_s=0.05),
+        Do(begin(CUT, 1, f"{CUT}-one", nodes=["ch1"]), wait=False),
+        Rest(0.5),
+        Do(insert(1, "ch1"), ends=(Kind.INFO,)),
+        Joined(),
+        Do(end(CUT, 1, f"{CUT}-one")),
+        Do(insert(1, "ch2")),
+        Until(read("ch1"), _twice, tries=200, pause_s=0.1),
+    ),
+    finding=Finding("set-full", "duplicate"),
+    quiesce_s=60,
+)

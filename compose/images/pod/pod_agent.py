@@ -140,12 +140,15 @@ def proxy_start() -> bool:
     try:
         proxy("state", {})
     except OSError:
-        started = subprocess.Popen(
-            [sys.executable, "/usr/local/bin/pod_proxy.py"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
-        )
+        # Not to this process' standard error: that is the harness' connection.
+        with Path("/run/harness-proxy.log").open("ab") as log:
+            started = subprocess.Popen(
+                [sys.executable, "/usr/local/bin/pod_proxy.py"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,
+            )
         assert started.stdout is not None, "it was asked for"
         if started.stdout.readline().strip() != b"ready":
             raise RuntimeError("the proxy did not start") from None

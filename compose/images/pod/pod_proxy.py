@@ -57,6 +57,7 @@ class State:
     """Of the whole proxy."""
 
     rules: dict[str, Rule] = field(default_factory=dict)
+    passages: set["Passage"] = field(default_factory=set)
     stalled: set["Passage"] = field(default_factory=set)
     served: dict[str, int] = field(default_factory=lambda: dict.fromkeys(PORTS, 0))
 
@@ -205,7 +206,13 @@ def serving(
     """Takes the connections of one channel."""
 
     async def taken(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await Passage(state, channel).run(reader, writer)
+        passage = Passage(state, channel)
+        # Held here: asyncio itself would let go of one that waits for both its sides.
+        state.passages.add(passage)
+        try:
+            await passage.run(reader, writer)
+        finally:
+            state.passages.discard(passage)
 
     return taken
 

@@ -16,7 +16,8 @@ SAID: Mapping[str, str] = {
     "plain-reads": "plain read answered",
     "plain-reads-alone": "of them without ZooKeeper",
     "inserts": "insert taken",
-    "inserts-short": "of them while another replica was dead",
+    "inserts-short": "of them while another replica was down",
+    "inserts-minority": "of them while a minority of ZooKeeper was down",
     "refused-alone": "insert and sequential read refused without ZooKeeper",
 }
 
@@ -97,7 +98,10 @@ class Availability:
         if invoke.f == INSERT and not near and self._serves(faults, begin_ns, end_ns, member):
             if not ok:
                 return [], ["refused-insert"]
-            return ["inserts", *(["inserts-short"] if recent else [])], []
+            dead = {n for f in recent if f.spans(begin_ns, end_ns, 0) for n in f.nodes}
+            short = ["inserts-short"] if any(n.startswith("ch") for n in dead) else []
+            minority = ["inserts-minority"] if any(n.startswith("zk") for n in dead) else []
+            return ["inserts", *short, *minority], []
         return [], []
 
     def _alone(self, faults: Sequence[Outage], begin_ns: int, end_ns: int, member: Member) -> bool:

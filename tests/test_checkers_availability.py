@@ -52,6 +52,13 @@ def test_without_zookeepers_majority_plain_reads_are_answered_and_nothing_else()
     )
 
 
+def test_inserts_beside_the_dead_are_counted() -> None:
+    short = verdict(kill(["ch2"], 10, 40), call("insert", 20), call("insert", 45, process=1))
+    assert short.summary == "2 insert taken, 1 of them while another replica was down"
+    minority = verdict(kill(["zk3"], 10, 60), call("insert", 50))
+    assert minority.summary.endswith("1 of them while a minority of ZooKeeper was down")
+
+
 def test_each_claim_can_be_broken() -> None:
     assert kinds(verdict(MAJORITY, call("read", 20, "fail"))) == ["unanswered-read"]
     assert kinds(verdict(MAJORITY, call("insert", 20))) == ["served-without-zookeeper"]

@@ -7,13 +7,23 @@ from typing import Any
 from checkers.ladder import Level
 from harness.core.protocols import Workload
 from harness.core.seed import Seed
+from workloads.alter import Alter, AlterOptions
 from workloads.availability import AvailabilityOptions, AvailabilityWorkload
+from workloads.block_numbers import BlockNumbersOptions, BlockNumbersWorkload
 from workloads.config_reload import ConfigReloadOptions, ConfigReloadWorkload
 from workloads.ddl import DdlOptions, DdlWorkload
 from workloads.dedup import DedupOptions, DedupRetries
 from workloads.distributed import DistributedOptions, DistributedWorkload
+from workloads.failed_parts import FailedPartsOptions, FailedPartsWorkload
+from workloads.liveness_nodes import LivenessNodes, LivenessNodesOptions
+from workloads.merges import Merges, MergesOptions
+from workloads.mutations import MutationsOptions, MutationsWorkload
+from workloads.phantom import Phantom, PhantomOptions
+from workloads.quorum_durability import QuorumDurability, QuorumDurabilityOptions
 from workloads.quorum_set import QuorumSet, QuorumSetOptions
 from workloads.replication import Replication, ReplicationOptions
+from workloads.truncation import LogTruncation, TruncationOptions
+from workloads.unknown_insert import UnknownInsert, UnknownInsertOptions
 from workloads.zk_register import ZkRegister, ZkRegisterOptions
 
 CLUSTERS: Mapping[str, str] = {
@@ -53,6 +63,37 @@ WORKLOADS: Mapping[str, Entry] = {
         ZkRegister,
         lambda options: options.promise,
     ),
+    "quorum-durability": Entry(
+        "quorum inserts, and ZooKeeper's /quorum: on a quorum when acknowledged, one at a time, "
+        "no block goes back; try kill, partition, stop-fetches",
+        QuorumDurabilityOptions,
+        QuorumDurability,
+    ),
+    "failed-parts": Entry(
+        "quorum inserts whose part cannot be fetched and whose replica dies: never acknowledged, "
+        "never read again; try partition-one,kill-clickhouse-one with --links interserver "
+        "--duration 9",
+        FailedPartsOptions,
+        FailedPartsWorkload,
+    ),
+    "unknown-insert": Entry(
+        "quorum inserts with a timeout that strikes: in the end everywhere or nowhere; try "
+        "stop-fetches, partition",
+        UnknownInsertOptions,
+        UnknownInsert,
+    ),
+    "block-numbers": Entry(
+        "concurrent inserts into one partition: block numbers unique and increasing; try "
+        "pause-clickhouse with --duration 7",
+        BlockNumbersOptions,
+        BlockNumbersWorkload,
+    ),
+    "phantom": Entry(
+        "refused and unknown quorum inserts: in no sequentially consistent read unless "
+        "committed; try partition, pause-zookeeper",
+        PhantomOptions,
+        Phantom,
+    ),
     "dedup": Entry(
         "identical blocks inserted again and again, on any replica, until one is acknowledged: "
         "each value once; try partition, kill",
@@ -85,13 +126,53 @@ WORKLOADS: Mapping[str, Entry] = {
         ConfigReloadOptions,
         ConfigReloadWorkload,
     ),
+    "mutations": Entry(
+        "ALTER UPDATE and DELETE from any replica beside inserts: each once, on what was there "
+        "before; try kill-clickhouse",
+        MutationsOptions,
+        MutationsWorkload,
+    ),
+    "alter": Entry(
+        "ALTER ADD and DROP COLUMN from any replica: the same columns everywhere, those that "
+        "were acknowledged; try kill-clickhouse, and -o alters=3 without faults",
+        AlterOptions,
+        Alter,
+    ),
+    "liveness-nodes": Entry(
+        "is_active gone when its replica is away for a session, and back; try pause-clickhouse "
+        "with --duration 10",
+        LivenessNodesOptions,
+        LivenessNodes,
+    ),
+    "truncation": Entry(
+        "more inserts than the log keeps: only what nobody needs is cut, who falls behind is "
+        "lost, clones and comes back; try kill-clickhouse with --duration 9",
+        TruncationOptions,
+        LogTruncation,
+    ),
+    "merges": Entry(
+        "small inserts and OPTIMIZE on any replica: rows kept, parts equal, one leader, and "
+        "OPTIMIZE waits as it was told; try kill-clickhouse",
+        MergesOptions,
+        Merges,
+    ),
 }
 CHECKERS: Mapping[str, str] = {
     "stats": "enough was acknowledged, and the faults took effect; else UNKNOWN",
     "set-full": "lost, stale, never read, duplicated and phantom values",
+    "durability": "on its quorum when acknowledged, one quorum insert at a time",
+    "failed-parts": "a part whose quorum failed is never acknowledged and never read again",
+    "unknown-outcomes": "an insert of unknown outcome is in the end everywhere or nowhere",
+    "block-numbers": "block numbers are unique and increase with real time",
     "dedup": "no retry of an identical block put its rows in twice",
     "parts": "at rest the same parts with the same content on every replica, none intersecting",
     "whole-blocks": "a block is seen whole or not at all",
+    "mutations": "every mutation once, on what was there before it, and on nothing later",
+    "alters": "columns are those that acknowledged ALTERs make, on every replica",
+    "activity": "is_active goes when its replica is away for a session, and comes back",
+    "truncation": "the log is cut where nobody needs it; who falls behind is lost and comes back",
+    "optimize": "OPTIMIZE returns when its merge is done, as it was told to wait",
+    "leaders": "no two replicas lead a table at one time",
     "log-pointers": "a replica's place in the replication log goes back only when it clones",
     "convergence": "all replicas equal and all queues empty once the cluster is at rest",
     "monotonic-reads": "a process reads whatever it has read before",

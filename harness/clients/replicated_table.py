@@ -54,6 +54,22 @@ class ReplicatedTable:
             except DatabaseError as error:
                 raise ClusterError(f"{node}: the table was not made: {error}") from error
 
+    def unfinished_mutations(self) -> Sequence[str]:
+        """A reason for each replica that has not done all it knows of, or does not answer."""
+        reasons = []
+        for node in self.replicas:
+            try:
+                rows = self._on(node).rows(
+                    "SELECT count() FROM system.mutations "
+                    f"WHERE NOT is_done AND database = '{self.database}'"
+                )
+            except DatabaseError as error:
+                reasons.append(f"{node} does not answer: {error.text}")
+                continue
+            if rows[0][0]:
+                reasons.append(f"{node} has {rows[0][0]} mutations to do")
+        return reasons
+
     def drop(self) -> None:
         """Everywhere that answers; what does not is left to the end of the cluster."""
         for node in self.replicas:

@@ -1,8 +1,9 @@
 """What ZooKeeper has of one replicated table, read while clients and faults go on."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
-from kazoo.exceptions import KazooException, NoNodeError
+from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
 
 from harness.clients.zookeeper import ZooKeeper, ZooKeeperError
 from harness.core.op import Done, Json, Kind, Op
@@ -21,14 +22,16 @@ class TableInZooKeeper:
         self.zookeeper = ZooKeeper(endpoints, timeout_s=timeout_s)
         self.path = path
         self.replicas = tuple(replicas)
+        self.zxid = 0
+        """The transaction of the last barrier."""
 
     def barrier(self) -> None:
         """Raises ZooKeeperError."""
         path = f"{self.path}/harness_barrier"
-        try:
-            self.zookeeper.ask("set", path, b"")
-        except NoNodeError:
-            self.zookeeper.ask("create", path, b"")
+        if not self.zookeeper.each("exists", [path], NoNodeError)[path]:
+            with suppress(NodeExistsError):
+                self.zookeeper.ask("create", path, b"")
+        self.zxid = self.zookeeper.ask("set", path, b"").mzxid
 
     def values(self, names: Sequence[str]) -> dict[str, tuple[str, int] | None]:
         """Of nodes below the path: text and version; None of those that do not exist."""
@@ -98,3 +101,82 @@ def places(table: TableInZooKeeper) -> dict[str, Json]:
             for replica in table.replicas
         }
     }
+
+
+def log_and_places(table: TableInZooKeeper) -> dict[str, Json]:
+    """The log's first entry, then each replica's place, read twice: "steady" when both reads are
+    the same, so that all of a replica was so at one moment after the first entry was read."""
+    entries = table.children(["log"])["log"]
+    names = ("log_pointer", "is_lost", "is_active")
+    before, after = ([table.of_replicas(name) for name in names] for _ in range(2))
+    now = places(table)["replicas"]
+    assert isinstance(now, dict), "a place each"
+    for replica, state in now.items():
+        steady = all(a[replica] == b[replica] for a, b in zip(before, after, strict=True))
+        pointer, lost, active = (found[replica] for found in before)
+        state |= {
+            "steady": steady,
+            "pointer": int(pointer[0]) if pointer and pointer[0] else None,
+            "lost": lost is not None and lost[0] == "1",
+            "active": active is not None,
+        }
+    first = int(entries[0].removeprefix("log-")) if entries else None
+    return {"first": first, "entries": len(entries), "replicas": now}
+
+
+def quorum_state(table: TableInZooKeeper) -> dict[str, Json]:
+    """The quorum insert in flight, the last that had its quorum in each partition, and those that
+    failed; "zxid" is of the write that came before."""
+    values = table.values(["quorum/status", "quorum/last_part"])
+    status, last = values["quorum/status"], values["quorum/last_part"]
+    fields = dict(line.split(": ", 1) for line in _lines(status) if ": " in line)
+    parts = dict(line.split("\t", 1) for line in _lines(last) if "\t" in line)
+    return {
+        "zxid": table.zxid,
+        "pending": fields.get("part_name"),
+        "last": {**parts},
+        "failed": list(table.children(["quorum/failed_parts"])["quorum/failed_parts"]),
+    }
+
+
+def parts_of_replicas(table: TableInZooKeeper) -> dict[str, Json]:
+    """Every part that ZooKeeper knows, with the transaction that gave it to each replica."""
+    folders = [f"replicas/{replica}/parts" for replica in table.replicas]
+    names = [f"{folder}/{part}" for folder, own in table.children(folders).items() for part in own]
+    paths = [f"{table.path}/{name}" for name in names]
+    stats = table.zookeeper.each("exists", paths, NoNodeError)
+    parts: dict[str, dict[str, int]] = {}
+    for name, path in zip(names, paths, strict=True):
+        _, replica, _, part = name.split("/")
+        if stats[path] is not None:
+            parts.setdefault(part, {})[replica] = stats[path].czxid
+    return {**quorum_state(table), "parts": {**parts}}
+
+
+def _lines(value: tuple[str, int] | None) -> list[str]:
+    return value[0].splitlines() if value else []
+
+
+def log_types(table: TableInZooKeeper) -> dict[str, Json]:
+    """How many entries of each type the log has: the line after an entry's fields names it."""
+    entries = table.children(["log"])["log"]
+    types: dict[str, int] = {}
+    for value in table.values([f"log/{entry}" for entry in entries]).values():
+        lines = _lines(value)
+        name = next((one for one in lines if one and ": " not in one), "unknown")
+        types[name] = types.get(name, 0) + 1
+    return {"types": {**types}}
+
+
+def active(keepers: Mapping[str, Sequence[str]]) -> Callable[[TableInZooKeeper], dict[str, Json]]:
+    """Whether each replica's is_active is there; `keepers` are the servers that each may read
+    through, for whoever judges."""
+
+    def look(table: TableInZooKeeper) -> dict[str, Json]:
+        found = table.of_replicas("is_active")
+        return {
+            "active": {replica: one is not None for replica, one in found.items()},
+            "keepers": {replica: list(own) for replica, own in keepers.items()},
+        }
+
+    return look

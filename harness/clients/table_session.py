@@ -33,14 +33,16 @@ class TableSession:
         reads: Mapping[str, Call],
         timeout_s: float,
         looks: Mapping[str, Look] = NO_LOOKS,
+        more_pending: Callable[[], Sequence[str]] = lambda: (),
     ) -> None:
-        """`looks`: calls that look at ZooKeeper."""
+        """`looks`: calls that look at ZooKeeper. `more_pending`: what else must come to rest."""
         self._cluster = cluster
         self._table = table
         self._writes = writes
         self._reads = reads
         self._timeout_s = timeout_s
         self._looks = looks
+        self._more_pending = more_pending
 
     @staticmethod
     def table(cluster: Cluster, token: str, schema: TableSchema) -> ReplicatedTable:
@@ -59,8 +61,8 @@ class TableSession:
         return _Both(client, Observer(table, self._looks))
 
     def pending(self) -> Sequence[str]:
-        """Of the table."""
-        return self._table.pending()
+        """Of the table, then the rest."""
+        return (*self._table.pending(), *self._more_pending())
 
     def observe(self) -> Mapping[str, Json]:
         """For each replica its state, and under "active" its parts: name to rows and a hash of

@@ -1,0 +1,165 @@
+"""Whether a replica's `is_active` goes when the replica is away for a session, and comes back."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from checkers.rest import rest_of
+from checkers.words import FEW, number, seconds
+from harness.core.history import History, Pair
+from harness.core.op import Kind, Op
+from harness.core.verdict import Anomaly, Status, Verdict
+
+OBSERVE, FINAL = "observe-active", "final-active"
+
+
+@dataclass(frozen=True, slots=True)
+class Away:
+    """A time in which a replica could not reach ZooKeeper at all."""
+
+    node: str
+    begin_ns: int
+    end_ns: int
+    disturbed: bool
+    """ZooKeeper servers were cut from each other too: a new leader gives every session its whole
+    timeout again."""
+    op: int
+    text: str
+
+
+class Activity:
+    """Judges the calls "observe-active" and, at rest, "final-active": {"active": {node: whether
+    its is_active is there}, "keepers": {node: [the ZooKeeper servers it may read through]}}.
+
+    A replica that was killed, paused, or cut off from all its ZooKeeper servers, is gone
+    `timeout_s` + `slack_s` later: a look that begins after that and ends before the fault does
+    must not show it ("still-active"). At rest every replica is there ("not-back").
+    """
+
+    name = "activity"
+
+    def __init__(self, *, timeout_s: float, slack_s: float) -> None:
+        self.timeout_s = timeout_s
+        self.slack_s = slack_s
+
+    def check(self, history: History, *, deadline_s: float) -> Verdict:  # noqa: ARG002
+        """VALID needs a look at a replica that was away for so long."""
+        looks = [
+            pair
+            for pair in history.pairs
+            if pair.invoke.f in (OBSERVE, FINAL) and pair.kind is Kind.OK and pair.end is not None
+        ]
+        keepers = _keepers(looks)
+        aways = list(_aways(history, keepers))
+        gone, broken = 0, []
+        for away in aways:
+            wait_s = self.timeout_s * (2 if away.disturbed else 1) + self.slack_s
+            from_ns = away.begin_ns + round(wait_s * 1e9)
+            for pair in looks:
+                assert pair.end is not None, "a look that was answered"
+                if pair.invoke.time_ns < from_ns or pair.end.time_ns > away.end_ns:
+                    continue
+                gone += 1
+                if _active(pair.end).get(away.node):
+                    broken.append(_still(away, pair.end, wait_s))
+                    break
+        final = [pair.end for pair in looks if pair.invoke.f == FINAL and pair.end is not None]
+        if final and rest_of(history).reached:
+            broken += [
+                _anomaly("not-back", f"{node} is not active at rest", final[-1], ())
+                for node, there in _active(final[-1]).items()
+                if not there
+            ]
+        said = f"{number(len(aways), 'time')} away, {number(gone, 'look')} in which it was gone"
+        return Verdict(
+            checker=self.name,
+            status=Status.INVALID if broken else Status.VALID if gone else Status.UNKNOWN,
+            summary=broken[0].text
+            if broken
+            else said
+            if gone
+            else f"{said}: no replica was away for longer than a session, while somebody looked",
+            checked=gone,
+            anomalies=tuple(broken[:FEW]),
+            figures={"looks": len(looks), "away": len(aways), "judged": gone},
+        )
+
+
+def _value(op: Op) -> Mapping[str, Any]:
+    return op.value if isinstance(op.value, Mapping) else {}
+
+
+def _active(op: Op) -> Mapping[str, bool]:
+    found = _value(op).get("active")
+    return found if isinstance(found, Mapping) else {}
+
+
+def _keepers(looks: list[Pair]) -> dict[str, frozenset[str]]:
+    for pair in looks:
+        assert pair.end is not None, "a look that was answered"
+        found = _value(pair.end).get("keepers")
+        if isinstance(found, Mapping):
+            return {str(node): frozenset(own) for node, own in found.items()}
+    return {}
+
+
+def _aways(history: History, keepers: Mapping[str, frozenset[str]]) -> Iterable[Away]:
+    """From begins of faults that were seen, to the call that ended them."""
+    ends = _ends(history)
+    for op in history.nemesis:
+        value = _value(op)
+        if op.kind is not Kind.OK or value.get("edge") != "begin":
+            continue
+        # To the call of its end, not to its return: the replica may be back before that.
+        end_ns = ends.get(value.get("fault"), history[-1].time_ns)
+        for node, disturbed in _struck(value, op.f, keepers):
+            yield Away(node, op.time_ns, end_ns, disturbed, op.index, str(value.get("text", "")))
+
+
+def _ends(history: History) -> dict[object, int]:
+    """By the number of the fault; a heal ends all."""
+    out: dict[object, int] = {}
+    begun: list[object] = []
+    for op in history.nemesis:
+        value = _value(op)
+        if op.kind is Kind.OK and value.get("edge") == "begin":
+            begun.append(value.get("fault"))
+        if op.kind is Kind.INVOKE and value.get("edge") == "end":
+            out.setdefault(value.get("fault"), op.time_ns)
+        if op.kind is Kind.INVOKE and value.get("edge") == "heal":
+            for number_ in begun:
+                out.setdefault(number_, op.time_ns)
+    return out
+
+
+def _struck(
+    value: Mapping[str, Any], f: str, keepers: Mapping[str, frozenset[str]]
+) -> Iterable[tuple[str, bool]]:
+    """The replicas that it keeps from ZooKeeper, and whether it disturbs ZooKeeper itself."""
+    servers = frozenset().union(*keepers.values()) if keepers else frozenset[str]()
+    if f in ("kill", "pause"):
+        nodes = [str(node) for node in value.get("nodes") or ()]
+        disturbed = any(node in servers for node in nodes)
+        yield from ((node, disturbed) for node in nodes if node in keepers)
+    grudge = value.get("grudge")
+    if f != "partition" or not isinstance(grudge, Mapping):
+        return
+    cut = {(a, str(b)) for a, others in grudge.items() for b in others}
+    disturbed = any(a in servers and b in servers for a, b in cut)
+    for node, own in keepers.items():
+        if own and all((node, k) in cut or (k, node) in cut for k in own):
+            yield node, disturbed
+
+
+def _still(away: Away, op: Op, wait_s: float) -> Anomaly:
+    return _anomaly(
+        "still-active",
+        f"{away.node} is active in op #{op.index} at {seconds(op.time_ns)}, though away since "
+        f"{seconds(away.begin_ns)} ({away.text}), more than {wait_s:g} s",
+        op,
+        (away.op,),
+    )
+
+
+def _anomaly(kind: str, text: str, op: Op, more: tuple[int, ...]) -> Anomaly:
+    return Anomaly(kind=kind, text=text, ops=tuple(sorted({*more, op.index})), time_ns=op.time_ns)

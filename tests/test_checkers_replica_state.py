@@ -1,0 +1,261 @@
+"""Log truncation, OPTIMIZE, leaders, mutations, columns, is_active: literal histories."""
+
+import pytest
+from checkers_cases import Event, fault, history, insert, read, rest
+
+from checkers.activity import Activity
+from checkers.alters import Alters
+from checkers.leaders import Leaders
+from checkers.mutations import Mutations
+from checkers.optimize import Optimize
+from checkers.truncation import Truncation
+from harness.core.op import NEMESIS, Kind
+from harness.core.verdict import Status
+
+VALID, UNKNOWN, INVALID = Status.VALID, Status.UNKNOWN, Status.INVALID
+
+
+def told(f, value, begin, end=None, *, process=0, node="ch1", key=None, kind="ok", asked=None):
+    events = read(process, None, begin, begin + 1 if end is None else end, kind, f=f, node=node)
+    events[0].op.update(value=asked, key=key)
+    events[1].op.update(value=value, key=key)
+    return events
+
+
+def kinds(checker, *calls):
+    said = checker.check(history(*calls), deadline_s=1)
+    return said.status, [anomaly.kind for anomaly in said.anomalies]
+
+
+# --- truncation -----------------------------------------------------------------------------
+
+
+def look(at, first, *, f="observe-log", entries=5, **replicas):
+    value = {"first": first, "entries": entries, "replicas": replicas}
+    return told(f, value, at)
+
+
+def state(pointer, *, lost=False, active=True, steady=True):
+    return {"pointer": pointer, "lost": lost, "active": active, "steady": steady}
+
+
+TRUNCATION = Truncation(entries_max=50)
+AT_REST = (rest(90), look(95, 9, f="final-log", ch1=state(12), ch2=state(12)))
+
+
+def test_a_log_that_is_cut_behind_all_that_need_it_is_valid():
+    away = look(5, 9, ch1=state(11), ch2=state(3, lost=True, active=False))
+    assert kinds(TRUNCATION, away, *AT_REST) == (VALID, [])
+
+
+@pytest.mark.parametrize(
+    ("replicas", "kind"),
+    [
+        ({"ch1": state(8), "ch2": state(9)}, "pointer-behind"),
+        ({"ch1": state(9), "ch2": state(8, active=False)}, "not-marked-lost"),
+        ({"ch1": state(9, lost=True), "ch2": state(9, lost=True)}, "all-lost"),
+    ],
+)
+def test_each_way_to_lose_the_log_is_told(replicas, kind):
+    assert kinds(TRUNCATION, look(5, 9, **replicas), *AT_REST) == (INVALID, [kind])
+
+
+def test_what_changed_while_it_was_read_proves_nothing():
+    moving = look(5, 9, ch1=state(8, steady=False), ch2=state(9))
+    assert kinds(TRUNCATION, moving, *AT_REST) == (VALID, [])
+
+
+def test_at_rest_nobody_is_lost_and_a_long_log_was_cut():
+    lost = look(95, 9, f="final-log", ch1=state(12), ch2=state(12, lost=True))
+    assert kinds(TRUNCATION, rest(90), lost) == (INVALID, ["still-lost"])
+    long = look(95, 0, f="final-log", entries=51, ch1=state(51), ch2=state(51))
+    assert kinds(TRUNCATION, rest(90), long) == (INVALID, ["never-cut"])
+    short = look(95, 0, f="final-log", entries=9, ch1=state(9), ch2=state(9))
+    assert kinds(TRUNCATION, rest(90), short) == (UNKNOWN, [])
+
+
+# --- OPTIMIZE and leaders -------------------------------------------------------------------
+
+
+def optimize(sync, *, node="ch1", **parts):
+    return told("optimize", {"sync": sync, "parts": parts}, 5, 9, node=node)
+
+
+MERGED, APART = ["7_0_2_1"], ["7_0_0_0", "7_1_1_0", "7_2_2_0"]
+
+
+def test_a_merge_that_was_waited_for_is_there():
+    assert kinds(Optimize(), optimize(2, ch1=MERGED, ch2=MERGED)) == (VALID, [])
+    assert kinds(Optimize(), optimize(1, ch1=MERGED, ch2=APART)) == (VALID, [])
+    assert kinds(Optimize(), optimize(0, ch1=APART, ch2=MERGED)) == (UNKNOWN, [])
+    assert kinds(Optimize(), optimize(2, ch1=APART, ch2=APART)) == (UNKNOWN, [])
+
+
+def test_a_merge_that_was_not_waited_for_is_told():
+    assert kinds(Optimize(), optimize(2, ch1=MERGED, ch2=APART)) == (INVALID, ["not-done"])
+    assert kinds(Optimize(), optimize(1, ch1=APART, ch2=MERGED)) == (INVALID, ["not-done"])
+
+
+def leads(at, node, says=True):
+    return told("leads", {"leads": says}, at, process=int(node[2:]), node=node)
+
+
+def test_two_that_lead_at_one_time_are_told_and_one_after_the_other_is_not():
+    assert kinds(Leaders(), leads(0, "ch1"), leads(5, "ch2"), leads(10, "ch1")) == (
+        INVALID, ["both"],
+    )  # fmt: skip
+    assert kinds(Leaders(), leads(0, "ch1"), leads(5, "ch2"), leads(10, "ch2")) == (VALID, [])
+    far = (leads(0, "ch1"), leads(500, "ch2"), leads(1_000, "ch1"))
+    assert kinds(Leaders(), *far) == (VALID, [])
+    assert kinds(Leaders(), leads(0, "ch1", says=False)) == (UNKNOWN, [])
+
+
+# --- mutations ------------------------------------------------------------------------------
+
+
+def mutate(begin, end, *, kind="ok", **what):
+    return told("mutate", {**what}, begin, end, process=100 + begin, kind=kind, asked=what)
+
+
+def rows(at, *pairs, node="ch1"):
+    value = {"rows": [list(pair) for pair in pairs]}
+    return told("final-rows", value, at, process=4 if node == "ch1" else 5, node=node, key=0)
+
+
+EARLY, LATE = insert(0, 1, 0, 5), insert(0, 2, 30, 35)
+UPDATE = mutate(10, 20, update=1)
+
+
+def mutated(*found, calls=(EARLY, UPDATE, LATE), other=None):
+    same = found if other is None else other
+    return kinds(Mutations(), *calls, rest(90), rows(95, *found), rows(96, *same, node="ch2"))
+
+
+def test_once_on_what_was_there_and_never_on_what_came_later_is_valid():
+    assert mutated((1, 0x10), (2, 0)) == (VALID, [])
+
+
+@pytest.mark.parametrize(
+    ("found", "kind"),
+    [
+        ([(1, 0x20), (2, 0)], "applied-twice"),
+        ([(1, 0), (2, 0)], "missed"),
+        ([(1, 0x10), (2, 0x10)], "touched"),
+        ([(1, 0x10)], "lost"),
+    ],
+)
+def test_each_wrong_effect_is_told_of_both_replicas(found, kind):
+    assert mutated(*found) == (INVALID, [kind, kind])
+
+
+def test_replicas_that_differ_are_told():
+    assert mutated((1, 0x10), (2, 0), other=[(1, 0x10)])[1][0] == "diverged"
+
+
+def test_a_delete_takes_what_was_there_and_an_unknown_update_either_way():
+    delete = mutate(10, 20, delete=1)
+    assert mutated((2, 0), calls=(EARLY, delete, LATE)) == (VALID, [])
+    gone = mutated((1, 0), (2, 0), calls=(EARLY, delete, LATE))
+    assert gone == (INVALID, ["not-deleted", "not-deleted"])
+    maybe = mutate(10, 20, update=1, kind="info")
+    for hits in (0, 0x10):
+        calls = (EARLY, maybe, mutate(21, 22, update=2, kind="fail"))
+        assert mutated((1, hits), calls=calls) == (UNKNOWN, [])
+
+
+# --- columns --------------------------------------------------------------------------------
+
+
+def alter(f, column, begin, *, kind="ok"):
+    return told(f, column, begin, begin + 5, process=100 + begin, kind=kind, asked=column)
+
+
+def columns(node, *names, version=3, shared=3):
+    value = {"columns": ["key", "value", *names], "version": version, "shared": shared}
+    return told("final-columns", value, 95, process=int(node[2:]), node=node)
+
+
+ALTERS = (alter("add-column", 1, 0), alter("add-column", 2, 10), alter("drop-column", 1, 20))
+
+
+@pytest.mark.parametrize(
+    ("finals", "found"),
+    [
+        ((columns("ch1", "c2"), columns("ch2", "c2")), (VALID, [])),
+        ((columns("ch1"), columns("ch2")), (INVALID, ["lost-add"])),
+        ((columns("ch1", "c1", "c2"), columns("ch2", "c1", "c2")), (INVALID, ["lost-drop"])),
+        ((columns("ch1", "c2"), columns("ch2")), (INVALID, ["diverged"])),
+        ((columns("ch1", "c2"), columns("ch2", "c2", version=2)), (INVALID, ["behind"])),
+    ],
+)
+def test_columns_are_those_of_acknowledged_alters(finals, found):
+    assert kinds(Alters(), *ALTERS, rest(90), *finals) == found
+
+
+def test_alters_of_unknown_outcome_constrain_nothing_and_the_log_has_none():
+    maybe = (*ALTERS, alter("drop-column", 2, 30, kind="info"))
+    both = (columns("ch1"), columns("ch2"))
+    assert kinds(Alters(), *maybe, rest(90), *both) == (VALID, [])
+    logged = told("final-log", {"types": {"get": 3, "alter": 1}}, 93)
+    assert kinds(Alters(), *maybe, rest(90), *both, logged) == (INVALID, ["logged"])
+    assert kinds(Alters(), *maybe, *both)[0] is UNKNOWN
+
+
+# --- is_active ------------------------------------------------------------------------------
+
+S = 1_000
+ACTIVITY = Activity(timeout_s=5, slack_s=2)
+KEEPERS = {"ch1": ["zk1"], "ch2": ["zk2"]}
+
+
+def seen(at, *, f="observe-active", **active):
+    return told(f, {"active": active, "keepers": KEEPERS}, at)
+
+
+def paused(begin, end, *nodes):
+    edges = fault(begin, end, text=" ".join(nodes), name="pause-clickhouse-one")
+    return _with(edges, f="pause", nodes=list(nodes))
+
+
+def cut(begin, end, grudge):
+    return _with(fault(begin, end), f="partition", grudge=grudge)
+
+
+def _with(edges, *, f, **more):
+    """The edges of a fault as its family writes them: the call carries its value, too."""
+    value: dict = {}
+    out = []
+    for event in edges:
+        op = {**event.op, "f": f}
+        if op["kind"] is not Kind.INVOKE:
+            value = op["value"] = {**op["value"], **more}
+            out[-1].op["value"] = value
+        assert op["process"] == NEMESIS
+        out.append(Event(event.time_ns, op))
+    return out
+
+
+def test_a_replica_that_is_away_for_a_session_is_gone_and_comes_back():
+    calls = (seen(4 * S, ch1=True), paused(1 * S, 12 * S, "ch1"), seen(9 * S, ch1=False))
+    back = (rest(20 * S), seen(21 * S, f="final-active", ch1=True, ch2=True))
+    assert kinds(ACTIVITY, *calls, *back) == (VALID, [])
+    away = (rest(20 * S), seen(21 * S, f="final-active", ch1=False, ch2=True))
+    assert kinds(ACTIVITY, *calls, *away) == (INVALID, ["not-back"])
+
+
+def test_a_replica_that_stays_active_is_told_unless_it_was_not_away_for_long():
+    still = seen(9 * S, ch1=True)
+    assert kinds(ACTIVITY, paused(1 * S, 12 * S, "ch1"), still) == (INVALID, ["still-active"])
+    assert kinds(ACTIVITY, paused(4 * S, 12 * S, "ch1"), still) == (UNKNOWN, [])
+    assert kinds(ACTIVITY, paused(1 * S, 12 * S, "ch2"), seen(9 * S, ch1=True, ch2=False)) == (
+        VALID, [],
+    )  # fmt: skip
+
+
+def test_a_cut_from_its_own_zookeeper_server_is_a_way_of_being_away():
+    still = seen(9 * S, ch1=True)
+    assert kinds(ACTIVITY, cut(1 * S, 12 * S, {"zk1": ["ch1"]}), still)[0] is INVALID
+    assert kinds(ACTIVITY, cut(1 * S, 12 * S, {"ch1": ["zk2"]}), still)[0] is UNKNOWN
+    peers = {"zk1": ["ch1", "zk2"], "zk2": ["zk1"]}
+    assert kinds(ACTIVITY, cut(1 * S, 20 * S, peers), still)[0] is UNKNOWN
+    assert kinds(ACTIVITY, cut(1 * S, 20 * S, peers), seen(14 * S, ch1=True))[0] is INVALID

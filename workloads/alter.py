@@ -53,6 +53,8 @@ class AlterOptions:
 
     alters: int = 1
     """In flight at a time, at most."""
+    pause_ms: int = 100
+    """Between ALTERs."""
     ops_per_s: float = 40.0
     """Inserts and reads, of all workers together."""
     timeout_s: float = 10.0
@@ -117,7 +119,12 @@ class Alter:
                 return Call(f=ADD, value=1_000_000 + third)
             return Call(f=DROP, value=2 * (third - DROP_AFTER))
 
-        alters = Few(alter, self.options.alters, 0, self.seed.child("alters"))
+        alters = Few(
+            alter,
+            self.options.alters,
+            self.options.pause_ms * 1_000_000,
+            self.seed.child("alters"),
+        )
         return together(alters, rate(calls, self.options.ops_per_s, self.seed.child("rate")))
 
     def final(self, keys: Sequence[int], nodes: Sequence[str]) -> Generator:
@@ -143,8 +150,7 @@ def _columns(connection: ClickHouse, table: ReplicatedTable) -> Mapping[str, lis
             f"SELECT columns_version FROM system.replicas WHERE database = '{table.database}'"
         )[0][0]
         shared = connection.rows(
-            f"SELECT dataVersion FROM system.zookeeper WHERE path = '{table.path}' "
-            "AND name = 'columns'"
+            f"SELECT version FROM system.zookeeper WHERE path = '{table.path}' AND name = 'columns'"
         )[0][0]
         if own == shared or clock.now_ns() > FOLLOWS_S * 1e9:
             break

@@ -56,8 +56,7 @@ class ReplicatedTable:
 
     def unfinished_mutations(self) -> Sequence[str]:
         """A reason for each replica that has parts to mutate, or does not answer. Not by
-        `is_done`: 18.16.1 leaves it at 0 for good on a replica that was killed and got the
-        mutated parts from others."""
+        `is_done`: 18.16.1 leaves it at 0 now and then, for good, with every part mutated."""
         reasons = []
         for node in self.replicas:
             try:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from checkers.ladder import Level
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.seed import Seed
 from harness.core.topology import Topology
@@ -49,6 +50,9 @@ def play(
     time_limit_s: float = 10,
     rate: float | None = None,
     promise: str = "linearizable",
+    interval_s: float = 3,
+    duration_s: float = 3,
+    workload: type[QuorumSet] = QuorumSet,
     **options: Any,
 ) -> Played:
     """quorum-set under a nemesis, as `harness run --cluster sim` does it."""
@@ -64,13 +68,17 @@ def play(
         time_limit_s=time_limit_s,
         rate=rate,
     )
-    workload = QuorumSet(
-        QuorumSetOptions(**options), own.child("workload"), faults_expected=nemesis != "none"
+    load = workload(
+        QuorumSetOptions(**options),
+        own.child("workload"),
+        Level.named(promise),
+        faults_expected=nemesis != "none",
     )
-    faults = parse_nemesis(nemesis, THREE, own, FaultOptions())
+    chosen = FaultOptions(interval_s=interval_s, duration_s=duration_s)
+    faults = parse_nemesis(nemesis, THREE, own, chosen)
     with tempfile.TemporaryDirectory() as directory:
         run = RunDirectory(Path(directory))
         monitor = Monitor("", time_limit_s)
-        trial = Trial(plan, cluster, workload, faults, run, monitor, Stop(), "token", False)
+        trial = Trial(plan, cluster, load, faults, run, monitor, Stop(), "token", False)
         outcome = conduct(trial)
         return Played(outcome, cluster, run.journal.read_bytes())

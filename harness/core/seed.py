@@ -6,7 +6,7 @@ draw elsewhere.
 """
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TypeVar
@@ -64,6 +64,17 @@ class Seed:
             j = own.below(i, i + 1)
             out[i], out[j] = out[j], out[i]
         return tuple(out)
+
+    def stream(self) -> Callable[[], int]:
+        """The draws one after the other, from the first: what `draw` gives for 0, 1, 2, …"""
+        state = self.value
+
+        def following() -> int:
+            nonlocal state
+            state = (state + _GAMMA) & _MASK
+            return _mix(state)
+
+        return following
 
     def __str__(self) -> str:
         return f"0x{self.value:x}"

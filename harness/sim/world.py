@@ -68,8 +68,7 @@ class World:
         self.now_ns = 0
         self.events = 0
         """How many have happened."""
-        self._seed = seed
-        self._draws = 0
+        self._draw = seed.stream()
         self._sequence = 0
         self._heap: list[
             tuple[int, int, Process | None, Callable[..., object], tuple[Any, ...]]
@@ -82,20 +81,18 @@ class World:
 
     def below(self, bound: int) -> int:
         """The next draw, uniform in [0, bound)."""
-        self._draws += 1
-        return self._seed.below(self._draws, bound)
+        return (self._draw() * bound) >> 64
 
     def around(self, ns: int) -> int:
         """A duration: the given one as the median, half of it at least, seldom ten times it."""
-        draw = self.below(1000)
+        draw = (self._draw() * 1000) >> 64
         if draw >= 990:
             return ns * (2 + (draw - 990))
         return ns // 2 + ns * draw // 1000
 
     def shuffled(self, items: list[T]) -> list[T]:
         """A permutation."""
-        self._draws += 1
-        return list(self._seed.shuffled(self._draws, items))
+        return list(Seed(self._draw()).shuffled(0, items))
 
     # --- events -----------------------------------------------------------------------------
 
@@ -198,8 +195,12 @@ class World:
 
         def wake() -> None:
             nonlocal woken
-            if not woken:
-                woken = True
+            if woken:
+                return
+            woken = True
+            if getcurrent() is self._hub and (of is None or (of.alive and not of.paused)):
+                self._switch(task, of)
+            else:
                 self.after(0, self._switch, task, of, of=of)
 
         future.waiter = wake

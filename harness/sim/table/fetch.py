@@ -49,7 +49,7 @@ def fetch(table: "Table", zk: KeeperSession, entry: Entry) -> bool:
     if "fetch-torn" in table.bugs and len(rows) > 1:
         table.store(Part(found, rows[: len(rows) // 2], table.world.now_ns))
         table.activate(table.parts[found.name])
-        table.world.sleep(5 * MS)
+        table.world.sleep(100 * MS)
         table.forget(found)
     table.store(part)
     commit(table, zk, part)

@@ -5,6 +5,7 @@ tryExecutePartMutation of 18.16.1. Which neighbours are merged is simpler here.
 """
 
 from typing import TYPE_CHECKING, Final
+from zlib import crc32
 
 from harness.sim.keeper.session import KeeperSession
 from harness.sim.keeper.tree import Create, KeeperError
@@ -151,7 +152,7 @@ def merged_rows(table: "Table", rows: Rows) -> Rows:
 
 def hash_of(replica: str, row: tuple[object, ...]) -> int:
     """A number of a replica's own for each row."""
-    return sum(map(ord, f"{replica}{row}"))
+    return crc32(f"{replica}{row}".encode())
 
 
 def mutate(table: "Table", zk: KeeperSession, entry: Entry) -> bool:

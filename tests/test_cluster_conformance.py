@@ -1,0 +1,228 @@
+"""What a cluster is, simulated or real: one suite for both. Sim 2 s, containers about a minute."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from real_servers import THREE
+
+from harness.clients.clickhouse import DatabaseError
+from harness.clients.connect import Connection, connect
+from harness.clients.replicated_table import ReplicatedTable, TableSchema
+from harness.clusters.docker_cluster import DockerCluster
+from harness.clusters.sim_cluster import SimCluster
+from harness.core.outcomes import CLIENT_TIMEOUT, NETWORK, UNSENT
+from harness.core.protocols import (
+    CanKill,
+    CanLead,
+    CanPartition,
+    CanPause,
+    CanRestart,
+    CanStopFetches,
+    clock_of,
+)
+from harness.core.seed import Seed
+from harness.core.topology import Link
+
+SCHEMA = TableSchema("key Int64, value Int64", "value", "key", {})
+SEQUENTIAL = {"select_sequential_consistency": 1}
+QUORUM = {"insert_quorum": 2, "insert_quorum_timeout": 10_000}
+
+AnyCluster = DockerCluster | SimCluster
+
+
+@pytest.fixture(
+    scope="module", params=["sim", pytest.param("docker", marks=pytest.mark.containers)]
+)
+def running(request: pytest.FixtureRequest) -> Iterator[AnyCluster]:
+    if request.param == "docker":
+        yield request.getfixturevalue("servers")
+        return
+    cluster = SimCluster(THREE, Seed(1))
+    cluster.up()
+    yield cluster
+    cluster.down()
+
+
+@pytest.fixture
+def cluster(running: AnyCluster) -> AnyCluster:
+    """Healed, whatever the test before it did."""
+    running.mend()
+    running.resume(THREE.names)
+    running.start(THREE.keepers)
+    running.start(THREE.replicas)
+    running.start_fetches(THREE.replicas)
+    until(running, lambda: not running.unready(), "every server serves", 60)
+    return running
+
+
+@pytest.fixture
+def table(cluster: AnyCluster, request: pytest.FixtureRequest) -> Iterator[ReplicatedTable]:
+    token = "".join(c if c.isalnum() else "_" for c in request.node.name)
+    made = ReplicatedTable(cluster, token, SCHEMA)
+    made.create()
+    yield made
+    made.close()
+
+
+def until(cluster: AnyCluster, seen: Callable[[], bool], what: str, within_s: float = 30) -> None:
+    """On the cluster's own time."""
+    clock = clock_of(cluster)
+    while not seen():
+        assert clock.now_ns() < within_s * 1e9, f"not within {within_s} s: {what}"
+        clock.sleep_until(clock.now_ns() + 100_000_000)
+
+
+def on(cluster: AnyCluster, node: str, timeout_s: float = 3) -> Connection:
+    return connect(cluster, node, timeout_s=timeout_s)
+
+
+def values(cluster: AnyCluster, node: str, table: ReplicatedTable, **settings: int) -> list[int]:
+    columns = on(cluster, node).columns(f"SELECT value FROM {table.name} WHERE key = 0", settings)
+    return sorted(columns[0]) if columns else []
+
+
+def fails(act: Callable[[], object]) -> int:
+    """The code."""
+    with pytest.raises(DatabaseError) as error:
+        act()
+    return error.value.code
+
+
+def around(name: str) -> set[Link]:
+    others = [other for other in THREE.names if other != name]
+    return {Link(name, other) for other in others} | {Link(other, name) for other in others}
+
+
+def test_it_has_every_capability(cluster: AnyCluster) -> None:
+    for capability in (CanPartition, CanKill, CanRestart, CanPause, CanLead, CanStopFetches):
+        assert isinstance(cluster, capability)
+
+
+def test_one_leads_and_all_serve(cluster: AnyCluster) -> None:
+    assert cluster.leader() in THREE.keepers
+    assert cluster.serving() == frozenset(THREE.keepers)
+    assert cluster.versions().keys() == set(THREE.names)
+
+
+def test_a_cut_has_a_direction_and_ends(cluster: AnyCluster) -> None:
+    cluster.cut([Link("ch1", "ch2")])
+    assert cluster.reachable([Link("ch1", "ch2"), Link("ch2", "ch3")]) == {
+        Link("ch1", "ch2"): False,
+        Link("ch2", "ch3"): True,
+    }
+    cluster.mend()
+    cluster.mend()
+    assert all(cluster.reachable(THREE.links()).values())
+
+
+def test_a_killed_replica_refuses_and_keeps_its_disk(
+    cluster: AnyCluster, table: ReplicatedTable
+) -> None:
+    on(cluster, "ch1").insert(table.name, [(0, 1)])
+    cluster.kill(["ch1"])
+    assert not cluster.running("ch1")
+    assert fails(lambda: values(cluster, "ch1", table)) == UNSENT
+    cluster.start(["ch1"])
+    assert cluster.running("ch1")
+    assert values(cluster, "ch1", table) == [1]
+
+
+def test_a_paused_replica_answers_nothing_until_it_goes_on(
+    cluster: AnyCluster, table: ReplicatedTable
+) -> None:
+    cluster.pause(["ch2"])
+    assert cluster.paused("ch2")
+    assert cluster.running("ch2")
+    assert fails(lambda: values(cluster, "ch2", table)) in (UNSENT, CLIENT_TIMEOUT, NETWORK)
+    cluster.resume(["ch2"])
+    assert not cluster.paused("ch2")
+    assert values(cluster, "ch2", table) == []
+
+
+def test_a_restart_comes_back_with_its_rows(cluster: AnyCluster, table: ReplicatedTable) -> None:
+    on(cluster, "ch3").insert(table.name, [(0, 1)])
+    cluster.restart(["ch3"])
+    assert values(cluster, "ch3", table) == [1]
+
+
+def test_another_leads_when_the_leader_is_killed(cluster: AnyCluster) -> None:
+    first = cluster.leader()
+    assert first is not None
+    cluster.kill([first])
+    until(cluster, lambda: cluster.leader() not in (None, first), "another leader")
+    cluster.start([first])
+    until(cluster, lambda: cluster.serving() == frozenset(THREE.keepers), "all serve")
+
+
+def test_an_insert_reaches_every_replica(cluster: AnyCluster, table: ReplicatedTable) -> None:
+    on(cluster, "ch1").insert(table.name, [(0, 1)])
+    for node in THREE.replicas:
+        until(cluster, lambda n=node: values(cluster, n, table) == [1], f"{node} has it")
+    until(cluster, lambda: not table.pending(), "at rest")
+    states = table.observe()
+    assert [states[node]["rows"] for node in THREE.replicas] == [1, 1, 1]  # type: ignore[index,call-overload]
+
+
+def test_a_block_that_is_inserted_twice_is_there_once(
+    cluster: AnyCluster, table: ReplicatedTable
+) -> None:
+    for node in ("ch1", "ch1", "ch2"):
+        on(cluster, node).insert(table.name, [(0, 5)])
+    until(cluster, lambda: not table.pending(), "at rest")
+    assert [values(cluster, node, table) for node in THREE.replicas] == [[5]] * 3
+
+
+def test_a_quorum_that_is_not_reached_ends_unknown_and_refuses_the_next(
+    cluster: AnyCluster, table: ReplicatedTable
+) -> None:
+    cluster.stop_fetches(["ch2", "ch3"])
+    short = {"insert_quorum": 2, "insert_quorum_timeout": 500}
+    assert fails(lambda: on(cluster, "ch1").insert(table.name, [(0, 1)], short)) == 319
+    assert fails(lambda: on(cluster, "ch2").insert(table.name, [(0, 2)], short)) == 286
+    assert values(cluster, "ch1", table) == [1], "a plain select shows it"
+    assert values(cluster, "ch1", table, **SEQUENTIAL) == [], "a sequential one does not"
+    cluster.start_fetches(["ch2", "ch3"])
+    until(cluster, lambda: values(cluster, "ch1", table, **SEQUENTIAL) == [1], "the quorum")
+
+
+def test_a_replica_that_lacks_the_last_quorum_part_refuses(
+    cluster: AnyCluster, table: ReplicatedTable
+) -> None:
+    cluster.stop_fetches(["ch3"])
+    on(cluster, "ch1").insert(table.name, [(0, 1)], QUORUM)
+    assert values(cluster, "ch1", table, **SEQUENTIAL) == [1]
+
+    def refused() -> bool:
+        try:
+            values(cluster, "ch3", table, **SEQUENTIAL)
+        except DatabaseError as error:
+            return error.code == 289
+        return False
+
+    until(cluster, refused, "ch3 knows that it lacks a part")
+    assert values(cluster, "ch3", table) == []
+    cluster.start_fetches(["ch3"])
+    until(cluster, lambda: values(cluster, "ch3", table, **SEQUENTIAL) == [1], "the part")
+
+
+def test_stopped_fetches_are_seen(cluster: AnyCluster, table: ReplicatedTable) -> None:
+    cluster.stop_fetches(["ch2"])
+    assert not cluster.fetching("ch2")
+    on(cluster, "ch1").insert(table.name, [(0, 1)])
+    until(cluster, lambda: values(cluster, "ch3", table) == [1], "ch3 has it")
+    assert values(cluster, "ch2", table) == []
+    cluster.start_fetches(["ch2"])
+    assert cluster.fetching("ch2")
+    until(cluster, lambda: values(cluster, "ch2", table) == [1], "ch2 has it")
+
+
+def test_without_zookeeper_only_plain_selects_are_answered(
+    cluster: AnyCluster, table: ReplicatedTable
+) -> None:
+    on(cluster, "ch1").insert(table.name, [(0, 1)], QUORUM)
+    cluster.cut(around("ch1"))
+    assert fails(lambda: on(cluster, "ch1", 10).insert(table.name, [(0, 2)])) > 0
+    assert fails(lambda: values(cluster, "ch1", table, **SEQUENTIAL)) > 0
+    assert values(cluster, "ch1", table)[0] == 1
+    cluster.mend()
+    until(cluster, lambda: not table.pending(), "at rest", 60)

@@ -65,9 +65,16 @@ def table(cluster: AnyCluster, request: pytest.FixtureRequest) -> Iterator[Repli
 
 
 def until(cluster: AnyCluster, seen: Callable[[], bool], what: str, within_s: float = 30) -> None:
-    """On the cluster's own time."""
+    """On the cluster's own time; a server that refuses has not been seen yet."""
     clock = clock_of(cluster)
-    while not seen():
+
+    def now() -> bool:
+        try:
+            return seen()
+        except DatabaseError:
+            return False
+
+    while not now():
         assert clock.now_ns() < within_s * 1e9, f"not within {within_s} s: {what}"
         clock.sleep_until(clock.now_ns() + 100_000_000)
 

@@ -28,6 +28,7 @@ from workloads.zk_register import ZkRegister, ZkRegisterOptions
 
 CLUSTERS: Mapping[str, str] = {
     "docker": "real ClickHouse and ZooKeeper servers in containers",
+    "auto": "docker where an engine answers, else sim",
     "sim": "simulated ones on virtual time: the same seed is the same run, byte for byte",
 }
 

@@ -17,6 +17,7 @@ from harness.cli.options import again, run_options, some_of
 from harness.cli.result import print_result, result
 from harness.cli.workload import FLAGS, KEPT, options_of, workload_of
 from harness.clusters.docker_cluster import DockerCluster
+from harness.clusters.engine import silence
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.errors import EXIT_CRASH, HarnessError, UsageError
 from harness.core.op import Json
@@ -70,10 +71,15 @@ class Asked:
                 "or --cluster sim"
             )
 
+    @cached_property
+    def no_engine(self) -> str | None:
+        """With --cluster auto: why the servers are simulated; None: they are not."""
+        return silence() if self.options["cluster"] == "auto" else None
+
     @property
     def simulated(self) -> bool:
         """Whether the servers are."""
-        return bool(self.options["cluster"] == "sim")
+        return self.options["cluster"] == "sim" or self.no_engine is not None
 
     @property
     def store(self) -> Store:
@@ -205,6 +211,8 @@ def run(context: click.RichContext, /, as_json: bool, **options: Any) -> int:
     """
     asked = Asked(context, options)
     console = Console(stderr=as_json)
+    if asked.no_engine is not None:
+        console.print(f"simulated servers: {asked.no_engine}", style="yellow", highlight=False)
     statuses: list[Status] = []
     reports: list[dict[str, Json]] = []
 

@@ -54,6 +54,15 @@ def engine(timeout_s: float = REQUEST_TIMEOUT_S) -> docker.DockerClient:
     return client
 
 
+def silence() -> str | None:
+    """Why no engine can be used; None: one answers."""
+    try:
+        engine(timeout_s=_KNOCK_S).close()
+    except ClusterError as error:
+        return str(error)
+    return None
+
+
 def _knock() -> None:
     """Raises OSError where nobody listens on a local socket: docker-py would too, and leave its
     own end open each time."""

@@ -45,7 +45,7 @@ class Case:
     options: dict[str, Any] = field(default_factory=dict)
 
     def play(self, bug: str) -> Played:
-        options = {"read": "linearizable", "rate": 150.0, "time_limit_s": 10.0, **self.options}
+        options = {"read": "linearizable", "rate": 100.0, "time_limit_s": 10.0, **self.options}
         return play(self.seed, self.nemesis, bug=bug, **options)
 
 

@@ -409,6 +409,8 @@ class KeeperServer:
                 record.saw_after(self._world.now_ns, txn, disk.tree)
             if txn.origin == self.name:
                 self._answer(txn.session, txn.xid, txn.answer)
+            if txn.session in self._connections and _closes(txn):
+                self._break(self._connections.pop(txn.session))
 
     def _synced(self, request: Request) -> None:
         # The commits before it are on the same wire, ahead of it.
@@ -534,3 +536,12 @@ class KeeperServer:
         while disk.log and now - disk.log[-1].time_ns < UNSYNCED_NS:
             disk.log.pop()
         disk.tree, disk.applied = Tree(), 0
+
+
+def _closes(txn: Txn) -> bool:
+    """Whether it ends its session: its own node goes last."""
+    return (
+        bool(txn.changes)
+        and txn.changes[-1][1] is GONE
+        and txn.changes[-1][0] == (f"{SESSIONS}/{txn.session}")
+    )

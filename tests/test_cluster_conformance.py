@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from real_servers import THREE
 
-from harness.clients.clickhouse import DatabaseError
-from harness.clients.connect import Connection, connect
+from harness.clients.clickhouse import ClickHouse, DatabaseError
+from harness.clients.connect import connect
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
 from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.sim_cluster import SimCluster
@@ -79,7 +79,7 @@ def until(cluster: AnyCluster, seen: Callable[[], bool], what: str, within_s: fl
         clock.sleep_until(clock.now_ns() + 100_000_000)
 
 
-def on(cluster: AnyCluster, node: str, timeout_s: float = 3) -> Connection:
+def on(cluster: AnyCluster, node: str, timeout_s: float = 3) -> ClickHouse:
     return connect(cluster, node, timeout_s=timeout_s)
 
 

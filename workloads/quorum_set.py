@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 
 from checkers.ladder import Level
 from checkers.suite import set_checkers
-from harness.clients.clickhouse import DatabaseError, failed_read, failed_write
-from harness.clients.connect import Connection, connect
+from harness.clients.clickhouse import ClickHouse, DatabaseError, failed_read, failed_write
+from harness.clients.connect import connect
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
 from harness.core.errors import UsageError
 from harness.core.op import Call, Done, Json, Kind, Op, Process
@@ -265,7 +265,7 @@ class _Session:
 
 
 class _Client:
-    def __init__(self, connection: Connection, table: str, options: QuorumSetOptions) -> None:
+    def __init__(self, connection: ClickHouse, table: str, options: QuorumSetOptions) -> None:
         self._connection = connection
         self._table = table
         self._insert_settings = {}

@@ -46,6 +46,8 @@ class Entry:
     nothing."""
     promise: Callable[[Any], Level] = lambda _: Level.EVENTUAL
     """What is promised, given the options, unless the command line says another."""
+    simulated: bool = False
+    """Whether simulated servers understand what it says."""
 
 
 WORKLOADS: Mapping[str, Entry] = {
@@ -55,6 +57,7 @@ WORKLOADS: Mapping[str, Entry] = {
         QuorumSetOptions,
         QuorumSet,
         lambda _: Level.LINEARIZABLE,
+        simulated=True,
     ),
     "zk-register": Entry(
         "compare-and-set registers in ZooKeeper itself, the control experiment: linearizable "
@@ -100,6 +103,7 @@ WORKLOADS: Mapping[str, Entry] = {
         "each value once; try partition, kill",
         DedupOptions,
         DedupRetries,
+        simulated=True,
     ),
     "replication": Entry(
         "plain inserts of small and big blocks: in the end the same parts everywhere, nothing "

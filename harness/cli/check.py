@@ -12,6 +12,7 @@ from rich.console import Console
 
 from checkers.judge import judge
 from checkers.ladder import Level
+from checkers.protocol import Protocol, recorded
 from harness.cli import check_files as foreign
 from harness.cli.result import print_result, result
 from harness.cli.workload import workload_of
@@ -145,7 +146,9 @@ def _check_run(
     info, contents = directory.info(), directory.contents()
     level = Level.named(promise or info.plan.promise)
     workload = workload_of(replace(info.plan, promise=level.value))
-    judgement = judge(contents.history, workload.checkers(), check_time, level)
+    more = (Protocol(),) if recorded(contents.history) else ()
+    checkers = (*workload.checkers(), *more)
+    judgement = judge(contents.history, checkers, check_time, level)
     troubles = (
         [f"the run never ended: {info.error or info.state}"] if info.state != "finished" else []
     )

@@ -60,6 +60,12 @@ class Asked:
         for name in ("reuse", "keep_cluster", "clickhouse_image", "zookeeper_image"):
             if simulated and option[name]:
                 raise UsageError(f"--{name.replace('_', '-')}: --cluster sim has no containers")
+        if simulated and not WORKLOADS[option["workload"]].simulated:
+            able = " ".join(name for name, entry in WORKLOADS.items() if entry.simulated)
+            raise UsageError(
+                f"--workload {option['workload']}: needs real servers; expected with simulated "
+                f"ones one of {able}"
+            )
         if option["bug"] and not simulated:
             raise UsageError(
                 f"--bug {','.join(option['bug'])}: only --cluster sim has bugs to plant"

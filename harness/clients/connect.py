@@ -5,10 +5,8 @@ from harness.clients.simulated import SimulatedClickHouse
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.protocols import Cluster
 
-Connection = ClickHouse | SimulatedClickHouse
 
-
-def connect(cluster: Cluster, node: str, *, timeout_s: float = 10.0) -> Connection:
+def connect(cluster: Cluster, node: str, *, timeout_s: float = 10.0) -> ClickHouse:
     """Connects on first use. `timeout_s` bounds each wait for the server."""
     if isinstance(cluster, SimCluster):
         return SimulatedClickHouse(cluster.simulation, node, timeout_s=timeout_s)

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.clients.clickhouse import DatabaseError
-from harness.clients.connect import Connection, connect
+from harness.clients.clickhouse import ClickHouse, DatabaseError
+from harness.clients.connect import connect
 from harness.core.errors import ClusterError
 from harness.core.op import Json
 from harness.core.protocols import Cluster, clock_of
@@ -34,7 +34,7 @@ class ReplicatedTable:
         self.database = f"harness_{token}"
         self.name = f"{self.database}.t"
         self.path = f"/harness/{token}/{shard}"
-        self._connections: dict[str, Connection] = {}
+        self._connections: dict[str, ClickHouse] = {}
         self._clock = clock_of(cluster)
         self._checking: dict[str, int] = {}
         """Replicas that have parts to check, and since when."""
@@ -179,7 +179,7 @@ class ReplicatedTable:
         )
         return {part: [int(rows), f"{total:016x}"] for part, rows, total in sorted(found)}
 
-    def _on(self, node: str) -> Connection:
+    def _on(self, node: str) -> ClickHouse:
         if node not in self._connections:
             self._connections[node] = connect(self._cluster, node)
         return self._connections[node]

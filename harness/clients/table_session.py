@@ -4,13 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeAlias
 
-from harness.clients.clickhouse import ClickHouse
+from harness.clients.connect import connect
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
 from harness.clients.table_client import Call, TableClient
 from harness.clients.table_in_zookeeper import Observer, TableInZooKeeper
-from harness.core.clock import WallClock
 from harness.core.op import Done, Json, Op
-from harness.core.protocols import Client, Cluster
+from harness.core.protocols import Client, Cluster, clock_of
 
 SETTLE_S = 15.0
 """How long replicas at rest may take to show the same parts: a merge may be assigned at any time,
@@ -53,7 +52,7 @@ class TableSession:
 
     def client(self, node: str) -> Client:
         """A new client of a node."""
-        connection = ClickHouse(self._cluster.endpoint(node), timeout_s=self._timeout_s)
+        connection = connect(self._cluster, node, timeout_s=self._timeout_s)
         client = TableClient(connection, writes=self._writes, reads=self._reads)
         if not self._looks:
             return client
@@ -67,7 +66,7 @@ class TableSession:
     def observe(self) -> Mapping[str, Json]:
         """For each replica its state, and under "active" its parts: name to rows and a hash of
         their content. Looked at until all replicas show the same, for `SETTLE_S` at most."""
-        clock = WallClock()
+        clock = clock_of(self._cluster)
         while True:
             state = self._table.observe(parts=True)
             active = [s.get("active") for s in state.values() if isinstance(s, dict)]

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
+from zlib import crc32
 
 from harness.sim.errors import ServerError, keeper_trouble
 from harness.sim.keeper.messages import Ensemble
@@ -191,6 +192,9 @@ class Server:
         kind, words = parsed(sql)
         if kind == "select":
             return self._select(words, settings)
+        if kind == "hashes":
+            active = self.table(words["table"] or "").active
+            return [(p.name, len(p.rows), crc32(repr(sorted(p.rows)).encode())) for p in active]
         if kind == "create table":
             self._create(words)
         elif kind == "drop table":

@@ -38,6 +38,11 @@ _FORMS: Final = tuple(
         ("mutate", r"ALTER TABLE (?P<table>[\w.]+) (?P<change>(UPDATE|DELETE) .+)"),
         ("system", r"SYSTEM (?P<verb>STOP|START) FETCHES( (?P<table>[\w.]+))?"),
         (
+            "hashes",
+            r"SELECT _part, count\(\), sum\(cityHash64\([\w, ]+\)\) FROM (?P<table>[\w.]+) "
+            r"GROUP BY _part",
+        ),
+        (
             "select",
             r"SELECT (?P<what>.+?) FROM (?P<table>[\w.]+)( WHERE (?P<where>.+?))?"
             r"( ORDER BY (?P<order>[\w, ]+))?( LIMIT \d+)?",

@@ -110,28 +110,35 @@ def _download(table: "Table", holder: str, info: Info) -> Rows:
 
 def commit(table: "Table", zk: KeeperSession, part: Part) -> None:
     """Checks the part's checksums with a replica that has it, announces it, and makes it
-    visible. Raises ServerError 40 when another has other data under this name, KeeperError when
-    one announced it meanwhile."""
-    absent: list[Absent] = []
+    visible. Raises ServerError 40 when another has other data under this name, and KeeperError."""
     try:
-        for replica in table.world.shuffled(zk.children(f"{table.path}/replicas")):
-            found = zk.get(f"{table.path}/replicas/{replica}/parts/{part.name}")
-            if found is not None:
-                if found[0] != part.rows and "merge-order" not in table.bugs:
-                    raise ServerError(40, f"Checksums of part {part.name} differ from {replica}'s")
-                absent.clear()
-                break
-            if replica != table.me:
-                absent.append(Absent(f"{table.path}/replicas/{replica}/parts/{part.name}"))
-        try:
-            zk.multi((*absent, Create(f"{table.own}/parts/{part.name}", part.rows)))
-        except KeeperError as error:
-            if error.code != NODE_EXISTS or error.at < len(absent):
-                raise
+        while not _announced(table, zk, part):
+            pass
     except (KeeperError, ServerError):
         table.forget(part.info)
         raise
     table.activate(part)
+
+
+def _announced(table: "Table", zk: KeeperSession, part: Part) -> bool:
+    """False: another replica announced it meanwhile, so the checksums are to be checked again."""
+    absent: list[Absent] = []
+    for replica in table.world.shuffled(zk.children(f"{table.path}/replicas")):
+        found = zk.get(f"{table.path}/replicas/{replica}/parts/{part.name}")
+        if found is not None:
+            if found[0] != part.rows and "merge-order" not in table.bugs:
+                raise ServerError(40, f"Checksums of part {part.name} differ from {replica}'s")
+            absent.clear()
+            break
+        if replica != table.me:
+            absent.append(Absent(f"{table.path}/replicas/{replica}/parts/{part.name}"))
+    try:
+        zk.multi((*absent, Create(f"{table.own}/parts/{part.name}", part.rows)))
+    except KeeperError as error:
+        if error.code != NODE_EXISTS:
+            raise
+        return error.at >= len(absent)
+    return True
 
 
 def update_quorum(table: "Table", zk: KeeperSession, part: Info) -> None:

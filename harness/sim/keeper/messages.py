@@ -1,6 +1,5 @@
 """What ZooKeeper servers keep and say to each other."""
 
-from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -81,18 +80,6 @@ class Listener(Protocol):
     def broken(self) -> None:
         """The server closed the connection."""
         ...
-
-
-@dataclass(slots=True)
-class Connection:
-    """The server's end of a client's connection."""
-
-    session: int
-    listener: Listener
-    queue: deque[tuple[int, str, Any]] = field(default_factory=deque)
-    """Requests that wait for an earlier write of the same session."""
-    busy: int | None = None
-    """The xid of the write that all others wait for."""
 
 
 @dataclass(slots=True)

@@ -10,12 +10,12 @@ longest log among a majority.
 from collections.abc import Callable
 from typing import Any, Final
 
+from harness.sim.keeper.clients import Clients
 from harness.sim.keeper.messages import (
     FSYNC_NS,
     SESSIONS,
     SYNC_LIMIT,
     TICK_NS,
-    Connection,
     Disk,
     Ensemble,
     Listener,
@@ -77,8 +77,7 @@ class KeeperServer:
         """Leading: syncs that wait until so many entries are committed."""
         self._seen: dict[int, int] = {}
         """Leading: when each session was last heard of. Following: those heard of since."""
-        self._connections: dict[int, Connection] = {}
-        self._watches: dict[tuple[str, str], dict[tuple[int, int], None]] = {}
+        self._clients = Clients(name, ensemble, disk, self._forward)
 
     def begin(self, peers: dict[str, "KeeperServer"]) -> None:
         """Starts; `peers` always holds the present life of every server, this one included."""
@@ -168,10 +167,7 @@ class KeeperServer:
     # --- election ---------------------------------------------------------------------------
 
     def _look(self) -> None:
-        for connection in self._connections.values():
-            self._break(connection)
-        self._connections.clear()
-        self._watches.clear()
+        self._clients.close_all()
         self.role, self.leader, self.serves = LOOKING, None, False
         self._since_ns = self._world.now_ns
         self._votes.clear()
@@ -403,19 +399,18 @@ class KeeperServer:
                 record.seen = disk.applied
                 record.saw(self._world.now_ns, txn, disk.tree)
             for what, path in disk.tree.apply(txn.changes):
-                if self._watches:
-                    self._fire(what, path)
+                self._clients.fire(what, path)
             if first:
                 record.saw_after(self._world.now_ns, txn, disk.tree)
             if txn.origin == self.name:
-                self._answer(txn.session, txn.xid, txn.answer)
-            if txn.session in self._connections and _closes(txn):
-                self._break(self._connections.pop(txn.session))
+                self._clients.answer(txn.session, txn.xid, txn.answer)
+            if _closes(txn):
+                self._clients.close(txn.session)
 
     def _synced(self, request: Request) -> None:
         # The commits before it are on the same wire, ahead of it.
         if request.origin == self.name:
-            self._answer(request.session, request.xid, None)
+            self._clients.answer(request.session, request.xid, None)
         else:
             self._tell(
                 request.origin, lambda s: s.on_synced, self.epoch, request.session, request.xid
@@ -424,98 +419,33 @@ class KeeperServer:
     def on_synced(self, epoch: int, session: int, xid: int) -> None:
         """From the leader: everything that it had committed has come before this."""
         if self.role == FOLLOWING and epoch == self.epoch:
-            self._answer(session, xid, None)
+            self._clients.answer(session, xid, None)
 
     # --- clients ----------------------------------------------------------------------------
 
     def connect(self, session: int, timeout_ns: int, listener: Listener) -> None:
         """A client opens a session; it is answered, with xid 0, when that is committed."""
-        connection = Connection(session, listener)
         if not self.serves:
-            self._break(connection)
+            self._clients.refuse(listener)
             return
-        self._connections[session] = connection
-        connection.busy = 0
+        self._clients.opens(session, listener)
         node = Create(f"{SESSIONS}/{session}", timeout_ns)
         self._forward(Request(self.name, session, 0, "open", (node,)))
 
     def request(self, session: int, xid: int, kind: str, payload: Any) -> None:
         """A client's request: after its earlier ones."""
-        connection = self._connections.get(session)
-        if connection is None:
-            return
-        self._seen[session] = self._world.now_ns
-        if kind == "ping":
-            self._reply(connection, xid, None)
-        elif connection.busy is None:
-            self._serve(connection, xid, kind, payload)
-        else:
-            connection.queue.append((xid, kind, payload))
+        if self._clients.request(session, xid, kind, payload):
+            self._seen[session] = self._world.now_ns
 
     def disconnect(self, session: int) -> None:
         """A client is gone; its session lives on until it expires."""
-        self._connections.pop(session, None)
-
-    def _serve(self, connection: Connection, xid: int, kind: str, payload: Any) -> None:
-        if kind == "read":
-            self._reply(connection, xid, [self._read(connection, *one) for one in payload])
-        else:
-            connection.busy = xid
-            self._forward(Request(self.name, connection.session, xid, kind, payload))
+        self._clients.gone(session)
 
     def _forward(self, request: Request) -> None:
         if self.leader == self.name:
             self.on_request(request)
         elif self.leader is not None:
             self._tell(self.leader, lambda s: s.on_request, request)
-
-    def _read(self, connection: Connection, what: str, path: str, watch: int | None) -> Any:
-        node = self.disk.tree.nodes.get(path)
-        if watch is not None and (node is not None or what == "exists"):
-            kind = "data" if what in ("get", "exists") else "children"
-            self._watches.setdefault((kind, path), {})[connection.session, watch] = None
-        if node is None:
-            return None
-        if what == "get":
-            return node.data, node.version
-        if what == "exists":
-            return node.version
-        if what == "listed":
-            return node.made, dict(node.children)
-        if what == "values":
-            nodes = self.disk.tree.nodes
-            return {name: nodes[f"{path}/{name}"].data for name in node.children}
-        return sorted(node.children) if what == "children" else len(node.children)
-
-    def _answer(self, session: int, xid: int, answer: Any) -> None:
-        connection = self._connections.get(session)
-        if connection is None or connection.busy != xid:
-            return
-        connection.busy = None
-        self._reply(connection, xid, answer)
-        if isinstance(answer, KeeperError) and answer.code == SESSION_EXPIRED:
-            self._connections.pop(session)
-            self._break(connection)
-        while connection.queue and connection.busy is None:
-            self._serve(connection, *connection.queue.popleft())
-
-    def _reply(self, connection: Connection, xid: int, answer: Any) -> None:
-        to = connection.listener
-        self._ensemble.network.send(self.name, to.node, to.process, to.answered, xid, answer)
-
-    def _fire(self, what: str, path: str) -> None:
-        for session, watch in self._watches.pop((what, path), ()):
-            connection = self._connections.get(session)
-            if connection is None:
-                continue
-            if "watch-missed" in self._ensemble.bugs and self._world.below(8) == 0:
-                continue
-            to = connection.listener
-            self._ensemble.network.send(self.name, to.node, to.process, to.fired, watch)
-
-    def _break(self, connection: Connection) -> None:
-        to = connection.listener
-        self._ensemble.network.send(self.name, to.node, to.process, to.broken)
 
     # --- the end of a life ------------------------------------------------------------------
 
@@ -525,8 +455,7 @@ class KeeperServer:
         for peer in self._others():
             target = self._peers[peer]
             network.send(self.name, peer, target.process, target.peer_gone, self.name)
-        for connection in self._connections.values():
-            self._break(connection)
+        self._clients.close_all()
         self._world.kill(self.process)
         if "keeper-unsynced" in self._ensemble.bugs:
             self._forget_unsynced()

@@ -46,14 +46,14 @@ class Linearizable:
     ) -> None:
         """`model` None: sets."""
         self.name: str = consistency
-        self._model = model or SetObject()
-        self._consistency: Consistency = consistency
-        self._memory_mb = memory_mb
+        self.model = model or SetObject()
+        self.consistency: Consistency = consistency
+        self.memory_mb = memory_mb
 
     def check(self, history: History, *, deadline_s: float) -> Verdict:
         """VALID needs an answered read; UNKNOWN when a key ran out of time or memory."""
         clock, judged, late = WallClock(), list[Judged](), list[int | None]()
-        for key, pairs in _by_key(history, self._model).items():
+        for key, pairs in _by_key(history, self.model).items():
             left_s = deadline_s - clock.now_ns() / 1e9
             if left_s <= 0:
                 late.append(key)
@@ -64,7 +64,7 @@ class Linearizable:
         reads = sum(is_read(pair) for one in judged for pair in one.pairs)
         status = worst(one.status for one in judged) if reads else Status.UNKNOWN
         status = worst([status, Status.UNKNOWN]) if late else status
-        anomalies = [_anomaly(history, one, self._model) for one in broken]
+        anomalies = [_anomaly(history, one, self.model) for one in broken]
         anomalies.sort(key=lambda anomaly: (len(anomaly.ops), anomaly.time_ns))
         return Verdict(
             checker=self.name,
@@ -76,9 +76,9 @@ class Linearizable:
         )
 
     def _judge(self, key: int | None, pairs: Sequence[Pair], time_s: float) -> Judged:
-        operations = [self._model.operation(key, pair) for pair in pairs]
-        result = self._ask(operations, self._consistency, time_s)
-        if self._consistency == "linearizable" and result.status == "VALID" and _ties(pairs):
+        operations = [self.model.operation(key, pair) for pair in pairs]
+        result = self._ask(operations, self.consistency, time_s)
+        if self.consistency == "linearizable" and result.status == "VALID" and _ties(pairs):
             # Two calls of one process may touch in one nanosecond, which makes them concurrent
             # in real time, yet the process made one after the other. A violation needs one
             # order edge only, of either order, so that both are decided when each is.
@@ -90,10 +90,10 @@ class Linearizable:
     ) -> pyporcupine.ObjectResult:
         result = pyporcupine.check(
             operations,
-            self._model.name,
+            self.model.name,
             consistency=consistency,
             time_s=time_s if isfinite(time_s) else None,
-            memory_mb=self._memory_mb,
+            memory_mb=self.memory_mb,
         )
         (one,) = result.objects
         return one

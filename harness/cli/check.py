@@ -19,10 +19,12 @@ from harness.cli.workload import workload_of
 from harness.core.errors import UsageError
 from harness.foreign.formats import FORMATS, MODELS, Model
 from harness.foreign.judge import Question
+from harness.run.fleet import Found, found
 from harness.run.store import Store
 from harness.web.drawing import draw
 
 OF_RUNS = ("store", "promise", "check_time")
+OF_STORES = ("spark", "force", "checkers")
 OF_FILES = (
     "model", "format_", "consistency", "initial", "time_s", "memory_mb", "keyed",
     "ignore_failed_cas",
@@ -39,6 +41,13 @@ POSITIVE = click.FloatRange(min=0, min_open=True)
     "--promise", type=click.Choice([level.value for level in Level]), help="Default: the run's own."
 )
 @click.option("--check-time", type=POSITIVE, default=120.0, help="Seconds for the checkers.")
+@click.option(
+    "--spark",
+    metavar="MASTER",
+    help="Stores: local[4], spark://HOST:PORT, yarn, k8s://URL. Default: local[*].",
+)
+@click.option("--force", is_flag=True, help="Stores: judge also what has not changed.")
+@click.option("--checkers", help="Stores: these alone, with commas between them.")
 @click.option("--model", type=click.Choice(MODELS), help="Files: what they are histories of.")
 @click.option(
     "--format", "format_", type=click.Choice(list(FORMATS)), help="Files: default by the suffix."
@@ -69,13 +78,14 @@ def check(
 ) -> int:
     """Judge a stored run again: a directory, a path within the store, or latest (the default).
 
-    Also a run that crashed or was killed: what its journal holds is judged.
+    Also a run that crashed or was killed: what its journal holds is judged. A store, or a folder
+    of one, is judged on Spark: all runs that are new or changed.
 
     With `--model` or `--format`, judge files that others wrote: paths, directories, patterns.
     """
     chosen = {name for name in given if _chosen(context, name)}
     if chosen & {"model", "format_"}:
-        _refuse(chosen & set(OF_RUNS), "of stored runs, and these are files")
+        _refuse(chosen & {*OF_RUNS, *OF_STORES}, "of stored runs, and these are files")
         return _check_files(targets, as_json, **given)
     _refuse(chosen & set(OF_FILES), "of files; say --model as well")
     files = [target for target in targets if Path(target).is_file()]
@@ -86,7 +96,25 @@ def check(
     if len(targets) > 1:
         raise UsageError(f"{len(targets)} runs; expected one, or --model to judge files")
     run = targets[0] if targets else "latest"
+    many = None if (Path(run) / "run.json").is_file() else found(Path(run))
+    if many is not None:
+        return _check_store(many, as_json, chosen, given)
+    _refuse(chosen & set(OF_STORES), f"of stores, and {run!r} is none with runs")
     return _check_run(run, as_json, **{name: given[name] for name in OF_RUNS})
+
+
+def _check_store(many: Found, as_json: bool, chosen: set[str], given: dict[str, Any]) -> int:
+    # Spark and what it needs are loaded where they are used.
+    from harness.cli.check_fleet import FleetOptions, check_store
+
+    options = FleetOptions(
+        spark=given["spark"],
+        force=given["force"],
+        checkers=given["checkers"],
+        promise=given["promise"],
+        check_s=given["check_time"] if "check_time" in chosen else None,
+    )
+    return check_store(many, options, as_json=as_json)
 
 
 def _chosen(context: click.Context, name: str) -> bool:

@@ -1,0 +1,257 @@
+"""The runs of a store, put before a fleet of checkers: which there are, which have changed."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from hashlib import blake2b, file_digest
+from pathlib import Path
+from typing import Final
+
+import pyarrow.parquet as pq
+import pyporcupine
+
+import checkers
+import harness.core
+import workloads
+from checkers.fleet_plan import BIG_BYTES, Item, shared_out
+from checkers.fleet_rows import judged, merged, runs_in
+from checkers.fleet_work import Asked, Job
+from checkers.judge import Judgement
+from checkers.ladder import Level
+from harness.core.errors import HarnessError, HistoryError
+from harness.core.history import History
+from harness.core.protocols import Workload
+from harness.run.parquet import read_parquet
+from harness.run.plan import Plan
+from harness.run.store import RunDirectory
+
+SCRATCH: Final = ".fleet"
+"""In the store: what tasks write while they go on."""
+_LEFT_BY_A_RUN: Final = ("run.json", "history.parquet", "history.jsonl")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRuns:
+    """Runs as a task of a fleet sees them."""
+
+    workload: Callable[[Plan], Workload]
+    promise: str | None = None
+    """Instead of each run's own."""
+    check_s: float | None = None
+    """Likewise."""
+
+    def asked(self, run: Path) -> Asked:
+        """From run.json."""
+        plan = RunDirectory(run).info().plan
+        level = Level.named(self.promise or plan.promise)
+        return Asked(
+            workload=plan.workload,
+            nemesis=plan.nemesis,
+            seed=str(plan.seed),
+            promise=level,
+            checkers=self.workload(replace(plan, promise=level.value)).checkers(),
+            check_s=self.check_s or plan.check_s,
+        )
+
+    def parquet(self, run: Path) -> tuple[Path, str]:
+        """history.parquet, made from the journal where that says more."""
+        directory = RunDirectory(run)
+        path, journal = directory.parquet_file, directory.journal
+        if not journal.exists():
+            if not path.exists():
+                raise HistoryError(f"{run}: has neither {path.name} nor {journal.name}")
+            return path, ""
+        # Told every time: a task that is done again must say it again.
+        notes = [f"{path}: was broken, and is made again from the journal"]
+        notes = notes if _broken(path).exists() else []
+        if _cut_off(journal):
+            notes.append(directory.contents().truncated or "")
+        directory.parquet()
+        return path, "; ".join(filter(None, notes))
+
+    def mended(self, run: Path) -> str:
+        """Makes history.parquet again when it is broken and there is a journal, and keeps the
+        broken one beside it; what was wrong, "" when nothing was."""
+        directory = RunDirectory(run)
+        path = directory.parquet_file
+        if not directory.journal.exists() or _readable(path):
+            return ""
+        path.replace(_broken(path))
+        return self.parquet(run)[1]
+
+    def history(self, run: Path) -> History:
+        """From Parquet, which `parquet` has seen to."""
+        return read_parquet(RunDirectory(run).parquet_file)
+
+    def digest(self, run: Path) -> str:
+        """Of the history, and of what the run was asked for."""
+        directory = RunDirectory(run)
+        said = blake2b(digest_size=16)
+        said.update(_digest(directory.parquet_file))
+        said.update(f"{_size(directory.journal)} {self.promise} {self.check_s}".encode())
+        try:
+            plan = json.loads(directory.info_file.read_bytes())["plan"]
+            said.update(json.dumps(plan, sort_keys=True).encode())
+        except (OSError, ValueError, KeyError, TypeError):
+            said.update(_digest(directory.info_file))
+        return said.hexdigest()
+
+    def save(self, run: Path, judgement: Judgement, note: str) -> None:
+        """results.json."""
+        directory = RunDirectory(run)
+        info = directory.info()
+        if info.state == "recorded":
+            directory.finish(judgement, [*info.troubles, *([note] if note else [])])
+            return
+        ended = info.state == "finished"
+        troubles = [] if ended else [f"the run never ended: {info.error or info.state}"]
+        directory.save(judgement, [*troubles, *([note] if note else [])])
+
+
+def _readable(path: Path) -> bool:
+    """To its end."""
+    try:
+        for _ in pq.ParquetFile(path).iter_batches():
+            pass
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _broken(path: Path) -> Path:
+    return path.with_name(f"{path.name}.broken")
+
+
+def _cut_off(journal: Path) -> bool:
+    """Whether its last line has no end."""
+    with journal.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 1))
+        return size > 0 and file.read(1) != b"\n"
+
+
+def _digest(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file_digest(file, lambda: blake2b(digest_size=16)).digest()
+    except OSError as error:
+        return f"no {path.name}: {error.strerror}".encode()
+
+
+def _size(path: Path) -> int | None:
+    return path.stat().st_size if path.exists() else None
+
+
+def judge_digest() -> str:
+    """Of the code that judges: when it changes, verdicts are old."""
+    said = blake2b(digest_size=16)
+    for package in (checkers, workloads, harness.core):
+        root = Path(next(iter(package.__path__)))
+        for path in sorted(root.rglob("*.py")):
+            said.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
+    where = pyporcupine.__spec__.origin if pyporcupine.__spec__ else None
+    for path in sorted(Path(where or "").parent.glob("*.so")):
+        said.update(path.read_bytes())
+    return said.hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Runs, and the store they are in."""
+
+    root: Path
+    runs: tuple[str, ...]
+    """By their path in it, ascending."""
+
+
+def found(target: Path) -> Found | None:
+    """All runs of a store, or of one of its folders; None for anything else."""
+    for root, pattern in ((target, "*/*"), (target.parent, f"{target.name}/*")):
+        runs = [path for path in root.glob(pattern) if _is_run(path)]
+        if runs:
+            return Found(root, tuple(sorted(p.relative_to(root).as_posix() for p in runs)))
+    return None
+
+
+def _is_run(path: Path) -> bool:
+    hidden = any(part.startswith(".") for part in path.parts[-2:])
+    return (
+        not hidden
+        and not path.is_symlink()
+        and any((path / name).exists() for name in _LEFT_BY_A_RUN)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a fleet was put to."""
+
+    verdicts: Path
+    """The dataset."""
+    judged: frozenset[str]
+    unchanged: frozenset[str]
+    """Their verdicts stand."""
+
+
+def verdicts_of(root: Path, only: frozenset[str] | None) -> Path:
+    """Where the verdicts are; of a few checkers only, in a dataset of their own."""
+    return root / (
+        "verdicts.parquet" if only is None else f"verdicts-{'+'.join(sorted(only))}.parquet"
+    )
+
+
+def check_fleet(
+    found: Found,
+    runs: StoredRuns,
+    engine: Callable[[Job, Sequence[Item]], list[Path]],
+    *,
+    force: bool = False,
+    only: frozenset[str] | None = None,
+    save: bool = False,
+) -> Checked:
+    """Judges the runs that are new or have changed, or whose judge has; all with `force`.
+    `engine` judges items and returns files of rows. Raises HarnessError."""
+    target, judge = verdicts_of(found.root, only), judge_digest()
+    if force and target.exists() and not _readable(target):
+        target.unlink()
+    known = {} if force else judged(target)
+    with ThreadPoolExecutor() as pool:
+        old = [run for run in found.runs if run in known]
+        digests = dict(zip(old, pool.map(lambda r: runs.digest(found.root / r), old), strict=True))
+    unchanged = frozenset(run for run in old if known[run] == (digests[run], judge))
+    changed = [run for run in found.runs if run not in unchanged]
+    if not changed:
+        return Checked(target, frozenset(), unchanged)
+    scratch = found.root.resolve() / SCRATCH / str(os.getpid())
+    shutil.rmtree(scratch, ignore_errors=True)
+    try:
+        scratch.mkdir(parents=True)
+        items = [item for run in changed for item in _items(found.root.resolve(), run, runs)]
+        job = Job(runs=runs, judge=judge, only=only, scratch=str(scratch), save=save)
+        fresh = engine(job, items)
+        lost = set(changed) - runs_in(fresh)
+        if lost:
+            raise HarnessError(f"{len(lost)} runs were judged and have no verdict: {min(lost)}")
+        merged(target, fresh, frozenset(changed))
+    except OSError as error:
+        raise HarnessError(f"store {found.root}: cannot be written: {error}") from error
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return Checked(target, frozenset(changed), unchanged)
+
+
+def _items(root: Path, run: str, runs: StoredRuns) -> list[Item]:
+    directory = RunDirectory(root / run)
+    size = _size(directory.parquet_file) or _size(directory.journal) or 0
+    item = Item(run, str(directory.path), size)
+    if size < BIG_BYTES or not directory.parquet_file.exists():
+        return [item]
+    # Tasks of one run must not each make its file again, nor each digest it.
+    try:
+        file, _ = runs.parquet(directory.path)
+    except HarnessError:
+        return [item]
+    return shared_out(Item(run, item.path, size, digest=runs.digest(directory.path)), file)

@@ -1,0 +1,101 @@
+"""A store with sound, broken and hostile runs, and a checker that kills its process."""
+
+import os
+import signal
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from checkers_cases import Event, final, history, insert, read, rest
+
+from checkers.fleet_work import Asked
+from checkers.linearizable import Linearizable
+from harness.cli.workload import workload_of
+from harness.core.history import History
+from harness.core.seed import Seed
+from harness.core.topology import Topology
+from harness.core.verdict import Verdict
+from harness.run.fleet import StoredRuns
+from harness.run.journal import encoded
+from harness.run.parquet import write_parquet
+from harness.run.plan import Plan
+from harness.run.store import RunDirectory, Store
+
+PLAN = Plan(
+    workload="quorum-set",
+    nemesis="none",
+    seed=Seed(1),
+    again="harness run",
+    promise="linearizable",
+    check_s=20.0,
+)
+
+
+def sound(keys: int = 1) -> History:
+    """20 inserts and as many reads of each key, at three replicas, all right."""
+    calls = [rest(5_000, ch1={}, ch2={}, ch3={})]
+    for key in range(keys):
+        for value in range(20):
+            at = 100 * value + key
+            calls.append(
+                insert(10 * key + value % 3, value, at, at + 20, node=f"ch{value % 3 + 1}", key=key)
+            )
+            calls.append(
+                read(10 * key + 3, range(value + 1), at + 30, at + 40, node="ch2", key=key)
+            )
+        for node in (1, 2, 3):
+            for turn in (0, 1):
+                at = 6_000 + 1_000 * key + 100 * node + 10 * turn
+                calls.append(final(1000 + key, range(20), at, at + 5, node=f"ch{node}", key=key))
+    return history(*calls)
+
+
+def stale() -> History:
+    """A read misses a value that was acknowledged before it began."""
+    return history(*_calls_of(sound()), read(5000, range(5), 4_000, 4_010, node="ch3"))
+
+
+def _calls_of(h: History) -> list[list[object]]:
+    fields = ("process", "kind", "f", "value", "key", "node", "error")
+    return [[Event(op.time_ns, {name: getattr(op, name) for name in fields})] for op in h]
+
+
+def run(
+    store: Path, nemesis: str, seed: int, h: History, *, journal: bool = False, columns: bool = True
+) -> RunDirectory:
+    """A run that ended, without a verdict."""
+    plan = replace(PLAN, nemesis=nemesis, seed=Seed(seed))
+    directory = Store(store).create(plan.workload, plan.nemesis, plan.seed)
+    directory.begin(replace(plan, nemesis="none"), Topology.of(), {})
+    lines = b"".join(encoded(op) for op in h)
+    if journal:
+        directory.journal.write_bytes(lines)
+    if columns:
+        write_parquet(h, directory.parquet_file, journal_bytes=len(lines) if journal else 0)
+    return directory
+
+
+class Killer:
+    """A checker that the kernel ends, as it ends what takes too much memory."""
+
+    name = "killer"
+
+    def check(self, history: History, *, deadline_s: float) -> Verdict:
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError("dead")
+
+
+@dataclass(frozen=True, slots=True)
+class Poisoned(StoredRuns):
+    """The runs of one seed have a checker that kills."""
+
+    seed: str = ""
+
+    def asked(self, run: Path) -> Asked:
+        asked = StoredRuns.asked(self, run)
+        if asked.seed != self.seed:
+            return asked
+        return replace(asked, checkers=[Linearizable("linearizable"), Killer()])
+
+
+def poisoned(seed: int) -> Poisoned:
+    return Poisoned(workload_of, seed=str(Seed(seed)))

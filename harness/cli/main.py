@@ -16,6 +16,7 @@ COMMANDS: Mapping[str, str] = {
     "run": "harness.cli.run:run",
     "scenario": "harness.cli.scenario:scenario",
     "check": "harness.cli.check:check",
+    "torture": "harness.cli.torture:torture",
     "explore": "harness.cli.explore:explore",
     "report": "harness.cli.report:report",
     "serve": "harness.cli.serve:serve",

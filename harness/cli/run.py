@@ -34,7 +34,7 @@ from harness.web.drawing import draw
 from nemesis.catalogue import parse_nemesis
 from nemesis.composed import check_capabilities, interposed
 from nemesis.options import FaultOptions
-from workloads.quorum_set import SIMULATED_READINGS
+from workloads.quorum_set import SIMULATED_READINGS, QuorumSetOptions
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,8 @@ class Asked:
             raise UsageError(
                 f"--bug {','.join(option['bug'])}: only --cluster sim has bugs to plant"
             )
-        reading = getattr(self.workload_options, "read", None)
+        chosen = self.workload_options
+        reading = chosen.read if isinstance(chosen, QuorumSetOptions) else None
         if reading in SIMULATED_READINGS and not simulated:
             raise UsageError(
                 f"--read {reading}: only simulated servers have it; expected sequential or plain, "
@@ -136,7 +137,7 @@ class Asked:
 
     def plans(self) -> list[Plan]:
         """One a run, each with the next seed."""
-        return [self._plan(Seed(self.seed.value + i)) for i in range(self.options["count"])]
+        return [self.plan(Seed(self.seed.value + i)) for i in range(self.options["count"])]
 
     def campaign(
         self, console: Console, stop: Stop, finished: Callable[[Finished], None]
@@ -161,7 +162,8 @@ class Asked:
     def _simulated_cluster(self, plan: Plan) -> Cluster:
         return SimCluster(self.topology, plan.seed.child("cluster"), bugs=bugs(self.options["bug"]))
 
-    def _plan(self, seed: Seed) -> Plan:
+    def plan(self, seed: Seed) -> Plan:
+        """Of one run."""
         option = self.options
         kept = {
             name: value

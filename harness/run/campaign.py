@@ -1,8 +1,8 @@
 """Several runs on one cluster: up once, down at the end, whatever happens between."""
 
 import shutil
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,7 @@ from pathlib import Path
 from harness.core.errors import ClusterError
 from harness.core.protocols import Cluster, Generator, Nemesis, Workload
 from harness.run.monitor import Monitor, Phase
-from harness.run.phases import Outcome, Trial, conduct, fresh_token
+from harness.run.phases import Outcome, Trial, conduct, fresh_token, record
 from harness.run.plan import Plan
 from harness.run.stop import Stop
 from harness.run.store import RunDirectory, Store
@@ -62,28 +62,30 @@ class Campaign:
                 with self.shown(monitor):
                     if cluster is None:
                         with self.stop.interrupting():
-                            cluster = self._brought_up(plan, monitor)
+                            cluster = self.brought_up(plan, monitor)
                     last = plan is plans[-1] or self.own_cluster is not None
                     run = self._one(plan, cluster, monitor, drop=self.leave or not last)
                 # Told before the cluster ends: should that fail, the verdict is known already.
                 self.finished(run)
                 if self.own_cluster is not None:
                     ended, cluster = cluster, None
-                    self._end(ended)
+                    self.end(ended)
                 if self.stop:
                     break
         finally:
             if cluster is not None:
-                self._end(cluster)
+                self.end(cluster)
 
-    def _brought_up(self, plan: Plan, monitor: Monitor) -> Cluster:
+    def brought_up(self, plan: Plan, monitor: Monitor) -> Cluster:
+        """A cluster that serves."""
         if self.own_cluster is None:
             return self.bring_up(partial(monitor.enter, Phase.SET_UP))
         cluster = self.own_cluster(plan)
         cluster.up()
         return cluster
 
-    def _end(self, cluster: Cluster) -> None:
+    def end(self, cluster: Cluster) -> None:
+        """Takes it down, unless it is to be left. Raises ClusterError."""
         if self.leave:
             cluster.close()
             return
@@ -92,44 +94,66 @@ class Campaign:
         except ClusterError as error:
             raise ClusterError(f"{error}; harness clean removes what is left") from error
 
-    def _one(self, plan: Plan, cluster: Cluster, monitor: Monitor, *, drop: bool) -> Finished:
-        workload, nemesis = self.workload(plan), self.nemesis(plan, cluster)
+    def begun(self, plan: Plan, cluster: Cluster) -> RunDirectory:
+        """A directory for a run on this cluster."""
         directory = self.store.create(plan.workload, plan.nemesis, plan.seed)
-        with directory.held():
-            return self._recorded(plan, cluster, monitor, directory, workload, nemesis, drop=drop)
-
-    def _recorded(
-        self,
-        plan: Plan,
-        cluster: Cluster,
-        monitor: Monitor,
-        directory: RunDirectory,
-        workload: Workload,
-        nemesis: Nemesis,
-        *,
-        drop: bool,
-    ) -> Finished:
-        monitor.enter(Phase.SET_UP, "creating tables")
         directory.begin(plan, cluster.topology, cluster.versions())
+        return directory
+
+    def recorded(
+        self, plan: Plan, cluster: Cluster, directory: RunDirectory, monitor: Monitor
+    ) -> tuple[str, ...]:
+        """A run of which nothing is judged, on a cluster that goes on; its troubles. Raises
+        HarnessError when it cannot be brought to its end."""
+        trial = self._trial(plan, cluster, directory, monitor, drop=True)
+        with directory.held(), _crashing(directory):
+            troubles = record(trial)
+            directory.recorded(troubles)
+        return troubles
+
+    def _trial(
+        self, plan: Plan, cluster: Cluster, directory: RunDirectory, monitor: Monitor, *, drop: bool
+    ) -> Trial:
+        workload, nemesis = self.workload(plan), self.nemesis(plan, cluster)
+        token = fresh_token(directory.path.name, plan.seed)
+        monitor.enter(Phase.SET_UP, "creating tables")
+        trial = Trial(plan, cluster, workload, nemesis, directory, monitor, self.stop, token, drop)
+        return replace(trial, script=self.script(plan))
+
+    def _one(self, plan: Plan, cluster: Cluster, monitor: Monitor, *, drop: bool) -> Finished:
+        self.nemesis(plan, cluster)  # refused before anything is made
+        directory = self.begun(plan, cluster)
+        with directory.held():
+            outcome = self._conducted(plan, cluster, directory, monitor, drop=drop)
+            directory.finish(outcome.judgement, outcome.troubles)
+            monitor.enter(Phase.CLEAN_UP)
+            uncollected = _collected(cluster, directory)
+            monitor.enter(Phase.CLEAN_UP, "drawing the report")
+            more = [text for text in (uncollected, self.draw(directory)) if text]
+        return Finished(plan, directory, replace(outcome, troubles=(*outcome.troubles, *more)))
+
+    def _conducted(
+        self, plan: Plan, cluster: Cluster, directory: RunDirectory, monitor: Monitor, *, drop: bool
+    ) -> Outcome:
         try:
-            if self.files is not None:
-                _copy(self.files, directory.path)
-            token = fresh_token(directory.path.name, plan.seed)
-            trial = Trial(
-                plan, cluster, workload, nemesis, directory, monitor, self.stop, token, drop
-            )
-            outcome = conduct(replace(trial, script=self.script(plan)))
-        except BaseException as error:
-            directory.crash(f"{type(error).__name__}: {error}")
+            with _crashing(directory):
+                if self.files is not None:
+                    copy_cluster(self.files, directory.path)
+                return conduct(self._trial(plan, cluster, directory, monitor, drop=drop))
+        except BaseException:
             _collected(cluster, directory)
             self.draw(directory)
             raise
-        directory.finish(outcome.judgement, outcome.troubles)
-        monitor.enter(Phase.CLEAN_UP)
-        uncollected = _collected(cluster, directory)
-        monitor.enter(Phase.CLEAN_UP, "drawing the report")
-        more = [text for text in (uncollected, self.draw(directory)) if text]
-        return Finished(plan, directory, replace(outcome, troubles=(*outcome.troubles, *more)))
+
+
+@contextmanager
+def _crashing(directory: RunDirectory) -> Iterator[None]:
+    """What ends a run early is told in its directory."""
+    try:
+        yield
+    except BaseException as error:
+        directory.crash(f"{type(error).__name__}: {error}")
+        raise
 
 
 def _collected(cluster: Cluster, directory: RunDirectory) -> str | None:
@@ -141,7 +165,7 @@ def _collected(cluster: Cluster, directory: RunDirectory) -> str | None:
     return None
 
 
-def _copy(files: Path, directory: Path) -> None:
+def copy_cluster(files: Path, directory: Path) -> None:
     """The compose file and what it mounts, so that the cluster can be had again by hand."""
     shutil.copyfile(files / "compose.yml", directory / "compose.yml")
     shutil.copytree(files / "config", directory / "config")

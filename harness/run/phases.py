@@ -96,6 +96,20 @@ def conduct(trial: Trial) -> Outcome:
     return Outcome(history, judgement, tuple(troubles))
 
 
+def record(trial: Trial) -> tuple[str, ...]:
+    """The run without its judgement: its history is on disk afterwards. Returns the troubles.
+    Raises as `conduct` does."""
+    session = trial.workload.session(trial.cluster, trial.token)
+    try:
+        troubles = _Recorder(trial, session).run()
+        if trial.drop:
+            trial.monitor.enter(Phase.CLEAN_UP, "dropping tables")
+            session.drop()
+    finally:
+        session.close()
+    return tuple(troubles)
+
+
 class _Recorder:
     """Drives the phases and writes every op into the journal."""
 

@@ -39,7 +39,7 @@ SCHEMA_VERSION: Final = 1
 LATEST: Final = "latest"
 NAME_LENGTH_MAX: Final = 80
 
-State: TypeAlias = Literal["running", "finished", "crashed"]
+State: TypeAlias = Literal["running", "recorded", "finished", "crashed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +65,8 @@ class RunInfo:
     """Of the judgement of a finished run: VALID, UNKNOWN or INVALID."""
     error: str | None = None
     """Why it crashed."""
+    troubles: tuple[str, ...] = ()
+    """Of a recorded run, which is judged later: what went wrong around it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +159,17 @@ class RunDirectory:
                 self.info(),
                 state="finished",
                 status=judgement.status.value,
+                ended_utc=_stamp(utc_now()),
+            )
+        )
+
+    def recorded(self, troubles: Sequence[str]) -> None:
+        """The run ended, and its history is whole; it is judged later."""
+        self._write_info(
+            replace(
+                self.info(),
+                state="recorded",
+                troubles=tuple(troubles),
                 ended_utc=_stamp(utc_now()),
             )
         )

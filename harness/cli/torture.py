@@ -1,0 +1,207 @@
+"""`harness torture`: a matrix of runs, all night."""
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+
+import rich_click as click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from harness.cli.matrix import Matrix, read_matrix
+from harness.cli.result import STATUS_STYLE
+from harness.cli.workload import workload_of
+from harness.clusters.removal import clean
+from harness.core.clock import utc_now
+from harness.core.errors import UsageError
+from harness.core.op import Json
+from harness.core.seed import Seed
+from harness.core.verdict import Status, worst
+from harness.run.fleet import SCRATCH, StoredRuns
+from harness.run.judges import OneProcess, OnSpark
+from harness.run.monitor import Monitor
+from harness.run.night import JOURNAL, Night, Slot
+from harness.run.night_summary import Cell, as_json, cells, junit, kinds_before, verdict, why
+from harness.run.stop import Stop
+from harness.run.torture import Judges, Torture
+
+NIGHTS = "torture"
+"""In the store: a directory a matrix, in it one a night."""
+POSITIVE = click.FloatRange(min=0, min_open=True)
+
+
+@click.command("torture")
+@click.argument("matrix", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--hours", type=POSITIVE, help="So long; the run that goes on is ended.")
+@click.option("--runs", type=click.IntRange(min=1), help="So many runs in all.")
+@click.option("--fail-fast", is_flag=True, help="Ends with the first INVALID run.")
+@click.option("--fresh", is_flag=True, help="A new night, also when the last one is not over.")
+@click.option("--spark", metavar="MASTER", help="Judge on Spark; default: one process beside.")
+@click.option("--store", type=click.Path(file_okay=False), default="store")
+@click.option("--json", "as_json_", is_flag=True, help="The summary as JSON on standard output.")
+def torture(
+    matrix: Path,
+    hours: float | None,
+    runs: int | None,
+    fail_fast: bool,
+    fresh: bool,
+    spark: str | None,
+    store: str,
+    as_json_: bool,
+) -> int:
+    """Run a matrix of workloads, nemeses and settings, one run after the other, and judge them.
+
+    A night that was killed goes on where it stopped, when the same is asked for again.
+    """
+    if hours is None and runs is None:
+        raise UsageError("neither --hours nor --runs; expected at least one of them")
+    console = Console(stderr=as_json_)
+    asked, root, stop = read_matrix(matrix), Path(store), Stop()
+    settled = asked.settled(store, console, stop)
+    night = _night(root / NIGHTS / asked.name, asked, runs, hours, fresh)
+    if night.slots:
+        if any(cell.campaign.own_cluster is None for cell in settled):
+            clean(everything=False)
+        console.print(f"goes on: {night.path}, run {night.next}", highlight=False)
+    with ExitStack() as stack:
+        stack.enter_context(stop.obeying_signals())
+        judges = stack.enter_context(_judges(root, spark))
+        tortured = Torture(
+            store=root,
+            night=night,
+            cells=settled,
+            seed=Seed(int(night.asked["seed"])),
+            judges=judges,
+            shown=partial(_shown, console),
+            told=partial(_tell, console),
+            stop=stop,
+            fail_fast=fail_fast,
+            runs=runs,
+            seconds=_left_s(night, hours),
+        )
+        tortured.run()
+    summary = cells(night, [name for name, _ in asked.cells], kinds_before(night.path))
+    report = as_json(night, summary)
+    _write(night, report, summary)
+    if not stop:
+        night.say("end")
+    if as_json_:
+        click.echo(json.dumps(report))
+    else:
+        _show(console, night, summary)
+    return worst(verdict(slot) for slot in night.slots.values()).exit_status
+
+
+def _night(
+    path: Path,
+    matrix: Matrix,
+    runs: int | None,
+    hours: float | None,
+    fresh: bool,
+) -> Night:
+    """The last one of this matrix when it is not over, else a new one."""
+    last = max(path.glob(f"*/{JOURNAL}"), default=None)
+    if last is not None and not fresh:
+        night = Night.read(last.parent)
+        if not night.over and night.asked["matrix"] == matrix.digest:
+            return night
+    now = utc_now()
+    seed = Seed.fresh().value if matrix.seed is None else matrix.seed
+    asked = {
+        "matrix": matrix.digest,
+        "runs": runs,
+        "hours": hours,
+        "seed": str(seed),
+        "started_utc": now.isoformat(timespec="seconds"),
+    }
+    return Night.begun(path / f"{now:%Y%m%dT%H%M%S%fZ}", asked)
+
+
+def _left_s(night: Night, hours: float | None) -> float | None:
+    """Of the hours, counted from the beginning of the night."""
+    if hours is None:
+        return None
+    began = datetime.fromisoformat(night.asked["started_utc"])
+    return hours * 3_600 - (utc_now() - began).total_seconds()
+
+
+@contextmanager
+def _judges(root: Path, spark: str | None) -> Iterator[Judges]:
+    runs = StoredRuns(workload_of)
+    root.mkdir(parents=True, exist_ok=True)
+    if spark is None:
+        beside = OneProcess(root, runs)
+        try:
+            yield beside
+        finally:
+            beside.close()
+        return
+    # Spark and what it needs are loaded where they are used.
+    from checkers.fleet import Fleet
+
+    with Fleet(spark, root / SCRATCH / "spark.log") as fleet:
+        on_spark = OnSpark(root, runs, fleet.judge)
+        try:
+            yield on_spark
+        finally:
+            on_spark.close()
+
+
+@contextmanager
+def _shown(console: Console, monitor: Monitor) -> Iterator[None]:
+    """A line while a run goes on, where there is a terminal."""
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(monitor.title) as status:
+        monitor.listeners.append(
+            lambda phase, note: status.update(f"{monitor.title}: {phase.value} {note}")
+        )
+        yield
+
+
+def _tell(console: Console, slot: Slot) -> None:
+    status = verdict(slot)
+    line = Text(f"run {slot.number:<4} ")
+    line.append(f"{status.value:<8}", STATUS_STYLE[status])
+    line.append(f" {slot.cell}, seed {slot.seed}, {slot.seconds:.1f} s")
+    if status is not Status.VALID:
+        line.append(f": {why(slot)}", "dim")
+    console.print(line, soft_wrap=True)
+
+
+def _write(night: Night, report: dict[str, Json], summary: list[Cell]) -> None:
+    (night.path / "summary.json").write_text(json.dumps(report, indent=2) + "\n")
+    junit(summary).write(str(night.path / "junit.xml"), pretty=True)
+
+
+def _show(console: Console, night: Night, summary: list[Cell]) -> None:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+    table.add_column("cell", overflow="fold")
+    for name in ("runs", *Status, "killed", "broken"):
+        table.add_column(str(name), justify="right", no_wrap=True)
+    for name in ("anomalies", "first at", "new"):
+        table.add_column(name, overflow="fold")
+    for cell in summary:
+        counts = [
+            Text(f"{cell.count(status)}", STATUS_STYLE[status] if cell.count(status) else "dim")
+            for status in Status
+        ]
+        kinds = ", ".join(f"{kind} {count}" for kind, count in cell.kinds.most_common())
+        first = "" if cell.first_s is None else f"{cell.first_s:.1f} s"
+        table.add_row(
+            cell.name,
+            str(len(cell.slots)),
+            *counts,
+            str(cell.killed),
+            str(cell.broken),
+            kinds,
+            first,
+            Text(", ".join(cell.new), "bold red"),
+        )
+    console.print(table)
+    console.print(str(night.path), style="dim", highlight=False)

@@ -1,0 +1,136 @@
+"""Judge runs beside the runs that go on: in a process of their own, or on Spark."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from pathlib import Path
+from queue import Empty, SimpleQueue
+
+import pyarrow as pa
+
+from checkers.fleet_plan import Item
+from checkers.fleet_rows import Row, RunSummary, batch_of, read_rows, summaries
+from checkers.fleet_work import Job, alone, rows_of
+from harness.run.fleet import SCRATCH, Found, StoredRuns, check_fleet, judge_digest
+
+
+class OneProcess:
+    """A process beside this one, less urgent than the servers. One that dies over a run is
+    replaced, and that run judged checker by checker."""
+
+    def __init__(self, root: Path, runs: StoredRuns) -> None:
+        self._root = root.resolve()
+        scratch = str(self._root / SCRATCH)
+        self._job = Job(runs=runs, judge=judge_digest(), only=None, scratch=scratch, save=True)
+        self._waiting: dict[str, Future[list[Row]]] = {}
+        self._pool = self._fresh()
+
+    def _fresh(self) -> ProcessPoolExecutor:
+        # Forking would copy the threads' locks.
+        context = get_context("spawn")
+        return ProcessPoolExecutor(1, context, _settle, (os.getpid(),))
+
+    def submit(self, run: str) -> None:
+        """A run, by its path in the store."""
+        try:
+            self._waiting[run] = self._pool.submit(rows_of, self._job, self._item(run))
+        except BrokenProcessPool:
+            self._pool = self._fresh()
+            self._waiting[run] = self._pool.submit(rows_of, self._job, self._item(run))
+
+    def _item(self, run: str) -> Item:
+        return Item(run, str(self._root / run), 0)
+
+    def done(self, *, wait: bool = False) -> Sequence[RunSummary]:
+        """What was judged since the last call; with `wait`, after all is."""
+        rows: list[Row] = []
+        for run, future in list(self._waiting.items()):
+            if not (wait or future.done()):
+                continue
+            del self._waiting[run]
+            try:
+                rows += future.result()
+            except BrokenProcessPool:
+                rows += alone(self._job, self._item(run))
+        return summaries(pa.Table.from_batches([batch_of(rows)]))
+
+    def close(self) -> None:
+        """Ends the process; what it has not begun is left unjudged."""
+        self._pool.shutdown(cancel_futures=True)
+
+
+def _settle(parent: int) -> None:
+    """In the process: the signals are its parent's, the urgency is less, and it ends with it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(5)
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="parent", daemon=True).start()
+
+
+class OnSpark:
+    """A fleet, given whatever has gathered while it judged the last batch."""
+
+    def __init__(
+        self,
+        root: Path,
+        runs: StoredRuns,
+        engine: Callable[[Job, Sequence[Item]], list[Path]],
+    ) -> None:
+        self._root, self._runs, self._engine = root, runs, engine
+        self._asked: SimpleQueue[str | None] = SimpleQueue()
+        self._judged: SimpleQueue[RunSummary | Exception] = SimpleQueue()
+        self._left = 0
+        self._thread = threading.Thread(target=self._work, name="fleet", daemon=True)
+        self._thread.start()
+
+    def submit(self, run: str) -> None:
+        """A run, by its path in the store."""
+        self._left += 1
+        self._asked.put(run)
+
+    def done(self, *, wait: bool = False) -> Sequence[RunSummary]:
+        """What was judged since the last call; with `wait`, after all is. Raises what Spark
+        raised."""
+        found: list[RunSummary] = []
+        while self._left:
+            try:
+                one = self._judged.get(block=wait)
+            except Empty:
+                break
+            if isinstance(one, Exception):
+                raise one
+            found.append(one)
+            self._left -= 1
+        return found
+
+    def close(self) -> None:
+        """Ends the thread."""
+        self._asked.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        try:
+            while (first := self._asked.get()) is not None:
+                batch, more = [first], True
+                while more and not self._asked.empty():
+                    one = self._asked.get()
+                    more = one is not None
+                    batch += [] if one is None else [one]
+                found = Found(self._root, tuple(sorted(batch)))
+                checked = check_fleet(found, self._runs, self._engine, save=True)
+                for summary in summaries(read_rows(checked.verdicts), frozenset(batch)):
+                    self._judged.put(summary)
+                if not more:
+                    return
+        except Exception as error:  # raised where the verdicts are waited for
+            self._judged.put(error)

@@ -1,0 +1,130 @@
+"""The journal of a torture night: what was begun, what came of it. Appended to, never rewritten.
+
+A line is a JSON object with "event" and "run", the number of a run, from 0:
+
+    night     what is asked for: "matrix" (its digest), "runs", "hours", "started_utc"
+    begin     "cell", "seed"; written before anything of the run exists
+    directory "path", in the store
+    recorded  "troubles", "seconds"; its history is whole
+    broken    "error": it could not be brought to its end
+    judged    "status", "reason", "kinds", "first_ns"
+    end       the night is over, and its summary is written
+
+A run that has a begin and neither recorded nor broken was killed with its harness.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from harness.core.errors import HarnessError
+from harness.core.verdict import Status
+
+JOURNAL: Final = "journal.jsonl"
+
+
+@dataclass(slots=True)
+class Slot:
+    """What is known of one run."""
+
+    number: int
+    cell: str
+    seed: str
+    path: str | None = None
+    recorded: bool = False
+    seconds: float = 0.0
+    troubles: tuple[str, ...] = ()
+    broken: str | None = None
+    status: Status | None = None
+    """Of its verdict; None: not judged yet."""
+    reason: str = ""
+    kinds: tuple[str, ...] = ()
+    first_ns: int | None = None
+
+    @property
+    def killed(self) -> bool:
+        """Its harness died under it. Of a run that goes on it is true as well."""
+        return not self.recorded and self.broken is None
+
+
+@dataclass(slots=True)
+class Night:
+    """The journal, and what it says."""
+
+    path: Path
+    """Its directory."""
+    asked: dict[str, Any] = field(default_factory=dict)
+    slots: dict[int, Slot] = field(default_factory=dict)
+    over: bool = False
+
+    @staticmethod
+    def read(path: Path) -> "Night":
+        """What a journal says; a last line that was cut off was never said. Raises
+        HarnessError."""
+        night = Night(path)
+        file = path / JOURNAL
+        try:
+            *lines, rest = file.read_bytes().split(b"\n")
+            if rest:
+                os.truncate(file, file.stat().st_size - len(rest))
+            for line in lines:
+                night._take(json.loads(line))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise HarnessError(f"{file}: is no journal of a night: {error}") from error
+        return night
+
+    @staticmethod
+    def begun(path: Path, asked: Mapping[str, Any]) -> "Night":
+        """A fresh one."""
+        path.mkdir(parents=True)
+        night = Night(path)
+        night.say("night", **asked)
+        return night
+
+    def say(self, event: str, run: int | None = None, **more: Any) -> None:
+        """Notes what has happened: on the disk when this returns."""
+        said = {"event": event, **({} if run is None else {"run": run}), **more}
+        with (self.path / JOURNAL).open("ab") as file:
+            file.write(json.dumps(said, ensure_ascii=False).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        self._take(said)
+
+    def _take(self, said: Mapping[str, Any]) -> None:
+        event, run = said["event"], said.get("run")
+        if event == "night":
+            self.asked = {name: value for name, value in said.items() if name != "event"}
+        elif event == "end":
+            self.over = True
+        elif event == "begin":
+            assert run not in self.slots, f"run {run} began twice"
+            self.slots[said["run"]] = Slot(said["run"], said["cell"], said["seed"])
+        else:
+            self._follow(self.slots[said["run"]], event, said)
+
+    def _follow(self, slot: Slot, event: str, said: Mapping[str, Any]) -> None:
+        if event == "directory":
+            slot.path = said["path"]
+        elif event == "recorded":
+            slot.recorded, slot.seconds = True, said["seconds"]
+            slot.troubles = tuple(said["troubles"])
+        elif event == "broken":
+            slot.broken = said["error"]
+        elif event == "judged":
+            slot.status, slot.reason = Status(said["status"]), said["reason"]
+            slot.kinds, slot.first_ns = tuple(said["kinds"]), said["first_ns"]
+        else:
+            raise ValueError(f"event {event!r}")
+
+    @property
+    def unjudged(self) -> list[Slot]:
+        """Runs that left something to judge, and have no verdict yet."""
+        return [s for s in self.slots.values() if s.path is not None and s.status is None]
+
+    @property
+    def next(self) -> int:
+        """The number of the run that comes next."""
+        return max(self.slots, default=-1) + 1

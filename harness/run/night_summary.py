@@ -1,0 +1,144 @@
+"""What a night came to: by cell, the verdicts, the anomalies, and what is new."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from junitparser import Error, Failure, JUnitXml, TestCase, TestSuite
+
+from harness.core.op import Json
+from harness.core.verdict import Status, worst
+from harness.run.night import Night, Slot
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """All runs of one cell of the matrix."""
+
+    name: str
+    slots: tuple[Slot, ...]
+    new: tuple[str, ...]
+    """Kinds of anomalies that the last night did not have here."""
+
+    def count(self, status: Status) -> int:
+        """Runs with this verdict; a run without one is UNKNOWN."""
+        return sum(verdict(slot) is status for slot in self.slots)
+
+    @property
+    def killed(self) -> int:
+        """Runs that died with their harness."""
+        return sum(slot.killed for slot in self.slots)
+
+    @property
+    def broken(self) -> int:
+        """Runs that could not be brought to their end."""
+        return sum(slot.broken is not None for slot in self.slots)
+
+    @property
+    def kinds(self) -> Counter[str]:
+        """By kind of anomaly, in how many runs."""
+        return Counter(kind for slot in self.slots for kind in slot.kinds)
+
+    @property
+    def first_s(self) -> float | None:
+        """The median time to the first anomaly, of runs that have one."""
+        times = [slot.first_ns / 1e9 for slot in self.slots if slot.first_ns is not None]
+        return median(times) if times else None
+
+
+def verdict(slot: Slot) -> Status:
+    """Of a run; one that died or broke is at best UNKNOWN."""
+    own = [slot.status or Status.UNKNOWN]
+    return worst([*own, Status.UNKNOWN] if slot.killed or slot.broken is not None else own)
+
+
+def why(slot: Slot) -> str:
+    """Of a run's verdict."""
+    if slot.broken is not None:
+        return f"broken: {slot.broken}"
+    if slot.killed:
+        return f"killed with its harness; {slot.reason or 'it left nothing'}"
+    return slot.reason
+
+
+def cells(night: Night, names: Sequence[str], before: Mapping[str, Sequence[str]]) -> list[Cell]:
+    """In the order of the matrix. `before`: by cell, the kinds of the last night."""
+    by_cell: dict[str, list[Slot]] = {name: [] for name in names}
+    for slot in night.slots.values():
+        by_cell.setdefault(slot.cell, []).append(slot)
+    return [
+        Cell(
+            name,
+            tuple(slots),
+            tuple(sorted({k for s in slots for k in s.kinds} - set(before.get(name, ())))),
+        )
+        for name, slots in by_cell.items()
+    ]
+
+
+def kinds_before(path: Path) -> dict[str, list[str]]:
+    """By cell, the kinds of anomalies of the last night before this one that has a summary."""
+    earlier = sorted(p for p in path.parent.glob("*/summary.json") if p.parent.name < path.name)
+    if not earlier:
+        return {}
+    summary = json.loads(earlier[-1].read_bytes())
+    return {cell["name"]: list(cell["anomalies"]) for cell in summary["cells"]}
+
+
+def as_json(night: Night, of: Sequence[Cell]) -> dict[str, Json]:
+    """summary.json."""
+    every = list(night.slots.values())
+    status = worst(verdict(slot) for slot in every)
+    return {
+        "schema": 1,
+        "status": status.value,
+        "runs": len(every),
+        "statuses": {s.value: sum(verdict(slot) is s for slot in every) for s in Status},
+        "killed": sum(slot.killed for slot in every),
+        "broken": sum(slot.broken is not None for slot in every),
+        "asked": night.asked,
+        "cells": [
+            {
+                "name": cell.name,
+                "runs": len(cell.slots),
+                **{s.value: cell.count(s) for s in Status},
+                "killed": cell.killed,
+                "broken": cell.broken,
+                "anomalies": dict(cell.kinds.most_common()),
+                "first_anomaly_s": cell.first_s,
+                "new": list(cell.new),
+            }
+            for cell in of
+        ],
+        "runs_by_number": [
+            {
+                "run": slot.number,
+                "cell": slot.cell,
+                "seed": slot.seed,
+                "path": slot.path,
+                "status": verdict(slot).value,
+                "why": why(slot),
+            }
+            for slot in every
+        ],
+    }
+
+
+def junit(of: Sequence[Cell]) -> JUnitXml:
+    """A suite a cell, a case a run; INVALID is a failure, UNKNOWN an error."""
+    xml = JUnitXml("harness torture")
+    for cell in of:
+        suite = TestSuite(cell.name)
+        for slot in cell.slots:
+            case = TestCase(f"run {slot.number} seed {slot.seed}", cell.name, slot.seconds)
+            status = verdict(slot)
+            if status is not Status.VALID:
+                kind = Failure if status is Status.INVALID else Error
+                case.result = [kind(why(slot), status.value)]
+            suite.add_testcase(case)
+        xml.add_testsuite(suite)
+    xml.update_statistics()  # type: ignore[no-untyped-call]
+    return xml

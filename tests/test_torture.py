@@ -1,0 +1,143 @@
+"""A night: every run is counted once, whatever kills it; what it came to is said per cell."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from harness.cli.matrix import read_matrix
+from harness.core.errors import HarnessError, UsageError
+from harness.core.verdict import Status
+from harness.run.night import JOURNAL, Night
+from harness.run.night_summary import as_json, cells, junit, kinds_before, verdict
+from harness.run.stop import Stop
+
+ROOT = Path(__file__).parent.parent
+SIM = """
+workloads = ["quorum-set"]
+nemeses = ["none", "partition"]
+seed = 7
+[options]
+cluster = "sim"
+time-limit = 5
+"""
+
+
+def harness(*words, cwd, **more):
+    command = [sys.executable, "-m", "harness.cli.main", *map(str, words)]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(command, cwd=cwd, env=env, stdout=subprocess.PIPE, text=True, **more)
+
+
+@pytest.mark.parametrize("name", ["smoke.toml", "nightly.toml"])
+def test_the_ready_matrices_settle(name, tmp_path):
+    matrix = read_matrix(ROOT / name)
+    settled = matrix.settled(str(tmp_path), Console(), Stop())
+    assert [cell.name for cell in settled] == [name for name, _ in matrix.cells]
+    assert len({cell.name for cell in settled}) == len(settled) >= 6
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("workloads = 3", "workloads 3: expected a list of names"),
+        ('workloads = ["a", "a"]\nnemeses = ["none"]', "a name is there twice"),
+        ("speed = 1", "'speed': expected some of nemeses, options"),
+        ("= 1", "is not TOML"),
+        ('workloads = ["a"]\nnemeses = ["b"]\n[options]\nseed = 1', "options.seed: is not an op"),
+    ],
+)
+def test_a_matrix_that_is_wrong_is_refused(tmp_path, text, why):
+    file = tmp_path / "m.toml"
+    file.write_text(text)
+    with pytest.raises(UsageError, match=why):
+        read_matrix(file)
+
+
+def test_a_cell_that_cannot_be_run_is_named(tmp_path):
+    file = tmp_path / "m.toml"
+    file.write_text('workloads = ["quorum-set"]\nnemeses = ["none"]\n[options]\nquorum = 9')
+    with pytest.raises(UsageError, match=r"cell quorum-set \+ none: --quorum 9"):
+        read_matrix(file).settled(str(tmp_path), Console(), Stop())
+
+
+def test_a_journal_says_what_was_said_and_a_line_cut_off_was_not(tmp_path):
+    night = Night.begun(tmp_path / "night", {"matrix": "m", "seed": "1"})
+    night.say("begin", 0, cell="a", seed="0x1")
+    night.say("directory", 0, path="a/0")
+    night.say("recorded", 0, troubles=[], seconds=5.0)
+    night.say("judged", 0, status="INVALID", reason="r", kinds=["stale"], first_ns=2_000_000_000)
+    night.say("begin", 1, cell="b", seed="0x1")
+    night.say("begin", 2, cell="a", seed="0x2")
+    night.say("broken", 2, error="ClusterError: gone")
+    whole = (night.path / JOURNAL).read_bytes()
+    (night.path / JOURNAL).write_bytes(whole + b'{"event": "begin", "ru')
+    again = Night.read(night.path)
+    assert again == night
+    assert (again.next, again.over) == (3, False)
+    assert [slot.killed for slot in again.slots.values()] == [False, True, False]
+    again.say("end")
+    assert Night.read(night.path).over
+    (night.path / JOURNAL).write_bytes(whole + b"nonsense\n")
+    with pytest.raises(HarnessError, match="is no journal of a night"):
+        Night.read(night.path)
+    of = cells(night, ["a", "b"], {"a": ["lost"]})
+    assert [(c.count(Status.INVALID), c.killed, c.broken, c.new) for c in of] == [
+        (1, 0, 1, ("stale",)),
+        (0, 1, 0, ()),
+    ]
+    report = as_json(night, of)
+    assert report["statuses"] == {"VALID": 0, "UNKNOWN": 2, "INVALID": 1}
+    assert report["cells"][0]["first_anomaly_s"] == 2.0
+    xml = junit(of)
+    assert (xml.tests, xml.failures, xml.errors) == (3, 1, 2)
+    assert verdict(night.slots[1]) is Status.UNKNOWN
+
+
+def test_the_last_night_is_the_one_before(tmp_path):
+    for name, kind in (("1", "lost"), ("3", "stale")):
+        (tmp_path / name).mkdir()
+        summary = {"cells": [{"name": "a", "anomalies": {kind: 1}}]}
+        (tmp_path / name / "summary.json").write_text(json.dumps(summary))
+    assert kinds_before(tmp_path / "2") == {"a": ["lost"]}
+    assert kinds_before(tmp_path / "4") == {"a": ["stale"]}
+    assert kinds_before(tmp_path / "1") == {}
+
+
+def test_killed_in_the_middle_it_goes_on_and_nothing_is_lost_or_twice(tmp_path):
+    (tmp_path / "sim.toml").write_text(SIM)
+    first = harness(
+        "torture", "sim.toml", "--runs", 8, "--json", cwd=tmp_path, start_new_session=True
+    )
+    journals, deadline = tmp_path / "store" / "torture" / "sim", time.monotonic() + 300
+    while time.monotonic() < deadline:
+        said = [line for file in journals.glob(f"*/{JOURNAL}") for line in file.open()]
+        if sum('"directory"' in line for line in said) >= 3:
+            break
+        time.sleep(0.02)
+    os.killpg(first.pid, signal.SIGKILL)
+    first.communicate()
+    second = harness("torture", "sim.toml", "--runs", 8, "--json", cwd=tmp_path)
+    report = json.loads(second.communicate(timeout=300)[0])
+    (night,) = [Night.read(file.parent) for file in journals.glob(f"*/{JOURNAL}")]
+    assert night.over
+    assert sorted(night.slots) == list(range(8))
+    assert report["runs"] == 8
+    assert sum(report["statuses"].values()) == 8
+    assert [(cell["name"], cell["runs"]) for cell in report["cells"]] == [
+        ("quorum-set + none", 4),
+        ("quorum-set + partition", 4),
+    ]
+    assert report["killed"] <= 1
+    assert {slot.seed for slot in night.slots.values()} == {"0x7", "0x8", "0x9", "0xa"}
+    paths = [slot.path for slot in night.slots.values() if slot.path]
+    assert len(set(paths)) == len(paths) >= 7
+    for path in paths:
+        assert (tmp_path / "store" / path / "results.json").exists()
+    assert (night.path / "junit.xml").read_text().count("<testcase") == 8

@@ -1,0 +1,170 @@
+"""Many histories on Spark, beside pyporcupine's own threads in one process.
+
+    python -m benches.fleet [histories ...]     # 100 1000 10000 unless given
+    python -m benches.fleet --huge [ops]        # one history of so many ops beside 1,000 small ones
+
+Both read the same files from the disk, with as many threads or workers as there are cores, and
+judge the same keys linearizable or not. The memory is the peak of all
+processes together, by their proportional share (PSS).
+"""
+
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pyporcupine
+
+from benches.fleet_histories import CALLS_A_KEY, WORKERS, history, put, store
+from checkers.fleet import Fleet
+from checkers.fleet_columns import calls_of, read_columns
+from checkers.fleet_rows import read_rows, summaries
+from harness.cli.workload import workload_of
+from harness.core.seed import Seed
+from harness.core.verdict import Status
+from harness.run.fleet import StoredRuns, check_fleet, found
+
+OPS = 2_000
+CHUNK = 200
+"""Histories that the limit gives pyporcupine at a time."""
+ONLY = frozenset({"linearizable"})
+
+
+class Memory:
+    """The peak of this process and all that descend from it, in MB."""
+
+    def __init__(self) -> None:
+        self.peak_mb = 0.0
+        self.biggest_mb = 0.0
+        """Of one Python process."""
+
+    @contextmanager
+    def watched(self) -> Iterator["Memory"]:
+        """Looks twice a second while the block runs."""
+        over = threading.Event()
+
+        def watch() -> None:
+            while not over.wait(0.5):
+                sizes = [_pss_mb(pid) for pid in _family()]
+                self.peak_mb = max(self.peak_mb, sum(mb for _, mb in sizes))
+                python = [mb for name, mb in sizes if name.startswith("python")]
+                self.biggest_mb = max([self.biggest_mb, *python])
+
+        thread = threading.Thread(target=watch, daemon=True)
+        thread.start()
+        try:
+            yield self
+        finally:
+            over.set()
+            thread.join()
+
+
+def _family() -> list[int]:
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        children.setdefault(int(fields[1]), []).append(int(path.parent.name))
+    family, left = [], [int(Path("/proc/self").resolve().name)]
+    while left:
+        pid = left.pop()
+        family.append(pid)
+        left += children.get(pid, [])
+    return family
+
+
+def _pss_mb(pid: int) -> tuple[str, float]:
+    try:
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+        name = Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return "", 0.0
+    return name, next(int(x.split()[1]) for x in text.split("\n") if x.startswith("Pss:")) / 1024
+
+
+def _calls(number: int, path: Path) -> pa.Table:
+    """Of one history, with keys and processes that no other has."""
+    table = calls_of(read_columns(pq.ParquetFile(path))).table
+    key = pc.add(table["key"], number * 1_000)
+    process = pc.add(table["process"].cast(pa.int64()), number * WORKERS)
+    return table.set_column(0, "process", process).set_column(2, "key", key)
+
+
+def limit(root: Path) -> tuple[float, float, int]:
+    """Seconds in all and in pyporcupine, and how many histories are violated, in one process."""
+    begin, judged, bad = perf_counter(), 0.0, 0
+    files = sorted(root.glob("*/*/history.parquet"))
+    for first in range(0, len(files), CHUNK):
+        with ThreadPoolExecutor(os.cpu_count()) as threads:
+            parts = list(threads.map(_calls, range(CHUNK), files[first : first + CHUNK]))
+        whole = pa.concat_tables(parts).unify_dictionaries()
+        start = perf_counter()
+        result = pyporcupine.check(whole, "set", time_s=60.0, memory_mb=1024.0)
+        judged += perf_counter() - start
+        bad += sum(one.status == "INVALID" for one in result.objects)
+    return perf_counter() - begin, judged, bad
+
+
+def fleet(root: Path, master: str = "local[*]") -> tuple[float, float, float, int, int, Memory]:
+    """Seconds to start Spark, to judge, in pyporcupine; violated; tasks at a time; memory."""
+    begin = perf_counter()
+    with Memory().watched() as memory, Fleet(master, root / "spark.log") as spark:
+        started = perf_counter()
+        checked = check_fleet(found(root), StoredRuns(workload_of), spark.judge, only=ONLY)
+        ended, cores = perf_counter(), spark.cores
+    rows = read_rows(checked.verdicts)
+    bad = sum(one.status is Status.INVALID for one in summaries(rows))
+    return started - begin, ended - started, pc.sum(rows["seconds"]).as_py(), bad, cores, memory
+
+
+def many(counts: list[int]) -> None:
+    print(
+        f"{'histories':>9} {'Spark starts':>12} {'wall s':>7} {'hist/s':>7} {'in pyporc.':>10} "
+        f"{'limit s':>8} {'of it judging':>13} {'fleet/limit':>11} {'peak MB':>8} {'a worker':>8}"
+    )
+    for count in counts:
+        with tempfile.TemporaryDirectory() as directory:
+            root = Path(directory)
+            bad = store(root, count, OPS)
+            limit_s, judging_s, seen = limit(root)
+            start_s, wall_s, inside_s, found_bad, cores, memory = fleet(root)
+            assert bad == seen == found_bad, (bad, seen, found_bad)
+            print(
+                f"{count:9,} {start_s:12.1f} {wall_s:7.1f} {count / wall_s:7.0f} "
+                f"{inside_s / wall_s / cores:10.0%} {limit_s:8.1f} {judging_s:13.1f} "
+                f"{limit_s / wall_s:11.2f} {memory.peak_mb:8.0f} {memory.biggest_mb:8.0f}",
+                flush=True,
+            )
+
+
+def huge(ops: int) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        root = Path(directory)
+        store(root, 1_000, OPS)
+        put(root / "quorum-set+huge" / "huge", history(Seed(7), ops), 7)
+        size = (root / "quorum-set+huge" / "huge" / "history.parquet").stat().st_size / 1e6
+        start_s, wall_s, inside_s, bad, cores, memory = fleet(root)
+        print(
+            f"{ops:,} ops in one history ({size:.0f} MB, {ops // 2 // CALLS_A_KEY:,} keys) beside "
+            f"1,000 of {OPS:,}: Spark starts {start_s:.1f} s, wall {wall_s:.1f} s, "
+            f"{inside_s / wall_s / cores:.0%} in pyporcupine, {bad} violated, peak "
+            f"{memory.peak_mb:.0f} MB, a worker {memory.biggest_mb:.0f} MB"
+        )
+
+
+if __name__ == "__main__":
+    words = sys.argv[1:]
+    if words[:1] == ["--huge"]:
+        huge(int(words[1]) if words[1:] else 20_000_000)
+    else:
+        many([int(word) for word in words] or [100, 1_000, 10_000])

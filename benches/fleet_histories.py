@@ -1,0 +1,117 @@
+"""Stores of set histories, made from a seed, column by column: valid, or with one stale read."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.core.seed import Seed
+from harness.run.parquet import SCHEMA
+
+CALLS_A_KEY = 1_000
+WORKERS = 6
+VALUES_MAX = 100
+"""In one read: fresh keys take the place of used ones, as in real runs."""
+
+
+def history(seed: Seed, ops: int, *, violated: bool = False) -> pa.Table:
+    """Rows of calls and ends. A worker makes one call after the other; each takes effect at a
+    random time between call and end, and a read returns what had taken effect before it. One in
+    ten calls inserts. `violated`: a read in the middle misses a value added before it began."""
+    draw = np.random.default_rng(seed.value)
+    calls = ops // 2
+    worker = np.arange(calls) % WORKERS
+    turn = np.arange(calls) // WORKERS
+    call = turn * 2_000_000 + draw.integers(1, 500_000, calls)
+    end = call + draw.integers(1_000, 1_400_000, calls)
+    effect = call + (draw.random(calls) * (end - call)).astype(np.int64)
+    key = np.arange(calls) // CALLS_A_KEY
+    insert = draw.random(calls) < VALUES_MAX / CALLS_A_KEY
+    lists = [np.zeros(0, np.int64)] * calls
+    for first in range(0, calls, CALLS_A_KEY):
+        at = np.arange(first, min(first + CALLS_A_KEY, calls))
+        adds = at[insert[at]]
+        adds = adds[np.argsort(effect[adds])]
+        seen = np.searchsorted(effect[adds], effect[at])
+        for one, count in zip(at[~insert[at]], seen[~insert[at]], strict=True):
+            lists[one] = adds[:count]
+    if violated:
+        _spoil(lists, insert, call, end, calls)
+    return _rows(worker, call, end, key, insert, lists)
+
+
+def _spoil(lists: list[Any], insert: Any, call: Any, end: Any, calls: int) -> None:
+    for at in range(calls // 2, calls):
+        known = lists[at]
+        if not insert[at] and len(known) and end[known[0]] < call[at]:
+            lists[at] = known[1:]
+            return
+    raise AssertionError("no read to spoil")
+
+
+def _rows(worker: Any, call: Any, end: Any, key: Any, insert: Any, lists: list[Any]) -> pa.Table:
+    calls = len(worker)
+    time = np.concatenate((call, end))
+    order = np.argsort(time, kind="stable")
+    of, ended = order % calls, order >= calls
+    adds = insert[of]
+    returned = ended & ~adds
+    lengths = np.where(returned, [len(lists[at]) for at in of], 0)
+    flat = np.concatenate([np.zeros(0, np.int64), *(lists[at] for at in of[returned])])
+    offsets = np.concatenate(([0], np.cumsum(lengths)))
+    values = pa.ListArray.from_arrays(
+        pa.array(offsets, pa.int32()), pa.array(flat, pa.int64()), mask=pa.array(~returned)
+    )
+    rows = 2 * calls
+    names = pa.array([f"ch{n + 1}" for n in range(WORKERS)])
+    columns = {
+        "index": pa.array(np.arange(rows)),
+        "process": pa.array(worker[of].astype(np.int32)),
+        "node": pa.DictionaryArray.from_arrays(pa.array(worker[of].astype(np.int32)), names),
+        "kind": pa.DictionaryArray.from_arrays(
+            pa.array(ended.astype(np.int32)), pa.array(["invoke", "ok"])
+        ),
+        "f": pa.DictionaryArray.from_arrays(
+            pa.array(adds.astype(np.int32)), pa.array(["read", "insert"])
+        ),
+        "key": pa.array(key[of]),
+        "value": pa.array(of.astype(np.int64), mask=~adds),
+        "values": values,
+        "detail": pa.nulls(rows, pa.string()),
+        "time_ns": pa.array(time[order]),
+        "error": pa.nulls(rows, pa.string()),
+    }
+    return pa.Table.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
+
+
+def store(root: Path, runs: int, ops: int, *, seed: int = 1, violated_in: int = 100) -> int:
+    """Fills a store with runs that were never judged; one in so many is violated. Returns how
+    many are."""
+    bad = 0
+    for number in range(runs):
+        violated = number % violated_in == violated_in - 1
+        bad += violated
+        table = history(Seed(seed).child(number), ops, violated=violated)
+        put(root / "quorum-set+none" / f"{number:06}", table, number)
+    return bad
+
+
+def put(path: Path, table: pa.Table, number: int) -> None:
+    """A run's directory with this history."""
+    path.mkdir(parents=True)
+    metadata = {"harness.schema": "1", "harness.journal_bytes": "0"}
+    pq.write_table(
+        table.replace_schema_metadata(metadata), path / "history.parquet", compression="zstd"
+    )
+    plan = {
+        "workload": "quorum-set", "nemesis": "none", "seed": hex(number), "again": "harness run",
+        "promise": "linearizable", "check_s": 60.0,
+    }  # fmt: skip
+    info = {
+        "schema": 1, "state": "finished", "plan": plan, "started_utc": "2026-01-01T00:00:00+00:00",
+        "topology": {"nodes": []},
+    }  # fmt: skip
+    (path / "run.json").write_text(json.dumps(info))

@@ -24,7 +24,7 @@ from checkers.ladder import Level
 from harness.core.errors import HarnessError, HistoryError
 from harness.core.history import History
 from harness.core.protocols import Workload
-from harness.run.parquet import read_parquet
+from harness.run.parquet import journal_bytes_of, read_parquet
 from harness.run.plan import Plan
 from harness.run.store import RunDirectory
 
@@ -64,6 +64,8 @@ class StoredRuns:
             if not path.exists():
                 raise HistoryError(f"{run}: has neither {path.name} nor {journal.name}")
             return path, ""
+        if path.exists() and journal_bytes_of(path) is None:
+            path.replace(_broken(path))
         # Told every time: a task that is done again must say it again.
         notes = [f"{path}: was broken, and is made again from the journal"]
         notes = notes if _broken(path).exists() else []

@@ -181,8 +181,9 @@ def _write(night: Night, report: dict[str, Json], summary: list[Cell]) -> None:
 
 def _show(console: Console, night: Night, summary: list[Cell]) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
-    table.add_column("cell", overflow="fold")
-    for name in ("runs", *Status, "killed", "broken"):
+    table.add_column("cell", overflow="fold", min_width=24)
+    ends = [name for name in ("killed", "broken") if any(getattr(c, name) for c in summary)]
+    for name in ("runs", *Status, *ends):
         table.add_column(str(name), justify="right", no_wrap=True)
     for name in ("anomalies", "first at", "new"):
         table.add_column(name, overflow="fold")
@@ -197,8 +198,7 @@ def _show(console: Console, night: Night, summary: list[Cell]) -> None:
             cell.name,
             str(len(cell.slots)),
             *counts,
-            str(cell.killed),
-            str(cell.broken),
+            *(str(getattr(cell, name)) for name in ends),
             kinds,
             first,
             Text(", ".join(cell.new), "bold red"),

@@ -103,7 +103,7 @@ class Torture:
                 cluster = self._cluster_of(cell, plan, monitor)
                 directory = cell.campaign.begun(plan, cluster)
                 self._copy_files(directory)
-                path = directory.path.relative_to(self.store.resolve()).as_posix()
+                path = directory.path.resolve().relative_to(self.store.resolve()).as_posix()
                 self.night.say("directory", number, path=path)
                 troubles = cell.campaign.recorded(plan, cluster, directory, monitor)
         except (HarnessError, OSError) as error:

@@ -96,7 +96,7 @@ def test_filters_search_zoom_and_clicks(browser: Chrome, tmp_path: Path) -> None
     form = {e.get_attribute("name"): e for e in browser.find_elements(By.CSS_SELECTOR, "[name]")}
     Select(form["kind"]).select_by_visible_text("info")
     matches(browser, "1 of 9 calls")
-    (row,) = in_view(browser, "1 calls")
+    (row,) = in_view(browser, "1 call in view")
     assert row.split()[-3:] == ["0", "3", "info"]
     Select(form["kind"]).select_by_visible_text("all")
     Select(form["node"]).select_by_visible_text("ch2")

@@ -56,8 +56,13 @@ def a_night(store: Path) -> None:
     begun(store, stale(), seed=6, nemesis="kill")
 
 
-def rows(browser: Chrome) -> list[str]:
-    return [row.text for row in browser.find_elements(By.CSS_SELECTOR, "#runs tbody tr")]
+def until_at(browser: Chrome, part: str) -> None:
+    """A click returns before the next page is there."""
+    WebDriverWait(browser, 10).until(
+        lambda b: (
+            part in b.current_url and b.execute_script("return document.readyState") == "complete"
+        )
+    )
 
 
 def seeds(browser: Chrome) -> list[str]:
@@ -73,10 +78,13 @@ def test_runs_are_listed_searched_sorted_and_opened(browser: Chrome, tmp_path: P
         assert browser.find_element(By.CSS_SELECTOR, "[role=status]").text == "6 of 6 runs"
         Select(browser.find_element(By.NAME, "status")).select_by_visible_text("INVALID")
         browser.find_element(By.CSS_SELECTOR, ".filters button").click()
+        until_at(browser, "status=INVALID")
         assert sorted(seeds(browser)) == ["0x1", "0x2"]
         browser.find_element(By.LINK_TEXT, "seed").click()
+        until_at(browser, "sort=seed")
         assert seeds(browser) == ["0x1", "0x2"]
         browser.find_element(By.PARTIAL_LINK_TEXT, "seed").click()
+        until_at(browser, "sort=-seed")
         assert seeds(browser) == ["0x2", "0x1"]
         for name, value, expected in (
             ("q", "KILL crashed", ["0x6"]),
@@ -88,10 +96,12 @@ def test_runs_are_listed_searched_sorted_and_opened(browser: Chrome, tmp_path: P
             assert seeds(browser) == expected, name
         browser.get(f"{address}/?q=0x1&workload=quorum-set")
         browser.find_element(By.CSS_SELECTOR, "#runs td.when a").click()
+        until_at(browser, "/run/")
         assert browser.find_element(By.CSS_SELECTOR, ".status").text == "✗ INVALID"
         # Nobody drew that of the run whose process died.
         browser.get(f"{address}/?status=CRASHED")
         browser.find_element(By.CSS_SELECTOR, "#runs td.when a").click()
+        until_at(browser, "/run/")
         assert "The process that ran this is gone" in browser.find_element(By.TAG_NAME, "main").text
 
 
@@ -100,6 +110,7 @@ def test_a_night_is_a_heat_map_that_leads_to_its_runs(browser: Chrome, tmp_path:
     with served(tmp_path) as address:
         browser.get(f"{address}/matrix")
         browser.find_element(By.LINK_TEXT, f"{WHEN:%Y-%m-%d}").click()
+        until_at(browser, "since=")
         cells = {
             cell.text.split("\n")[0]
             for cell in browser.find_elements(By.CSS_SELECTOR, ".heat td.cell")
@@ -107,6 +118,7 @@ def test_a_night_is_a_heat_map_that_leads_to_its_runs(browser: Chrome, tmp_path:
         assert len(cells) in (2, 3)
         assert any(text.startswith(("! 1/2", "? 1/2")) for text in cells), cells
         browser.find_element(By.CSS_SELECTOR, ".heat td.invalid a").click()
+        until_at(browser, "workload=")
         assert browser.find_element(By.CSS_SELECTOR, "[role=status]").text.endswith("of 6 runs")
         assert {"0x1", "0x2", "0x3"} == set(seeds(browser))
 
@@ -118,12 +130,17 @@ def test_two_runs_are_compared(browser: Chrome, tmp_path: Path) -> None:
         for box in browser.find_elements(By.CSS_SELECTOR, "#runs input")[:3:2]:
             box.click()
         browser.find_element(By.XPATH, "//button[contains(., 'compare')]").click()
+        WebDriverWait(browser, 10).until(lambda b: b.title == "Two runs")
         differing = {
             row.find_element(By.TAG_NAME, "th").text: [
                 cell.text for cell in row.find_elements(By.TAG_NAME, "td")
             ]
             for row in browser.find_elements(By.CSS_SELECTOR, "tr.differs")
         }
+        groups = [
+            head.text for head in browser.find_elements(By.CSS_SELECTOR, "th[scope=rowgroup]")
+        ]
+        assert groups[:4] == ["result", "settings", "versions", "checkers"]
         assert differing["status"] == ["INVALID", "VALID"]
         assert differing["seed"] == ["0x1", "0x3"]
         assert differing["linearizable"][1].startswith("VALID")
@@ -165,7 +182,7 @@ def test_a_run_that_goes_on_is_seen_live_then_as_a_report(browser: Chrome, tmp_p
             run.journal.write_bytes(b"".join(encoded(op) for op in ops))
             WebDriverWait(browser, 10).until(
                 lambda b: (
-                    b.find_element(By.ID, "anomalies").text == "1 reads miss 1 acknowledged values"
+                    b.find_element(By.ID, "anomalies").text == "1 read without 1 acknowledged value"
                 )
             )
         WebDriverWait(browser, 10).until(lambda b: b.find_elements(By.ID, "timeline"))
@@ -237,6 +254,7 @@ def test_text_from_outside_stays_text(browser: Chrome, tmp_path: Path) -> None:
         assert "0 of 2 runs" in browser.find_element(By.TAG_NAME, "main").text
         browser.get(address)
         browser.find_elements(By.CSS_SELECTOR, "#runs td.when a")[0].click()
+        until_at(browser, "/run/")
         assert browser.find_element(By.CSS_SELECTOR, ".status").text == "! CRASHED"
         assert asked(address, "/run/broken/one")[0] == 200
 

@@ -25,7 +25,7 @@ from harness.report.page import environment as report_environment
 from harness.report.page import page, script_hash
 from harness.run.store import RunDirectory, Store
 from harness.web.archive import archive
-from harness.web.diff import diff
+from harness.web.diff import diff, parts
 from harness.web.drawing import draw, facts_in
 from harness.web.live import Tail
 from harness.web.matrix import matrix_of
@@ -129,7 +129,8 @@ class _Pages:
         left, right = [self._named(*name.partition("/")[::2]) for name in names]
         a = await run_in_threadpool(facts_in, left)
         b = await run_in_threadpool(facts_in, right)
-        return _html("diff.html.j2", left=a, right=b, lines=diff(a, b))
+        lines = diff(a, b)
+        return _html("diff.html.j2", left=a, right=b, lines=lines, parts=parts(lines))
 
     async def report(self, request: Request) -> Response:
         """Its page; of a run that goes on, what is known by now."""

@@ -1,7 +1,8 @@
 """Two runs side by side: what was asked, what came of it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -32,6 +33,11 @@ def diff(left: Facts, right: Facts) -> tuple[Line, ...]:
     parts = list(dict.fromkeys(part for part, _ in places))
     places.sort(key=lambda place: parts.index(place[0]))
     return tuple(Line(*place, a.get(place, "–"), b.get(place, "–")) for place in places)
+
+
+def parts(lines: Iterable[Line]) -> Sequence[tuple[str, Sequence[Line]]]:
+    """The lines part by part, in their own order."""
+    return [(part, tuple(some)) for part, some in groupby(lines, key=lambda line: line.part)]
 
 
 def _told(facts: Facts) -> dict[tuple[str, str], str]:

@@ -38,6 +38,8 @@
     }
   });
 
+  const many = (n, one) => `${n.toLocaleString("en")} ${one}${n === 1 ? "" : "s"}`;
+
   // --- filters ---------------------------------------------------------------------------------
   const form = $("filters"), shown = new Uint8Array(count);
   const HIDDEN = 0, PLAIN = 1, HOLDS = 2, LACKS = 3;
@@ -88,7 +90,7 @@
       lacks += shown[i] === LACKS;
     }
     $("matching").textContent = found
-      ? `value ${value}: in ${holds.toLocaleString("en")} calls; ${lacks.toLocaleString("en")} reads without it`
+      ? `value ${value}: in ${many(holds, "call")}; ${many(lacks, "read")} without it`
       : `${matching.toLocaleString("en")} of ${count.toLocaleString("en")} calls`;
     draw();
   }
@@ -210,7 +212,7 @@
   const took = (i) => data.length[i] < 0 ? "never ended" : (data.length[i] / 1000).toLocaleString("en", { maximumFractionDigits: 3 }) + " ms";
   function cells(i) {
     return ["#" + index[i], (begin[i] / 1e6).toFixed(6) + " s", took(i), names.node[data.node[i]] ?? "–", data.process[i],
-      names.f[data.f[i]], names.key[data.key[i]] ?? "–", says(i) ?? sizes.get(i) + " values", kinds[data.kind[i]]];
+      names.f[data.f[i]], names.key[data.key[i]] ?? "–", says(i) ?? many(sizes.get(i), "value"), kinds[data.kind[i]]];
   }
   // How many values each read returned, found once.
   const sizes = new Map(), sets = new Map();
@@ -241,7 +243,7 @@
       return row;
     }));
     listed = rows.join();
-    $("list").caption.textContent = `${inView.toLocaleString("en")} calls in view` + (inView > ROWS ? `, the first ${ROWS}:` : ":");
+    $("list").caption.textContent = `${many(inView, "call")} in view` + (inView > ROWS ? `, the first ${ROWS}:` : ":");
   }
 
   function detail(i) {
@@ -249,7 +251,7 @@
     const box = $("detail"), values = valuesOf(i), doubles = data.doubles[i];
     const labels = ["op", "began", "took", "node", "process", "operation", "key", "value", "outcome"];
     const rows = labels.map((label, n) => [label, cells(i)[n]]);
-    if (values) rows[7] = ["returned", `${values.length} values: ${values.join(" ")}`];
+    if (values) rows[7] = ["returned", `${many(values.length, "value")}: ${values.join(" ")}`];
     if (doubles) rows.push(["more than once", doubles.join(" ")]);
     if (data.error[i] >= 0) rows.push(["error", names.error[data.error[i]]]);
     if (data.details[i] !== undefined) rows.push(["details", data.details[i]]);

@@ -3,6 +3,7 @@
 const box = document.getElementById("live");
 const $ = (id) => document.getElementById(id);
 const number = (n) => n.toLocaleString("en");
+const many = (n, one) => `${number(n)} ${one}${n === 1 ? "" : "s"}`;
 function show(now) {
   const limit = Number(box.dataset.limit);
   $("progress").value = Math.min(now.time_s, limit);
@@ -13,15 +14,15 @@ function show(now) {
     row.cells[2].className = "number";
     return row;
   }));
-  $("rate").textContent = `${number(Math.round(now.per_s))} calls a second, ${number(now.in_flight)} in flight`;
+  $("rate").textContent = `${many(Math.round(now.per_s), "call")} a second, ${number(now.in_flight)} in flight`;
   $("faults").replaceChildren(...(now.faults.length ? now.faults : ["none now"]).map((text) => {
     const item = document.createElement("li");
     item.textContent = text;
     return item;
   }));
   const told = [];
-  if (now.stale_reads) told.push(`${number(now.stale_reads)} reads miss ${number(now.missed)} acknowledged values`);
-  if (now.duplicated) told.push(`${number(now.duplicated)} values twice in a read`);
+  if (now.stale_reads) told.push(`${many(now.stale_reads, "read")} without ${many(now.missed, "acknowledged value")}`);
+  if (now.duplicated) told.push(`${many(now.duplicated, "value")} twice in a read`);
   $("anomalies").textContent = now.broken || told.join("; ") || "none so far";
   $("anomalies").className = told.length || now.broken ? "anomalous" : "";
 }

@@ -2,9 +2,10 @@
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
@@ -39,31 +40,38 @@ def excerpts(logs: Path, around: datetime | None) -> tuple[Excerpt, ...]:
             and file.with_name(file.name.replace(".err.log", ".log")).is_file()
         ):
             continue
-        lines = _last(file) if around is None else _near(file, around)
-        middle = len(lines) // 2
-        begin = (
-            0 if len(lines) <= LINES_MAX else (middle if around else len(lines)) - LINES_MAX // 2
-        )
-        begin = max(0, min(begin, len(lines) - LINES_MAX))
-        shown = lines[begin : begin + LINES_MAX]
+        lines, middle = _last(file) if around is None else _near(file, around)
+        shown = _chosen(lines, middle)
         if shown:
             told = tuple((line[:LINE_LENGTH_MAX], _grave(line)) for line in shown)
             found.append(Excerpt(file.parent.name, file.name, told, len(lines) - len(shown)))
     return tuple(found)
 
 
+def _chosen(lines: Sequence[str], middle: int) -> list[str]:
+    """Of too many: those nearest to the middle, and the warnings and errors nearest to it."""
+    if len(lines) <= LINES_MAX:
+        return list(lines)
+    by_distance = sorted(range(len(lines)), key=lambda at: abs(at - middle))
+    grave = [at for at in by_distance if _grave(lines[at])][: LINES_MAX // 3]
+    plain = [at for at in by_distance if at not in grave][: LINES_MAX - len(grave)]
+    return [lines[at] for at in sorted((*grave, *plain))]
+
+
 def _grave(line: str) -> bool:
     return any(word in line for word in ("<Error>", "<Fatal>", "<Warning>", " ERROR ", " WARN "))
 
 
-def _last(file: Path) -> list[str]:
+def _last(file: Path) -> tuple[list[str], int]:
     with file.open("rb") as raw:
         raw.seek(max(0, file.stat().st_size - TAIL_BYTES))
-        return raw.read().decode(errors="replace").splitlines()[-LINES_MAX:]
+        lines = raw.read().decode(errors="replace").splitlines()[-LINES_MAX:]
+    return lines, len(lines)
 
 
-def _near(file: Path, around: datetime) -> list[str]:
-    """The lines from AROUND before to AROUND after; those without a date go with the one above."""
+def _near(file: Path, around: datetime) -> tuple[list[str], int]:
+    """The lines of AROUND on either side, and how many of them are before; a line without a date
+    goes with the one above. None of a file without dates."""
     size = file.stat().st_size
     with file.open("rb") as raw:
 
@@ -76,19 +84,29 @@ def _near(file: Path, around: datetime) -> list[str]:
                     return stamp
             return datetime.max.replace(tzinfo=UTC)
 
-        begin = bisect_left(range(size), around - AROUND, key=stamp_at)
-        raw.seek(begin)
-        if begin:
-            raw.readline()
-        return list(_until(raw.read(TAIL_BYTES).decode(errors="replace"), around + AROUND))
+        middle = bisect_left(range(size), around, key=stamp_at)
+        raw.seek(max(0, middle - TAIL_BYTES))
+        before = raw.read(middle - raw.tell()).decode(errors="replace").splitlines(keepends=True)
+        after = raw.read(TAIL_BYTES).decode(errors="replace").splitlines(keepends=True)
+    if middle and after:
+        # What follows `middle` is the rest of the line before, or all of it.
+        rest = after.pop(0)
+        if before and not before[-1].endswith("\n"):
+            before[-1] += rest
+        else:
+            before.append(rest)
+    earlier = [*takewhile(lambda line: not _dated(line, latest=around - AROUND), reversed(before))]
+    later = [*takewhile(lambda line: not _dated(line, earliest=around + AROUND), after)]
+    if not any(_stamp(line) for line in (*earlier, *later)):
+        return [], 0
+    return [line.rstrip("\n") for line in (*reversed(earlier), *later)], len(earlier)
 
 
-def _until(text: str, end: datetime) -> Iterator[str]:
-    for line in text.splitlines():
-        stamp = _stamp(line)
-        if stamp is not None and stamp > end:
-            return
-        yield line
+def _dated(line: str, *, latest: datetime | None = None, earliest: datetime | None = None) -> bool:
+    stamp = _stamp(line)
+    if stamp is None:
+        return False
+    return (latest is not None and stamp < latest) or (earliest is not None and stamp > earliest)
 
 
 def _stamp(line: str) -> datetime | None:

@@ -1,0 +1,58 @@
+"""Which lines of a node's log are shown: those around the anomaly, and its warnings."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from harness.report.node_logs import AROUND, LINES_MAX, excerpts
+
+BEGIN = datetime(2026, 11, 20, 17, 45, 9, tzinfo=UTC)
+
+
+def logged(directory: Path, every_ms: int, lines: int, grave: tuple[int, ...] = ()) -> Path:
+    """A line every so many ms; each third one goes on without a date."""
+    (directory / "ch1").mkdir(parents=True)
+    with (directory / "ch1" / "clickhouse-server.log").open("w") as file:
+        for i in range(lines):
+            time = BEGIN + timedelta(milliseconds=i * every_ms)
+            level = "Error" if i in grave else "Debug"
+            file.write(f"{time:%Y.%m.%d %H:%M:%S.%f} [ 1 ] <{level}> line {i}\n")
+            if i % 3 == 0:
+                file.write(f"and more of line {i}\n")
+    return directory
+
+
+@pytest.mark.parametrize("at", [0, 1, 777, 5_000, 9_999])
+def test_lines_around_a_moment(tmp_path: Path, at: int) -> None:
+    logs = logged(tmp_path, every_ms=1, lines=10_000)
+    (one,) = excerpts(logs, BEGIN + timedelta(milliseconds=at))
+    shown = [line for line, _ in one.lines]
+    assert len(shown) == LINES_MAX
+    assert any(line.endswith(f" line {at}") for line in shown)
+    assert len(set(shown)) == len(shown)
+    assert one.left_out > 0
+
+
+def test_warnings_of_the_whole_time_are_among_them(tmp_path: Path) -> None:
+    logs = logged(tmp_path, every_ms=1, lines=10_000, grave=(3_600, 6_400, 9_000))
+    (one,) = excerpts(logs, BEGIN + timedelta(milliseconds=5_000))
+    grave = [line.split()[-1] for line, is_grave in one.lines if is_grave]
+    assert grave == ["3600", "6400"]
+
+
+def test_what_is_far_away_or_without_dates_is_not_shown(tmp_path: Path) -> None:
+    logs = logged(tmp_path, every_ms=10, lines=100)
+    (tmp_path / "ch1" / "stdout.log").write_text("Logging to a file\n")
+    assert excerpts(logs, BEGIN + timedelta(hours=1)) == ()
+    late = BEGIN + timedelta(milliseconds=990) + AROUND - timedelta(milliseconds=15)
+    (one,) = excerpts(logs, late)
+    assert [line for line, _ in one.lines][-2:] == [one.lines[-2][0], "and more of line 99"]
+    assert excerpts(tmp_path / "nothing", None) == ()
+
+
+def test_without_a_moment_the_last_lines(tmp_path: Path) -> None:
+    logs = logged(tmp_path, every_ms=1, lines=10_000)
+    (one,) = excerpts(logs, None)
+    assert one.lines[-1][0] == "and more of line 9999"
+    assert len(one.lines) == LINES_MAX

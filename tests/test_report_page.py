@@ -176,6 +176,9 @@ def test_it_is_drawn_whatever_became_of_the_run(browser: Chrome, tmp_path: Path,
     }[kind]
     assert text.startswith(expected[0])
     assert expected[1] in text
+    if kind == "unknown":
+        words = [word.text for word in browser.find_elements(By.CSS_SELECTOR, ".ladder .word")]
+        assert set(words) == {"not violated"}
     if kind == "broken":
         assert "is not an op" in text
 

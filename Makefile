@@ -10,7 +10,7 @@ run: $(READY)  ## the main job: 30 s of faults on real servers (simulated ones w
 
 test: check ## everything that CI runs
 	for crate in $(CRATES); do (cd $$crate && cargo test --release --quiet) || exit 1; done
-	.venv/bin/pytest -q
+	.venv/bin/pytest -q -n 2 --dist loadfile
 
 check: $(READY)  ## format, lint, types, the direction of imports
 	.venv/bin/ruff format --check $(PYTHON_ROOMS)

@@ -1,6 +1,9 @@
 """Shared by all tests: the cluster of real servers, a browser."""
 
+import fcntl
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from shutil import which
 
 import pytest
@@ -21,6 +24,15 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]
         yield cluster
     finally:
         cluster.down()
+
+
+@pytest.fixture
+def orphans() -> Iterator[None]:
+    """Held by a test that leaves clusters without an owner, or removes all that have none: side
+    by side, one would remove what the other is about to find."""
+    with (Path(tempfile.gettempdir()) / "harness-tests-orphans.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ from harness.clusters import replica
 from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.images import build_images
 from harness.clusters.removal import clean
-from harness.core.errors import ClusterError
+from harness.core.errors import ClusterError, UsageError
 from harness.core.topology import Link, Topology
 
 pytestmark = pytest.mark.containers
@@ -75,6 +75,7 @@ def name_of(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
+@pytest.mark.usefixtures("orphans")
 def test_clusters_live_side_by_side_and_clean_takes_only_what_a_dead_process_left(
     tmp_path: Path,
 ) -> None:
@@ -120,7 +121,8 @@ def test_a_kept_cluster_outlives_its_process_and_is_healed_when_it_is_attached(
         again = DockerCluster.attach(tmp_path)
         with pytest.raises(ClusterError, match="another process uses this cluster"):
             again.up()
-        assert not [removed for removed in clean(everything=True) if removed.startswith(name)]
+        with pytest.raises(UsageError, match="a living process uses it"):
+            clean([name])
         cluster.close()
         again.up()
         assert again.name == name
@@ -130,8 +132,10 @@ def test_a_kept_cluster_outlives_its_process_and_is_healed_when_it_is_attached(
         assert replica.query(again.endpoint("ch1"), "EXISTS TABLE kept") == [(1,)]
         again.close()
     finally:
-        removed = [thing for thing in clean(everything=True) if thing.startswith(name)]
+        removed = clean([name])
     assert sorted(removed) == everything_of(name)
+    with pytest.raises(UsageError, match=f"{name}.*there is none of that name"):
+        clean([name])
 
 
 def test_where_no_cluster_was_kept_there_is_none_to_attach(tmp_path: Path) -> None:

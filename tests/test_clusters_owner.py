@@ -39,8 +39,8 @@ def changed(at: int, value: str) -> str:
 @pytest.mark.parametrize(
     "text",
     [
-        changed(1, "1"),  # the pid came round again
-        changed(2, "another boot"),
+        pytest.param(changed(1, "1"), id="the pid came round again"),
+        pytest.param(changed(2, "another boot"), id="another boot"),
         "",
         "nobody",
         "1",

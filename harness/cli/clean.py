@@ -9,14 +9,16 @@ from harness.clusters.removal import clean as remove
 
 
 @click.command("clean")
+@click.argument("clusters", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Also clusters that were kept.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
-def clean(everything: bool, as_json: bool) -> int:
+def clean(clusters: tuple[str, ...], everything: bool, as_json: bool) -> int:
     """Remove containers, networks and volumes of runs whose process is gone.
 
-    What a living run uses is never touched.
+    Of all, or of the CLUSTERS named, also when they were kept. What a living run uses is never
+    touched.
     """
-    removed = remove(everything)
+    removed = remove(clusters, everything=everything)
     if as_json:
         click.echo(json.dumps({"removed": removed}))
         return 0

@@ -3,7 +3,7 @@
 import fcntl
 import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from compose.plan import DIRECTORY, KEEP, OWNER, RUN
 from harness.clusters import kept, owner
 from harness.clusters.engine import asking_engine, engine
 from harness.clusters.parallel import on_each
-from harness.core.errors import ClusterError
+from harness.core.errors import ClusterError, UsageError
 
 LOCK: Final = "cluster.lock"
 """In a cluster's directory; whoever uses the cluster holds a lock on it."""
@@ -26,20 +26,24 @@ _KINDS: Final = ("containers", "networks", "volumes")
 """In the order in which they can be removed."""
 
 
-def clean(everything: bool = False) -> list[str]:
+def clean(names: Sequence[str] = (), *, everything: bool = False) -> list[str]:
     """Removes the clusters whose owner is gone, their files too, and returns the names of the
     containers, networks and volumes removed. Kept clusters are spared unless `everything`;
-    what a live process owns or uses is always spared.
+    what a live process owns or uses is always spared. With `names` only these clusters, also
+    when they were kept.
 
-    Raises ClusterError when no engine answers.
+    Raises UsageError for a name that no cluster has, or one in use; ClusterError when no engine
+    answers.
     """
     with closing(engine()) as client:
         runs: dict[str, dict[str, str]] = {}
         for labels in _labels(client):
             runs.setdefault(labels[RUN], labels)
+        for name in names:
+            _check_name(name, runs)
         removed: list[str] = []
         for run, labels in sorted(runs.items()):
-            if _abandoned(labels, everything):
+            if run in names or (not names and _abandoned(labels, everything)):
                 removed += remove_run(client, run)
                 remove_files(Path(labels.get(DIRECTORY, "")))
         return removed
@@ -76,6 +80,14 @@ def remove_files(directory: Path) -> None:
     """Removes a cluster's directory, if it holds what clusters write and nothing else."""
     if (directory / LOCK).is_file() and {file.name for file in directory.iterdir()} <= _FILES:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _check_name(name: str, runs: Mapping[str, dict[str, str]]) -> None:
+    if name not in runs:
+        known = f"there are {', '.join(sorted(runs))}" if runs else "there is none at all"
+        raise UsageError(f"cluster {name!r}: there is none of that name; {known}")
+    if not _abandoned(runs[name], everything=True):
+        raise UsageError(f"cluster {name!r}: a living process uses it; end that first")
 
 
 def _abandoned(labels: dict[str, str], everything: bool) -> bool:

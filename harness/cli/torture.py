@@ -36,7 +36,7 @@ POSITIVE = click.FloatRange(min=0, min_open=True)
 
 @click.command("torture")
 @click.argument("matrix", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--hours", type=POSITIVE, help="So long; the run that goes on is ended.")
+@click.option("--hours", type=POSITIVE, help="So long; the run that goes on then is the last.")
 @click.option("--runs", type=click.IntRange(min=1), help="So many runs in all.")
 @click.option("--fail-fast", is_flag=True, help="Ends with the first INVALID run.")
 @click.option("--fresh", is_flag=True, help="A new night, also when the last one is not over.")

@@ -78,7 +78,9 @@ class Fleet:
         conf = SparkConf()
         for name, value in _CONF.items():
             conf.setIfMissing(name, value)
-        conf.setIfMissing("spark.pyspark.python", os.environ.get("PYSPARK_PYTHON", sys.executable))
+        python = conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON")
+        # The context looks nowhere else; without it workers are whatever python3 is first found.
+        os.environ["PYSPARK_PYTHON"] = python or sys.executable
         if os.environ.get("PYTHONPATH"):
             conf.setIfMissing("spark.executorEnv.PYTHONPATH", os.environ["PYTHONPATH"])
         if not submitted:

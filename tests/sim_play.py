@@ -78,6 +78,7 @@ def play(
     faults = parse_nemesis(nemesis, THREE, own, chosen)
     with tempfile.TemporaryDirectory() as directory:
         run = RunDirectory(Path(directory))
+        run.begin(plan, THREE, {})
         monitor = Monitor("", time_limit_s)
         trial = Trial(plan, cluster, load, faults, run, monitor, Stop(), "token", False)
         outcome = conduct(trial)

@@ -1,11 +1,14 @@
 """What a cluster is, simulated or real: one suite for both. Sim 2 s, containers about a minute."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
+from typing import Any
 
 import pytest
 from real_servers import THREE
 
-from harness.clients.clickhouse import ClickHouse, DatabaseError
+from harness.clients.clickhouse import DatabaseError
 from harness.clients.connect import connect
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
 from harness.clusters.docker_cluster import DockerCluster
@@ -79,8 +82,19 @@ def until(cluster: AnyCluster, seen: Callable[[], bool], what: str, within_s: fl
         clock.sleep_until(clock.now_ns() + 100_000_000)
 
 
-def on(cluster: AnyCluster, node: str, timeout_s: float = 3) -> ClickHouse:
-    return connect(cluster, node, timeout_s=timeout_s)
+class on:  # noqa: N801 # reads as a word: on(cluster, "ch1").insert(…)
+    """One statement, on a connection of its own."""
+
+    def __init__(self, cluster: AnyCluster, node: str, timeout_s: float = 3) -> None:
+        self._connect = partial(connect, cluster, node, timeout_s=timeout_s)
+
+    def insert(self, table: str, rows: list[tuple[int, int]], *settings: dict[str, int]) -> None:
+        with closing(self._connect()) as connection:
+            connection.insert(table, rows, *settings)
+
+    def columns(self, sql: str, settings: dict[str, int]) -> Sequence[Sequence[Any]]:
+        with closing(self._connect()) as connection:
+            return connection.columns(sql, settings)
 
 
 def values(cluster: AnyCluster, node: str, table: ReplicatedTable, **settings: int) -> list[int]:

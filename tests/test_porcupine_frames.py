@@ -33,13 +33,18 @@ def reader(table: pa.Table) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=100))
 
 
+def arrow_backed(held: dict[str, list[Any]]) -> pd.DataFrame:
+    """Columns of Arrow, as pandas 3 has them for text by itself; pandas 2 has Python objects."""
+    return pa.table(held).to_pandas(types_mapper=pd.ArrowDtype)
+
+
 MAKERS: dict[str, Callable[[dict[str, list[Any]]], Any]] = {
     "pyarrow table": pa.table,
     "pyarrow batch": lambda held: pa.table(held).combine_chunks().to_batches()[0],
     "pyarrow reader": lambda held: reader(pa.table(held)),
     "polars frame": pl.DataFrame,
     "polars series of structs": lambda held: pl.DataFrame(held).to_struct(),
-    "pandas frame": pd.DataFrame,
+    "pandas frame": arrow_backed,
 }
 
 

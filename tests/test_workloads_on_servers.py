@@ -40,6 +40,7 @@ def judged(
         options={KEPT: kept},
     )
     directory = Store(store).create(name, "none", plan.seed)
+    directory.begin(plan, servers.topology, {})
     nemesis = parse_nemesis("none", servers.topology, plan.seed, FaultOptions())
     monitor = Monitor(name, seconds)
     monitor.anomalies = None

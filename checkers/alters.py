@@ -103,8 +103,9 @@ def _lost(alters: list[Pair], finals: Mapping[str, Op]) -> Iterable[Anomaly]:
 
 
 def _before(first: Pair, second: Pair) -> bool:
-    ended = first.end is not None and first.kind is Kind.OK
-    return ended and first.end.time_ns < second.invoke.time_ns  # type: ignore[union-attr]
+    if first.end is None or first.kind is not Kind.OK:
+        return False
+    return first.end.time_ns < second.invoke.time_ns
 
 
 def _told(kind: str, pair: Pair, how: str, node: str, end: Op) -> Anomaly:

@@ -155,8 +155,8 @@ def _anomaly(
     shards: Mapping[int, Sequence[str]],
 ) -> Anomaly:
     nodes = shards[one.shard]
-    reads = {p.invoke.node: p for p in history.pairs if p.invoke.f == FINAL_READ and p.end}
-    ops = {reads[node].end.index for node in nodes if node in reads}  # type: ignore[union-attr]
+    reads = {p.invoke.node: p.end for p in history.pairs if p.invoke.f == FINAL_READ and p.end}
+    ops = {reads[node].index for node in nodes if node in reads}
     steps: list[str] = []
     pair = inserts.get(one.value)
     if pair is not None:

@@ -114,23 +114,28 @@ def _ended(node: _Node, op: Op, must: int) -> None:
 def _read(node: _Node, pair: Pair, must: int, *, touched: bool) -> list[tuple[str, Pair, str]]:
     assert pair.end is not None, "only answered reads are judged"
     value = pair.end.value
-    if not isinstance(value, Mapping) or not {"cluster", "macro", "uptime_s"} <= value.keys():
-        raise HistoryError(f"op #{pair.end.index}: an ok read has value {value!r}")
+    told = value if isinstance(value, Mapping) else {}
+    shows = {what: at for what, at in told.items() if isinstance(at, int)}
+    if not {"cluster", "macro", "uptime_s"} <= shows.keys():
+        raise HistoryError(
+            f"op #{pair.end.index}: an ok read has value {value!r}; expected the numbers cluster, "
+            "macro and uptime_s"
+        )
     out: list[tuple[str, Pair, str]] = []
     written = max((generation for generation, _ in node.written), default=-1)
     for what in ("cluster", "macro"):
-        shown = int(value[what])  # type: ignore[arg-type]
+        shown = shows[what]
         if shown < must:
             out.append(("stale", pair, f"the {what} of generation {shown}, {must} expected"))
         if shown > written:
             out.append(("future", pair, f"the {what} of generation {shown}, not written yet"))
-    both = min(int(value["cluster"]), int(value["macro"]))  # type: ignore[arg-type]
+    both = min(shows["cluster"], shows["macro"])
     if both < node.shown and not touched:
         out.append(("backwards", pair, f"generation {both}, {node.shown} was seen before"))
     node.shown = max(node.shown, both)
     # Seconds are whole, and the server is older than the run.
-    if int(value["uptime_s"]) + 1 < pair.invoke.time_ns / 1e9 and not touched:  # type: ignore[arg-type]
-        out.append(("restarted", pair, f"the server is up for {value['uptime_s']} s"))
+    if shows["uptime_s"] + 1 < pair.invoke.time_ns / 1e9 and not touched:
+        out.append(("restarted", pair, f"the server is up for {shows['uptime_s']} s"))
     return out
 
 

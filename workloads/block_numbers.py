@@ -4,96 +4,44 @@ Numbers come from sequential nodes below /block_numbers: unique, and higher than
 insert that was acknowledged before. That could break: a session that expires between the number
 and the commit (pause-clickhouse or partition with --duration 7)."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import ClassVar
 
 from checkers.block_numbers import BlockNumbers
 from checkers.ladder import Level
-from checkers.quorum_parts import FINAL, OBSERVE
 from checkers.set_full import SetFull
 from checkers.stats import Stats
-from harness.clients.quorum_table import unmerged
-from harness.clients.set_calls import quorum
-from harness.core.errors import UsageError
-from harness.core.op import Call
-from harness.core.protocols import Checker, Cluster, Generator, Session
+from harness.core.protocols import Workload
 from harness.core.seed import Seed
-from harness.core.topology import Topology
-from harness.generators.calls import numbered
-from harness.generators.choose import mix
-from harness.generators.finals import everywhere
-from harness.generators.observed import observed
-from harness.generators.order import phases
-from harness.generators.timing import rate
+from workloads.blocks import BlockOptions, Blocks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BlockNumbersOptions:
+class BlockNumbersOptions(BlockOptions):
     """What may be chosen of it."""
+
+    quorum_least: ClassVar[int] = 1
 
     quorum: int = 1
     """1: an insert is acknowledged by one replica, which lets more of them be concurrent."""
-    quorum_timeout_ms: int = 3000
-    """After this an insert that has no quorum ends as info."""
     ops_per_s: float = 120.0
-    """Of all workers together."""
-    values_per_key: int = 400
-    """Then a fresh key, which is a partition, is taken."""
-    timeout_s: float = 10.0
-    """A call without an answer ends as info after this."""
-
-    def settle(self, topology: Topology) -> None:
-        """Raises UsageError for what cannot be asked of this topology."""
-        replicas = len(topology.shards[0])
-        if not 1 <= self.quorum <= replicas:
-            raise UsageError(f"--quorum {self.quorum}: expected 1 to {replicas}")
-        if self.values_per_key < 1:
-            raise UsageError(f"values-per-key {self.values_per_key}: expected at least 1")
+    """Three of four are inserts."""
 
 
-@dataclass(frozen=True, slots=True)
-class BlockNumbersWorkload:
-    """The workload."""
-
-    options: BlockNumbersOptions
-    seed: Seed
-    promise: Level = Level.EVENTUAL
-    faults_expected: bool = False
-    name: str = field(default="block-numbers", init=False)
-    live_anomalies: bool = field(default=False, init=False)
-
-    def session(self, cluster: Cluster, token: str) -> Session:
-        """Creates the table."""
-        settings = (
-            {}
-            if self.options.quorum == 1
-            else quorum(self.options.quorum, self.options.quorum_timeout_ms)
-        )
-        return unmerged(cluster, token, settings, self.options.timeout_s)
-
-    def generator(self) -> Generator:
-        """Inserts, few reads; worker 0 looks at ZooKeeper."""
-        per_key = self.options.values_per_key
-        calls = mix(
-            self.seed.child("calls"),
-            [
-                (6, numbered(lambda n: Call(f="insert", value=n, key=n // per_key))),
-                (1, numbered(lambda n: Call(f="read", key=n * 6 // 1 // per_key))),
-                (1, numbered(lambda n: Call(f="where", key=n * 6 // 1 // per_key))),
-            ],
-        )
-        limited = rate(calls, self.options.ops_per_s, self.seed.child("rate"))
-        return observed(limited, OBSERVE, 2.0, self.seed)
-
-    def final(self, keys: Sequence[int], nodes: Sequence[str]) -> Generator:
-        """A look at every part, then each key on each replica: its values and their parts."""
-        calls = [Call(f=f, key=key) for key in keys for f in ("final-read", "final-where")]
-        return phases(everywhere([Call(f=FINAL)], nodes[:1]), everywhere(calls, nodes))
-
-    def checkers(self) -> Sequence[Checker]:
-        """Numbers, and what was acknowledged is there."""
-        return (
-            Stats(faults_expected=self.faults_expected),
+def block_numbers(
+    options: BlockNumbersOptions, seed: Seed, promise: Level, faults_expected: bool
+) -> Workload:
+    """Numbers, and what was acknowledged is there."""
+    return Blocks(
+        name="block-numbers",
+        options=options,
+        seed=seed,
+        promise=promise,
+        shares={"insert": 6, "read": 1, "where": 1},
+        looks_per_s=2.0,
+        judges=(
+            Stats(faults_expected=faults_expected),
             BlockNumbers(),
             SetFull(linearizable=False),
-        )
+        ),
+    )

@@ -9,21 +9,22 @@ from harness.core.protocols import Workload
 from harness.core.seed import Seed
 from workloads.alter import Alter, AlterOptions
 from workloads.availability import AvailabilityOptions, AvailabilityWorkload
-from workloads.block_numbers import BlockNumbersOptions, BlockNumbersWorkload
+from workloads.block_numbers import BlockNumbersOptions, block_numbers
+from workloads.blocks import BlockOptions
 from workloads.config_reload import ConfigReloadOptions, ConfigReloadWorkload
 from workloads.ddl import DdlOptions, DdlWorkload
 from workloads.dedup import DedupOptions, DedupRetries
 from workloads.distributed import DistributedOptions, DistributedWorkload
-from workloads.failed_parts import FailedPartsOptions, FailedPartsWorkload
+from workloads.failed_parts import FailedPartsOptions, failed_parts
 from workloads.liveness_nodes import LivenessNodes, LivenessNodesOptions
 from workloads.merges import Merges, MergesOptions
 from workloads.mutations import MutationsOptions, MutationsWorkload
-from workloads.phantom import Phantom, PhantomOptions
-from workloads.quorum_durability import QuorumDurability, QuorumDurabilityOptions
+from workloads.phantom import PhantomOptions, phantom
+from workloads.quorum_durability import quorum_durability
 from workloads.quorum_set import QuorumSet, QuorumSetOptions
 from workloads.replication import Replication, ReplicationOptions
 from workloads.truncation import LogTruncation, TruncationOptions
-from workloads.unknown_insert import UnknownInsert, UnknownInsertOptions
+from workloads.unknown_insert import UnknownInsertOptions, unknown_insert
 from workloads.zk_register import ZkRegister, ZkRegisterOptions
 
 CLUSTERS: Mapping[str, str] = {
@@ -70,33 +71,33 @@ WORKLOADS: Mapping[str, Entry] = {
     "quorum-durability": Entry(
         "quorum inserts, and ZooKeeper's /quorum: on a quorum when acknowledged, one at a time, "
         "no block goes back; try kill, partition, stop-fetches",
-        QuorumDurabilityOptions,
-        QuorumDurability,
+        BlockOptions,
+        quorum_durability,
     ),
     "failed-parts": Entry(
         "quorum inserts whose part cannot be fetched and whose replica dies: never acknowledged, "
         "never read again; try partition-one,kill-clickhouse-one with --links interserver "
         "--duration 9",
         FailedPartsOptions,
-        FailedPartsWorkload,
+        failed_parts,
     ),
     "unknown-insert": Entry(
         "quorum inserts with a timeout that strikes: in the end everywhere or nowhere; try "
         "stop-fetches, partition",
         UnknownInsertOptions,
-        UnknownInsert,
+        unknown_insert,
     ),
     "block-numbers": Entry(
         "concurrent inserts into one partition: block numbers unique and increasing; try "
         "pause-clickhouse with --duration 7",
         BlockNumbersOptions,
-        BlockNumbersWorkload,
+        block_numbers,
     ),
     "phantom": Entry(
         "refused and unknown quorum inserts: in no sequentially consistent read unless "
         "committed; try partition, pause-zookeeper",
         PhantomOptions,
-        Phantom,
+        phantom,
     ),
     "dedup": Entry(
         "identical blocks inserted again and again, on any replica, until one is acknowledged: "

@@ -1,7 +1,7 @@
 """Sets as `quorum-set` has them, for scripts: every insert and every read is told how it is made.
 
 Beside inserts and reads there are `insert-many` (one insert of several values), `drop-partition`
-(of a key) and, when all is healed, `final-insert`.
+(of a key), `add-column` (of a number) and, when all is healed, `final-insert`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -139,6 +139,9 @@ class _Client:
                 self._insert(op.key, op.value)
             elif op.f == "drop-partition":
                 sql = f"ALTER TABLE {self._table} DROP PARTITION {_number(op.key)}"
+                self._connection.command(sql)
+            elif op.f == "add-column":
+                sql = f"ALTER TABLE {self._table} ADD COLUMN c{op.value} Int64"
                 self._connection.command(sql)
             else:
                 return self._read(op)

@@ -23,7 +23,6 @@ from harness.core.op import Json
 from harness.core.protocols import ANY_NODE, Cluster, Nemesis
 from harness.core.seed import Seed
 from harness.core.topology import Topology
-from harness.core.verdict import Anomaly
 from harness.generators.script import script
 from harness.run.campaign import Campaign, Finished
 from harness.run.plan import Plan
@@ -34,7 +33,7 @@ from nemesis.catalogue import parse_nemesis
 from nemesis.composed import check_capabilities, interposed
 from nemesis.options import FaultOptions
 from workloads.scenarios.catalogue import SCENARIOS
-from workloads.scenarios.scenario import Scenario
+from workloads.scenarios.scenario import Scenario, Shown
 
 
 class Said(StrEnum):
@@ -59,7 +58,7 @@ class Told:
     scenario: Scenario
     run: Finished
     said: Said
-    witness: Anomaly | None
+    witness: Shown | None
     why: str | None
     """Of BROKE OFF."""
 

@@ -67,7 +67,7 @@ class Campaign:
                     run = self._one(plan, cluster, monitor, drop=self.leave or not last)
                 # Told before the cluster ends: should that fail, the verdict is known already.
                 self.finished(run)
-                if self.own_cluster is not None:
+                if self.own_cluster is not None or self._spent(cluster, plan, plans):
                     ended, cluster = cluster, None
                     self.end(ended)
                 if self.stop:
@@ -75,6 +75,10 @@ class Campaign:
         finally:
             if cluster is not None:
                 self.end(cluster)
+
+    def _spent(self, cluster: Cluster, plan: Plan, plans: Sequence[Plan]) -> bool:
+        """Whether the next run needs another cluster: a server of this one did not survive."""
+        return plan is not plans[-1] and not self.leave and bool(cluster.unready())
 
     def brought_up(self, plan: Plan, monitor: Monitor) -> Cluster:
         """A cluster that serves."""

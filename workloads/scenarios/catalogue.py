@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 
+from workloads.scenarios.alters import MISSING_TABLE
 from workloads.scenarios.ddl import DDL_TWICE
 from workloads.scenarios.distributed import LOST_DISTRIBUTED_INSERT
 from workloads.scenarios.inserts import DIRTY_READ, DOUBLED_INSERT, PHANTOM_PART, TORN_INSERT
 from workloads.scenarios.partitions import RETURNED_ROWS, UNREADABLE_TABLE, UNWRITABLE_TABLE
+from workloads.scenarios.quorums import FAILED_PART
 from workloads.scenarios.reads import (
     BACKWARDS_READ,
     HIDDEN_INSERT,
@@ -32,6 +34,8 @@ _EVERY = (
     RETURNED_ROWS,
     DDL_TWICE,
     LOST_DISTRIBUTED_INSERT,
+    MISSING_TABLE,
+    FAILED_PART,
 )
 
 SCENARIOS: Mapping[str, Scenario] = {scenario.name: scenario for scenario in _EVERY}

@@ -1,0 +1,57 @@
+"""A quorum that fails, which is as it should be."""
+
+from collections.abc import Mapping
+
+from checkers.ladder import Level
+from checkers.quorum_parts import OBSERVE
+from harness.core.op import Call, Kind, Op
+from harness.core.seed import Seed
+from harness.generators.script import Do, Rest, Until
+from workloads.failed_parts import FailedPartsOptions, failed_parts
+from workloads.scenarios.inserts import PENDING, SESSION_GONE_S
+from workloads.scenarios.scenario import Held, Scenario, begin, end, insert, read, shows
+
+KILL = "kill-clickhouse-one"
+
+
+def _failed(op: Op) -> bool:
+    return isinstance(op.value, Mapping) and bool(op.value.get("failed"))
+
+
+def _answered(op: Op) -> bool:
+    return op.kind is Kind.OK
+
+
+def _where(node: str) -> Call:
+    return Call(f="where", key=0, node=node)
+
+
+FAILED_PART = Scenario(
+    name="failed-part",
+    text="a quorum insert whose replica dies before anybody has fetched its part fails: no "
+    "sequentially consistent read returns it, its replica drops it, and it can be inserted again",
+    workload=failed_parts(FailedPartsOptions(), Seed(1), Level.EVENTUAL, faults_expected=True),
+    nemesis=f"stop-fetches,{KILL}",
+    clients=2,
+    steps=(
+        Do(insert(0, "ch2")),
+        Until(read("ch1"), shows(0), by=1, pause_s=0.05),
+        Do(begin("stop-fetches", 1, PENDING, nodes=["ch2", "ch3"])),
+        Do(insert(1, "ch1"), ends=(Kind.INFO,)),
+        Do(_where("ch1"), by=1),
+        Do(begin("kill", 2, KILL, nodes=["ch1"])),
+        Rest(SESSION_GONE_S),
+        Do(end("stop-fetches", 1, PENDING)),
+        # The others find that nobody alive has the part.
+        Until(Call(f=OBSERVE, node="ch2"), _failed, by=1, tries=60, pause_s=0.5),
+        *(Until(read(node), _answered, by=1, tries=60, pause_s=0.5) for node in ("ch2", "ch3")),
+        Do(end("kill", 2, KILL)),
+        Until(read("ch1"), _answered, by=1, tries=60, pause_s=0.5),
+        Do(insert(2, "ch3")),
+        *(Until(read(node), shows(2), by=1, pause_s=0.1) for node in ("ch1", "ch2", "ch3")),
+        Until(insert(1, "ch1"), _answered, tries=60, pause_s=0.5),
+        *(Until(read(node), shows(1, 2), by=1, pause_s=0.1) for node in ("ch1", "ch2", "ch3")),
+        *(Do(_where(node), by=1) for node in ("ch1", "ch2", "ch3")),
+    ),
+    finding=Held("failed-parts", ("known", "inserted_again")),
+)

@@ -36,7 +36,9 @@ class Mutation:
 
 
 class Mutations:
-    """Judges the last "final-rows" of each replica and key, at rest: {"rows": [[value, hits]]}.
+    """Judges the last "final-rows" of each replica and key, at rest: {"rows": [[value, hits]],
+    "undone": {mutation: how many parts the replica says it has yet to change}}, where "undone" is
+    counted and promises nothing.
 
     INVALID, of rows that were acknowledged: an update took effect twice ("applied-twice"), not on
     a row acknowledged before it began ("missed"), on one whose insert began after it had ended, or
@@ -77,6 +79,9 @@ class Mutations:
             f"{number(len(done), 'mutation')} once each on {number(len(rows), 'replica')}, "
             f"{led:,} asked of the leader"
         )
+        undone = {mutation for ends in finals.values() for mutation in _undone(ends)}
+        if undone:
+            said += f"; {len(undone):,} never said to be done"
         return Verdict(
             checker=self.name,
             status=Status.INVALID if broken else Status.UNKNOWN if doubts else Status.VALID,
@@ -91,6 +96,7 @@ class Mutations:
                 "mutations": len(mutations),
                 "acknowledged": len(done),
                 "of_the_leader": led,
+                "never_said_done": len(undone),
                 "anomalies": {**kinds},
             },
         )
@@ -123,6 +129,10 @@ def _finals(history: History) -> dict[str, list[Op]]:
 
 def _rows(ends: Iterable[Op]) -> dict[int, int]:
     return {int(v): int(hits) for end in ends for v, hits in _value(end).get("rows") or ()}
+
+
+def _undone(ends: Iterable[Op]) -> set[str]:
+    return {str(mutation) for end in ends for mutation in _value(end).get("undone") or ()}
 
 
 def _diverged(

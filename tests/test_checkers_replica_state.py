@@ -117,8 +117,8 @@ def mutate(begin, end, *, kind="ok", **what):
     return told("mutate", {**what}, begin, end, process=100 + begin, kind=kind, asked=what)
 
 
-def rows(at, *pairs, node="ch1"):
-    value = {"rows": [list(pair) for pair in pairs]}
+def rows(at, *pairs, node="ch1", undone=()):
+    value = {"rows": [list(pair) for pair in pairs], "undone": dict(undone)}
     return told("final-rows", value, at, process=4 if node == "ch1" else 5, node=node, key=0)
 
 
@@ -161,6 +161,16 @@ def test_a_delete_takes_what_was_there_and_an_unknown_update_either_way():
     for hits in (0, 0x10):
         calls = (EARLY, maybe, mutate(21, 22, update=2, kind="fail"))
         assert mutated((1, hits), calls=calls) == (UNKNOWN, [])
+
+
+def test_what_is_done_and_not_said_to_be_is_counted_and_promises_nothing():
+    calls = (EARLY, UPDATE, LATE, rest(90), rows(95, (1, 0x10), (2, 0), undone={"0000000003": -1}))
+    others = rows(96, (1, 0x10), (2, 0), node="ch2", undone={"0000000003": 1, "0000000004": 1})
+    said = Mutations().check(history(*calls, others), deadline_s=1)
+    assert (said.status, said.summary) == (
+        VALID,
+        "1 mutation once each on 2 replicas, 0 asked of the leader; 2 never said to be done",
+    )
 
 
 # --- columns --------------------------------------------------------------------------------

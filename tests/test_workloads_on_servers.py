@@ -68,6 +68,7 @@ def judged(
         ("truncation", [], 8, "truncation", VALID),
         ("merges", [], 6, "optimize", VALID),
         ("alter", [], 5, "alters", VALID),
+        ("mutations", [], 6, "mutations", VALID),
     ],
     ids=lambda value: ",".join(value) if isinstance(value, list) else str(value),
 )

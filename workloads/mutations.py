@@ -94,7 +94,14 @@ class MutationsWorkload:
 
         def rows(connection: ClickHouse, op: Op) -> Value:
             sql = f"SELECT value, hits FROM {table.name} WHERE key = {op.key:d} ORDER BY value"
-            return {"rows": [[int(v), int(hits)] for v, hits in connection.rows(sql)]}
+            undone = connection.rows(
+                "SELECT mutation_id, max(parts_to_do) FROM system.mutations "
+                f"WHERE NOT is_done AND database = '{table.database}' GROUP BY mutation_id"
+            )
+            return {
+                "rows": [[int(v), int(hits)] for v, hits in connection.rows(sql)],
+                "undone": {str(mutation): int(parts) for mutation, parts in sorted(undone)},
+            }
 
         return TableSession(
             cluster,

@@ -1,7 +1,8 @@
 """Sets as `quorum-set` has them, for scripts: every insert and every read is told how it is made.
 
 Beside inserts and reads there are `insert-many` (one insert of several values), `drop-partition`
-(of a key), `add-column` (of a number) and, when all is healed, `final-insert`.
+(of a key), `add-column` (of a number), `update` (of a value's row, which stays as it is) and, when
+all is healed, `final-insert`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -142,6 +143,9 @@ class _Client:
                 self._connection.command(sql)
             elif op.f == "add-column":
                 sql = f"ALTER TABLE {self._table} ADD COLUMN c{op.value} Int64"
+                self._connection.command(sql)
+            elif op.f == "update":
+                sql = f"ALTER TABLE {self._table} UPDATE pad = pad WHERE value = {op.value}"
                 self._connection.command(sql)
             else:
                 return self._read(op)

@@ -55,14 +55,25 @@ class ReplicatedTable:
                 raise ClusterError(f"{node}: the table was not made: {error}") from error
 
     def unfinished_mutations(self) -> Sequence[str]:
-        """A reason for each replica that has parts to mutate, or does not answer. Not by
-        `is_done`: 18.16.1 leaves it at 0 now and then, for good, with every part mutated."""
+        """A reason for each replica with an active part that a mutation has yet to change, or that
+        does not answer.
+
+        By the numbers of the parts, for the server's own `parts_to_do` and `is_done` may be wrong
+        for good: 18.16.1 counts a part twice that is in its queue and on its disk when it starts,
+        and never counts down one whose mutated successor came first (ReplicatedMergeTreeQueue.cpp,
+        `updateMutations`, `updateStateOnQueueEntryRemoval`).
+        """
         reasons = []
         for node in self.replicas:
             try:
                 rows = self._on(node).rows(
-                    "SELECT count() FROM system.mutations WHERE NOT is_done "
-                    f"AND parts_to_do > 0 AND database = '{self.database}'"
+                    "SELECT uniq(mutation_id) FROM ("
+                    "SELECT mutation_id, p AS partition_id, n FROM system.mutations ARRAY JOIN "
+                    "block_numbers.partition_id AS p, block_numbers.number AS n "
+                    f"WHERE database = '{self.database}') ALL INNER JOIN ("
+                    "SELECT partition_id, data_version FROM system.parts "
+                    f"WHERE active AND database = '{self.database}') "
+                    "USING partition_id WHERE data_version < n"
                 )
             except DatabaseError as error:
                 reasons.append(f"{node} does not answer: {error.text}")

@@ -1,7 +1,7 @@
-"""A table that is gone after its server was away."""
+"""ALTERs after which a table or its servers are gone."""
 
 from harness.core.op import Call, Kind
-from harness.generators.script import Do, Rest, Until
+from harness.generators.script import Do, Joined, Rest, Until
 from workloads.scenarios.inserts import SESSION_GONE_S
 from workloads.scenarios.reads import REPLICAS
 from workloads.scenarios.scenario import Finding, Scenario, begin, end, insert, read, shows
@@ -26,4 +26,28 @@ MISSING_TABLE = Scenario(
     ),
     finding=Finding("answers", "unanswered"),
     quiesce_s=10,
+)
+
+DELAY = "zk-delay-request"
+
+CRASHING_MUTATION = Scenario(
+    name="crashing-mutation",
+    text="an ALTER UPDATE while an insert that came before it is about to be committed: every "
+    "server of the table dies of a segmentation fault",
+    workload=ScriptedSet(name="scenario-crashing-mutation", quorum=None, sequential=False),
+    nemesis=DELAY,
+    clients=2,
+    steps=(
+        Do(begin(DELAY, 1, f"{DELAY}-one", nodes=["ch1"]), wait=False),
+        Rest(0.5),
+        # It has its block number at once, and is committed a second later.
+        Do(insert(0, "ch1"), ends=tuple(Kind), wait=False),
+        Do(read("ch2"), by=1),
+        Rest(0.3),
+        Do(Call(f="update", value=0, node="ch2"), by=1, ends=UNFINISHED),
+        Joined(),
+        Do(end(DELAY, 1, f"{DELAY}-one")),
+    ),
+    finding=Finding("answers", "unanswered"),
+    quiesce_s=5,
 )

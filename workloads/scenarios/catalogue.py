@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from workloads.scenarios.alters import MISSING_TABLE
+from workloads.scenarios.alters import CRASHING_MUTATION, MISSING_TABLE
 from workloads.scenarios.ddl import DDL_TWICE
 from workloads.scenarios.distributed import LOST_DISTRIBUTED_INSERT
 from workloads.scenarios.inserts import DIRTY_READ, DOUBLED_INSERT, PHANTOM_PART, TORN_INSERT
@@ -35,6 +35,7 @@ _EVERY = (
     DDL_TWICE,
     LOST_DISTRIBUTED_INSERT,
     MISSING_TABLE,
+    CRASHING_MUTATION,
     FAILED_PART,
 )
 

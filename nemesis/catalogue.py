@@ -27,8 +27,8 @@ NEMESES: Mapping[str, str] = {
     **{name: text for name, (text, _) in message.VARIANTS.items()},
 }
 """Name and description. kill, pause and restart also take a role, a target or both, as in
-kill-zookeeper, pause-leader, restart-clickhouse-all; stop-fetches takes a target, and strikes
-one replica without it, as faults of messages do."""
+kill-zookeeper, pause-leader, restart-clickhouse-all, kill-clickhouse-leader (of the table);
+stop-fetches takes a target, and strikes one replica without it, as faults of messages do."""
 
 PROCESS: Mapping[str, Callable[[Sequence[Aim], Topology], Family]] = {
     "kill": Kill,
@@ -52,7 +52,7 @@ def nemesis_names() -> tuple[str, ...]:
         for family in PROCESS
         for role in ((), *((r,) for r in ROLES))
         for target in ((), *((t,) for t in TARGETS))
-        if not (target == ("leader",) and role not in ((), ("zookeeper",)))
+        if (role, target) != (("both",), ("leader",))
     ]
     lag = [f"stop-fetches-{target}" for target in LAG_TARGETS]
     return tuple(dict.fromkeys((*NEMESES, *spelled, *lag)))

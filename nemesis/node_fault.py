@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from harness.core.errors import FaultError
 from harness.core.op import Json
-from harness.core.protocols import CanLead, Cluster
+from harness.core.protocols import CanLead, CanLeadTables, Cluster
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from nemesis import targets
@@ -23,10 +23,8 @@ class NodeFault(ABC):
     def __init__(self, aims: Sequence[Aim], topology: Topology, *needs: type) -> None:
         self._aims = tuple(aims)
         self._topology = topology
-        leads = any(aim.target == "leader" for aim in aims)
-        self.needs: tuple[type, ...] = (
-            (*needs, CanLead) if leads and CanLead not in needs else needs
-        )
+        asked = (_asked(aim.role) for aim in aims if aim.target == "leader")
+        self.needs: tuple[type, ...] = tuple(dict.fromkeys((*needs, *asked)))
         self._touched: frozenset[str] = frozenset()
         """Every node ever struck. Only grows: a call that was given up may still act late, and
         the next heal must repair that too."""
@@ -37,13 +35,14 @@ class NodeFault(ABC):
         """The nodes to strike; for a leader, only that it is the leader."""
         aim = seed.choice(turn, self._aims)
         if aim.target == "leader":
-            return {"name": self._name(aim), "target": aim.target}
+            return {"name": self._name(aim), "role": aim.role, "target": aim.target}
         struck = targets.nodes(aim, self._topology, seed.child("nodes", turn))
         return {"name": self._name(aim), "nodes": list(struck)}
 
     def begin(self, cluster: Cluster, plan: Mapping[str, Json], watch: Watch) -> dict[str, Json]:
         """Strikes, and sees that it struck."""
-        decided = {**plan, **(_leader(cluster) if plan.get("target") == "leader" else {})}
+        leads = plan.get("target") == "leader"
+        decided = {**plan, **(_leader(cluster, plan.get("role")) if leads else {})}
         chosen = decided["nodes"]
         assert isinstance(chosen, list), "a plan has its nodes by now"
         struck = self._able(cluster, [str(node) for node in chosen])
@@ -109,9 +108,18 @@ class NodeFault(ABC):
     def _undo(self, cluster: Cluster, nodes: Sequence[str]) -> None: ...
 
 
-def _leader(cluster: Cluster) -> dict[str, Json]:
-    assert isinstance(cluster, CanLead), "capabilities are checked before the run"
-    leader = cluster.leader()
+def _asked(role: str) -> type:
+    """Of whom a leader is asked."""
+    return CanLeadTables if role == "clickhouse" else CanLead
+
+
+def _leader(cluster: Cluster, role: Json) -> dict[str, Json]:
+    if role == "clickhouse":
+        assert isinstance(cluster, CanLeadTables), "capabilities are checked before the run"
+        leader, none = cluster.table_leader(), "no replica leads a table now"
+    else:
+        assert isinstance(cluster, CanLead), "capabilities are checked before the run"
+        leader, none = cluster.leader(), "no ZooKeeper server leads now"
     if leader is None:
-        raise NotBegunError("no ZooKeeper server leads now")
+        raise NotBegunError(none)
     return {"leader": leader, "nodes": [leader]}

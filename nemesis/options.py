@@ -9,7 +9,8 @@ ROLES = ("clickhouse", "zookeeper", "both")
 """Whose processes a fault strikes; "both" strikes some of either at once."""
 
 TARGETS = ("one", "minority", "majority", "all", "leader")
-"""How many of them; "leader" is the ZooKeeper server that leads at that moment."""
+"""How many of them; "leader" is the ZooKeeper server that leads at that moment, and with the role
+clickhouse the replica that leads the table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ class Aim:
 def unfit(aim: Aim, topology: Topology) -> str | None:
     """Why there is no such aim in this topology; None: there is."""
     if aim.target == "leader":
-        return None if aim.role == "zookeeper" else f"only zookeeper has a leader, not {aim.role}"
+        return None if aim.role == "zookeeper" else f"no leader is drawn among {aim.role} nodes"
     for group in _groups(aim.role, topology):
         if aim.target == "minority" and len(group) < 3:
             return f"{len(group)} {aim.role} nodes have no minority, at least 3 are needed"
@@ -39,9 +39,11 @@ def aims(
 ) -> tuple[Aim, ...]:
     """Every aim that a name allows; None is what the name leaves open, filled from the lists.
 
-    A leader is ZooKeeper's, so "leader" without a role is never anyone else. Raises UsageError,
-    with the reasons, when this topology has no such aim.
+    "leader" without a role is ZooKeeper's; the replica that leads the table is struck only where
+    both are named. Raises UsageError, with the reasons, when this topology has no such aim.
     """
+    if (role, target) == ("clickhouse", "leader"):
+        return (Aim("clickhouse", "leader"),)
     if role is None and target == "leader":
         role = "zookeeper"
     every = tuple(

@@ -102,6 +102,9 @@ class Record(Bare):
         self.during.get("leader", lambda: None)()
         return self.leads
 
+    def table_leader(self) -> str | None:
+        return "ch3"
+
     def serving(self) -> frozenset[str]:
         return frozenset(THREE.keepers) - self.dead - self.frozen
 

@@ -50,7 +50,7 @@ def test_partition_leaves_out_what_the_topology_has_no_room_for() -> None:
         ("partiton-rng", "'partiton-rng': there is none of that name. Did you mean partition-ring"),
         ("partition,", "nemesis '': there is none of that name. There are none, partition,"),
         ("kill-everyone", "followed by -ROLE .clickhouse zookeeper both. and -TARGET .one min"),
-        ("kill-clickhouse-leader", "'kill-clickhouse-leader': there is none of that name"),
+        ("kill-both-leader", "'kill-both-leader': there is none of that name"),
         ("kill-one-zookeeper", "Did you mean .*kill-zookeeper-one"),
         ("kill,pause,kill", "'kill': named twice in 'kill,pause,kill'"),
         ("kill,none", "'none': cannot be combined"),
@@ -68,7 +68,7 @@ def test_a_fault_without_room_is_refused_by_name() -> None:
         parsed("pause-zookeeper-minority", Topology.of(keepers=1))
     with pytest.raises(UsageError, match="'partition': this topology has no two nodes to part"):
         parsed("partition", Topology.of(replicas=1), link_classes=(LinkClass.INTERSERVER,))
-    with pytest.raises(UsageError, match="'kill': no node to strike: clickhouse-leader: only"):
+    with pytest.raises(UsageError, match="'kill': no node to strike: clickhouse-leader: no"):
         parsed("kill", roles=("clickhouse",), targets=("leader",))
 
 

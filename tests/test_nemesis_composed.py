@@ -53,13 +53,17 @@ def test_an_end_ends_its_own_family_only() -> None:
     assert again["text"] == "ch3", "what ended before is not ended again"
 
 
-def test_the_leader_is_asked_for_when_the_fault_begins() -> None:
+@pytest.mark.parametrize(
+    ("name", "role", "leader"),
+    [("kill-leader", "zookeeper", "zk2"), ("kill-clickhouse-leader", "clickhouse", "ch3")],
+)
+def test_the_leader_is_asked_for_when_the_fault_begins(name: str, role: str, leader: str) -> None:
     cluster = Record()
-    done = nemesis("kill-leader").invoke(cluster, op("kill", target="leader"))
+    done = nemesis(name).invoke(cluster, op("kill", role=role, target="leader"))
     assert isinstance(done.value, dict)
-    assert (done.value["leader"], done.value["nodes"]) == ("zk2", ["zk2"])
-    assert done.value["text"] == "zk2 (leader)"
-    assert cluster.dead == {"zk2"}
+    assert (done.value["leader"], done.value["nodes"]) == (leader, [leader])
+    assert done.value["text"] == f"{leader} (leader)"
+    assert cluster.dead == {leader}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 from harness.core.errors import UsageError
 from harness.core.seed import Seed
 from harness.core.topology import Topology
-from nemesis.options import TARGETS
+from nemesis.options import ROLES, TARGETS
 from nemesis.targets import Aim, aims, nodes
 
 FIVE = Topology.of(replicas=3, keepers=5)
@@ -53,12 +53,14 @@ def test_a_name_leaves_open_what_it_does_not_say() -> None:
         "all",
     ]
     assert aims(None, "leader", ("clickhouse",), TARGETS, three) == (Aim("zookeeper", "leader"),)
+    named = aims("clickhouse", "leader", ROLES, TARGETS, three)
+    assert named == (Aim("clickhouse", "leader"),)
 
 
 @pytest.mark.parametrize(
     ("role", "target", "message"),
     [
-        ("clickhouse", "leader", "only zookeeper has a leader, not clickhouse"),
+        ("both", "leader", "no leader is drawn among both nodes"),
         ("zookeeper", "minority", "1 zookeeper nodes have no minority, at least 3 are needed"),
     ],
 )

@@ -24,6 +24,7 @@ from harness.clusters.pods import PodAgent
 from harness.clusters.processes import Processes
 from harness.clusters.proxies import Proxies
 from harness.clusters.removal import LOCK, remove_files, remove_run
+from harness.clusters.replica import tables_led
 from harness.core.errors import ClusterError
 from harness.core.op import Json
 from harness.core.protocols import Endpoint
@@ -213,7 +214,7 @@ class DockerCluster:
         """Whether every thread of the server is stopped, as the kernel says."""
         return self._processes().paused(node)
 
-    # --- CanLead, CanStopFetches --------------------------------------------------------------
+    # --- CanLead, CanLeadTables, CanStopFetches ---------------------------------------------------
 
     def leader(self) -> str | None:
         """The ZooKeeper server that leads now; None: none does. A deposed leader that has not
@@ -230,6 +231,12 @@ class DockerCluster:
         """The ZooKeeper servers that say that they lead or follow."""
         states = on_each(self.topology.keepers, lambda node: keeper.state(self.endpoint(node)))
         return frozenset(node for node, state in states.items() if state and state.mode)
+
+    def table_leader(self) -> str | None:
+        """The replica that leads most of the run's tables now, as it says itself."""
+        led = on_each(self.topology.replicas, lambda node: tables_led(self.endpoint(node)))
+        most = max(self.topology.replicas, key=lambda node: led[node])
+        return most if led[most] else None
 
     def stop_fetches(self, nodes: Iterable[str]) -> None:
         """Of every table that exists; until the server ends."""

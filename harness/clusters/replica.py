@@ -68,6 +68,15 @@ def has_session(endpoint: Endpoint) -> str | None:
     return _fails(endpoint, "SELECT name FROM system.zookeeper WHERE path = '/' LIMIT 1")
 
 
+def tables_led(endpoint: Endpoint) -> int:
+    """How many of the run's tables the replica leads; none when it does not answer."""
+    ours = "is_leader AND zookeeper_path LIKE '/harness/%'"
+    try:
+        return int(query(endpoint, f"SELECT count() FROM system.replicas WHERE {ours}")[0][0])
+    except ClusterError:
+        return 0
+
+
 def _fails(endpoint: Endpoint, text: str) -> str | None:
     try:
         query(endpoint, text)

@@ -283,6 +283,15 @@ class CanLead(Protocol):
 
 
 @runtime_checkable
+class CanLeadTables(Protocol):
+    """Knows which replica leads a table, that is, assigns its merges and mutations."""
+
+    def table_leader(self) -> str | None:
+        """The replica that leads most of the run's tables now; None: none leads any."""
+        ...
+
+
+@runtime_checkable
 class CanStopFetches(Protocol):
     """Keeps a replica from fetching parts, so that it lags."""
 

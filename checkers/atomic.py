@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from checkers.key_sets import READS, read_values
+from checkers.key_sets import FINAL_READ, READS, read_values
 from checkers.words import FEW, listed, number, on_key, read_answered, seconds, where
 from harness.core.errors import HistoryError
 from harness.core.history import History, Pair
@@ -10,6 +10,7 @@ from harness.core.op import Kind
 from harness.core.verdict import Anomaly, Status, Verdict
 
 INSERT_MANY = "insert-many"
+KINDS = ("torn", "half")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +21,15 @@ class Torn:
     read: Pair
     seen: tuple[int, ...]
 
+    @property
+    def kind(self) -> str:
+        """Half, when nothing more can come."""
+        return "half" if self.read.invoke.f == FINAL_READ else "torn"
+
 
 class Atomic:
-    """No read returns some values of one `insert-many` and not the others.
+    """No read returns some values of one `insert-many` and not the others ("torn"), and no read at
+    rest ("half").
 
     Values are unique. Which insert failed or not makes no difference: nothing of it may be seen
     alone. Linear in the values read; the deadline is not looked at.
@@ -55,8 +62,15 @@ class Atomic:
             status=status,
             summary=_summary(torn, whole),
             checked=len(inserts),
-            anomalies=tuple(_anomaly(history, one) for one in torn[:FEW]),
-            figures={"whole": whole, "anomalies": {"torn": len(torn)}},
+            anomalies=tuple(
+                _anomaly(history, one)
+                for kind in KINDS
+                for one in [t for t in torn if t.kind == kind][:FEW]
+            ),
+            figures={
+                "whole": whole,
+                "anomalies": {kind: sum(one.kind == kind for one in torn) for kind in KINDS},
+            },
         )
 
 
@@ -84,7 +98,7 @@ def _anomaly(history: History, one: Torn) -> Anomaly:
     ended = one.insert.end
     how = "never ended" if ended is None else f"ended {ended.kind} at {seconds(ended.time_ns)}"
     return Anomaly(
-        kind="torn",
+        kind=one.kind,
         text=f"op #{read.end.index} {read.invoke.f}{on_key(read.invoke)}{where(read.invoke)} "
         f"returned {len(one.seen)} of the {many} values of op #{insert.index}",
         ops=(insert.index, read.invoke.index, read.end.index),

@@ -21,7 +21,10 @@ def verdict(checker, *calls: list[Event]) -> Verdict:
 
 def test_a_read_of_a_part_of_an_insert_is_torn() -> None:
     found = verdict(Atomic(), many(0, (1, 2, 3), 0, 9), read(1, (2,), 4, 5), read(1, (), 1, 2))
-    assert (found.status, found.figures["anomalies"]) == (Status.INVALID, {"torn": 1})
+    assert (found.status, found.figures["anomalies"]) == (
+        Status.INVALID,
+        {"torn": 1, "half": 0},
+    )
     assert found.anomalies[0].ops == (0, 3, 4)
     assert found.anomalies[0].text == (
         "op #4 read of key 0 on ch1 returned 1 of the 3 values of op #0"
@@ -32,6 +35,12 @@ def test_a_part_of_a_failed_or_unknown_insert_is_torn_too() -> None:
     for kind in ("fail", "info"):
         found = verdict(Atomic(), many(0, (1, 2), 0, 3, kind), read(1, (1,), 4, 5))
         assert found.status is Status.INVALID
+
+
+def test_a_part_of_an_insert_at_rest_is_half() -> None:
+    found = verdict(Atomic(), many(0, (1, 2, 3), 0, 3, "info"), final(1, (2, 3), 10, 11))
+    assert [one.kind for one in found.anomalies] == ["half"]
+    assert found.summary == "1 read returned a part of 1 insert"
 
 
 def test_whole_inserts_are_valid_and_none_at_all_says_nothing() -> None:

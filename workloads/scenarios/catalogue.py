@@ -5,7 +5,13 @@ from collections.abc import Mapping
 from workloads.scenarios.alters import CRASHING_MUTATION, MISSING_TABLE
 from workloads.scenarios.ddl import DDL_TWICE
 from workloads.scenarios.distributed import LOST_DISTRIBUTED_INSERT
-from workloads.scenarios.inserts import DIRTY_READ, DOUBLED_INSERT, PHANTOM_PART, TORN_INSERT
+from workloads.scenarios.inserts import (
+    DIRTY_READ,
+    DOUBLED_INSERT,
+    HALF_INSERT,
+    PHANTOM_PART,
+    TORN_INSERT,
+)
 from workloads.scenarios.partitions import RETURNED_ROWS, UNREADABLE_TABLE, UNWRITABLE_TABLE
 from workloads.scenarios.quorums import FAILED_PART
 from workloads.scenarios.reads import (
@@ -26,6 +32,7 @@ _EVERY = (
     UNSEEN_WRITE,
     HIDDEN_INSERT,
     TORN_INSERT,
+    HALF_INSERT,
     DIRTY_READ,
     PHANTOM_PART,
     DOUBLED_INSERT,

@@ -9,6 +9,8 @@ from workloads.scripted_set import ScriptedSet
 
 MANY = tuple(range(60))
 """Values of one insert, each in a partition of its own."""
+MORE = tuple(range(300))
+"""So many that a kill comes before the last of them is committed."""
 SESSION_GONE_S = 7.0
 """A killed replica's ZooKeeper session has expired by then (5 s), and was seen to."""
 PENDING = "stop-fetches-minority"
@@ -18,16 +20,20 @@ def _some(op: Op) -> bool:
     return isinstance(op.value, tuple) and len(op.value) > 0
 
 
-TORN_INSERT = Scenario(
-    name="torn-insert",
-    text="a read returns a part of one insert, whose rows belong to several partitions",
-    workload=ScriptedSet(
-        name="scenario-torn-insert",
+def _by_partitions(name: str) -> ScriptedSet:
+    return ScriptedSet(
+        name=name,
         quorum=None,
         sequential=False,
         partition_by="value",
         judges=(Stats(min_ok={}, min_ok_total=1), Atomic()),
-    ),
+    )
+
+
+TORN_INSERT = Scenario(
+    name="torn-insert",
+    text="a read returns a part of one insert, whose rows belong to several partitions",
+    workload=_by_partitions("scenario-torn-insert"),
     clients=2,
     steps=(
         Do(Call(f=INSERT_MANY, value=MANY, key=0, node="ch1"), wait=False),
@@ -35,6 +41,23 @@ TORN_INSERT = Scenario(
         Joined(),
     ),
     finding=Finding("atomic", "torn"),
+)
+
+HALF_INSERT = Scenario(
+    name="half-insert",
+    text="a replica is killed in the middle of an insert into several partitions: a part of it "
+    "stays, on every replica, and the rest never comes",
+    workload=_by_partitions("scenario-half-insert"),
+    nemesis="kill-clickhouse-one",
+    clients=2,
+    steps=(
+        Do(Call(f=INSERT_MANY, value=MORE, key=0, node="ch1"), wait=False, ends=(Kind.INFO,)),
+        Until(read("ch1"), _some, by=1, tries=4_000),
+        Do(begin("kill", 1, "kill-clickhouse-one", nodes=["ch1"])),
+        Joined(),
+        Do(end("kill", 1, "kill-clickhouse-one")),
+    ),
+    finding=Finding("atomic", "half"),
 )
 
 DIRTY_READ = Scenario(

@@ -68,11 +68,11 @@ def test_runs_of_one_command_have_a_cluster_each(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--read", "sideways"], "--read 'sideways': expected one of sequential plain server"),
+        (["--read", "sideways"], "--read 'sideways': expected one of sequential sync plain server"),
         (["--bug", "nope"], "'nope': expected some of quorum-uncounted"),
         (["--keep-cluster"], "--keep-cluster: --cluster sim has no containers"),
         (["--cluster", "docker", "--bug", "ack-early"], "only --cluster sim has bugs to plant"),
-        (["--cluster", "docker", "--read", "sync"], "only simulated servers have it"),
+        (["--cluster", "docker", "--read", "thesis"], "only simulated servers have it"),
     ],
 )
 def test_what_cannot_be_used_is_refused(tmp_path: Path, arguments: list[str], says: str) -> None:

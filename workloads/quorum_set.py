@@ -14,12 +14,15 @@ from checkers.suite import set_checkers
 from harness.clients.clickhouse import ClickHouse, DatabaseError, failed_read, failed_write
 from harness.clients.connect import connect
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
+from harness.clients.zookeeper import ZooKeeper, ZooKeeperError
 from harness.core.errors import UsageError
 from harness.core.op import Call, Done, Json, Kind, Op, Process
 from harness.core.protocols import (
     Checker,
+    Client,
     Cluster,
     Context,
+    Endpoint,
     Generator,
     KeepsTime,
     Pending,
@@ -40,7 +43,8 @@ SCHEMA = TableSchema(
     settings={"old_parts_lifetime": 10},
 )
 
-SIMULATED_READINGS = ("server", "sync", "thesis", "linearizable")
+SYNC = "sync"
+SIMULATED_READINGS = ("server", "thesis", "linearizable")
 """What `select_sequential_consistency` means is a setting of simulated servers only."""
 
 REFUSED_PAUSE_NS = 20_000_000
@@ -66,9 +70,10 @@ class QuorumSetOptions:
     insert: str = "quorum"
     """"quorum", or "plain": acknowledged by one replica."""
     read: str = "sequential"
-    """"sequential", as the server reads with `select_sequential_consistency`, or "plain": whatever
-    the replica has. On the simulated cluster also "server", which is "sequential" there, "sync",
-    "thesis" and "linearizable": other readings that a server might have."""
+    """"sequential", as the server reads with `select_sequential_consistency`; "sync": the same
+    after a `sync` on the ZooKeeper server through which the replica reads; "plain": whatever the
+    replica has. On the simulated cluster also "server", which is "sequential" there, "thesis" and
+    "linearizable": other readings that a server might have."""
     quorum: int = 2
     """Replicas that must have a part before its insert is acknowledged."""
     quorum_timeout_ms: int = 10_000
@@ -88,7 +93,7 @@ class QuorumSetOptions:
         replicas = len(topology.shards[0])
         choices = (
             ("insert", self.insert, ("quorum", "plain")),
-            ("read", self.read, ("sequential", "plain", *SIMULATED_READINGS)),
+            ("read", self.read, ("sequential", SYNC, "plain", *SIMULATED_READINGS)),
         )
         for name, value, allowed in choices:
             if value not in allowed:
@@ -125,8 +130,14 @@ class QuorumSet:
         if self.options.read in SIMULATED_READINGS and not isinstance(cluster, KeepsTime):
             raise UsageError(
                 f"--read {self.options.read}: only simulated servers have this reading; expected "
-                "sequential or plain, or --cluster sim"
+                "sequential, sync or plain, or --cluster sim"
             )
+        for node in cluster.topology.shards[0]:
+            if self.options.read == SYNC and len(cluster.topology.node(node).keepers) != 1:
+                raise UsageError(
+                    f"--read sync: {node} may read through several ZooKeeper servers, so that "
+                    "nobody knows on which to sync; expected --keeper-route own"
+                )
         table = ReplicatedTable(cluster, token, SCHEMA)
         table.create()
         return _Session(cluster, table, self.options)
@@ -247,9 +258,14 @@ class _Session:
         self._table = table
         self._options = options
 
-    def client(self, node: str) -> "_Client":
+    def client(self, node: str) -> Client:
         connection = connect(self._cluster, node, timeout_s=self._options.timeout_s)
-        return _Client(connection, self._table.name, self._options)
+        simulated = isinstance(self._cluster, KeepsTime)
+        client = _Client(connection, self._table.name, self._options, simulated=simulated)
+        if self._options.read != SYNC or simulated:
+            return client
+        (keeper,) = self._cluster.topology.node(node).keepers
+        return _Syncing(client, self._cluster.endpoint(keeper))
 
     def pending(self) -> Sequence[str]:
         return self._table.pending()
@@ -265,7 +281,9 @@ class _Session:
 
 
 class _Client:
-    def __init__(self, connection: ClickHouse, table: str, options: QuorumSetOptions) -> None:
+    def __init__(
+        self, connection: ClickHouse, table: str, options: QuorumSetOptions, *, simulated: bool
+    ) -> None:
         self._connection = connection
         self._table = table
         self._insert_settings = {}
@@ -277,7 +295,7 @@ class _Client:
         self._read_settings: dict[str, int | str] = {}
         if options.read != "plain":
             self._read_settings["select_sequential_consistency"] = 1
-        if options.read in SIMULATED_READINGS:
+        if simulated and options.read in (SYNC, *SIMULATED_READINGS):
             self._read_settings["sequential_reading"] = options.read
 
     def invoke(self, op: Op) -> Done:
@@ -302,3 +320,28 @@ class _Client:
 
     def close(self) -> None:
         self._connection.close()
+
+
+class _Syncing:
+    """Before every read a `sync` on the replica's ZooKeeper server, so that what the replica asks
+    of it next is no older than the read."""
+
+    def __init__(self, client: _Client, keeper: Endpoint) -> None:
+        self._client = client
+        self._keeper = keeper
+        self._session = ZooKeeper([keeper])
+
+    def invoke(self, op: Op) -> Done:
+        if op.f == "insert":
+            return self._client.invoke(op)
+        try:
+            self._session.ask("sync", "/")
+        except ZooKeeperError as error:
+            self._session.close()
+            self._session = ZooKeeper([self._keeper])
+            return Done(Kind.FAIL, error=f"no sync: {error}")
+        return self._client.invoke(op)
+
+    def close(self) -> None:
+        self._client.close()
+        self._session.close()

@@ -111,8 +111,9 @@ GROUPS: dict[str, tuple[Any, ...]] = {
         click.option("--insert", help="quorum, or plain: acknowledged by one replica."),
         click.option(
             "--read",
-            help="sequential, or plain: whatever the replica has. With --cluster sim also server, "
-            "sync, thesis, linearizable: what sequential might mean.",
+            help="sequential; sync: after a sync on the replica's ZooKeeper server; or plain: "
+            "whatever the replica has. With --cluster sim also server, thesis, linearizable: what "
+            "sequential might mean.",
         ),
         click.option(
             "--quorum",

@@ -4,6 +4,7 @@ import gzip
 import io
 import tarfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -11,11 +12,13 @@ import docker
 from docker.errors import NotFound
 
 from harness.clusters.engine import asking_engine
+from harness.core.errors import ClusterError
 from harness.core.topology import Node, Role
 
 _SERVER_LOGS: Final = "/var/log/clickhouse-server"
 _LAST_LINES: Final = 15
 _TRANSACTIONS: Final = "/datalog"
+_TRIES: Final = 3
 TRANSACTIONS_FILE: Final = "txnlog.tar.gz"
 """Of a ZooKeeper server: its transaction log, the files version-2/log.<first zxid>."""
 
@@ -52,9 +55,12 @@ def _held(client: docker.DockerClient, pod: str) -> bytes | None:
     if found.status != "running":
         return None
     where = f"/volumes{_TRANSACTIONS}"
-    exit_code, (output, _) = found.exec_run(["tar", "-C", where, "-cz", "version-2"], demux=True)
-    assert output is None or isinstance(output, bytes), "demux gives bytes"
-    return output if exit_code in (0, 1) else None  # 1: a file grew meanwhile
+    for _ in range(_TRIES):
+        with suppress(ValueError):  # docker-py loses the frames of a stream, one in some hundreds
+            code, (output, _) = found.exec_run(["tar", "-C", where, "-cz", "version-2"], demux=True)
+            assert output is None or isinstance(output, bytes), "demux gives bytes"
+            return output if code in (0, 1) else None  # 1: a file grew meanwhile
+    raise ClusterError(f"{pod}: its transaction log did not come whole in {_TRIES} tries")
 
 
 def _archive(client: docker.DockerClient, container: str) -> bytes | None:

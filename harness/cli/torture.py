@@ -1,14 +1,18 @@
 """`harness torture`: a matrix of runs, all night."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from statistics import mean
 
 import rich_click as click
 from rich.console import Console
+from rich.status import Status as RichStatus
 from rich.table import Table
 from rich.text import Text
 
@@ -22,12 +26,14 @@ from harness.core.op import Json
 from harness.core.seed import Seed
 from harness.core.verdict import Status, worst
 from harness.run.fleet import SCRATCH, StoredRuns
-from harness.run.judges import OneProcess, OnSpark
-from harness.run.monitor import Monitor
+from harness.run.judges import OneProcess, OnSpark, merge_kept
+from harness.run.monitor import Monitor, Phase
 from harness.run.night import JOURNAL, Night, Slot
 from harness.run.night_summary import Cell, as_json, cells, junit, kinds_before, verdict, why
 from harness.run.stop import Stop
-from harness.run.torture import Judges, Torture
+from harness.run.store import RunDirectory
+from harness.run.torture import DONE, Judges, Lane, Torture
+from harness.web.drawing import draw
 
 NIGHTS = "torture"
 """In the store: a directory a matrix, in it one a night."""
@@ -36,9 +42,16 @@ POSITIVE = click.FloatRange(min=0, min_open=True)
 
 @click.command("torture")
 @click.argument("matrix", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--hours", type=POSITIVE, help="So long; the run that goes on then is the last.")
+@click.option("--hours", type=POSITIVE, help="So long; no run begins that would end later.")
 @click.option("--runs", type=click.IntRange(min=1), help="So many runs in all.")
-@click.option("--fail-fast", is_flag=True, help="Ends with the first INVALID run.")
+@click.option("--fail-fast", is_flag=True, help="No run begins after an INVALID one.")
+@click.option(
+    "--clusters",
+    type=click.IntRange(min=1),
+    default=2,
+    show_default=True,
+    help="So many take turns: the next run begins on one while the last heals on another.",
+)
 @click.option("--fresh", is_flag=True, help="A new night, also when the last one is not over.")
 @click.option("--spark", metavar="MASTER", help="Judge on Spark; default: one process beside.")
 @click.option("--store", type=click.Path(file_okay=False), default="store")
@@ -48,6 +61,7 @@ def torture(
     hours: float | None,
     runs: int | None,
     fail_fast: bool,
+    clusters: int,
     fresh: bool,
     spark: str | None,
     store: str,
@@ -61,22 +75,26 @@ def torture(
         raise UsageError("neither --hours nor --runs; expected at least one of them")
     console = Console(stderr=as_json_)
     asked, root, stop = read_matrix(matrix), Path(store), Stop()
-    settled = asked.settled(store, console, stop)
+    lanes = [Lane(asked.settled(store, console, stop)) for _ in range(clusters)]
+    simulated = any(cell.campaign.own_cluster is not None for cell in lanes[0].cells)
+    lanes = lanes[:1] if simulated else lanes
     night = _night(root / NIGHTS / asked.name, asked, runs, hours, fresh)
     if night.slots:
-        if any(cell.campaign.own_cluster is None for cell in settled):
+        if any(cell.campaign.own_cluster is None for cell in lanes[0].cells):
             clean(everything=False)
         console.print(f"goes on: {night.path}, run {night.next}", highlight=False)
     with ExitStack() as stack:
         stack.enter_context(stop.obeying_signals())
         judges = stack.enter_context(_judges(root, spark))
+        made = night.next
+        present = stack.enter_context(_Present.shown(console))
         tortured = Torture(
             store=root,
             night=night,
-            cells=settled,
+            lanes=lanes,
             seed=Seed(int(night.asked["seed"])),
             judges=judges,
-            shown=partial(_shown, console),
+            shown=present.follow,
             told=partial(_tell, console),
             stop=stop,
             fail_fast=fail_fast,
@@ -84,15 +102,18 @@ def torture(
             seconds=_left_s(night, hours),
         )
         tortured.run()
+        pace = _pace(night, made, tortured.clock.now_ns() / 1e9)
     summary = cells(night, [name for name, _ in asked.cells], kinds_before(night.path))
     report = as_json(night, summary)
     _write(night, report, summary)
+    merge_kept(root)
     if not stop:
         night.say("end")
     if as_json_:
         click.echo(json.dumps(report))
     else:
         _show(console, night, summary)
+        console.print(pace, style="dim", highlight=False)
     return worst(verdict(slot) for slot in night.slots.values()).exit_status
 
 
@@ -131,7 +152,7 @@ def _left_s(night: Night, hours: float | None) -> float | None:
 
 @contextmanager
 def _judges(root: Path, spark: str | None) -> Iterator[Judges]:
-    runs = StoredRuns(workload_of)
+    runs = StoredRuns(workload_of, saved=explained)
     root.mkdir(parents=True, exist_ok=True)
     if spark is None:
         beside = OneProcess(root, runs)
@@ -151,17 +172,42 @@ def _judges(root: Path, spark: str | None) -> Iterator[Judges]:
             on_spark.close()
 
 
-@contextmanager
-def _shown(console: Console, monitor: Monitor) -> Iterator[None]:
-    """A line while a run goes on, where there is a terminal."""
-    if not console.is_terminal:
-        yield
-        return
-    with console.status(monitor.title) as status:
-        monitor.listeners.append(
-            lambda phase, note: status.update(f"{monitor.title}: {phase.value} {note}")
-        )
-        yield
+def explained(directory: RunDirectory, status: Status) -> None:
+    """What is not VALID gets a report, and keeps its servers' logs."""
+    if status is Status.VALID:
+        shutil.rmtree(directory.logs, ignore_errors=True)
+    else:
+        draw(directory)
+
+
+@dataclass(slots=True)
+class _Present:
+    """A line a run that goes on, where there is a terminal."""
+
+    status: RichStatus
+    lines: dict[str, str] = field(default_factory=dict)
+
+    @staticmethod
+    @contextmanager
+    def shown(console: Console) -> Iterator["_Present"]:
+        """As long as the block runs."""
+        present = _Present(console.status(""))
+        if not console.is_terminal:
+            yield present
+            return
+        with present.status:
+            yield present
+
+    def follow(self, monitor: Monitor) -> None:
+        """Until the run is done."""
+
+        def told(phase: Phase, note: str) -> None:
+            self.lines[monitor.title] = f"{monitor.title}: {phase.value} {note}"
+            if note == DONE:
+                del self.lines[monitor.title]
+            self.status.update("\n".join(list(self.lines.values())))
+
+        monitor.listeners.append(told)
 
 
 def _tell(console: Console, slot: Slot) -> None:
@@ -172,6 +218,17 @@ def _tell(console: Console, slot: Slot) -> None:
     if status is not Status.VALID:
         line.append(f": {why(slot)}", "dim")
     console.print(line, soft_wrap=True)
+
+
+def _pace(night: Night, before: int, seconds: float) -> str:
+    """Of the runs that were made since run number `before`; and where the time of one goes."""
+    slots = [slot for slot in night.slots.values() if slot.number >= before and slot.recorded]
+    spent = {phase: [slot.phases.get(phase, 0.0) for slot in slots] for phase in Phase}
+    means = (f"{phase} {mean(of):.1f}" for phase, of in spent.items() if slots and mean(of) > 0.05)
+    return (
+        f"{len(slots)} runs in {seconds:.0f} s, {60 * len(slots) / seconds:.1f} a minute; seconds "
+        f"of a run, on average: {', '.join(means) or 'none'}"
+    )
 
 
 def _write(night: Night, report: dict[str, Json], summary: list[Cell]) -> None:

@@ -11,25 +11,26 @@ import docker
 
 from compose.plan import DIRECTORY, KEEP, OWNER, PORTS, Images, plan
 from compose.render import render
-from compose.settings import Settings
+from compose.settings import Settings, Storage
 from harness.clusters import keeper, owner, readiness
 from harness.clusters.compose_tool import compose_up
 from harness.clusters.engine import asking_engine, engine
 from harness.clusters.fetches import Fetches
 from harness.clusters.kept import Kept
 from harness.clusters.links import Links
-from harness.clusters.logs import collect_node, last_lines
+from harness.clusters.logs import collect_node, emptied, last_lines
 from harness.clusters.parallel import on_each
 from harness.clusters.pods import PodAgent
 from harness.clusters.processes import Processes
 from harness.clusters.proxies import Proxies
 from harness.clusters.removal import LOCK, remove_files, remove_run
 from harness.clusters.replica import tables_led
+from harness.core.clock import utc_now
 from harness.core.errors import ClusterError
 from harness.core.op import Json
 from harness.core.protocols import Endpoint
 from harness.core.seed import Seed
-from harness.core.topology import Link, Node, Topology
+from harness.core.topology import Link, Node, Role, Topology
 
 _READY_S: Final = 60.0
 _SETTLE_S: Final = 2.0
@@ -61,6 +62,8 @@ class DockerCluster:
         self.keep = keep
         self._attached = False
         self._whole = True
+        self._collected_s: float | None = None
+        """When logs were collected last, in seconds since 1970, as the engine counts."""
         self._lock: IO[str] | None = None
         self._client: docker.DockerClient | None = None
         self._endpoints: dict[str, Endpoint] = {}
@@ -157,18 +160,18 @@ class DockerCluster:
         return out
 
     def collect(self, directory: Path) -> None:
-        """Copies every node's logs to `directory`/<node>/, of dead servers too."""
-        client = self._engine()
-        on_each(
-            self.topology.nodes,
-            lambda node: collect_node(
-                client,
-                self._containers[node.name],
-                self._pods[node.name],
-                node,
-                directory / node.name,
-            ),
-        )
+        """Moves every node's logs to `directory`/<node>/, of dead servers too: of a cluster that
+        serves many runs each has its own."""
+        client, since_s = self._engine(), self._collected_s
+        self._collected_s = utc_now().timestamp()
+
+        def moved(node: Node) -> None:
+            container, pod = self._containers[node.name], self._pods[node.name]
+            collect_node(client, container, pod, node, directory / node.name, since_s)
+            if node.role is Role.CLICKHOUSE and self.settings.storage is Storage.MEMORY:
+                emptied(self._agents[node.name])
+
+        on_each(self.topology.nodes, moved)
 
     # --- CanPartition -------------------------------------------------------------------------
 

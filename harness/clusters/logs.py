@@ -12,6 +12,7 @@ import docker
 from docker.errors import NotFound
 
 from harness.clusters.engine import asking_engine
+from harness.clusters.pods import PodAgent
 from harness.core.errors import ClusterError
 from harness.core.topology import Node, Role
 
@@ -24,30 +25,44 @@ TRANSACTIONS_FILE: Final = "txnlog.tar.gz"
 
 
 def collect_node(
-    client: docker.DockerClient, container: str, pod: str, node: Node, directory: Path
+    client: docker.DockerClient,
+    container: str,
+    pod: str,
+    node: Node,
+    directory: Path,
+    since_s: float | None,
 ) -> None:
     """Writes `directory`/stdout.log; of a ClickHouse server its log files too, of a ZooKeeper
     server its transaction log. What does not exist is left out. `pod` is the container that holds
-    the node's volumes in memory."""
+    the node's volumes in memory. `since_s`, seconds since 1970: only what was written after, but
+    for ClickHouse's files, which `emptied` begins anew."""
     directory.mkdir(parents=True, exist_ok=True)
     with asking_engine(f"read the logs of {node.name}"):
         try:
             found = client.containers.get(container)
         except NotFound:
             return
-        (directory / "stdout.log").write_bytes(found.logs(stdout=True, stderr=True))
+        (directory / "stdout.log").write_bytes(found.logs(stdout=True, stderr=True, since=since_s))
         if node.role is Role.CLICKHOUSE:
             for name, content in _files(found.id or container, client, _SERVER_LOGS):
                 (directory / name).write_bytes(content)
         else:
-            transactions = _held(client, pod) or _archive(client, found.id or container)
+            transactions = _held(client, pod, since_s) or _archive(client, found.id or container)
             if transactions:
                 (directory / TRANSACTIONS_FILE).write_bytes(transactions)
 
 
-def _held(client: docker.DockerClient, pod: str) -> bytes | None:
-    """The transaction log out of the pod, for the engine copies nothing out of memory. The server
-    may write meanwhile: what is copied then ends in the middle of a transaction."""
+def emptied(agent: PodAgent) -> None:
+    """Cuts a ClickHouse server's log files to nothing; it goes on at their beginning."""
+    agent.run(
+        "find", f"/volumes{_SERVER_LOGS}", "-type", "f", "-exec", "truncate", "-s", "0", "{}", "+"
+    )
+
+
+def _held(client: docker.DockerClient, pod: str, since_s: float | None) -> bytes | None:
+    """The transaction log out of the pod, for the engine copies nothing out of memory; of its
+    files those that were written to since then. The server may write meanwhile: what is copied
+    then ends in the middle of a transaction."""
     try:
         found = client.containers.get(pod)
     except NotFound:
@@ -55,9 +70,11 @@ def _held(client: docker.DockerClient, pod: str) -> bytes | None:
     if found.status != "running":
         return None
     where = f"/volumes{_TRANSACTIONS}"
+    newer = [] if since_s is None else [f"--newer-mtime=@{since_s}"]
+    archive = ["tar", "-C", where, "-cz", *newer, "version-2"]
     for _ in range(_TRIES):
         with suppress(ValueError):  # docker-py loses the frames of a stream, one in some hundreds
-            code, (output, _) = found.exec_run(["tar", "-C", where, "-cz", "version-2"], demux=True)
+            code, (output, _) = found.exec_run(archive, demux=True)
             assert output is None or isinstance(output, bytes), "demux gives bytes"
             return output if code in (0, 1) else None  # 1: a file grew meanwhile
     raise ClusterError(f"{pod}: its transaction log did not come whole in {_TRIES} tries")

@@ -204,7 +204,7 @@ class Cluster(Protocol):
         ...
 
     def collect(self, directory: Path) -> None:
-        """Copies every node's logs to `directory`/<node>/."""
+        """Moves every node's logs to `directory`/<node>/: the next run has its own."""
         ...
 
 

@@ -108,10 +108,18 @@ class Campaign:
         self, plan: Plan, cluster: Cluster, directory: RunDirectory, monitor: Monitor
     ) -> tuple[str, ...]:
         """A run of which nothing is judged, on a cluster that goes on; its troubles. Raises
-        HarnessError when it cannot be brought to its end."""
-        trial = self._trial(plan, cluster, directory, monitor, drop=True)
-        with directory.held(), _crashing(directory):
-            troubles = record(trial)
+        HarnessError when it cannot be brought to its end. The servers' logs are collected
+        either way."""
+        with directory.held():
+            try:
+                with _crashing(directory):
+                    troubles = record(self._trial(plan, cluster, directory, monitor, drop=True))
+            except BaseException:
+                _collected(cluster, directory)
+                raise
+            monitor.enter(Phase.CLEAN_UP, "collecting logs")
+            uncollected = _collected(cluster, directory)
+            troubles = (*troubles, *([uncollected] if uncollected else []))
             directory.recorded(troubles)
         return troubles
 

@@ -24,6 +24,7 @@ from checkers.ladder import Level
 from harness.core.errors import HarnessError, HistoryError
 from harness.core.history import History
 from harness.core.protocols import Workload
+from harness.core.verdict import Status
 from harness.run.parquet import journal_bytes_of, read_parquet
 from harness.run.plan import Plan
 from harness.run.store import RunDirectory
@@ -42,6 +43,9 @@ class StoredRuns:
     """Instead of each run's own."""
     check_s: float | None = None
     """Likewise."""
+    saved: Callable[[RunDirectory, Status], None] | None = None
+    """Called where a run was judged, when its results are saved; a function of a module, for it
+    goes to other processes."""
 
     def asked(self, run: Path) -> Asked:
         """From run.json."""
@@ -104,13 +108,15 @@ class StoredRuns:
     def save(self, run: Path, judgement: Judgement, note: str) -> None:
         """results.json."""
         directory = RunDirectory(run)
-        info = directory.info()
+        info, notes = directory.info(), [note] if note else []
         if info.state == "recorded":
-            directory.finish(judgement, [*info.troubles, *([note] if note else [])])
-            return
-        ended = info.state == "finished"
-        troubles = [] if ended else [f"the run never ended: {info.error or info.state}"]
-        directory.save(judgement, [*troubles, *([note] if note else [])])
+            directory.finish(judgement, [*info.troubles, *notes])
+        else:
+            ended = info.state == "finished"
+            troubles = [] if ended else [f"the run never ended: {info.error or info.state}"]
+            directory.save(judgement, [*troubles, *notes])
+        if self.saved is not None:
+            self.saved(directory, judgement.status)
 
 
 def _readable(path: Path) -> bool:

@@ -12,11 +12,24 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from checkers.fleet_plan import Item
-from checkers.fleet_rows import Row, RunSummary, batch_of, read_rows, summaries
+from checkers.fleet_rows import (
+    Row,
+    RunSummary,
+    batch_of,
+    judged,
+    merged,
+    read_rows,
+    runs_in,
+    summaries,
+)
 from checkers.fleet_work import Job, alone, rows_of
-from harness.run.fleet import SCRATCH, Found, StoredRuns, check_fleet, judge_digest
+from harness.run.fleet import SCRATCH, Found, StoredRuns, check_fleet, judge_digest, verdicts_of
+
+KEPT = f"{SCRATCH}/kept"
+"""In the store: rows of runs that were judged, a file a run."""
 
 
 class OneProcess:
@@ -54,14 +67,37 @@ class OneProcess:
                 continue
             del self._waiting[run]
             try:
-                rows += future.result()
+                found = future.result()
             except BrokenProcessPool:
-                rows += alone(self._job, self._item(run))
+                found = alone(self._job, self._item(run))
+            self._keep(run, found)
+            rows += found
         return summaries(pa.Table.from_batches([batch_of(rows)]))
+
+    def _keep(self, run: str, rows: Sequence[Row]) -> None:
+        """On disk until `merge_kept`, which may be after a crash."""
+        target = self._root / KEPT / f"{run.replace('/', '+')}.parquet"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial = target.with_suffix(".partial")
+        pq.write_table(pa.Table.from_batches([batch_of(rows)]), partial)
+        partial.replace(target)
 
     def close(self) -> None:
         """Ends the process; what it has not begun is left unjudged."""
         self._pool.shutdown(cancel_futures=True)
+
+
+def merge_kept(root: Path) -> None:
+    """Puts the verdicts that `OneProcess` has kept into the store's dataset. Raises
+    HarnessError."""
+    files = sorted((root / KEPT).glob("*.parquet"))
+    if not files:
+        return
+    target = verdicts_of(root, None)
+    judged(target)  # raises for what cannot be read
+    merged(target, files, runs_in(files))
+    for file in files:
+        file.unlink()
 
 
 def _settle(parent: int) -> None:

@@ -40,9 +40,17 @@ class Monitor:
     first_anomaly_ns: int | None = None
     listeners: list[Callable[[Phase, str], None]] = field(default_factory=list)
     """Told of every phase and note."""
+    seconds: dict[Phase, float] = field(default_factory=dict)
+    """That each phase took which is over, on the wall clock."""
+    _wall: Clock = field(default_factory=WallClock)
+    _entered_ns: int = 0
 
     def enter(self, phase: Phase, note: str = "") -> None:
         """The run goes on to a phase, or to something else to wait for within it."""
+        now_ns = self._wall.now_ns()
+        spent_s = (now_ns - self._entered_ns) / 1e9
+        self.seconds[self.phase] = self.seconds.get(self.phase, 0.0) + spent_s
+        self._entered_ns = now_ns
         self.phase, self.note = phase, note
         for listener in self.listeners:
             listener(phase, note)

@@ -5,7 +5,7 @@ A line is a JSON object with "event" and "run", the number of a run, from 0:
     night     what is asked for: "matrix" (its digest), "runs", "hours", "started_utc"
     begin     "cell", "seed"; written before anything of the run exists
     directory "path", in the store
-    recorded  "troubles", "seconds"; its history is whole
+    recorded  "troubles", "seconds", "phases" (by phase, the seconds it took); its history is whole
     broken    "error": it could not be brought to its end
     judged    "status", "reason", "kinds", "first_ns"
     end       the night is over, and its summary is written
@@ -18,6 +18,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Any, Final
 
 from harness.core.errors import HarnessError
@@ -36,6 +37,7 @@ class Slot:
     path: str | None = None
     recorded: bool = False
     seconds: float = 0.0
+    phases: Mapping[str, float] = field(default_factory=dict)
     troubles: tuple[str, ...] = ()
     broken: str | None = None
     status: Status | None = None
@@ -109,7 +111,7 @@ class Night:
         if event == "directory":
             slot.path = said["path"]
         elif event == "recorded":
-            slot.recorded, slot.seconds = True, said["seconds"]
+            slot.recorded, slot.seconds, slot.phases = True, said["seconds"], said.get("phases", {})
             slot.troubles = tuple(said["troubles"])
         elif event == "broken":
             slot.broken = said["error"]
@@ -123,6 +125,13 @@ class Night:
     def unjudged(self) -> list[Slot]:
         """Runs that left something to judge, and have no verdict yet."""
         return [s for s in self.slots.values() if s.path is not None and s.status is None]
+
+    def expected_s(self, cell: str) -> float:
+        """How long a run of this cell takes: the median so far, of all cells while it has none;
+        0 before the first."""
+        times = {slot.number: slot.seconds for slot in self.slots.values() if slot.recorded}
+        own = [s for number, s in times.items() if self.slots[number].cell == cell]
+        return median(own or times.values() or [0.0])
 
     @property
     def next(self) -> int:

@@ -1,9 +1,17 @@
-"""A night of runs on reused clusters, judged meanwhile. What is known is in its journal."""
+"""A night of runs on reused clusters, judged meanwhile. What is known is in its journal.
+
+Faults are in force on one cluster at a time. With several clusters, the next run begins on another
+one while that which had them heals and comes to rest, which after a kill takes longer than the
+faults: a replica looks for its ZooKeeper every ten seconds only.
+"""
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Protocol
 
 from checkers.fleet_rows import RunSummary
@@ -13,13 +21,17 @@ from harness.core.protocols import Cluster
 from harness.core.seed import Seed
 from harness.core.verdict import Status
 from harness.run.campaign import Campaign, copy_cluster
-from harness.run.monitor import Monitor
+from harness.run.monitor import Monitor, Phase
 from harness.run.night import Night, Slot
 from harness.run.night_summary import verdict
 from harness.run.plan import Plan
 from harness.run.stop import Stop
 from harness.run.store import RunDirectory
 
+FAULTY = (Phase.SET_UP, Phase.FAULTS)
+"""Phases in which no other run begins."""
+DONE = "done"
+"""The last note of a run."""
 BROKEN_MAX = 5
 """So many runs in a row that could not be brought to their end: the machine is not fit."""
 
@@ -47,16 +59,61 @@ class Cell:
     plan: Callable[[Seed], Plan]
 
 
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One that goes on."""
+
+    number: int
+    path: str
+    """In the store."""
+    monitor: Monitor
+    end: Future["_End"]
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """Of a run that came to its end."""
+
+    troubles: tuple[str, ...]
+    seconds: float
+    healthy: bool
+    """Whether the cluster is fit for another."""
+
+
+@dataclass(slots=True)
+class Lane:
+    """Runs that follow each other on one cluster."""
+
+    cells: Sequence[Cell]
+    """All of the matrix; the clusters that they bring up are this lane's own."""
+    cluster: Cluster | None = None
+    on: Cell | None = None
+    """Which brought it up."""
+    run: _Run | None = None
+
+    def fits(self, cell: Cell) -> bool:
+        """Whether a run of the cell may have the cluster that is up."""
+        return self.on is not None and self.on.cluster == cell.cluster
+
+    def down(self) -> None:
+        """Without a cluster then. Raises ClusterError."""
+        cluster, cell = self.cluster, self.on
+        self.cluster = self.on = None
+        if cluster is not None and cell is not None:
+            cell.campaign.end(cluster)
+
+
 @dataclass(slots=True)
 class Torture:
     """Runs the cells of a matrix in turn, each round with the next seed."""
 
     store: Path
     night: Night
-    cells: Sequence[Cell]
+    lanes: Sequence[Lane]
     seed: Seed
     judges: Judges
-    shown: Callable[[Monitor], AbstractContextManager[None]]
+    shown: Callable[[Monitor], None]
+    """Gets the monitor of every run that begins."""
     told: Callable[[Slot], None]
     """Hears of every run when its verdict is known, and of those that broke."""
     stop: Stop
@@ -65,66 +122,124 @@ class Torture:
     seconds: float | None = None
     """Since `clock` began; what earlier parts of the night took is off it already."""
     clock: Clock = field(default_factory=WallClock)
-    _cluster: Cluster | None = None
-    _on: Cell | None = None
     _broken: int = 0
+    _news: SimpleQueue[None] = field(default_factory=SimpleQueue)
+    """Something has changed: a run's faults are over, or it ended."""
 
     def run(self) -> None:
         """Until the runs are made, the time is over, or the wish to stop comes. Every run that
-        left something is judged then. Raises HarnessError, with the cluster down."""
-        try:
-            for slot in self.night.unjudged:
-                assert slot.path is not None
-                self.judges.submit(slot.path)
+        left something is judged then. Raises HarnessError, with the clusters down."""
+        for slot in self.night.unjudged:
+            assert slot.path is not None
+            self.judges.submit(slot.path)
+        with ExitStack() as ends:
+            pool = ends.enter_context(ThreadPoolExecutor(len(self.lanes), "lane"))
+            for lane in self.lanes:
+                ends.callback(lane.down)
+                ends.callback(self._ended, lane)
             while not self._over():
-                self._next()
+                free = self._free()
+                if free is None:
+                    self._news.get()
+                else:
+                    self._begin(free, pool)
+                for lane in self.lanes:
+                    if lane.run is not None and lane.run.end.done():
+                        self._ended(lane)
                 self._hear()
-        finally:
-            self._down()
         self._hear(wait=True)
 
     def _over(self) -> bool:
-        late = self.seconds is not None and self.clock.now_ns() / 1e9 >= self.seconds
+        """Whether no run begins any more."""
+        left_s = None if self.seconds is None else self.seconds - self.clock.now_ns() / 1e9
+        late = left_s is not None and left_s <= self.night.expected_s(self._next_cell(0).name)
         enough = self.runs is not None and self.night.next >= self.runs
         worst = any(verdict(slot) is Status.INVALID for slot in self.night.slots.values())
         return bool(self.stop) or late or enough or (self.fail_fast and worst)
 
-    def _next(self) -> None:
+    def _next_cell(self, lane: int) -> Cell:
+        cells = self.lanes[lane].cells
+        return cells[self.night.next % len(cells)]
+
+    def _free(self) -> Lane | None:
+        """Where the next run may begin: on a cluster that fits, before one that is to be made.
+        None: nowhere yet."""
+        if any(lane.run and lane.run.monitor.phase in FAULTY for lane in self.lanes):
+            return None
+        free = [lane for lane in self.lanes if lane.run is None]
+        cell = self._next_cell(0)
+        order = sorted(free, key=lambda lane: (not lane.fits(cell), lane.cluster is not None))
+        return order[0] if order else None
+
+    def _begin(self, lane: Lane, pool: ThreadPoolExecutor) -> None:
         number = self.night.next
-        cell = self.cells[number % len(self.cells)]
-        plan = cell.plan(Seed((self.seed.value + number // len(self.cells)) % (1 << 64)))
+        cell = self._next_cell(self.lanes.index(lane))
+        plan = cell.plan(Seed((self.seed.value + number // len(lane.cells)) % (1 << 64)))
         self.night.say("begin", number, cell=cell.name, seed=str(plan.seed))
+        clock = WallClock()
+        monitor = self._monitor(number, cell, plan)
+        try:
+            cluster = self._cluster_of(lane, cell, plan, monitor)
+            directory = cell.campaign.begun(plan, cluster)
+            path = directory.path.resolve().relative_to(self.store.resolve()).as_posix()
+            self.night.say("directory", number, path=path)
+            assert lane.on is not None, "it brought the cluster up"
+            if lane.on.campaign.files is not None:
+                copy_cluster(lane.on.campaign.files, directory.path)
+        except (HarnessError, OSError) as error:
+            monitor.enter(Phase.CLEAN_UP, DONE)
+            self._broke(lane, number, error)
+            return
+        record = partial(_recorded, cell.campaign, plan, cluster, directory, monitor, clock)
+        # Simulated servers stay on the thread that made them.
+        end = pool.submit(record) if cell.campaign.own_cluster is None else _here(record)
+        lane.run = _Run(number, path, monitor, end)
+        end.add_done_callback(lambda _: self._news.put(None))
+
+    def _monitor(self, number: int, cell: Cell, plan: Plan) -> Monitor:
         monitor = Monitor(f"run {number}: {cell.name}, seed {plan.seed}", plan.time_limit_s)
         if not cell.campaign.workload(plan).live_anomalies:
             monitor.anomalies = None
-        clock = WallClock()
-        try:
-            with self.shown(monitor):
-                cluster = self._cluster_of(cell, plan, monitor)
-                directory = cell.campaign.begun(plan, cluster)
-                self._copy_files(directory)
-                path = directory.path.resolve().relative_to(self.store.resolve()).as_posix()
-                self.night.say("directory", number, path=path)
-                troubles = cell.campaign.recorded(plan, cluster, directory, monitor)
-        except (HarnessError, OSError) as error:
-            self._broke(number, error)
+        monitor.listeners.append(lambda *_: self._news.put(None))
+        self.shown(monitor)
+        return monitor
+
+    def _cluster_of(self, lane: Lane, cell: Cell, plan: Plan, monitor: Monitor) -> Cluster:
+        """The cluster that is up, or a fresh one when another is needed."""
+        if lane.cluster is not None and lane.fits(cell):
+            return lane.cluster
+        lane.down()
+        with self.stop.interrupting():
+            lane.cluster, lane.on = cell.campaign.brought_up(plan, monitor), cell
+        return lane.cluster
+
+    def _ended(self, lane: Lane) -> None:
+        """Waits for the end of the lane's run, if there is one, and notes it."""
+        run, lane.run = lane.run, None
+        if run is None:
             return
-        took = round(clock.now_ns() / 1e9, 3)
-        self.night.say("recorded", number, troubles=list(troubles), seconds=took)
-        self.judges.submit(path)
+        assert lane.on is not None, "its cluster is up as long as it goes on"
+        try:
+            end = run.end.result()
+        except (HarnessError, OSError) as error:
+            self._broke(lane, run.number, error)
+            return
+        self.night.say(
+            "recorded",
+            run.number,
+            troubles=list(end.troubles),
+            seconds=end.seconds,
+            phases={phase: round(s, 3) for phase, s in run.monitor.seconds.items()},
+        )
+        self.judges.submit(run.path)
         self._broken = 0
-        if troubles or cell.campaign.own_cluster is not None or cluster.unready():
-            self._down()
+        if not end.healthy or lane.on.campaign.own_cluster is not None:
+            lane.down()
 
-    def _copy_files(self, directory: RunDirectory) -> None:
-        assert self._on is not None
-        if self._on.campaign.files is not None:
-            copy_cluster(self._on.campaign.files, directory.path)
-
-    def _broke(self, number: int, error: Exception) -> None:
+    def _broke(self, lane: Lane, number: int, error: Exception) -> None:
         self.night.say("broken", number, error=f"{type(error).__name__}: {error}")
         slot = self.night.slots[number]
-        self._down()
+        lane.down()
         if slot.path is None:
             self.told(slot)
         else:
@@ -132,21 +247,6 @@ class Torture:
         self._broken += 1
         if self._broken >= BROKEN_MAX:
             raise HarnessError(f"{BROKEN_MAX} runs in a row broke, the last: {error}")
-
-    def _cluster_of(self, cell: Cell, plan: Plan, monitor: Monitor) -> Cluster:
-        """The cluster that is up, or a fresh one when another is needed."""
-        if self._cluster is not None and self._on is not None and self._on.cluster == cell.cluster:
-            return self._cluster
-        self._down()
-        with self.stop.interrupting():
-            self._cluster, self._on = cell.campaign.brought_up(plan, monitor), cell
-        return self._cluster
-
-    def _down(self) -> None:
-        cluster, cell = self._cluster, self._on
-        self._cluster = self._on = None
-        if cluster is not None and cell is not None:
-            cell.campaign.end(cluster)
 
     def _hear(self, *, wait: bool = False) -> None:
         by_path = {slot.path: slot for slot in self.night.slots.values()}
@@ -161,3 +261,30 @@ class Torture:
                 first_ns=one.first_ns,
             )
             self.told(self.night.slots[slot.number])
+
+
+def _here(work: Callable[[], _End]) -> Future[_End]:
+    """Its end, as of other threads' work."""
+    future: Future[_End] = Future()
+    try:
+        future.set_result(work())
+    except Exception as error:
+        future.set_exception(error)
+    return future
+
+
+def _recorded(
+    campaign: Campaign,
+    plan: Plan,
+    cluster: Cluster,
+    directory: RunDirectory,
+    monitor: Monitor,
+    clock: Clock,
+) -> _End:
+    """In a lane's thread. `clock`: since the run was begun."""
+    try:
+        troubles = campaign.recorded(plan, cluster, directory, monitor)
+        healthy = not troubles and not cluster.unready()
+    finally:
+        monitor.enter(Phase.CLEAN_UP, DONE)
+    return _End(troubles, round(clock.now_ns() / 1e9, 3), healthy)

@@ -23,7 +23,6 @@ from harness.core.op import Call, Done, Kind, Op
 from harness.core.protocols import Context, Generator, Ready
 from harness.core.seed import Seed
 from harness.generators import (
-    faults,
     limit,
     mix,
     numbered,
@@ -38,6 +37,8 @@ from harness.run.interpreter import run_threads
 from harness.run.journal import Journal, read_history
 from harness.run.scheduler import Scheduler, workers_on
 from harness.run.virtual import run_virtual
+from nemesis.options import FaultOptions
+from nemesis.schedule import Track, schedule
 
 NODES = ("ch1", "ch2", "ch3")
 SEED = Seed(0x5EED)
@@ -70,13 +71,10 @@ def workload(ops_per_s: float | None = None) -> Generator:
 
 
 def main_job(seconds: float, ops_per_s: float | None) -> Generator:
-    def fault(edge: str) -> Call:
-        return Call(f="partition", value={"fault": 1, "edge": edge, "name": "p", "text": "t"})
-
-    schedule = faults(
-        lambda _: fault("begin"), lambda _: fault("end"), interval_s=0.5, duration_s=0.5
-    )
-    return time_limit(together(on_clients(workload(ops_per_s)), on_nemesis(schedule)), seconds)
+    track = Track("partition", once=False, plan=lambda *_: {"name": "p", "text": "t"})
+    options = FaultOptions(interval_s=0.5, duration_s=0.5, jitter=0)
+    faults = schedule([track], SEED, options)
+    return time_limit(together(on_clients(workload(ops_per_s)), on_nemesis(faults)), seconds)
 
 
 def mixture(seconds: float) -> Generator:

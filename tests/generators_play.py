@@ -6,8 +6,11 @@ from dataclasses import dataclass, field
 from harness.core.history import History
 from harness.core.op import NEMESIS, Call, Done, Kind, Op
 from harness.core.protocols import Context, Generator, Worker
+from harness.core.seed import Seed
 from harness.run.scheduler import Scheduler, workers_on
 from harness.run.virtual import run_virtual
+from nemesis.options import FaultOptions
+from nemesis.schedule import Schedule, Track, schedule
 
 MS = 1_000_000
 SECOND = 1_000_000_000
@@ -67,6 +70,13 @@ def context(time_ns: int = 0, free: int = 3, busy: int = 0) -> Context:
     """So many free workers, then so many busy ones, and the free nemesis."""
     every = [Worker(i, i, NODES[i % 3]) for i in range(free + busy)]
     return Context(time_ns, (*every[:free], Worker(-1, -1, "")), tuple(every[free:]))
+
+
+def cuts(interval_s: float, duration_s: float) -> Schedule:
+    """One fault after the other, always the same cut, without jitter."""
+    track = Track("cut", once=False, plan=lambda *_: {"name": "cut", "text": "{ch1 | ch2 ch3}"})
+    options = FaultOptions(interval_s=interval_s, duration_s=duration_s, jitter=0)
+    return schedule([track], Seed(1), options)
 
 
 def read(value: int | None = None, key: int | None = None) -> Call:

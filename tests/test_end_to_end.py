@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import docker
 import pytest
+from real_servers import left
 
 from harness.core.history import History
 from harness.core.op import Kind
@@ -46,22 +46,6 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*HARNESS, *arguments], capture_output=True, text=True, timeout=120, check=False
     )
-
-
-def left(store: Path) -> list[str]:
-    """What the runs of this store have in Docker now, and their clusters' files."""
-    client = docker.from_env()
-    ours: dict[str, Any] = {"label": "harness.run"}
-    things: list[Any] = [
-        *client.containers.list(all=True, filters=ours, ignore_removed=True),
-        *client.networks.list(filters=ours),
-        *client.volumes.list(filters=ours),
-    ]
-    client.close()
-    labels = [t.attrs.get("Labels") or t.attrs["Config"]["Labels"] for t in things]
-    here = [label["harness.directory"].startswith(f"{store}/") for label in labels]
-    files = [str(path) for path in (store / "clusters").glob("*")]
-    return [str(t.name) for t, is_ours in zip(things, here, strict=True) if is_ours] + files
 
 
 def containers(cluster: str) -> list[str]:

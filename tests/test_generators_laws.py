@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from generators_play import MS, calls, play, read, write
+from generators_play import MS, calls, cuts, play, read, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,7 +12,6 @@ from harness.core.protocols import Context, Generator, Pending, Ready, Step
 from harness.core.seed import Seed
 from harness.generators import (
     each_node,
-    faults,
     limit,
     mix,
     numbered,
@@ -84,10 +83,8 @@ def trees(seed: Seed) -> st.SearchStrategy[Generator]:
 
 def with_faults(generator: Generator) -> Generator:
     """Beside a nemesis that is at work all the time."""
-    schedule = faults(
-        lambda n: Call(f="cut", value=n), lambda _: Call(f="mend"), interval_s=0.05, duration_s=0.02
-    )
-    return time_limit(together(on_clients(generator), on_nemesis(limit(schedule, 6))), 3)
+    schedule = on_nemesis(limit(cuts(0.05, 0.02), 6))
+    return time_limit(together(on_clients(generator), schedule), 3)
 
 
 SEEDS = st.integers(0, 2**64 - 1).map(Seed)

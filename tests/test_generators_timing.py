@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from generators_play import MS, SECOND, calls, context, invocations, play, read, write
+from generators_play import MS, SECOND, calls, context, cuts, invocations, play, read, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,7 +12,6 @@ from harness.core.op import Call
 from harness.core.protocols import Exhausted, Pending
 from harness.core.seed import Seed
 from harness.generators import (
-    faults,
     limit,
     numbered,
     on_clients,
@@ -127,25 +126,8 @@ def test_sleep_makes_no_call() -> None:
     assert isinstance(after.op(context(3 * SECOND))[0], Exhausted)
 
 
-def test_the_schedule_of_faults_counts_from_the_end_of_each_call() -> None:
-    def fault(f: str) -> Call:
-        return Call(f=f)
-
-    schedule = faults(
-        lambda n: Call(f="begin", value=n),
-        lambda n: Call(f="end", value=n),
-        interval_s=3,
-        duration_s=5,
-    )
-    history = play(limit(on_nemesis(schedule), 4), latency_ns=SECOND)
-    seen = [(op.f, op.value, op.time_ns // SECOND) for op in invocations(history, "nemesis")]
-    assert seen == [("begin", 0, 3), ("end", 0, 9), ("begin", 1, 13), ("end", 1, 19)]
-
-
 def test_operations_go_on_while_the_nemesis_works_and_sleeps() -> None:
-    schedule = faults(
-        lambda _: Call(f="begin"), lambda _: Call(f="end"), interval_s=0.5, duration_s=0.5
-    )
+    schedule = cuts(0.5, 0.5)
     reads = rate(repeat(read()), 200, SEED, "uniform")
     history = play(time_limit(together(on_clients(reads), on_nemesis(schedule)), 4))
     assert len(invocations(history)) == pytest.approx(800, rel=0.1)

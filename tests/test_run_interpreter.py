@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
-from generators_play import NODES, read, write
+from generators_play import NODES, cuts, read, write
 
 from harness.core.clock import WallClock
 from harness.core.errors import HarnessError
@@ -17,7 +17,6 @@ from harness.core.protocols import Client, Generator, Pending
 from harness.core.seed import Seed
 from harness.generators import (
     each_node,
-    faults,
     limit,
     numbered,
     on_clients,
@@ -203,11 +202,9 @@ def test_a_client_that_cannot_be_opened_is_an_info() -> None:
 def test_faults_run_beside_operations() -> None:
     def nemesis(op: Op) -> Done:
         time.sleep(0.02)
-        return Done(Kind.OK, {"fault": 1, "edge": op.f, "text": "{ch1 | ch2 ch3}"})
+        return Done(Kind.OK, op.value)
 
-    schedule = faults(
-        lambda _: Call(f="begin"), lambda _: Call(f="end"), interval_s=0.05, duration_s=0.05
-    )
+    schedule = cuts(0.05, 0.05)
     run = Run(nemesis=nemesis, world=World(nap(0.005)))
     run.threads(time_limit(together(on_clients(repeat(read())), on_nemesis(schedule)), 0.5))
     first = run.history.faults[0]

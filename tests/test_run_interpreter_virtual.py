@@ -4,14 +4,13 @@ import threading
 from dataclasses import dataclass
 
 import pytest
-from generators_play import MS, NODES, SECOND, Scripted, invocations, play, read, write
+from generators_play import MS, NODES, SECOND, Scripted, cuts, invocations, play, read, write
 
 from harness.core.errors import HarnessError
 from harness.core.op import Call, Done, Kind, Op
 from harness.core.protocols import Client, Exhausted, Generator, Pending, Worker
 from harness.core.seed import Seed
 from harness.generators import (
-    faults,
     limit,
     mix,
     numbered,
@@ -38,14 +37,8 @@ def main_job(seed: Seed) -> Generator:
         return mix(seed.child("mix", key), [(1, numbered(lambda n: write(n))), (1, reads)])
 
     keys = per_key(seed.child("keys"), one_key, keys=3, ops_per_key=30)
-    schedule = faults(
-        lambda n: Call(f="cut", value={"fault": n, "edge": "begin", "text": "{ch1 | ch2 ch3}"}),
-        lambda n: Call(f="mend", value={"fault": n, "edge": "end"}),
-        interval_s=1,
-        duration_s=1,
-    )
     clients = on_clients(rate(keys, 300, seed.child("rate")))
-    return time_limit(together(clients, on_nemesis(schedule)), 10)
+    return time_limit(together(clients, on_nemesis(cuts(1, 1))), 10)
 
 
 @dataclass

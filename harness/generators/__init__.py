@@ -16,7 +16,6 @@ A test, put together:
 from harness.generators.calls import numbered, once, repeat, sequence
 from harness.generators.choose import mix, per_key
 from harness.generators.order import cycle, phases, until_ok
-from harness.generators.schedule import faults
 from harness.generators.timing import Gaps, limit, rate, sleep, time_limit
 from harness.generators.workers import each_node, on_clients, on_nemesis, reserve, together
 
@@ -24,7 +23,6 @@ __all__ = [
     "Gaps",
     "cycle",
     "each_node",
-    "faults",
     "limit",
     "mix",
     "numbered",

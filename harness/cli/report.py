@@ -24,7 +24,7 @@ def report(run: str, store: str) -> int:
     """
     directory = Store(Path(store)).find(run)
     console = Console(highlight=False)
-    console.print(text_report(facts_in(directory)))
+    console.print(text_report(facts_in(directory)), crop=False)
     failed = draw(directory)
     if failed:
         raise HarnessError(failed)

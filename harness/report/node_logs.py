@@ -12,10 +12,35 @@ from typing import Final
 _STAMP: Final = re.compile(r"(\d{4})[.-](\d\d)[.-](\d\d)[ T](\d\d):(\d\d):(\d\d)[.,](\d{3,6})")
 """How ClickHouse ("2026.11.21 12:00:31.123456") and ZooKeeper ("2026-11-21 12:00:31,123") date a
 line; both in UTC, as the containers are."""
+ROUTINE: Final = re.compile(
+    r"executeQuery: (\(from|Query pipeline|Read )|SelectExecutor|InterpreterSelectQuery|MemoryTracker"
+    r"|TCPHandler|InterserverIOHTTPHandler: Done"
+)
+"""What ClickHouse says of every query: left out first."""
+GRAVE: Final = ("<Error>", "<Fatal>", "<Warning>", " ERROR ", " WARN ")
 LINES_MAX: Final = 60
 LINE_LENGTH_MAX: Final = 600
 TAIL_BYTES: Final = 256 * 1024
 AROUND: Final = timedelta(seconds=1.5)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Of a log."""
+
+    text: str
+
+    @property
+    def grave(self) -> bool:
+        """It tells of a warning or an error."""
+        return any(word in self.text for word in GRAVE)
+
+    @property
+    def rank(self) -> int:
+        """0: grave; 1: an event; 2: said of every query, or the rest of a longer message."""
+        if self.grave:
+            return 0
+        return 2 if _stamp(self.text) is None or ROUTINE.search(self.text) else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +49,16 @@ class Excerpt:
 
     node: str
     file: str
-    lines: tuple[tuple[str, bool], ...]
-    """A line, and whether it tells of a warning or an error."""
+    lines: tuple[Line, ...]
     left_out: int
     """Lines of that time that were too many."""
+    middle: int | None
+    """The first of the lines at or after the time that was asked for; None: no time was."""
+
+    @property
+    def grave(self) -> int:
+        """Lines that tell of warnings and errors."""
+        return sum(line.grave for line in self.lines)
 
 
 def excerpts(logs: Path, around: datetime | None) -> tuple[Excerpt, ...]:
@@ -40,26 +71,29 @@ def excerpts(logs: Path, around: datetime | None) -> tuple[Excerpt, ...]:
             and file.with_name(file.name.replace(".err.log", ".log")).is_file()
         ):
             continue
-        lines, middle = _last(file) if around is None else _near(file, around)
-        shown = _chosen(lines, middle)
-        if shown:
-            told = tuple((line[:LINE_LENGTH_MAX], _grave(line)) for line in shown)
-            found.append(Excerpt(file.parent.name, file.name, told, len(lines) - len(shown)))
+        texts, middle = _last(file) if around is None else _near(file, around)
+        lines = [Line(text[:LINE_LENGTH_MAX]) for text in texts]
+        chosen = _chosen(lines, middle)
+        if chosen:
+            shown = tuple(lines[at] for at in chosen)
+            now = None if around is None else sum(at < middle for at in chosen)
+            left_out = len(lines) - len(shown)
+            found.append(Excerpt(file.parent.name, file.name, shown, left_out, now))
     return tuple(found)
 
 
-def _chosen(lines: Sequence[str], middle: int) -> list[str]:
-    """Of too many: those nearest to the middle, and the warnings and errors nearest to it."""
+def _chosen(lines: Sequence[Line], middle: int) -> list[int]:
+    """Which of too many: events before what is said of every query, the nearest to the middle
+    first; of these not more than a third warnings and errors, unless there is room."""
     if len(lines) <= LINES_MAX:
-        return list(lines)
-    by_distance = sorted(range(len(lines)), key=lambda at: abs(at - middle))
-    grave = [at for at in by_distance if _grave(lines[at])][: LINES_MAX // 3]
-    plain = [at for at in by_distance if at not in grave][: LINES_MAX - len(grave)]
-    return [lines[at] for at in sorted((*grave, *plain))]
-
-
-def _grave(line: str) -> bool:
-    return any(word in line for word in ("<Error>", "<Fatal>", "<Warning>", " ERROR ", " WARN "))
+        return list(range(len(lines)))
+    ranks = [line.rank for line in lines]
+    nearest = sorted(range(len(lines)), key=lambda at: abs(at - middle))
+    grave = [at for at in nearest if ranks[at] == 0]
+    first, later = grave[: LINES_MAX // 3], grave[LINES_MAX // 3 :]
+    events = [at for at in nearest if ranks[at] == 1]
+    rest = [at for at in nearest if ranks[at] == 2]
+    return sorted([*first, *events, *later, *rest][:LINES_MAX])
 
 
 def _last(file: Path) -> tuple[list[str], int]:

@@ -20,10 +20,13 @@ from harness.report import fault_table
 from harness.report.calls import columns, packed
 from harness.report.facts import CRASHED, RUNNING, Facts
 from harness.report.node_logs import excerpts
+from harness.report.settings import groups
 from harness.report.story import duration, sentences
-from harness.report.witness import picture_of
+from harness.report.witness import PAUSE_NS, picture_of
 
 ASSETS: Final = files("harness.report") / "assets"
+SCRIPTS: Final = ("calls.js", "painter.js", "timeline.js")
+"""One script in a page, in this order."""
 MARKS: Final = {"VALID": "✓", "INVALID": "✗", "UNKNOWN": "?", CRASHED: "!", RUNNING: "●"}
 BANDS_NAMED: Final = 6
 """Faults that get a line of their own in the picture of the witness."""
@@ -40,7 +43,7 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     made.filters.update(seconds=seconds, duration=duration)
-    made.globals.update(MARKS=MARKS, BANDS_NAMED=BANDS_NAMED)
+    made.globals.update(MARKS=MARKS, BANDS_NAMED=BANDS_NAMED, PAUSE_NS=PAUSE_NS)
     return made
 
 
@@ -57,7 +60,7 @@ def script_hash(text: str) -> str:
 
 def page(facts: Facts) -> str:
     """The whole page."""
-    script = asset("timeline.js")
+    script = "".join(map(asset, SCRIPTS))
     return (
         environment()
         .get_template("report.html.j2")
@@ -67,6 +70,7 @@ def page(facts: Facts) -> str:
             script=Markup(script),  # noqa: S704
             script_hash=script_hash(script),
             sentences=sentences(facts),
+            settings=groups(facts.info),
             **_witness(facts),
             **_whole(facts),
         )
@@ -103,7 +107,7 @@ def _whole(facts: Facts) -> Mapping[str, Any]:
     date = None if around is None or zero is None else zero + timedelta(microseconds=around / 1e3)
     out: dict[str, Any] = {
         "calls": "",
-        "svg": "",
+        "plots": None,
         "faults": (),
         "count": 0,
         "log_date": date,
@@ -118,7 +122,7 @@ def _whole(facts: Facts) -> Mapping[str, Any]:
     marked = [i for verdict in anomalies for a in verdict.anomalies for i in a.ops]
     return out | {
         "calls": packed(columns(history, marked)),
-        "svg": Markup(plots(history)),  # noqa: S704 # the library escapes what it draws
+        "plots": plots(history),
         "faults": fault_table.rows(history),
         "count": len(history.pairs),
     }

@@ -1,15 +1,18 @@
-"""Rate and latency over time, as one SVG whose text is text and whose colours are the page's."""
+"""Rate and latency over time, as SVG whose text is text and whose colours are the page's."""
 
 import io
 import re
 import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import matplotlib as mpl
 import numpy as np
+from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, LogFormatter, MaxNLocator
 
 from harness.core.history import History
 from harness.core.op import Kind
@@ -34,24 +37,62 @@ QUANTILES: Final = (
 )
 SETTINGS: Final[Any] = {
     "svg.fonttype": "none",
-    "svg.hashsalt": "harness",
     "font.family": "sans-serif",
     "font.size": 10,
+    "axes.titlelocation": "left",
+    "axes.titleweight": "bold",
     "text.parse_math": False,  # names are text, whatever they hold
 }
+SIZE: Final = re.compile(r'(<svg[^>]*?) (?:width|height)="[^"]*"([^>]*?) (?:width|height)="[^"]*"')
+SUPERFLUOUS: Final = re.compile(
+    r'<metadata>.*?</metadata>\s*|(?<=<g) id="[^"]*"|font-family: [^;"]*; ?', re.DOTALL
+)
+"""Besides its size: the font is the page's, and nothing refers to groups."""
 BINS_MAX: Final = 120
 LEAST_BIN_S: Final = 0.25
 
 
-def plots(history: History) -> str:
-    """An `<svg>` element; "" when nothing was called."""
+@dataclass(frozen=True, slots=True)
+class Plots:
+    """The same three plots for a wide page and for a narrow one; `<svg>` elements."""
+
+    wide: Markup
+    narrow: Markup
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    size: tuple[float, float]
+    """Inches, of which the page's width is one figure's."""
+    margins: Mapping[str, float]
+    """Placed by hand: to have the places computed means to draw everything twice."""
+    beside: bool
+    """Legends stand beside their plot, else above it."""
+    ticks: int
+
+
+WIDE: Final = _Shape(
+    (11, 8), {"left": 0.075, "right": 0.85, "top": 0.96, "bottom": 0.065, "hspace": 0.22}, True, 12
+)
+NARROW: Final = _Shape(
+    (4.6, 9.4), {"left": 0.15, "right": 0.97, "top": 0.93, "bottom": 0.055, "hspace": 0.48}, False, 5
+)
+LEGEND_COLUMNS: Final = 3
+
+
+def plots(history: History) -> Plots | None:
+    """None when nothing was called."""
     if not history.pairs:
-        return ""
+        return None
     data = _Data(history)
-    with mpl.rc_context(SETTINGS):
-        figure = Figure(figsize=(11, 8))
-        # Placed by hand: to have the places computed means to draw everything twice.
-        figure.subplots_adjust(left=0.075, right=0.85, top=0.96, bottom=0.065, hspace=0.22)
+    return Plots(_drawn(history, data, WIDE), _drawn(history, data, NARROW))
+
+
+def _drawn(history: History, data: "_Data", shape: _Shape) -> Markup:
+    # Salted by the shape: what one refers to must not be found in the other, which is not shown.
+    with mpl.rc_context(SETTINGS | {"svg.hashsalt": str(shape.size)}):
+        figure = Figure(figsize=shape.size)
+        figure.subplots_adjust(**shape.margins)
         top, middle, bottom = figure.subplots(3, 1, sharex=True)
         _rate(top, data)
         _quantiles(middle, data)
@@ -59,7 +100,9 @@ def plots(history: History) -> str:
         bottom.set_xlabel("seconds since the run began")
         for axes in (top, middle, bottom):
             _dress(axes, history, data.end_s)
-        return _svg(figure)
+            _explain(axes, shape)
+        bottom.xaxis.set_major_locator(MaxNLocator(shape.ticks))
+        return Markup(_svg(figure))  # noqa: S704 # the library escapes what it draws
 
 
 class _Data:
@@ -99,7 +142,7 @@ def _rate(axes: Axes, data: _Data) -> None:
                   color=COLOURS[kind.value], linestyle=STYLES[kind.value])  # fmt: skip
     axes.set_ylabel("calls a second")
     axes.set_ylim(bottom=0)
-    axes.set_title("Rate, by outcome", loc="left")
+    axes.set_title("Rate, by outcome")
 
 
 def _quantiles(axes: Axes, data: _Data) -> None:
@@ -107,7 +150,7 @@ def _quantiles(axes: Axes, data: _Data) -> None:
     for q, width, label in QUANTILES:
         axes.plot(data.middles, data.quantile(q, chosen), label=label, color=COLOURS["ok"],
                   linewidth=width, marker=".", markersize=2 + width)  # fmt: skip
-    axes.set_title("Latency of answered calls, by quantile", loc="left")
+    axes.set_title("Latency of answered calls, by quantile")
     _logarithmic(axes)
 
 
@@ -120,7 +163,7 @@ def _outcomes(axes: Axes, data: _Data) -> None:
                 axes.plot(data.middles, data.quantile(0.5, chosen), label=f"{f} {kind}",
                           color=COLOURS[kind], linewidth=1, linestyle=STYLES[kind],
                           marker=mark, markersize=3.5)  # fmt: skip
-    axes.set_title("Latency by operation and outcome, median", loc="left")
+    axes.set_title("Latency by operation and outcome, median")
     _logarithmic(axes)
 
 
@@ -128,6 +171,14 @@ def _logarithmic(axes: Axes) -> None:
     axes.set_yscale("log")
     axes.set_ylabel("milliseconds")
     axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:,g}"))
+    axes.yaxis.set_minor_formatter(_Minor(labelOnlyBase=False, minor_thresholds=(1, 0.5)))
+
+
+class _Minor(LogFormatter):
+    """Labels between powers of ten, where an axis spans hardly one; as plain numbers."""
+
+    def __call__(self, x: float, pos: Any = None) -> str:
+        return f"{x:,g}" if super().__call__(x, pos) else ""
 
 
 def _dress(axes: Axes, history: History, end_s: float) -> None:
@@ -139,17 +190,27 @@ def _dress(axes: Axes, history: History, end_s: float) -> None:
     axes.grid(color=COLOURS["rule"], linewidth=0.6)
     axes.set_axisbelow(True)
     axes.tick_params(colors=COLOURS["dim"], which="both")
-    axes.title.set_color(COLOURS["ink"])
-    axes.title.set_fontweight("bold")
     for label in (axes.xaxis.label, axes.yaxis.label):
         label.set_color(COLOURS["dim"])
     for side, spine in axes.spines.items():
         spine.set_visible(side in ("left", "bottom"))
         spine.set_color(COLOURS["rule"])
+
+
+def _explain(axes: Axes, shape: _Shape) -> None:
+    """Title and legend; a legend above the plot has the title above itself."""
     handles, labels = axes.get_legend_handles_labels()
-    if handles:
-        axes.legend(handles, labels, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False,
-                    labelcolor=COLOURS["ink"])  # fmt: skip
+    rows = 0 if shape.beside else -(-len(labels) // LEGEND_COLUMNS)
+    axes.set_title(axes.get_title("left"), pad=6 + 14 * rows, color=COLOURS["ink"])
+    if not handles:
+        return
+    place: dict[str, Any] = (
+        {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
+        if shape.beside
+        else {"loc": "lower left", "bbox_to_anchor": (-0.02, 0.98), "ncols": LEGEND_COLUMNS,
+              "columnspacing": 1.2, "handlelength": 1.6, "borderpad": 0.2, "labelspacing": 0.25}
+    )  # fmt: skip
+    axes.legend(handles, labels, frameon=False, labelcolor=COLOURS["ink"], **place)
 
 
 def _svg(figure: Figure) -> str:
@@ -164,7 +225,4 @@ def _svg(figure: Figure) -> str:
     text = text[text.index("<svg") :]
     for name, stand_in in COLOURS.items():
         text = text.replace(stand_in, f"var(--{name})")
-    # The page's font, and its own width and height.
-    text = re.sub(r"font: ([^;\"]*?)px [^;\"]*", r"font-size: \1px; font-family: inherit", text)
-    return re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", re.sub(
-        r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1), count=1)  # fmt: skip
+    return SIZE.sub(r"\1\2", SUPERFLUOUS.sub("", text), count=1)

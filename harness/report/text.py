@@ -1,4 +1,4 @@
-"""The witness as a text timeline: time goes down, a column for each process."""
+"""The witness as a text timeline: time goes down, a rail for each process."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from checkers.words import seconds
 from harness.core.history import Fault
 from harness.report.facts import CRASHED, RUNNING, Facts
 from harness.report.story import duration, sentences
-from harness.report.witness import Bar, Picture, picture_of
+from harness.report.witness import PAUSE_NS, Bar, Picture, Row, picture_of
 
 STATUS_STYLE = {
     "VALID": "bold green",
@@ -20,14 +20,14 @@ STATUS_STYLE = {
     RUNNING: "bold cyan",
 }
 BAR_STYLE = {"ok": "green", "fail": "yellow", "info": "magenta"}
-PAUSE_NS = 10_000_000
-"""A longer gap between two marks is told."""
+RAILS = {"begin": "┌", "on": "│", "end": "└", "": ""}
+LANE_MAX = 12
 
 
 def text_report(facts: Facts) -> RenderableType:
-    """What the page says at its top, for a terminal."""
+    """What the page says at its top, for a terminal; to be printed without cropping."""
     parts: list[RenderableType] = [
-        Text.assemble((facts.status, STATUS_STYLE[facts.status]), f"  {facts.name}"),
+        _line(facts.status, STATUS_STYLE[facts.status], facts.name),
         *(Text(f"! {trouble}", "yellow") for trouble in facts.troubles),
         Text(),
         *(Text(sentence) for sentence in sentences(facts)),
@@ -42,59 +42,46 @@ def text_report(facts: Facts) -> RenderableType:
         ]
         parts += [Text(), timeline(picture), *_faults(in_force)]
     if facts.info.plan.again:
-        parts += [Text(), Text.assemble(("again  ", "dim"), facts.info.plan.again)]
+        parts += [Text(), _line("again", "dim", facts.info.plan.again)]
     return Group(*parts)
 
 
+def _line(word: str, style: str, text: str) -> Text:
+    """Left to the terminal to break, so that it can be copied."""
+    return Text.assemble((word, style), f"  {text}", no_wrap=True, overflow="ignore")
+
+
 def timeline(picture: Picture) -> Table:
-    """A row a mark of the axis, and one for every long gap between two."""
+    """A row for all that happens, and one for every long gap between two."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", pad_edge=False)
     table.add_column("time", justify="right", no_wrap=True, style="dim")
     if picture.bands:
-        table.add_column("fault", no_wrap=True, style="red")
+        table.add_column("fault", no_wrap=True, style="red", justify="center")
     for node, process in picture.lanes:
-        table.add_column(
-            Text.assemble(node, (f"\n{process}", "dim")), overflow="fold", min_width=12
-        )
-    before_ns = picture.axis.marks[0][0]
-    for time_ns, x in picture.axis.marks:
-        if time_ns - before_ns > PAUSE_NS:
-            table.add_row(f"⋮ {duration(time_ns - before_ns)}", *_between(picture, x))
-        table.add_row(seconds(time_ns), *_at(picture, time_ns, x))
-        before_ns = time_ns
+        head = Text.assemble(node, (f"\n{process}", "dim"))
+        table.add_column(head, justify="center", min_width=3, max_width=LANE_MAX, overflow="fold")
+    table.add_column("", overflow="fold")
+    for row, after in zip(picture.rows, (*picture.rows[1:], None), strict=True):
+        faulty = [Text("▒" if row.faulty else "")] if picture.bands else []
+        table.add_row(seconds(row.time_ns), *faulty, *_rails(row), _told(row))
+        if after is not None and after.gap_ns > PAUSE_NS:
+            goes_on = ("│" if rail in ("begin", "on") else "" for rail in row.rails)
+            table.add_row(f"⋮ {duration(after.gap_ns)}", *faulty, *goes_on)
     return table
 
 
-def _at(picture: Picture, time_ns: int, x: float) -> Iterator[Text]:
-    if picture.bands:
-        yield Text("▒" if any(band.begin <= x <= band.end for band in picture.bands) else "")
-    for lane in range(len(picture.lanes)):
-        lines: list[Text] = []
-        for bar in picture.bars:
-            if bar.lane == lane:
-                lines += _edges(bar, time_ns)
-        yield Text("\n").join(lines)
+def _rails(row: Row) -> Iterator[Text]:
+    for rail in row.rails:
+        own = row.bar is not None and rail in ("begin", "end")
+        yield Text(RAILS[rail], _style(row.bar) if own and row.bar else "")
 
 
-def _edges(bar: Bar, time_ns: int) -> Iterator[Text]:
-    """What is to be said of a call at a time."""
-    begin_ns = bar.pair.invoke.time_ns
-    end_ns = begin_ns if bar.pair.end is None else bar.pair.end.time_ns
-    style = "bold red" if bar.wrong else BAR_STYLE[bar.kind]
-    if time_ns == begin_ns:
-        yield Text(f"┌ {bar.title} #{bar.pair.invoke.index}", style)
-    if time_ns == end_ns:
-        yield Text(f"└ {bar.note}", style)
-    if begin_ns < time_ns < end_ns:
-        yield Text("│", style)
+def _told(row: Row) -> Text:
+    return Text(row.text, _style(row.bar) if row.bar else "red")
 
 
-def _between(picture: Picture, x: float) -> Iterator[Text]:
-    if picture.bands:
-        yield Text("▒" if any(band.begin < x <= band.end for band in picture.bands) else "")
-    for lane in range(len(picture.lanes)):
-        goes_on = any(bar.lane == lane and bar.begin < x <= bar.end for bar in picture.bars)
-        yield Text("│" if goes_on else "")
+def _style(bar: Bar) -> str:
+    return "bold red" if bar.wrong else BAR_STYLE[bar.kind]
 
 
 def _faults(faults: list[Fault]) -> Iterator[Text]:

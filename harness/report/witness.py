@@ -1,10 +1,12 @@
 """The smallest witness as a picture: who did what when, which faults were in force, what is wrong.
 
-A value with places but no drawing: a page and a terminal both draw it.
+A value with places but no drawing. Where there is room time goes to the right; a narrow page and a
+terminal draw its rows, in which time goes down.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import IntEnum
 from typing import Final
 
 from checkers.words import listed, number
@@ -15,6 +17,8 @@ from harness.report.axis import Axis
 
 FAULTS_MARKED: Final = 3
 """With more faults than these in the picture their edges get no marks of their own."""
+PAUSE_NS: Final = 10_000_000
+"""A longer gap between two rows is told."""
 ACKNOWLEDGED: Final = "acknowledged here"
 ANSWERED: Final = "answered here"
 PRESENT_IS_WRONG: Final = {"duplicate": "twice here", "phantom": "must not be here"}
@@ -38,6 +42,16 @@ class Bar:
     """The read that breaks the promise."""
 
     @property
+    def begin_ns(self) -> int:
+        """When it was called."""
+        return self.pair.invoke.time_ns
+
+    @property
+    def end_ns(self) -> int:
+        """When it ended; of a call that never did, when it was called."""
+        return _end_ns(self.pair)
+
+    @property
     def kind(self) -> str:
         """ok, fail or info."""
         return self.pair.kind.value
@@ -47,12 +61,37 @@ class Bar:
 class Band:
     """One fault, as far as it is within the picture."""
 
-    name: str
-    text: str
+    fault: Fault
     begin: float
     end: float
     begun_before: bool
     ends_after: bool
+
+    @property
+    def title(self) -> str:
+        """ "partition-one {ch1 | ch2 ch3}"."""
+        return f"{self.fault.name} {self.fault.text}"
+
+    def covers(self, time_ns: int) -> bool:
+        """It is in force then."""
+        end_ns = self.fault.end_ns
+        return self.fault.begin_ns <= time_ns and (end_ns is None or time_ns < end_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One thing that happens, where time goes down."""
+
+    time_ns: int
+    gap_ns: int
+    """Since the row above; 0 in the first one."""
+    rails: tuple[str, ...]
+    """Of each lane: a call may "begin", "end" or go "on" at this time; "" otherwise."""
+    bar: Bar | None
+    """The call that begins or ends; None: a fault does."""
+    text: str
+    faulty: bool
+    """A fault is in force."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +110,45 @@ class Picture:
         acks = [bar for bar in self.bars if bar.note == ACKNOWLEDGED]
         wrong = [bar for bar in self.bars if bar.wrong]
         return tuple((a, w) for a in acks for w in wrong if a.end <= w.begin)
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """Everything that happens in it, in order of time."""
+        out: list[Row] = []
+        under_way: set[int] = set()
+        for time_ns, what, thing in sorted(self._happenings(), key=lambda one: one[:2]):
+            bar = thing if isinstance(thing, Bar) else None
+            rails = ["on" if lane in under_way else "" for lane in range(len(self.lanes))]
+            if isinstance(thing, Bar):
+                begins = what is _Order.BEGIN
+                rails[thing.lane] = "begin" if begins else "end"
+                (under_way.add if begins else under_way.discard)(thing.lane)
+                text = f"{thing.title} #{thing.pair.invoke.index}" if begins else thing.note
+            else:
+                text = f"{thing.name} {'begins' if what is _Order.BEGIN else 'is over'}"
+            gap_ns = time_ns - out[-1].time_ns if out else 0
+            faulty = any(band.covers(time_ns) for band in self.bands)
+            out.append(Row(time_ns, gap_ns, tuple(rails), bar, text, faulty))
+        return tuple(out)
+
+    def _happenings(self) -> Iterator[tuple[int, "_Order", Bar | Fault]]:
+        for bar in self.bars:
+            yield bar.begin_ns, _Order.BEGIN, bar
+            yield bar.end_ns, _Order.END if bar.end_ns > bar.begin_ns else _Order.END_AT_ONCE, bar
+        marks = {time_ns for time_ns, _ in self.axis.marks}
+        for band in self.bands if len(self.bands) <= FAULTS_MARKED else ():
+            if band.fault.begin_ns in marks:
+                yield band.fault.begin_ns, _Order.BEGIN, band.fault
+            if band.fault.end_ns in marks and band.fault.end_ns is not None:
+                yield band.fault.end_ns, _Order.END, band.fault
+
+
+class _Order(IntEnum):
+    """Of what happens at one time: what ends there ends first."""
+
+    END = 0
+    BEGIN = 1
+    END_AT_ONCE = 2
 
 
 def picture_of(history: History, anomaly: Anomaly) -> Picture:
@@ -210,8 +288,7 @@ def _with_a_wrong_one(bars: Sequence[Bar], pairs: Sequence[Pair]) -> Sequence[Ba
 def _band(fault: Fault, axis: Axis, begin_ns: int, end_ns: int) -> Band:
     ends_after = fault.end_ns is None or fault.end_ns > end_ns
     return Band(
-        name=fault.name,
-        text=fault.text,
+        fault=fault,
         begin=0.0 if fault.begin_ns < begin_ns else axis.at(fault.begin_ns),
         end=100.0 if ends_after or fault.end_ns is None else axis.at(fault.end_ns),
         begun_before=fault.begin_ns < begin_ns,

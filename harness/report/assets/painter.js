@@ -1,0 +1,179 @@
+// Paints the calls in view. Its time depends on the size of the canvas, hardly on how many calls
+// there are: calls become marks in columns of pixels first, then pixels are written a row at a time.
+"use strict";
+
+const TOP = 24, LABEL = 54, RIGHT = 4, AXIS = 22, NODE_GAP = 8;
+const TONES = ["ok", "fail", "info", "accent", "invalid"]; // of 1 + kind, HOLDS, LACKS
+
+class Painter {
+  constructor(canvas, calls) {
+    Object.assign(this, { canvas, calls, context: canvas.getContext("2d"), from: 0, to: 1, chosen: -1 });
+    this.shown = new Uint8Array(calls.count);
+    this.marked = new Set(calls.marked);
+    this.laneHeight = Math.max(3, Math.min(16, Math.floor(420 / Math.max(calls.lanes.length, 1))));
+    this.laneOf = new Int32Array(calls.count);
+    calls.lanes.forEach((lane, l) => lane.calls.forEach((i) => { this.laneOf[i] = l; }));
+    this.restyle();
+  }
+
+  // The page's colours and size; when one of them changed.
+  restyle() {
+    const style = getComputedStyle(document.documentElement);
+    const names = [...TONES, "fault", "fault-ink", "dim", "ink", "rule", "marked"];
+    this.colour = Object.fromEntries(names.map((n) => [n, style.getPropertyValue("--" + n).trim()]));
+    this.scale = window.devicePixelRatio || 1;
+    this.width = this.canvas.clientWidth;
+    this.height = this.calls.lanes.length ? this.y(this.calls.lanes.length - 1) + this.laneHeight + NODE_GAP + AXIS : 0;
+    this.canvas.style.height = this.height + "px";
+    this.canvas.width = Math.round(this.width * this.scale);
+    this.canvas.height = Math.round(this.height * this.scale);
+    this.#pixels();
+  }
+
+  get plot() { return Math.max(this.width - LABEL - RIGHT, 1); }
+  x(us) { return LABEL + (us - this.from) / (this.to - this.from) * this.plot; }
+  us(x) { return this.from + (x - LABEL) / this.plot * (this.to - this.from); }
+  y(lane) { return TOP + lane * this.laneHeight + (this.calls.lanes[lane].place + 1) * NODE_GAP; }
+
+  // The call at a point, or the nearest within a few pixels of its lane; -1: none.
+  at(x, y) {
+    const l = this.calls.lanes.findIndex((_, n) => y >= this.y(n) - 1 && y < this.y(n) + this.laneHeight - 1);
+    if (l < 0) return -1;
+    const lane = this.calls.lanes[l];
+    let best = -1, nearest = 5;
+    for (let k = placeOf(lane.end, this.us(x - 5)); k < lane.calls.length && this.x(lane.begin[k]) < x + 5; k++) {
+      if (this.shown[lane.calls[k]] === HIDDEN) continue;
+      const away = Math.max(this.x(lane.begin[k]) - x, x - Math.max(this.x(lane.end[k]), this.x(lane.begin[k]) + 1), 0);
+      if (away < nearest) { nearest = away; best = lane.calls[k]; }
+    }
+    return best;
+  }
+
+  paint() {
+    const c = this.context, { scale } = this;
+    c.setTransform(1, 0, 0, 1, 0, 0);
+    c.clearRect(0, 0, this.canvas.width, this.canvas.height);
+    this.#bars();
+    c.setTransform(scale, 0, 0, scale, 0, 0);
+    c.font = "12px system-ui, sans-serif";
+    c.globalCompositeOperation = "destination-over";
+    this.#faults();
+    this.#grid();
+    c.globalCompositeOperation = "source-over";
+    this.#frames();
+    this.#names();
+  }
+
+  // Where bars are painted: pixels of the screen, and what each row of a bar looks like by the tones
+  // that meet in a column. Several share its height, so that none hides another.
+  #pixels() {
+    this.columns = Math.max(1, Math.round(this.plot * this.scale));
+    this.tall = Math.max(2, Math.round((this.laneHeight - 2) * this.scale));
+    const word = (name) => {
+      const [r, g, b] = [1, 3, 5].map((at) => parseInt(this.colour[name].slice(at, at + 2), 16));
+      return new Uint32Array(new Uint8Array([r, g, b, 255]).buffer)[0];
+    };
+    const words = TONES.map(word);
+    this.looks = new Uint32Array(32 * this.tall);
+    for (let mask = 1; mask < 32; mask++) {
+      const tones = words.filter((_, t) => mask & (1 << t));
+      for (let row = 0; row < this.tall; row++)
+        this.looks[row * 32 + mask] = tones[Math.floor(row * tones.length / this.tall)];
+    }
+    this.image = new ImageData(this.columns, this.tall);
+    this.words = new Uint32Array(this.image.data.buffer);
+    this.masks = new Uint8Array(this.columns);
+  }
+
+  #bars() {
+    const { columns, tall, masks, words, looks, shown, scale } = this;
+    const per = columns / (this.to - this.from), gap = scale, wide = 4 * scale;
+    this.calls.lanes.forEach(({ calls, begin, end }, l) => {
+      masks.fill(0);
+      for (let k = placeOf(end, this.from); k < calls.length && begin[k] <= this.to; k++) {
+        const tone = shown[calls[k]];
+        if (tone === HIDDEN) continue;
+        const a = (begin[k] - this.from) * per, b = (end[k] - this.from) * per;
+        const first = Math.max(0, Math.floor(a));
+        const last = Math.min(columns, Math.max(first + Math.max(1, scale), Math.floor(b - (b - a > wide ? gap : 0))));
+        for (let x = first, bit = 1 << (tone - 1); x < last; x++) masks[x] |= bit;
+      }
+      for (let row = 0, at = 0; row < tall; row++)
+        for (let x = 0; x < columns; x++) words[at++] = looks[row * 32 + masks[x]];
+      this.context.putImageData(this.image, Math.round(LABEL * scale), Math.round(this.y(l) * scale));
+    });
+  }
+
+  #faults() {
+    const c = this.context;
+    let reached = LABEL;
+    for (const fault of this.calls.faults) {
+      const until = fault.end ?? this.calls.until;
+      if (until < this.from || fault.begin > this.to) continue;
+      const x0 = Math.max(this.x(fault.begin), LABEL), x1 = Math.min(Math.max(this.x(until), x0 + 2), this.width);
+      const text = `${fault.name} ${fault.text}`, wide = c.measureText(text).width;
+      const room = wide < Math.max(x1 - x0, 60) + 40 ? wide + 4 : x1 - x0;
+      c.fillStyle = this.colour["fault-ink"];
+      if (x0 >= reached && room > 12) {
+        c.save();
+        c.beginPath();
+        c.rect(x0, 0, room, TOP);
+        c.clip();
+        c.fillText(text, x0 + 3, 15);
+        c.restore();
+        reached = x0 + room + 4;
+      }
+      c.fillStyle = this.colour.fault;
+      c.globalAlpha = 0.14;
+      c.fillRect(x0, 0, x1 - x0, this.height - AXIS);
+      c.globalAlpha = 1;
+    }
+  }
+
+  #grid() {
+    const c = this.context, span = (this.to - this.from) / 1e6, rough = span / Math.max(2, this.width / 110);
+    const power = 10 ** Math.floor(Math.log10(rough));
+    const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough);
+    const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
+    c.fillStyle = this.colour.dim;
+    c.strokeStyle = this.colour.rule;
+    c.lineWidth = 1;
+    c.textAlign = "center";
+    for (let n = Math.ceil(Math.max(this.from, 0) / 1e6 / step); n * step <= this.to / 1e6; n++) {
+      const x = Math.round(this.x(n * step * 1e6)) + 0.5;
+      c.beginPath();
+      c.moveTo(x, TOP);
+      c.lineTo(x, this.height - AXIS);
+      c.stroke();
+      if (x > LABEL + 14 && x < this.width - 18) c.fillText((n * step).toFixed(digits) + " s", x, this.height - 6);
+    }
+    c.textAlign = "start";
+  }
+
+  #frames() {
+    const c = this.context, tall = this.laneHeight - 2;
+    c.save();
+    c.beginPath();
+    c.rect(LABEL - 3, 0, this.width, this.height);
+    c.clip();
+    c.lineWidth = 2;
+    for (const i of [...this.marked, this.chosen]) {
+      if (i < 0 || this.shown[i] === HIDDEN || this.calls.end[i] < this.from || this.calls.begin[i] > this.to) continue;
+      const x0 = Math.max(this.x(this.calls.begin[i]), LABEL), x1 = Math.min(this.x(this.calls.end[i]), this.width + 9);
+      c.strokeStyle = i === this.chosen ? this.colour.ink : this.colour.marked;
+      c.strokeRect(x0 - 2, this.y(this.laneOf[i]) - 2, Math.max(x1 - x0, 2) + 4, Math.max(tall, 2) + 4);
+    }
+    c.restore();
+  }
+
+  #names() {
+    const c = this.context;
+    c.fillStyle = this.colour.ink;
+    c.save();
+    c.beginPath();
+    c.rect(0, 0, LABEL - 4, this.height);
+    c.clip();
+    this.calls.lanes.forEach(({ name }, l) => { if (name) c.fillText(name, 6, this.y(l) + 11); });
+    c.restore();
+  }
+}

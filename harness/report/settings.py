@@ -1,0 +1,63 @@
+"""What was run, as labels and values: what was asked, how the workload was set, which servers."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeAlias
+
+from harness.report.facts import RunInfo
+
+Lines: TypeAlias = tuple[tuple[str, str], ...]
+UNITS: Final = {"time_limit": "s", "quiesce": "s", "check_time": "s", "interval": "s",
+                "duration": "s", "rate": "a second"}  # fmt: skip
+
+
+def groups(info: RunInfo) -> tuple[tuple[str, Lines], ...]:
+    """Titles and their lines. What was not given is left out."""
+    plan = info.plan
+    options = {"concurrency": plan.concurrency, "rate": plan.rate, "time_limit": plan.time_limit_s}
+    options |= {name: value for name, value in plan.options.items() if name != "workload_options"}
+    own = plan.options.get("workload_options")
+    return tuple(
+        (title, lines)
+        for title, lines in (
+            ("Run", (
+                *_lines({"workload": plan.workload, "nemesis": plan.nemesis, "seed": plan.seed,
+                         "promise": plan.promise}.items()),
+                *(("began", _date(t)) for t in (info.started_utc,) if t),
+                *(("ended", _date(t)) for t in (info.ended_utc,) if t),
+            )),
+            ("Options", _lines(sorted(options.items()))),
+            ("Workload", _lines(own.items() if isinstance(own, Mapping) else ())),
+            ("Servers", tuple(
+                (node.name, " ".join((info.versions.get(node.name, node.role), *_reads(node.keepers))))
+                for node in info.topology.nodes
+            )),
+        )
+        if lines
+    )  # fmt: skip
+
+
+def _lines(values: Iterable[tuple[str, object]]) -> Lines:
+    return tuple(
+        (name.replace("_", " "), told)
+        for name, value in values
+        if (told := _told(value, UNITS.get(name, "")))
+    )
+
+
+def _told(value: object, unit: str) -> str:
+    """ "" for what was not given."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return f"{value:,.10g} {unit}".rstrip()
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    return "" if value is None else str(value)
+
+
+def _date(utc: str) -> str:
+    return utc.replace("T", " ").replace("+00:00", " UTC")
+
+
+def _reads(keepers: tuple[str, ...]) -> tuple[str, ...]:
+    return (f"reads through {', '.join(keepers)}",) if keepers else ()

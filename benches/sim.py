@@ -78,6 +78,7 @@ def run(seed: Seed, rate: float | None) -> tuple[int, SimCluster]:
     nemesis = parse_nemesis("partition", topology, seed, FaultOptions())
     with tempfile.TemporaryDirectory() as directory:
         monitor, place = Monitor("", TIME_LIMIT_S), RunDirectory(Path(directory))
+        place.begin(plan, topology, cluster.versions())
         outcome = conduct(
             Trial(plan, cluster, workload, nemesis, place, monitor, Stop(), "bench", False)
         )

@@ -57,7 +57,9 @@ def play(
 ) -> Played:
     """quorum-set under a nemesis, as `harness run --cluster sim` does it."""
     own = Seed(seed)
-    cluster = SimCluster(THREE, own.child("cluster"), bugs=bugs([bug] if bug else []))
+    protocol = "repaired" if options.get("read") == "linearizable" else "server"
+    planted = bugs([bug] if bug else [])
+    cluster = SimCluster(THREE, own.child("cluster"), bugs=planted, protocol=protocol)
     cluster.up()
     plan = Plan(
         workload="quorum-set",

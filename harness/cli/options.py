@@ -12,9 +12,9 @@ from harness.cli.catalogue import CLUSTERS, WORKLOADS
 from harness.core.errors import UsageError
 from harness.core.seed import Seed
 from harness.core.topology import LinkClass
-from harness.sim.bugs import BUGS
+from harness.sim.bugs import BUGS, PROTOCOLS
 
-NOT_REPEATED = frozenset({"as_json", "count", "keep_cluster", "reuse", "store"})
+NOT_REPEATED = frozenset({"as_json", "count", "keep_cluster", "report", "reuse", "store"})
 """Options that change nothing of what a run does."""
 
 
@@ -174,6 +174,12 @@ GROUPS: dict[str, tuple[Any, ...]] = {
         ),
         click.option("--zookeeper-image", help="Likewise, such as zookeeper:3.9."),
         click.option(
+            "--protocol",
+            type=click.Choice(list(PROTOCOLS)),
+            help="With --cluster sim: server, as 18.16.1 with its defects, or repaired, which is "
+            "the default with --read linearizable.",
+        ),
+        click.option(
             "--bug",
             type=ListType(*BUGS),
             default=(),
@@ -188,6 +194,12 @@ GROUPS: dict[str, tuple[Any, ...]] = {
             type=click.Path(file_okay=False),
             default="store",
             help="Where runs are kept.",
+        ),
+        click.option(
+            "--report",
+            type=click.Choice(["all", "invalid", "none"]),
+            default="all",
+            help="Whose page is drawn; `harness report` draws the others later.",
         ),
         click.option("--json", "as_json", is_flag=True, help="Results as JSON on standard output."),
     ),

@@ -1,7 +1,7 @@
 """`harness run`: one run, or several on one cluster."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -28,13 +28,18 @@ from harness.core.verdict import Status, worst
 from harness.run.campaign import Campaign, Finished
 from harness.run.plan import Plan
 from harness.run.stop import Stop
-from harness.run.store import Store
+from harness.run.store import RunDirectory, Store
 from harness.sim.bugs import bugs
 from harness.web.drawing import draw
 from nemesis.catalogue import parse_nemesis
 from nemesis.composed import check_capabilities, interposed
 from nemesis.options import FaultOptions
 from workloads.quorum_set import SIMULATED_READINGS, QuorumSetOptions
+
+NOT_OF_A_PLAN = frozenset(
+    {"seed", "store", "count", "workload", "nemesis", "promise", "option", "report"}
+)
+"""Options that a plan has no need of, or has by itself."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,10 @@ class Asked:
         if option["bug"] and not simulated:
             raise UsageError(
                 f"--bug {','.join(option['bug'])}: only --cluster sim has bugs to plant"
+            )
+        if option["protocol"] and not simulated:
+            raise UsageError(
+                f"--protocol {option['protocol']}: only --cluster sim has a choice of it"
             )
         chosen = self.workload_options
         reading = chosen.read if isinstance(chosen, QuorumSetOptions) else None
@@ -154,13 +163,24 @@ class Asked:
             leave=bool(self.reused or self.options["keep_cluster"]),
             shown=lambda monitor: shown(monitor, console),
             finished=finished,
-            draw=draw,
+            draw=DRAWN[self.options["report"]],
             stop=stop,
             own_cluster=self._simulated_cluster if self.simulated else None,
         )
 
     def _simulated_cluster(self, plan: Plan) -> Cluster:
-        return SimCluster(self.topology, plan.seed.child("cluster"), bugs=bugs(self.options["bug"]))
+        return SimCluster(
+            self.topology,
+            plan.seed.child("cluster"),
+            bugs=bugs(self.options["bug"]),
+            protocol=self.protocol,
+        )
+
+    @property
+    def protocol(self) -> str:
+        """Of simulated servers: what linearizable reads need, unless another is asked for."""
+        linearizable = getattr(self.workload_options, "read", None) == "linearizable"
+        return self.options["protocol"] or ("repaired" if linearizable else "server")
 
     def plan(self, seed: Seed) -> Plan:
         """Of one run."""
@@ -168,8 +188,7 @@ class Asked:
         kept = {
             name: value
             for name, value in option.items()
-            if name not in ("seed", "store", "count", "workload", "nemesis", "promise", "option")
-            and name not in FLAGS
+            if name not in NOT_OF_A_PLAN and name not in FLAGS
         }
         entry, chosen = WORKLOADS[option["workload"]], self.workload_options
         return Plan(
@@ -208,6 +227,18 @@ class Asked:
         )
 
 
+def _invalid_drawn(directory: RunDirectory) -> str | None:
+    return draw(directory) if directory.info().status == Status.INVALID.value else None
+
+
+DRAWN: Mapping[str, Callable[[RunDirectory], str | None]] = {
+    "all": draw,
+    "invalid": _invalid_drawn,
+    "none": lambda _: None,
+}
+"""By --report, what draws a run's page."""
+
+
 @click.command("run")
 @run_options
 @click.pass_context
@@ -228,7 +259,12 @@ def run(context: click.RichContext, /, as_json: bool, **options: Any) -> int:
         outcome = run.outcome
         statuses.append(outcome.judgement.status)
         reports.append({"run": str(run.directory.path), **outcome.judgement.json()})
-        if not as_json:
+        if as_json:
+            return
+        if not run.directory.report.exists():
+            status, path = outcome.judgement.status.value, run.directory.path
+            console.print(f"{status} {path}", soft_wrap=True, highlight=False)
+        else:
             panel = result(
                 outcome.judgement,
                 outcome.history,

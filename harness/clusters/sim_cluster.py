@@ -1,5 +1,6 @@
 """The simulated cluster as a cluster: the same Protocol and capabilities as real servers."""
 
+import gc
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -17,6 +18,8 @@ from harness.sim.world import SECOND, SimulatedClock
 
 READY_NS: Final = 60 * SECOND
 START_NS: Final = 30 * SECOND
+GARBAGE: Final = 50_000
+"""Objects until cycles are looked for."""
 VERSION: Final = "simulated 18.16.1"
 
 
@@ -29,16 +32,23 @@ class SimCluster:
         seed: Seed,
         *,
         bugs: frozenset[str] = frozenset(),
+        protocol: str = "server",
         settings: TableSettings | None = None,
     ) -> None:
+        """`protocol`: one of harness.sim.bugs.PROTOCOLS."""
         self.name = "sim"
         self.topology = topology
-        self.simulation = Simulation(topology, seed, bugs=bugs, settings=settings)
+        self.simulation = Simulation(
+            topology, seed, bugs=bugs, protocol=protocol, settings=settings
+        )
 
     # --- Cluster ----------------------------------------------------------------------------
 
     def up(self) -> None:
         """Returns when every server answers."""
+        # Events are many and small and hardly any is in a cycle: to look for cycles as often as
+        # Python does by default would take a sixth of the time.
+        gc.set_threshold(GARBAGE)
         if not self.simulation.keepers:
             self.simulation.up()
         if not self.simulation.wait_until(lambda: not self.unready(), READY_NS):

@@ -72,7 +72,10 @@ class Seed:
         def following() -> int:
             nonlocal state
             state = (state + _GAMMA) & _MASK
-            return _mix(state)
+            # `_mix`, written out: every packet of a simulated network draws.
+            z = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+            z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
+            return z ^ (z >> 31)
 
         return following
 

@@ -42,6 +42,8 @@ from harness.run.store import RunDirectory
 from harness.run.watch import watched
 
 QUIESCE_POLL_S = 0.2
+VIRTUAL_POLL_S = 1.0
+"""On a time that costs nothing to wait for, a look is what costs."""
 NOTE_LENGTH_MAX = 80
 
 
@@ -166,8 +168,9 @@ class _Recorder:
         calls = trial.workload.generator()
         if plan.rate is not None:
             calls = rate(calls, plan.rate, plan.seed.child("rate"))
-        own = reserve([(plan.concurrency, calls)], sequence(()))
-        both = together(on_clients(own), on_nemesis(trial.nemesis.generator()))
+        if len(self._scheduler.workers) > plan.concurrency + 1:
+            calls = reserve([(plan.concurrency, calls)], sequence(()))
+        both = together(on_clients(calls), on_nemesis(trial.nemesis.generator()))
         return time_limit(both, plan.time_limit_s)
 
     def _calls(self, generator: Generator) -> None:
@@ -226,10 +229,12 @@ class _Recorder:
         until when, and the replicas' state."""
         waited: dict[str, float] = {}
         deadline_ns = self._clock.now_ns() + int(self._plan.quiesce_s * 1e9)
+        virtual = isinstance(self._trial.cluster, KeepsTime)
+        poll_ns = int((VIRTUAL_POLL_S if virtual else QUIESCE_POLL_S) * 1e9)
         pending, state = self._looked()
         while pending and not self._trial.stop and self._clock.now_ns() < deadline_ns:
             self._trial.monitor.enter(Phase.QUIESCE, f"pending: {pending[0][:NOTE_LENGTH_MAX]}")
-            self._clock.sleep_until(self._clock.now_ns() + int(QUIESCE_POLL_S * 1e9))
+            self._clock.sleep_until(self._clock.now_ns() + poll_ns)
             pending, state = self._looked()
             waited |= dict.fromkeys(pending, round(self._clock.now_ns() / 1e9, 3))
         if self._trial.stop:

@@ -1,10 +1,13 @@
 """Planted bugs: each is one line away from the right protocol, and off unless it is named."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from harness.core.errors import UsageError
 
 BUGS: Mapping[str, str] = {
+    "quorum-aba": "the end of a quorum compares versions only, so that it may end the next one; "
+    "18.16.1 does so",
     "quorum-uncounted": "whoever finds a quorum part on its disk ends the quorum, its writer too",
     "last-part-back": "`last_part` takes the smaller of two block numbers, so that it stays behind",
     "ack-early": "a quorum insert is acknowledged when it is logged, not when a quorum has it",
@@ -28,6 +31,23 @@ BUGS: Mapping[str, str] = {
     "pointer-skips": "a replica's log pointer moves past an entry that it has not copied",
 }
 """Name and description."""
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """How the replicas keep their table equal."""
+
+    text: str
+    defects: frozenset[str]
+    """Bugs that belong to it."""
+    reading: str
+    """What `select_sequential_consistency` means, where a query does not say."""
+
+
+PROTOCOLS: Mapping[str, Protocol] = {
+    "server": Protocol("as 18.16.1, its defect included", frozenset({"quorum-aba"}), "server"),
+    "repaired": Protocol("with linearizable reads, and no defect", frozenset(), "linearizable"),
+}
 
 
 def bugs(names: Iterable[str]) -> frozenset[str]:

@@ -17,22 +17,45 @@ RETRANSMIT_NS: Final = 200 * MS
 RETRANSMIT_NS_MAX: Final = 3_000 * MS
 
 
+NEVER_NS: Final = 1 << 62
+
+
 class _Wire:
     """One direction between two nodes."""
 
-    __slots__ = ("cut", "cut_ns", "free_ns", "held", "kind", "loss", "open_ns")
+    __slots__ = (
+        "cut",
+        "cut_ns",
+        "delay_ns",
+        "free_ns",
+        "held",
+        "kind",
+        "loss",
+        "opens_ns",
+        "world",
+    )
 
-    def __init__(self, kind: LinkClass) -> None:
+    def __init__(self, world: World, kind: LinkClass) -> None:
+        self.world = world
         self.kind = kind
+        self.delay_ns = DELAY_NS
+        """Median."""
         self.cut = False
         self.cut_ns = 0
         self.free_ns = 0
         """When the last packet arrives: none overtakes it."""
-        self.open_ns = 0
+        self.opens_ns = 0
         """After a cut: when what was held arrives, and nothing before it."""
         self.held: list[tuple[Process | None, Callable[..., object], tuple[Any, ...]]] = []
         self.loss = 0
         """Of a thousand packets."""
+
+    def hold(self, of: Process | None, act: Callable[..., object], args: tuple[Any, ...]) -> None:
+        """Keeps a packet until the cut ends, and what was held before it has come."""
+        if self.cut:
+            self.held.append((of, act, args))
+        else:
+            self.world.through(self, self.opens_ns, of, act, args)
 
 
 class Network:
@@ -41,11 +64,9 @@ class Network:
     def __init__(self, world: World, topology: Topology) -> None:
         self._world = world
         self._wires = {
-            (link.source, link.target): _Wire(topology.link_class(link))
+            (link.source, link.target): _Wire(world, topology.link_class(link))
             for link in topology.links()
         }
-        self.delay_ns: dict[LinkClass, int] = dict.fromkeys(LinkClass, DELAY_NS)
-        """Median, by what a link carries."""
 
     def send(
         self,
@@ -63,32 +84,13 @@ class Network:
             world.after(took_ns, act, *args, of=to)
             return
         wire = self._wires[source, target]
-        delay = took_ns + world.around(self.delay_ns[wire.kind])
+        at = world.now_ns + took_ns + world.around(wire.delay_ns)
         if wire.loss and world.below(1000) < wire.loss:
-            delay += RETRANSMIT_NS
-        at = max(world.now_ns + delay, wire.free_ns)
+            at += RETRANSMIT_NS
+        if at < wire.free_ns:
+            at = wire.free_ns
         wire.free_ns = at
-        world.after(at - world.now_ns, self._arrive, wire, to, act, args)
-
-    def _arrive(
-        self,
-        wire: _Wire,
-        to: Process | None,
-        act: Callable[..., object],
-        args: tuple[Any, ...],
-    ) -> None:
-        world = self._world
-        if wire.cut:
-            wire.held.append((to, act, args))
-        elif world.now_ns < wire.open_ns:
-            world.after(wire.open_ns - world.now_ns, self._arrive, wire, to, act, args)
-        elif to is None:
-            act(*args)
-        elif to.alive:
-            if to.paused:
-                to.deferred.append((act, args))
-            else:
-                act(*args)
+        world.through(wire, at, to, act, args)
 
     def cut(self, links: Iterable[Link]) -> None:
         """Drops every packet of these links, from now on and what is under way."""
@@ -96,6 +98,7 @@ class Network:
             wire = self._wires[link.source, link.target]
             if not wire.cut:
                 wire.cut, wire.cut_ns = True, self._world.now_ns
+                wire.opens_ns = NEVER_NS
 
     def mend(self) -> None:
         """Ends every cut. What was held comes when its sender tries again."""
@@ -104,13 +107,14 @@ class Network:
             if not wire.cut:
                 continue
             wire.cut = False
+            wire.opens_ns = world.now_ns
             held, wire.held = wire.held, []
             if held:
                 wait = min(max(RETRANSMIT_NS, world.now_ns - wire.cut_ns), RETRANSMIT_NS_MAX)
-                wire.open_ns = world.now_ns + world.below(wait)
-                wire.free_ns = max(wire.free_ns, wire.open_ns)
+                wire.opens_ns = world.now_ns + world.below(wait)
+                wire.free_ns = max(wire.free_ns, wire.opens_ns)
                 for to, act, args in held:
-                    world.after(wire.open_ns - world.now_ns, self._arrive, wire, to, act, args)
+                    world.through(wire, wire.opens_ns, to, act, args)
 
     def lose(self, links: Iterable[Link], per_thousand: int) -> None:
         """So many of a thousand packets are lost; 0 ends that."""

@@ -47,7 +47,9 @@ class Server:
         keepers: Sequence[str],
         lives: Mapping[str, KeeperServer],
         defaults: TableSettings,
+        reading: str,
     ) -> None:
+        """`defaults` of its tables; `reading`: what a sequentially consistent select means."""
         disk.lives += 1
         self.node = node
         self.disk = disk
@@ -64,6 +66,7 @@ class Server:
         self._keepers = tuple(keepers)
         self._lives = lives
         self._defaults = defaults
+        self._reading = reading
         self._session: KeeperSession | None = None
         self._running: dict[Future, None] = {}
         """Queries without an answer."""
@@ -224,7 +227,7 @@ class Server:
         self.world.sleep(self.world.around(READ_NS))
         reading = "plain"
         if int(settings.get("select_sequential_consistency", 0)):
-            reading = str(settings.get("sequential_reading", "server"))
+            reading = str(settings.get("sequential_reading", self._reading))
             if reading not in READINGS:
                 raise ServerError(36, f"sequential_reading {reading}: unknown")
         parts = visible(table, reading)

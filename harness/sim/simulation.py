@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from harness.core.seed import Seed
 from harness.core.topology import Role, Topology
+from harness.sim.bugs import PROTOCOLS
 from harness.sim.errors import ServerError
 from harness.sim.keeper.messages import Disk, Ensemble
 from harness.sim.keeper.server import LEADING, KeeperServer
@@ -31,18 +32,22 @@ class Simulation:
         seed: Seed,
         *,
         bugs: frozenset[str] = frozenset(),
+        protocol: str = "server",
         settings: TableSettings | None = None,
         rates: Mapping[str, float] | None = None,
     ) -> None:
-        """`rates`: how fast the clocks of some nodes go; 1 unless given."""
+        """`protocol`: one of PROTOCOLS. `rates`: how fast the clocks of some nodes go; 1 unless
+        given."""
+        chosen = PROTOCOLS[protocol]
         self.topology = topology
         self.world = World(seed.child("world"))
         self.network = Network(self.world, topology)
-        self.ensemble = Ensemble(self.world, self.network, topology.keepers, bugs)
+        self.ensemble = Ensemble(self.world, self.network, topology.keepers, bugs | chosen.defects)
         self.rates = dict(rates or {})
         self.keepers: dict[str, KeeperServer] = {}
         self.servers: dict[str, Server] = {}
         self._settings = settings or TableSettings()
+        self._reading = chosen.reading
         self._keeper_disks = {name: Disk() for name in topology.keepers}
         self._server_disks = {name: ServerDisk() for name in topology.replicas}
         self._fetches_stopped: dict[str, None] = {}
@@ -68,6 +73,7 @@ class Simulation:
                 node.keepers,
                 self.keepers,
                 self._settings,
+                self._reading,
             )
 
     def _begin(self, name: str) -> None:

@@ -6,7 +6,7 @@ does. Events of one time come in the order in which they were made, so that one 
 
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
@@ -39,26 +39,52 @@ class Process:
 class Future:
     """A value, or an error, that one task may wait for."""
 
-    __slots__ = ("done", "error", "value", "waiter")
+    __slots__ = ("done", "error", "value", "waiting")
 
     def __init__(self) -> None:
         self.done = False
         self.value: Any = None
         self.error: BaseException | None = None
-        self.waiter: Callable[[], None] | None = None
+        self.waiting: _Waiting | None = None
 
     def set(self, value: Any = None) -> None:
         """The first value or error counts."""
         if not self.done:
             self.done, self.value = True, value
-            if self.waiter is not None:
-                self.waiter()
+            if self.waiting is not None:
+                self.waiting.wake(self)
 
     def fail(self, error: BaseException) -> None:
         """Raised to whoever waits."""
         if not self.done:
             self.error = error
             self.set()
+
+
+class _Waiting:
+    """A task, of a process, that waits for a future."""
+
+    __slots__ = ("of", "task", "world")
+
+    def __init__(self, world: "World", task: greenlet, of: Process | None) -> None:
+        self.world, self.task, self.of = world, task, of
+
+    def wake(self, future: Future) -> None:
+        """Once: the value has come, or the time is over."""
+        if future.waiting is self:
+            future.waiting = None
+            self.world.wake(self.task, self.of)
+
+
+class Gate(Protocol):
+    """What an event may have to pass when its time has come."""
+
+    opens_ns: int
+    """Not before this."""
+
+    def hold(self, of: Process | None, act: Callable[..., object], args: tuple[Any, ...]) -> None:
+        """Keeps an event whose time came too early."""
+        ...
 
 
 class World:
@@ -71,7 +97,7 @@ class World:
         self._draw = seed.stream()
         self._sequence = 0
         self._heap: list[
-            tuple[int, int, Process | None, Callable[..., object], tuple[Any, ...]]
+            tuple[int, int, Process | None, Gate | None, Callable[..., object], tuple[Any, ...]]
         ] = []
         self._hub = getcurrent()
         self._owner: Process | None = None
@@ -101,7 +127,19 @@ class World:
     ) -> None:
         """Calls `act` then, in the life of the process `of`; acts must not wait."""
         self._sequence += 1
-        heappush(self._heap, (self.now_ns + delay_ns, self._sequence, of, act, args))
+        heappush(self._heap, (self.now_ns + delay_ns, self._sequence, of, None, act, args))
+
+    def through(
+        self,
+        gate: Gate,
+        time_ns: int,
+        of: Process | None,
+        act: Callable[..., object],
+        args: tuple[Any, ...],
+    ) -> None:
+        """Calls `act` at that time, unless the gate holds it then."""
+        self._sequence += 1
+        heappush(self._heap, (time_ns, self._sequence, of, gate, act, args))
 
     def spawn(self, work: Callable[..., object], *args: Any, of: Process | None = None) -> None:
         """Starts a task at this time, after what is due already."""
@@ -127,15 +165,24 @@ class World:
         self._switch(task, of)
 
     def _switch(self, task: greenlet, of: Process | None) -> None:
-        self._owner, before = of, self._owner
+        self._owner = of
         task.switch()
-        self._owner = before
+
+    def wake(self, task: greenlet, of: Process | None) -> None:
+        """A task goes on: at once, where it may."""
+        if getcurrent() is self._hub and (of is None or (of.alive and not of.paused)):
+            self._switch(task, of)
+        else:
+            self.after(0, self._switch, task, of, of=of)
 
     def step(self) -> bool:
         """The next event; False when there is none. Raises what a task raised."""
         if not self._heap:
             return False
-        self.now_ns, _, of, act, args = heappop(self._heap)
+        self.now_ns, _, of, gate, act, args = heappop(self._heap)
+        if gate is not None and self.now_ns < gate.opens_ns:
+            gate.hold(of, act, args)
+            return True
         if of is not None:
             if not of.alive:
                 return True
@@ -191,23 +238,10 @@ class World:
             self.now_ns = max(self.now_ns, until)
 
     def _wait_in_task(self, future: Future, timeout_ns: int | None) -> None:
-        task, of, woken = getcurrent(), self._owner, False
-
-        def wake() -> None:
-            nonlocal woken
-            if woken:
-                return
-            woken = True
-            if getcurrent() is self._hub and (of is None or (of.alive and not of.paused)):
-                self._switch(task, of)
-            else:
-                self.after(0, self._switch, task, of, of=of)
-
-        future.waiter = wake
+        waiting = future.waiting = _Waiting(self, getcurrent(), self._owner)
         if timeout_ns is not None:
-            self.after(timeout_ns, wake, of=of)
+            self.after(timeout_ns, waiting.wake, future, of=waiting.of)
         self._hub.switch()
-        future.waiter = None
 
     # --- processes --------------------------------------------------------------------------
 

@@ -90,13 +90,14 @@ class KeeperServer:
     def _tell(
         self,
         peer: str,
-        act: Callable[["KeeperServer"], Callable[..., object]],
+        act: Callable[..., object],
         *args: Any,
         took_ns: int = 0,
     ) -> None:
+        """`act` is a method of the peer's."""
         target = self._peers[peer]
         self._ensemble.network.send(
-            self.name, peer, target.process, act(target), *args, took_ns=took_ns
+            self.name, peer, target.process, act, target, *args, took_ns=took_ns
         )
 
     def _others(self) -> list[str]:
@@ -123,7 +124,7 @@ class KeeperServer:
             else:
                 for peer in self._acked:
                     if peer != self.name:
-                        self._tell(peer, lambda s: s.on_ping, self.name, self.epoch)
+                        self._tell(peer, KeeperServer.on_ping, self.name, self.epoch)
                 self._expire(now)
         elif self.role == FOLLOWING:
             if now - self._heard_ns.get(self.leader or "", 0) > patience:
@@ -137,7 +138,7 @@ class KeeperServer:
         if self.role == FOLLOWING and leader == self.leader and epoch == self.epoch:
             self._heard_ns[leader] = self._world.now_ns
             seen, self._seen = tuple(self._seen), {}
-            self._tell(leader, lambda s: s.on_pong, self.name, epoch, seen)
+            self._tell(leader, KeeperServer.on_pong, self.name, epoch, seen)
 
     def on_pong(self, follower: str, epoch: int, seen: tuple[int, ...]) -> None:
         """From a follower."""
@@ -182,7 +183,7 @@ class KeeperServer:
             return
         now = self._world.now_ns
         for peer in self._others():
-            self._tell(peer, lambda s: s.on_vote, self.name, self.disk.last, self.disk.accepted)
+            self._tell(peer, KeeperServer.on_vote, self.name, self.disk.last, self.disk.accepted)
         fresh = {
             peer: (last, accepted)
             for peer, (at, last, accepted) in self._votes.items()
@@ -203,7 +204,7 @@ class KeeperServer:
             if accepted > self.epoch:
                 self._look()
             else:
-                self._tell(peer, lambda s: s.on_lead, self.name, self.epoch, (1 << 62, 0))
+                self._tell(peer, KeeperServer.on_lead, self.name, self.epoch, (1 << 62, 0))
 
     def _stand(self, epoch: int) -> None:
         """Asks for the promise of the others."""
@@ -214,7 +215,7 @@ class KeeperServer:
         self._heard_ns = {}
         self._joined: dict[str, int] = {}
         for peer in self._others():
-            self._tell(peer, lambda s: s.on_lead, self.name, epoch, self.disk.last)
+            self._tell(peer, KeeperServer.on_lead, self.name, epoch, self.disk.last)
         self._lead_if_joined()
 
     def on_lead(self, candidate: str, epoch: int, last: Zxid) -> None:
@@ -227,7 +228,7 @@ class KeeperServer:
         self.disk.accepted = epoch
         self._since_ns = self._world.now_ns
         self._tell(
-            candidate, lambda s: s.on_join, self.name, epoch, self.disk.applied, took_ns=FSYNC_NS
+            candidate, KeeperServer.on_join, self.name, epoch, self.disk.applied, took_ns=FSYNC_NS
         )
 
     def on_join(self, peer: str, epoch: int, applied: int) -> None:
@@ -254,7 +255,7 @@ class KeeperServer:
         """Gives a follower the whole log; proposals follow on the same wire."""
         self._acked[peer] = 0
         self._ready.pop(peer, None)
-        self._tell(peer, lambda s: s.on_sync, self.name, self.epoch, list(self.disk.log))
+        self._tell(peer, KeeperServer.on_sync, self.name, self.epoch, list(self.disk.log))
 
     def on_sync(self, leader: str, epoch: int, log: list[Txn]) -> None:
         """The leader's log takes the place of this server's own."""
@@ -263,7 +264,7 @@ class KeeperServer:
             self._heard_ns = {leader: self._world.now_ns}
             self._adopt(log)
             self._seen = {}
-            self._tell(leader, lambda s: s.on_ack, self.name, epoch, len(log), took_ns=FSYNC_NS)
+            self._tell(leader, KeeperServer.on_ack, self.name, epoch, len(log), took_ns=FSYNC_NS)
 
     def _adopt(self, log: list[Txn]) -> None:
         disk, at = self.disk, self.disk.applied
@@ -308,7 +309,7 @@ class KeeperServer:
         count = len(self.disk.log)
         for peer in self._acked:
             if peer != self.name:
-                self._tell(peer, lambda s: s.on_propose, self.name, self.epoch, count, txn)
+                self._tell(peer, KeeperServer.on_propose, self.name, self.epoch, count, txn)
         self._world.after(
             self._world.around(FSYNC_NS),
             self.on_ack,
@@ -331,8 +332,7 @@ class KeeperServer:
         if request.kind == "close":
             gone = [*tree.owned.get(request.session, {}), path]
             changes: list[Change] = [(p, GONE, None) for p in gone]
-            for _ in tree.apply(changes):
-                pass
+            tree.apply(changes)
             return changes, None
         return tree.planned(request.operations, request.session)
 
@@ -342,7 +342,7 @@ class KeeperServer:
             assert count == len(self.disk.log) + 1, "the wire keeps order"
             self.disk.log.append(txn)
             took = self._world.around(FSYNC_NS)
-            self._tell(leader, lambda s: s.on_ack, self.name, epoch, count, took_ns=took)
+            self._tell(leader, KeeperServer.on_ack, self.name, epoch, count, took_ns=took)
 
     def on_ack(self, peer: str, epoch: int, count: int) -> None:
         """A server has so many entries on its disk."""
@@ -350,7 +350,9 @@ class KeeperServer:
             return
         self._heard_ns[peer] = self._world.now_ns
         self._acked[peer] = max(self._acked[peer], count)
-        self._commit_what_is_acked()
+        late = count <= self._committed and self.serves
+        if not late or (peer != self.name and peer not in self._ready):
+            self._commit_what_is_acked()
 
     def _commit_what_is_acked(self) -> None:
         counts = sorted(self._acked.values(), reverse=True)
@@ -364,12 +366,11 @@ class KeeperServer:
                 self._apply(committed)
                 self._planned = self.disk.tree.copy()
                 for txn in self.disk.log[committed:]:
-                    for _ in self._planned.apply(txn.changes):
-                        pass
+                    self._planned.apply(txn.changes)
                 self._seen = {}
                 self.serves = True
             for peer in self._ready:
-                self._tell(peer, lambda s: s.on_commit, self.epoch, committed)
+                self._tell(peer, KeeperServer.on_commit, self.epoch, committed)
             self._apply(committed)
             waiting, self._syncs = self._syncs, []
             for count, request in waiting:
@@ -380,7 +381,7 @@ class KeeperServer:
         for peer, acked in self._acked.items():
             if peer != self.name and peer not in self._ready and acked >= self._activated_at:
                 self._ready[peer] = None
-                self._tell(peer, lambda s: s.on_commit, self.epoch, committed)
+                self._tell(peer, KeeperServer.on_commit, self.epoch, committed)
 
     def on_commit(self, epoch: int, committed: int) -> None:
         """From the leader: so many entries are committed. The first one says: serve."""
@@ -413,7 +414,7 @@ class KeeperServer:
             self._clients.answer(request.session, request.xid, None)
         else:
             self._tell(
-                request.origin, lambda s: s.on_synced, self.epoch, request.session, request.xid
+                request.origin, KeeperServer.on_synced, self.epoch, request.session, request.xid
             )
 
     def on_synced(self, epoch: int, session: int, xid: int) -> None:
@@ -445,7 +446,7 @@ class KeeperServer:
         if self.leader == self.name:
             self.on_request(request)
         elif self.leader is not None:
-            self._tell(self.leader, lambda s: s.on_request, request)
+            self._tell(self.leader, KeeperServer.on_request, request)
 
     # --- the end of a life ------------------------------------------------------------------
 

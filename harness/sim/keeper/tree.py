@@ -4,7 +4,7 @@ The leader turns a request into changes, once; every server applies the changes.
 can disagree on what a request meant.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 NO_NODE: Final = "NONODE"
@@ -106,41 +106,42 @@ class Tree:
             raise KeeperError(NO_NODE, path=path)
         return sorted(node.children)
 
-    def apply(self, changes: Sequence[Change]) -> Iterator[tuple[str, str]]:
-        """Makes the changes; yields what watches want to know: ("data" or "children", path)."""
-        for path, data, owner in changes:
-            if data is GONE:
-                yield from self._remove(path)
-                continue
-            node = self.nodes.get(path)
-            if node is not None:
-                node.data = data
-                node.version += 1
-                yield "data", path
-                continue
-            above = parent(path)
-            holder = self.nodes[above]
+    def apply(self, changes: Sequence[Change]) -> list[tuple[str, str]]:
+        """Makes the changes; what watches want to know: ("data" or "children", path)."""
+        told = []
+        for change in changes:
+            listed = self.change(*change)
+            told.append(("data", change[0]))
+            if listed is not None:
+                told.append(("children", listed))
+        return told
+
+    def change(self, path: str, data: Any, owner: int | None) -> str | None:
+        """Makes one; the parent whose list of children it changes."""
+        node = self.nodes.get(path)
+        if node is not None and data is not GONE:
+            node.data = data
+            node.version += 1
+            return None
+        above, _, name = path.rpartition("/")
+        holder = self.nodes[above or "/"]
+        holder.made += 1
+        if data is GONE:
+            self._removed(path, holder, name)
+        else:
             self.nodes[path] = Node(data, owner)
-            holder.children[path[len(above) + (above != "/") :]] = None
-            holder.made += 1
-            if path[-1].isdigit() and len(path) > 10 and path[-10:].isdigit():
-                holder.next = max(holder.next, int(path[-10:]) + 1)
+            holder.children[name] = None
+            if name[-10:].isdigit() and len(name) >= 10:
+                holder.next = max(holder.next, int(name[-10:]) + 1)
             if owner is not None:
                 self.owned.setdefault(owner, {})[path] = None
-            yield "data", path
-            yield "children", above
+        return above or "/"
 
-    def _remove(self, path: str) -> Iterator[tuple[str, str]]:
+    def _removed(self, path: str, holder: Node, name: str) -> None:
         node = self.nodes.pop(path)
-        above = parent(path)
-        holder = self.nodes[above]
-        del holder.children[path[len(above) + (above != "/") :]]
-        holder.made += 1
+        del holder.children[name]
         if node.owner is not None:
-            owned = self.owned.get(node.owner, {})
-            owned.pop(path, None)
-        yield "data", path
-        yield "children", above
+            self.owned.get(node.owner, {}).pop(path, None)
 
     def planned(
         self, operations: Sequence[Operation], session: int
@@ -157,10 +158,10 @@ class Tree:
                 self._undo(undo)
                 raise KeeperError(error.code, at, error.path) from None
             if change is not None:
-                holder = self.nodes[parent(change[0])]
-                undo.append((change[0], self._saved(change[0]), holder.next))
-                for _ in self.apply((change,)):
-                    pass
+                if at + 1 < len(operations):
+                    holder = self.nodes[parent(change[0])]
+                    undo.append((change[0], self._saved(change[0]), holder.next))
+                self.change(*change)
                 changes.append(change)
             answers.append(answer)
         return changes, answers
@@ -205,13 +206,11 @@ class Tree:
         for path, before, number in reversed(undo):
             self.nodes[parent(path)].next = number
             if before is None:
-                for _ in self._remove(path):
-                    pass
+                self.change(path, GONE, None)
             elif path in self.nodes:
                 self.nodes[path] = before
             else:
-                for _ in self.apply(((path, before.data, before.owner),)):
-                    pass
+                self.change(path, before.data, before.owner)
                 self.nodes[path] = before
 
     def copy(self) -> "Tree":

@@ -142,27 +142,35 @@ def _announced(table: "Table", zk: KeeperSession, part: Part) -> bool:
 
 
 def update_quorum(table: "Table", zk: KeeperSession, part: Info) -> None:
-    """Adds this replica to the pending quorum; whoever completes it ends it."""
+    """Adds this replica to the pending quorum; whoever completes it ends it.
+
+    /quorum/status is made anew at version 0 for each insert, so its version alone does not say
+    whose quorum it is. A quorum that is over has changed last_part, or its part has failed.
+    """
     status_path, last_path = f"{table.path}/quorum/status", f"{table.path}/quorum/last_part"
     while True:
-        found = zk.get(status_path)
+        found, last = zk.read(("get", status_path), ("get", last_path))
         if found is None or found[0].part != part:
             return
         status: Quorum = found[0]
         replicas = tuple(dict.fromkeys((*status.replicas, table.me)))
-        operations: list[Operation]
+        operations: list[Operation] = [
+            Check(last_path, last[1]),
+            Absent(f"{table.path}/quorum/failed_parts/{part.name}"),
+        ]
+        if "quorum-aba" in table.bugs:
+            last, operations = zk.get(last_path), []
         if len(replicas) >= status.needed or "quorum-uncounted" in table.bugs:
-            last, version = zk.get(last_path) or ({}, 0)
-            added = {**last, part.partition: part}
-            if "last-part-back" in table.bugs and part.partition in last:
-                added[part.partition] = min(part, last[part.partition])
-            operations = [Remove(status_path, found[1]), Put(last_path, added, version)]
+            added = {**last[0], part.partition: part}
+            if "last-part-back" in table.bugs and part.partition in last[0]:
+                added[part.partition] = min(part, last[0][part.partition])
+            operations += [Remove(status_path, found[1]), Put(last_path, added, last[1])]
         else:
-            operations = [Put(status_path, status._replace(replicas=replicas), found[1])]
+            operations.append(Put(status_path, status._replace(replicas=replicas), found[1]))
         try:
             zk.multi(operations)
         except KeeperError as error:
-            if error.code == BAD_VERSION:
+            if error.code in (BAD_VERSION, NODE_EXISTS):
                 continue
             if error.code != NO_NODE:
                 raise

@@ -55,10 +55,12 @@ class SimCluster:
             raise ClusterError(f"cluster sim: not ready: {'; '.join(self.unready())}")
 
     def down(self) -> None:
-        """Ends every process."""
+        """Ends every process, with its tasks: a greenlet that waits is never freed, nor is all
+        that it knows."""
         for name in self.topology.names:
             if self.simulation.keepers:
                 self.simulation.kill(name)
+        self.simulation.world.sleep(0)
 
     def ping(self) -> None:
         """It is here."""

@@ -17,6 +17,9 @@ DELAY_S = 1.0
 COMMIT = ["/harness/", "/log/log-"]
 """Words of the transaction that commits an insert or assigns a merge, of the workloads' tables."""
 FETCH = ["endpoint=DataPartsExchange"]
+QUORUM_END = ["/quorum/status", "/quorum/last_part"]
+"""Of the transaction that ends a quorum."""
+LAST_PART = ["/quorum/last_part"]
 FINISH = ["/finished/"]
 """Of the transaction that says that a host has finished a task of the DDL queue."""
 
@@ -49,6 +52,20 @@ VARIANTS: Mapping[str, tuple[str, Mapping[str, Json]]] = {
         {
             "channel": "zookeeper", "edge": "response", "do": "delay", "words": COMMIT,
             "delay_s": DELAY_S,
+        },
+    ),
+    "zk-delay-quorum-end": (
+        "what ends a quorum reaches ZooKeeper a third of a second late",
+        {
+            "channel": "zookeeper", "edge": "request", "do": "delay", "words": QUORUM_END,
+            "delay_s": DELAY_S / 3,
+        },
+    ),
+    "zk-delay-last-part": (
+        "whoever is about to end a quorum learns a second late which part was the last",
+        {
+            "channel": "zookeeper", "edge": "request", "do": "delay", "words": LAST_PART,
+            "delay_s": DELAY_S, "op": "get",
         },
     ),
     "ddl-drop-finish": (

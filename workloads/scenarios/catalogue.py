@@ -13,7 +13,7 @@ from workloads.scenarios.inserts import (
     TORN_INSERT,
 )
 from workloads.scenarios.partitions import RETURNED_ROWS, UNREADABLE_TABLE, UNWRITABLE_TABLE
-from workloads.scenarios.quorums import FAILED_PART
+from workloads.scenarios.quorums import FAILED_PART, UNCOUNTED_QUORUM
 from workloads.scenarios.reads import (
     BACKWARDS_READ,
     HIDDEN_INSERT,
@@ -44,6 +44,7 @@ _EVERY = (
     MISSING_TABLE,
     CRASHING_MUTATION,
     FAILED_PART,
+    UNCOUNTED_QUORUM,
 )
 
 SCENARIOS: Mapping[str, Scenario] = {scenario.name: scenario for scenario in _EVERY}

@@ -1,4 +1,4 @@
-"""A quorum that fails, which is as it should be."""
+"""A quorum that fails, which is as it should be; and one that ends though nobody has the part."""
 
 from collections.abc import Mapping
 
@@ -6,10 +6,12 @@ from checkers.ladder import Level
 from checkers.quorum_parts import OBSERVE
 from harness.core.op import Call, Kind, Op
 from harness.core.seed import Seed
-from harness.generators.script import Do, Rest, Until
+from harness.generators.script import Do, Joined, Rest, Until
+from workloads.blocks import BlockOptions
 from workloads.failed_parts import FailedPartsOptions, failed_parts
+from workloads.quorum_durability import quorum_durability
 from workloads.scenarios.inserts import PENDING, SESSION_GONE_S
-from workloads.scenarios.scenario import Held, Scenario, begin, end, insert, read, shows
+from workloads.scenarios.scenario import Finding, Held, Scenario, begin, end, insert, read, shows
 
 KILL = "kill-clickhouse-one"
 
@@ -54,4 +56,43 @@ FAILED_PART = Scenario(
         *(Do(_where(node), by=1) for node in ("ch1", "ch2", "ch3")),
     ),
     finding=Held("failed-parts", ("known", "inserted_again")),
+)
+
+LATE_FETCH, LATE_END, LATE_READ = (
+    "fetch-delay-response",
+    "zk-delay-quorum-end",
+    "zk-delay-last-part",
+)
+
+UNCOUNTED_QUORUM = Scenario(
+    name="uncounted-quorum",
+    text="a quorum insert is acknowledged while one replica has its part: another replica, late to "
+    "end the quorum of the insert before, ends this one's",
+    workload=quorum_durability(BlockOptions(), Seed(1), Level.EVENTUAL, faults_expected=True),
+    nemesis=f"{LATE_FETCH},{LATE_END},{LATE_READ}",
+    clients=2,
+    steps=(
+        # A fault has begun when it has stopped a message, so that inserts go on meanwhile.
+        Do(begin(LATE_FETCH, 1, f"{LATE_FETCH}-one", nodes=["ch1"]), wait=False),
+        Rest(0.5),
+        Do(insert(0, "ch1")),
+        Joined(),
+        Do(begin(LATE_END, 2, f"{LATE_END}-one", nodes=["ch3"]), wait=False),
+        *(Do(insert(value, "ch1")) for value in (1, 2, 3)),
+        Joined(),
+        Do(begin(LATE_READ, 3, f"{LATE_READ}-one", nodes=["ch2"]), wait=False),
+        Rest(0.3),
+        # Its part comes to ch2 and ch3 after a second, and both read that one replica is lacking.
+        # ch3 ends the quorum a third of a second later;
+        Do(insert(4, "ch1")),
+        # the next insert begins, and ch2 takes its status for that of the one before.
+        Do(insert(5, "ch1")),
+        Do(Call(f=OBSERVE, node="ch1"), by=1),
+        Joined(),
+        Do(_where("ch1"), by=1),
+        Do(end(LATE_FETCH, 1, f"{LATE_FETCH}-one")),
+        Do(end(LATE_END, 2, f"{LATE_END}-one")),
+        Do(end(LATE_READ, 3, f"{LATE_READ}-one")),
+    ),
+    finding=Finding("durability", "acknowledged-early"),
 )

@@ -6,7 +6,7 @@ the kernel. What no rule names passes unchanged. It is told what to do over a Un
 object a line in and out.
 
 A rule names a channel ("zookeeper", "interserver"), an edge ("request", "response"), what to do
-there, and words that the request must contain:
+there, words that the request must contain, and of ZooKeeper's requests which kind ("op"):
   cut    the message does not pass, and both connections end at once;
   half   a part of it passes, then as cut;
   drop   from this message on nothing passes this way, and the connections stay;
@@ -28,8 +28,8 @@ from typing import Any
 CONTROL = "/run/harness-proxy.sock"
 PORTS = {"zookeeper": 12181, "interserver": 19009}
 SO_ORIGINAL_DST = 80
-MULTI = 14
-"""The op code of a ZooKeeper transaction."""
+OPS = {"get": 4, "multi": 14}
+"""ZooKeeper's codes of a read and of a transaction."""
 HALF_BYTES = 400
 """The head of an answer and the beginning of a part."""
 CHUNK = 1 << 16
@@ -45,11 +45,16 @@ class Rule:
     do: str
     words: list[str]
     delay_s: float = 0.0
+    op: str = "multi"
     hits: int = 0
 
     def names(self, channel: str, request: bytes) -> bool:
         """Whether the request is one of its own."""
-        return channel == self.channel and all(word.encode() in request for word in self.words)
+        if channel == "zookeeper":
+            asks = len(request) >= 12 and struct.unpack_from(">i", request, 8)[0] == OPS[self.op]
+        else:
+            asks = request.startswith((b"GET ", b"POST "))
+        return asks and channel == self.channel and all(w.encode() in request for w in self.words)
 
 
 @dataclass
@@ -143,7 +148,7 @@ class Passage:
         """What of a message passes."""
         number = self._number(message)
         if edge == "request":
-            rule = self._state.rule(self._channel, message) if self._asks(message) else None
+            rule = self._state.rule(self._channel, message)
             if rule is not None and rule.edge == "response":
                 self._watched[number] = rule
                 rule = None
@@ -165,12 +170,6 @@ class Passage:
             self._transports[0].write(message[:HALF_BYTES])
             await asyncio.sleep(0.05)  # for the kernel to send it before the end
         raise ConnectionAbortedError(rule.name)
-
-    def _asks(self, message: bytes) -> bool:
-        """Whether rules may name it: a transaction, a question for a part."""
-        if self._channel == "zookeeper":
-            return len(message) >= 12 and struct.unpack_from(">i", message, 8)[0] == MULTI
-        return message.startswith((b"GET ", b"POST "))
 
     def _number(self, message: bytes) -> object:
         """ZooKeeper's answers carry the number of their request; HTTP answers in turn."""

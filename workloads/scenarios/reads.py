@@ -113,3 +113,30 @@ HIDDEN_INSERT = Scenario(
     steps=(Do(insert(0, "ch1")), Do(insert(1, "ch1")), Rest(1.0), Do(read("ch1"))),
     finding=Finding("set-full", "lost"),
 )
+
+DELAY = "zk-delay-request"
+
+OVERTAKEN_INSERT = Scenario(
+    name="overtaken-insert",
+    text="a client does not read the quorum insert that was acknowledged to it, nor does anybody "
+    "else, for an insert that began before got its quorum later",
+    workload=ScriptedSet(name="scenario-overtaken-insert"),
+    nemesis=DELAY,
+    clients=2,
+    steps=(
+        Do(insert(0, "ch1")),
+        *_everywhere(0),
+        Do(begin(DELAY, 1, f"{DELAY}-one", nodes=["ch1"]), wait=False),
+        Rest(0.5),
+        # It has its block number at once, and is committed a second later.
+        Do(insert(1, "ch1"), wait=False),
+        Do(read("ch2"), by=1),
+        Rest(0.3),
+        Do(insert(2, "ch2"), by=1),
+        Do(read("ch2"), by=1),
+        Joined(),
+        Do(read("ch2"), by=1),
+        Do(end(DELAY, 1, f"{DELAY}-one")),
+    ),
+    finding=Finding("read-your-writes", "read-your-writes"),
+)

@@ -9,11 +9,12 @@ import pytest
 
 from harness.core.seed import Seed
 from harness.core.topology import Topology
+from harness.core.verdict import Status, Verdict
 from harness.generators.script import Do, ScriptStep, Until
 from nemesis.catalogue import parse_nemesis
 from nemesis.options import FaultOptions
 from workloads.scenarios.catalogue import SCENARIOS
-from workloads.scenarios.scenario import Scenario
+from workloads.scenarios.scenario import Held, Scenario, Shown
 
 HARNESS = [sys.executable, "-m", "harness.cli.main"]
 
@@ -44,6 +45,21 @@ def test_a_scenario_names_faults_clients_replicas_and_a_checker_that_there_are(
     assert all(step.by < one.clients for step in steps)
     assert all(step.call.node in topology.replicas for step in steps if not step.call.nemesis)
     assert one.finding.checker in {checker.name for checker in one.workload.checkers()}
+
+
+@pytest.mark.parametrize(
+    ("status", "figures", "shown"),
+    [
+        (Status.VALID, {"known": 1, "again": 2}, Shown("it holds")),
+        (Status.VALID, {"known": 1, "again": 0}, None),
+        (Status.UNKNOWN, {"known": 1, "again": 2}, None),
+    ],
+)
+def test_what_holds_is_shown_where_its_path_was_taken(
+    status: Status, figures: dict[str, int], shown: Shown | None
+) -> None:
+    verdict = Verdict("parts", status, "it holds", checked=1, figures=figures)
+    assert Held("parts", ("known", "again")).shown(verdict) == shown
 
 
 def test_without_a_name_all_are_listed_and_another_name_is_refused() -> None:

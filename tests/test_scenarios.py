@@ -58,7 +58,9 @@ def test_a_scenario_names_faults_clients_replicas_and_a_checker_that_there_are(
 def test_what_holds_is_shown_where_its_path_was_taken(
     status: Status, figures: dict[str, int], shown: Shown | None
 ) -> None:
-    verdict = Verdict("parts", status, "it holds", checked=1, figures=figures)
+    verdict = Verdict(
+        checker="parts", status=status, summary="it holds", checked=1, figures=figures
+    )
     assert Held("parts", ("known", "again")).shown(verdict) == shown
 
 

@@ -135,7 +135,8 @@ OVERTAKEN_INSERT = Scenario(
         Do(insert(2, "ch2"), by=1),
         Do(read("ch2"), by=1),
         Joined(),
-        Do(read("ch2"), by=1),
+        # Refused for as long as ch2 has not fetched the part.
+        Until(read("ch2"), shows(1), by=1, pause_s=0.05),
         Do(end(DELAY, 1, f"{DELAY}-one")),
     ),
     finding=Finding("read-your-writes", "read-your-writes"),

@@ -3,7 +3,8 @@
 An ALTER sets the table's columns in ZooKeeper; every replica follows, without an entry in the log.
 In the end all have the same columns, those that the acknowledged ALTERs make. That could break: a
 replica killed or cut off (kill-clickhouse, partition); and two ALTERs at a time (`-o alters=3`),
-for 18.16.1 sets the whole list without asking whether it had changed.
+for 18.16.1 sets the whole list without asking whether it had changed. A replica that misses more
+than two loses its table (scenario missing-table): with kills let them be rare, `-o pause-ms=1500`.
 """
 
 from collections.abc import Mapping, Sequence

@@ -3,7 +3,8 @@
 An update adds one to a digit of its own of every row, so that each row shows how often each update
 took effect: once, if the row was there before; never, if it came later. A delete takes one value.
 In the end every replica has the same. That could break: the replica that leads, which assigns
-mutations to parts, killed (kill-clickhouse) or cut off (partition).
+mutations to parts, killed (kill-clickhouse-leader) or cut off (partition). A server of 18.16.1 dies
+when a mutation meets an insert that is not committed yet (scenario crashing-mutation).
 """
 
 from collections.abc import Sequence

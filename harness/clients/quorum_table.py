@@ -13,8 +13,7 @@ SCHEMA = TableSchema(
     columns=COLUMNS,
     partition_by="key",
     order_by="value",
-    # Nobody leads, so that nobody assigns a merge or asks ZooKeeper what it might merge.
-    settings={"replicated_can_become_leader": 0},
+    settings={"max_bytes_to_merge_at_max_space_in_pool": 1},
 )
 
 

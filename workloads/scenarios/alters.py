@@ -4,7 +4,17 @@ from harness.core.op import Call, Kind
 from harness.generators.script import Do, Joined, Rest, Until
 from workloads.scenarios.inserts import SESSION_GONE_S
 from workloads.scenarios.reads import REPLICAS
-from workloads.scenarios.scenario import Finding, Scenario, begin, end, insert, read, shows
+from workloads.scenarios.scenario import (
+    Finding,
+    Scenario,
+    armed,
+    begin,
+    disarmed,
+    end,
+    insert,
+    read,
+    shows,
+)
 from workloads.scripted_set import ScriptedSet
 
 KILL = "kill-clickhouse-one"
@@ -38,15 +48,14 @@ CRASHING_MUTATION = Scenario(
     nemesis=DELAY,
     clients=2,
     steps=(
-        Do(begin(DELAY, 1, f"{DELAY}-one", nodes=["ch1"]), wait=False),
-        Rest(0.5),
+        *armed(DELAY, "ch1"),
         # It has its block number at once, and is committed a second later.
         Do(insert(0, "ch1"), ends=tuple(Kind), wait=False),
         Do(read("ch2"), by=1),
         Rest(0.3),
         Do(Call(f="update", value=0, node="ch2"), by=1, ends=UNFINISHED),
         Joined(),
-        Do(end(DELAY, 1, f"{DELAY}-one")),
+        disarmed(DELAY),
     ),
     finding=Finding("answers", "unanswered"),
     quiesce_s=5,

@@ -2,9 +2,9 @@
 
 from harness.core.op import Call, Kind
 from harness.core.seed import Seed
-from harness.generators.script import Do, Joined, Rest
+from harness.generators.script import Do, Joined
 from workloads.ddl import DdlOptions, DdlWorkload
-from workloads.scenarios.scenario import Finding, Scenario, begin, end
+from workloads.scenarios.scenario import Finding, Scenario, armed, begin, disarmed, end
 
 DROP, KILL = "ddl-drop-finish", "kill-clickhouse-one"
 
@@ -15,12 +15,11 @@ DDL_TWICE = Scenario(
     workload=DdlWorkload(DdlOptions(statements=1, task_timeout_s=4), Seed(1)),
     nemesis=f"{DROP},{KILL}",
     steps=(
-        Do(begin(DROP, 1, f"{DROP}-one", nodes=["ch2"]), wait=False),
-        Rest(0.5),
+        *armed(DROP, "ch2"),
         Do(Call(f="alter", value=0, node="ch1"), ends=(Kind.INFO,)),
         Joined(),
         Do(begin("kill", 2, KILL, nodes=["ch2"])),
-        Do(end(DROP, 1, f"{DROP}-one")),
+        disarmed(DROP),
         Do(end("kill", 2, KILL)),
     ),
     finding=Finding("ddl", "executed-twice"),

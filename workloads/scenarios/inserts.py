@@ -4,7 +4,17 @@ from checkers.atomic import INSERT_MANY, Atomic
 from checkers.stats import Stats
 from harness.core.op import Call, Kind, Op
 from harness.generators.script import Do, Joined, Rest, Until
-from workloads.scenarios.scenario import Finding, Scenario, begin, end, insert, read, shows
+from workloads.scenarios.scenario import (
+    Finding,
+    Scenario,
+    armed,
+    begin,
+    disarmed,
+    end,
+    insert,
+    read,
+    shows,
+)
 from workloads.scripted_set import ScriptedSet
 
 MANY = tuple(range(60))
@@ -96,11 +106,10 @@ PHANTOM_PART = Scenario(
     steps=(
         Do(insert(0, "ch2")),
         Until(read("ch1"), shows(0), pause_s=0.05),
-        Do(begin(CUT, 1, f"{CUT}-one", nodes=["ch1"]), wait=False),
-        Rest(0.5),
+        *armed(CUT, "ch1"),
         Do(insert(1, "ch1"), ends=(Kind.INFO,)),
         Joined(),
-        Do(end(CUT, 1, f"{CUT}-one")),
+        disarmed(CUT),
         # A later quorum insert, which lifts the limit below which reads show all there is.
         Until(insert(2, "ch2"), lambda op: op.kind is Kind.OK, tries=60, pause_s=0.5),
         Until(read("ch1"), shows(1, 2), by=1, tries=200, pause_s=0.1),
@@ -124,11 +133,10 @@ DOUBLED_INSERT = Scenario(
     steps=(
         Do(insert(0, "ch2")),
         Until(read("ch1"), shows(0), pause_s=0.05),
-        Do(begin(CUT, 1, f"{CUT}-one", nodes=["ch1"]), wait=False),
-        Rest(0.5),
+        *armed(CUT, "ch1"),
         Do(insert(1, "ch1"), ends=(Kind.INFO,)),
         Joined(),
-        Do(end(CUT, 1, f"{CUT}-one")),
+        disarmed(CUT),
         Do(insert(1, "ch2")),
         Until(read("ch1"), _twice, tries=200, pause_s=0.1),
     ),

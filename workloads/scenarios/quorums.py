@@ -11,7 +11,18 @@ from workloads.blocks import BlockOptions
 from workloads.failed_parts import FailedPartsOptions, failed_parts
 from workloads.quorum_durability import quorum_durability
 from workloads.scenarios.inserts import PENDING, SESSION_GONE_S
-from workloads.scenarios.scenario import Finding, Held, Scenario, begin, end, insert, read, shows
+from workloads.scenarios.scenario import (
+    Finding,
+    Held,
+    Scenario,
+    armed,
+    begin,
+    disarmed,
+    end,
+    insert,
+    read,
+    shows,
+)
 
 KILL = "kill-clickhouse-one"
 
@@ -58,6 +69,7 @@ FAILED_PART = Scenario(
     finding=Held("failed-parts", ("known", "inserted_again")),
 )
 
+RESTART = "restart-clickhouse-one"
 LATE_FETCH, LATE_END, LATE_READ = (
     "fetch-delay-response",
     "zk-delay-quorum-end",
@@ -69,30 +81,42 @@ UNCOUNTED_QUORUM = Scenario(
     text="a quorum insert is acknowledged while one replica has its part: another replica, late to "
     "end the quorum of the insert before, ends this one's",
     workload=quorum_durability(BlockOptions(), Seed(1), Level.EVENTUAL, faults_expected=True),
-    nemesis=f"{LATE_FETCH},{LATE_END},{LATE_READ}",
+    nemesis=f"{RESTART},{LATE_FETCH},{LATE_END},{LATE_READ}",
     clients=2,
     steps=(
         # A fault has begun when it has stopped a message, so that inserts go on meanwhile.
-        Do(begin(LATE_FETCH, 1, f"{LATE_FETCH}-one", nodes=["ch1"]), wait=False),
-        Rest(0.5),
-        Do(insert(0, "ch1")),
+        # So that ch2 does not lead: who leads asks for the last part too, to choose merges.
+        Do(
+            Call(
+                f="restart",
+                nemesis=True,
+                value={
+                    "fault": 4,
+                    "edge": "once",
+                    "name": RESTART,
+                    "nodes": ["ch2"],
+                },
+            )
+        ),
+        Until(insert(0, "ch2"), _answered, tries=60, pause_s=0.5),
+        *armed(LATE_FETCH, "ch1"),
+        Do(insert(1, "ch1")),
         Joined(),
-        Do(begin(LATE_END, 2, f"{LATE_END}-one", nodes=["ch3"]), wait=False),
-        *(Do(insert(value, "ch1")) for value in (1, 2, 3)),
+        *armed(LATE_END, "ch3", 2),
+        *(Do(insert(value, "ch1")) for value in (2, 3, 4)),
         Joined(),
-        Do(begin(LATE_READ, 3, f"{LATE_READ}-one", nodes=["ch2"]), wait=False),
-        Rest(0.3),
+        *armed(LATE_READ, "ch2", 3),
         # Its part comes to ch2 and ch3 after a second, and both read that one replica is lacking.
         # ch3 ends the quorum a third of a second later;
-        Do(insert(4, "ch1")),
-        # the next insert begins, and ch2 takes its status for that of the one before.
         Do(insert(5, "ch1")),
+        # the next insert begins, and ch2 takes its status for that of the one before.
+        Do(insert(6, "ch1")),
         Do(Call(f=OBSERVE, node="ch1"), by=1),
         Joined(),
         Do(_where("ch1"), by=1),
-        Do(end(LATE_FETCH, 1, f"{LATE_FETCH}-one")),
-        Do(end(LATE_END, 2, f"{LATE_END}-one")),
-        Do(end(LATE_READ, 3, f"{LATE_READ}-one")),
+        disarmed(LATE_FETCH),
+        disarmed(LATE_END, 2),
+        disarmed(LATE_READ, 3),
     ),
     finding=Finding("durability", "acknowledged-early"),
 )

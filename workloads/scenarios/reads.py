@@ -4,7 +4,17 @@ from collections.abc import Sequence
 
 from harness.core.op import Op
 from harness.generators.script import Do, Joined, Rest, ScriptStep, Then, Until
-from workloads.scenarios.scenario import Finding, Scenario, begin, end, insert, read, shows
+from workloads.scenarios.scenario import (
+    Finding,
+    Scenario,
+    armed,
+    begin,
+    disarmed,
+    end,
+    insert,
+    read,
+    shows,
+)
 from workloads.scripted_set import ScriptedSet
 
 REPLICAS = ("ch1", "ch2", "ch3")
@@ -126,8 +136,7 @@ OVERTAKEN_INSERT = Scenario(
     steps=(
         Do(insert(0, "ch1")),
         *_everywhere(0),
-        Do(begin(DELAY, 1, f"{DELAY}-one", nodes=["ch1"]), wait=False),
-        Rest(0.5),
+        *armed(DELAY, "ch1"),
         # It has its block number at once, and is committed a second later.
         Do(insert(1, "ch1"), wait=False),
         Do(read("ch2"), by=1),
@@ -137,7 +146,7 @@ OVERTAKEN_INSERT = Scenario(
         Joined(),
         # Refused for as long as ch2 has not fetched the part.
         Until(read("ch2"), shows(1), by=1, pause_s=0.05),
-        Do(end(DELAY, 1, f"{DELAY}-one")),
+        disarmed(DELAY),
     ),
     finding=Finding("read-your-writes", "read-your-writes"),
 )

@@ -9,7 +9,7 @@ from harness.core.history import History
 from harness.core.op import Call, Json, Op
 from harness.core.protocols import Workload
 from harness.core.verdict import Status, Verdict
-from harness.generators.script import ScriptStep, broke_off
+from harness.generators.script import Do, Rest, ScriptStep, broke_off
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +94,17 @@ def begin(f: str, number: int, name: str, **plan: Json) -> Call:
 def end(f: str, number: int, name: str) -> Call:
     """Its end."""
     return Call(f=f, nemesis=True, value={"fault": number, "edge": "end", "name": name})
+
+
+def armed(name: str, node: str, number: int = 1) -> tuple[ScriptStep, ...]:
+    """A fault of messages is in force; it has begun when it has stopped one, so that the calls
+    that send it come next."""
+    return (Do(begin(name, number, f"{name}-one", nodes=[node]), wait=False), Rest(0.5))
+
+
+def disarmed(name: str, number: int = 1) -> Do:
+    """Its end."""
+    return Do(end(name, number, f"{name}-one"))
 
 
 def insert(value: int, node: str, key: int = 0) -> Call:

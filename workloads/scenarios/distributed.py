@@ -4,7 +4,7 @@ from harness.core.op import Call, Kind
 from harness.core.seed import Seed
 from harness.generators.script import Do, Rest, Until
 from workloads.distributed import DistributedOptions, DistributedWorkload
-from workloads.scenarios.scenario import Finding, Scenario, begin, end
+from workloads.scenarios.scenario import Finding, Scenario, begin, end, once
 
 PAUSE, KILL, RESTART = "pause-zookeeper-one", "kill-clickhouse-one", "restart-zookeeper-one"
 
@@ -24,9 +24,7 @@ LOST_DISTRIBUTED_INSERT = Scenario(
     replicas=1,
     steps=(
         # So that zk2, through which ch2 reads, does not lead: the others go on without it.
-        Do(Call(f="restart", nemesis=True, value={
-            "fault": 1, "edge": "once", "name": RESTART, "nodes": ["zk2"],
-        })),
+        Do(once("restart", 1, RESTART, ["zk2"])),
         Until(_insert(0, "ch2"), lambda op: op.kind is Kind.OK, tries=60, pause_s=0.5),
         Do(_insert(1, "ch1")),
         Rest(1.0),
@@ -40,4 +38,4 @@ LOST_DISTRIBUTED_INSERT = Scenario(
         Do(end("kill", 3, KILL)),
     ),
     finding=Finding("distributed", "lost"),
-)  # fmt: skip
+)

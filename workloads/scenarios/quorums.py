@@ -20,6 +20,7 @@ from workloads.scenarios.scenario import (
     disarmed,
     end,
     insert,
+    once,
     read,
     shows,
 )
@@ -84,20 +85,8 @@ UNCOUNTED_QUORUM = Scenario(
     nemesis=f"{RESTART},{LATE_FETCH},{LATE_END},{LATE_READ}",
     clients=2,
     steps=(
-        # A fault has begun when it has stopped a message, so that inserts go on meanwhile.
         # So that ch2 does not lead: who leads asks for the last part too, to choose merges.
-        Do(
-            Call(
-                f="restart",
-                nemesis=True,
-                value={
-                    "fault": 4,
-                    "edge": "once",
-                    "name": RESTART,
-                    "nodes": ["ch2"],
-                },
-            )
-        ),
+        Do(once("restart", 4, RESTART, ["ch2"])),
         Until(insert(0, "ch2"), _answered, tries=60, pause_s=0.5),
         *armed(LATE_FETCH, "ch1"),
         Do(insert(1, "ch1")),

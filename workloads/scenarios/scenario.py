@@ -96,6 +96,12 @@ def end(f: str, number: int, name: str) -> Call:
     return Call(f=f, nemesis=True, value={"fault": number, "edge": "end", "name": name})
 
 
+def once(f: str, number: int, name: str, nodes: Sequence[str]) -> Call:
+    """A fault that is over when it returns."""
+    plan = {"fault": number, "edge": "once", "name": name, "nodes": list(nodes)}
+    return Call(f=f, nemesis=True, value=plan)
+
+
 def armed(name: str, node: str, number: int = 1) -> tuple[ScriptStep, ...]:
     """A fault of messages is in force; it has begun when it has stopped one, so that the calls
     that send it come next."""

@@ -98,8 +98,11 @@ def end(f: str, number: int, name: str) -> Call:
 
 def once(f: str, number: int, name: str, nodes: Sequence[str]) -> Call:
     """A fault that is over when it returns."""
-    plan = {"fault": number, "edge": "once", "name": name, "nodes": list(nodes)}
-    return Call(f=f, nemesis=True, value=plan)
+    return Call(
+        f=f,
+        nemesis=True,
+        value={"fault": number, "edge": "once", "name": name, "nodes": list(nodes)},
+    )
 
 
 def armed(name: str, node: str, number: int = 1) -> tuple[ScriptStep, ...]:

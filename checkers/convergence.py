@@ -30,6 +30,7 @@ class Convergence:
     first final read of its key began; or refused or never tried, for such a value has no business
     to come late. A difference in other values is UNKNOWN: an insert of unknown outcome may take
     effect between two final reads.
+    A replica that has yet to check a part, minutes later, is at rest; a witness says that it has.
     Linear; the deadline is not looked at.
     """
 
@@ -63,7 +64,7 @@ class Convergence:
             status=Status.INVALID if diverged else Status.UNKNOWN if doubts else Status.VALID,
             summary=_summary(diverged, doubts, rest, len(keys)),
             checked=checked,
-            anomalies=tuple(_anomaly(history, one) for one in diverged[:FEW]),
+            anomalies=tuple(_anomaly(history, one, rest) for one in diverged[:FEW]),
             figures={
                 "replicas": len(rest.nodes),
                 "keys": len(keys),
@@ -127,12 +128,18 @@ def _settled(key: KeySet, value: int) -> bool:
     return any(read.mask & insert.bit for read in key.reads if read.end.time_ns < begin_ns)
 
 
-def _anomaly(history: History, one: Difference) -> Anomaly:
+def _anomaly(history: History, one: Difference, rest: Rest) -> Anomaly:
     more, less = one.more, one.less
     times = (more.values.count(one.value), less.values.count(one.value))
     has = "has" if times[0] == 1 else f"has {times[0]} times"
     lacks = "lacks" if times[1] == 0 else "has once" if times[1] == 1 else f"has {times[1]} times"
     reads = sorted((more, less), key=lambda read: read.invoke.index)
+    yet = [
+        f"{node} has yet to check {number(count, 'part')}: one with rows of an insert of unknown "
+        "outcome may go, minutes later"
+        for node, count in rest.to_check.items()
+        if node == more.invoke.node
+    ]
     return Anomaly(
         kind="diverged",
         text=(
@@ -143,14 +150,17 @@ def _anomaly(history: History, one: Difference) -> Anomaly:
         key=one.key.key,
         value=one.value,
         time_ns=min(read.end.time_ns for read in reads),
-        steps=tuple(
-            read_answered(
-                history,
-                read.invoke,
-                read.end,
-                f"with {one.value} {number(read.values.count(one.value), 'time')}",
-            )
-            for read in reads
+        steps=(
+            *(
+                read_answered(
+                    history,
+                    read.invoke,
+                    read.end,
+                    f"with {one.value} {number(read.values.count(one.value), 'time')}",
+                )
+                for read in reads
+            ),
+            *yet,
         ),
     )
 

@@ -1,15 +1,16 @@
 """Whether the cluster came to rest, as the run recorded it, and which replicas there are.
 
 The run writes, as ops of the process "nemesis":
-  f="quiesce", value {"pending": [reasons], "replicas": {node: {"queue": entries}}}, where no
-  reason is left when the cluster came to rest;
+  f="quiesce", value {"pending": [reasons], "replicas": {node: {"queue": entries, "to_check":
+  parts}}}, where no reason is left when the cluster came to rest, and "to_check" are parts that
+  the replica will check much later, for which the run does not wait;
   f="observe", kind ok, the same value, for a run that looks again later.
 The last of each counts, "replicas" may be left out, and so may "pending" of an observation.
 Other entries of these objects are for people.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from harness.core.history import History
 from harness.core.op import Kind, Op
@@ -25,6 +26,8 @@ class Rest:
     """Why it had not come to rest; () when it had; None when the run never said."""
     at_ns: int | None
     """When it said so."""
+    to_check: Mapping[str, int] = field(default_factory=dict)
+    """By replica that has any: parts that it has yet to check, minutes later."""
 
     @property
     def reached(self) -> bool:
@@ -48,6 +51,12 @@ def rest_of(history: History) -> Rest:
         _nodes(history, told),
         pending if told else None,
         max((op.time_ns for op in told), default=None),
+        {
+            node: count
+            for op in told
+            for node, state in _replicas(op).items()
+            if isinstance(count := state.get("to_check"), int)
+        },
     )
 
 

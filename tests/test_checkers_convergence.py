@@ -77,6 +77,17 @@ def test_a_settled_value_on_one_replica_only_is_told_with_both_reads():
     )
 
 
+def test_a_part_that_is_yet_to_be_checked_is_named_beside_the_difference():
+    seen = [insert(2, 7, 0, 5, "info"), read(1, [1, 7], 50, 60, node="ch2")]
+    at_rest = rest(90, ch1={"queue": 0}, ch2={"queue": 0, "to_check": 1})
+    said = verdict(history(ONE, *seen, at_rest, *both([1], [1, 7])))
+    assert said.status is Status.INVALID
+    assert said.anomalies[0].steps[-1] == (
+        "ch2 has yet to check 1 part: one with rows of an insert of unknown outcome may go, "
+        "minutes later"
+    )
+
+
 CASES = {
     "order does not matter": ([insert(0, 2, 20, 30), rest(90), *both([1, 2], [2, 1])], "VALID"),
     "multiplicity does": ([rest(90), *both([1, 1], [1])], "INVALID"),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from real_servers import await_, left
 
 from checkers.fleet_rows import read_rows
 from harness.run.night import JOURNAL, Night
+from harness.run.store import Store
 
 pytestmark = pytest.mark.containers
 
@@ -23,6 +25,7 @@ nemeses = ["none", "partition"]
 time-limit = 3
 interval = 1
 duration = 1
+quiesce = 5
 insert = "plain"
 read = "plain"
 promise = "eventual"
@@ -44,6 +47,18 @@ def said(store: Path, event: str) -> int:
     )
 
 
+def latest(store: Path) -> Path:
+    return Store(store).find("latest").path
+
+
+def remove_server(run: Path, node: str) -> None:
+    """For good, out of the cluster of a run."""
+    (name,) = re.findall(rf"container_name: (\S+-{node})\n", (run / "compose.yml").read_text())
+    client = docker.from_env()
+    client.containers.get(name).remove(force=True)
+    client.close()
+
+
 def in_faults(store: Path) -> bool:
     journal = store / "latest" / "history.jsonl"
     return journal.exists() and '"f":"quiesce"' not in journal.read_text()
@@ -60,31 +75,25 @@ def test_killed_and_robbed_of_a_server_it_counts_every_run_once(tmp_path: Path) 
 
     second = night(store, matrix)
     await_(lambda: said(store, "directory") == 4 and in_faults(store), "the fourth run", 120)
-    client = docker.from_env()
-    name = json.loads((store / "latest" / "run.json").read_text())["started_utc"]
-    assert name
-    clusters = [path.name for path in (store / "clusters").iterdir()]
-    for cluster in clusters:
-        client.containers.get(f"{cluster}-ch2").remove(force=True)
-    client.close()
+    robbed = latest(store)
+    remove_server(robbed, "ch2")
     report = json.loads(second.communicate(timeout=240)[0])
     assert left(store) == []
 
     (journal,) = store.glob(f"torture/*/*/{JOURNAL}")
     slots = list(Night.read(journal.parent).slots.values())
     assert [slot.number for slot in slots] == list(range(RUNS))
-    paths = [slot.path for slot in slots]
-    assert len(set(paths)) == len(paths) == len(list(store.glob("*/*/run.json"))) == RUNS
+    paths = {str(slot.path) for slot in slots}
+    assert paths == {str(run.path.relative_to(store)) for run in Store(store).runs()}
+    assert len(paths) == RUNS == report["runs"] == sum(report["statuses"].values())
     assert slots[1].killed
     assert [slot.killed for slot in slots].count(True) <= 2
-    assert report["runs"] == sum(report["statuses"].values()) == RUNS
-    assert all(slot.status is not None for slot in slots)
-    assert slots[3].troubles or slots[3].broken
-    # On clusters that were made anew.
-    assert [(slot.troubles, slot.status) for slot in slots[4:]] == [((), "VALID")] * 2
-    judged = read_rows(store / "verdicts.parquet")["run"].to_pylist()
-    assert set(judged) == set(paths)
+    ill = [str(slot.path) for slot in slots[2:] if slot.troubles or slot.broken]
+    assert ill == [str(robbed.relative_to(store))]  # then a fresh cluster, without trouble
+    judged = read_rows(store / "verdicts.parquet")
+    assert set(judged["run"].to_pylist()) == paths
     for slot in slots:
         run = store / str(slot.path)
+        assert slot.status is not None
         assert (run / "report.html").exists() == (slot.status != "VALID")
         assert (run / "logs").exists() == (slot.status != "VALID" and not slot.killed)

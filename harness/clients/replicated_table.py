@@ -119,8 +119,9 @@ class ReplicatedTable:
         return tuple(dict.fromkeys(reasons))
 
     def observe(self, *, parts: bool = False) -> Mapping[str, Json]:
-        """For each replica its rows, active parts and queue length, or the error that it gave;
-        with `parts`, "active": for each part that has rows how many, and a hash of them."""
+        """For each replica its rows, active parts and queue length, and how many parts it has yet
+        to check where there are any, or the error that it gave; with `parts`, "active": for each
+        part that has rows how many, and a hash of them."""
         return {node: self._state(node, parts) for node in self.replicas}
 
     def _replica_pending(self, node: str, reasons: list[str]) -> int:
@@ -173,13 +174,16 @@ class ReplicatedTable:
                 "SELECT count(), sum(rows) FROM system.parts "
                 f"WHERE active AND database = '{self.database}'"
             )[0]
-            queue = self._on(node).rows(
-                f"SELECT sum(queue_size) FROM system.replicas WHERE database = '{self.database}'"
-            )[0][0]
+            queue, check = self._on(node).rows(
+                "SELECT sum(queue_size), sum(parts_to_check) FROM system.replicas "
+                f"WHERE database = '{self.database}'"
+            )[0]
             active = self._parts(node) if with_parts else None
         except DatabaseError as error:
             return {"error": str(error)}
         state = {"rows": int(rows), "parts": int(parts), "queue": int(queue)}
+        if check:
+            state["to_check"] = int(check)
         return state if active is None else {**state, "active": active}
 
     def _parts(self, node: str) -> dict[str, Json]:

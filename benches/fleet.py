@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyporcupine
 
-from benches.fleet_histories import CALLS_A_KEY, WORKERS, history, put, store
+from benches.fleet_histories import CALLS_A_KEY, WORKERS, put_long, store
 from checkers.fleet import Fleet
 from checkers.fleet_columns import calls_of, read_columns
 from checkers.fleet_rows import read_rows, summaries
@@ -151,7 +151,7 @@ def huge(ops: int) -> None:
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
         store(root, 1_000, OPS)
-        put(root / "quorum-set+huge" / "huge", history(Seed(7), ops), 7)
+        put_long(root / "quorum-set+huge" / "huge", Seed(7), ops, 7)
         size = (root / "quorum-set+huge" / "huge" / "history.parquet").stat().st_size / 1e6
         start_s, wall_s, inside_s, bad, cores, memory = fleet(root)
         print(

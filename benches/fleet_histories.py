@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from harness.core.seed import Seed
@@ -13,6 +14,11 @@ from harness.run.parquet import SCHEMA
 
 CALLS_A_KEY = 1_000
 WORKERS = 6
+TURN_NS = 2_000_000
+"""In which each worker makes one call, and has its end."""
+PIECE_CALLS = 522_000
+"""Of a long history, a row group; whole keys and turns."""
+METADATA = {"harness.schema": "1", "harness.journal_bytes": "0"}
 VALUES_MAX = 100
 """In one read: fresh keys take the place of used ones, as in real runs."""
 
@@ -25,7 +31,7 @@ def history(seed: Seed, ops: int, *, violated: bool = False) -> pa.Table:
     calls = ops // 2
     worker = np.arange(calls) % WORKERS
     turn = np.arange(calls) // WORKERS
-    call = turn * 2_000_000 + draw.integers(1, 500_000, calls)
+    call = turn * TURN_NS + draw.integers(1, 500_000, calls)
     end = call + draw.integers(1_000, 1_400_000, calls)
     effect = call + (draw.random(calls) * (end - call)).astype(np.int64)
     key = np.arange(calls) // CALLS_A_KEY
@@ -102,10 +108,41 @@ def store(root: Path, runs: int, ops: int, *, seed: int = 1, violated_in: int = 
 def put(path: Path, table: pa.Table, number: int) -> None:
     """A run's directory with this history."""
     path.mkdir(parents=True)
-    metadata = {"harness.schema": "1", "harness.journal_bytes": "0"}
     pq.write_table(
-        table.replace_schema_metadata(metadata), path / "history.parquet", compression="zstd"
+        table.replace_schema_metadata(METADATA), path / "history.parquet", compression="zstd"
     )
+    _put_info(path, number)
+
+
+def put_long(path: Path, seed: Seed, ops: int, number: int) -> None:
+    """Likewise a valid history of so many ops, a piece at a time: a piece's last call ends before
+    the next one's first begins."""
+    path.mkdir(parents=True)
+    schema = SCHEMA.with_metadata(METADATA)
+    with pq.ParquetWriter(path / "history.parquet", schema, compression="zstd") as writer:
+        for first in range(0, ops // 2, PIECE_CALLS):
+            calls = min(PIECE_CALLS, ops // 2 - first)
+            piece = history(seed.child("piece", first), 2 * calls)
+            steps = {
+                "index": 2 * first,
+                "key": first // CALLS_A_KEY,
+                "value": first,
+                "time_ns": first // WORKERS * TURN_NS,
+            }
+            for name, step in steps.items():
+                at = piece.schema.get_field_index(name)
+                piece = piece.set_column(at, SCHEMA.field(name), pc.add(piece[name], step))
+            lists = piece["values"].combine_chunks()
+            moved = pa.ListArray.from_arrays(
+                lists.offsets, pc.add(lists.values, first), mask=pc.is_null(lists)
+            )
+            at = piece.schema.get_field_index("values")
+            piece = piece.set_column(at, SCHEMA.field("values"), moved)
+            writer.write_table(piece.cast(schema))
+    _put_info(path, number)
+
+
+def _put_info(path: Path, number: int) -> None:
     plan = {
         "workload": "quorum-set", "nemesis": "none", "seed": hex(number), "again": "harness run",
         "promise": "linearizable", "check_s": 60.0,

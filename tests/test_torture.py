@@ -71,7 +71,7 @@ def test_a_journal_says_what_was_said_and_a_line_cut_off_was_not(tmp_path):
     night = Night.begun(tmp_path / "night", {"matrix": "m", "seed": "1"})
     night.say("begin", 0, cell="a", seed="0x1")
     night.say("directory", 0, path="a/0")
-    night.say("recorded", 0, troubles=[], seconds=5.0)
+    night.say("recorded", 0, troubles=[], seconds=5.0, phases={"faults": 4.0})
     night.say("judged", 0, status="INVALID", reason="r", kinds=["stale"], first_ns=2_000_000_000)
     night.say("begin", 1, cell="b", seed="0x1")
     night.say("begin", 2, cell="a", seed="0x2")
@@ -81,6 +81,8 @@ def test_a_journal_says_what_was_said_and_a_line_cut_off_was_not(tmp_path):
     again = Night.read(night.path)
     assert again == night
     assert (again.next, again.over) == (3, False)
+    assert (again.expected_s("a"), again.expected_s("b")) == (5.0, 5.0)
+    assert Night(tmp_path).expected_s("a") == 0.0
     assert [slot.killed for slot in again.slots.values()] == [False, True, False]
     again.say("end")
     assert Night.read(night.path).over
@@ -144,3 +146,30 @@ def test_killed_in_the_middle_it_goes_on_and_nothing_is_lost_or_twice(tmp_path):
         if not slot.killed:  # else it may have died before its first operation
             assert (tmp_path / "store" / slot.path / "results.json").exists()
     assert (night.path / "junit.xml").read_text().count("<testcase") == 8
+
+
+def test_a_night_whose_hours_are_over_is_judged_and_a_new_one_begins(tmp_path):
+    matrix = tmp_path / "sim.toml"
+    matrix.write_text(SIM)
+    asked = {"matrix": read_matrix(matrix).digest, "seed": "1"}
+    nights = tmp_path / "store" / "torture" / "sim"
+    old = Night.begun(nights / "1", {**asked, "started_utc": "2026-01-01T00:00:00+00:00"})
+    old.say("begin", 0, cell="quorum-set + none", seed="0x1")
+    # Whatever its length, the first run is begun; a second would take longer than is left.
+    done = harness("torture", "sim.toml", "--hours", 0.0001, "--json", cwd=tmp_path)
+    report = json.loads(done.communicate(timeout=300)[0])
+    assert [path.name == "1" for path in sorted(nights.iterdir())] == [True, False]
+    ended = Night.read(old.path)
+    assert ended.over
+    assert [slot.killed for slot in ended.slots.values()] == [True]
+    assert json.loads((old.path / "summary.json").read_text())["killed"] == 1
+    assert (report["runs"], report["killed"]) == (1, 0)
+
+
+def test_after_an_invalid_run_none_begins_when_that_is_asked_for(tmp_path):
+    (tmp_path / "sim.toml").write_text(SIM)
+    done = harness("torture", "sim.toml", "--runs", 30, "--fail-fast", "--json", cwd=tmp_path)
+    report = json.loads(done.communicate(timeout=300)[0])
+    assert done.returncode == 1
+    assert report["statuses"]["INVALID"] >= 1
+    assert report["runs"] < 30

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -69,7 +69,8 @@ def torture(
 ) -> int:
     """Run a matrix of workloads, nemeses and settings, one run after the other, and judge them.
 
-    A night that was killed goes on where it stopped, when the same is asked for again.
+    A night that was killed goes on where it stopped, when the same is asked for again; when its
+    hours are over, what it left is judged, and a new night begins.
     """
     if hours is None and runs is None:
         raise UsageError("neither --hours nor --runs; expected at least one of them")
@@ -77,69 +78,111 @@ def torture(
     asked, root, stop = read_matrix(matrix), Path(store), Stop()
     lanes = [Lane(asked.settled(store, console, stop)) for _ in range(clusters)]
     simulated = any(cell.campaign.own_cluster is not None for cell in lanes[0].cells)
-    lanes = lanes[:1] if simulated else lanes
-    night = _night(root / NIGHTS / asked.name, asked, runs, hours, fresh)
-    if night.slots:
-        if any(cell.campaign.own_cluster is None for cell in lanes[0].cells):
+    command = _Command(
+        matrix=asked,
+        root=root,
+        lanes=lanes[:1] if simulated else lanes,
+        runs=runs,
+        hours=hours,
+        fail_fast=fail_fast,
+        spark=spark,
+        console=console,
+        stop=stop,
+    )
+    night = None if fresh else command.unfinished()
+    if night is not None:
+        if not simulated:
             clean(everything=False)
         console.print(f"goes on: {night.path}, run {night.next}", highlight=False)
-    with ExitStack() as stack:
-        stack.enter_context(stop.obeying_signals())
-        judges = stack.enter_context(_judges(root, spark))
-        made = night.next
-        present = stack.enter_context(_Present.shown(console))
-        tortured = Torture(
-            store=root,
-            night=night,
-            lanes=lanes,
-            seed=Seed(int(night.asked["seed"])),
-            judges=judges,
-            shown=present.follow,
-            told=partial(_tell, console),
-            stop=stop,
-            fail_fast=fail_fast,
-            runs=runs,
-            seconds=_left_s(night, hours),
-        )
-        tortured.run()
-        pace = _pace(night, made, tortured.clock.now_ns() / 1e9)
-    summary = cells(night, [name for name, _ in asked.cells], kinds_before(night.path))
-    report = as_json(night, summary)
-    _write(night, report, summary)
-    merge_kept(root)
-    if not stop:
-        night.say("end")
+        if _late(night, hours):
+            # Its time was over while nobody was there: what it left is judged, nothing is run.
+            command.through(night)
+            night = None
+    night = night or command.fresh()
+    report = command.through(night)
     if as_json_:
         click.echo(json.dumps(report))
-    else:
-        _show(console, night, summary)
-        console.print(pace, style="dim", highlight=False)
     return worst(verdict(slot) for slot in night.slots.values()).exit_status
 
 
-def _night(
-    path: Path,
-    matrix: Matrix,
-    runs: int | None,
-    hours: float | None,
-    fresh: bool,
-) -> Night:
-    """The last one of this matrix when it is not over, else a new one."""
-    last = max(path.glob(f"*/{JOURNAL}"), default=None)
-    if last is not None and not fresh:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Command:
+    """What the command line says, settled."""
+
+    matrix: Matrix
+    root: Path
+    lanes: Sequence[Lane]
+    runs: int | None
+    hours: float | None
+    fail_fast: bool
+    spark: str | None
+    console: Console
+    stop: Stop
+
+    @property
+    def nights(self) -> Path:
+        """Of this matrix."""
+        return self.root / NIGHTS / self.matrix.name
+
+    def unfinished(self) -> Night | None:
+        """The last night of this matrix, when it is not over."""
+        last = max(self.nights.glob(f"*/{JOURNAL}"), default=None)
+        if last is None:
+            return None
         night = Night.read(last.parent)
-        if not night.over and night.asked["matrix"] == matrix.digest:
-            return night
-    now = utc_now()
-    seed = Seed.fresh().value if matrix.seed is None else matrix.seed
-    asked = {
-        "matrix": matrix.digest,
-        "runs": runs,
-        "hours": hours,
-        "seed": str(seed),
-        "started_utc": now.isoformat(timespec="seconds"),
-    }
-    return Night.begun(path / f"{now:%Y%m%dT%H%M%S%fZ}", asked)
+        same = night.asked["matrix"] == self.matrix.digest
+        return night if same and not night.over else None
+
+    def fresh(self) -> Night:
+        """A new one."""
+        now = utc_now()
+        seed = Seed.fresh().value if self.matrix.seed is None else self.matrix.seed
+        asked = {
+            "matrix": self.matrix.digest,
+            "runs": self.runs,
+            "hours": self.hours,
+            "seed": str(seed),
+            "started_utc": now.isoformat(timespec="seconds"),
+        }
+        return Night.begun(self.nights / f"{now:%Y%m%dT%H%M%S%fZ}", asked)
+
+    def through(self, night: Night) -> dict[str, Json]:
+        """To its end, or to where it was stopped. Shows and returns its summary."""
+        with ExitStack() as stack:
+            stack.enter_context(self.stop.obeying_signals())
+            judges = stack.enter_context(_judges(self.root, self.spark))
+            present = stack.enter_context(_Present.shown(self.console))
+            made = night.next
+            tortured = Torture(
+                store=self.root,
+                night=night,
+                lanes=self.lanes,
+                seed=Seed(int(night.asked["seed"])),
+                judges=judges,
+                shown=present.follow,
+                told=partial(_tell, self.console),
+                stop=self.stop,
+                fail_fast=self.fail_fast,
+                runs=self.runs,
+                seconds=_left_s(night, self.hours),
+            )
+            tortured.run()
+            pace = _pace(night, made, tortured.clock.now_ns() / 1e9)
+        names = [name for name, _ in self.matrix.cells]
+        summary = cells(night, names, kinds_before(night.path))
+        report = as_json(night, summary)
+        _write(night, report, summary)
+        merge_kept(self.root)
+        if not self.stop:
+            night.say("end")
+        _show(self.console, night, summary)
+        self.console.print(pace, style="dim", highlight=False)
+        return report
+
+
+def _late(night: Night, hours: float | None) -> bool:
+    left_s = _left_s(night, hours)
+    return left_s is not None and left_s <= 0
 
 
 def _left_s(night: Night, hours: float | None) -> float | None:

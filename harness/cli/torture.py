@@ -44,7 +44,11 @@ POSITIVE = click.FloatRange(min=0, min_open=True)
 @click.argument("matrix", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--hours", type=POSITIVE, help="So long; no run begins that would end later.")
 @click.option("--runs", type=click.IntRange(min=1), help="So many runs in all.")
-@click.option("--fail-fast", is_flag=True, help="No run begins after an INVALID one.")
+@click.option(
+    "--fail-fast",
+    is_flag=True,
+    help="No run begins after an INVALID one; each verdict is waited for.",
+)
 @click.option(
     "--clusters",
     type=click.IntRange(min=1),

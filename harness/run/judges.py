@@ -46,7 +46,9 @@ class OneProcess:
     def _fresh(self) -> ProcessPoolExecutor:
         # Forking would copy the threads' locks.
         context = get_context("spawn")
-        return ProcessPoolExecutor(1, context, _settle, (os.getpid(),))
+        pool = ProcessPoolExecutor(1, context, _settle, (os.getpid(),))
+        pool.submit(judge_digest)  # so that all is loaded when the first run ends
+        return pool
 
     def submit(self, run: str) -> None:
         """A run, by its path in the store."""

@@ -118,6 +118,7 @@ class Torture:
     """Hears of every run when its verdict is known, and of those that broke."""
     stop: Stop
     fail_fast: bool = False
+    """No run begins after an INVALID one, nor while one that ended has no verdict."""
     runs: int | None = None
     seconds: float | None = None
     """Since `clock` began; what earlier parts of the night took is off it already."""
@@ -146,7 +147,7 @@ class Torture:
                 for lane in self.lanes:
                     if lane.run is not None and lane.run.end.done():
                         self._ended(lane)
-                self._hear()
+                self._hear(wait=self.fail_fast)
         self._hear(wait=True)
 
     def _over(self) -> bool:

@@ -30,7 +30,8 @@ class Convergence:
     first final read of its key began; or refused or never tried, for such a value has no business
     to come late. A difference in other values is UNKNOWN: an insert of unknown outcome may take
     effect between two final reads.
-    A replica that has yet to check a part, minutes later, is at rest; a witness says that it has.
+    A replica that has yet to check a part is at rest, for 18.16.1 may never do it (see
+    `checkers.rest`); a witness says that it has.
     Linear; the deadline is not looked at.
     """
 
@@ -135,8 +136,8 @@ def _anomaly(history: History, one: Difference, rest: Rest) -> Anomaly:
     lacks = "lacks" if times[1] == 0 else "has once" if times[1] == 1 else f"has {times[1]} times"
     reads = sorted((more, less), key=lambda read: read.invoke.index)
     yet = [
-        f"{node} has yet to check {number(count, 'part')}: one with rows of an insert of unknown "
-        "outcome may go, minutes later"
+        f"{node} has {number(count, 'part')} to check: one of an insert of unknown outcome may "
+        "never be on another replica"
         for node, count in rest.to_check.items()
         if node == more.invoke.node
     ]

@@ -3,7 +3,9 @@
 The run writes, as ops of the process "nemesis":
   f="quiesce", value {"pending": [reasons], "replicas": {node: {"queue": entries, "to_check":
   parts}}}, where no reason is left when the cluster came to rest, and "to_check" are parts that
-  the replica will check much later, for which the run does not wait;
+  the replica has yet to check, for which the run does not wait: one of an insert of unknown outcome
+  is due five minutes later, and nothing wakes 18.16.1 to do it then
+  (ReplicatedMergeTreePartCheckThread::run returns when no part is due, and is not scheduled again);
   f="observe", kind ok, the same value, for a run that looks again later.
 The last of each counts, "replicas" may be left out, and so may "pending" of an observation.
 Other entries of these objects are for people.
@@ -27,7 +29,7 @@ class Rest:
     at_ns: int | None
     """When it said so."""
     to_check: Mapping[str, int] = field(default_factory=dict)
-    """By replica that has any: parts that it has yet to check, minutes later."""
+    """By replica that has any: parts that it has yet to check."""
 
     @property
     def reached(self) -> bool:

@@ -83,8 +83,8 @@ def test_a_part_that_is_yet_to_be_checked_is_named_beside_the_difference():
     said = verdict(history(ONE, *seen, at_rest, *both([1], [1, 7])))
     assert said.status is Status.INVALID
     assert said.anomalies[0].steps[-1] == (
-        "ch2 has yet to check 1 part: one with rows of an insert of unknown outcome may go, "
-        "minutes later"
+        "ch2 has 1 part to check: one of an insert of unknown outcome may never be on another "
+        "replica"
     )
 
 

@@ -146,9 +146,9 @@ class ReplicatedTable:
     def _checks_soon(self, node: str, parts: int) -> bool:
         """Whether parts to check may be checked soon.
 
-        The server puts off the check of a part whose insert had an unknown outcome for more than
-        five minutes (18.16.1: MAX_AGE_OF_LOCAL_PART_THAT_WASNT_ADDED_TO_ZOOKEEPER), and shows
-        its rows meanwhile. To wait for that would hide what its clients see.
+        The check of a part whose insert had an unknown outcome is due five minutes later
+        (18.16.1: MAX_AGE_OF_LOCAL_PART_THAT_WASNT_ADDED_TO_ZOOKEEPER), and nothing wakes the
+        server then; meanwhile it shows the rows, which is what its clients see.
         """
         now_ns = self._clock.now_ns()
         since_ns = self._checking.setdefault(node, now_ns)

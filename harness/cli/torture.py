@@ -252,7 +252,8 @@ class _Present:
             self.lines[monitor.title] = f"{monitor.title}: {phase.value} {note}"
             if note == DONE:
                 del self.lines[monitor.title]
-            self.status.update("\n".join(list(self.lines.values())))
+            # A spinner keeps its text when it is given an empty one.
+            self.status.update(Text("\n".join(list(self.lines.values())) or "judging"))
 
         monitor.listeners.append(told)
 

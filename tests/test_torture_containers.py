@@ -6,15 +6,19 @@ import re
 import signal
 import subprocess
 import sys
+from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import docker
 import pytest
 from real_servers import await_, left
 
 from checkers.fleet_rows import read_rows
+from harness.run.journal import read_history
 from harness.run.night import JOURNAL, Night
-from harness.run.store import Store
+from harness.run.store import RunDirectory, Store
 
 pytestmark = pytest.mark.containers
 
@@ -64,6 +68,22 @@ def in_faults(store: Path) -> bool:
     return journal.exists() and '"f":"quiesce"' not in journal.read_text()
 
 
+class Span(NamedTuple):
+    """Of time, in seconds since 1970."""
+
+    begin: float
+    end: float
+
+
+def faults(run: Path) -> list[Span]:
+    """From a run's first operation to its healing; of one that was killed there is none."""
+    ops = read_history(run / "history.jsonl").nemesis
+    healed = [op.time_ns / 1e9 for op in ops if op.f == "heal"]
+    zero = RunDirectory(run).info().zero_utc
+    began = datetime.fromisoformat(zero).timestamp() if zero else 0
+    return [Span(began, began + healed[0])] if healed else []
+
+
 def test_killed_and_robbed_of_a_server_it_counts_every_run_once(tmp_path: Path) -> None:
     matrix, store = tmp_path / "m.toml", tmp_path / "store"
     matrix.write_text(MATRIX)
@@ -90,6 +110,9 @@ def test_killed_and_robbed_of_a_server_it_counts_every_run_once(tmp_path: Path) 
     assert [slot.killed for slot in slots].count(True) <= 2
     ill = [str(slot.path) for slot in slots[2:] if slot.troubles or slot.broken]
     assert ill == [str(robbed.relative_to(store))]  # then a fresh cluster, without trouble
+    spans = sorted(span for slot in slots for span in faults(store / str(slot.path)))
+    assert len(spans) >= RUNS - 3
+    assert all(first.end <= second.begin for first, second in pairwise(spans))
     judged = read_rows(store / "verdicts.parquet")
     assert set(judged["run"].to_pylist()) == paths
     for slot in slots:

@@ -43,9 +43,11 @@ function step(at) {
   last = at;
   if (n++ === steps) return done([window.spent, frames]);
   const half = n <= steps / 2;
-  if (kind === "zoom") canvas.dispatchEvent(new WheelEvent("wheel",
-    { deltaY: half ? -90 : 90, clientX: box.left + box.width * 0.6, clientY: box.top + 40, cancelable: true }));
-  else canvas.dispatchEvent(new KeyboardEvent("keydown", { key: half ? "ArrowRight" : "ArrowLeft", cancelable: true }));
+  const clientX = box.left + box.width * 0.6, clientY = box.top + 40, cancelable = true;
+  const wheel = { deltaY: half ? -90 : 90, clientX, clientY, cancelable };
+  const key = { key: half ? "ArrowRight" : "ArrowLeft", cancelable };
+  canvas.dispatchEvent(
+    kind === "zoom" ? new WheelEvent("wheel", wheel) : new KeyboardEvent("keydown", key));
   ask(step);
 }
 ask(step);
@@ -77,7 +79,12 @@ def browser_of_ours() -> Chrome:
     """Headless, of a desktop's width."""
     options = ChromeOptions()
     options.binary_location = which("chromium") or "chromium"
-    for switch in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1440,900"):
+    for switch in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-dev-shm-usage",
+        "--window-size=1440,900",
+    ):
         options.add_argument(switch)
     browser: Any = Chrome(options, ChromeService(which("chromedriver")))
     browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": WATCH})

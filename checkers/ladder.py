@@ -153,7 +153,7 @@ def _own(level: Level, promise: Level, known: Mapping[str, Verdict]) -> Iterable
     missing = [name for name in names if name not in known]
     status = worst([*statuses.values(), *[Status.UNKNOWN for _ in missing]])
     deciding = [v for v in ran if statuses[v.checker] is status] or ran
-    text = "; ".join(v.summary for v in deciding)
+    text = "; ".join(_summary_for(v) for v in deciding)
     if status is Status.UNKNOWN and missing:
         text = f"not judged: {', '.join(missing)}"
     by = ", ".join(verdict.checker for verdict in deciding)
@@ -165,6 +165,13 @@ def _status_for(verdict: Verdict) -> Status:
     linearizable checker's."""
     eventual = verdict.figures.get("eventual")
     return Status(str(eventual)) if verdict.checker == SET_FULL and eventual else verdict.status
+
+
+def _summary_for(verdict: Verdict) -> str:
+    """Of set-full that keeps the eventual promise and breaks another: what it says of this one."""
+    if verdict.status is Status.INVALID and _status_for(verdict) is Status.VALID:
+        return "no acknowledged value is lost"
+    return verdict.summary
 
 
 def _implied(rung: Rung, own: Sequence[Rung]) -> Rung:

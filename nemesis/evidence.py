@@ -3,6 +3,17 @@
 from collections.abc import Mapping
 from typing import Final
 
+from nemesis import message
+
+_STOPPED: Final[Mapping[str, str]] = {
+    "cut": "the proxy in its pod cut a connection at such a message",
+    "half": "the proxy in its pod cut a connection in the middle of such a message",
+    "drop": "the proxy in its pod kept such a message, and lets nothing pass after it",
+    "delay": "the proxy in its pod kept such a message back",
+}
+"""By what a rule does with a message."""
+_PASSES: Final = "the proxy has no such rule any more and holds no connection"
+
 EVIDENCE: Final[Mapping[str, tuple[str, str]]] = {
     "partition": (
         "every link was probed: exactly the cut ones are dead, all others alive",
@@ -18,5 +29,6 @@ EVIDENCE: Final[Mapping[str, tuple[str, str]]] = {
         "a probe put on another replica does not arrive",
         "a probe put on another replica arrives",
     ),
+    **{name: (_STOPPED[str(rule["do"])], _PASSES) for name, (_, rule) in message.VARIANTS.items()},
 }
 """By the f of its ops: what was seen when it began, and when it ended."""

@@ -110,6 +110,7 @@ def test_stale_reads_alone_leave_the_eventual_level_held():
     given_ = [said("convergence", "v"), said("set-full", "i", eventual="VALID")]
     (rung,) = ladder_of(Level.LINEARIZABLE, given_).rungs
     assert (rung.level, rung.status) == (Level.EVENTUAL, Status.VALID)
+    assert rung.text.endswith("no acknowledged value is lost")
 
 
 CONTRADICTIONS = {

@@ -11,6 +11,7 @@ from harness.core.topology import LinkClass, Topology
 from nemesis import message
 from nemesis.catalogue import NEMESES, nemesis_names, parse_nemesis
 from nemesis.composed import Composed
+from nemesis.evidence import EVIDENCE
 from nemesis.options import FaultOptions
 
 THREE = Topology.of()
@@ -32,6 +33,10 @@ def test_every_name_can_be_typed(name: str) -> None:
 def test_the_catalogue_describes_every_family() -> None:
     assert set(NEMESES) <= set(nemesis_names())
     assert all(NEMESES.values())
+
+
+def test_a_report_says_of_every_family_how_it_is_verified() -> None:
+    assert set(EVIDENCE) == {f for name in nemesis_names() for f in parsed(name).fs}
 
 
 def test_names_of_one_family_are_one_family_that_draws_among_them() -> None:

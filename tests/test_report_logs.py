@@ -27,7 +27,7 @@ def logged(directory: Path, every_ms: int, lines: int, grave: tuple[int, ...] = 
 def test_lines_around_a_moment(tmp_path: Path, at: int) -> None:
     logs = logged(tmp_path, every_ms=1, lines=10_000)
     (one,) = excerpts(logs, BEGIN + timedelta(milliseconds=at))
-    shown = [line for line, _ in one.lines]
+    shown = [line.text for line in one.lines]
     assert len(shown) == LINES_MAX
     assert any(line.endswith(f" line {at}") for line in shown)
     assert len(set(shown)) == len(shown)
@@ -37,7 +37,7 @@ def test_lines_around_a_moment(tmp_path: Path, at: int) -> None:
 def test_warnings_of_the_whole_time_are_among_them(tmp_path: Path) -> None:
     logs = logged(tmp_path, every_ms=1, lines=10_000, grave=(3_600, 6_400, 9_000))
     (one,) = excerpts(logs, BEGIN + timedelta(milliseconds=5_000))
-    grave = [line.split()[-1] for line, is_grave in one.lines if is_grave]
+    grave = [line.text.split()[-1] for line in one.lines if line.grave]
     assert grave == ["3600", "6400"]
 
 
@@ -47,12 +47,32 @@ def test_what_is_far_away_or_without_dates_is_not_shown(tmp_path: Path) -> None:
     assert excerpts(logs, BEGIN + timedelta(hours=1)) == ()
     late = BEGIN + timedelta(milliseconds=990) + AROUND - timedelta(milliseconds=15)
     (one,) = excerpts(logs, late)
-    assert [line for line, _ in one.lines][-2:] == [one.lines[-2][0], "and more of line 99"]
+    assert [line.text for line in one.lines][-1:] == ["and more of line 99"]
     assert excerpts(tmp_path / "nothing", None) == ()
 
 
 def test_without_a_moment_the_last_lines(tmp_path: Path) -> None:
     logs = logged(tmp_path, every_ms=1, lines=10_000)
     (one,) = excerpts(logs, None)
-    assert one.lines[-1][0] == "and more of line 9999"
+    assert one.lines[-1].text == "and more of line 9999"
     assert len(one.lines) == LINES_MAX
+
+
+def test_what_is_said_of_every_query_and_what_repeats_gives_way(tmp_path: Path) -> None:
+    """1,000 ms of queries, of refusals that are all the same, and of three events."""
+    (tmp_path / "ch1").mkdir()
+    with (tmp_path / "ch1" / "clickhouse-server.log").open("w") as file:
+        for i in range(1_000):
+            stamp = f"{BEGIN + timedelta(milliseconds=i):%Y.%m.%d %H:%M:%S.%f} [ {i % 7} ]"
+            file.write(f"{stamp} {{0a-{i}}} <Debug> executeQuery: (from 1.2.3.4) SELECT {i}\n")
+            if i % 4 == 0:
+                file.write(f"{stamp} {{0b-{i}}} <Error> executeQuery: Code: 289, part {i}\n")
+            if i in (10, 500, 990):
+                file.write(f"{stamp} {{}} <Debug> t (ReplicatedMergeTreeQueue): Pulled {i}\n")
+    (one,) = excerpts(tmp_path, BEGIN + timedelta(milliseconds=500))
+    assert len(one.lines) == LINES_MAX
+    assert [line.text[-3:] for line in one.lines if "Pulled" in line.text] == [" 10", "500", "990"]
+    assert one.middle is not None
+    assert [line.text[-8:] for line in one.lines[one.middle - 1 : one.middle + 3]] == [
+        "part 496", "part 500", "lled 500", "part 504"
+    ]  # fmt: skip

@@ -80,10 +80,14 @@ class History(Sequence[Op]):
 
         Such an op's value is an object with "fault" (a number that its begin and its end
         share), "edge" ("begin", "end" or "once"), "name" and "text". The edge "heal" ends all.
+        What happens once lasts as long as its call: a restart is an outage until it returns.
         """
         open_: dict[object, Fault] = {}
+        asked_ns: dict[object, int] = {}
         out: list[Fault] = []
         for op in self.nemesis:
+            if op.kind is Kind.INVOKE and isinstance(op.value, dict):
+                asked_ns[op.value.get("fault")] = op.time_ns
             if op.kind is not Kind.OK or not isinstance(op.value, dict) or "edge" not in op.value:
                 continue
             edge, number = op.value["edge"], op.value.get("fault")
@@ -96,16 +100,16 @@ class History(Sequence[Op]):
                 if fault:
                     out.append(replace(fault, end_ns=op.time_ns))
                 continue
-            end = op.time_ns if edge == "once" else None
             fault = Fault(
                 str(op.value.get("name", op.f)),
                 str(op.value.get("text", "")),
                 op.time_ns,
-                end,
+                None,
                 op.index,
             )
             if edge == "once":
-                out.append(fault)
+                begin_ns = asked_ns.get(number, op.time_ns)
+                out.append(replace(fault, begin_ns=begin_ns, end_ns=op.time_ns))
             else:
                 open_[number] = fault
         return tuple(sorted((*out, *open_.values()), key=lambda f: (f.begin_ns, f.op)))

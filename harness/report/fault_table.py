@@ -1,6 +1,6 @@
 """Every fault that was asked for: when, to whom, and how its effect was seen."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.core.history import History
@@ -29,7 +29,7 @@ class Row:
 def rows(history: History) -> tuple[Row, ...]:
     """In order of time."""
     ends = _ends(history)
-    over = {fault.op: fault.end_ns for fault in history.faults}
+    known = {fault.op: fault for fault in history.faults}
     out = []
     for op in history.nemesis:
         value = op.value if isinstance(op.value, Mapping) else {}
@@ -37,19 +37,26 @@ def rows(history: History) -> tuple[Row, ...]:
             continue
         seen, released = EVIDENCE.get(op.f, ("its effect was seen", "its end was seen"))
         end = ends.get(value.get("fault"))
+        fault = known.get(op.index)
         out.append(
             Row(
                 op=op.index,
                 name=str(value.get("name", op.f)),
-                text=str(value.get("text", "")),
-                begin_ns=op.time_ns,
-                end_ns=over.get(op.index),
+                text=str(value.get("text") or " ".join(map(str, _nodes(value)))),
+                begin_ns=fault.begin_ns if fault else op.time_ns,
+                end_ns=fault.end_ns if fault else None,
                 kind=op.kind.value,
                 evidence=_told(op, seen, value),
-                ended="" if op.kind is not Kind.OK else _told_end(end, released, value),
+                ended="" if op.kind is Kind.FAIL else _told_end(end, released, value),
             )
         )
     return tuple(out)
+
+
+def _nodes(value: Mapping[str, object]) -> Sequence[object]:
+    """Whom it was meant for."""
+    nodes = value.get("nodes")
+    return nodes if isinstance(nodes, list | tuple) else ()
 
 
 def _ends(history: History) -> dict[object, Op]:
@@ -78,4 +85,9 @@ def _told_end(end: Op | None, released: str, value: Mapping[str, object]) -> str
         return released
     if end is None:
         return "ended by the heal at the end of the run"
-    return released if end.kind is Kind.OK else end.error or "its end was not seen"
+    if end.kind is not Kind.OK:
+        return end.error or "its end was not seen"
+    _, _, remark = str(
+        end.value.get("text", "") if isinstance(end.value, Mapping) else ""
+    ).partition(", ")
+    return f"{released} ({remark})" if remark else released

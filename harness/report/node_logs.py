@@ -2,6 +2,7 @@
 
 import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -13,11 +14,15 @@ _STAMP: Final = re.compile(r"(\d{4})[.-](\d\d)[.-](\d\d)[ T](\d\d):(\d\d):(\d\d)
 """How ClickHouse ("2026.11.21 12:00:31.123456") and ZooKeeper ("2026-11-21 12:00:31,123") date a
 line; both in UTC, as the containers are."""
 ROUTINE: Final = re.compile(
-    r"executeQuery: (\(from|Query pipeline|Read )|SelectExecutor|InterpreterSelectQuery|MemoryTracker"
-    r"|TCPHandler|InterserverIOHTTPHandler: Done"
+    r"executeQuery: (\(from|Query pipeline|Read )|SelectExecutor|InterpreterSelectQuery"
+    r"|MemoryTracker|TCPHandler|InterserverIOHTTPHandler: Done"
 )
 """What ClickHouse says of every query: left out first."""
 GRAVE: Final = ("<Error>", "<Fatal>", "<Warning>", " ERROR ", " WARN ")
+VARYING: Final = re.compile(r"\{[0-9a-f-]*\}|\d+")
+"""Times, threads, queries, numbers of parts and rows."""
+ROUTINE_RANK: Final = 2
+ALIKE_MAX: Final = 3
 LINES_MAX: Final = 60
 LINE_LENGTH_MAX: Final = 600
 TAIL_BYTES: Final = 256 * 1024
@@ -40,7 +45,12 @@ class Line:
         """0: grave; 1: an event; 2: said of every query, or the rest of a longer message."""
         if self.grave:
             return 0
-        return 2 if _stamp(self.text) is None or ROUTINE.search(self.text) else 1
+        return ROUTINE_RANK if _stamp(self.text) is None or ROUTINE.search(self.text) else 1
+
+    @property
+    def gist(self) -> str:
+        """What lines that say the same have in common."""
+        return VARYING.sub("", self.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,16 +94,20 @@ def excerpts(logs: Path, around: datetime | None) -> tuple[Excerpt, ...]:
 
 def _chosen(lines: Sequence[Line], middle: int) -> list[int]:
     """Which of too many: events before what is said of every query, the nearest to the middle
-    first; of these not more than a third warnings and errors, unless there is room."""
+    first, few of those that say the same; of all these not more than a third warnings and errors,
+    unless there is room."""
     if len(lines) <= LINES_MAX:
         return list(range(len(lines)))
-    ranks = [line.rank for line in lines]
-    nearest = sorted(range(len(lines)), key=lambda at: abs(at - middle))
-    grave = [at for at in nearest if ranks[at] == 0]
+    said: Counter[str] = Counter()
+    ranked: list[list[int]] = [[], [], [], []]
+    for at in sorted(range(len(lines)), key=lambda at: abs(at - middle)):
+        rank = lines[at].rank
+        gist = lines[at].gist
+        said[gist] += rank < ROUTINE_RANK
+        ranked[3 if said[gist] > ALIKE_MAX else rank].append(at)
+    grave, events, routine, alike = ranked
     first, later = grave[: LINES_MAX // 3], grave[LINES_MAX // 3 :]
-    events = [at for at in nearest if ranks[at] == 1]
-    rest = [at for at in nearest if ranks[at] == 2]
-    return sorted([*first, *events, *later, *rest][:LINES_MAX])
+    return sorted([*first, *events, *later, *alike, *routine][:LINES_MAX])
 
 
 def _last(file: Path) -> tuple[list[str], int]:

@@ -75,7 +75,10 @@ WIDE: Final = _Shape(
     (11, 8), {"left": 0.075, "right": 0.85, "top": 0.96, "bottom": 0.065, "hspace": 0.22}, True, 12
 )
 NARROW: Final = _Shape(
-    (4.6, 9.4), {"left": 0.15, "right": 0.97, "top": 0.93, "bottom": 0.055, "hspace": 0.48}, False, 5
+    (4.6, 9.4),
+    {"left": 0.15, "right": 0.97, "top": 0.93, "bottom": 0.055, "hspace": 0.48},
+    False,
+    5,
 )
 LEGEND_COLUMNS: Final = 3
 
@@ -150,7 +153,7 @@ def _quantiles(axes: Axes, data: _Data) -> None:
     for q, width, label in QUANTILES:
         axes.plot(data.middles, data.quantile(q, chosen), label=label, color=COLOURS["ok"],
                   linewidth=width, marker=".", markersize=2 + width)  # fmt: skip
-    axes.set_title("Latency of answered calls, by quantile")
+    axes.set_title("Latency of answered calls")
     _logarithmic(axes)
 
 
@@ -163,7 +166,7 @@ def _outcomes(axes: Axes, data: _Data) -> None:
                 axes.plot(data.middles, data.quantile(0.5, chosen), label=f"{f} {kind}",
                           color=COLOURS[kind], linewidth=1, linestyle=STYLES[kind],
                           marker=mark, markersize=3.5)  # fmt: skip
-    axes.set_title("Latency by operation and outcome, median")
+    axes.set_title("Median latency by operation")
     _logarithmic(axes)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
-from harness.report.facts import RunInfo
+from harness.report.facts import NodeInfo, RunInfo
 
 Lines: TypeAlias = tuple[tuple[str, str], ...]
 UNITS: Final = {"time_limit": "s", "quiesce": "s", "check_time": "s", "interval": "s",
@@ -16,24 +16,16 @@ def groups(info: RunInfo) -> tuple[tuple[str, Lines], ...]:
     options = {"concurrency": plan.concurrency, "rate": plan.rate, "time_limit": plan.time_limit_s}
     options |= {name: value for name, value in plan.options.items() if name != "workload_options"}
     own = plan.options.get("workload_options")
-    return tuple(
-        (title, lines)
-        for title, lines in (
-            ("Run", (
-                *_lines({"workload": plan.workload, "nemesis": plan.nemesis, "seed": plan.seed,
-                         "promise": plan.promise}.items()),
-                *(("began", _date(t)) for t in (info.started_utc,) if t),
-                *(("ended", _date(t)) for t in (info.ended_utc,) if t),
-            )),
-            ("Options", _lines(sorted(options.items()))),
-            ("Workload", _lines(own.items() if isinstance(own, Mapping) else ())),
-            ("Servers", tuple(
-                (node.name, " ".join((info.versions.get(node.name, node.role), *_reads(node.keepers))))
-                for node in info.topology.nodes
-            )),
-        )
-        if lines
-    )  # fmt: skip
+    said = {"workload": plan.workload, "nemesis": plan.nemesis.replace(",", ", "),
+            "seed": plan.seed, "promise": plan.promise, "began": _date(info.started_utc),
+            "ended": _date(info.ended_utc)}  # fmt: skip
+    found = (
+        ("Run", _lines(said.items())),
+        ("Options", _lines(sorted(options.items()))),
+        ("Workload", _lines(own.items() if isinstance(own, Mapping) else ())),
+        ("Servers", tuple((node.name, _server(node, info)) for node in info.topology.nodes)),
+    )
+    return tuple((title, lines) for title, lines in found if lines)
 
 
 def _lines(values: Iterable[tuple[str, object]]) -> Lines:
@@ -55,9 +47,10 @@ def _told(value: object, unit: str) -> str:
     return "" if value is None else str(value)
 
 
-def _date(utc: str) -> str:
-    return utc.replace("T", " ").replace("+00:00", " UTC")
+def _date(utc: str | None) -> str:
+    return (utc or "").replace("T", " ").replace("+00:00", " UTC")
 
 
-def _reads(keepers: tuple[str, ...]) -> tuple[str, ...]:
-    return (f"reads through {', '.join(keepers)}",) if keepers else ()
+def _server(node: NodeInfo, info: RunInfo) -> str:
+    version = info.versions.get(node.name, node.role)
+    return f"{version}, reads through {', '.join(node.keepers)}" if node.keepers else version

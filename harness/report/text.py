@@ -65,15 +65,17 @@ def timeline(picture: Picture) -> Table:
         faulty = [Text("▒" if row.faulty else "")] if picture.bands else []
         table.add_row(seconds(row.time_ns), *faulty, *_rails(row), _told(row))
         if after is not None and after.gap_ns > PAUSE_NS:
-            goes_on = ("│" if rail in ("begin", "on") else "" for rail in row.rails)
+            goes_on = (
+                Text("│", _style(b)) if rail in ("begin", "on") and b else ""
+                for rail, b in row.rails
+            )
             table.add_row(f"⋮ {duration(after.gap_ns)}", *faulty, *goes_on)
     return table
 
 
 def _rails(row: Row) -> Iterator[Text]:
-    for rail in row.rails:
-        own = row.bar is not None and rail in ("begin", "end")
-        yield Text(RAILS[rail], _style(row.bar) if own and row.bar else "")
+    for rail, bar in row.rails:
+        yield Text(RAILS[rail], _style(bar) if bar else "")
 
 
 def _told(row: Row) -> Text:

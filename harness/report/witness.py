@@ -85,8 +85,8 @@ class Row:
     time_ns: int
     gap_ns: int
     """Since the row above; 0 in the first one."""
-    rails: tuple[str, ...]
-    """Of each lane: a call may "begin", "end" or go "on" at this time; "" otherwise."""
+    rails: tuple[tuple[str, Bar | None], ...]
+    """Of each lane: a call may "begin", "end" or go "on" at this time, and which; else ""."""
     bar: Bar | None
     """The call that begins or ends; None: a fault does."""
     text: str
@@ -115,14 +115,20 @@ class Picture:
     def rows(self) -> tuple[Row, ...]:
         """Everything that happens in it, in order of time."""
         out: list[Row] = []
-        under_way: set[int] = set()
+        under_way: dict[int, Bar] = {}
         for time_ns, what, thing in sorted(self._happenings(), key=lambda one: one[:2]):
             bar = thing if isinstance(thing, Bar) else None
-            rails = ["on" if lane in under_way else "" for lane in range(len(self.lanes))]
+            rails: list[tuple[str, Bar | None]] = [
+                ("on" if lane in under_way else "", under_way.get(lane))
+                for lane in range(len(self.lanes))
+            ]
             if isinstance(thing, Bar):
                 begins = what is _Order.BEGIN
-                rails[thing.lane] = "begin" if begins else "end"
-                (under_way.add if begins else under_way.discard)(thing.lane)
+                rails[thing.lane] = ("begin" if begins else "end", thing)
+                if begins:
+                    under_way[thing.lane] = thing
+                else:
+                    under_way.pop(thing.lane, None)
                 text = f"{thing.title} #{thing.pair.invoke.index}" if begins else thing.note
             else:
                 text = f"{thing.name} {'begins' if what is _Order.BEGIN else 'is over'}"

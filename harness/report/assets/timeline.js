@@ -182,6 +182,7 @@
     if (line) choose(Number(line.dataset.call));
   });
   form.addEventListener("input", filter);
+  form.addEventListener("change", filter);
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("reset", () => setTimeout(() => { reset(); filter(); }));
 

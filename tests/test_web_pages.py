@@ -140,7 +140,7 @@ def test_two_runs_are_compared(browser: Chrome, tmp_path: Path) -> None:
         groups = [
             head.text for head in browser.find_elements(By.CSS_SELECTOR, "th[scope=rowgroup]")
         ]
-        assert groups[:4] == ["result", "settings", "versions", "checkers"]
+        assert groups[:5] == ["result", "run", "options", "servers", "checkers"]
         assert differing["status"] == ["INVALID", "VALID"]
         assert differing["seed"] == ["0x1", "0x3"]
         assert differing["linearizable"][1].startswith("VALID")

@@ -196,6 +196,7 @@ def _html(template: str, status: int = 200, *, script: str = "", **values: Any) 
     text = (Path(__file__).parent / "assets" / script).read_text("utf-8") if script else ""
     style = report_asset("page.css") + (Path(__file__).parent / "assets/web.css").read_text("utf-8")
     made = environment().get_template(template).render(
+        here=template.partition(".")[0],
         style=Markup(style),  # noqa: S704 # files of ours
         script=Markup(text),  # noqa: S704
         script_hash=script_hash(text),

@@ -1,13 +1,11 @@
 """Two runs side by side: what was asked, what came of it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
-
-import msgspec
 
 from harness.report.facts import Facts
+from harness.report.settings import groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +24,7 @@ class Line:
 
 
 def diff(left: Facts, right: Facts) -> tuple[Line, ...]:
-    """Settings, versions, levels, verdicts, figures. What neither has is not there."""
+    """Levels, settings, servers, verdicts, figures. What neither has is not there."""
     a, b = _told(left), _told(right)
     places = list(dict.fromkeys([*a, *b]))
     # Of each part all lines together, in the order in which parts first appear.
@@ -46,12 +44,9 @@ def _told(facts: Facts) -> dict[tuple[str, str], str]:
     if judgement is not None:
         for rung in judgement.ladder.rungs:
             out["result", rung.level.value] = rung.status.value
-    plan: Mapping[str, Any] = msgspec.to_builtins(facts.info.plan)
-    for name, value in {**plan, **plan["options"]}.items():
-        if name not in ("options", "again") and value is not None:
-            out["settings", name.replace("_", " ")] = _text(value)
-    for node, version in facts.info.versions.items():
-        out["versions", node] = version
+    for title, lines in groups(facts.info):
+        for name, value in lines:
+            out[title.lower(), name] = value
     for verdict in judgement.verdicts if judgement is not None else ():
         out["checkers", verdict.checker] = f"{verdict.status.value}: {verdict.summary}"
         for name, value in verdict.figures.items():
@@ -60,9 +55,5 @@ def _told(facts: Facts) -> dict[tuple[str, str], str]:
     return out
 
 
-def _text(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:,.6g}"
-    if isinstance(value, list | tuple):
-        return ", ".join(str(one) for one in value)
-    return str(value)
+def _text(value: float | str) -> str:
+    return f"{value:,.6g}" if isinstance(value, float) else str(value)

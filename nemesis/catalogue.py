@@ -6,8 +6,9 @@ from difflib import get_close_matches
 from harness.core.errors import UsageError
 from harness.core.seed import Seed
 from harness.core.topology import Topology
-from nemesis import message, partition, targets
+from nemesis import degraded, message, partition, targets
 from nemesis.composed import Composed
+from nemesis.degraded import Degraded
 from nemesis.family import Family
 from nemesis.lag import StopFetches
 from nemesis.message import Message
@@ -24,11 +25,13 @@ NEMESES: Mapping[str, str] = {
     "pause": "SIGSTOP, then SIGCONT",
     "restart": "SIGTERM, wait, start",
     "stop-fetches": "replicas that fetch no parts, so that they lag",
+    **{name: way.text for name, way in degraded.WAYS.items()},
     **{name: text for name, (text, _) in message.VARIANTS.items()},
 }
 """Name and description. kill, pause and restart also take a role, a target or both, as in
 kill-zookeeper, pause-leader, restart-clickhouse-all, kill-clickhouse-leader (of the table);
-stop-fetches takes a target, and strikes one replica without it, as faults of messages do."""
+stop-fetches takes a target, and strikes one replica without it; faults of messages strike one
+replica, those of packets, fetches and clocks one server."""
 
 PROCESS: Mapping[str, Callable[[Sequence[Aim], Topology], Family]] = {
     "kill": Kill,
@@ -77,6 +80,7 @@ def parse_nemesis(text: str, topology: Topology, seed: Seed, options: FaultOptio
         *_partitions(asked, topology, options),
         *_processes(asked, topology, options),
         *_lags(asked, topology, options),
+        *_degraded(asked, topology, options),
         *_messages(asked, topology, options),
     ]
     return Composed(",".join(asked), families, seed.child("nemesis"), options)
@@ -118,6 +122,14 @@ def _lags(asked: Sequence[str], topology: Topology, options: FaultOptions) -> li
         target = name.removeprefix("stop-fetches").removeprefix("-") or "one"
         aims += _aims(name, "clickhouse", target, topology, options)
     return [StopFetches(tuple(dict.fromkeys(aims)), topology)] if aims else []
+
+
+def _degraded(asked: Sequence[str], topology: Topology, options: FaultOptions) -> list[Family]:
+    return [
+        Degraded(name, _aims(name, way.role, "one", topology, options), topology)
+        for name, way in degraded.WAYS.items()
+        if name in asked
+    ]
 
 
 def _messages(asked: Sequence[str], topology: Topology, options: FaultOptions) -> list[Family]:

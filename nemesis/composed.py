@@ -146,10 +146,15 @@ class Composed:
 
 def check_capabilities(nemesis: Nemesis, cluster: Cluster) -> None:
     """Raises UsageError, naming what lacks, when the cluster cannot do these faults."""
-    lacking = [need.__name__ for need in nemesis.needs if not isinstance(cluster, need)]
+    check_kind(nemesis, type(cluster), cluster.name)
+
+
+def check_kind(nemesis: Nemesis, kind: type, name: str) -> None:
+    """The same before there is a cluster: of clusters of this kind, called so."""
+    lacking = [need.__name__ for need in nemesis.needs if not issubclass(kind, need)]
     if lacking:
         raise UsageError(
-            f"nemesis {nemesis.name}: cluster {cluster.name} lacks {', '.join(lacking)}; "
+            f"nemesis {nemesis.name}: cluster {name} lacks {', '.join(lacking)}; "
             "choose another nemesis or another cluster"
         )
 

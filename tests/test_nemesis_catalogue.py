@@ -8,7 +8,7 @@ from harness.core.errors import UsageError
 from harness.core.protocols import CanKill, CanLead, CanPartition, CanPause
 from harness.core.seed import Seed
 from harness.core.topology import LinkClass, Topology
-from nemesis import message
+from nemesis import degraded, message
 from nemesis.catalogue import NEMESES, nemesis_names, parse_nemesis
 from nemesis.composed import Composed
 from nemesis.evidence import EVIDENCE
@@ -25,7 +25,7 @@ def parsed(text: str, topology: Topology = THREE, **options: Any) -> Composed:
 def test_every_name_can_be_typed(name: str) -> None:
     nemesis = parsed(name)
     assert nemesis.name == name
-    whole = ("stop-fetches", "none", *message.VARIANTS)
+    whole = ("stop-fetches", "none", *degraded.WAYS, *message.VARIANTS)
     family = next((f for f in whole if name.startswith(f)), name.split("-")[0])
     assert nemesis.fs == (set() if name == "none" else {family})
 

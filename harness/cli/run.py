@@ -32,7 +32,7 @@ from harness.run.store import RunDirectory, Store
 from harness.sim.bugs import bugs
 from harness.web.drawing import draw
 from nemesis.catalogue import parse_nemesis
-from nemesis.composed import check_capabilities, interposed
+from nemesis.composed import check_capabilities, check_kind, interposed
 from nemesis.options import FaultOptions
 from workloads.quorum_set import SIMULATED_READINGS, QuorumSetOptions
 
@@ -53,8 +53,10 @@ class Asked:
         topology = self.topology
         some_of("--nodes", self.options["nodes"], topology.replicas)
         self.workload_options.settle(topology)
-        parse_nemesis(self.options["nemesis"], topology, self.seed, self.fault_options)
         self._settle_cluster()
+        faults = parse_nemesis(self.options["nemesis"], topology, self.seed, self.fault_options)
+        kind, name = (SimCluster, "sim") if self.simulated else (DockerCluster, "docker")
+        check_kind(faults, kind, name)
         if self.options["reuse"] and self.options["clickhouse_image"]:
             raise UsageError("--reuse takes a cluster as it is: no --clickhouse-image with it")
 

@@ -13,6 +13,7 @@ from harness.core.seed import Seed
 from harness.core.topology import Link, Topology
 from harness.sim.record import Fact
 from harness.sim.simulation import Simulation
+from harness.sim.table.fetch import FETCH_NS
 from harness.sim.table.settings import TableSettings
 from harness.sim.world import SECOND, SimulatedClock
 
@@ -20,6 +21,7 @@ READY_NS: Final = 60 * SECOND
 START_NS: Final = 30 * SECOND
 GARBAGE: Final = 50_000
 """Objects until cycles are looked for."""
+LOST_OF_THOUSAND: Final = 300
 VERSION: Final = "simulated 18.16.1"
 
 
@@ -200,3 +202,49 @@ class SimCluster:
     def fetching(self, node: str) -> bool:
         """Whether it fetches parts."""
         return self.simulation.fetching(node)
+
+    # --- CanLosePackets, CanSlowFetches, CanSkewClocks ------------------------------------------
+
+    def lose_packets(self, nodes: Iterable[str]) -> None:
+        """Three of ten, on all links of these nodes."""
+        self.simulation.network.lose(self._links(nodes), LOST_OF_THOUSAND)
+
+    def keep_packets(self, nodes: Iterable[str]) -> None:
+        """Ends that; may be called twice."""
+        self.simulation.network.lose(self._links(nodes), 0)
+
+    def losing_packets(self, node: str) -> bool:
+        """Whether packets from or to it are lost."""
+        return any(map(self.simulation.network.loses, self._links([node])))
+
+    def _links(self, nodes: Iterable[str]) -> list[Link]:
+        ends = set(nodes)
+        return [link for link in self.topology.links() if {link.source, link.target} & ends]
+
+    def slow_fetches(self, nodes: Iterable[str]) -> None:
+        """A hundredfold; their disks stay slow over restarts."""
+        for node in nodes:
+            self.simulation.fetch_ns(node, 100 * FETCH_NS)
+
+    def speed_fetches(self, nodes: Iterable[str]) -> None:
+        """Ends that; may be called twice."""
+        for node in nodes:
+            self.simulation.fetch_ns(node, FETCH_NS)
+
+    def fetching_slowly(self, node: str) -> bool:
+        """Whether it does."""
+        return self.simulation.fetch_ns(node) > FETCH_NS
+
+    def skew_clocks(self, nodes: Iterable[str]) -> None:
+        """A third of the speed."""
+        for node in nodes:
+            self.simulation.skew(node, 1 / 3)
+
+    def right_clocks(self, nodes: Iterable[str]) -> None:
+        """Ends that; may be called twice."""
+        for node in nodes:
+            self.simulation.skew(node, 1.0)
+
+    def skewed(self, node: str) -> bool:
+        """Whether its clock goes wrong."""
+        return self.simulation.rates.get(node, 1.0) != 1.0

@@ -309,6 +309,57 @@ class CanStopFetches(Protocol):
 
 
 @runtime_checkable
+class CanLosePackets(Protocol):
+    """Loses some of the packets from and to a node."""
+
+    def lose_packets(self, nodes: Iterable[str]) -> None:
+        """Three of ten, on all links of these nodes."""
+        ...
+
+    def keep_packets(self, nodes: Iterable[str]) -> None:
+        """Ends that; may be called twice."""
+        ...
+
+    def losing_packets(self, node: str) -> bool:
+        """Whether packets from or to it are lost."""
+        ...
+
+
+@runtime_checkable
+class CanSlowFetches(Protocol):
+    """Slows the fetches of a replica down."""
+
+    def slow_fetches(self, nodes: Iterable[str]) -> None:
+        """A hundredfold."""
+        ...
+
+    def speed_fetches(self, nodes: Iterable[str]) -> None:
+        """Ends that; may be called twice."""
+        ...
+
+    def fetching_slowly(self, node: str) -> bool:
+        """Whether it does."""
+        ...
+
+
+@runtime_checkable
+class CanSkewClocks(Protocol):
+    """Lets the clock of a ZooKeeper server go slowly, so that its timers come late."""
+
+    def skew_clocks(self, nodes: Iterable[str]) -> None:
+        """A third of the speed."""
+        ...
+
+    def right_clocks(self, nodes: Iterable[str]) -> None:
+        """Ends that; may be called twice."""
+        ...
+
+    def skewed(self, node: str) -> bool:
+        """Whether its clock goes wrong."""
+        ...
+
+
+@runtime_checkable
 class KeepsTime(Protocol):
     """Has a time of its own, which goes on only while somebody waits: a simulated cluster.
 

@@ -121,6 +121,10 @@ class Network:
         for link in links:
             self._wires[link.source, link.target].loss = per_thousand
 
+    def loses(self, link: Link) -> bool:
+        """Whether some of its packets are lost."""
+        return self._wires[link.source, link.target].loss > 0
+
     def alive(self, source: str, target: str) -> bool:
         """Whether packets pass."""
         return not self._wires[source, target].cut

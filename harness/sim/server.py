@@ -13,6 +13,7 @@ from harness.sim.network import Network
 from harness.sim.sql import parsed, schema_of, settings_of
 from harness.sim.system_tables import system_rows
 from harness.sim.table import merge, mutation
+from harness.sim.table.fetch import FETCH_NS
 from harness.sim.table.insert import insert
 from harness.sim.table.parts import Info
 from harness.sim.table.replica import Table, TableDisk
@@ -34,6 +35,8 @@ class ServerDisk:
     def __init__(self) -> None:
         self.tables: dict[str, TableDisk] = {}
         self.lives = 0
+        self.fetch_ns = FETCH_NS
+        """Of a small part, read, sent and written; median."""
 
 
 class Server:

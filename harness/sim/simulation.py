@@ -171,6 +171,17 @@ class Simulation:
             table.fetches_stopped for table in self.servers[name].tables.values()
         )
 
+    def fetch_ns(self, name: str, ns: int | None = None) -> int:
+        """The median time of a replica's fetches, over all its lives; `ns` sets it."""
+        disk = self._server_disks[name]
+        disk.fetch_ns = disk.fetch_ns if ns is None else ns
+        return disk.fetch_ns
+
+    def skew(self, name: str, rate: float) -> None:
+        """How fast the clock of a ZooKeeper server goes from now on, over all its lives."""
+        self.rates[name] = rate
+        self.keepers[name].skew(rate)
+
     def record(self) -> list[Fact]:
         """Everything of note that was committed, and the sessions that should have ended."""
         record, leader = self.ensemble.record, self.leader()

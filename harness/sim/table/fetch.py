@@ -95,7 +95,7 @@ def _download(table: "Table", holder: str, info: Info) -> Rows:
         info,
         future,
         table.server,
-        table.fetch_ns,
+        table.server.disk.fetch_ns,
     )
     if not source.process.alive:
         raise ServerError(210, f"Connection refused by {holder}")

@@ -11,7 +11,7 @@ from harness.sim.keeper.tree import NODE_EXISTS, Create, KeeperError, Operation,
 from harness.sim.table import cleanup, merge
 from harness.sim.table.clone import clone_if_lost
 from harness.sim.table.entries import GET, Entry, Mutation
-from harness.sim.table.fetch import FETCH_NS, update_quorum
+from harness.sim.table.fetch import update_quorum
 from harness.sim.table.parts import Cover, Info, Part, info_of
 from harness.sim.table.queue import Queue
 from harness.sim.table.schema import Schema
@@ -60,7 +60,6 @@ class Table:
         self.readonly = True
         self.leader = False
         self.fetches_stopped = False
-        self.fetch_ns = FETCH_NS
         self.to_check: dict[str, int] = {}
         """Parts whose insert had an unknown outcome, and since when."""
         self.mutations: dict[str, Mutation] = {}

@@ -1,0 +1,137 @@
+"""Thousands of runs on simulated servers, spread over every nemesis that they support: the test of
+the checkers against false accusations.
+
+    python -m benches.sim_sweep [--runs 10000] [--seed 1] [--directory DIR] [--table]
+
+The protocol is the repaired one, reads are linearizable, and no bug is planted, so that a run that
+is INVALID accuses falsely. DIR gets runs.jsonl, a line for each run: its command, its verdict, how
+many calls clients made, CPU seconds; and what any run that is INVALID left. A sweep that was killed
+goes on after the last line. In the end, or with --table at once, a table by nemesis is printed.
+"""
+
+import argparse
+import contextlib
+import io
+import json
+import shutil
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from harness.cli.catalogue import WORKLOADS
+from harness.cli.run import Asked
+from harness.cli.run import run as command
+from harness.clusters.sim_cluster import SimCluster
+from harness.core.errors import UsageError
+from harness.core.op import Kind
+from harness.core.seed import Seed
+from harness.core.topology import Topology
+from harness.core.verdict import Status
+from harness.run.campaign import Finished
+from harness.run.stop import Stop
+from nemesis.catalogue import NEMESES, parse_nemesis
+from nemesis.composed import check_kind
+from nemesis.options import FaultOptions
+
+QUICK = ("--cluster", "sim", "--protocol", "repaired", "--report", "none")
+QUICK += ("--time-limit", "5", "--rate", "30", "--interval", "1", "--duration", "1.5")
+MIXTURES = ("partition,kill", "partition,pause", "kill,pause,stop-fetches", "loss,restart")
+MIXTURES += ("pause-clickhouse,stop-fetches", "slow-fetches,clock-skew,partition")
+
+
+def nemeses() -> list[str]:
+    """Every one that simulated servers support, and some of them together."""
+    out = []
+    for name in (*NEMESES, *MIXTURES):
+        faults = parse_nemesis(name, Topology.of(), Seed(0), FaultOptions())
+        with contextlib.suppress(UsageError):
+            check_kind(faults, SimCluster, "sim")
+            out.append(name)
+    return out
+
+
+def cells() -> list[tuple[str, str]]:
+    """Workload and nemesis; every other one is quorum-set's."""
+    others = [name for name, entry in WORKLOADS.items() if entry.simulated and name != "quorum-set"]
+    return [
+        (workload, nemesis)
+        for other in others
+        for nemesis in nemeses()
+        for workload in ("quorum-set", other)
+    ]
+
+
+def words(workload: str, nemesis: str) -> list[str]:
+    """Of `harness run`."""
+    reading = ["--read", "linearizable"] if workload == "quorum-set" else []
+    return ["--workload", workload, "--nemesis", nemesis, *reading, *QUICK]
+
+
+def one(number: int, first: int, directory: Path) -> dict[str, Any]:
+    """A run and what came of it; of a good one nothing else stays."""
+    of = cells()
+    workload, nemesis = of[number % len(of)]
+    store, cpu = directory / "store", time.process_time()
+    context = command.make_context("run", [*words(workload, nemesis), "--store", str(store)])
+    asked = Asked(context, {k: v for k, v in context.params.items() if k != "as_json"})
+    ended: list[Finished] = []
+    plan = asked.plan(Seed(first + number))
+    with contextlib.redirect_stderr(io.StringIO()):
+        asked.campaign(Console(file=io.StringIO()), Stop(), ended.append).run([plan])
+    (run,) = ended
+    judged = run.outcome.judgement
+    calls = run.outcome.history.pairs
+    if judged.status is not Status.INVALID:
+        shutil.rmtree(run.directory.path)
+    return {
+        "run": number,
+        "workload": workload,
+        "nemesis": nemesis,
+        "status": judged.status.value,
+        "calls": len(calls),
+        "ok": sum(call.kind is Kind.OK for call in calls),
+        "cpu_s": round(time.process_time() - cpu, 3),
+        "by": [v.checker for v in judged.verdicts if v.status is not Status.VALID],
+        "again": plan.again,
+    }
+
+
+def table(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Markdown: a line for each nemesis, and the sum."""
+    by: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        by[row["nemesis"]].append(row)
+    yield "| nemesis | runs | VALID | UNKNOWN | INVALID | calls | answered | CPU s |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for name, some in [*sorted(by.items()), ("all", rows)]:
+        counts = [sum(row["status"] == status for row in some) for status in
+                  ("VALID", "UNKNOWN", "INVALID")]  # fmt: skip
+        sums = [round(sum(row[key] for row in some)) for key in ("calls", "ok", "cpu_s")]
+        yield f"| {name} | " + " | ".join(f"{n:,}" for n in (len(some), *counts, *sums)) + " |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--directory", type=Path, default=Path("sweep"))
+    parser.add_argument("--table", action="store_true")
+    asked = parser.parse_args()
+    asked.directory.mkdir(parents=True, exist_ok=True)
+    log = asked.directory / "runs.jsonl"
+    rows = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+    with log.open("a") as file:
+        for number in range(len(rows), 0 if asked.table else asked.runs):
+            rows.append(one(number, asked.seed, asked.directory))
+            print(json.dumps(rows[-1]), file=file, flush=True)
+            if rows[-1]["status"] == "INVALID":
+                print(rows[-1]["again"], rows[-1]["by"], flush=True)
+    print(*table(rows), sep="\n")
+
+
+if __name__ == "__main__":
+    main()

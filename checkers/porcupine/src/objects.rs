@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::models::{bag, counter, fifo, general, log, log_order, mutex, queue, text};
 use crate::order::{Consistency, Timing, NEVER};
-use crate::register::{self, Names};
+use crate::register::{self, Names, Plains};
 use crate::request::Request;
 use crate::rows::{BadRow, Datum, Rows};
 use crate::set;
@@ -45,6 +45,16 @@ impl Kind {
         found.map(|&(_, kind)| kind)
     }
 
+    /// What the operations of a register are called.
+    fn names(self) -> Option<Names> {
+        match self {
+            Kind::Register => Some(Names::Register),
+            Kind::CasRegister => Some(Names::CasRegister),
+            Kind::KeyValue => Some(Names::KeyValue),
+            _ => None,
+        }
+    }
+
     /// The initial value where none is given.
     pub fn initial(self) -> Datum<'static> {
         match self {
@@ -55,16 +65,13 @@ impl Kind {
     }
 }
 
-/// Decides one object; `object` are its rows. Where an order is asked for that only the search can
-/// give, and the search gives up, the verdict is still that of the faster procedure.
+/// Decides one object. Where an order is asked for that only the search can give, and the search
+/// gives up, the verdict is still that of the faster procedure.
 fn decide(
-    rows: &dyn Rows,
-    object: &[u32],
-    kind: Kind,
-    initial: &Datum,
     request: &Request,
+    decide_as_asked: impl Fn(&Request) -> Result<Verdict, BadRow>,
 ) -> Result<Verdict, BadRow> {
-    let found = decide_as_asked(rows, object, kind, initial, request)?;
+    let found = decide_as_asked(request)?;
     if found.status != Status::Unknown || !request.linearization {
         return Ok(found);
     }
@@ -72,7 +79,7 @@ fn decide(
         linearization: false,
         ..*request
     };
-    decide_as_asked(rows, object, kind, initial, &request)
+    decide_as_asked(&request)
 }
 
 fn decide_as_asked(
@@ -98,11 +105,7 @@ fn decide_as_asked(
             Ok(general::decide(&mut model, &ops, request, process))
         }
         Kind::Register | Kind::CasRegister | Kind::KeyValue => {
-            let names = match kind {
-                Kind::Register => Names::Register,
-                Kind::CasRegister => Names::CasRegister,
-                _ => Names::KeyValue,
-            };
+            let names = kind.names().expect("a register");
             let parsed = register::parse(rows, object, names, initial)?;
             Ok(register::decide(&parsed, request, process))
         }
@@ -142,7 +145,7 @@ fn decide_as_asked(
     }
 }
 
-/// Decides every object, each on the next free of `threads` threads. An `Err` is the first bad row.
+/// Decides every object (each one its rows) on the next free of `threads` threads. An `Err` is the first bad row.
 pub fn decide_all(
     rows: &dyn Rows,
     objects: &[Vec<u32>],
@@ -151,8 +154,19 @@ pub fn decide_all(
     request: &Request,
     threads: usize,
 ) -> Result<Vec<Verdict>, BadRow> {
-    let decide = |object: &[u32]| decide(rows, object, kind, initial, request);
-    let done = in_parallel(objects, threads, decide);
+    let names = kind.names().filter(|_| objects.len() > 1);
+    let plains = names.and_then(|names| Plains::new(rows, objects, names));
+    let process = |row: u32| rows.timing(row as usize).process;
+    let done = in_parallel(objects, threads, |i, object| {
+        decide(request, |request| match &plains {
+            Some(plains) => Ok(register::decide(
+                &plains.parsed(i, initial),
+                request,
+                process,
+            )),
+            None => decide_as_asked(rows, object, kind, initial, request),
+        })
+    });
     let bad = done.iter().filter_map(|found| found.as_ref().err());
     if let Some(bad) = bad.min_by_key(|bad| bad.row) {
         return Err(bad.clone());
@@ -160,12 +174,14 @@ pub fn decide_all(
     Ok(done.into_iter().flatten().collect())
 }
 
-/// What `decide` says of every object, in their order.
+/// What `decide` says of every object, in their order. Few operations are not worth a thread.
 pub fn in_parallel<T: Send>(
     objects: &[Vec<u32>],
     threads: usize,
-    decide: impl Fn(&[u32]) -> T + Sync,
+    decide: impl Fn(usize, &[u32]) -> T + Sync,
 ) -> Vec<T> {
+    let operations: usize = objects.iter().map(Vec::len).sum();
+    let threads = threads.min(objects.len()).min(1 + operations / 512);
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::with_capacity(objects.len()));
     let work = || {
@@ -175,12 +191,12 @@ pub fn in_parallel<T: Send>(
             let Some(object) = objects.get(i) else {
                 break;
             };
-            mine.push((i, decide(object)));
+            mine.push((i, decide(i, object)));
         }
         done.lock().expect("no thread panicked").extend(mine);
     };
     std::thread::scope(|scope| {
-        for _ in 1..threads.min(objects.len()) {
+        for _ in 1..threads {
             scope.spawn(work);
         }
         work();
@@ -193,24 +209,20 @@ pub fn in_parallel<T: Send>(
 /// Every row's times make sense, and a process has one call in flight; one that never returned
 /// stays in flight for good. O(n) where rows are in order of call, else O(n log n).
 pub fn validate(count: usize, timing: impl Fn(usize) -> Timing) -> Result<(), BadRow> {
-    let mut sorted = true;
-    let mut before = (i64::MIN, i64::MIN);
+    let mut before = i64::MIN;
     let mut flight = InFlight::default();
-    let mut found = Ok(());
+    let mut fits = true;
     for row in 0..count {
         let t = timing(row);
         if t.ret < t.call {
             let text = format!("ret is {}, before its call at {}", t.ret, t.call);
             return Err(BadRow { row, text });
         }
-        sorted &= before <= (t.call, t.ret);
-        before = (t.call, t.ret);
-        if sorted && found.is_ok() {
-            found = flight.take(&t);
-        }
+        fits = fits && before <= t.call && flight.take(&t).is_ok();
+        before = t.call;
     }
-    if sorted {
-        return found;
+    if fits {
+        return Ok(());
     }
     let mut timings: Vec<Timing> = (0..count).map(timing).collect();
     timings.sort_unstable_by_key(|t| (t.call, t.ret, t.row));

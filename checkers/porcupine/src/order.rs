@@ -97,3 +97,21 @@ fn by_process(timings: &[Timing]) -> (Vec<Interval>, usize) {
     }
     (out, groups as usize + 1)
 }
+
+/// Sorts; O(n) where few items are few places from where they belong.
+pub fn sort_nearly<T: Copy + Ord>(items: &mut [T]) {
+    let mut moves = 16 * items.len();
+    for i in 1..items.len() {
+        let item = items[i];
+        let mut to = i;
+        while to > 0 && items[to - 1] > item {
+            items[to] = items[to - 1];
+            to -= 1;
+        }
+        items[to] = item;
+        match moves.checked_sub(i - to) {
+            Some(left) => moves = left,
+            None => return items.sort_unstable(),
+        }
+    }
+}

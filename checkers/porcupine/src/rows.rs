@@ -52,15 +52,29 @@ impl Datum<'_> {
     }
 }
 
+/// What a row says of its operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Field {
+    Value,
+    Output,
+    /// What a compare-and-set compares with, where that is not in the value.
+    Expected,
+}
+
 /// Rows of a history; all are asked for from several threads.
 pub trait Rows: Sync {
     fn timing(&self, row: usize) -> Timing;
     /// What was done: "read", "write".
     fn f(&self, row: usize) -> &str;
-    fn value(&self, row: usize) -> Datum<'_>;
-    /// What a compare-and-set compares with, where that is not in the value.
-    fn expected(&self, row: usize) -> Datum<'_>;
-    fn output(&self, row: usize) -> Datum<'_>;
+    fn datum(&self, row: usize, field: Field) -> Datum<'_>;
+
+    fn value(&self, row: usize) -> Datum<'_> {
+        self.datum(row, Field::Value)
+    }
+
+    fn output(&self, row: usize) -> Datum<'_> {
+        self.datum(row, Field::Output)
+    }
 
     /// The row will be asked for soon. Rows of one object lie far apart in columns; without this,
     /// waiting for memory takes most of the time of a large history.
@@ -73,15 +87,21 @@ pub trait Rows: Sync {
 /// How many rows ahead of the one in hand are prefetched.
 const AHEAD: usize = 24;
 
-/// Prefetches what will be asked for after the row at a place of an object.
-#[inline]
-pub fn prefetch(rows: &dyn Rows, object: &[u32], place: usize) {
-    if let Some(&soon) = object.get(place + AHEAD) {
-        rows.prefetch(soon as usize);
-    }
-    if let Some(&sooner) = object.get(place + AHEAD / 2) {
-        rows.prefetch_texts(sooner as usize);
-    }
+/// The rows of an object, prefetched where they lie apart.
+pub fn each<'a>(rows: &'a dyn Rows, object: &'a [u32]) -> impl Iterator<Item = usize> + 'a {
+    let ends = object.first().zip(object.last());
+    let apart = ends.is_some_and(|(first, last)| (last - first) as usize > 2 * object.len());
+    object.iter().enumerate().map(move |(place, &row)| {
+        if apart {
+            if let Some(&soon) = object.get(place + AHEAD) {
+                rows.prefetch(soon as usize);
+            }
+            if let Some(&sooner) = object.get(place + AHEAD / 2) {
+                rows.prefetch_texts(sooner as usize);
+            }
+        }
+        row as usize
+    })
 }
 
 /// A row that breaks the rules of histories.

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use pyporcupine::objects::{decide_all, Kind};
 use pyporcupine::order::{Consistency, Timing, NEVER};
 use pyporcupine::request::Request;
-use pyporcupine::rows::{Datum, Rows};
+use pyporcupine::rows::{Datum, Field, Rows};
 use pyporcupine::verdict::{Status, Verdict};
 use random::Rng;
 
@@ -80,14 +80,12 @@ impl Rows for Table {
     fn f(&self, row: usize) -> &str {
         self.0[row].f
     }
-    fn value(&self, row: usize) -> Datum<'_> {
-        self.0[row].value.datum()
-    }
-    fn expected(&self, _row: usize) -> Datum<'_> {
-        Datum::Null
-    }
-    fn output(&self, row: usize) -> Datum<'_> {
-        self.0[row].output.datum()
+    fn datum(&self, row: usize, field: Field) -> Datum<'_> {
+        match field {
+            Field::Value => self.0[row].value.datum(),
+            Field::Output => self.0[row].output.datum(),
+            Field::Expected => Datum::Null,
+        }
     }
 }
 
@@ -373,34 +371,86 @@ fn assert_order(kind: Kind, rows: &[Row], order: &[usize], consistency: Consiste
     }
 }
 
-/// What the witness names is illegal by itself; reads of a set, and of a log whose values are all
-/// different, are restricted to the witness's values.
+/// What the witness names is illegal by itself, and legal when any of it is dropped.
+///
+/// Reads of a set, and of a log whose values are all different, are restricted to what is added; what puts
+/// a value into a FIFO queue goes together with what takes it out, where values are different. Elsewhere what can then not be in any order is dropped as well: it would be illegal for another reason.
 fn assert_witness(kind: Kind, rows: &[Row], verdict: &Verdict, consistency: Consistency) {
-    let mut part: Vec<Row> = verdict.witness.iter().map(|&i| rows[i].clone()).collect();
+    let part: Vec<Row> = verdict.witness.iter().map(|&i| rows[i].clone()).collect();
     assert!(!part.is_empty());
-    let values: Vec<&Value> = rows
+    let given = rows
         .iter()
-        .filter(|r| r.f == "append")
-        .map(|r| &r.value)
-        .collect();
+        .filter(|row| ["append", "enqueue"].contains(&row.f));
+    let values: Vec<&Value> = given.map(|row| &row.value).collect();
     let distinct = values.iter().collect::<BTreeSet<_>>().len() == values.len();
     let restricted = kind == Kind::Set || (kind == Kind::AppendLog && distinct);
-    if restricted && part.len() > 1 {
-        let added = part
-            .iter()
-            .filter(|r| r.f == "add" || r.f == "append")
-            .map(|r| r.value.int());
-        let added: Vec<i64> = added.collect();
-        for row in &mut part {
-            if let Value::Ints(values) = &mut row.output {
-                values.retain(|v| added.contains(v));
-            }
+    let fair = |part: Vec<Row>| match restricted {
+        true => restrict(part),
+        false => possible(kind, part),
+    };
+    let whole = match restricted && part.len() > 1 {
+        true => restrict(part.clone()),
+        false => part.clone(),
+    };
+    let legal = |part: &[Row]| legal(kind, part, 0, &initial(kind), consistency);
+    assert!(!legal(&whole), "{consistency:?} {rows:?} {verdict:?}");
+    for dropped in 0..part.len() {
+        let mut rest = part.clone();
+        let gone = rest.remove(dropped);
+        if kind == Kind::FifoQueue && distinct {
+            rest.retain(|row| value_of(row) != value_of(&gone));
+        }
+        let row = verdict.witness[dropped];
+        assert!(
+            legal(&fair(rest)),
+            "{row} can be dropped, {consistency:?}: {rows:?} {verdict:?}"
+        );
+    }
+}
+
+/// Of an operation of a queue, but for a dequeue that found nothing.
+fn value_of(row: &Row) -> Option<&Value> {
+    [&row.value, &row.output]
+        .into_iter()
+        .find(|value| **value != Value::Null)
+}
+
+/// Reads only what is added.
+fn restrict(mut part: Vec<Row>) -> Vec<Row> {
+    let adds = part.iter().filter(|r| r.f == "add" || r.f == "append");
+    let added: Vec<i64> = adds.map(|row| row.value.int()).collect();
+    for row in &mut part {
+        if let Value::Ints(values) = &mut row.output {
+            values.retain(|value| added.contains(value));
         }
     }
-    assert!(
-        !legal(kind, &part, 0, &initial(kind), consistency),
-        "{rows:?} {verdict:?}"
-    );
+    part
+}
+
+/// Without what cannot be after any of the others in any order, until there is nothing such.
+fn possible(kind: Kind, mut part: Vec<Row>) -> Vec<Row> {
+    loop {
+        let fits = |at: &usize| comes(kind, &part, 1 << at, &initial(kind), *at);
+        let kept: Vec<Row> = (0..part.len())
+            .filter(fits)
+            .map(|at| part[at].clone())
+            .collect();
+        if kept.len() == part.len() {
+            return part;
+        }
+        part = kept;
+    }
+}
+
+/// Whether some of those that are not taken lead to a state in which the operation can be.
+fn comes(kind: Kind, rows: &[Row], taken: u32, state: &Value, at: usize) -> bool {
+    !after(kind, state, &rows[at]).is_empty()
+        || (0..rows.len()).filter(|i| taken & (1 << i) == 0).any(|i| {
+            let nexts = after(kind, state, &rows[i]);
+            nexts
+                .iter()
+                .any(|next| comes(kind, rows, taken | 1 << i, next, at))
+        })
 }
 
 fn agree(kind: Kind, seed: u64) {

@@ -105,8 +105,25 @@ impl Column {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn str(&self, row: usize) -> Option<&str> {
+        match &self.layout {
+            // SAFETY: there is an offset for each row and one more; texts lie within their buffer,
+            // and were checked when the column was made.
+            Layout::Text32(offsets, data) if self.validity.is_null() => unsafe {
+                let at = row + self.offset;
+                let (from, to) = (*offsets.add(at) as usize, *offsets.add(at + 1) as usize);
+                let bytes = match to - from {
+                    0 => &[],
+                    length => std::slice::from_raw_parts(data.add(from), length),
+                };
+                Some(std::str::from_utf8_unchecked(bytes))
+            },
+            _ => self.any_str(row),
+        }
+    }
+
+    fn any_str(&self, row: usize) -> Option<&str> {
         if self.is_null(row) {
             return None;
         }
@@ -270,6 +287,20 @@ impl Column {
         }
         // SAFETY: texts lie within their buffer.
         Some(unsafe { std::slice::from_raw_parts(data.wrapping_add(from), to - from) })
+    }
+
+    /// Whether there may be anything but nulls.
+    pub fn has_values(&self) -> bool {
+        !matches!(self.layout, Layout::Null)
+    }
+
+    /// Whether each row certainly has a text or a number that fits.
+    pub fn is_filled(&self) -> bool {
+        let odd = matches!(
+            self.layout,
+            Layout::Null | Layout::UInt64(_) | Layout::Dictionary(..)
+        );
+        self.validity.is_null() && !odd
     }
 
     /// Whether a value of the column is a number.

@@ -3,10 +3,9 @@
 mod column;
 pub mod ffi;
 
-use rustc_hash::FxHashMap;
-
+use crate::models::numbers::Numbers;
 use crate::order::{Timing, NEVER};
-use crate::rows::{BadRow, Datum, Rows};
+use crate::rows::{BadRow, Datum, Field, Rows};
 use column::Column;
 use ffi::{text, Array, Schema, Stream};
 
@@ -92,29 +91,29 @@ impl ArrowRows {
 
     /// The rows of each key, in order of the keys' first appearance.
     pub fn by_key(&self) -> Result<(Vec<Key<'_>>, Vec<Vec<u32>>), BadRow> {
-        let mut numbers: FxHashMap<Key, u32> = FxHashMap::default();
+        let keyed = |batch: &Batch| batch.columns[KEY].as_ref().is_some_and(Column::has_values);
+        if !self.batches.iter().any(keyed) && !self.is_empty() {
+            return Ok((vec![Key::None], vec![(0..self.len() as u32).collect()]));
+        }
+        let mut numbers = Numbers::default();
         let mut keys = Vec::new();
         let mut objects: Vec<Vec<u32>> = Vec::new();
         for row in 0..self.len() {
-            let key = match self.column(row, KEY) {
-                None => Key::None,
-                Some((column, at)) if column.is_null(at) => Key::None,
-                Some((column, at)) => match (column.int(at), column.str(at)) {
-                    (Some(number), _) => Key::Int(number),
-                    (_, Some(text)) => Key::Text(text),
-                    _ => {
-                        let found = column.datum(at);
+            let found = self.cell(row, KEY);
+            let number = numbers.number(found.clone()) as usize;
+            if number == keys.len() {
+                keys.push(match found {
+                    Datum::Null => Key::None,
+                    Datum::Int(number) => Key::Int(number),
+                    Datum::Text(text) => Key::Text(text),
+                    found => {
                         let expected = "an int of 64 bits, a text or null";
                         return Err(BadRow::field(row, "key", &found, expected));
                     }
-                },
-            };
-            let number = *numbers.entry(key).or_insert_with_key(|key| {
-                keys.push(key.clone());
+                });
                 objects.push(Vec::new());
-                objects.len() as u32 - 1
-            });
-            objects[number as usize].push(row as u32);
+            }
+            objects[number].push(row as u32);
         }
         Ok((keys, objects))
     }
@@ -136,7 +135,8 @@ impl ArrowRows {
         Some((batch.columns[field].as_ref()?, at))
     }
 
-    fn datum(&self, row: usize, field: usize) -> Datum<'_> {
+    #[inline(always)]
+    fn cell(&self, row: usize, field: usize) -> Datum<'_> {
         match self.column(row, field) {
             Some((column, at)) => column.datum(at),
             None => Datum::Null,
@@ -156,6 +156,9 @@ impl ArrowRows {
                 };
                 if !fits {
                     return Err(format!("the column {name:?} does not hold {kind}"));
+                }
+                if column.is_filled() {
+                    continue;
                 }
                 let there = |at: &usize| match field {
                     F => column.str(*at).is_some(),
@@ -191,16 +194,15 @@ impl Rows for ArrowRows {
         column.str(at).expect("checked")
     }
 
-    fn value(&self, row: usize) -> Datum<'_> {
-        self.datum(row, VALUE)
-    }
-
-    fn expected(&self, row: usize) -> Datum<'_> {
-        self.datum(row, EXPECTED)
-    }
-
-    fn output(&self, row: usize) -> Datum<'_> {
-        self.datum(row, OUTPUT)
+    fn datum(&self, row: usize, field: Field) -> Datum<'_> {
+        self.cell(
+            row,
+            match field {
+                Field::Value => VALUE,
+                Field::Output => OUTPUT,
+                Field::Expected => EXPECTED,
+            },
+        )
     }
 
     fn prefetch(&self, row: usize) {

@@ -2,7 +2,7 @@
 
 use super::numbers::Actions;
 use crate::order::NEVER;
-use crate::rows::{prefetch, BadRow, Datum, Rows};
+use crate::rows::{each, BadRow, Datum, Rows};
 use crate::search::{Model, Op};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -27,35 +27,28 @@ pub fn parse(
 ) -> Result<(Counter, Vec<Op>), BadRow> {
     let mut actions = Actions::default();
     let mut ops = Vec::with_capacity(object.len());
-    let int = |row: u32, field: &str, datum: Datum| match datum {
+    let int = |row: usize, field: &str, datum: Datum| match datum {
         Datum::Int(value) => Ok(value),
-        other => Err(BadRow::field(
-            row as usize,
-            field,
-            &other,
-            "an int of 64 bits",
-        )),
+        other => Err(BadRow::field(row, field, &other, "an int of 64 bits")),
     };
-    for (place, &row) in object.iter().enumerate() {
-        prefetch(rows, object, place);
-        let at = row as usize;
+    for at in each(rows, object) {
         let timing = rows.timing(at);
         let never = timing.ret == NEVER;
         let action = match rows.f(at) {
             "read" if never => continue,
-            "read" => Action::Read(int(row, "output", rows.output(at))?),
+            "read" => Action::Read(int(at, "output", rows.output(at))?),
             "add" => {
-                let by = int(row, "value", rows.value(at))?;
+                let by = int(at, "value", rows.value(at))?;
                 match rows.output(at) {
                     Datum::Null => Action::Add(by),
                     _ if never => Action::Add(by),
-                    sum => Action::AddAndGet(by, int(row, "output", sum)?),
+                    sum => Action::AddAndGet(by, int(at, "output", sum)?),
                 }
             }
             f => return Err(BadRow::f(at, f, "\"add\" or \"read\"")),
         };
         ops.push(Op {
-            row,
+            row: at as u32,
             action: actions.number(action),
             call: timing.call,
             ret: timing.ret,
@@ -98,7 +91,42 @@ impl Model for Counter {
         true
     }
 
-    fn droppable(&self, action: u32) -> bool {
-        self.pure(action)
+    /// Keeps the sums that are between the least and the greatest there can be, and as far from the
+    /// initial one as a multiple of what divides all that is added.
+    fn close(&self, part: &mut Vec<Op>) {
+        loop {
+            let (mut least, mut most, mut divisor) = (0, 0, 0);
+            for op in part.iter() {
+                let action = self.actions[op.action as usize];
+                if let Action::Add(by) | Action::AddAndGet(by, _) = action {
+                    least += i128::from(by.min(0));
+                    most += i128::from(by.max(0));
+                    divisor = gcd(divisor, by.unsigned_abs());
+                }
+            }
+            let fits = |sum: i64| {
+                let apart = i128::from(sum) - i128::from(self.initial);
+                let multiple = match divisor {
+                    0 => apart == 0,
+                    _ => apart % i128::from(divisor) == 0,
+                };
+                multiple && (least..=most).contains(&apart)
+            };
+            let before = part.len();
+            part.retain(|op| match self.actions[op.action as usize] {
+                Action::Add(_) => true,
+                Action::AddAndGet(_, sum) | Action::Read(sum) => fits(sum),
+            });
+            if part.len() == before {
+                return;
+            }
+        }
+    }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    match b {
+        0 => a,
+        _ => gcd(b, a % b),
     }
 }

@@ -38,7 +38,7 @@ fn run<M: Model>(
     }
 }
 
-/// Operations that fail, of which none of the droppable can be dropped; `false` where the time
+/// Operations that fail, of which none can be dropped; `false` where the time
 /// did not suffice for that. As long as it can be, the failure is kept at the row `at`.
 fn witness<M: Model>(
     model: &mut M,
@@ -73,8 +73,7 @@ fn witness<M: Model>(
     } else {
         part = closed;
     }
-    let (fixed, mut kept): (Vec<Op>, Vec<Op>) =
-        part.into_iter().partition(|op| !model.droppable(op.action));
+    let mut kept = part;
     let goals = [linearizable.then_some(at), None];
     let mut smallest = true;
     for goal in goals {
@@ -83,12 +82,8 @@ fn witness<M: Model>(
             &kept,
             limits.until,
             |part| model.borrow().close(part),
-            |part| {
-                let whole: Vec<Op> = fixed.iter().chain(part).copied().collect();
-                fails(&mut model.borrow_mut(), &whole, goal)
-            },
+            |part| fails(&mut model.borrow_mut(), part, goal),
         );
     }
-    kept.extend(fixed);
     (kept, smallest)
 }

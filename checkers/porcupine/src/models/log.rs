@@ -1,11 +1,11 @@
 //! An append-only log: "append" a value, "read" all of them in order.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::log_order::{LogOp, What};
 use super::numbers::{Actions, Numbers};
 use crate::order::NEVER;
-use crate::rows::{prefetch, BadRow, Datum, Rows};
+use crate::rows::{each, BadRow, Datum, Rows};
 use crate::search::{Model, Op};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,15 +21,15 @@ pub struct Log {
     actions: Vec<Action>,
     longer: FxHashMap<(u32, u32), u32>,
     logs: u32,
+    /// By log that is read or begins one, but for the empty one: the log before its last value, and that.
+    last: Vec<(u32, u32)>,
 }
 
 /// Reads that never returned say nothing and are left out. O(n + v) for v values in all reads.
 pub fn parse(rows: &dyn Rows, object: &[u32]) -> Result<Vec<LogOp>, BadRow> {
     let mut values = Numbers::default();
     let mut ops = Vec::with_capacity(object.len());
-    for (place, &row) in object.iter().enumerate() {
-        prefetch(rows, object, place);
-        let row = row as usize;
+    for row in each(rows, object) {
         let at = rows.timing(row);
         let what = match rows.f(row) {
             "append" => match rows.value(row) {
@@ -62,6 +62,7 @@ pub fn numbered(ops: &[LogOp]) -> (Log, Vec<Op>) {
         actions: Vec::new(),
         longer: FxHashMap::default(),
         logs: 1,
+        last: Vec::new(),
     };
     let mut number = |op: &LogOp| {
         let action = match &op.what {
@@ -81,6 +82,10 @@ pub fn numbered(ops: &[LogOp]) -> (Log, Vec<Op>) {
     };
     let numbered = ops.iter().map(&mut number).collect();
     log.actions = actions.all;
+    log.last = vec![(0, 0); log.longer.len()];
+    for (&before, &longer) in &log.longer {
+        log.last[longer as usize - 1] = before;
+    }
     (log, numbered)
 }
 
@@ -114,7 +119,21 @@ impl Model for Log {
         matches!(self.actions[action as usize], Action::Append(_))
     }
 
-    fn droppable(&self, action: u32) -> bool {
-        self.pure(action)
+    /// Keeps the reads of logs whose every value is appended.
+    fn close(&self, part: &mut Vec<Op>) {
+        let mut appended: FxHashSet<u32> = FxHashSet::default();
+        for op in part.iter() {
+            if let Action::Append(value) = self.actions[op.action as usize] {
+                appended.insert(value);
+            }
+        }
+        let mut there = vec![true];
+        for &(before, value) in &self.last {
+            there.push(there[before as usize] && appended.contains(&value));
+        }
+        part.retain(|op| match self.actions[op.action as usize] {
+            Action::Append(_) => true,
+            Action::Read(log) => there[log as usize],
+        });
     }
 }

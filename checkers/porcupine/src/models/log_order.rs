@@ -9,7 +9,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::order::{intervals, Consistency, Interval, Timing, NEVER};
-use crate::verdict::{Step, Verdict, Why};
+use crate::verdict::{Status, Step, Verdict, Why};
 
 /// An append of a value, or a read of many; values are numbers.
 #[derive(Clone, Debug)]
@@ -28,6 +28,37 @@ const ABOVE_ALL: usize = usize::MAX;
 
 /// The verdict; none if a value is appended twice. O(n log n + v).
 pub fn decide(ops: &[LogOp], consistency: Consistency) -> Option<Verdict> {
+    let verdict = first_found(ops, consistency)?;
+    if verdict.witness.len() < 2 {
+        return Some(verdict);
+    }
+    // What was found first may have one operation too many.
+    let smaller = verdict.witness.iter().find_map(|&dropped| {
+        let rows = verdict.witness.iter().filter(|&&row| row != dropped);
+        decide(&restricted(ops, rows), consistency).filter(|v| v.status == Status::Invalid)
+    });
+    Some(smaller.unwrap_or(verdict))
+}
+
+/// The operations of these rows; reads of what they append alone.
+fn restricted<'a>(ops: &[LogOp], rows: impl Iterator<Item = &'a usize>) -> Vec<LogOp> {
+    let rows: Vec<usize> = rows.copied().collect();
+    let there = |op: &&LogOp| rows.contains(&op.at.row);
+    let mut few: Vec<LogOp> = ops.iter().filter(there).cloned().collect();
+    let appended = |op: &LogOp| match op.what {
+        What::Append(value) => Some(value),
+        What::Read(_) => None,
+    };
+    let appended: Vec<u32> = few.iter().filter_map(appended).collect();
+    for op in &mut few {
+        if let What::Read(values) = &mut op.what {
+            values.retain(|value| appended.contains(value));
+        }
+    }
+    few
+}
+
+fn first_found(ops: &[LogOp], consistency: Consistency) -> Option<Verdict> {
     let mut append_of: FxHashMap<u32, usize> = FxHashMap::default();
     for (i, op) in ops.iter().enumerate() {
         if let What::Append(value) = op.what {

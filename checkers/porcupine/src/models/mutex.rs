@@ -48,11 +48,7 @@ impl Model for Mutex {
 
     /// Drops the last releases that no acquire is left for.
     fn close(&self, part: &mut Vec<Op>) {
-        let acquires = part.iter().filter(|op| op.action == ACQUIRE).count();
-        let mut releases = 0;
-        part.retain(|op| {
-            releases += usize::from(op.action == RELEASE);
-            op.action == ACQUIRE || releases <= acquires
-        });
+        let acquired = part.iter().any(|op| op.action == ACQUIRE);
+        part.retain(|op| acquired || op.action == ACQUIRE);
     }
 }

@@ -1,11 +1,11 @@
 //! Queues: "enqueue" a value; "dequeue" returns one, or None when there is none. Unordered: any of them; fifo:
 //! the first.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::numbers::{Actions, Numbers};
 use crate::order::NEVER;
-use crate::rows::{prefetch, BadRow, Datum, Rows};
+use crate::rows::{each, BadRow, Datum, Rows};
 use crate::search::{Model, Op};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,9 +34,7 @@ pub fn parse(rows: &dyn Rows, object: &[u32], fifo: bool) -> Result<(Queue, Vec<
     let mut values = Numbers::default();
     let mut actions = Actions::default();
     let mut ops = Vec::with_capacity(object.len());
-    for (place, &row) in object.iter().enumerate() {
-        prefetch(rows, object, place);
-        let at = row as usize;
+    for at in each(rows, object) {
         let timing = rows.timing(at);
         let action = match rows.f(at) {
             "enqueue" => match rows.value(at) {
@@ -55,7 +53,7 @@ pub fn parse(rows: &dyn Rows, object: &[u32], fifo: bool) -> Result<(Queue, Vec<
             f => return Err(BadRow::f(at, f, "\"enqueue\" or \"dequeue\"")),
         };
         ops.push(Op {
-            row,
+            row: at as u32,
             action: actions.number(action),
             call: timing.call,
             ret: timing.ret,
@@ -167,19 +165,14 @@ impl Model for Queue {
 
     /// Drops the last dequeues of a value that no enqueue is left for.
     fn close(&self, part: &mut Vec<Op>) {
-        let mut left: FxHashMap<u32, usize> = FxHashMap::default();
+        let mut given: FxHashSet<u32> = FxHashSet::default();
         for op in part.iter() {
             if let Action::Enqueue(value) = self.actions[op.action as usize] {
-                *left.entry(value).or_default() += 1;
+                given.insert(value);
             }
         }
         part.retain(|op| match self.actions[op.action as usize] {
-            Action::Dequeue(value) => {
-                let left = left.entry(value).or_default();
-                let any = *left > 0;
-                *left = left.saturating_sub(1);
-                any
-            }
+            Action::Dequeue(value) => given.contains(&value),
             _ => true,
         });
     }

@@ -1,10 +1,10 @@
 //! A text that is put, appended to, and got.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::numbers::Actions;
 use crate::order::NEVER;
-use crate::rows::{prefetch, BadRow, Datum, Rows};
+use crate::rows::{each, BadRow, Datum, Rows};
 use crate::search::{Model, Op};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,9 +67,7 @@ pub fn parse<'a>(
     );
     model.initial = model.whole(initial);
     let mut ops = Vec::with_capacity(object.len());
-    for (place, &row) in object.iter().enumerate() {
-        prefetch(rows, object, place);
-        let at = row as usize;
+    for at in each(rows, object) {
         let timing = rows.timing(at);
         let f = rows.f(at);
         if f == "get" && timing.ret == NEVER {
@@ -91,7 +89,7 @@ pub fn parse<'a>(
             _ => Action::Append(piece),
         };
         ops.push(Op {
-            row,
+            row: at as u32,
             action: actions.number(action),
             call: timing.call,
             ret: timing.ret,
@@ -112,6 +110,11 @@ impl TextModel<'_> {
             length,
             hash,
         })
+    }
+
+    /// What a text that is one piece says.
+    fn only_piece(&self, text: u32) -> &str {
+        self.pieces[self.texts[text as usize].piece as usize]
     }
 
     fn append(&mut self, before: u32, piece: u32) -> u32 {
@@ -175,6 +178,26 @@ impl TextModel<'_> {
     }
 }
 
+/// Whether a text is one of the starts and then any of the pieces, which have one of these lengths.
+fn made_of(text: &str, starts: &[&str], pieces: &FxHashSet<&str>, lengths: &[usize]) -> bool {
+    let mut reached = vec![false; text.len() + 1];
+    for start in starts.iter().filter(|start| text.starts_with(**start)) {
+        reached[start.len()] = true;
+    }
+    for from in 0..text.len() {
+        if !reached[from] {
+            continue;
+        }
+        for length in lengths {
+            let piece = text.get(from..from + length);
+            if piece.is_some_and(|piece| pieces.contains(piece)) {
+                reached[from + length] = true;
+            }
+        }
+    }
+    reached[text.len()]
+}
+
 /// Of a text that goes on: the same whatever pieces it is in.
 fn hash(before: u64, text: &str) -> u64 {
     text.bytes().fold(before, |hash, byte| {
@@ -209,7 +232,25 @@ impl Model for TextModel<'_> {
         matches!(self.actions[action as usize], Action::Put(_))
     }
 
-    fn droppable(&self, action: u32) -> bool {
-        self.pure(action)
+    /// Keeps the gets of texts that can be put together of what was there at first or is put, and then
+    /// of pieces that are appended, each as often as need be.
+    fn close(&self, part: &mut Vec<Op>) {
+        let (mut starts, mut pieces) = (vec![self.only_piece(self.initial)], FxHashSet::default());
+        for op in part.iter() {
+            match self.actions[op.action as usize] {
+                Action::Put(text) => starts.push(self.only_piece(text)),
+                Action::Append(piece) => {
+                    pieces.insert(self.pieces[piece as usize]);
+                }
+                Action::Get(_) => {}
+            }
+        }
+        let mut lengths: Vec<usize> = pieces.iter().map(|piece| piece.len()).collect();
+        lengths.sort_unstable();
+        lengths.dedup();
+        part.retain(|op| match self.actions[op.action as usize] {
+            Action::Get(text) => made_of(self.only_piece(text), &starts, &pieces, &lengths),
+            Action::Put(_) | Action::Append(_) => true,
+        });
     }
 }

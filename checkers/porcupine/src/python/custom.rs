@@ -6,10 +6,9 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyMapping, PyType};
 use pyo3::IntoPyObjectExt;
-use rustc_hash::FxHashMap;
 
 use super::actions::Actions;
-use super::list_rows::{as_list, parse_key, Keyed};
+use super::list_rows::{as_list, parse_key, Grouping, Keyed};
 use super::model::{failed, name, shown, PyModel};
 use super::operation::Operation;
 use super::source::Source;
@@ -18,7 +17,7 @@ use crate::models::general;
 use crate::objects::{in_parallel, validate};
 use crate::order::{Timing, NEVER};
 use crate::request::Request;
-use crate::rows::Datum;
+use crate::rows::{Datum, Field};
 use crate::verdict::Verdict;
 
 /// It has what every model has.
@@ -54,20 +53,12 @@ pub fn parts(
 }
 
 fn by_key(py: Python<'_>, history: &[Py<Operation>]) -> PyResult<Keyed> {
-    let mut keyed = Keyed::default();
-    let mut numbers = FxHashMap::default();
+    let mut grouping = Grouping::default();
     for (row, operation) in (0u32..).zip(history) {
         let key = operation.get().key.as_ref().map(|key| key.bind(py));
-        let number = *numbers
-            .entry(parse_key(|| format!("row {row}: key"), key)?)
-            .or_insert_with(|| {
-                keyed.keys.push(key.map(|key| key.clone().unbind()));
-                keyed.objects.push(Vec::new());
-                keyed.objects.len() - 1
-            });
-        keyed.objects[number].push(row);
+        grouping.push(row, key)?;
     }
-    Ok(keyed)
+    Ok(grouping.keyed)
 }
 
 fn partitioned(
@@ -144,7 +135,7 @@ pub fn decide(
     let unknown = py.import("pyporcupine")?.getattr("UNKNOWN")?.unbind();
     let stop = AtomicBool::new(false);
     let process = |row: u32| timing(row as usize).process;
-    let one = |object: &[u32]| -> PyResult<Verdict> {
+    let one = |_, object: &[u32]| -> PyResult<Verdict> {
         let made = Python::attach(|py| {
             let (actions, ops) = Actions::new(py, history, object, &unknown)?;
             Ok::<_, PyErr>((
@@ -186,7 +177,7 @@ fn from_columns(py: Python<'_>, source: &Source) -> PyResult<Vec<Py<Operation>>>
         for &row in object {
             let at = row as usize;
             let timing = rows.timing(at);
-            let value = match (rows.expected(at), rows.value(at)) {
+            let value = match (rows.datum(at, Field::Expected), rows.value(at)) {
                 (Datum::Null, value) => value,
                 (expected, new) => Datum::List(Box::new([expected, new])),
             };

@@ -1,5 +1,7 @@
 //! Rows from a list of operations in Python.
 
+use std::borrow::Cow;
+
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyList, PySequence, PyString, PyTuple};
@@ -8,7 +10,7 @@ use rustc_hash::FxHashMap;
 use super::operation::Operation;
 use super::HistoryError;
 use crate::order::{Timing, NEVER};
-use crate::rows::{Datum, Rows};
+use crate::rows::{Datum, Field, Rows};
 
 /// A value, with what it holds elsewhere.
 #[derive(Clone, Copy)]
@@ -46,16 +48,12 @@ impl Rows for ListRows {
         &self.names[self.f[row] as usize]
     }
 
-    fn value(&self, row: usize) -> Datum<'_> {
-        self.datum(self.values[row])
-    }
-
-    fn expected(&self, _row: usize) -> Datum<'_> {
-        Datum::Null
-    }
-
-    fn output(&self, row: usize) -> Datum<'_> {
-        self.datum(self.outputs[row])
+    fn datum(&self, row: usize, field: Field) -> Datum<'_> {
+        match field {
+            Field::Value => self.told(self.values[row]),
+            Field::Output => self.told(self.outputs[row]),
+            Field::Expected => Datum::Null,
+        }
     }
 }
 
@@ -66,11 +64,42 @@ pub struct Keyed {
     pub objects: Vec<Vec<u32>>,
 }
 
-#[derive(PartialEq, Eq, Hash)]
-pub enum Key {
+/// A key as Rust knows it.
+pub enum Key<'a> {
     None,
     Int(i64),
-    Text(String),
+    Text(Cow<'a, str>),
+}
+
+/// Rows on their way to their keys.
+#[derive(Default)]
+pub struct Grouping {
+    pub keyed: Keyed,
+    /// By key: its place.
+    none: Option<usize>,
+    ints: FxHashMap<i64, usize>,
+    texts: FxHashMap<String, usize>,
+}
+
+impl Grouping {
+    /// Puts a row to those of its key.
+    pub fn push(&mut self, row: u32, key: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let next = self.keyed.keys.len();
+        let place = match parse_key(|| format!("row {row}: key"), key)? {
+            Key::None => *self.none.get_or_insert(next),
+            Key::Int(number) => *self.ints.entry(number).or_insert(next),
+            Key::Text(text) => match self.texts.get(&*text) {
+                Some(&place) => place,
+                None => *self.texts.entry(text.into_owned()).or_insert(next),
+            },
+        };
+        if place == next {
+            self.keyed.keys.push(key.map(|key| key.clone().unbind()));
+            self.keyed.objects.push(Vec::new());
+        }
+        self.keyed.objects[place].push(row);
+        Ok(())
+    }
 }
 
 impl ListRows {
@@ -78,8 +107,7 @@ impl ListRows {
     pub fn new(history: &Bound<'_, PyAny>) -> PyResult<(Self, Keyed)> {
         let list = as_list(history)?;
         let mut rows = ListRows::default();
-        let mut keyed = Keyed::default();
-        let mut numbers: FxHashMap<Key, usize> = FxHashMap::default();
+        let mut grouping = Grouping::default();
         for (row, item) in list.iter().enumerate() {
             let operation = item.cast_into::<Operation>().map_err(|error| {
                 let name = error.into_inner().get_type().to_string();
@@ -88,16 +116,9 @@ impl ListRows {
             let operation = operation.get();
             rows.push(history.py(), row, operation)?;
             let key = operation.key.as_ref().map(|k| k.bind(history.py()));
-            let at = *numbers
-                .entry(parse_key(|| format!("row {row}: key"), key)?)
-                .or_insert_with(|| {
-                    keyed.keys.push(key.map(|k| k.clone().unbind()));
-                    keyed.objects.push(Vec::new());
-                    keyed.objects.len() - 1
-                });
-            keyed.objects[at].push(row as u32);
+            grouping.push(row as u32, key)?;
         }
-        Ok((rows, keyed))
+        Ok((rows, grouping.keyed))
     }
 
     fn push(&mut self, py: Python<'_>, row: usize, operation: &Operation) -> PyResult<()> {
@@ -188,7 +209,7 @@ impl ListRows {
         Ok(Cell::List(from, count as u32))
     }
 
-    fn datum(&self, cell: Cell) -> Datum<'_> {
+    fn told(&self, cell: Cell) -> Datum<'_> {
         match cell {
             Cell::Null => Datum::Null,
             Cell::Bool(flag) => Datum::Bool(flag),
@@ -197,7 +218,7 @@ impl ListRows {
             Cell::Ints(from, len) => Datum::Ints(&self.ints[from..from + len as usize]),
             Cell::List(from, len) => {
                 let cells = self.cells[from..from + len as usize].iter();
-                Datum::List(cells.map(|&cell| self.datum(cell)).collect())
+                Datum::List(cells.map(|&cell| self.told(cell)).collect())
             }
         }
     }
@@ -219,12 +240,15 @@ pub fn as_list<'py>(history: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>>
 }
 
 /// The key as Rust knows it. `what` names it in an error.
-pub fn parse_key(what: impl Fn() -> String, key: Option<&Bound<'_, PyAny>>) -> PyResult<Key> {
+pub fn parse_key<'a>(
+    what: impl Fn() -> String,
+    key: Option<&'a Bound<'_, PyAny>>,
+) -> PyResult<Key<'a>> {
     let Some(key) = key else {
         return Ok(Key::None);
     };
     if let Ok(text) = key.cast::<PyString>() {
-        return Ok(Key::Text(text.to_string()));
+        return Ok(Key::Text(text.to_cow()?));
     }
     if key.is_instance_of::<PyInt>() && !key.is_instance_of::<PyBool>() {
         if let Ok(number) = key.extract::<i64>() {

@@ -7,12 +7,14 @@ mod decide;
 mod minimal;
 pub mod model;
 mod parse;
+mod plain;
 pub mod zones;
 
 pub use decide::decide;
 use minimal::smallest;
 pub use model::{Action, Register, Value};
 pub use parse::{parse, Names, Parsed};
+pub use plain::Plains;
 
 /// An operation on one register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

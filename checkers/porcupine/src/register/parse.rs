@@ -3,7 +3,7 @@
 use super::{Action, RegisterOp, Value};
 use crate::models::numbers::Numbers;
 use crate::order::NEVER;
-use crate::rows::{prefetch, BadRow, Datum, Rows};
+use crate::rows::{each, BadRow, Datum, Field, Rows};
 
 /// What the operations are called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,18 @@ pub enum Names {
 }
 
 impl Names {
+    /// Whether the call is a read; none if it is neither a read nor a write.
+    #[inline(always)]
+    pub fn is_read(self, f: &str) -> Option<bool> {
+        match (f, self) {
+            ("read", Names::Register | Names::CasRegister) | ("get", Names::KeyValue) => Some(true),
+            ("write", Names::Register | Names::CasRegister) | ("put", Names::KeyValue) => {
+                Some(false)
+            }
+            _ => None,
+        }
+    }
+
     fn all(self) -> &'static str {
         match self {
             Names::Register => "\"read\" or \"write\"",
@@ -43,24 +55,32 @@ pub fn parse(
     let mut numbers = Numbers::with_capacity(object.len() / 2);
     let initial = numbers.number(initial.clone());
     let mut ops = Vec::with_capacity(object.len());
-    for (place, &row) in object.iter().enumerate() {
-        prefetch(rows, object, place);
-        let timing = rows.timing(row as usize);
-        let action = match (rows.f(row as usize), names) {
-            ("read", Names::Register | Names::CasRegister) | ("get", Names::KeyValue) => {
-                if timing.ret == NEVER {
-                    continue;
+    for row in each(rows, object) {
+        let timing = rows.timing(row);
+        let f = rows.f(row);
+        let action = match names.is_read(f) {
+            Some(true) if timing.ret == NEVER => continue,
+            // Which of the two is as good as random: to branch on it later costs more than this.
+            Some(read) => {
+                let found = rows.datum(row, if read { Field::Output } else { Field::Value });
+                if !read && !matches!(found, Datum::Int(_) | Datum::Text(_) | Datum::Bool(_)) {
+                    let expected = "the int, str or bool that is written";
+                    return Err(BadRow::field(row, "value", &found, expected));
                 }
-                Action::Read(numbers.number(rows.output(row as usize)))
+                let value = numbers.number(found);
+                if read {
+                    Action::Read(value)
+                } else {
+                    Action::Write(value)
+                }
             }
-            ("write", Names::Register | Names::CasRegister) | ("put", Names::KeyValue) => {
-                Action::Write(numbers.number(written(rows, row)?))
+            None if f == "cas" && names == Names::CasRegister => {
+                cas(rows, row, timing.ret, &mut numbers)?
             }
-            ("cas", Names::CasRegister) => cas(rows, row, timing.ret, &mut numbers)?,
-            (f, _) => return Err(BadRow::f(row as usize, f, names.all())),
+            None => return Err(BadRow::f(row, f, names.all())),
         };
         ops.push(RegisterOp {
-            row,
+            row: row as u32,
             action,
             call: timing.call,
             ret: timing.ret,
@@ -73,24 +93,13 @@ pub fn parse(
     })
 }
 
-fn written(rows: &dyn Rows, row: u32) -> Result<Datum<'_>, BadRow> {
-    match rows.value(row as usize) {
-        value @ (Datum::Int(_) | Datum::Text(_) | Datum::Bool(_)) => Ok(value),
-        other => {
-            let expected = "the int, str or bool that is written";
-            Err(BadRow::field(row as usize, "value", &other, expected))
-        }
-    }
-}
-
 fn cas<'a>(
     rows: &'a dyn Rows,
-    row: u32,
+    at: usize,
     ret: i64,
     numbers: &mut Numbers<'a>,
 ) -> Result<Action, BadRow> {
-    let at = row as usize;
-    let (from, to) = match (rows.value(at), rows.expected(at)) {
+    let (from, to) = match (rows.value(at), rows.datum(at, Field::Expected)) {
         (Datum::Ints(&[from, to]), Datum::Null) => (Datum::Int(from), Datum::Int(to)),
         (Datum::List(pair), Datum::Null) if pair.len() == 2 => (pair[0].clone(), pair[1].clone()),
         (to @ (Datum::Int(_) | Datum::Text(_) | Datum::Bool(_)), from) if from != Datum::Null => {
@@ -113,13 +122,13 @@ fn cas<'a>(
     let (from, to) = (numbers.number(from), numbers.number(to));
     match rows.output(at) {
         _ if ret == NEVER => Ok(Action::Cas(from, to)),
-        Datum::Bool(true) => Ok(Action::Cas(from, to)),
-        Datum::Bool(false) => Ok(Action::CasFailed(from)),
+        Datum::Bool(true) | Datum::Int(1) => Ok(Action::Cas(from, to)),
+        Datum::Bool(false) | Datum::Int(0) => Ok(Action::CasFailed(from)),
         other => Err(BadRow::field(
             at,
             "output",
             &other,
-            "True (it was set) or False (something else was found)",
+            "True or 1 (it was set), False or 0 (something else was found)",
         )),
     }
 }

@@ -12,7 +12,7 @@
 //! read saw did not happen.
 
 use super::{Action, RegisterOp, Value};
-use crate::order::NEVER;
+use crate::order::{sort_nearly, NEVER};
 
 const NONE: u32 = u32::MAX;
 /// Before all times.
@@ -37,61 +37,63 @@ pub struct Zones {
     broken: Option<Broken>,
 }
 
+/// The operations on one value.
+#[derive(Clone, Copy)]
+struct Cluster {
+    /// Least return and greatest call of its reads.
+    ret: i64,
+    call: i64,
+    write: u32,
+    writes: u32,
+}
+
 impl Zones {
     /// O(n).
     pub fn new(ops: &[RegisterOp], initial: Value, values: usize) -> Option<Self> {
-        let mut zones = Self {
-            write: vec![NONE; values],
-            zone: vec![(NEVER, START); values],
-            broken: None,
+        let clusters = clusters(ops, values)?;
+        let first = initial as usize;
+        if clusters[first].writes > 0 || clusters.iter().any(|c| c.writes > 1) {
+            return None;
+        }
+        let mut fits = true;
+        let mut zone = Vec::with_capacity(values);
+        for (value, c) in clusters.iter().enumerate() {
+            let read = c.call != START;
+            let (mut least, mut greatest) = (c.ret, c.call);
+            if value == first {
+                least = START;
+            } else if c.write == NONE {
+                fits &= !read;
+            } else {
+                let write = &ops[c.write as usize];
+                fits &= c.ret >= write.call;
+                if read || write.ret != NEVER {
+                    (least, greatest) = (least.min(write.ret), greatest.max(write.call));
+                }
+            }
+            zone.push((least, greatest));
+        }
+        let write: Vec<u32> = clusters.iter().map(|c| c.write).collect();
+        let broken = match fits {
+            true => None,
+            false => misread(ops, initial, &write),
         };
-        zones.zone[initial as usize].0 = START;
-        for (i, op) in (0u32..).zip(ops) {
-            match op.action {
-                Action::Write(v) if v != initial && zones.write[v as usize] == NONE => {
-                    zones.write[v as usize] = i;
-                }
-                Action::Read(_) => {}
-                _ => return None,
-            }
-        }
-        for (i, op) in (0u32..).zip(ops) {
-            let Action::Read(v) = op.action else {
-                continue;
-            };
-            if v != initial {
-                let write = zones.write[v as usize];
-                if write == NONE {
-                    zones.broken = Some(Broken::NeverWritten { read: i });
-                    return Some(zones);
-                }
-                if op.ret < ops[write as usize].call && zones.broken.is_none() {
-                    zones.broken = Some(Broken::Future { read: i, write });
-                }
-            }
-            let zone = &mut zones.zone[v as usize];
-            *zone = (zone.0.min(op.ret), zone.1.max(op.call));
-        }
-        for op in ops {
-            if let Action::Write(v) = op.action {
-                let zone = &mut zones.zone[v as usize];
-                let read = zone.1 != START;
-                if read || op.ret != NEVER {
-                    *zone = (zone.0.min(op.ret), zone.1.max(op.call));
-                }
-            }
-        }
-        Some(zones)
+        Some(Self {
+            write,
+            zone,
+            broken,
+        })
     }
 
-    /// What is wrong, if anything. O(n log n).
+    /// What is wrong, if anything. O(n) where values first appear nearly in the order in which their
+    /// operations return, else O(n log n).
     pub fn broken(&self) -> Option<Broken> {
         if self.broken.is_some() {
             return self.broken;
         }
         let there = (0u32..).zip(&self.zone).filter(|(_, z)| z.1 != START);
         let mut zones: Vec<(i64, i64, Value)> = there.map(|(v, z)| (z.0, z.1, v)).collect();
-        zones.sort_unstable();
+        sort_nearly(&mut zones);
         // By place: which of the zones up to here has the greatest call.
         let mut latest: Vec<u32> = Vec::with_capacity(zones.len());
         for (i, &(f, s, v)) in zones.iter().enumerate() {
@@ -99,7 +101,7 @@ impl Zones {
             let most = if s > f {
                 i
             } else {
-                zones[..i].partition_point(|z| z.0 < s)
+                less_before(&zones[..i], s)
             };
             if let Some(&other) = most.checked_sub(1).and_then(|m| latest.get(m)) {
                 let other = zones[other as usize];
@@ -134,4 +136,55 @@ impl Zones {
         few.dedup();
         few
     }
+}
+
+/// By value; none if a value is compared. Which is a read and which a write is as good as random, so
+/// that a branch on it would be mispredicted every other time: there is none.
+fn clusters(ops: &[RegisterOp], values: usize) -> Option<Vec<Cluster>> {
+    let none = Cluster {
+        ret: NEVER,
+        call: START,
+        write: NONE,
+        writes: 0,
+    };
+    let mut clusters = vec![none; values];
+    for (i, op) in (0u32..).zip(ops) {
+        let (value, write) = match op.action {
+            Action::Read(value) => (value, false),
+            Action::Write(value) => (value, true),
+            Action::Cas(..) | Action::CasFailed(_) => return None,
+        };
+        let c = &mut clusters[value as usize];
+        c.ret = c.ret.min(if write { NEVER } else { op.ret });
+        c.call = c.call.max(if write { START } else { op.call });
+        c.write = if write { i } else { c.write };
+        c.writes += u32::from(write);
+    }
+    Some(clusters)
+}
+
+/// The first read of a value that is never written, else the first that returned too early.
+fn misread(ops: &[RegisterOp], initial: Value, write: &[u32]) -> Option<Broken> {
+    let reads = || {
+        (0u32..).zip(ops).filter_map(|(i, op)| match op.action {
+            Action::Read(value) if value != initial => Some((i, op, write[value as usize])),
+            _ => None,
+        })
+    };
+    let never = reads().find(|&(_, _, write)| write == NONE);
+    if let Some((read, _, _)) = never {
+        return Some(Broken::NeverWritten { read });
+    }
+    let future = reads().find(|&(_, op, write)| op.ret < ops[write as usize].call);
+    future.map(|(read, _, write)| Broken::Future { read, write })
+}
+
+/// How many of the sorted zones have an f less than `s`. O(log k) where all but k have.
+fn less_before(zones: &[(i64, i64, Value)], s: i64) -> usize {
+    let mut back = 1;
+    while back <= zones.len() && zones[zones.len() - back].0 >= s {
+        back *= 2;
+    }
+    let from = zones.len() - back.min(zones.len());
+    from + zones[from..].partition_point(|zone| zone.0 < s)
 }

@@ -9,49 +9,152 @@
 //! "dominates" is: equal state, no bit and no price more. Then what is kept need not be all that
 //! matters, but it is far less.
 
+use std::marker::PhantomData;
+
 use rustc_hash::FxHashMap;
 
+/// The words of a configuration.
+pub(super) trait Config: Clone {
+    /// So many, all zero.
+    fn new(words: usize) -> Self;
+    fn words(&self) -> &[u64];
+    fn words_mut(&mut self) -> &mut [u64];
+    /// How many of them there are where `words` are needed.
+    fn room(words: usize) -> usize;
+    /// Words of seats, where `seats` are needed.
+    fn seats(seats: usize) -> usize;
+}
+
+/// Few words, copied without a loop; at most 64 seats.
+impl<const N: usize> Config for [u64; N] {
+    fn new(_words: usize) -> Self {
+        [0; N]
+    }
+
+    #[inline(always)]
+    fn words(&self) -> &[u64] {
+        self
+    }
+
+    #[inline(always)]
+    fn words_mut(&mut self) -> &mut [u64] {
+        self
+    }
+
+    fn room(_words: usize) -> usize {
+        N
+    }
+
+    #[inline(always)]
+    fn seats(_seats: usize) -> usize {
+        1
+    }
+}
+
+/// As many as there must be.
+impl Config for Box<[u64]> {
+    fn new(words: usize) -> Self {
+        vec![0; words].into()
+    }
+
+    fn words(&self) -> &[u64] {
+        self
+    }
+
+    fn words_mut(&mut self) -> &mut [u64] {
+        self
+    }
+
+    fn room(words: usize) -> usize {
+        words
+    }
+
+    fn seats(seats: usize) -> usize {
+        seats
+    }
+}
+
 /// Where things are in a configuration.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Layout {
-    /// Words of seats.
-    pub seats: usize,
+pub(super) struct Layout<C> {
+    seats: usize,
     /// Words in all.
     pub words: usize,
     /// The last word is a price.
     pub priced: bool,
+    of: PhantomData<C>,
 }
 
-impl Layout {
+impl<C> Clone for Layout<C> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<C> Copy for Layout<C> {}
+
+impl<C: Config> Layout<C> {
     pub fn new(seats: usize, kinds: usize, priced: bool) -> Self {
-        let words = seats.div_ceil(64).max(1);
+        let seats = seats.div_ceil(64).max(1);
         Self {
-            seats: words,
-            words: 1 + 2 * words + kinds.div_ceil(8) + usize::from(priced),
+            seats,
+            words: C::room(1 + 2 * seats + kinds.div_ceil(8) + usize::from(priced)),
             priced,
+            of: PhantomData,
         }
+    }
+
+    /// Words of seats.
+    #[inline(always)]
+    pub fn seats(self) -> usize {
+        C::seats(self.seats)
     }
 
     /// The words that tell configurations apart.
-    fn telling(self, config: &[u64]) -> &[u64] {
+    fn telling(self, config: &C) -> &[u64] {
         if self.priced {
-            &config[..1 + 2 * self.seats]
+            &config.words()[..1 + 2 * self.seats()]
         } else {
-            config
+            config.words()
         }
     }
 
-    pub fn pending(&self, seat: u32) -> (usize, u64) {
-        (1 + seat as usize / 64, 1 << (seat % 64))
+    #[inline(always)]
+    pub fn pending(self, seat: u32) -> (usize, u64) {
+        (1 + self.word(seat), 1 << (seat % 64))
     }
 
-    pub fn used(&self, seat: u32) -> (usize, u64) {
-        (1 + self.seats + seat as usize / 64, 1 << (seat % 64))
+    #[inline(always)]
+    pub fn used(self, seat: u32) -> (usize, u64) {
+        (1 + self.seats() + self.word(seat), 1 << (seat % 64))
+    }
+
+    #[inline(always)]
+    fn word(self, seat: u32) -> usize {
+        match self.seats() {
+            1 => 0,
+            _ => seat as usize / 64,
+        }
     }
 
     /// The word and the shift of a kind's count.
-    pub fn count(&self, kind: usize) -> (usize, u32) {
-        (1 + 2 * self.seats + kind / 8, 8 * (kind as u32 % 8))
+    pub fn count(self, kind: usize) -> (usize, u32) {
+        (1 + 2 * self.seats() + kind / 8, 8 * (kind as u32 % 8))
+    }
+
+    /// Whether `a` has no bit and no count more than `b`. Both have the same state.
+    #[inline(always)]
+    fn dominates(self, a: &C, b: &C) -> bool {
+        let bits = 1 + 2 * self.seats();
+        let ((a, a_counts), (b, b_counts)) = (a.words().split_at(bits), b.words().split_at(bits));
+        let none_more = |(a, b): (&u64, &u64)| a & !b == 0;
+        // Counts stay below 128, so that no byte borrows from the next.
+        let no_count_more = |(a, b): (&u64, &u64)| ((b | HIGH_BITS) - a) & HIGH_BITS == HIGH_BITS;
+        a[1..].iter().zip(&b[1..]).all(none_more)
+            && if self.priced {
+                a_counts.last() <= b_counts.last()
+            } else {
+                a_counts.iter().zip(b_counts).all(no_count_more)
+            }
     }
 }
 
@@ -62,20 +165,19 @@ const COMPARED: usize = 48;
 const NONE: u32 = u32::MAX;
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 
-/// A copy of a configuration, in room that was spared.
-pub(super) fn copy(spare: &mut Vec<Vec<u64>>, config: &[u64]) -> Vec<u64> {
-    let mut copy = spare.pop().unwrap_or_default();
-    copy.clear();
-    copy.extend_from_slice(config);
-    copy
+/// A configuration that is kept.
+#[derive(Clone)]
+pub(super) struct Kept<C> {
+    pub config: C,
+    /// How it came about.
+    pub trace: u32,
+    /// Another one dominates it.
+    dead: bool,
 }
 
-pub(super) struct Frontier {
-    layout: Layout,
-    words: Vec<u64>,
-    /// By configuration: how it came about.
-    traces: Vec<u32>,
-    dead: Vec<bool>,
+pub(super) struct Frontier<C> {
+    layout: Layout<C>,
+    all: Vec<Kept<C>>,
     /// By configuration: the one before it that has its state.
     before: Vec<u32>,
     /// By state: the last configuration that has it.
@@ -84,13 +186,11 @@ pub(super) struct Frontier {
     exact: Vec<u32>,
 }
 
-impl Frontier {
-    pub fn new(layout: Layout) -> Self {
+impl<C: Config> Frontier<C> {
+    pub fn new(layout: Layout<C>) -> Self {
         Self {
             layout,
-            words: Vec::new(),
-            traces: Vec::new(),
-            dead: Vec::new(),
+            all: Vec::new(),
             before: Vec::new(),
             last: FxHashMap::default(),
             exact: Vec::new(),
@@ -99,43 +199,36 @@ impl Frontier {
 
     /// How many were put in, with those that a later one dominates.
     pub fn len(&self) -> usize {
-        self.traces.len()
+        self.all.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.traces.is_empty()
+        self.all.is_empty()
     }
 
     pub fn bytes(&self) -> usize {
-        8 * self.words.capacity() + 9 * self.traces.capacity() + 4 * self.exact.capacity()
+        let kept = size_of::<Kept<C>>() + 8 * self.layout.words;
+        kept * self.all.capacity() + 4 * (self.before.capacity() + self.exact.capacity())
     }
 
     pub fn clear(&mut self) {
-        if self.tabled() {
-            self.last.clear();
-            self.exact.clear();
-            self.before.clear();
-        }
-        self.words.clear();
-        self.traces.clear();
-        self.dead.clear();
+        self.seal();
+        self.all.clear();
     }
 
-    /// The configuration; none if another dominates it.
-    pub fn get(&self, i: usize) -> Option<(&[u64], u32)> {
-        if self.dead[i] {
-            return None;
-        }
-        Some((self.at(i), self.traces[i]))
+    /// Those that no other dominates.
+    pub fn live(&self) -> impl Iterator<Item = &Kept<C>> {
+        self.all.iter().filter(|kept| !kept.dead)
     }
 
     /// For changes that keep which configurations are equal.
-    pub fn get_mut(&mut self, i: usize) -> Option<(&mut [u64], &mut u32)> {
-        if self.dead[i] {
-            return None;
-        }
-        let n = self.layout.words;
-        Some((&mut self.words[i * n..(i + 1) * n], &mut self.traces[i]))
+    pub fn live_mut(&mut self) -> impl Iterator<Item = &mut Kept<C>> {
+        self.all.iter_mut().filter(|kept| !kept.dead)
+    }
+
+    /// The configuration; none if another dominates it.
+    pub fn get(&self, i: usize) -> Option<&Kept<C>> {
+        Some(&self.all[i]).filter(|kept| !kept.dead)
     }
 
     /// Makes the tables forget, after changes; only for a frontier that is not put into any more.
@@ -148,11 +241,17 @@ impl Frontier {
     }
 
     /// Puts a configuration in, unless one that is there dominates it.
-    pub fn insert(&mut self, new: &[u64], trace: u32) -> bool {
+    #[inline]
+    pub fn insert(&mut self, config: C, trace: u32) -> bool {
+        let new = Kept {
+            config,
+            trace,
+            dead: false,
+        };
         if self.tabled() {
-            self.insert_tabled(new, trace)
+            self.insert_tabled(new)
         } else {
-            self.insert_few(new, trace)
+            self.insert_few(new)
         }
     }
 
@@ -160,72 +259,59 @@ impl Frontier {
         !self.exact.is_empty()
     }
 
-    fn at(&self, i: usize) -> &[u64] {
-        let n = self.layout.words;
-        &self.words[i * n..(i + 1) * n]
-    }
-
-    fn push(&mut self, new: &[u64], trace: u32) {
-        self.words.extend_from_slice(new);
-        self.traces.push(trace);
-        self.dead.push(false);
-    }
-
-    fn insert_few(&mut self, new: &[u64], trace: u32) -> bool {
-        for i in 0..self.len() {
-            if self.dead[i] || self.at(i)[0] != new[0] {
+    #[inline]
+    fn insert_few(&mut self, new: Kept<C>) -> bool {
+        let state = new.config.words()[0];
+        for old in &mut self.all {
+            if old.dead || old.config.words()[0] != state {
                 continue;
             }
-            if dominates(self.layout, self.at(i), new) {
+            if self.layout.dominates(&old.config, &new.config) {
                 return false;
             }
-            if dominates(self.layout, new, self.at(i)) {
-                self.dead[i] = true;
-            }
+            old.dead = self.layout.dominates(&new.config, &old.config);
         }
-        self.push(new, trace);
+        self.all.push(new);
         if self.len() > FEW {
             self.grow_tables(64);
         }
         true
     }
 
-    fn insert_tabled(&mut self, new: &[u64], trace: u32) -> bool {
+    fn insert_tabled(&mut self, new: Kept<C>) -> bool {
         let mask = self.exact.len() - 1;
-        let telling = self.layout.telling(new);
+        let telling = self.layout.telling(&new.config);
         let mut slot = hash(telling) as usize & mask;
         while self.exact[slot] != NONE {
-            let at = self.exact[slot] as usize;
-            if self.layout.telling(self.at(at)) == telling {
-                if !self.layout.priced || new.last() >= self.at(at).last() {
+            let old = &mut self.all[self.exact[slot] as usize];
+            if self.layout.telling(&old.config) == telling {
+                if !self.layout.priced || new.config.words().last() >= old.config.words().last() {
                     return false;
                 }
-                self.dead[at] = true;
+                old.dead = true;
                 break;
             }
             slot = (slot + 1) & mask;
         }
-        let mut i = self.last.get(&new[0]).copied().unwrap_or(NONE);
+        let state = new.config.words()[0];
+        let mut i = self.last.get(&state).copied().unwrap_or(NONE);
         for _ in 0..COMPARED {
             if i == NONE {
                 break;
             }
-            let at = i as usize;
-            if !self.dead[at] {
-                if dominates(self.layout, self.at(at), new) {
+            let old = &mut self.all[i as usize];
+            if !old.dead {
+                if self.layout.dominates(&old.config, &new.config) {
                     return false;
                 }
-                if dominates(self.layout, new, self.at(at)) {
-                    self.dead[at] = true;
-                }
+                old.dead = self.layout.dominates(&new.config, &old.config);
             }
-            i = self.before[at];
+            i = self.before[i as usize];
         }
         let i = self.len() as u32;
-        self.push(new, trace);
+        self.all.push(new);
         self.exact[slot] = i;
-        self.before
-            .push(self.last.insert(new[0], i).unwrap_or(NONE));
+        self.before.push(self.last.insert(state, i).unwrap_or(NONE));
         if 2 * self.len() > self.exact.len() {
             self.grow_tables(2 * self.exact.len());
         }
@@ -236,37 +322,23 @@ impl Frontier {
         let fresh = !self.tabled();
         self.exact.clear();
         self.exact.resize(slots, NONE);
-        for i in 0..self.len() {
-            let telling = self.layout.telling(self.at(i));
-            let mut slot = hash(telling) as usize & (slots - 1);
+        let telling = |i: usize| self.layout.telling(&self.all[i].config);
+        for i in 0..self.all.len() {
+            let own = telling(i);
+            let mut slot = hash(own) as usize & (slots - 1);
             while self.exact[slot] != NONE
-                && (!self.layout.priced
-                    || self.layout.telling(self.at(self.exact[slot] as usize)) != telling)
+                && (!self.layout.priced || telling(self.exact[slot] as usize) != own)
             {
                 slot = (slot + 1) & (slots - 1);
             }
             self.exact[slot] = i as u32;
             if fresh {
-                let state = self.at(i)[0];
+                let state = self.all[i].config.words()[0];
                 self.before
                     .push(self.last.insert(state, i as u32).unwrap_or(NONE));
             }
         }
     }
-}
-
-/// Whether `a` has no bit and no count more than `b`. Both have the same state.
-fn dominates(layout: Layout, a: &[u64], b: &[u64]) -> bool {
-    let bits = 1 + 2 * layout.seats;
-    let none_more = |(a, b): (&u64, &u64)| a & !b == 0;
-    // Counts stay below 128, so that no byte borrows from the next.
-    let no_count_more = |(a, b): (&u64, &u64)| ((b | HIGH_BITS) - a) & HIGH_BITS == HIGH_BITS;
-    a[1..bits].iter().zip(&b[1..bits]).all(none_more)
-        && if layout.priced {
-            a.last() <= b.last()
-        } else {
-            a[bits..].iter().zip(&b[bits..]).all(no_count_more)
-        }
 }
 
 fn hash(words: &[u64]) -> u64 {

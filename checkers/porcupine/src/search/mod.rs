@@ -95,12 +95,8 @@ pub trait Model {
     /// Forgets all states but these, and gives these new numbers.
     fn renew(&mut self, _states: &mut [u64]) {}
 
-    /// May be left out of a smaller history that is to fail for the same reason.
-    fn droppable(&self, _action: u32) -> bool {
-        true
-    }
-
-    /// Drops what cannot be without what was dropped before it.
+    /// Drops what the others could not bring about in any order, until there is nothing such left: a
+    /// read of what nobody wrote fails for another reason than the history did. It may drop too little.
     fn close(&self, _part: &mut Vec<Op>) {}
 }
 

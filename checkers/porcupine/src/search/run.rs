@@ -1,15 +1,17 @@
 //! The walk through the calls and returns.
 
+mod board;
 mod bounds;
 mod lost;
 mod place;
 
 use std::time::Instant;
 
+use board::Board;
 use bounds::RENEW_BYTES;
 use rustc_hash::FxHashSet;
 
-use super::frontier::{copy, Frontier, Layout};
+use super::frontier::{Config, Frontier, Layout};
 use super::plan::{Event, Plan};
 use super::trace::{Traces, START};
 use super::{Model, Op};
@@ -59,11 +61,38 @@ pub fn search_widening<M: Model>(
     traced: bool,
     widths: &[usize],
 ) -> Ended {
+    let plan = Plan::new(model, ops);
+    let asked = Asked {
+        ops,
+        plan: &plan,
+        limits,
+        traced,
+        widths,
+    };
+    // The state, who is pending, who is used, counts of lost calls, a price.
+    match (plan.seats, plan.kinds.len()) {
+        (..=64, 0) => widen::<M, [u64; 3]>(model, asked),
+        (..=64, ..=32) => widen::<M, [u64; 8]>(model, asked),
+        _ => widen::<M, Box<[u64]>>(model, asked),
+    }
+}
+
+/// What is to be decided.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    ops: &'a [Op],
+    plan: &'a Plan,
+    limits: Limits,
+    traced: bool,
+    widths: &'a [usize],
+}
+
+fn widen<M: Model, C: Config>(model: &mut M, asked: Asked) -> Ended {
     let mut furthest = Furthest::default();
-    for (i, &width) in widths.iter().enumerate() {
-        let mut search = Search::new(model, ops, limits, traced);
+    let lost = !asked.plan.kinds.is_empty();
+    for (i, &width) in asked.widths.iter().enumerate() {
+        let mut search = Search::<M, C>::new(model, asked);
         search.width = width;
-        let lost = !search.plan.kinds.is_empty();
         search.brief = i == 0 && lost;
         let ended = search.run();
         if !search.trimmed || matches!(ended, Ended::Explained { .. }) {
@@ -71,12 +100,12 @@ pub fn search_widening<M: Model>(
         }
         furthest.take(ended);
         if i == 0 && lost {
-            if let Some(ended) = lost::search_lost(model, ops, limits, traced, widths) {
+            if let Some(ended) = lost::search_lost::<M, C>(model, asked) {
                 return ended;
             }
         }
     }
-    furthest.of(Search::new(model, ops, limits, traced).run())
+    furthest.of(Search::<M, C>::new(model, asked).run())
 }
 
 /// How many configurations are kept at a time, before all are.
@@ -107,28 +136,15 @@ impl Furthest {
     }
 }
 
-struct Search<'a, M> {
-    model: &'a mut M,
-    ops: &'a [Op],
-    plan: Plan,
-    layout: Layout,
+struct Search<'a, M, C> {
+    board: Board<'a, M, C>,
+    plan: &'a Plan,
     limits: Limits,
-    traces: Traces,
     /// What explains everything that returned so far.
-    now: Frontier,
-    next: Frontier,
-    /// Configurations from which the operation that returns is still to be placed.
-    waiting: Frontier,
-    /// By waiting configuration: the operation placed last was blind and nothing came of it.
-    idle: Vec<bool>,
-    /// Room for copies of configurations.
-    spare: Vec<Vec<u64>>,
-    /// By seat: the operation in it.
-    sitting: Vec<u32>,
+    now: Frontier<C>,
+    reached: Reached<C>,
     /// Seats of operations that are not pure, in order of their returns.
     open: Vec<u32>,
-    /// By word: the seats whose operations are blind.
-    blind: Vec<u64>,
     /// By kind of lost calls: called so far; used by every configuration.
     called: Vec<u64>,
     spent: Vec<u64>,
@@ -152,31 +168,40 @@ struct Search<'a, M> {
     renew_at: usize,
 }
 
+/// What a return leads to.
+struct Reached<C> {
+    /// What explains it as well.
+    next: Frontier<C>,
+    /// Configurations from which the operation that returns is still to be placed.
+    waiting: Frontier<C>,
+    /// By waiting configuration: the operation placed last was blind and nothing came of it.
+    idle: Vec<bool>,
+}
+
+/// The operation that returns.
+#[derive(Clone, Copy)]
+struct Target {
+    seat: u32,
+    pure: bool,
+}
+
 /// A limit was reached.
 struct Exhausted(&'static str);
 
-impl<'a, M: Model> Search<'a, M> {
-    fn new(model: &'a mut M, ops: &'a [Op], limits: Limits, traced: bool) -> Self {
-        let plan = Plan::new(model, ops);
+impl<'a, M: Model, C: Config> Search<'a, M, C> {
+    fn new(model: &'a mut M, asked: Asked<'a>) -> Self {
+        let Asked { ops, plan, .. } = asked;
         let layout = Layout::new(plan.seats, plan.kinds.len(), false);
-        let actions = ops.iter().map(|o| o.action as usize + 1).max().unwrap_or(0);
         Self {
-            model,
-            ops,
-            layout,
-            limits,
-            traces: Traces::new(traced),
+            board: Board::new(model, ops, plan, layout, Traces::new(asked.traced)),
+            plan,
+            limits: asked.limits,
             now: Frontier::new(layout),
-            next: Frontier::new(layout),
-            waiting: Frontier::new(layout),
-            idle: Vec::new(),
-            spare: Vec::new(),
-            sitting: vec![0; plan.seats],
+            reached: Reached::new(layout),
             open: Vec::new(),
-            blind: vec![0; layout.seats],
             called: vec![0; plan.kinds.len()],
             spent: vec![0; plan.kinds.len()],
-            seen: vec![0; actions],
+            seen: vec![0; plan.natures.len()],
             round: 0,
             states: Vec::new(),
             explored: 0,
@@ -187,54 +212,47 @@ impl<'a, M: Model> Search<'a, M> {
             unlimited: false,
             prices: Vec::new(),
             renew_at: RENEW_BYTES,
-            plan,
         }
     }
 
     fn run(&mut self) -> Ended {
-        let mut start = vec![0; self.layout.words];
-        start[0] = self.model.initial();
-        self.now.insert(&start, START);
-        let events = std::mem::take(&mut self.plan.events);
-        for event in events {
+        let mut start = C::new(self.board.layout.words);
+        start.words_mut()[0] = self.board.model.initial();
+        self.now.insert(start, START);
+        for &event in &self.plan.events {
             match event {
                 Event::Lost(kind) => self.called[kind as usize] += 1,
                 Event::Call(op) => self.call(op),
                 Event::Return(op) => match self.ret(op) {
-                    Err(Exhausted(why)) => {
-                        let explored = self.explored;
-                        return Ended::GaveUp {
-                            why,
-                            at: self.ops[op as usize].row,
-                            explored,
-                        };
-                    }
+                    Err(Exhausted(why)) => return self.gave_up(why, op, self.explored),
                     Ok(()) if self.brief && self.trimmed => {
-                        return Ended::GaveUp {
-                            why: "too many configurations",
-                            at: self.ops[op as usize].row,
-                            explored: 0,
-                        }
+                        return self.gave_up("too many configurations", op, 0)
                     }
-                    Ok(()) if self.next.is_empty() => return self.stuck(op),
+                    Ok(()) if self.reached.next.is_empty() => return self.stuck(op),
                     Ok(()) => {
-                        std::mem::swap(&mut self.now, &mut self.next);
+                        std::mem::swap(&mut self.now, &mut self.reached.next);
                         self.now.seal();
                     }
                 },
             }
         }
-        let trace = (0..self.now.len()).find_map(|i| self.now.get(i));
-        let trace = trace.expect("what is left explains everything").1;
+        let trace = self.now.live().next().map(|kept| kept.trace);
         Ended::Explained {
-            order: self.rows(trace),
+            order: self.rows(trace.expect("what is left explains everything")),
+        }
+    }
+
+    fn gave_up(&self, why: &'static str, op: u32, explored: u64) -> Ended {
+        Ended::GaveUp {
+            why,
+            at: self.board.ops[op as usize].row,
+            explored,
         }
     }
 
     fn stuck(&self, op: u32) -> Ended {
-        let traces = (0..self.now.len()).filter_map(|i| self.now.get(i));
-        let mut orders: Vec<Vec<u32>> = match self.traces.is_on() {
-            true => traces.map(|(_, trace)| self.rows(trace)).collect(),
+        let mut orders: Vec<Vec<u32>> = match self.board.traces.is_on() {
+            true => self.now.live().map(|kept| self.rows(kept.trace)).collect(),
             false => Vec::new(),
         };
         orders.sort_by_key(|order| usize::MAX - order.len());
@@ -243,128 +261,136 @@ impl<'a, M: Model> Search<'a, M> {
         let mut placed: FxHashSet<u32> = order.iter().copied().collect();
         let new = |order: &Vec<u32>| order.iter().filter(|&&row| placed.insert(row)).count() > 0;
         Ended::Stuck {
-            at: self.ops[op as usize].row,
+            at: self.board.ops[op as usize].row,
             order,
             others: orders.filter(new).collect(),
         }
     }
 
     fn rows(&self, trace: u32) -> Vec<u32> {
-        let order = self.traces.order(trace, self.ops.len());
-        order.iter().map(|&op| self.ops[op as usize].row).collect()
+        let ops = self.board.ops;
+        let order = self.board.traces.order(trace, ops.len());
+        order.iter().map(|&op| ops[op as usize].row).collect()
     }
 
     /// Seats the operation, and places it where that cannot be wrong.
     fn call(&mut self, op: u32) {
         let seat = self.plan.seat[op as usize];
-        self.sitting[seat as usize] = op;
-        let action = self.ops[op as usize].action;
-        if !self.model.pure(action) {
-            let rank = |s: &u32| self.plan.rank[self.sitting[*s as usize] as usize];
+        let nature = self.board.seat(seat, op);
+        if !nature.pure {
             let own = self.plan.rank[op as usize];
-            let place = self.open.partition_point(|s| rank(s) < own);
+            let place = self
+                .open
+                .iter()
+                .rposition(|&s| self.board.rank(s) < own)
+                .map_or(0, |before| before + 1);
             self.open.insert(place, seat);
         }
-        if self.model.blind(action) {
-            self.blind[seat as usize / 64] |= 1 << (seat % 64);
-        }
-        let (word, bit) = self.layout.pending(seat);
-        let eager = self.model.eager(action);
-        let mut now = std::mem::replace(&mut self.now, Frontier::new(self.layout));
-        for i in 0..now.len() {
-            let Some((config, trace)) = now.get_mut(i) else {
-                continue;
-            };
-            config[word] |= bit;
-            if eager {
-                *trace = self.settle(config, *trace);
+        let (word, bit) = self.board.layout.pending(seat);
+        for kept in self.now.live_mut() {
+            kept.config.words_mut()[word] |= bit;
+            kept.trace = if nature.eager {
+                self.board.settle(&mut kept.config, kept.trace)
             } else {
-                *trace = self.settle_one(config, *trace, seat);
-            }
+                self.board.settle_one(&mut kept.config, kept.trace, seat)
+            };
         }
-        self.now = now;
     }
 
     /// Frees the seat in every configuration: the operation has been placed, is placed now, or,
     /// where it is free, is dropped.
     fn ret(&mut self, op: u32) -> Result<(), Exhausted> {
         let seat = self.plan.seat[op as usize];
-        if self.settled_everywhere(seat) {
-            std::mem::swap(&mut self.now, &mut self.next);
-            self.leave(seat);
+        let pure = self.board.nature(self.board.action(seat)).pure;
+        let target = Target { seat, pure };
+        if pure && self.settled_everywhere(seat) {
+            std::mem::swap(&mut self.now, &mut self.reached.next);
             return Ok(());
         }
-        self.next.clear();
-        self.waiting.clear();
-        self.idle.clear();
-        let now = std::mem::replace(&mut self.now, Frontier::new(self.layout));
-        for i in 0..now.len() {
-            if let Some((config, trace)) = now.get(i) {
-                self.sort(config, trace, seat, false);
-            }
+        self.reached.clear();
+        let layout = self.board.layout;
+        for kept in self.now.live() {
+            self.reached
+                .sort(layout, kept.config.clone(), kept.trace, target, false);
         }
-        self.now = now;
-        let first = self.waiting.len();
+        self.explore(target)?;
+        self.check_limits()?;
+        if self.reached.next.len() > self.width {
+            self.trim();
+        }
+        self.open.retain(|&s| s != seat);
+        self.board.leave(seat);
+        if self.is_time_to_rebase() {
+            self.rebase();
+        }
+        if self.board.model.bytes() > self.renew_at {
+            self.renew();
+        }
+        Ok(())
+    }
+
+    /// Places what must be placed before the target can be, and the target.
+    fn explore(&mut self, target: Target) -> Result<(), Exhausted> {
+        let first = self.reached.waiting.len();
         let mut i = 0;
-        while i < self.waiting.len() {
-            if let Some((config, trace)) = self.waiting.get(i) {
-                let config = copy(&mut self.spare, config);
-                self.expand(&config, trace, seat, self.idle[i])?;
-                self.spare.push(config);
+        while i < self.reached.waiting.len() {
+            if let Some(kept) = self.reached.waiting.get(i).cloned() {
+                self.expand(&kept.config, kept.trace, target, self.reached.idle[i])?;
             }
             i += 1;
             self.explored += 1;
             if self.explored % 256 == 0 {
                 self.check_limits()?;
             }
-            let enough = i >= first && self.next.len() / 8 > self.width;
-            if (enough || i / 32 > self.width) && i < self.waiting.len() {
+            let enough = i >= first && self.reached.next.len() / 8 > self.width;
+            if (enough || i / 32 > self.width) && i < self.reached.waiting.len() {
                 self.trimmed = true;
                 break;
             }
         }
-        self.check_limits()?;
-        if self.next.len() > self.width {
-            self.trim();
-        }
-        self.leave(seat);
-        if self.is_time_to_rebase() {
-            self.rebase();
-        }
-        if self.model.bytes() > self.renew_at {
-            self.renew();
-        }
         Ok(())
     }
 
-    /// The operation is pure and placed in every configuration, so that its return changes none.
+    /// The operation is placed in every configuration.
     fn settled_everywhere(&self, seat: u32) -> bool {
-        let (word, bit) = self.layout.pending(seat);
-        let mut configs = (0..self.now.len()).filter_map(|i| self.now.get(i));
-        self.model.pure(self.action(seat)) && configs.all(|(config, _)| config[word] & bit == 0)
+        let (word, bit) = self.board.layout.pending(seat);
+        self.now
+            .live()
+            .all(|kept| kept.config.words()[word] & bit == 0)
     }
+}
 
-    fn leave(&mut self, seat: u32) {
-        self.open.retain(|&s| s != seat);
-        self.blind[seat as usize / 64] &= !(1 << (seat % 64));
-    }
-
-    /// Where the operation in the seat is not pending, the configuration is kept; where it is not
-    /// used, it waits for the operation to be used. `idle`: the last placed was blind and nothing came of it.
-    fn sort(&mut self, config: &[u64], trace: u32, seat: u32, idle: bool) {
-        let (word, bit) = self.layout.pending(seat);
-        let (used, used_bit) = self.layout.used(seat);
-        let pending = config[word] & bit != 0;
-        if !pending && config[used] & used_bit == 0 {
-            self.next.insert(config, trace);
-        } else if !pending {
-            let mut left = copy(&mut self.spare, config);
-            left[used] &= !used_bit;
-            self.next.insert(&left, trace);
-            self.spare.push(left);
+impl<C: Config> Reached<C> {
+    fn new(layout: Layout<C>) -> Self {
+        Self {
+            next: Frontier::new(layout),
+            waiting: Frontier::new(layout),
+            idle: Vec::new(),
         }
-        let unused = config[used] & used_bit == 0 && !self.model.pure(self.action(seat));
-        if (pending || unused) && self.waiting.insert(config, trace) {
+    }
+
+    fn clear(&mut self) {
+        self.next.clear();
+        self.waiting.clear();
+        self.idle.clear();
+    }
+
+    /// Where the target is not pending, the configuration is kept; where it is not used, it waits
+    /// for the target to be used. `idle`: the last placed was blind and nothing came of it.
+    fn sort(&mut self, layout: Layout<C>, config: C, trace: u32, target: Target, idle: bool) {
+        let (word, bit) = layout.pending(target.seat);
+        let (used, used_bit) = layout.used(target.seat);
+        if config.words()[used] & used_bit != 0 {
+            let mut left = config;
+            left.words_mut()[used] &= !used_bit;
+            self.next.insert(left, trace);
+            return;
+        }
+        let pending = config.words()[word] & bit != 0;
+        if !pending {
+            self.next.insert(config.clone(), trace);
+        }
+        if (pending || !target.pure) && self.waiting.insert(config, trace) {
             self.idle.push(idle);
         }
     }

@@ -2,14 +2,12 @@
 
 use super::{Add, History};
 use crate::order::NEVER;
-use crate::rows::{prefetch, BadRow, Datum, Rows};
+use crate::rows::{each, BadRow, Datum, Rows};
 
 /// Reads that never returned say nothing and are left out. O(n + v).
 pub fn parse(rows: &dyn Rows, object: &[u32]) -> Result<History, BadRow> {
     let mut history = History::default();
-    for (place, &row) in object.iter().enumerate() {
-        prefetch(rows, object, place);
-        let row = row as usize;
+    for row in each(rows, object) {
         let at = rows.timing(row);
         match rows.f(row) {
             "add" => match rows.value(row) {

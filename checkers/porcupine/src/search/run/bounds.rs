@@ -3,23 +3,25 @@
 use std::time::Instant;
 
 use super::{Exhausted, Search};
-use crate::search::frontier::Frontier;
+use crate::search::frontier::{Config, Frontier};
 use crate::search::Model;
 
 /// A model that keeps less than this is left alone.
 pub(super) const RENEW_BYTES: usize = 1 << 20;
 
-impl<M: Model> Search<'_, M> {
+impl<M: Model, C: Config> Search<'_, M, C> {
     /// Keeps the best: of each state those with the fewest pending, then the fewest used.
     pub(super) fn trim(&mut self) {
         self.trimmed = true;
-        let seats = self.layout.seats;
+        let layout = self.board.layout;
+        let seats = layout.seats();
         let bits = |words: &[u64]| words.iter().map(|w| w.count_ones()).sum::<u32>();
-        let configs = (0..self.next.len()).filter_map(|i| Some((i, self.next.get(i)?.0)));
-        let mut ranked: Vec<(u64, [u32; 3], usize)> = configs
+        let next = &self.reached.next;
+        let live = (0..next.len()).filter_map(|i| Some((i, next.get(i)?.config.words())));
+        let mut ranked: Vec<(u64, [u32; 3], usize)> = live
             .map(|(i, c)| {
                 let lost = match c.last() {
-                    Some(&paid) if self.layout.priced => paid as u32,
+                    Some(&paid) if layout.priced => paid as u32,
                     _ => bits(&c[1 + 2 * seats..]),
                 };
                 let (pending, used) = (bits(&c[1..1 + seats]), bits(&c[1 + seats..1 + 2 * seats]));
@@ -41,12 +43,12 @@ impl<M: Model> Search<'_, M> {
             })
             .collect();
         best.sort_unstable();
-        let mut kept = Frontier::new(self.layout);
+        let mut few = Frontier::new(layout);
         for &(_, _, i) in best.iter().take(self.width) {
-            let (config, trace) = self.next.get(i).expect("it is kept");
-            kept.insert(config, trace);
+            let kept = next.get(i).expect("it is kept");
+            few.insert(kept.config.clone(), kept.trace);
         }
-        self.next = kept;
+        self.reached.next = few;
     }
 
     /// True once in sixteen returns.
@@ -57,42 +59,35 @@ impl<M: Model> Search<'_, M> {
 
     /// Lets the model forget the states of the past.
     pub(super) fn renew(&mut self) {
-        let places: Vec<usize> = (0..self.next.len())
-            .filter(|&i| self.next.get(i).is_some())
-            .collect();
-        let state = |&i: &usize| self.next.get(i).map_or(0, |(config, _)| config[0]);
-        let mut states: Vec<u64> = places.iter().map(state).collect();
-        self.model.renew(&mut states);
-        for (i, state) in places.into_iter().zip(states) {
-            if let Some((config, _)) = self.next.get_mut(i) {
-                config[0] = state;
-            }
+        let next = &mut self.reached.next;
+        let mut states: Vec<u64> = next.live().map(|kept| kept.config.words()[0]).collect();
+        self.board.model.renew(&mut states);
+        for (kept, state) in next.live_mut().zip(states) {
+            kept.config.words_mut()[0] = state;
         }
-        self.renew_at = (2 * self.model.bytes()).max(RENEW_BYTES);
+        self.renew_at = (2 * self.board.model.bytes()).max(RENEW_BYTES);
     }
 
     /// Subtracts from the counts what every configuration has used.
     pub(super) fn rebase(&mut self) {
         for kind in 0..self.plan.kinds.len() {
-            let (word, shift) = self.layout.count(kind);
-            let counts = |next: &Frontier| {
-                let configs = (0..next.len()).filter_map(|i| next.get(i));
-                configs.map(|(c, _)| c[word] >> shift & 0xff).min()
-            };
-            let Some(least) = counts(&self.next).filter(|&c| c > 0) else {
+            let (word, shift) = self.board.layout.count(kind);
+            let next = &mut self.reached.next;
+            let counts = next
+                .live()
+                .map(|kept| kept.config.words()[word] >> shift & 0xff);
+            let Some(least) = counts.min().filter(|&c| c > 0) else {
                 continue;
             };
             self.spent[kind] += least;
-            for i in 0..self.next.len() {
-                if let Some((config, _)) = self.next.get_mut(i) {
-                    config[word] -= least << shift;
-                }
+            for kept in next.live_mut() {
+                kept.config.words_mut()[word] -= least << shift;
             }
         }
     }
 
     pub(super) fn check_limits(&self) -> Result<(), Exhausted> {
-        if let Some(why) = self.model.halted() {
+        if let Some(why) = self.board.model.halted() {
             return Err(Exhausted(why));
         }
         if self
@@ -106,9 +101,10 @@ impl<M: Model> Search<'_, M> {
     }
 
     fn check_memory(&self) -> Result<(), Exhausted> {
-        let frontiers = self.now.bytes() + self.next.bytes() + self.waiting.bytes();
-        let bytes = frontiers + self.model.bytes() + self.traces.bytes() + 40 * self.ops.len();
-        if self.limits.bytes.is_some_and(|most| bytes > most) || self.traces.full() {
+        let frontiers = self.now.bytes() + self.reached.next.bytes() + self.reached.waiting.bytes();
+        let (model, traces) = (self.board.model.bytes(), self.board.traces.bytes());
+        let bytes = frontiers + model + traces + 40 * self.board.ops.len();
+        if self.limits.bytes.is_some_and(|most| bytes > most) || self.board.traces.full() {
             return Err(Exhausted("out of memory"));
         }
         Ok(())

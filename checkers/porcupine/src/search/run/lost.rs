@@ -11,8 +11,9 @@
 //! To refute: each may take effect any number of times. Then there is nothing to remember, and what
 //! is not explained even so cannot be. Only for models of few states.
 
-use super::{Ended, Frontier, Layout, Limits, Search};
-use crate::search::{Model, Op};
+use super::{Asked, Ended, Frontier, Layout, Reached, Search};
+use crate::search::frontier::Config;
+use crate::search::Model;
 
 /// How often prices are tried.
 const ROUNDS: usize = 12;
@@ -21,25 +22,19 @@ const PRICE: u64 = 16;
 
 /// An explanation or a refutation, if one is found. The first round keeps at most `widths[0]`
 /// configurations at a time, the second `widths[1]`, and so on; the last is that of all further rounds.
-pub(super) fn search_lost<M: Model>(
-    model: &mut M,
-    ops: &[Op],
-    limits: Limits,
-    traced: bool,
-    widths: &[usize],
-) -> Option<Ended> {
+pub(super) fn search_lost<M: Model, C: Config>(model: &mut M, asked: Asked) -> Option<Ended> {
     let mut prices = None;
     for round in 0..ROUNDS {
-        let mut search = Search::new(model, ops, limits, traced);
+        let mut search = Search::<M, C>::new(model, asked);
         search.charge(prices);
-        search.width = widths[round.min(widths.len() - 1)];
+        search.width = asked.widths[round.min(asked.widths.len() - 1)];
         prices = match search.run() {
             ended @ Ended::Explained { .. } => return Some(ended),
             Ended::GaveUp { .. } => return None,
             Ended::Stuck { .. } => Some(search.dearer()?),
         };
         if round == 0 && model.finite() {
-            let mut search = Search::new(model, ops, limits, traced);
+            let mut search = Search::<M, C>::new(model, asked);
             search.unlimited = true;
             if let Ended::Stuck { at, .. } = search.run() {
                 // Its orders may have an operation twice.
@@ -52,24 +47,24 @@ pub(super) fn search_lost<M: Model>(
     None
 }
 
-impl<M: Model> Search<'_, M> {
+impl<M: Model, C: Config> Search<'_, M, C> {
     /// Makes every kind cost something; before the search begins.
     fn charge(&mut self, prices: Option<Vec<u64>>) {
         let kinds = self.plan.kinds.len();
         self.prices = prices.unwrap_or_else(|| vec![PRICE; kinds]);
-        self.layout = Layout::new(self.plan.seats, kinds, true);
-        for frontier in [&mut self.now, &mut self.next, &mut self.waiting] {
-            *frontier = Frontier::new(self.layout);
-        }
+        let layout = Layout::new(self.plan.seats, kinds, true);
+        self.board.layout = layout;
+        self.now = Frontier::new(layout);
+        self.reached = Reached::new(layout);
     }
 
     /// Higher prices for the kinds that had run out where the search was stuck. None: that would be
     /// no other search.
     fn dearer(&self) -> Option<Vec<u64>> {
-        let configs = || (0..self.now.len()).filter_map(|i| Some(self.now.get(i)?.0));
+        let configs = || self.now.live().map(|kept| kept.config.words());
         let all = configs().count() as u64;
         let dearer = |(kind, &price): (usize, &u64)| {
-            let (word, shift) = self.layout.count(kind);
+            let (word, shift) = self.board.layout.count(kind);
             let used = |c: &[u64]| self.spent[kind] + (c[word] >> shift & 0xff);
             let out = configs().filter(|c| used(c) == self.called[kind]).count() as u64;
             match self.called[kind] {

@@ -49,11 +49,13 @@ def _told(facts: Facts) -> dict[tuple[str, str], str]:
             out[title.lower(), name] = value
     for verdict in judgement.verdicts if judgement is not None else ():
         out["checkers", verdict.checker] = f"{verdict.status.value}: {verdict.summary}"
-        for name, value in verdict.figures.items():
-            if isinstance(value, int | float | str):
-                out[f"figures of {verdict.checker}", name.replace("_", " ")] = _text(value)
+        for name, figure in verdict.figures.items():
+            if isinstance(figure, int | float | str):
+                out[f"figures of {verdict.checker}", name.replace("_", " ")] = _text(figure)
     return out
 
 
-def _text(value: float | str) -> str:
-    return f"{value:,.6g}" if isinstance(value, float) else str(value)
+def _text(figure: float | str) -> str:
+    if isinstance(figure, str | bool):
+        return str(figure)
+    return f"{figure:,.6g}" if isinstance(figure, float) else f"{figure:,}"

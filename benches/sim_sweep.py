@@ -38,7 +38,7 @@ from nemesis.composed import check_kind
 from nemesis.options import FaultOptions
 
 QUICK = ("--cluster", "sim", "--protocol", "repaired", "--report", "none")
-QUICK += ("--time-limit", "5", "--rate", "30", "--interval", "1", "--duration", "1.5")
+QUICK += ("--time-limit", "6", "--rate", "40", "--interval", "1.5", "--duration", "1")
 MIXTURES = ("partition,kill", "partition,pause", "kill,pause,stop-fetches", "loss,restart")
 MIXTURES += ("pause-clickhouse,stop-fetches", "slow-fetches,clock-skew,partition")
 

@@ -23,8 +23,9 @@ Breach = tuple[int, str]
 
 
 def recorded(history: History) -> bool:
-    """Whether the history has a record."""
-    return _record(history) is not None
+    """Whether the history has a record with anything in it."""
+    found = _record(history)
+    return found is not None and bool(found[1])
 
 
 class Protocol:
@@ -92,15 +93,15 @@ def _durability(facts: Facts) -> list[Breach]:
 
 
 def _last_part(facts: Facts) -> list[Breach]:
-    """last_part is the part whose quorum ended last. (Its block number may go back, in 18.16.1
-    too: an insert that took its number first may be the last to be committed.)"""
+    """last_part is not behind the part whose quorum ended last. (Its block number may go back, in
+    18.16.1 too: an insert that took its number first may be the last to be committed.)"""
     out: list[Breach] = []
     last: dict[str, int] = {}
     ended: dict[str, tuple[int, int]] = {}
 
     def compare() -> None:
         for partition, (at, block) in ended.items():
-            if last.get(partition) != block:
+            if last.get(partition, -1) < block:
                 text = f"the quorum of block {block} ended at {seconds(at)}, last_part is"
                 out.append((at, f"{text} block {last.get(partition)} of partition {partition}"))
         ended.clear()

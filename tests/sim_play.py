@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from checkers.ladder import Level
+from harness.cli.catalogue import WORKLOADS
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.seed import Seed
 from harness.core.topology import Topology
@@ -18,7 +19,7 @@ from harness.run.store import RunDirectory
 from harness.sim.bugs import bugs
 from nemesis.catalogue import parse_nemesis
 from nemesis.options import FaultOptions
-from workloads.quorum_set import QuorumSet, QuorumSetOptions
+from workloads.quorum_set import QuorumSet
 
 THREE = Topology.of()
 
@@ -52,17 +53,19 @@ def play(
     promise: str = "linearizable",
     interval_s: float = 3,
     duration_s: float = 3,
-    workload: type[QuorumSet] = QuorumSet,
+    name: str = "quorum-set",
+    workload: type[QuorumSet] | None = None,
     **options: Any,
 ) -> Played:
-    """quorum-set under a nemesis, as `harness run --cluster sim` does it."""
+    """A workload under a nemesis, as `harness run --cluster sim` does it; where it reads without
+    saying how, by the repaired protocol."""
     own = Seed(seed)
-    protocol = "repaired" if options.get("read") == "linearizable" else "server"
+    protocol = "repaired" if options.get("read", "linearizable") == "linearizable" else "server"
     planted = bugs([bug] if bug else [])
     cluster = SimCluster(THREE, own.child("cluster"), bugs=planted, protocol=protocol)
     cluster.up()
     plan = Plan(
-        workload="quorum-set",
+        workload=name,
         nemesis=nemesis,
         seed=own,
         again="",
@@ -70,11 +73,12 @@ def play(
         time_limit_s=time_limit_s,
         rate=rate,
     )
-    load = workload(
-        QuorumSetOptions(**options),
+    entry = WORKLOADS[name]
+    load = (workload or entry.make)(
+        entry.options(**options),
         own.child("workload"),
         Level.named(promise),
-        faults_expected=nemesis != "none",
+        nemesis != "none",
     )
     chosen = FaultOptions(interval_s=interval_s, duration_s=duration_s)
     faults = parse_nemesis(nemesis, THREE, own, chosen)

@@ -93,7 +93,7 @@ CASES = {
     ),
     "pointer-skips": Case("protocol", "pause-clickhouse", options={"time_limit_s": 20.0}),
 }
-BY_HAND = {"failed-part-kept", "mutation-late", "stale-leader-merges"}
+BY_HAND = {"last-part-late", "failed-part-kept", "mutation-late", "stale-leader-merges"}
 
 
 def test_every_bug_is_on_trial() -> None:
@@ -161,6 +161,14 @@ def test_a_part_whose_quorum_failed_is_gone_when_its_replica_is_back(bug: str) -
     assert not table.pending()
     assert rows(cluster, "ch2", table) == [(0, 2)]
     assert rows(cluster, "ch1", table) == ([(0, 1), (0, 2)] if bug else [(0, 2)])
+
+
+@pytest.mark.parametrize("bug", ["", "last-part-late"])
+def test_last_part_stays_when_an_earlier_block_is_committed_later(bug: str) -> None:
+    """In the repaired protocol: that of the server has this bug."""
+    own = {"name": "quorum-durability", "promise": "eventual", "rate": 30.0, "time_limit_s": 5.0}
+    run = play(76, "loss", bug=bug, interval_s=1, duration_s=1.5, **own)
+    assert ("durability" in run.accusers) == bool(bug)
 
 
 @pytest.mark.parametrize("bug", ["", "stale-leader-merges"])

@@ -15,6 +15,7 @@ from checkers.ladder import Level
 from checkers.set_full import SetFull
 from checkers.stats import Stats
 from harness.clients.clickhouse import ClickHouse, DatabaseError, failed_read, failed_write
+from harness.clients.connect import connect
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
 from harness.core.errors import UsageError
 from harness.core.op import Call, Done, Json, Kind, Op
@@ -110,7 +111,7 @@ class _Session:
         self._options = options
 
     def client(self, node: str) -> Client:
-        connection = ClickHouse(self._cluster.endpoint(node), timeout_s=self._options.timeout_s)
+        connection = connect(self._cluster, node, timeout_s=self._options.timeout_s)
         return _Client(connection, self._table.name)
 
     def pending(self) -> Sequence[str]:

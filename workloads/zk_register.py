@@ -14,6 +14,7 @@ from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, N
 
 from checkers.ladder import Level
 from checkers.suite import register_checkers
+from harness.clients.connect import zookeeper
 from harness.clients.zookeeper import ZooKeeper, ZooKeeperError
 from harness.core.errors import ClusterError, UsageError
 from harness.core.op import Call, Done, Json, Kind, Op
@@ -82,8 +83,7 @@ class ZkRegister:
     def session(self, cluster: Cluster, token: str) -> Session:
         """Creates the parent of the registers; they are made by their first write."""
         path = f"/harness/{token}"
-        every = [cluster.endpoint(keeper) for keeper in cluster.topology.keepers]
-        connection = ZooKeeper(every)
+        connection = zookeeper(cluster, cluster.topology.keepers)
         try:
             connection.ask("create", path, b"", None, False, False, True)
         except ZooKeeperError as error:
@@ -138,8 +138,7 @@ class _Session:
 
     def client(self, node: str) -> "_Client":
         keepers = self._cluster.topology.node(node).keepers
-        endpoints = [self._cluster.endpoint(keeper) for keeper in keepers]
-        connection = ZooKeeper(endpoints, timeout_s=self._options.timeout_s)
+        connection = zookeeper(self._cluster, keepers, timeout_s=self._options.timeout_s)
         return _Client(connection, self._path, synced=self._options.read == "sync")
 
     def pending(self) -> Sequence[str]:
@@ -149,8 +148,7 @@ class _Session:
         return {}
 
     def drop(self) -> None:
-        every = [self._cluster.endpoint(keeper) for keeper in self._cluster.topology.keepers]
-        connection = ZooKeeper(every)
+        connection = zookeeper(self._cluster, self._cluster.topology.keepers)
         try:
             for name in connection.ask("get_children", self._path):
                 connection.ask("delete", f"{self._path}/{name}")

@@ -67,12 +67,14 @@ WORKLOADS: Mapping[str, Entry] = {
         ZkRegisterOptions,
         ZkRegister,
         lambda options: options.promise,
+        simulated=True,
     ),
     "quorum-durability": Entry(
         "quorum inserts, and ZooKeeper's /quorum: on a quorum when acknowledged, one at a time, "
         "no block goes back; try kill, partition, stop-fetches",
         BlockOptions,
         quorum_durability,
+        simulated=True,
     ),
     "failed-parts": Entry(
         "quorum inserts whose part cannot be fetched and whose replica dies: never acknowledged, "
@@ -80,24 +82,28 @@ WORKLOADS: Mapping[str, Entry] = {
         "--duration 9",
         FailedPartsOptions,
         failed_parts,
+        simulated=True,
     ),
     "unknown-insert": Entry(
         "quorum inserts with a timeout that strikes: in the end everywhere or nowhere; try "
         "stop-fetches, partition",
         UnknownInsertOptions,
         unknown_insert,
+        simulated=True,
     ),
     "block-numbers": Entry(
         "concurrent inserts into one partition: block numbers unique and increasing; try "
         "pause-clickhouse with --duration 7",
         BlockNumbersOptions,
         block_numbers,
+        simulated=True,
     ),
     "phantom": Entry(
         "refused and unknown quorum inserts: in no sequentially consistent read unless "
         "committed; try partition, pause-zookeeper",
         PhantomOptions,
         phantom,
+        simulated=True,
     ),
     "dedup": Entry(
         "identical blocks inserted again and again, on any replica, until one is acknowledged: "
@@ -116,6 +122,7 @@ WORKLOADS: Mapping[str, Entry] = {
         "plain inserts, plain and sequential reads: who answers while something is down",
         AvailabilityOptions,
         AvailabilityWorkload,
+        simulated=True,
     ),
     "ddl": Entry(
         "CREATE, DROP, RENAME and ALTER ON CLUSTER, each exactly once on each host",
@@ -137,6 +144,7 @@ WORKLOADS: Mapping[str, Entry] = {
         "before; try kill-clickhouse",
         MutationsOptions,
         MutationsWorkload,
+        simulated=True,
     ),
     "alter": Entry(
         "ALTER ADD and DROP COLUMN from any replica: the same columns everywhere, those that "
@@ -149,12 +157,14 @@ WORKLOADS: Mapping[str, Entry] = {
         "with --duration 10",
         LivenessNodesOptions,
         LivenessNodes,
+        simulated=True,
     ),
     "truncation": Entry(
         "more inserts than the log keeps: only what nobody needs is cut, who falls behind is "
         "lost, clones and comes back; try kill-clickhouse with --duration 9",
         TruncationOptions,
         LogTruncation,
+        simulated=True,
     ),
     "merges": Entry(
         "small inserts and OPTIMIZE on any replica: rows kept, parts equal, one leader, and "

@@ -1,7 +1,11 @@
 """A connection to a cluster's server, real or simulated."""
 
+from collections.abc import Sequence
+
 from harness.clients.clickhouse import ClickHouse
 from harness.clients.simulated import SimulatedClickHouse
+from harness.clients.simulated_zookeeper import SimulatedZooKeeper
+from harness.clients.zookeeper import ZooKeeper
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.protocols import Cluster
 
@@ -11,3 +15,10 @@ def connect(cluster: Cluster, node: str, *, timeout_s: float = 10.0) -> ClickHou
     if isinstance(cluster, SimCluster):
         return SimulatedClickHouse(cluster.simulation, node, timeout_s=timeout_s)
     return ClickHouse(cluster.endpoint(node), timeout_s=timeout_s)
+
+
+def zookeeper(cluster: Cluster, keepers: Sequence[str], *, timeout_s: float = 3.0) -> ZooKeeper:
+    """A session with any of these servers, on first use. `timeout_s` bounds each answer."""
+    if isinstance(cluster, SimCluster):
+        return SimulatedZooKeeper(cluster.simulation, keepers)
+    return ZooKeeper([cluster.endpoint(keeper) for keeper in keepers], timeout_s=timeout_s)

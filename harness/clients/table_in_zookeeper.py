@@ -5,7 +5,8 @@ from contextlib import suppress
 
 from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
 
-from harness.clients.zookeeper import ZooKeeper, ZooKeeperError
+from harness.clients.connect import zookeeper
+from harness.clients.zookeeper import ZooKeeperError
 from harness.core.op import Done, Json, Kind, Op
 from harness.core.protocols import Cluster
 
@@ -18,8 +19,7 @@ class TableInZooKeeper:
     def __init__(
         self, cluster: Cluster, path: str, replicas: Sequence[str], *, timeout_s: float = 3.0
     ) -> None:
-        endpoints = [cluster.endpoint(keeper) for keeper in cluster.topology.keepers]
-        self.zookeeper = ZooKeeper(endpoints, timeout_s=timeout_s)
+        self.zookeeper = zookeeper(cluster, cluster.topology.keepers, timeout_s=timeout_s)
         self.path = path
         self.replicas = tuple(replicas)
         self.zxid = 0

@@ -8,6 +8,8 @@ from harness.core.errors import UsageError
 BUGS: Mapping[str, str] = {
     "quorum-aba": "the end of a quorum compares versions only, so that it may end the next one; "
     "18.16.1 does so",
+    "last-part-late": "`last_part` takes the number of the quorum that ended last, though it be "
+    "lower; 18.16.1 does so",
     "quorum-uncounted": "whoever finds a quorum part on its disk ends the quorum, its writer too",
     "last-part-back": "`last_part` takes the smaller of two block numbers, so that it stays behind",
     "ack-early": "a quorum insert is acknowledged when it is logged, not when a quorum has it",
@@ -45,8 +47,12 @@ class Protocol:
 
 
 PROTOCOLS: Mapping[str, Protocol] = {
-    "server": Protocol("as 18.16.1, its defect included", frozenset({"quorum-aba"}), "server"),
-    "repaired": Protocol("with linearizable reads, and no defect", frozenset(), "linearizable"),
+    "server": Protocol(
+        "as 18.16.1, its defects included", frozenset({"quorum-aba", "last-part-late"}), "server"
+    ),
+    "repaired": Protocol(
+        "linearizable reads, and none of those defects", frozenset(), "linearizable"
+    ),
 }
 
 

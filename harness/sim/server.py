@@ -234,6 +234,12 @@ class Server:
             if reading not in READINGS:
                 raise ServerError(36, f"sequential_reading {reading}: unknown")
         parts = visible(table, reading)
+        if "_part" in what:
+            return [
+                (*row, part.name)
+                for part in parts
+                for row in _selected(table.schema, what.replace(", _part", ""), where, part.rows)
+            ]
         return _selected(table.schema, what, where, [row for p in parts for row in p.rows])
 
     def _create(self, words: Mapping[str, str | None]) -> None:
@@ -267,7 +273,7 @@ class Server:
 
 
 def _selected(
-    schema: Schema, what: str, where: str | None, rows: list[tuple[Any, ...]]
+    schema: Schema, what: str, where: str | None, rows: Sequence[tuple[Any, ...]]
 ) -> list[tuple[Any, ...]]:
     found = schema.matching(where, rows) if where else rows
     columns = [column.strip() for column in what.split(",")]

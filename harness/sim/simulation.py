@@ -9,11 +9,12 @@ from harness.sim.bugs import PROTOCOLS
 from harness.sim.errors import ServerError
 from harness.sim.keeper.messages import Disk, Ensemble
 from harness.sim.keeper.server import LEADING, KeeperServer
+from harness.sim.keeper.session import KeeperSession
 from harness.sim.network import Network
 from harness.sim.record import Fact
 from harness.sim.server import Server, ServerDisk
 from harness.sim.table.settings import TableSettings
-from harness.sim.world import MS, SECOND, Future, TimedOutError, World
+from harness.sim.world import MS, SECOND, Future, Process, TimedOutError, World
 
 CLIENT_NS: Final = 300_000
 """Between a client and a server, median. That network is never cut: it is the harness' own."""
@@ -220,6 +221,15 @@ class Simulation:
             raise ServerError(NETWORK, f"{node}: {error}") from None
         world.sleep(world.around(CLIENT_NS))
         return answer
+
+    def session(self, keepers: Sequence[str]) -> KeeperSession:
+        """A ZooKeeper session from outside, through one of these servers. Raises KeeperError."""
+        name = keepers[self.world.below(len(keepers))]
+        own = Process("client")
+        number = self.ensemble.fresh_session()
+        session = KeeperSession(name, own, self.ensemble, self.keepers[name], number)
+        session.open()
+        return session
 
     def wait_until(self, seen: Any, within_ns: int, poll_ns: int = 20 * MS) -> bool:
         """Lets the world go on until something is seen, at most so long; says whether it was."""

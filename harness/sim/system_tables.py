@@ -30,6 +30,8 @@ def system_rows(server: "Server", name: str, what: str, where: str) -> list[Row]
         return _rows(what, [_replica(table) for table in tables])
     if name == "parts":
         return _rows(what, [_part(part) for table in tables for part in table.active])
+    if name == "mutations":
+        return _rows(what, [row for table in tables for row in _unfinished(table)])
     if name == "replication_queue":
         return _rows(what, [entry for table in tables for entry in _queued(table)])
     raise ServerError(60, f"Table system.{name} is not simulated")
@@ -69,6 +71,19 @@ def _part(part: Part) -> dict[str, Any]:
         "level": part.info.level,
         "active": 1,
     }
+
+
+def _unfinished(table: "Table") -> list[dict[str, Any]]:
+    """Mutations that have parts to do: nobody asks for others."""
+    left = {
+        name: sum(
+            info.partition == mutation.partition
+            and mutation.number > max(info.version, info.mutation)
+            for info in (part.info for part in table.active)
+        )
+        for name, mutation in table.mutations.items()
+    }
+    return [{"mutation_id": n, "parts_to_do": do, "is_done": 0} for n, do in left.items() if do]
 
 
 def _queued(table: "Table") -> list[dict[str, Any]]:

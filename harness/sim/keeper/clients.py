@@ -114,6 +114,8 @@ class Clients:
             return node.data, node.version
         if what == "exists":
             return node.version
+        if what == "stat":
+            return node.data, node.version, node.czxid, node.mzxid
         if what == "listed":
             return node.made, dict(node.children)
         if what == "values":

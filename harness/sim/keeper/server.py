@@ -399,6 +399,7 @@ class KeeperServer:
         while disk.applied < committed:
             txn = disk.log[disk.applied]
             disk.applied += 1
+            disk.tree.zxid = disk.applied
             first = self.role == LEADING and disk.applied > record.seen
             if first:
                 record.seen = disk.applied

@@ -25,9 +25,10 @@ CONNECT_TIMEOUT_NS: Final = 1 * SECOND
 CHECK_NS: Final = 500 * MS
 
 Reading = tuple[str, str]
-"""What to read, and the path: "get" answers data and version, "exists" the version, "children" the
-names ascending, "count" their number, "listed" how often they changed and the names, "values" the
-data by name. None: there is no such node."""
+"""What to read, and the path: "get" answers data and version, "exists" the version, "stat" data,
+version and the transactions that made and last changed it, "children" the names ascending, "count"
+their number, "listed" how often they changed and the names, "values" the data by name. None: there
+is no such node."""
 
 
 class KeeperSession:

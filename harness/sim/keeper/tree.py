@@ -73,17 +73,28 @@ GONE: Final = object()
 class Node:
     """One znode."""
 
-    __slots__ = ("children", "data", "made", "next", "owner", "version")
+    __slots__ = ("children", "czxid", "data", "made", "mzxid", "next", "owner", "version")
 
-    def __init__(self, data: Any, owner: int | None) -> None:
+    def __init__(self, data: Any, owner: int | None, zxid: int) -> None:
         self.data = data
         self.owner = owner
         self.version = 0
+        self.czxid = zxid
+        """The transaction that made it."""
+        self.mzxid = zxid
+        """The last one that changed its data."""
         self.made = 0
         """How many children it has had: their list's version."""
         self.next = 0
         """Of the next sequential child."""
         self.children: dict[str, None] = {}
+
+    def copy(self, children: dict[str, None]) -> "Node":
+        """Another one, the same but for its children."""
+        out = Node(self.data, self.owner, self.czxid)
+        out.version, out.made, out.next, out.mzxid = self.version, self.made, self.next, self.mzxid
+        out.children = children
+        return out
 
 
 def parent(path: str) -> str:
@@ -95,7 +106,9 @@ class Tree:
     """One server's nodes."""
 
     def __init__(self) -> None:
-        self.nodes: dict[str, Node] = {"/": Node("", None)}
+        self.zxid = 0
+        """Of the transaction whose changes come next."""
+        self.nodes: dict[str, Node] = {"/": Node("", None, 0)}
         self.owned: dict[int, dict[str, None]] = {}
         """Ephemeral nodes by session."""
 
@@ -122,6 +135,7 @@ class Tree:
         if node is not None and data is not GONE:
             node.data = data
             node.version += 1
+            node.mzxid = self.zxid
             return None
         above, _, name = path.rpartition("/")
         holder = self.nodes[above or "/"]
@@ -129,7 +143,7 @@ class Tree:
         if data is GONE:
             self._removed(path, holder, name)
         else:
-            self.nodes[path] = Node(data, owner)
+            self.nodes[path] = Node(data, owner, self.zxid)
             holder.children[name] = None
             if name[-10:].isdigit() and len(name) >= 10:
                 holder.next = max(holder.next, int(name[-10:]) + 1)
@@ -196,10 +210,7 @@ class Tree:
         node = self.nodes.get(path)
         if node is None:
             return None
-        copy = Node(node.data, node.owner)
-        copy.version, copy.made, copy.next = node.version, node.made, node.next
-        copy.children = node.children
-        return copy
+        return node.copy(node.children)
 
     def _undo(self, undo: list[tuple[str, Node | None, int]]) -> None:
         """Sequential numbers that were taken are free again, as in ZooKeeper."""
@@ -217,9 +228,6 @@ class Tree:
         """Another server's tree with the same nodes."""
         out = Tree()
         for path, node in self.nodes.items():
-            copy = Node(node.data, node.owner)
-            copy.version, copy.made, copy.next = node.version, node.made, node.next
-            copy.children = dict(node.children)
-            out.nodes[path] = copy
+            out.nodes[path] = node.copy(dict(node.children))
         out.owned = {session: dict(paths) for session, paths in self.owned.items()}
         return out

@@ -161,9 +161,11 @@ def update_quorum(table: "Table", zk: KeeperSession, part: Info) -> None:
         if "quorum-aba" in table.bugs:
             last, operations = zk.get(last_path), []
         if len(replicas) >= status.needed or "quorum-uncounted" in table.bugs:
-            added = {**last[0], part.partition: part}
-            if "last-part-back" in table.bugs and part.partition in last[0]:
-                added[part.partition] = min(part, last[0][part.partition])
+            before = last[0].get(part.partition, part)
+            now = part if "last-part-late" in table.bugs else max(part, before)
+            if "last-part-back" in table.bugs:
+                now = min(part, before)
+            added = {**last[0], part.partition: now}
             operations += [Remove(status_path, found[1]), Put(last_path, added, last[1])]
         else:
             operations.append(Put(status_path, status._replace(replicas=replicas), found[1]))

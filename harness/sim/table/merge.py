@@ -10,7 +10,7 @@ from zlib import crc32
 from harness.sim.keeper.session import KeeperSession
 from harness.sim.keeper.tree import Create, KeeperError
 from harness.sim.table.entries import MERGE, MUTATE, Entry
-from harness.sim.table.mutation import changed, desired_version
+from harness.sim.table.mutation import changed, current_version, desired_version
 from harness.sim.table.parts import Cover, Info, Part, Rows
 from harness.sim.world import MS
 
@@ -41,7 +41,8 @@ def choose(table: "Table", zk: KeeperSession, everything: bool = False) -> bool:
     whatever neighbours there are, as OPTIMIZE has it."""
     rule = _Rule(table, zk)
     least = 2 if everything else table.settings.parts_to_merge
-    for partition in table.active.partitions:
+    merges = everything or table.settings.max_bytes_to_merge_at_max_space_in_pool > 1
+    for partition in table.active.partitions if merges else ():
         run = rule.run(table.active.infos(partition), least)
         if run:
             new = Info(
@@ -117,7 +118,7 @@ class _Rule:
 
     def _adjacent(self, left: Info, right: Info) -> bool:
         low, high = left.max + 1, right.min - 1
-        if desired_version(self._table, left) != desired_version(self._table, right):
+        if current_version(self._table, left) != current_version(self._table, right):
             return False
         if low > high or "merge-gap" in self._table.bugs:
             return True

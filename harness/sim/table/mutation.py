@@ -24,6 +24,17 @@ def order(table: "Table", change: str) -> None:
         zk.multi((Create(f"{table.path}/mutations/", mutation, sequential=True), Remove(lock)))
 
 
+def current_version(table: "Table", info: Info) -> int:
+    """The number of the latest mutation that the part needs no more. Only parts that agree may be
+    merged: of two that will both be brought to 25, one may lack 18 and one have come after it."""
+    numbers = [
+        mutation.number
+        for mutation in table.mutations.values()
+        if mutation.partition == info.partition and mutation.number <= info.version
+    ]
+    return max(numbers, default=0)
+
+
 def desired_version(table: "Table", info: Info) -> int | None:
     """The number of the latest mutation that the part lacks."""
     numbers = [

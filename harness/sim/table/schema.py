@@ -10,7 +10,7 @@ from harness.sim.table.parts import Row, Rows
 
 _CONDITION = re.compile(r"\s*(\w+)\s*(=|!=|<=|>=|<|>|IN)\s*(.+?)\s*$", re.DOTALL)
 _CHANGE = re.compile(r"(?:UPDATE\s+(?P<what>.+?)|DELETE)\s+WHERE\s+(?P<where>.+)", re.DOTALL)
-_ASSIGNMENT = re.compile(r"(\w+)\s*=\s*(?:(\w+)\s*\+\s*)?(-?\d+)\s*$")
+_ASSIGNMENT = re.compile(r"(\w+)\s*=\s*(?:(\w+)\s*\+\s*)?(?:toUInt64\()?(-?\d+)\)?\s*$")
 
 
 @dataclass(frozen=True, slots=True)

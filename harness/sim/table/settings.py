@@ -18,6 +18,8 @@ class TableSettings:
     """Blocks of a partition that are remembered."""
     parts_to_merge: int = 6
     """As many neighbours are merged. (The server's own choice weighs sizes and ages.)"""
+    max_bytes_to_merge_at_max_space_in_pool: int = 1 << 37
+    """1: nothing is merged unless it is asked for. (Sizes are not simulated.)"""
     merge_selecting_sleep_ms: int = 1000
     """After a look that found nothing to merge."""
 

@@ -18,8 +18,14 @@ from harness.run.plan import Plan
 from harness.run.store import RunDirectory, Store
 
 WHEN = datetime(2026, 11, 20, 17, 45, 9, tzinfo=UTC)
-NASTY = "</script><script>document.title='owned'</script>\u202e\U0001f980 &amp; 'q' \"d\""
-"""Markup, an override of direction, an astral character, entities and quotes."""
+NASTY = (
+    "</script><script>document.title='owned'</script><!--<img src=x onerror=\"alert(1)\">"
+    "\u202e\U0001f980\u2028\u05d0\u05d1 &amp; 'q' \"d\" {{ 7 * 7 }}"
+)
+"""Markup, an open comment, an override of direction, an astral character, a line separator, letters
+from right to left, entities, quotes, a template."""
+SHOWN = NASTY.replace("\u2028", " ")
+"""As a browser tells its text."""
 
 
 def stale() -> History:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from checkers_cases import fault, history, insert, read
-from report_cases import NASTY, begun, finished, long, sound, stale
+from report_cases import NASTY, SHOWN, begun, finished, long, sound, stale
 from selenium.webdriver import ActionChains, Chrome, Keys
 from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
 from selenium.webdriver.common.by import By
@@ -140,6 +140,54 @@ def test_filters_search_zoom_and_clicks(browser: Chrome, tmp_path: Path) -> None
     assert "3 values: 1 2 3" in browser.find_element(By.ID, "detail").text
 
 
+def test_what_is_seen_is_in_the_address_and_comes_back(browser: Chrome, tmp_path: Path) -> None:
+    run = finished(tmp_path, stale())
+    opened(browser, run)
+    form = {e.get_attribute("name"): e for e in browser.find_elements(By.CSS_SELECTOR, "[name]")}
+    Select(form["node"]).select_by_visible_text("ch2")
+    form["value"].send_keys("2")
+    browser.find_element(By.ID, "to-anomaly").click()
+    matches(browser, "value 2: in 1 call; 2 reads without it")
+    canvas = browser.find_element(By.ID, "canvas")
+    canvas.send_keys("n")
+    canvas.send_keys("n")
+    WebDriverWait(browser, 5).until(lambda b: "op=12" in b.current_url)
+    seen = browser.current_url.partition("#")[2]
+    assert seen.startswith("node=ch2&value=2&view=")
+    browser.get("about:blank")
+    browser.get(f"{run.report.as_uri()}#{seen}")
+    matches(browser, "value 2: in 1 call; 2 reads without it")
+    assert "#12\n" in browser.find_element(By.ID, "detail").text
+    assert browser.find_element(By.ID, "canvas").get_attribute("data-from") != "0"
+    browser.find_element(By.CSS_SELECTOR, "#filters [type=reset]").click()
+    matches(browser, "9 of 9 calls")
+    WebDriverWait(browser, 5).until(lambda b: "node=" not in b.current_url)
+
+
+def test_filters_that_fit_nothing_say_so(browser: Chrome, tmp_path: Path) -> None:
+    opened(browser, finished(tmp_path, stale()))
+    browser.find_element(By.NAME, "process").send_keys("77")
+    matches(browser, "0 of 9 calls")
+    browser.find_element(By.CSS_SELECTOR, "#none button").click()
+    matches(browser, "9 of 9 calls")
+
+
+def test_where_it_is_narrow_time_goes_down(browser: Chrome, tmp_path: Path) -> None:
+    whole = browser.get_window_size()
+    browser.set_window_size(500, 900)
+    try:
+        opened(browser, finished(tmp_path, stale()))
+        rows = [row.text.split("\n") for row in browser.find_elements(By.CSS_SELECTOR, ".rails li")]
+        assert not browser.find_element(By.CSS_SELECTOR, "figure.wide").is_displayed()
+        assert [row[-1] for row in rows if "process" in row[-2:][0]] == [
+            "insert 2 #6", "acknowledged here", "read → 1 value #12", "missing here: 2"
+        ]  # fmt: skip
+        overflow = "return document.documentElement.scrollWidth - innerWidth"
+        assert browser.execute_script(overflow) <= 0
+    finally:
+        browser.set_window_size(whole["width"], whole["height"])
+
+
 def test_a_click_on_the_canvas_shows_the_call(browser: Chrome, tmp_path: Path) -> None:
     opened(browser, finished(tmp_path, history(insert(0, 7, 0, 100), read(0, [7], 100, 200))))
     canvas = browser.find_element(By.ID, "canvas")
@@ -170,7 +218,7 @@ def test_it_is_drawn_whatever_became_of_the_run(browser: Chrome, tmp_path: Path,
         "valid": ("✓ VALID", "Every level up to linearizable held."),
         "unknown": ("? UNKNOWN", "14 ok inserts, at least 1,000 expected"),
         "killed": ("! CRASHED", "The process that ran this is gone and said nothing"),
-        "crashed": ("! CRASHED", f"The harness itself failed: ClusterError: {NASTY}"),
+        "crashed": ("! CRASHED", f"The harness itself failed: ClusterError: {SHOWN}"),
         "no history": ("! CRASHED", "history.jsonl: cannot be read: No such file"),
         "broken": ("! CRASHED", "these results are not what a judgement gives"),
     }[kind]
@@ -211,19 +259,19 @@ def test_text_from_outside_stays_text(browser: Chrome, tmp_path: Path) -> None:
     )
     text = opened(browser, run)
     assert browser.title.startswith("INVALID ")
-    assert text.count(NASTY) >= 7
+    assert text.count(SHOWN) >= 7
     assert not browser.find_elements(By.CSS_SELECTOR, "main b > script, script[src]")
     assert len(browser.find_elements(By.TAG_NAME, "script")) == 2
     for summary in browser.find_elements(By.CSS_SELECTOR, "summary"):
         summary.click()
-    assert f"<Error> {NASTY}" in browser.find_element(By.TAG_NAME, "main").text
+    assert f"<Error> {SHOWN}" in browser.find_element(By.TAG_NAME, "main").text
     refused = next(
         row
         for row in browser.find_elements(By.CSS_SELECTOR, "#list tbody tr")
         if "fail" in row.text
     )
     refused.click()
-    assert NASTY in browser.find_element(By.ID, "detail").text
+    assert SHOWN in browser.find_element(By.ID, "detail").text
 
 
 def test_numbers_beyond_53_bits_stay_exact(browser: Chrome, tmp_path: Path) -> None:

@@ -11,9 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
+from urllib.parse import quote, urlencode
+from urllib.request import urlopen
 
 import pytest
-from report_cases import NASTY, WHEN, begun, finished, sound, stale
+from report_cases import NASTY, SHOWN, WHEN, begun, finished, sound, stale
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.select import Select
@@ -248,7 +250,7 @@ def test_text_from_outside_stays_text(browser: Chrome, tmp_path: Path) -> None:
         for path in ("/", "/matrix"):
             browser.get(address + path)
             assert browser.title != "owned"
-            assert NASTY in browser.find_element(By.TAG_NAME, "main").text
+            assert SHOWN in browser.find_element(By.TAG_NAME, "main").text
             assert not browser.find_elements(By.CSS_SELECTOR, "main script, td > b, td > i")
         browser.get(f"{address}/?workload=%3C/title%3E%3Cscript%3Ealert(1)%3C/script%3E")
         assert "0 of 2 runs" in browser.find_element(By.TAG_NAME, "main").text
@@ -257,6 +259,53 @@ def test_text_from_outside_stays_text(browser: Chrome, tmp_path: Path) -> None:
         until_at(browser, "/run/")
         assert browser.find_element(By.CSS_SELECTOR, ".status").text == "! CRASHED"
         assert asked(address, "/run/broken/one")[0] == 200
+
+
+def test_odd_text_in_a_comparison_a_cell_and_an_archive(browser: Chrome, tmp_path: Path) -> None:
+    run = finished(tmp_path, stale(), workload=NASTY, nemesis=NASTY, options={NASTY: NASTY},
+                   version=NASTY)  # fmt: skip
+    odd = run.path.parent / '\u202e\U0001f980\u05d0 "x"\r\nSet-Cookie: a=b'
+    os.rename(run.path, odd)
+    plain = finished(tmp_path, stale(), seed=2)
+    names = [f"{path.parent.name}/{path.name}" for path in (odd, plain.path)]
+    with served(tmp_path) as address:
+        browser.get(f"{address}/diff?{urlencode([('run', name) for name in names])}")
+        assert browser.title == "Two runs"
+        told = browser.find_element(By.CLASS_NAME, "diff").get_attribute("textContent") or ""
+        assert told.count(NASTY) >= 5
+        browser.get(f"{address}/matrix")
+        browser.find_element(By.CSS_SELECTOR, ".heat td.cell.invalid a").click()
+        until_at(browser, "workload=")
+        assert browser.find_element(By.CSS_SELECTOR, "[role=status]").text == "1 of 2 runs"
+        browser.find_element(By.CSS_SELECTOR, "#runs td.when a").click()
+        until_at(browser, "/run/")
+        assert browser.title.startswith("INVALID ")
+        with urlopen(f"{address}/run/{quote(names[0])}/archive") as answer:
+            assert "Set-Cookie" not in answer.headers
+            with tarfile.open(fileobj=io.BytesIO(answer.read())) as tar:
+                assert f"{odd.name}/run.json" in tar.getnames()
+
+
+def test_a_report_of_others_reads_nothing_beside_itself(browser: Chrome, tmp_path: Path) -> None:
+    """A store may hold runs of other people, with a report.html of theirs, or with links."""
+    run = finished(tmp_path, stale())
+    run.report.write_text(
+        "<script>fetch('/').then(a => a.text()).then(t => { document.title = 'read' })"
+        ".catch(() => { document.title = 'refused' })</script>"
+    )
+    linked = finished(tmp_path, stale(), seed=2)
+    secret = tmp_path.parent / "secret.log"
+    secret.write_text("2026.11.20 17:45:09.900000 a key\n")
+    (linked.logs / "ch1").mkdir(parents=True)
+    (linked.logs / "ch1" / "server.log").symlink_to(secret)
+    linked.report.symlink_to(secret)
+    with served(tmp_path) as address:
+        browser.get(f"{address}/run/{quote(f'{run.path.parent.name}/{run.path.name}')}")
+        WebDriverWait(browser, 10).until(lambda b: b.title in ("read", "refused"))
+        assert browser.title == "refused"
+        browser.get_log("browser")  # the browser's own word on what it refused
+        path = quote(f"{linked.path.parent.name}/{linked.path.name}")
+        assert b"a key" not in asked(address, f"/run/{path}")[1]
 
 
 def test_a_tail_survives_a_line_that_is_none(tmp_path: Path) -> None:

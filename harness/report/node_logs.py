@@ -74,7 +74,10 @@ class Excerpt:
 def excerpts(logs: Path, around: datetime | None) -> tuple[Excerpt, ...]:
     """Of every node's log: the lines near `around`; the last ones when that is None."""
     found = []
+    run = logs.parent.resolve()
     for file in sorted(logs.glob("*/*.log")) if logs.is_dir() else ():
+        if not file.resolve().is_relative_to(run):
+            continue  # a link that leads out of the run
         # What is in the log of errors is in the whole log too.
         if (
             file.name.endswith(".err.log")
@@ -113,8 +116,13 @@ def _chosen(lines: Sequence[Line], middle: int) -> list[int]:
 def _last(file: Path) -> tuple[list[str], int]:
     with file.open("rb") as raw:
         raw.seek(max(0, file.stat().st_size - TAIL_BYTES))
-        lines = raw.read().decode(errors="replace").splitlines()[-LINES_MAX:]
+        lines = _texts(raw.read())[-LINES_MAX:]
     return lines, len(lines)
+
+
+def _texts(raw: bytes, *, keepends: bool = False) -> list[str]:
+    """Its lines; a separator of Unicode ends none, so bytes are cut, not text."""
+    return [line.decode(errors="replace") for line in raw.splitlines(keepends)]
 
 
 def _near(file: Path, around: datetime) -> tuple[list[str], int]:
@@ -134,8 +142,8 @@ def _near(file: Path, around: datetime) -> tuple[list[str], int]:
 
         middle = bisect_left(range(size), around, key=stamp_at)
         raw.seek(max(0, middle - TAIL_BYTES))
-        before = raw.read(middle - raw.tell()).decode(errors="replace").splitlines(keepends=True)
-        after = raw.read(TAIL_BYTES).decode(errors="replace").splitlines(keepends=True)
+        before = _texts(raw.read(middle - raw.tell()), keepends=True)
+        after = _texts(raw.read(TAIL_BYTES), keepends=True)
     if middle and after:
         # What follows `middle` is the rest of the line before, or all of it.
         rest = after.pop(0)

@@ -33,7 +33,15 @@ from harness.web.runs import SORTS, STATUSES, Query, Runs
 
 ROWS: Final = 200
 """Of the list, a page."""
-HEADERS: Final = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
+HEADERS: Final = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+SANDBOXED: Final = HEADERS | {"Content-Security-Policy": "sandbox allow-scripts"}
+"""Of a stored report: others may have written it, and it may not read the pages beside it."""
 
 
 @cache
@@ -140,10 +148,11 @@ class _Pages:
         drawn = _modified(run.report)
         if drawn < max(_modified(run.info_file), _modified(run.results_file)):
             await run_in_threadpool(draw, run)
-        if not run.report.is_file():
-            # The store cannot be written, or the drawing failed: then the error is told.
-            return HTMLResponse(page(await run_in_threadpool(facts_in, run)), headers=HEADERS)
-        return FileResponse(run.report, media_type="text/html", headers=HEADERS)
+        if run.report.is_symlink() or not run.report.is_file():
+            # It leads elsewhere, the store cannot be written, or the drawing failed: then the
+            # error is told.
+            return HTMLResponse(page(await run_in_threadpool(facts_in, run)), headers=SANDBOXED)
+        return FileResponse(run.report, media_type="text/html", headers=SANDBOXED)
 
     async def live(self, request: Request) -> Response:
         """Its present, which a script renews."""

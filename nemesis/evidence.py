@@ -29,9 +29,9 @@ EVIDENCE: Final[Mapping[str, tuple[str, str]]] = {
         "a probe put on another replica does not arrive",
         "a probe put on another replica arrives",
     ),
-    "loss": ("packets are lost on its links", "none is"),
-    "slow-fetches": ("its fetches are slow", "they are not"),
-    "clock-skew": ("its clock goes slowly", "it goes right"),
+    "loss": ("the network says that it loses packets of that server", "and that it loses none"),
+    "slow-fetches": ("the network says that it brings it parts slowly", "and that it does not"),
+    "clock-skew": ("the clock says that it goes slowly", "and that it goes right"),
     **{name: (_STOPPED[str(rule["do"])], _PASSES) for name, (_, rule) in message.VARIANTS.items()},
 }
 """By the f of its ops: what was seen when it began, and when it ended."""

@@ -1,5 +1,6 @@
 """The documents as they are written: their code runs, their commands exist, their links lead on."""
 
+import json
 import re
 import runpy
 import shlex
@@ -8,7 +9,9 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
+from report_cases import finished, stale
 
 from harness.cli.main import app
 from harness.clusters.docker_cluster import DockerCluster
@@ -110,3 +113,17 @@ def test_commands_are_commands(document: Path) -> None:
         for word in words:
             if word.startswith("--"):
                 assert word.partition("=")[0] in known | {"--help"}, f"{document.name}: {line}"
+
+
+def test_every_word_of_a_result_is_in_its_guide(tmp_path: Path) -> None:
+    run = finished(tmp_path, stale())
+    results, info = json.loads(run.results_file.read_text()), json.loads(run.info_file.read_text())
+    words = {*results, *results["ladder"], *results["ladder"]["rungs"][0], *info, *info["plan"]}
+    for verdict in results["verdicts"]:
+        words |= {*verdict, *verdict["figures"]}
+        words |= {word for anomaly in verdict["anomalies"] for word in anomaly}
+    words |= set(pq.read_schema(run.parquet_file).names) | {
+        file.name for file in run.path.iterdir()
+    }
+    guide = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    assert sorted(word for word in words if f"`{word}`" not in guide) == []

@@ -5,7 +5,7 @@ Says of every key exactly what `checkers.linearizable` says of it, which takes a
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -88,27 +88,63 @@ def _read(file: pq.ParquetFile, read: Callable[[], pa.Table]) -> pa.Table:
 
 
 def _of_keys(file: pq.ParquetFile, keys: KeyRange) -> Iterator[pa.Table]:
-    wanted = [
-        group
-        for group, (low, high) in enumerate(key_ranges(file))
-        if keys is None or low is None or high is None or (low <= keys[1] and high >= keys[0])
-    ]
-    yield file.schema_arrow.empty_table().select(list(COLUMNS))
-    for batch in file.iter_batches(row_groups=wanted, columns=list(COLUMNS)):
-        key = batch.column("key")
+    columns = list(COLUMNS)
+    found = [(group, keys_in) for group, keys_in in enumerate(_keys_in(file)) if keys_in.some(keys)]
+    if not found:
+        yield file.schema_arrow.empty_table().select(columns)
+    for group, keys_in in found:
+        if keys_in.only(keys):
+            # Twice as fast as batch by batch.
+            yield file.read_row_group(group, columns=columns, use_threads=False)
+            continue
+        for batch in file.iter_batches(row_groups=[group], columns=columns):
+            key = batch.column("key")
+            if keys is None:
+                within = pc.is_null(key)
+            else:
+                within = pc.and_(pc.greater_equal(key, keys[0]), pc.less_equal(key, keys[1]))
+            yield pa.Table.from_batches([batch]).filter(within)
+
+
+class _KeysIn(NamedTuple):
+    """What a file says of the keys of a row group; None: nothing."""
+
+    low: int | None
+    high: int | None
+    nulls: int | None
+
+    def some(self, keys: KeyRange) -> bool:
+        """Whether some row may be one of these."""
         if keys is None:
-            within = pc.is_null(key)
-        else:
-            within = pc.and_(pc.greater_equal(key, keys[0]), pc.less_equal(key, keys[1]))
-        yield pa.Table.from_batches([batch]).filter(within)
+            return self.nulls != 0
+        return (
+            self.low is None or self.high is None or (self.low <= keys[1] and self.high >= keys[0])
+        )
+
+    def only(self, keys: KeyRange) -> bool:
+        """Whether every row is surely one of these."""
+        if keys is None or self.low is None or self.high is None:
+            return False
+        return self.nulls == 0 and keys[0] <= self.low and self.high <= keys[1]
 
 
 def key_ranges(file: pq.ParquetFile) -> list[tuple[int | None, int | None]]:
     """The least and the greatest key of every row group; None where the file does not say."""
-    at = file.schema_arrow.names.index("key")
-    places = [file.metadata.row_group(group) for group in range(file.metadata.num_row_groups)]
-    found = [group.column(_leaf(file, at)).statistics for group in places]
-    return [(s.min, s.max) if s is not None and s.has_min_max else (None, None) for s in found]
+    return [(one.low, one.high) for one in _keys_in(file)]
+
+
+def _keys_in(file: pq.ParquetFile) -> Iterator[_KeysIn]:
+    """Of every row group."""
+    leaf = _leaf(file, file.schema_arrow.names.index("key"))
+    for group in range(file.metadata.num_row_groups):
+        said = file.metadata.row_group(group).column(leaf).statistics
+        known = said is not None and said.has_min_max
+        counted = said is not None and said.has_null_count
+        yield _KeysIn(
+            said.min if known else None,
+            said.max if known else None,
+            said.null_count if counted else None,
+        )
 
 
 def _leaf(file: pq.ParquetFile, at: int) -> int:

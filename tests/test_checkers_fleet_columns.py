@@ -63,3 +63,14 @@ def test_a_range_of_keys_is_read_alone(tmp_path):
     assert read_keys(file, (2, 3))["key"].to_pylist() == [2, 2, 3, 3]
     assert len(read_keys(file, None)) == 0
     assert len(read_columns(file)) == len(h)
+
+
+@pytest.mark.parametrize("keys", [(0, 7), (2, 3), (1, 4), (3, 3), (8, 9), None])
+def test_row_groups_are_read_whole_in_part_or_not_at_all(tmp_path, keys):
+    calls = [insert(key, key, 10 * key, 10 * key + 5, key=key) for key in range(8)]
+    table = table_of(history(*calls[:6], rest(58), *calls[6:]))
+    pq.write_table(table, tmp_path / "h.parquet", row_group_size=4)
+    within = [None] if keys is None else range(keys[0], keys[1] + 1)
+    wanted = [key for key in table["key"].to_pylist() if key in within]
+    got = read_keys(pq.ParquetFile(tmp_path / "h.parquet"), keys)["key"].to_pylist()
+    assert got == wanted

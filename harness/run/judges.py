@@ -99,7 +99,7 @@ def merge_kept(root: Path) -> None:
     judged(target)  # raises for what cannot be read
     merged(target, files, runs_in(files))
     for file in files:
-        file.unlink()
+        file.unlink(missing_ok=True)  # another night in this store may be at its end too
 
 
 def _settle(parent: int) -> None:

@@ -1,0 +1,115 @@
+"""Which checker catches which planted bug, in how many runs of how many operations.
+
+    python -m benches.sim_bugs [--seeds 20] [BUG …]
+
+Prints a line of Markdown for each bug: what was run (options of `harness run --cluster sim`), which
+checkers accused it in how many of so many seeds and did not accuse the same run without the bug,
+and how many operations clients made until the first run that was caught, that run included.
+"""
+
+import argparse
+import contextlib
+import io
+import tempfile
+from collections import Counter
+from collections.abc import Mapping
+from functools import cache
+
+from rich.console import Console
+
+from harness.cli.run import Asked
+from harness.cli.run import run as command
+from harness.core.seed import Seed
+from harness.core.verdict import Status
+from harness.run.campaign import Finished
+from harness.run.stop import Stop
+from harness.sim.bugs import BUGS
+
+LINEARIZABLE = "--read linearizable --rate 100 --time-limit 10"
+LONG = "--read linearizable --rate 100 --time-limit 30"
+PLAIN = "--insert plain --read plain --promise eventual --rate 100 --time-limit"
+TRIALS: Mapping[str, str] = {
+    "quorum-aba": "--nemesis pause-clickhouse,stop-fetches --read linearizable --rate 150 "
+    "--time-limit 20",
+    "last-part-late": "--workload quorum-durability --protocol repaired --nemesis loss",
+    "quorum-uncounted": LINEARIZABLE,
+    "last-part-back": "--read server --rate 100 --time-limit 10",
+    "ack-early": LINEARIZABLE,
+    "dedup-per-replica": "--workload dedup --nemesis partition --time-limit 20",
+    "dedup-forgotten": "--workload dedup --nemesis restart-clickhouse-one --time-limit 20",
+    "failed-part-kept": "--workload failed-parts --protocol repaired --nemesis "
+    "kill-clickhouse-majority --duration 16 --interval 2 --time-limit 50",
+    "truncate-max": "--nemesis pause-clickhouse,stop-fetches --read linearizable --rate 100 "
+    "--time-limit 20",
+    "clone-lost": f"{PLAIN} 40 --nemesis kill-clickhouse-majority --duration 15",
+    "lost-unmarked": f"{LONG} --nemesis kill-clickhouse-one --duration 9",
+    "clone-no-parts": f"{LONG} --nemesis kill-clickhouse-one --duration 9",
+    "merge-order": LINEARIZABLE,
+    "merge-drops": LINEARIZABLE,
+    "merge-gap": f"{PLAIN} 20 --nemesis pause-clickhouse-one",
+    "mutation-late": "--workload mutations --time-limit 10",
+    "fetch-torn": f"{PLAIN} 20 --nemesis stop-fetches",
+    "session-immortal": f"{LINEARIZABLE} --nemesis kill-clickhouse-one",
+    "stale-leader-merges": "--read linearizable --rate 60 --nemesis partition-one --links keeper "
+    "--duration 9 --time-limit 40",
+    "watch-missed": LINEARIZABLE,
+    "keeper-unsynced": f"{LINEARIZABLE} --nemesis kill-zookeeper-all",
+    "keeper-minority": "--insert plain --read linearizable --nemesis partition-pair --rate 100 "
+    "--time-limit 20",
+    "pointer-skips": f"{LONG} --nemesis pause-clickhouse",
+}
+"""Options of a run that shows each."""
+
+
+def tried(bug: str, seeds: int) -> str:
+    """A line of the table."""
+    accusers: Counter[str] = Counter()
+    calls: list[int] = []
+    until: int | None = None
+    caught = 0
+    for seed in range(1, seeds + 1):
+        accused, count = played(TRIALS[bug], bug, seed)
+        by = accused - played(TRIALS[bug], "", seed)[0] if accused else accused
+        calls.append(count)
+        accusers.update(by)
+        caught += bool(by)
+        if by and until is None:
+            until = sum(calls)
+    ranked = sorted(accusers.items(), key=lambda one: (-one[1], one[0]))
+    who = ", ".join(f"{name} {count}" for name, count in ranked)
+    first = "–" if until is None else f"{until:,}"
+    mean = round(sum(calls) / len(calls))
+    options = TRIALS[bug]
+    return f"| {bug} | `{options}` | {caught} of {seeds} | {mean:,} | {first} | {who or '–'} |"
+
+
+@cache
+def played(options: str, bug: str, seed: int) -> tuple[frozenset[str], int]:
+    """The checkers that say INVALID of one run, and how many operations clients made."""
+    ended: list[Finished] = []
+    words = [*options.split(), "--cluster", "sim", "--report", "none"]
+    with tempfile.TemporaryDirectory() as store, contextlib.redirect_stderr(io.StringIO()):
+        context = command.make_context(
+            "run", [*words, "--store", store, *(["--bug", bug] if bug else [])]
+        )
+        asked = Asked(context, {k: v for k, v in context.params.items() if k != "as_json"})
+        campaign = asked.campaign(Console(file=io.StringIO()), Stop(), ended.append)
+        campaign.run([asked.plan(Seed(seed))])
+    outcome = ended[0].outcome
+    by = {v.checker for v in outcome.judgement.verdicts if v.status is Status.INVALID}
+    return frozenset(by), len(outcome.history.pairs)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("bugs", nargs="*", default=list(BUGS))
+    asked = parser.parse_args()
+    print("| bug | run | runs caught | operations a run | until caught | by, in so many runs |")
+    print("|---|---|---|---|---|---|")
+    for bug in asked.bugs:
+        print(tried(bug, asked.seeds), flush=True)
+
+
+if __name__ == "__main__":
+    main()

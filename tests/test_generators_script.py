@@ -63,6 +63,15 @@ def test_steps_come_one_after_the_other_by_whom_and_where_they_say() -> None:
     ]
 
 
+def test_a_rest_begins_when_the_call_before_it_has_ended() -> None:
+    def slow_read(op: Op) -> tuple[Done, int]:
+        return Done(Kind.OK), 100 if op.f == "read" else 10
+
+    history = played([Do(INSERT), Do(READ), Rest(0.05), Do(KILL)], slow_read)
+    begun = [(op.f, op.time_ns // MS) for op in history if op.kind is Kind.INVOKE]
+    assert begun == [("insert", 0), ("read", 10), ("kill", 160)]
+
+
 def test_what_is_not_waited_for_goes_on_beside_and_is_joined() -> None:
     def slow_insert(op: Op) -> tuple[Done, int]:
         return Done(Kind.OK), 100 if op.f == "insert" else 10

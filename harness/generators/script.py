@@ -82,8 +82,7 @@ class Script:
         if now.broken or not now.left:
             return (PENDING if now.in_flight else EXHAUSTED), now
         step = now.left[0]
-        waits = any(isinstance(own, Until) or own.wait for _, own in now.in_flight)
-        if waits or (isinstance(step, Joined) and now.in_flight):
+        if now._waits or (isinstance(step, Joined) and now.in_flight):
             return PENDING, now
         if isinstance(step, Rest):
             return Pending(now.since_ns + nanoseconds(step.seconds)), now
@@ -134,6 +133,11 @@ class Script:
             return replace(after, broken=f"{why}; the last ended {op.kind}: {op.error or op.value}")
         return replace(after, tries=self.tries + 1)
 
+    @property
+    def _waits(self) -> bool:
+        """For a call in flight, before anything else."""
+        return any(isinstance(own, Until) or own.wait for _, own in self.in_flight)
+
     def _ready(self, now_ns: int) -> "Script":
         """Past the steps that are over without a call."""
         after = self
@@ -142,7 +146,9 @@ class Script:
             if isinstance(step, Then) and not after.in_flight:
                 after = replace(after, left=(*step.steps(after.ended), *after.left[1:]))
             elif (isinstance(step, Joined) and not after.in_flight) or (
-                isinstance(step, Rest) and now_ns >= after.since_ns + nanoseconds(step.seconds)
+                isinstance(step, Rest)
+                and not after._waits
+                and now_ns >= after.since_ns + nanoseconds(step.seconds)
             ):
                 after = replace(after, left=after.left[1:])
             else:

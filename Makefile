@@ -23,6 +23,7 @@ check: $(READY)  ## format, lint, types, the direction of imports
 bench: $(READY)  ## figures, not tests; GRID=--quick for less
 	.venv/bin/python -m benches.interpreter
 	.venv/bin/python -m benches.reads
+	.venv/bin/python -m benches.timeline
 	.venv/bin/python -m benches.explorer
 	.venv/bin/python benches/porcupine.py
 	.venv/bin/python -m benches.fleet 100 1000

@@ -20,7 +20,9 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from harness.core.clock import WallClock
 from harness.web.drawing import draw
-from tests.report_cases import begun, long
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+from report_cases import begun, long
 
 STEPS = 60
 WATCH = """

@@ -3,7 +3,7 @@
 "use strict";
 
 const TOP = 24, LABEL = 54, RIGHT = 4, AXIS = 22, NODE_GAP = 8;
-const TONES = ["ok", "fail", "info", "accent", "invalid"]; // of 1 + kind, HOLDS, LACKS
+const TONES = ["ok", "fail-fill", "info", "accent", "invalid"]; // of 1 + kind, HOLDS, LACKS
 
 class Painter {
   constructor(canvas, calls) {

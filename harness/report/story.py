@@ -52,9 +52,9 @@ def _unjudged(facts: Facts) -> tuple[str, ...]:
     if facts.history is None:
         return first, "Its history cannot be read, so that nothing is known of what happened."
     many = number(len(facts.history), "op")
-    second = f"{many} reached the disk before that, and they are shown below."
+    second = f"{many} reached the disk before that; its page shows them."
     if facts.status == RUNNING:
-        return first, f"{many} reached the disk so far, and they are shown below."
+        return first, f"{many} reached the disk so far; its page shows them."
     return first, second, f"No verdict was given; harness check {facts.name} gives one."
 
 

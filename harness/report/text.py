@@ -58,7 +58,7 @@ def timeline(picture: Picture) -> Table:
     if picture.bands:
         table.add_column("fault", no_wrap=True, style="red", justify="center")
     for node, process in picture.lanes:
-        head = Text.assemble(node, (f"\n{process}", "dim"))
+        head = Text.assemble(node, (f"\n{process.replace('process ', 'p')}", "dim"))
         table.add_column(head, justify="center", min_width=3, max_width=LANE_MAX, overflow="fold")
     table.add_column("", overflow="fold")
     for row, after in zip(picture.rows, (*picture.rows[1:], None), strict=True):

@@ -1,0 +1,83 @@
+"""What `harness report` prints: the whole text, for a terminal of 80 columns."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from report_cases import begun, finished, sound, stale
+from rich.console import Console
+
+from harness.report.text import text_report
+from harness.run.store import RunDirectory
+from harness.web.drawing import facts_in
+
+NAME = "quorum-set+partition/20261120T174509Z-0x5eed"
+
+WHOLE: dict[str, tuple[Callable[[Path], RunDirectory], str]] = {
+    "invalid": (
+        lambda store: finished(store, stale()),
+        f"""\
+INVALID  {NAME}
+
+ch1 acknowledged the insert of 2 into key 0 at 0.060 s, during partition {{ch2 |
+ch1 ch3}}.
+A read on ch2 that began 900 ms later, at 0.960 s, during partition {{ch2 | ch1
+ch3}}, returned 1 value without 2.
+That breaks linearizable (a read returns every value acknowledged before it
+began); sequential held.
+
+                  ch1  ch2
+     time  fault  p0   p1
+  0.010 s    ▒     ┌        insert 2 #6
+⋮ 50.0 ms    ▒     │
+  0.060 s    ▒     └        acknowledged here
+ ⋮ 900 ms    ▒
+  0.960 s    ▒          ┌   read → 1 value #12
+  0.964 s    ▒          └   missing here: 2
+
+▒ partition {{ch2 | ch1 ch3}}, from 0.008 s to 1.500 s
+""",
+    ),
+    "valid": (
+        lambda store: finished(store, sound(), least=10),
+        f"""\
+VALID  {NAME}
+
+14 acknowledged writes and 16 answered reads were put before the checkers.
+No fault was in force, and nothing broke the promise.
+Every level up to linearizable held.
+""",
+    ),
+    "unknown": (
+        lambda store: finished(store, sound(), least=1_000),
+        f"""\
+UNKNOWN  {NAME}
+
+Nothing can be concluded from this run.
+What is lacking: stats: 14 ok inserts, at least 1,000 expected; 14 ok reads, at
+least 1,000 expected.
+That is no success: run it longer, or with more operations, before trusting it.
+""",
+    ),
+    "crashed": (
+        lambda store: begun(store, stale()),
+        f"""\
+CRASHED  {NAME}
+
+The process that ran this is gone and said nothing: killed, or the machine went.
+24 ops reached the disk before that; its page shows them.
+No verdict was given; harness check {NAME}
+gives one.
+""",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", WHOLE)
+def test_whole_text(tmp_path: Path, kind: str) -> None:
+    make, expected = WHOLE[kind]
+    console = Console(width=80, highlight=False)
+    with console.capture() as captured:
+        console.print(text_report(facts_in(make(tmp_path))), crop=False)
+    told = "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+    assert told == f"{expected}\nagain  harness run --nemesis partition --seed 0x5eed\n"

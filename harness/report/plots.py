@@ -45,9 +45,13 @@ SETTINGS: Final[Any] = {
 }
 SIZE: Final = re.compile(r'(<svg[^>]*?) (?:width|height)="[^"]*"([^>]*?) (?:width|height)="[^"]*"')
 SUPERFLUOUS: Final = re.compile(
-    r'<metadata>.*?</metadata>\s*|(?<=<g) id="[^"]*"|font-family: [^;"]*; ?', re.DOTALL
+    r'<metadata>.*?</metadata>\s*|<!--.*?-->\s*|(?<=<g) id="[^"]*"|font-family: [^;"]*; ?',
+    re.DOTALL,
 )
 """Besides its size: the font is the page's, and nothing refers to groups."""
+TAG: Final = re.compile(r"<[^>]+>")
+FRACTION: Final = re.compile(r"(\.\d\d)\d+")
+"""Of a place in a tag: a hundredth of a point is finer than any screen."""
 BINS_MAX: Final = 120
 LEAST_BIN_S: Final = 0.25
 
@@ -228,4 +232,5 @@ def _svg(figure: Figure) -> str:
     text = text[text.index("<svg") :]
     for name, stand_in in COLOURS.items():
         text = text.replace(stand_in, f"var(--{name})")
-    return SIZE.sub(r"\1\2", SUPERFLUOUS.sub("", text), count=1)
+    text = SIZE.sub(r"\1\2", SUPERFLUOUS.sub("", text), count=1)
+    return TAG.sub(lambda tag: FRACTION.sub(r"\1", tag[0]), text)

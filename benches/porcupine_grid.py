@@ -14,13 +14,14 @@ import json
 import subprocess
 import sys
 import time
-from typing import Any
+from typing import Any, Literal
 
 import porcupine_made as made
 import pyporcupine
 from porcupine_memory import forget_peak, status_mb
 
-MODELS = ("register", "cas-register", "key-value", "queue", "set")
+Model = Literal["register", "cas-register", "key-value", "queue", "set"]
+MODELS: tuple[Model, ...] = ("register", "cas-register", "key-value", "queue", "set")
 CONCURRENCY = (5, 10, 20, 50)
 LENGTHS = (1_000, 10_000, 100_000, 1_000_000)
 INFOS = (0, 10)
@@ -30,19 +31,23 @@ MAKING_S = 120
 """How long a process may take beside its checks."""
 
 
-def checked(model: str, history: Any, limit_s: float) -> dict[str, Any]:
+def checked(model: Model, history: Any, limit_s: float) -> dict[str, Any]:
     """One check."""
-    initial = 0 if model == "register" else ...
     forget_peak()
     before, began = status_mb("VmRSS"), time.process_time()
     result = pyporcupine.check(
-        history, model, initial=initial, threads=1, witness=False, time_s=limit_s  # type: ignore[arg-type]
-    )  # fmt: skip
+        history,
+        model,
+        initial=0 if model == "register" else ...,
+        threads=1,
+        witness=False,
+        time_s=limit_s,
+    )
     took_ms = (time.process_time() - began) * 1e3
     return {"status": result.status, "ms": took_ms, "mb": status_mb("VmHWM") - before}
 
 
-def measure(model: str, c: int, n: int, info: int, limit_s: float) -> list[dict[str, Any]]:
+def measure(model: Model, c: int, n: int, info: int, limit_s: float) -> list[dict[str, Any]]:
     """The valid history, and the one with a violation; each is told when it is known."""
     history = made.make(model, n, c, info=info)
     given = made.Made.operations if model == "cas-register" else made.Made.table

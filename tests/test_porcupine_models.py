@@ -34,9 +34,10 @@ BAD: list[tuple[str, list[Operation], list[int]]] = [
         run(("append", 1, None), ("append", 2, None), ("read", None, [2, 1])),
         [0, 1, 2],
     ),
-    ("counter", run(("add", 3, None), ("read", None, 2)), [0, 1]),
-    ("counter", run(("add", 3, None), ("add", 1, 5)), [0, 1]),
-    ("queue", run(("enqueue", 1, None), ("dequeue", None, 1), ("dequeue", None, 1)), [2]),
+    ("counter", run(("add", 3, None), ("read", None, 2)), [1]),  # 2 is no multiple of 3
+    ("counter", run(("add", 3, None), ("read", None, 0)), [0, 1]),
+    ("counter", run(("add", 1, None), ("add", 1, 1)), [0, 1]),
+    ("queue", run(("enqueue", 1, None), ("dequeue", None, 1), ("dequeue", None, 1)), [0, 1, 2]),
     ("queue", run(("enqueue", 1, None), ("dequeue", None, None)), [0, 1]),
     (
         "fifo-queue",
@@ -44,7 +45,11 @@ BAD: list[tuple[str, list[Operation], list[int]]] = [
         [0, 1, 2],
     ),
     ("mutex", run(("acquire", None, None), ("acquire", None, None)), [0, 1]),
-    ("mutex", run(("acquire", None, None), ("release", None, None), ("release", None, None)), [2]),
+    (
+        "mutex",
+        run(("acquire", None, None), ("release", None, None), ("release", None, None)),
+        [0, 1, 2],
+    ),
 ]
 
 

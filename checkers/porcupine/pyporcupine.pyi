@@ -108,11 +108,12 @@ class ObjectResult:
         set: with the reads restricted to the values that the witness's adds add, the witness is
         illegal, and no longer so when any of its operations is dropped; or it is the one read
         that is illegal by itself.
+        append-log whose values are all different: the same, with "append" for "add".
         The others: the witness alone is illegal, and no longer so when any of its operations is
-        dropped, together with those that need a value which then nothing sets. Of an append-log,
-        a counter and a key that is appended to only reads are dropped. Of a model written in
-        Python, what an operation needs are the ints and texts of its output, and what it sets are
-        those of its value.
+        dropped, together with those that the rest could then not bring about in any order: reads
+        of what nobody wrote. Of a fifo-queue whose values are all different, what takes a value
+        out goes with what put it in. Of a model written in Python, what an operation needs are
+        the ints and texts of its output, and what it sets are those of its value.
         """
 
     @property
@@ -244,7 +245,8 @@ def check(
     register: "write": value, an int, str or bool; "read": output. None is a value that only
     `initial` can be (it is, unless given). Where all written values differ, O(n log n) (Gibbons &
     Korach, "Testing shared memories", 1997); else the search.
-    cas-register: and "cas": value, a pair (expected, new); output, whether it was set.
+    cas-register: and "cas": value, a pair (expected, new); output, whether it was
+    set: a bool, or 1 and 0 in a column of ints.
     key-value: "put": value; "get": output. Initially "". A register each key; and "append": value,
     a str that is put at the end.
     append-log: "append": value, an int or str; "read": output, a list of all in order.

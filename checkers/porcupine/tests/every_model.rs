@@ -342,10 +342,22 @@ fn decide(kind: Kind, rows: &[Row], consistency: Consistency, linearization: boo
         linearization,
         ..Request::plain(consistency)
     };
-    let table = Table(rows.to_vec());
+    // Twice, as two objects of one history.
+    let count = rows.len();
+    let mut table = [rows, rows].concat();
+    table[count..]
+        .iter_mut()
+        .for_each(|row| row.at.row += count);
+    let other = object.iter().map(|row| row + count as u32).collect();
     let initial = kind.initial();
-    let verdicts = decide_all(&table, &[object], kind, &initial, &request, 1);
-    verdicts.expect("good rows").remove(0)
+    let verdicts = decide_all(&Table(table), &[object, other], kind, &initial, &request, 1);
+    let mut verdicts = verdicts.expect("good rows");
+    let witness: Vec<usize> = verdicts[0].witness.iter().map(|row| row + count).collect();
+    assert_eq!(
+        (verdicts[0].status, &witness),
+        (verdicts[1].status, &verdicts[1].witness)
+    );
+    verdicts.remove(0)
 }
 
 /// The order explains the history.

@@ -22,8 +22,10 @@ pub struct Numbers<'a> {
 
 /// Ints below this have a place of their own.
 const PLACES: u128 = 256;
-/// The key of the int 0.
+/// The keys of 0, None and False.
 const INT: u128 = 255 << 120;
+pub const NULL: u128 = 254 << 120;
+const BOOL: u128 = 253 << 120;
 
 impl<'a> Numbers<'a> {
     /// With room for so many values that are hashed.
@@ -118,11 +120,13 @@ impl<'a> Numbers<'a> {
     }
 }
 
-/// Different for different values. The highest byte: the length of a text, or 255 of an int.
+/// Different for different values. The highest byte: the length of a text, or one of those above.
 #[inline]
 pub fn key(value: &Datum) -> Option<u128> {
     match value {
         Datum::Int(value) => Some(u128::from(*value as u64) | INT),
+        Datum::Null => Some(NULL),
+        Datum::Bool(bool) => Some(u128::from(*bool) | BOOL),
         Datum::Text(text) if text.len() <= 15 => {
             Some(packed(text.as_bytes()) | (text.len() as u128) << 120)
         }

@@ -7,6 +7,8 @@ use pyo3::types::{PyBool, PyInt, PyList, PyString, PyTuple};
 use super::operation::Operation;
 
 /// What was called: all of an operation that a model may look at, except its output.
+///
+/// `match call: case Call("write", value): …` takes it apart.
 #[pyclass(frozen, get_all, module = "pyporcupine")]
 pub struct Call {
     f: String,
@@ -52,8 +54,7 @@ impl Call {
     }
 }
 
-/// The output of a call that never returned. Whoever compares it is told so, for nothing that a
-/// comparison could say would be right.
+/// The type of UNKNOWN. To compare, to hash or to test it raises TypeError.
 #[pyclass(frozen, module = "pyporcupine", name = "Unknown")]
 pub struct Unknown;
 

@@ -15,7 +15,7 @@ use crate::order::Consistency;
 use crate::request::Request;
 use crate::rows::Datum;
 
-/// Decides a history, each key by itself.
+#[doc = include_str!("check.txt")]
 #[pyfunction]
 #[pyo3(signature = (
     history, model=Asked::set(), *, consistency="linearizable", initial=Initial::Model,

@@ -26,7 +26,7 @@ pyo3::create_exception!(
     pyporcupine,
     ModelError,
     pyo3::exceptions::PyRuntimeError,
-    "A model that is written in Python raised, or gave what no model may; the text names what it was asked."
+    "A model written in Python raised (`__cause__`), or gave what no model may. The text names the\nrow, the state, the call and the output that the model was asked about."
 );
 
 /// Decides whether concurrent histories are linearizable or sequentially consistent.

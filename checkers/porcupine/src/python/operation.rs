@@ -3,6 +3,16 @@
 use pyo3::prelude::*;
 
 /// One call and how it ended.
+///
+/// `call` and `ret` are times on one clock, in any unit; an operation precedes another when its
+/// `ret` is less than the other's `call`, and equal times are concurrent. `ret` None: it never
+/// returned, so it may take effect at any time after its call, or never. An operation that
+/// certainly did not happen is left out of the history.
+///
+/// A process has one operation in flight; one that never returned stays in flight for good.
+/// Operations with different keys are about different objects.
+///
+/// What `f`, `value` and `output` are is the model's; see `check`.
 #[pyclass(frozen, module = "pyporcupine")]
 pub struct Operation {
     #[pyo3(get)]

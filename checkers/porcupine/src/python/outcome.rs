@@ -5,7 +5,10 @@ use pyo3::prelude::*;
 use super::list_rows::Keyed;
 use crate::verdict::{self, Status, Verdict};
 
-/// One step of an explanation.
+/// `from_op` must come before `to_op`, because `why`; both are positions in the history.
+///
+/// The steps of a cycle follow each other and the last leads back to the first. A step about one
+/// operation has from_op == to_op.
 #[pyclass(frozen, get_all, module = "pyporcupine")]
 pub struct Step {
     from_op: usize,

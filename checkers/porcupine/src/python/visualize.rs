@@ -24,7 +24,7 @@ const LABEL_MOST: usize = 2000;
 /// Integers up to here are exact in JavaScript.
 const EXACT: i64 = 1 << 53;
 
-/// Checks a history and draws it into one HTML file that needs nothing else.
+#[doc = include_str!("visualize.txt")]
 #[pyfunction]
 #[pyo3(signature = (
     history, model=None, *, path, consistency="linearizable", initial=Initial::Model,

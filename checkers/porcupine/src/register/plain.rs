@@ -5,7 +5,7 @@
 //! back, and what is needed of a row is put to its object.
 
 use super::{Action, Names, Parsed, RegisterOp};
-use crate::models::numbers::{key, Numbers};
+use crate::models::numbers::{key, Numbers, NULL};
 use crate::order::NEVER;
 use crate::rows::{Datum, Field, Rows};
 
@@ -87,8 +87,7 @@ impl Plains {
 fn plain(rows: &dyn Rows, row: usize, names: Names) -> Option<Plain> {
     let read = names.is_read(rows.f(row))?;
     let value = rows.datum(row, if read { Field::Output } else { Field::Value });
-    // What is no key is what few have: a null is what a read may have found, and no value to write.
-    let value = key(&value)?;
+    let value = key(&value).filter(|&key| read || key != NULL)?;
     let timing = rows.timing(row);
     Some(Plain {
         value: [value as u64, (value >> 64) as u64],

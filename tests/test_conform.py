@@ -13,6 +13,7 @@ import pytest
 
 from harness.conform.ensemble import merged, pack, read_archive
 from harness.conform.entries import Entry, Part, Quorum, read_last_parts
+from harness.conform.model import Model, Replica
 from harness.conform.replay import Replayed, replay, tables
 from harness.conform.txnlog import Change, Did, Txn, read_txns
 from harness.core.errors import HarnessError
@@ -130,6 +131,17 @@ def test_a_fetch_that_counted_for_nothing_may_be_undone_and_done_again() -> None
     outcome = replay(ROOT, (*undone[: index + 2], again, *undone[index + 2 :]))
     assert outcome.stopped is None
     assert outcome.actions["UndoFetch"] == 1
+
+
+def test_last_part_that_goes_back_is_a_step_with_a_name() -> None:
+    """Block 7 was taken first and is committed last: 18.16.1 does so."""
+    earlier, later = Part.named("0_7_7_0"), Part.named("0_8_8_0")
+    parts = {earlier.name: earlier}
+    replicas = {n: Replica(n, session=i, parts=parts) for i, n in enumerate(("ch1", "ch2"))}
+    pending = Quorum(earlier, 2, frozenset({"ch1"}))
+    model = Model(replicas=replicas, last={"0": later}, quorum=pending)
+    assert model.end_quorum("ch2", {"0": earlier}) == later
+    assert (model.last, model.quorum) == ({"0": earlier}, None)
 
 
 def last_part_back() -> tuple[Txn, ...]:

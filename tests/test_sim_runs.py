@@ -40,6 +40,14 @@ def test_the_linearizable_reading_is_linearizable(seed: int) -> None:
     assert (played.status, played.accusers) == (Status.VALID, set())
 
 
+@pytest.mark.parametrize(("read", "status"), [("thesis", "INVALID"), ("linearizable", "VALID")])
+def test_the_thesis_rule_shows_a_part_that_no_log_has(read: str, status: str) -> None:
+    """Its insert ended with a lost connection: ch1 shows it, and no longer once it is restarted."""
+    often = {"interval_s": 0.5, "duration_s": 0.5, "rate": 200.0, "time_limit_s": 15.0}
+    played = play(4, "kill-zookeeper", read=read, insert="plain", **often)
+    assert played.status.value == status
+
+
 def test_one_seed_is_one_run_byte_for_byte_and_another_is_another(tmp_path: Path) -> None:
     arguments = ["--nemesis", "partition,kill,pause", "--time-limit", "5"]
     for store, seed in (("a", "7"), ("b", "7"), ("c", "8")):

@@ -39,7 +39,7 @@ class Conformance:
         doubtful = self.ensemble.gaps or not table.steps
         if doubtful or (table.stopped is not None and table.stopped.unmodelled):
             return Status.UNKNOWN
-        return Status.INVALID if table.stopped else Status.VALID
+        return Status.INVALID if table.stopped or table.defects else Status.VALID
 
 
 @click.command("conform")
@@ -96,6 +96,9 @@ def _show(found: Conformance, console: Console) -> None:
         console.print(Text.assemble((table.root, "bold"), f"  {table.steps:,} steps"))
         counts = ", ".join(f"{action} {n:,}" for action, n in sorted(table.actions.items()))
         console.print(Text(counts, "dim"))
+        if table.defects:
+            text = f"{table.defects} times last_part went back, a known defect of the server"
+            console.print(Text(text, "bold red"))
         if table.stopped is not None:
             _show_stopped(table, console)
 
@@ -134,6 +137,7 @@ def _json(found: Conformance) -> dict[str, Json]:
                 "status": found.of(table).value,
                 "steps": table.steps,
                 "actions": dict(table.actions),
+                "defects": table.defects,
                 "stopped": None
                 if table.stopped is None
                 else {

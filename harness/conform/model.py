@@ -6,7 +6,7 @@ of the log into its queue (which moves log_pointer) and later does them, in any 
 may bring a part that covers the one that was asked for.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from harness.conform.entries import Entry, Part, Quorum
@@ -231,8 +231,9 @@ class Model:
         self.quorum = status
         self.counted.add((replica.name, pending.part.name))
 
-    def end_quorum(self, name: str | None, last: dict[str, Part]) -> None:
-        """The replica that completes the count ends it."""
+    def end_quorum(self, name: str | None, last: dict[str, Part]) -> Part | None:
+        """The replica that completes the count ends it. Returns what last_part was, if it goes back
+        to a lower block, which the server does and the model never should."""
         replica, pending = self._acting(name), self._pending()
         counted = pending.replicas | {replica.name}
         enough = len(counted) >= pending.required
@@ -244,10 +245,9 @@ class Model:
             last == {**self.last, pending.part.partition: pending.part},
             f"last_part says {_names(part.name for part in last.values())}",
         )
-        back = before is not None and pending.part.low < before.low
-        _must(not back, f"last_part goes back from {_name(before)} to {pending.part.name}")
         self.last, self.quorum = last, None
         self.counted |= {(one, pending.part.name) for one in counted}
+        return before if before is not None and pending.part.low < before.low else None
 
     def fail_quorum(self, part: str) -> None:
         """Nobody who has the part is active."""
@@ -314,5 +314,5 @@ def _name(of: Quorum | Part | None) -> str:
     return "nothing" if of is None else of.part.name if isinstance(of, Quorum) else of.name
 
 
-def _names(names: object) -> str:
-    return " ".join(sorted(map(str, names))) or "nobody"  # type: ignore[call-overload]
+def _names(names: Iterable[str]) -> str:
+    return " ".join(sorted(names)) or "nobody"

@@ -9,6 +9,8 @@ from harness.conform.model import Departure, Model, Replica, Unmodelled
 from harness.conform.txnlog import Change, Did, Txn
 
 FEW = 8
+LAST_PART_BACK = "LastPartBack"
+"""A known defect of the server: counted, and the replay goes on."""
 _OWN = frozenset({"is_active", "log_pointer", "parts", "queue"})
 """Nodes of a replica that only itself writes."""
 
@@ -45,6 +47,11 @@ class Replayed:
     stopped: Stopped | None
     before: tuple[Step, ...]
     """The last few steps that were taken."""
+
+    @property
+    def defects(self) -> int:
+        """How many steps were a known defect of the server."""
+        return self.actions[LAST_PART_BACK]
 
 
 def tables(txns: Iterable[Txn]) -> tuple[str, ...]:
@@ -212,7 +219,10 @@ class _Run:
                 self.model.fail_quorum(failed[0])
             elif last is not None:
                 self._say("EndQuorum", self._by(txn))
-                self.model.end_quorum(self.owners.get(txn.session), read_last_parts(last.data))
+                now = read_last_parts(last.data)
+                was = self.model.end_quorum(self.owners.get(txn.session), now)
+                if was is not None:
+                    self._say(LAST_PART_BACK, "from", was.name)
             else:
                 raise Departure("a quorum vanishes and has neither ended nor failed")
         elif not any(path.startswith("log/") for path in by_path):

@@ -27,7 +27,7 @@ from nemesis.options import FaultOptions
 from workloads.quorum_set import QuorumSet, QuorumSetOptions
 
 TIME_LIMIT_S = 30.0
-RATES = (1.0, 10.0, 100.0, None)
+RATES = (0.1, 1.0, 10.0, 60.0, None)
 
 
 def main() -> None:
@@ -63,7 +63,7 @@ def measured(rate: float | None, runs: int) -> dict[str, float | str | None]:
 def run(seed: Seed, rate: float | None) -> tuple[int, SimCluster]:
     """How many operations there were, and the cluster."""
     topology = Topology.of()
-    cluster = SimCluster(topology, seed.child("cluster"))
+    cluster = SimCluster(topology, seed.child("cluster"), protocol="repaired")
     cluster.up()
     plan = Plan(
         workload="quorum-set",

@@ -146,7 +146,7 @@ def test_final_reads_ask_every_replica_for_every_key_twice() -> None:
     [
         (QuorumSetOptions(quorum=1), "--quorum 1: expected 2 to 3"),
         (QuorumSetOptions(insert="fast"), "--insert 'fast': expected one of quorum plain"),
-        (QuorumSetOptions(read="dirty"), "--read 'dirty': expected one of sequential plain"),
+        (QuorumSetOptions(read="dirty"), "--read 'dirty': expected one of sequential sync plain"),
         (QuorumSetOptions(keys=0), "--keys 0: expected at least 1"),
         (QuorumSetOptions(writers=0), "--writers 0: expected at least 1"),
     ],

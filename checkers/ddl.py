@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from checkers.rest import rest_of
 from checkers.words import FEW, listed, number, seconds
 from harness.core.errors import HistoryError
 from harness.core.history import History, Pair
@@ -15,6 +16,7 @@ REPLICATED = "alter-replicated:"
 """What a statement on a replicated table begins with."""
 DONE = "0"
 """The status of a task that a host has executed without an error."""
+UNFINISHED = "unfinished"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,8 @@ class Ddl:
     The run reads, at rest, from each host the statements whose effect it has (`final-effects`,
     value {host: [statements]}) and from ZooKeeper what each task came to on each host
     (`final-tasks`, value {statement: {host: status}}). Then, for every statement and host:
-    unfinished: the task is in the queue and the host never wrote that it finished;
+    unfinished: the task is in the queue, the host never wrote that it finished, and the cluster was
+    at rest (see `checkers.rest`); else the host may only be slow, and that is UNKNOWN;
     without-effect: finished without error, and the host has no effect of it;
     executed-twice: finished with an error, and the host has the effect all the same;
     unacknowledged-effect: no task, and an effect; lost: acknowledged, and no effect somewhere.
@@ -60,17 +63,21 @@ class Ddl:
             for host in hosts
             if (one := _judged(task, host, tasks.get(task), effects, calls.get(task)))
         ]
+        late = [] if rest_of(history).reached else [o for o in wrong if o.kind == UNFINISHED]
+        wrong = [one for one in wrong if one not in late]
         kinds = Counter(one.kind for one in wrong)
+        known = bool(tasks) and not late
         return Verdict(
             checker=self.name,
-            status=Status.INVALID if wrong else Status.VALID if tasks else Status.UNKNOWN,
-            summary=_summary(kinds, len(tasks), len(hosts)),
+            status=Status.INVALID if wrong else Status.VALID if known else Status.UNKNOWN,
+            summary=_summary(kinds, len(late), len(tasks), len(hosts)),
             checked=len(tasks) * len(hosts),
             anomalies=tuple(_anomaly(history, one, calls.get(one.task)) for one in wrong[:FEW]),
             figures={
                 "tasks": len(tasks),
                 "hosts": len(hosts),
                 "acknowledged": sum(pair.kind is Kind.OK for pair in calls.values()),
+                "late": len(late),
                 "anomalies": dict(kinds),
             },
         )
@@ -95,7 +102,7 @@ def _judged(
         )
     status = statuses.get(host)
     if status is None:
-        return Wrong("unfinished", task, host, "in the queue, and never finished")
+        return Wrong(UNFINISHED, task, host, "in the queue, and never finished")
     if status == DONE and not anywhere:
         return Wrong("without-effect", task, host, "finished without an error")
     if status != DONE and has and not shared:
@@ -142,10 +149,12 @@ def _tasks(history: History) -> dict[str, dict[str, str]] | None:
     return None
 
 
-def _summary(kinds: Mapping[str, int], tasks: int, hosts: int) -> str:
-    if kinds:
-        said = ", ".join(f"{kind}: {count}" for kind, count in sorted(kinds.items()))
-        return f"{said} (of {number(tasks, 'task')} on {number(hosts, 'host')})"
+def _summary(kinds: Mapping[str, int], late: int, tasks: int, hosts: int) -> str:
+    said = [f"{kind}: {count}" for kind, count in sorted(kinds.items())]
+    if late:
+        said.append(f"not finished, and not at rest: {late}")
+    if said:
+        return f"{', '.join(said)} (of {number(tasks, 'task')} on {number(hosts, 'host')})"
     if not tasks:
         return "no task was queued"
     return f"{number(tasks, 'task')} on {number(hosts, 'host')}: finished exactly where executed"

@@ -1,7 +1,7 @@
 """The checkers of DDL tasks, of Distributed tables and of reloads, on histories by hand."""
 
 import pytest
-from checkers_cases import Event, _call, _nemesis, history, insert
+from checkers_cases import Event, _call, _nemesis, history, insert, rest
 
 from checkers.ddl import EFFECTS, TASKS, Ddl
 from checkers.distributed import Distributed
@@ -30,6 +30,7 @@ def kinds(found: Verdict) -> list[str]:
 
 DONE = {"alter:7": {"ch1": "0", "ch2": "0"}}
 TWICE = {"alter:7": {"ch1": "0", "ch2": "44 Column c_7 already exists"}}
+LATE = {"alter:7": {"ch1": "0"}}
 SHARED = {"alter-replicated:7": {"ch1": "48 Cannot enqueue", "ch2": "0"}}
 VALID: tuple[Status, list[str]] = (Status.VALID, [])
 HAVE = {"ch1": ["alter:7"], "ch2": ["alter:7"]}
@@ -46,7 +47,9 @@ HALF: dict[str, list[str]] = {"ch1": ["alter:7"], "ch2": []}
         ((alter("info"), told(TWICE, **HAVE)), Status.INVALID, ["executed-twice"]),
         ((alter("info"), told(TWICE, **HALF)), Status.VALID, []),
         ((alter("ok"), told(TWICE, **HALF)), Status.INVALID, ["lost"]),
-        ((alter("info"), told({"alter:7": {"ch1": "0"}}, **HAVE)), Status.INVALID, ["unfinished"]),
+        ((alter("info"), rest(9), told(LATE, **HAVE)), Status.INVALID, ["unfinished"]),
+        ((alter("info"), rest(9, "1 task"), told(LATE, **HAVE)), Status.UNKNOWN, []),
+        ((alter("info"), told(LATE, **HAVE)), Status.UNKNOWN, []),
         ((alter("info"), told({}, **HALF)), Status.INVALID, ["unacknowledged-effect"]),
         ((alter(),), Status.UNKNOWN, []),
         ((told(SHARED, ch1=["alter-replicated:7"], ch2=["alter-replicated:7"]),), *VALID),

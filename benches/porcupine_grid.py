@@ -1,6 +1,6 @@
 """Time and memory of pyporcupine over a grid of histories of its own making.
 
-    python benches/porcupine_grid.py [--quick] [--limit-s 60]
+    python benches/porcupine_grid.py [--quick] [--limit-s 20]
 
 A row for each model, concurrency, length and share of lost calls: valid, and with one violation.
 Single-threaded; milliseconds are CPU time of the check alone, megabytes are by how much it raised
@@ -89,7 +89,7 @@ def row(cell: tuple[str, int, int, int], told: list[dict[str, Any]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description="The grid of pyporcupine's times and memory.")
     parser.add_argument("--quick", action="store_true", help="few lengths, few concurrencies")
-    parser.add_argument("--limit-s", type=float, default=60.0, help="for each check")
+    parser.add_argument("--limit-s", type=float, default=20.0, help="for each check")
     parser.add_argument("--cell", type=json.loads, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.cell:

@@ -6,8 +6,9 @@ from harness.core.seed import Seed
 from harness.core.topology import Link, Topology
 from harness.sim.keeper.session import KeeperSession
 from harness.sim.keeper.tree import Absent, Check, Create, KeeperError, Put, Remove, Tree
+from harness.sim.network import Network
 from harness.sim.simulation import Simulation
-from harness.sim.world import SECOND, Future, Process
+from harness.sim.world import SECOND, Future, Process, World
 
 THREE = Topology.of()
 
@@ -135,3 +136,25 @@ def test_what_was_committed_survives_the_death_of_all(simulation: Simulation) ->
     again = session(simulation, str(simulation.leader()))
     again.barrier()
     assert again.get("/a") == (1, 0)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_packet_overtakes_another_when_a_cut_ends(seed: int) -> None:
+    world = World(Seed(seed))
+    network = Network(world, THREE)
+    link, came = Link("zk1", "zk2"), []
+
+    def send(many: int, every_ns: int) -> None:
+        for _ in range(many):
+            sent[0] += 1
+            network.send("zk1", "zk2", None, came.append, sent[0])
+            world.sleep(every_ns)
+
+    sent = [0]
+    send(3, 1000)
+    network.cut([link])
+    send(5, 50_000)
+    network.mend()
+    send(60, 10_000_000)
+    world.sleep(5 * SECOND)
+    assert came == list(range(1, sent[0] + 1))

@@ -112,7 +112,8 @@ class Network:
             if held:
                 wait = min(max(RETRANSMIT_NS, world.now_ns - wire.cut_ns), RETRANSMIT_NS_MAX)
                 wire.opens_ns = world.now_ns + world.below(wait)
-                wire.free_ns = max(wire.free_ns, wire.opens_ns)
+                # What is under way is put off until then, and what is sent now comes after it.
+                wire.free_ns = max(wire.free_ns, wire.opens_ns + 1)
                 for to, act, args in held:
                     world.through(wire, wire.opens_ns, to, act, args)
 

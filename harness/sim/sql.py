@@ -43,6 +43,11 @@ _FORMS: Final = tuple(
             r"GROUP BY _part",
         ),
         (
+            "mutations to do",
+            r"SELECT uniq\(mutation_id\) FROM \(SELECT .+? FROM system\.mutations ARRAY JOIN .+? "
+            r"WHERE database = '(?P<database>\w+)'\) ALL INNER JOIN .+ WHERE data_version < n",
+        ),
+        (
             "select",
             r"SELECT (?P<what>.+?) FROM (?P<table>[\w.]+)( WHERE (?P<where>.+?))?"
             r"( ORDER BY (?P<order>[\w, ]+))?( LIMIT \d+)?",

@@ -30,8 +30,6 @@ def system_rows(server: "Server", name: str, what: str, where: str) -> list[Row]
         return _rows(what, [_replica(table) for table in tables])
     if name == "parts":
         return _rows(what, [_part(part) for table in tables for part in table.active])
-    if name == "mutations":
-        return _rows(what, [row for table in tables for row in _unfinished(table)])
     if name == "replication_queue":
         return _rows(what, [entry for table in tables for entry in _queued(table)])
     raise ServerError(60, f"Table system.{name} is not simulated")
@@ -73,17 +71,17 @@ def _part(part: Part) -> dict[str, Any]:
     }
 
 
-def _unfinished(table: "Table") -> list[dict[str, Any]]:
-    """Mutations that have parts to do: nobody asks for others."""
-    left = {
-        name: sum(
-            info.partition == mutation.partition
-            and mutation.number > max(info.version, info.mutation)
-            for info in (part.info for part in table.active)
+def mutations_to_do(server: "Server", database: str) -> int:
+    """How many mutations have a part that they have not changed yet."""
+    return sum(
+        any(
+            part.info.partition == mutation.partition and part.info.version < mutation.number
+            for part in table.active
         )
-        for name, mutation in table.mutations.items()
-    }
-    return [{"mutation_id": n, "parts_to_do": do, "is_done": 0} for n, do in left.items() if do]
+        for table in server.tables.values()
+        if table.name.partition(".")[0] == database
+        for mutation in table.mutations.values()
+    )
 
 
 def _queued(table: "Table") -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from harness.sim.keeper.session import KeeperSession
 from harness.sim.keeper.tree import KeeperError
 from harness.sim.network import Network
 from harness.sim.sql import parsed, schema_of, settings_of
-from harness.sim.system_tables import mutations_to_do, system_rows
+from harness.sim.system_tables import system_rows, undone
 from harness.sim.table import merge, mutation
 from harness.sim.table.fetch import FETCH_NS
 from harness.sim.table.insert import insert
@@ -202,7 +202,9 @@ class Server:
             active = self.table(words["table"] or "").active
             return [(p.name, len(p.rows), crc32(repr(sorted(p.rows)).encode())) for p in active]
         if kind == "mutations to do":
-            return [(mutations_to_do(self, words["database"] or ""),)]
+            return [(len(undone(self, words["database"] or "")),)]
+        if kind == "mutations undone":
+            return undone(self, words["database"] or "")
         if kind == "create table":
             self._create(words)
         elif kind == "drop table":

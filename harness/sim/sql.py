@@ -43,6 +43,11 @@ _FORMS: Final = tuple(
             r"GROUP BY _part",
         ),
         (
+            "mutations undone",
+            r"SELECT mutation_id, max\(parts_to_do\) FROM system\.mutations WHERE NOT is_done AND "
+            r"database = '(?P<database>\w+)' GROUP BY mutation_id",
+        ),
+        (
             "mutations to do",
             r"SELECT uniq\(mutation_id\) FROM \(SELECT .+? FROM system\.mutations ARRAY JOIN .+? "
             r"WHERE database = '(?P<database>\w+)'\) ALL INNER JOIN .+ WHERE data_version < n",

@@ -71,17 +71,21 @@ def _part(part: Part) -> dict[str, Any]:
     }
 
 
-def mutations_to_do(server: "Server", database: str) -> int:
-    """How many mutations have a part that they have not changed yet."""
-    return sum(
-        any(
-            part.info.partition == mutation.partition and part.info.version < mutation.number
-            for part in table.active
+def undone(server: "Server", database: str) -> list[Row]:
+    """The mutations that have parts which they have not changed yet, and how many."""
+    counts = [
+        (
+            name,
+            sum(
+                part.info.partition == mutation.partition and part.info.version < mutation.number
+                for part in table.active
+            ),
         )
         for table in server.tables.values()
         if table.name.partition(".")[0] == database
-        for mutation in table.mutations.values()
-    )
+        for name, mutation in table.mutations.items()
+    ]
+    return [(name, parts) for name, parts in counts if parts]
 
 
 def _queued(table: "Table") -> list[dict[str, Any]]:

@@ -106,6 +106,12 @@ class Message(NodeFault):
     def _name(self, aim: Aim) -> str:
         return f"{self.f}-{aim.target}"
 
+    def _able(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
+        """Those whose proxy has no rule: of two rules for a message only the first is followed, and
+        both go when one ends."""
+        free = super()._able(cluster, nodes)
+        return [node for node in free if not _interceptable(cluster).intercepted(node)["hits"]]
+
     def _strike(self, cluster: Cluster, nodes: Sequence[str]) -> None:
         _interceptable(cluster).intercept(nodes, self._rule)
 

@@ -12,8 +12,10 @@ from harness.core.protocols import CanIntercept
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from nemesis.catalogue import parse_nemesis
-from nemesis.message import VARIANTS
+from nemesis.family import NotBegunError, Watch
+from nemesis.message import VARIANTS, Message
 from nemesis.options import FaultOptions
+from nemesis.targets import Aim
 
 UNKNOWN = 319
 SCHEMA = TableSchema(columns="x Int64", order_by="x", partition_by="tuple()", settings={})
@@ -122,3 +124,17 @@ def test_half_a_part_is_never_seen_and_the_whole_comes_later(
     assert not has(servers, table, 7, "ch2")
     servers.let_pass(["ch1"])
     await_(lambda: has(servers, table, 7, "ch2"), "the part is fetched anew")
+
+
+@containers
+def test_a_replica_has_one_of_them_at_a_time(
+    servers: DockerCluster,
+    table: ReplicatedTable,
+) -> None:
+    second = Message("zk-delay-request", [Aim("clickhouse", "one")], servers.topology)
+    plan = {"name": "zk-delay-request-one", "nodes": ["ch1"]}
+    armed(servers, "zk-drop-response")
+    with pytest.raises(NotBegunError, match="ch1: other faults hold all of them"):
+        second.begin(servers, plan, Watch(1))
+    assert state(servers, "zk-drop-response") == (0, 0)
+    servers.let_pass(["ch1"])

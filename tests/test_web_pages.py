@@ -222,6 +222,16 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
 
 
+@pytest.mark.parametrize("name", ["run.json", "results.json", "history.jsonl", "history.parquet"])
+def test_a_run_with_a_file_that_leads_elsewhere_is_none(tmp_path: Path, name: str) -> None:
+    run = finished(tmp_path / "store", stale())
+    (run.path / name).rename(tmp_path / name)
+    (run.path / name).symlink_to(tmp_path / name)
+    with served(tmp_path / "store") as address:
+        assert asked(address, f"/run/{run.path.parent.name}/{run.path.name}")[0] == 404
+        assert b"of 0 runs" in asked(address, "/")[1]
+
+
 def test_other_names_and_other_methods_are_refused(server: str) -> None:
     assert asked(server, "/")[0] == 200
     assert asked(server, "/", "evil.example")[0] == 400

@@ -98,12 +98,16 @@ class Runs:
 
     def all(self) -> list[Summary]:
         """Every run, the latest first."""
-        return [self._summary(run) for run in self.store.runs()]
+        return [self._summary(run) for run in self._own()]
 
     def find(self, folder: str, name: str) -> RunDirectory | None:
         """Only what the store lists as a run: no other path can be named."""
         wanted = self.store.root / folder / name
-        return next((run for run in self.store.runs() if run.path == wanted), None)
+        return next((run for run in self._own() if run.path == wanted), None)
+
+    def _own(self) -> Iterable[RunDirectory]:
+        """The store may be of other people: a run with a file that leads elsewhere is none."""
+        return (run for run in self.store.runs() if not any(map(Path.is_symlink, _files(run))))
 
     def _summary(self, run: RunDirectory) -> Summary:
         stamps = _stamp(run.info_file), _stamp(run.results_file)
@@ -113,6 +117,10 @@ class Runs:
         made = _summary(run)
         self._known[run.path] = stamps, made
         return made
+
+
+def _files(run: RunDirectory) -> Sequence[Path]:
+    return run.info_file, run.results_file, run.journal, run.parquet_file
 
 
 def _stamp(file: Path) -> int:

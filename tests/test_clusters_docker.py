@@ -157,14 +157,11 @@ def test_links_are_cut_and_probed_while_servers_are_dead_or_paused(
     assert cluster.reachable([link, back]) == {link: True, back: True}
 
 
-def test_cutting_halves_and_seeing_it_takes_less_than_a_second(cluster: DockerCluster) -> None:
+def test_two_halves_are_cut_from_each_other_and_nothing_else(cluster: DockerCluster) -> None:
     cut = between({"ch1", "zk1", "ch2"}, {"zk2", "ch3", "zk3"})
-    began = time.monotonic()
     cluster.cut(cut)
     reached = cluster.reachable(THREE.links())
-    took_s = time.monotonic() - began
     assert {link for link, arrived in reached.items() if not arrived} == cut
-    assert took_s < 1
 
 
 # --- kill, restart, pause -------------------------------------------------------------------

@@ -54,25 +54,31 @@ impl Bits {
     pub fn flag(&mut self) -> Field {
         self.field(1)
     }
+}
 
-    pub fn used(&self) -> u32 {
-        self.used
+/// Lays a state out: first what everybody has in common, then what each replica has of its own.
+pub struct Layout {
+    pub global: Bits,
+    pub chunk: Bits,
+    active: Field,
+}
+
+impl Default for Layout {
+    fn default() -> Self {
+        let mut chunk = Bits::default();
+        Self {
+            global: Bits::default(),
+            active: chunk.flag(),
+            chunk,
+        }
     }
 }
 
-/// Where the chunks of the replicas are.
-#[derive(Clone, Copy, Debug)]
-pub struct Chunks {
-    pub count: u32,
-    base: u32,
-    width: u32,
-    mask: u128,
-}
-
-impl Chunks {
-    /// `count` chunks of `width` bits after `base` bits; an Err that a person understands when
-    /// a state has no room for them.
-    pub fn new(base: u32, width: u32, count: u32) -> Result<Self, String> {
+impl Layout {
+    /// The chunks of so many replicas; an Err that a person understands when a state has no room
+    /// for them.
+    pub fn chunks(self, count: u32) -> Result<Chunks, String> {
+        let (base, width) = (self.global.used, self.chunk.used);
         let bits = base + width * count;
         if bits > State::BITS {
             return Err(format!(
@@ -83,12 +89,26 @@ impl Chunks {
         }
         Ok(Chunks {
             count,
+            active: self.active,
             base,
             width,
             mask: (1 << width) - 1,
         })
     }
+}
 
+/// Where the chunks of the replicas are.
+#[derive(Clone, Copy, Debug)]
+pub struct Chunks {
+    pub count: u32,
+    /// Of a chunk: whether the replica is there at all.
+    pub active: Field,
+    base: u32,
+    width: u32,
+    mask: u128,
+}
+
+impl Chunks {
     /// Bits of a whole state.
     pub fn bits(&self) -> u32 {
         self.base + self.width * self.count
@@ -108,6 +128,23 @@ impl Chunks {
     #[inline(always)]
     pub fn each(&self, state: State) -> impl Iterator<Item = u128> + '_ {
         (0..self.count).map(move |replica| self.get(state, replica))
+    }
+
+    /// All replicas active, and all else 0.
+    pub fn initial(&self) -> State {
+        (0..self.count).fold(0, |state, r| self.switched(state, r, true))
+    }
+
+    /// A replica comes, or goes.
+    #[inline(always)]
+    pub fn switched(&self, state: State, replica: u32, on: bool) -> State {
+        let chunk = self.active.set(self.get(state, replica), on.into());
+        self.set(state, replica, chunk)
+    }
+
+    #[inline(always)]
+    pub fn all_active(&self, state: State) -> bool {
+        self.each(state).all(|chunk| self.active.is(chunk))
     }
 
     /// The chunks in order of size: one state for all that differ only by who is who. Right

@@ -1,6 +1,6 @@
 //! What a model of the protocol tells the search.
 
-use crate::fields::State;
+use crate::fields::{Chunks, State};
 
 /// One step: what, by which replica, about what else. Numbers count from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +13,23 @@ pub struct Action {
 }
 
 pub const NONE: u8 = u8::MAX;
+
+/// An action about a replica and something else, each counted from 0.
+#[inline(always)]
+pub fn act(name: &'static str, who: Who, replica: u32, other: u32) -> Action {
+    Action {
+        name,
+        who,
+        replica: replica as u8,
+        other: other as u8,
+    }
+}
+
+/// An action about a replica and nothing else.
+#[inline(always)]
+pub fn alone(name: &'static str, who: Who, replica: u32) -> Action {
+    act(name, who, replica, NONE.into())
+}
 
 /// Whose step it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,12 +68,15 @@ impl Marks {
 
 /// A state machine. Pure: the same state has the same steps in the same order.
 pub trait Model {
-    fn initial(&self) -> State;
+    /// What a replica is that is not active.
+    const INACTIVE: &'static str = "inactive";
 
-    /// Bits that a state takes.
-    fn bits(&self) -> u32;
+    /// Where a state has what is of each replica.
+    fn chunks(&self) -> &Chunks;
 
-    fn replicas(&self) -> u32;
+    fn initial(&self) -> State {
+        self.chunks().initial()
+    }
 
     /// Calls `step` with every action that is possible and the state after it. A step may lead
     /// to the same state.
@@ -72,11 +92,41 @@ pub trait Model {
     /// looks at every step.
     fn work_left(&self, state: State) -> Option<u32>;
 
-    /// One state for all that differ only by who is who.
-    fn canonical(&self, state: State) -> State;
+    /// Whether the replicas have nothing left to do by themselves.
+    #[inline(always)]
+    fn at_rest(&self, state: State) -> bool {
+        let mut busy = false;
+        self.steps(state, &mut |action, after| {
+            busy |= action.who == Who::Replica && after != state;
+        });
+        !busy
+    }
+
+    /// One state for all that differ only by who is who; another than this where chunks name
+    /// replicas.
+    fn canonical(&self, state: State) -> State {
+        self.chunks().sorted(state)
+    }
+
+    /// What everybody has in common in words, as (column, text).
+    fn show_global(&self, state: State) -> Vec<(&'static str, String)>;
+
+    /// What a replica has of its own in words; but not whether it is active.
+    fn show_chunk(&self, chunk: u128) -> String;
 
     /// A state in words, as (column, text).
-    fn show(&self, state: State) -> Vec<(String, String)>;
+    fn show(&self, state: State) -> Vec<(String, String)> {
+        let global = self.show_global(state).into_iter();
+        let mut columns: Vec<_> = global.map(|(name, text)| (name.into(), text)).collect();
+        for (i, chunk) in self.chunks().each(state).enumerate() {
+            let mut text = self.show_chunk(chunk);
+            if !self.chunks().active.is(chunk) {
+                text = format!("{text} {}", Self::INACTIVE).trim_start().into();
+            }
+            columns.push((format!("ch{}", i + 1), text));
+        }
+        columns
+    }
 
     /// What a client can read at a replica: record numbers from 1.
     fn visible(&self, state: State, replica: u32) -> Vec<u32>;

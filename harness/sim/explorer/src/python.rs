@@ -85,7 +85,7 @@ impl<M: Model + Send + Sync, W: Word + Send + Sync> Explore for Search<M, W> {
             replica: action.and_then(|a| some(a.replica)),
             other: action.and_then(|a| some(a.other)),
             state: self.model.show(state),
-            visible: (0..self.model.replicas())
+            visible: (0..self.model.chunks().count)
                 .map(|r| self.model.visible(state, r))
                 .collect(),
         };
@@ -110,7 +110,7 @@ impl models::Visit for Start {
     type Out = Box<dyn Explore>;
 
     fn visit<M: Model + Send + Sync + 'static>(self, model: M) -> Self::Out {
-        if model.bits() <= u64::BITS {
+        if model.chunks().bits() <= u64::BITS {
             Box::new(Search::<M, u64>::new(
                 model,
                 self.symmetry,

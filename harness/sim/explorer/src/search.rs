@@ -62,7 +62,7 @@ const STRIDE: u32 = 1024;
 
 impl<M: Model, W: Word> Search<M, W> {
     pub fn new(model: M, symmetry: bool, states_max: u32, bytes_max: usize) -> Self {
-        assert!(model.bits() <= W::BITS, "the word holds a state");
+        assert!(model.chunks().bits() <= W::BITS, "the word holds a state");
         let claims = model.claims().len();
         let mut search = Self {
             states: States::new(bytes_max),

@@ -28,7 +28,7 @@ impl Visit for Whole {
     type Out = Outcome;
 
     fn visit<M: Model + Send + Sync + 'static>(self, model: M) -> Outcome {
-        assert!(model.bits() <= 128);
+        assert!(model.chunks().bits() <= 128);
         let mut search = Search::<M, u128>::new(model, self.symmetry, u32::MAX, usize::MAX);
         while search.advance(Duration::from_secs(1)) == Progress::Going {}
         let broken: Vec<_> = (search.findings().into_iter())

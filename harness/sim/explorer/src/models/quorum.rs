@@ -4,9 +4,10 @@
 //! one is pending at a time. A record that only dead replicas have has failed. Events are kept
 //! in the state, for what is claimed is about their order.
 
-use super::{act, in_range};
-use crate::fields::{Bits, Chunks, Field, State};
-use crate::model::{members, set_text, Action, Claim, Marks, Model, Who, NONE};
+use super::log::Log;
+use super::scope::{in_range, Scope};
+use crate::fields::{Chunks, Field, Layout, State};
+use crate::model::{act, alone, members, set_text, Action, Claim, Marks, Model, Who};
 
 /// How a select decides that it may answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +16,16 @@ pub enum Read {
     Server,
     /// Only with every committed record.
     Linearizable,
+}
+
+impl Read {
+    fn named(name: &str) -> Result<Self, String> {
+        match name {
+            "server" => Ok(Self::Server),
+            "linearizable" => Ok(Self::Linearizable),
+            _ => Err(format!("read {name:?}: expected server or linearizable")),
+        }
+    }
 }
 
 /// One wrong line.
@@ -34,33 +45,25 @@ pub const MUTANTS: &[(&str, Mutant)] = &[
     ("pending-visible", Mutant::PendingVisible),
 ];
 
-#[derive(Clone, Copy, Debug)]
-pub struct Scope {
-    pub replicas: u32,
-    pub records: u32,
-    pub reads: u32,
-    pub quorum: u32,
-    pub read: Read,
-    /// Whether a replica passes a failed entry. The thesis's never does.
-    pub skip_failed: bool,
-    pub mutant: Option<Mutant>,
-}
-
 pub struct Quorum {
-    scope: Scope,
+    records: u32,
+    reads: u32,
+    /// Replicas that a quorum takes.
+    quorum: u32,
+    read: Read,
+    /// Whether a replica passes a failed entry. The thesis's never does.
+    skip_failed: bool,
+    mutant: Option<Mutant>,
     chunks: Chunks,
-    /// Entries in the log. Entry i is record i + 1: an insert takes the lowest unused number.
-    length: Field,
+    /// Entry i is record i + 1: an insert takes the lowest unused number.
+    log: Log,
     failed: Field,
     /// Events in order, 0 where none has happened yet.
     events: Vec<Field>,
-    active: Field,
     /// Whether the replica is named in the pending quorum.
     joined: Field,
-    /// Entries that the replica has executed: the server's log_pointer.
-    pointer: Field,
     parts: Field,
-    claims: Vec<Claim>,
+    claims: &'static [Claim],
 }
 
 /// Events: an insert starts, ends, fails; from `READ` on, the record that a read returned.
@@ -69,7 +72,7 @@ const END: u32 = 2;
 const FAILED: u32 = 3;
 const READ: u32 = 4;
 
-const CLAIMS: [Claim; 6] = [
+const CLAIMS: &[Claim] = &[
     Claim {
         name: "types",
         text: "pointers and parts are within the log, a quorum names replicas that have its part",
@@ -98,38 +101,33 @@ const CLAIMS: [Claim; 6] = [
 ];
 
 impl Quorum {
-    pub fn new(scope: Scope) -> Result<Self, String> {
-        let Scope {
-            replicas,
-            records,
-            reads,
-            quorum,
-            ..
-        } = scope;
-        in_range("replicas", replicas, 1, 8)?;
+    pub fn new(scope: &Scope) -> Result<Self, String> {
+        let (records, reads) = (scope.records, scope.reads);
+        in_range("replicas", scope.replicas, 1, 8)?;
         in_range("records", records, 1, 12)?;
         in_range("reads", reads, 0, 16)?;
-        in_range("quorum", quorum, 1, replicas)?;
-        let mut global = Bits::default();
-        let length = global.number(records);
-        let failed = global.field(records);
-        let events = (0..2 * records + reads)
-            .map(|_| global.number(READ + records - 1))
-            .collect();
-        let mut chunk = Bits::default();
-        // At rest a replica before a failed entry waits for ever: only those who skip can agree.
-        let claims = CLAIMS[..if scope.skip_failed { 6 } else { 5 }].to_vec();
+        in_range("quorum", scope.quorum, 1, scope.replicas)?;
+        let mut layout = Layout::default();
+        let joined = layout.chunk.flag();
+        let log = Log::new(&mut layout, records);
+        let failed = layout.global.field(records);
+        let event = |_| layout.global.number(READ + records - 1);
+        let events = (0..2 * records + reads).map(event).collect();
         Ok(Self {
-            scope,
-            active: chunk.flag(),
-            joined: chunk.flag(),
-            pointer: chunk.number(records),
-            parts: chunk.field(records),
-            chunks: Chunks::new(global.used(), chunk.used(), replicas)?,
-            length,
+            records,
+            reads,
+            quorum: scope.quorum,
+            read: Read::named(scope.read)?,
+            skip_failed: scope.skip_failed,
+            mutant: scope.mutant(MUTANTS)?,
+            log,
             failed,
             events,
-            claims,
+            joined,
+            parts: layout.chunk.field(records),
+            chunks: layout.chunks(scope.replicas)?,
+            // At rest a replica before a failed entry waits for ever: only those who skip can agree.
+            claims: &CLAIMS[..if scope.skip_failed { 6 } else { 5 }],
         })
     }
 
@@ -137,7 +135,7 @@ impl Quorum {
     #[inline(always)]
     fn pending(&self, state: State) -> u32 {
         if self.chunks.each(state).any(|c| self.joined.is(c)) {
-            1 << (self.length.get(state) - 1)
+            1 << (self.log.length.get(state) - 1)
         } else {
             0
         }
@@ -145,14 +143,14 @@ impl Quorum {
 
     #[inline(always)]
     fn committed(&self, state: State) -> u32 {
-        let log = (1 << self.length.get(state)) - 1;
+        let log = (1 << self.log.length.get(state)) - 1;
         log & !self.failed.get(state) & !self.pending(state)
     }
 
     #[inline(always)]
     fn visible_bits(&self, state: State, chunk: u128) -> u32 {
         let mut hidden = self.pending(state) | self.failed.get(state);
-        match self.scope.mutant {
+        match self.mutant {
             Some(Mutant::FailedVisible) => hidden = self.pending(state),
             Some(Mutant::PendingVisible) => hidden = self.failed.get(state),
             _ => (),
@@ -184,9 +182,8 @@ impl Quorum {
     /// The replica gets the part of the entry at its pointer.
     fn fetched(&self, state: State, replica: u32, join: bool) -> State {
         let chunk = self.chunks.get(state, replica);
-        let pointer = self.pointer.get(chunk);
-        let mut after = self.pointer.set(chunk, pointer + 1);
-        after = self.parts.set(after, self.parts.get(chunk) | 1 << pointer);
+        let parts = self.parts.get(chunk) | 1 << self.log.pointer.get(chunk);
+        let mut after = self.parts.set(self.log.advanced(chunk), parts);
         if join {
             after = self.joined.set(after, 1);
         }
@@ -194,12 +191,12 @@ impl Quorum {
     }
 
     fn inserted(&self, state: State, replica: u32) -> State {
-        let length = self.length.get(state);
+        let length = self.log.length.get(state);
         let chunk = self.chunks.get(state, replica);
         let parts = self.parts.get(chunk) | 1 << length;
         let after = self.joined.set(self.parts.set(chunk, parts), 1);
         let after = self.chunks.set(state, replica, after);
-        self.with_event(self.length.set(after, length + 1), START)
+        self.with_event(self.log.length.set(after, length + 1), START)
     }
 
     /// What an active replica may do with the entry at its pointer.
@@ -212,15 +209,14 @@ impl Quorum {
         step: &mut impl FnMut(Action, State),
     ) {
         let chunk = self.chunks.get(state, replica);
-        let pointer = self.pointer.get(chunk);
-        let length = self.length.get(state);
-        if pointer >= length {
+        let Some(next) = self.log.next(state, chunk) else {
             return;
-        }
-        let entry = 1 << pointer;
-        let action = |name| act(name, Who::Replica, replica, pointer);
+        };
+        let entry = 1 << next;
+        let action = |name| act(name, Who::Replica, replica, next);
         if entry == pending && !self.joined.is(chunk) {
-            let alive = (self.chunks.each(state)).any(|c| self.joined.is(c) && self.active.is(c));
+            let alive =
+                (self.chunks.each(state)).any(|c| self.joined.is(c) && self.chunks.active.is(c));
             if alive {
                 step(action("UpdateQuorum"), self.fetched(state, replica, true));
             } else {
@@ -230,15 +226,15 @@ impl Quorum {
             }
         } else if self.failed.get(state) & entry == 0 {
             step(action("ExecuteLog"), self.fetched(state, replica, false));
-        } else if self.scope.skip_failed {
-            let after = self.pointer.set(chunk, pointer + 1);
-            step(action("SkipFailed"), self.chunks.set(state, replica, after));
+        } else if self.skip_failed {
+            let after = self.chunks.set(state, replica, self.log.advanced(chunk));
+            step(action("SkipFailed"), after);
         }
     }
 
     fn read_step(&self, state: State, replica: u32, step: &mut impl FnMut(Action, State)) {
         let visible = self.visible_bits(state, self.chunks.get(state, replica));
-        let allowed = match self.scope.read {
+        let allowed = match self.read {
             Read::Server => true,
             Read::Linearizable => visible.count_ones() == self.committed(state).count_ones(),
         };
@@ -302,52 +298,31 @@ impl Quorum {
         }
         u32::MAX
     }
-
-    fn at_rest(&self, state: State) -> bool {
-        let active = self.chunks.each(state).all(|c| self.active.is(c));
-        let mut busy = false;
-        self.steps(state, &mut |action, after| {
-            busy |= action.who == Who::Replica && after != state;
-        });
-        active && !busy
-    }
 }
 
 impl Model for Quorum {
-    fn initial(&self) -> State {
-        let chunk = self.active.set(0, 1);
-        (0..self.chunks.count).fold(0, |state, r| self.chunks.set(state, r, chunk))
-    }
-
-    fn bits(&self) -> u32 {
-        self.chunks.bits()
-    }
-
-    fn replicas(&self) -> u32 {
-        self.chunks.count
+    fn chunks(&self) -> &Chunks {
+        &self.chunks
     }
 
     #[inline(always)]
     fn steps(&self, state: State, step: &mut impl FnMut(Action, State)) {
-        let length = self.length.get(state);
+        let length = self.log.length.get(state);
         let pending = self.pending(state);
         let joined = (self.chunks.each(state))
             .filter(|c| self.joined.is(*c))
             .count() as u32;
-        let enough = joined >= self.scope.quorum || self.scope.mutant == Some(Mutant::Uncounted);
+        let enough = joined >= self.quorum || self.mutant == Some(Mutant::Uncounted);
         let reads = self.happened(state).filter(|e| *e >= READ).count() as u32;
         for r in 0..self.chunks.count {
             let chunk = self.chunks.get(state, r);
-            let toggled = |on| self.chunks.set(state, r, self.active.set(chunk, on));
-            if !self.active.is(chunk) {
-                step(act("BecomeActive", Who::Fault, r, NONE.into()), toggled(1));
+            let switched = |on| self.chunks.switched(state, r, on);
+            if !self.chunks.active.is(chunk) {
+                step(alone("BecomeActive", Who::Fault, r), switched(true));
                 continue;
             }
-            step(
-                act("BecomeInactive", Who::Fault, r, NONE.into()),
-                toggled(0),
-            );
-            if pending == 0 && length < self.scope.records {
+            step(alone("BecomeInactive", Who::Fault, r), switched(false));
+            if pending == 0 && length < self.records {
                 step(
                     act("QuorumInsert", Who::Client, r, length),
                     self.inserted(state, r),
@@ -358,24 +333,24 @@ impl Model for Quorum {
                 let after = self.with_event(self.cleared(state), END);
                 step(act("EndQuorum", Who::Replica, r, length - 1), after);
             }
-            if reads < self.scope.reads {
+            if reads < self.reads {
                 self.read_step(state, r, step);
             }
         }
     }
 
     fn claims(&self) -> &[Claim] {
-        &self.claims
+        self.claims
     }
 
     #[inline(always)]
     fn judge(&self, state: State) -> Marks {
         let mut marks = Marks::default();
-        let length = self.length.get(state);
+        let length = self.log.length.get(state);
         let log = (1u32 << length) - 1;
         let (pending, failed) = (self.pending(state), self.failed.get(state));
         let types = self.chunks.each(state).all(|c| {
-            self.pointer.get(c) <= length
+            self.log.pointer.get(c) <= length
                 && self.parts.get(c) & !log == 0
                 && (!self.joined.is(c) || self.parts.get(c) & pending != 0)
         });
@@ -386,64 +361,42 @@ impl Model for Quorum {
                     .chunks
                     .each(state)
                     .filter(|c| self.parts.get(*c) >> i & 1 == 1);
-                (pending | failed) >> i & 1 == 1 || holders.count() as u32 >= self.scope.quorum
+                (pending | failed) >> i & 1 == 1 || holders.count() as u32 >= self.quorum
             });
             marks.judge(1, durable);
         }
         self.judge_reads(state, &mut marks);
-        if self.scope.skip_failed && length > 0 && self.at_rest(state) {
+        let judged = self.skip_failed && length > 0 && self.chunks.all_active(state);
+        if judged && self.at_rest(state) {
             let committed = self.committed(state);
-            let equal = self
-                .chunks
-                .each(state)
-                .all(|c| self.parts.get(c) & committed == committed);
+            let mut parts = self.chunks.each(state).map(|c| self.parts.get(c));
+            let equal = parts.all(|parts| parts & committed == committed);
             marks.judge(5, pending == 0 && equal);
         }
         marks
     }
 
     fn work_left(&self, state: State) -> Option<u32> {
-        let length = self.length.get(state);
-        let behind: u32 = self
-            .chunks
-            .each(state)
-            .map(|c| length - self.pointer.get(c))
-            .sum();
+        let behind = self.log.behind(&self.chunks, state);
         Some(2 * behind + u32::from(self.pending(state) != 0))
     }
 
-    fn canonical(&self, state: State) -> State {
-        self.chunks.sorted(state)
+    fn show_global(&self, state: State) -> Vec<(&'static str, String)> {
+        let pending = match self.pending(state) {
+            0 => "-".into(),
+            bit => (bit.ilog2() + 1).to_string(),
+        };
+        vec![
+            ("log", set_text((1 << self.log.length.get(state)) - 1)),
+            ("pending", pending),
+            ("failed", set_text(self.failed.get(state))),
+        ]
     }
 
-    fn show(&self, state: State) -> Vec<(String, String)> {
-        let number = |bits: u32| {
-            if bits == 0 {
-                "-".into()
-            } else {
-                (bits.ilog2() + 1).to_string()
-            }
-        };
-        let mut out = vec![
-            ("log".into(), set_text((1 << self.length.get(state)) - 1)),
-            ("pending".into(), number(self.pending(state))),
-            ("failed".into(), set_text(self.failed.get(state))),
-        ];
-        for (i, chunk) in self.chunks.each(state).enumerate() {
-            let text = format!(
-                "{} at {}{}{}",
-                set_text(self.parts.get(chunk)),
-                self.pointer.get(chunk),
-                if self.joined.is(chunk) { " joined" } else { "" },
-                if self.active.is(chunk) {
-                    ""
-                } else {
-                    " inactive"
-                },
-            );
-            out.push((format!("ch{}", i + 1), text));
-        }
-        out
+    fn show_chunk(&self, chunk: u128) -> String {
+        let parts = set_text(self.parts.get(chunk));
+        let joined = if self.joined.is(chunk) { " joined" } else { "" };
+        format!("{parts} at {}{joined}", self.log.pointer.get(chunk))
     }
 
     fn visible(&self, state: State, replica: u32) -> Vec<u32> {

@@ -3,9 +3,10 @@
 //! An entry of the log makes one part, and entry i makes part i. A merge names the two parts that
 //! it replaces; what a part covers are the inserts that went into it.
 
-use super::{act, in_range};
-use crate::fields::{Bits, Chunks, Field, State};
-use crate::model::{members, set_text, Action, Claim, Marks, Model, Who, NONE};
+use super::log::Log;
+use super::scope::{in_range, Scope};
+use crate::fields::{Chunks, Field, Layout, State};
+use crate::model::{act, alone, members, set_text, Action, Claim, Marks, Model, Who};
 
 /// One wrong line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,23 +25,17 @@ pub const MUTANTS: &[(&str, Mutant)] = &[
     ("merge-skipped", Mutant::MergeSkipped),
 ];
 
-#[derive(Clone, Copy, Debug)]
-pub struct Scope {
-    pub replicas: u32,
-    pub records: u32,
-    pub mutant: Option<Mutant>,
-}
-
 pub struct Replication {
-    scope: Scope,
+    /// Inserts at most.
+    records: u32,
+    /// Entries at most: so many inserts, each merged away but the last.
+    entries: u32,
+    mutant: Option<Mutant>,
     chunks: Chunks,
-    length: Field,
+    log: Log,
     /// For each entry the two parts that it merges, from 1; 0 and 0 for an insert.
     sources: Vec<(Field, Field)>,
-    active: Field,
     leader: Field,
-    /// Entries that the replica has executed: the server's log_pointer.
-    pointer: Field,
     parts: Field,
 }
 
@@ -67,31 +62,25 @@ const CLAIMS: &[Claim] = &[
     },
 ];
 
-/// Entries at most: so many inserts, each merged away but the last.
-fn entries_max(records: u32) -> u32 {
-    2 * records - 1
-}
-
 impl Replication {
-    pub fn new(scope: Scope) -> Result<Self, String> {
+    pub fn new(scope: &Scope) -> Result<Self, String> {
         in_range("replicas", scope.replicas, 1, 8)?;
         in_range("records", scope.records, 1, 6)?;
-        let entries = entries_max(scope.records);
-        let mut global = Bits::default();
-        let length = global.number(entries);
-        let sources = (0..entries)
-            .map(|_| (global.number(entries), global.number(entries)))
-            .collect();
-        let mut chunk = Bits::default();
+        let entries = 2 * scope.records - 1;
+        let mut layout = Layout::default();
+        let leader = layout.chunk.flag();
+        let log = Log::new(&mut layout, entries);
+        let global = &mut layout.global;
+        let sources = (0..entries).map(|_| (global.number(entries), global.number(entries)));
         Ok(Self {
-            scope,
-            length,
-            sources,
-            active: chunk.flag(),
-            leader: chunk.flag(),
-            pointer: chunk.number(entries),
-            parts: chunk.field(entries),
-            chunks: Chunks::new(global.used(), chunk.used(), scope.replicas)?,
+            records: scope.records,
+            entries,
+            mutant: scope.mutant(MUTANTS)?,
+            log,
+            sources: sources.collect(),
+            leader,
+            parts: layout.chunk.field(entries),
+            chunks: layout.chunks(scope.replicas)?,
         })
     }
 
@@ -110,7 +99,7 @@ impl Replication {
     #[inline(always)]
     fn covers(&self, state: State) -> [u32; 12] {
         let mut covers = [0; 12];
-        for entry in 0..self.length.get(state) {
+        for entry in 0..self.log.length.get(state) {
             let (a, b) = self.sources[entry as usize];
             covers[entry as usize] = if a.is(state) {
                 covers[a.get(state) as usize - 1] | covers[b.get(state) as usize - 1]
@@ -123,48 +112,53 @@ impl Replication {
 
     /// Entry 0, 1, … of the inserts only.
     fn inserts(&self, state: State) -> u32 {
-        (0..self.length.get(state))
+        (0..self.log.length.get(state))
             .filter(|e| self.replaced(state, *e) == 0)
             .fold(0, |bits, e| bits | 1 << e)
     }
 
+    #[inline(always)]
+    fn led(&self, state: State) -> bool {
+        self.chunks.each(state).any(|c| self.leader.is(c))
+    }
+
     fn appended(&self, state: State, a: u32, b: u32) -> State {
-        let length = self.length.get(state);
+        let length = self.log.length.get(state);
         let (first, second) = self.sources[length as usize];
-        let state = self.length.set(state, length + 1);
+        let state = self.log.length.set(state, length + 1);
         second.set(first.set(state, a), b)
     }
 
     /// The parts of a replica after it has executed the entry at its pointer.
     #[inline(always)]
     fn executed(&self, state: State, chunk: u128) -> u128 {
-        let entry = self.pointer.get(chunk);
+        let entry = self.log.pointer.get(chunk);
         let parts = self.parts.get(chunk);
         let covers = self.covers(state);
-        let covered = (0..self.length.get(state))
+        let covered = (0..self.log.length.get(state))
             .any(|p| parts >> p & 1 == 1 && covers[entry as usize] & !covers[p as usize] == 0);
         let replaced = self.replaced(state, entry);
-        let skipped = replaced != 0 && self.scope.mutant == Some(Mutant::MergeSkipped);
-        let after = if skipped || (covered && self.scope.mutant != Some(Mutant::CoveredFetched)) {
+        let skipped = replaced != 0 && self.mutant == Some(Mutant::MergeSkipped);
+        let after = if skipped || (covered && self.mutant != Some(Mutant::CoveredFetched)) {
             parts
         } else {
             parts & !replaced | 1 << entry
         };
-        self.parts.set(self.pointer.set(chunk, entry + 1), after)
+        self.parts.set(self.log.advanced(chunk), after)
     }
 
     #[inline(always)]
     fn merge_steps(&self, state: State, replica: u32, step: &mut impl FnMut(Action, State)) {
         let chunk = self.chunks.get(state, replica);
-        let length = self.length.get(state);
+        let length = self.log.length.get(state);
         let mut free = self.parts.get(chunk);
-        if self.scope.mutant != Some(Mutant::StaleLeader) {
+        if self.mutant != Some(Mutant::StaleLeader) {
             // What a logged merge replaces is no longer the leader's to merge.
             free &= !(0..length).fold(0, |bits, e| bits | self.replaced(state, e));
         }
         for a in 0..length {
             for b in a + 1..length {
-                if free >> a & free >> b & 1 == 0 || length >= entries_max(self.scope.records) {
+                if free >> a & free >> b & 1 == 0 || length >= self.entries {
                     continue;
                 }
                 let kept = self.parts.get(chunk) & !(1 << a | 1 << b);
@@ -175,62 +169,40 @@ impl Replication {
             }
         }
     }
-
-    #[inline(always)]
-    fn at_rest(&self, state: State) -> bool {
-        let mut busy = false;
-        self.steps(state, &mut |action, after| {
-            busy |= action.who == Who::Replica && after != state;
-        });
-        !busy
-    }
 }
 
 impl Model for Replication {
-    fn initial(&self) -> State {
-        let chunk = self.active.set(0, 1);
-        (0..self.chunks.count).fold(0, |state, r| self.chunks.set(state, r, chunk))
-    }
-
-    fn bits(&self) -> u32 {
-        self.chunks.bits()
-    }
-
-    fn replicas(&self) -> u32 {
-        self.chunks.count
+    fn chunks(&self) -> &Chunks {
+        &self.chunks
     }
 
     #[inline(always)]
     fn steps(&self, state: State, step: &mut impl FnMut(Action, State)) {
-        let length = self.length.get(state);
-        let leads = self.chunks.each(state).any(|c| self.leader.is(c));
+        let length = self.log.length.get(state);
+        let led = self.led(state);
         let inserts = self.inserts(state).count_ones();
         for r in 0..self.chunks.count {
             let chunk = self.chunks.get(state, r);
             let with = |after| self.chunks.set(state, r, after);
-            if !self.active.is(chunk) {
-                let after = with(self.active.set(chunk, 1));
-                step(act("BecomeActive", Who::Fault, r, NONE.into()), after);
+            if !self.chunks.active.is(chunk) {
+                let after = self.chunks.switched(state, r, true);
+                step(alone("BecomeActive", Who::Fault, r), after);
                 continue;
             }
-            let gone = self.leader.set(self.active.set(chunk, 0), 0);
-            step(
-                act("BecomeInactive", Who::Fault, r, NONE.into()),
-                with(gone),
-            );
-            if inserts < self.scope.records && length < entries_max(self.scope.records) {
+            let gone = self.chunks.active.set(self.leader.set(chunk, 0), 0);
+            step(alone("BecomeInactive", Who::Fault, r), with(gone));
+            if inserts < self.records && length < self.entries {
                 let parts = self.parts.get(chunk) | 1 << length;
                 let after = self.appended(with(self.parts.set(chunk, parts)), 0, 0);
                 step(act("Insert", Who::Client, r, length), after);
             }
-            if !leads {
+            if !led {
                 let after = with(self.leader.set(chunk, 1));
-                step(act("BecomeLeader", Who::Replica, r, NONE.into()), after);
+                step(alone("BecomeLeader", Who::Replica, r), after);
             }
-            let pointer = self.pointer.get(chunk);
-            if pointer < length {
+            if let Some(entry) = self.log.next(state, chunk) {
                 let after = with(self.executed(state, chunk));
-                step(act("ExecuteLog", Who::Replica, r, pointer), after);
+                step(act("ExecuteLog", Who::Replica, r, entry), after);
             }
             if self.leader.is(chunk) {
                 self.merge_steps(state, r, step);
@@ -245,7 +217,7 @@ impl Model for Replication {
     #[inline(always)]
     fn judge(&self, state: State) -> Marks {
         let mut marks = Marks::default();
-        let length = self.length.get(state);
+        let length = self.log.length.get(state);
         let covers = self.covers(state);
         let inserts = self.inserts(state);
         let (mut apart, mut complete, mut leaders, mut leads_active) = (true, true, 0, true);
@@ -256,10 +228,10 @@ impl Model for Replication {
                 apart &= covered & covers[part as usize] == 0;
                 covered |= covers[part as usize];
             }
-            let executed = (1 << self.pointer.get(chunk)) - 1;
+            let executed = (1 << self.log.pointer.get(chunk)) - 1;
             complete &= inserts & executed & !covered == 0;
             leaders += self.leader.get(chunk);
-            leads_active &= self.active.is(chunk) || !self.leader.is(chunk);
+            leads_active &= self.chunks.active.is(chunk) || !self.leader.is(chunk);
         }
         marks.judge(2, leaders <= 1 && leads_active);
         if length == 0 {
@@ -267,67 +239,47 @@ impl Model for Replication {
         }
         marks.judge(0, apart);
         marks.judge(1, complete);
-        if self.chunks.each(state).all(|c| self.active.is(c)) && self.at_rest(state) {
+        if self.chunks.all_active(state) && self.at_rest(state) {
             let first = self.parts.get(self.chunks.get(state, 0));
-            let equal = self.chunks.each(state).all(|c| self.parts.get(c) == first);
-            marks.judge(3, equal);
-            let one = self
-                .chunks
-                .each(state)
-                .all(|c| self.parts.get(c).count_ones() == 1);
-            marks.judge(4, one);
+            let equal = |chunk| self.parts.get(chunk) == first;
+            marks.judge(3, self.chunks.each(state).all(equal));
+            let whole = |chunk| self.parts.get(chunk).count_ones() == 1;
+            marks.judge(4, self.chunks.each(state).all(whole));
         }
         marks
     }
 
     /// Merges that may still be assigned weigh more than all the executing that one causes.
     fn work_left(&self, state: State) -> Option<u32> {
-        let length = self.length.get(state);
+        let length = self.log.length.get(state);
         let merges = length - self.inserts(state).count_ones();
-        let behind: u32 = self
-            .chunks
-            .each(state)
-            .map(|c| length - self.pointer.get(c))
-            .sum();
-        let unled = u32::from(!self.chunks.each(state).any(|c| self.leader.is(c)));
-        let weight = 4 * self.scope.replicas * (entries_max(self.scope.records) + 1);
-        Some((self.scope.records - merges.min(self.scope.records)) * weight + 2 * behind + unled)
+        let behind = self.log.behind(&self.chunks, state);
+        let weight = 4 * self.chunks.count * (self.entries + 1);
+        let unmerged = self.records - merges.min(self.records);
+        Some(unmerged * weight + 2 * behind + u32::from(!self.led(state)))
     }
 
-    fn canonical(&self, state: State) -> State {
-        self.chunks.sorted(state)
-    }
-
-    fn show(&self, state: State) -> Vec<(String, String)> {
-        let entries: Vec<String> = (0..self.length.get(state))
+    fn show_global(&self, state: State) -> Vec<(&'static str, String)> {
+        let entries: Vec<String> = (0..self.log.length.get(state))
             .map(|e| match self.sources[e as usize] {
                 (a, b) if a.is(state) => format!("{}={}+{}", e + 1, a.get(state), b.get(state)),
                 _ => (e + 1).to_string(),
             })
             .collect();
-        let mut out = vec![("log".into(), entries.join(" "))];
-        for (i, chunk) in self.chunks.each(state).enumerate() {
-            let text = format!(
-                "{} at {}{}{}",
-                set_text(self.parts.get(chunk)),
-                self.pointer.get(chunk),
-                if self.leader.is(chunk) { " leads" } else { "" },
-                if self.active.is(chunk) {
-                    ""
-                } else {
-                    " inactive"
-                },
-            );
-            out.push((format!("ch{}", i + 1), text));
-        }
-        out
+        vec![("log", entries.join(" "))]
+    }
+
+    fn show_chunk(&self, chunk: u128) -> String {
+        let parts = set_text(self.parts.get(chunk));
+        let leads = if self.leader.is(chunk) { " leads" } else { "" };
+        format!("{parts} at {}{leads}", self.log.pointer.get(chunk))
     }
 
     /// The inserts that its parts cover, once for each part: duplicates are kept.
     fn visible(&self, state: State, replica: u32) -> Vec<u32> {
         let parts = self.parts.get(self.chunks.get(state, replica));
         let covers = self.covers(state);
-        (0..self.length.get(state))
+        (0..self.log.length.get(state))
             .filter(|p| parts >> p & 1 == 1)
             .flat_map(|p| members(covers[p as usize]))
             .collect()

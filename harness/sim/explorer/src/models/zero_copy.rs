@@ -5,9 +5,9 @@
 //! it; every replica has it on its disk and could move it to S3. A copy in S3 has the number of
 //! the replica that wrote it. A lock in ZooKeeper is of one replica on one copy.
 
-use super::{act, in_range};
-use crate::fields::{Bits, Chunks, Field, State};
-use crate::model::{Action, Claim, Marks, Model, Who, NONE};
+use super::scope::{in_range, Scope};
+use crate::fields::{Chunks, Field, Layout, State};
+use crate::model::{act, alone, Action, Claim, Marks, Model, Who, NONE};
 
 /// What mends a race of the description.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,19 +46,12 @@ impl Fixes {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-pub struct Scope {
-    pub replicas: u32,
-    pub fixes: Fixes,
-}
-
 pub struct ZeroCopy {
-    scope: Scope,
+    fixes: Fixes,
     chunks: Chunks,
     origin: Field,
     /// The part was dropped: nobody gets it any more.
     dropped: Field,
-    active: Field,
     /// The copy that this replica wrote is in S3.
     exists: Field,
     phase: Field,
@@ -111,22 +104,20 @@ const CLAIMS: &[Claim] = &[
 ];
 
 impl ZeroCopy {
-    pub fn new(scope: Scope) -> Result<Self, String> {
-        in_range("replicas", scope.replicas, 1, 6)?;
-        let mut global = Bits::default();
-        let (origin, dropped) = (global.number(MOVED), global.flag());
-        let mut chunk = Bits::default();
+    pub fn new(scope: &Scope) -> Result<Self, String> {
+        let replicas = scope.replicas;
+        in_range("replicas", replicas, 1, 6)?;
+        let mut layout = Layout::default();
         Ok(Self {
-            scope,
-            origin,
-            dropped,
-            active: chunk.flag(),
-            exists: chunk.flag(),
-            phase: chunk.number(DELETING),
-            copy: chunk.number(scope.replicas),
-            lock: chunk.number(scope.replicas),
-            marker: chunk.flag(),
-            chunks: Chunks::new(global.used(), chunk.used(), scope.replicas)?,
+            fixes: Fixes::named(scope.fixes)?,
+            origin: layout.global.number(MOVED),
+            dropped: layout.global.flag(),
+            exists: layout.chunk.flag(),
+            phase: layout.chunk.number(DELETING),
+            copy: layout.chunk.number(replicas),
+            lock: layout.chunk.number(replicas),
+            marker: layout.chunk.flag(),
+            chunks: layout.chunks(replicas)?,
         })
     }
 
@@ -178,9 +169,9 @@ impl ZeroCopy {
         }
         let none = u32::from(NONE);
         let merge = self.origin.set(state, MERGED);
-        step(act("AssignMerge", Who::Client, none, none), merge);
+        step(alone("AssignMerge", Who::Client, none), merge);
         let moving = self.origin.set(state, MOVED);
-        step(act("AssignMove", Who::Client, none, none), moving);
+        step(alone("AssignMove", Who::Client, none), moving);
     }
 
     /// Merging or moving: look for another who does it, then write.
@@ -203,21 +194,15 @@ impl ZeroCopy {
         }
         let locked = (0..self.chunks.count).any(|r| self.lock.is(self.chunks.get(state, r)));
         let marked = self.chunks.each(state).any(|c| self.marker.is(c));
-        let fixes = self.scope.fixes;
+        let fixes = self.fixes;
         if merging && !marked {
             let after = self.marker.set(self.phase.set(chunk, WRITING), 1);
-            step(
-                act("BeginMerge", Who::Replica, replica, NONE.into()),
-                with(after),
-            );
+            step(alone("BeginMerge", Who::Replica, replica), with(after));
         }
         if origin == MOVED && !locked && !(fixes.exclusive_move && marked) {
             let after = self.phase.set(chunk, WRITING);
             let after = self.marker.set(after, fixes.exclusive_move.into());
-            step(
-                act("BeginMove", Who::Replica, replica, NONE.into()),
-                with(after),
-            );
+            step(alone("BeginMove", Who::Replica, replica), with(after));
         }
     }
 
@@ -227,14 +212,14 @@ impl ZeroCopy {
         let chunk = self.chunks.get(state, replica);
         let with = |after| self.chunks.set(state, replica, after);
         let (phase, copy) = (self.phase.get(chunk), self.copy.get(chunk));
-        let first = self.scope.fixes.lock_first;
+        let first = self.fixes.lock_first;
         let action = |name| act(name, Who::Replica, replica, copy.wrapping_sub(1));
         match phase {
             IDLE if copy == 0 && !self.dropped.is(state) => {
                 for source in (0..self.chunks.count).filter(|s| *s != replica) {
                     let of = self.chunks.get(state, source);
                     let sent = self.part(of);
-                    if self.active.is(of) && sent != 0 {
+                    if self.chunks.active.is(of) && sent != 0 {
                         let lock = if first { sent } else { 0 };
                         let after = self.doing(chunk, RECEIVED, sent, lock);
                         step(
@@ -286,7 +271,7 @@ impl ZeroCopy {
             }
             _ => (),
         }
-        if phase == UNLOCKED && !self.scope.fixes.resume {
+        if phase == UNLOCKED && !self.fixes.resume {
             // It cannot know whether another has a lock, so it must not delete.
             step(action("LoseKeeper", Who::Fault), with(forgotten));
         }
@@ -295,9 +280,9 @@ impl ZeroCopy {
     /// The process dies: the session's ephemeral markers go, and so does what it was doing.
     fn died(&self, state: State, replica: u32) -> State {
         let chunk = self.chunks.get(state, replica);
-        let fixes = self.scope.fixes;
+        let fixes = self.fixes;
         let phase = self.phase.get(chunk);
-        let mut after = self.active.set(chunk, 0);
+        let mut after = self.chunks.active.set(chunk, 0);
         after = match phase {
             RECEIVED if fixes.resume && fixes.lock_first => after,
             UNLOCKED | DELETING if fixes.resume => after,
@@ -330,17 +315,10 @@ impl ZeroCopy {
 }
 
 impl Model for ZeroCopy {
-    fn initial(&self) -> State {
-        let chunk = self.active.set(0, 1);
-        (0..self.chunks.count).fold(0, |state, r| self.chunks.set(state, r, chunk))
-    }
+    const INACTIVE: &'static str = "dead";
 
-    fn bits(&self) -> u32 {
-        self.chunks.bits()
-    }
-
-    fn replicas(&self) -> u32 {
-        self.chunks.count
+    fn chunks(&self) -> &Chunks {
+        &self.chunks
     }
 
     #[inline(always)]
@@ -350,12 +328,12 @@ impl Model for ZeroCopy {
         }
         for r in 0..self.chunks.count {
             let chunk = self.chunks.get(state, r);
-            if !self.active.is(chunk) {
-                let after = self.chunks.set(state, r, self.active.set(chunk, 1));
-                step(act("Restart", Who::Fault, r, NONE.into()), after);
+            if !self.chunks.active.is(chunk) {
+                let after = self.chunks.switched(state, r, true);
+                step(alone("Restart", Who::Fault, r), after);
                 continue;
             }
-            step(act("Die", Who::Fault, r, NONE.into()), self.died(state, r));
+            step(alone("Die", Who::Fault, r), self.died(state, r));
             self.write_steps(state, r, step);
             self.fetch_steps(state, r, step);
             self.delete_steps(state, r, step);
@@ -407,8 +385,19 @@ impl Model for ZeroCopy {
         least
     }
 
-    fn show(&self, state: State) -> Vec<(String, String)> {
+    fn show_global(&self, state: State) -> Vec<(&'static str, String)> {
         const ORIGINS: [&str; 4] = ["-", "inserted", "merged", "moved"];
+        let copies: Vec<String> = (1..=self.chunks.count)
+            .filter(|copy| self.exists(state, *copy))
+            .map(|copy| format!("s3:{copy}"))
+            .collect();
+        vec![
+            ("part", ORIGINS[self.origin.get(state) as usize].into()),
+            ("copies", copies.join(" ")),
+        ]
+    }
+
+    fn show_chunk(&self, chunk: u128) -> String {
         const PHASES: [&str; 6] = [
             "",
             "received ",
@@ -417,33 +406,18 @@ impl Model for ZeroCopy {
             "unlocked ",
             "deleting ",
         ];
-        let copies: Vec<String> = (1..=self.chunks.count)
-            .filter(|copy| self.exists(state, *copy))
-            .map(|copy| format!("s3:{copy}"))
-            .collect();
-        let mut out = vec![
-            (
-                "part".into(),
-                ORIGINS[self.origin.get(state) as usize].into(),
-            ),
-            ("copies".into(), copies.join(" ")),
-        ];
-        for (i, chunk) in self.chunks.each(state).enumerate() {
-            let named = |field: Field, what| match field.get(chunk) {
-                0 => String::new(),
-                copy => format!("{what}s3:{copy} "),
-            };
-            let text = format!(
-                "{}{}{}{}{}",
-                PHASES[self.phase.get(chunk) as usize],
-                named(self.copy, ""),
-                named(self.lock, "lock "),
-                if self.marker.is(chunk) { "marker " } else { "" },
-                if self.active.is(chunk) { "" } else { "dead" },
-            );
-            out.push((format!("ch{}", i + 1), text.trim().into()));
-        }
-        out
+        let named = |field: Field, what| match field.get(chunk) {
+            0 => String::new(),
+            copy => format!("{what}s3:{copy} "),
+        };
+        let text = format!(
+            "{}{}{}{}",
+            PHASES[self.phase.get(chunk) as usize],
+            named(self.copy, ""),
+            named(self.lock, "lock "),
+            if self.marker.is(chunk) { "marker" } else { "" },
+        );
+        text.trim_end().into()
     }
 
     fn visible(&self, state: State, replica: u32) -> Vec<u32> {

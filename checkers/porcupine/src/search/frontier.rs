@@ -175,6 +175,7 @@ pub(super) struct Kept<C> {
     dead: bool,
 }
 
+#[derive(Clone)]
 pub(super) struct Frontier<C> {
     layout: Layout<C>,
     all: Vec<Kept<C>>,

@@ -4,11 +4,13 @@ mod board;
 mod bounds;
 mod lost;
 mod place;
+mod retreat;
 
 use std::time::Instant;
 
 use board::Board;
 use bounds::RENEW_BYTES;
+use retreat::Retreat;
 use rustc_hash::FxHashSet;
 
 use super::frontier::{Config, Frontier, Layout};
@@ -164,6 +166,10 @@ struct Search<'a, M, C> {
     unlimited: bool,
     /// By kind of lost calls: what one that is used costs; empty: nothing.
     prices: Vec<u64>,
+    /// Where to go back to, if it is to.
+    retreat: Option<Retreat<C>>,
+    /// How many configurations may be explored.
+    effort: u64,
     /// Bytes of the model at which it is to forget.
     renew_at: usize,
 }
@@ -211,6 +217,8 @@ impl<'a, M: Model, C: Config> Search<'a, M, C> {
             brief: false,
             unlimited: false,
             prices: Vec::new(),
+            retreat: None,
+            effort: u64::MAX,
             renew_at: RENEW_BYTES,
         }
     }
@@ -219,7 +227,10 @@ impl<'a, M: Model, C: Config> Search<'a, M, C> {
         let mut start = C::new(self.board.layout.words);
         start.words_mut()[0] = self.board.model.initial();
         self.now.insert(start, START);
-        for &event in &self.plan.events {
+        let mut at = 0;
+        while let Some(&event) = self.plan.events.get(at) {
+            self.pass(at);
+            at += 1;
             match event {
                 Event::Lost(kind) => self.called[kind as usize] += 1,
                 Event::Call(op) => self.call(op),
@@ -228,7 +239,10 @@ impl<'a, M: Model, C: Config> Search<'a, M, C> {
                     Ok(()) if self.brief && self.trimmed => {
                         return self.gave_up("too many configurations", op, 0)
                     }
-                    Ok(()) if self.reached.next.is_empty() => return self.stuck(op),
+                    Ok(()) if self.reached.next.is_empty() => match self.go_back(at) {
+                        Some(place) => at = place,
+                        None => return self.stuck(op),
+                    },
                     Ok(()) => {
                         std::mem::swap(&mut self.now, &mut self.reached.next);
                         self.now.seal();

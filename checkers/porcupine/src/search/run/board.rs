@@ -11,6 +11,12 @@ pub(super) struct Board<'a, M, C> {
     plan: &'a Plan,
     pub layout: Layout<C>,
     pub traces: Traces,
+    pub seated: Seated,
+}
+
+/// Who sits where.
+#[derive(Clone)]
+pub(super) struct Seated {
     /// By seat: the operation in it, and its action.
     sitting: Vec<u32>,
     actions: Vec<u32>,
@@ -32,37 +38,39 @@ impl<'a, M: Model, C: Config> Board<'a, M, C> {
             plan,
             layout,
             traces,
-            sitting: vec![0; plan.seats],
-            actions: vec![0; plan.seats],
-            blind: vec![0; layout.seats()],
+            seated: Seated {
+                sitting: vec![0; plan.seats],
+                actions: vec![0; plan.seats],
+                blind: vec![0; layout.seats()],
+            },
         }
     }
 
     /// Seats the operation of a call.
     pub fn seat(&mut self, seat: u32, op: u32) -> Nature {
         let action = self.ops[op as usize].action;
-        self.sitting[seat as usize] = op;
-        self.actions[seat as usize] = action;
+        self.seated.sitting[seat as usize] = op;
+        self.seated.actions[seat as usize] = action;
         let nature = self.nature(action);
         if nature.blind {
-            self.blind[seat as usize / 64] |= 1 << (seat % 64);
+            self.seated.blind[seat as usize / 64] |= 1 << (seat % 64);
         }
         nature
     }
 
     /// The operation of the seat returned.
     pub fn leave(&mut self, seat: u32) {
-        self.blind[seat as usize / 64] &= !(1 << (seat % 64));
+        self.seated.blind[seat as usize / 64] &= !(1 << (seat % 64));
     }
 
     #[inline(always)]
     pub fn operation(&self, seat: u32) -> u32 {
-        self.sitting[seat as usize]
+        self.seated.sitting[seat as usize]
     }
 
     #[inline(always)]
     pub fn action(&self, seat: u32) -> u32 {
-        self.actions[seat as usize]
+        self.seated.actions[seat as usize]
     }
 
     #[inline(always)]
@@ -86,19 +94,19 @@ impl<'a, M: Model, C: Config> Board<'a, M, C> {
     pub fn only_blind(&self, config: &C) -> bool {
         let pending = &config.words()[1..1 + self.layout.seats()];
         let blind = |(pending, blind): (&u64, &u64)| pending & !blind == 0;
-        pending.iter().zip(&self.blind).all(blind)
+        pending.iter().zip(&self.seated.blind).all(blind)
     }
 
     /// Every blind operation in flight could have been placed just before.
     #[inline(always)]
     pub fn overwrite(&mut self, config: &mut C, mut trace: u32) -> u32 {
         for w in 0..self.layout.seats() {
-            let mut bits = config.words()[1 + w] & self.blind[w];
+            let mut bits = config.words()[1 + w] & self.seated.blind[w];
             config.words_mut()[1 + w] &= !bits;
             while bits != 0 && self.traces.is_on() {
                 let seat = 64 * w + bits.trailing_zeros() as usize;
                 bits &= bits - 1;
-                trace = self.traces.freed(trace, self.sitting[seat]);
+                trace = self.traces.freed(trace, self.seated.sitting[seat]);
             }
         }
         trace

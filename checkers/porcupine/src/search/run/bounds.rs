@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{Exhausted, Search};
+use super::{Exhausted, Retreat, Search};
 use crate::search::frontier::{Config, Frontier};
 use crate::search::Model;
 
@@ -65,6 +65,9 @@ impl<M: Model, C: Config> Search<'_, M, C> {
         for (kept, state) in next.live_mut().zip(states) {
             kept.config.words_mut()[0] = state;
         }
+        if let Some(retreat) = &mut self.retreat {
+            retreat.forget();
+        }
         self.renew_at = (2 * self.board.model.bytes()).max(RENEW_BYTES);
     }
 
@@ -90,6 +93,9 @@ impl<M: Model, C: Config> Search<'_, M, C> {
         if let Some(why) = self.board.model.halted() {
             return Err(Exhausted(why));
         }
+        if self.explored > self.effort {
+            return Err(Exhausted("out of effort"));
+        }
         if self
             .limits
             .until
@@ -101,7 +107,9 @@ impl<M: Model, C: Config> Search<'_, M, C> {
     }
 
     fn check_memory(&self) -> Result<(), Exhausted> {
-        let frontiers = self.now.bytes() + self.reached.next.bytes() + self.reached.waiting.bytes();
+        let behind = self.retreat.as_ref().map_or(0, Retreat::bytes);
+        let reached = self.reached.next.bytes() + self.reached.waiting.bytes();
+        let frontiers = self.now.bytes() + reached + behind;
         let (model, traces) = (self.board.model.bytes(), self.board.traces.bytes());
         let bytes = frontiers + model + traces + 40 * self.board.ops.len();
         if self.limits.bytes.is_some_and(|most| bytes > most) || self.board.traces.full() {

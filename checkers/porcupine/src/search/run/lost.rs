@@ -11,7 +11,7 @@
 //! To refute: each may take effect any number of times. Then there is nothing to remember, and what
 //! is not explained even so cannot be. Only for models of few states.
 
-use super::{Asked, Ended, Frontier, Layout, Reached, Search};
+use super::{Asked, Ended, Frontier, Layout, Reached, Retreat, Search};
 use crate::search::frontier::Config;
 use crate::search::Model;
 
@@ -20,35 +20,66 @@ const ROUNDS: usize = 12;
 /// The price of each kind at first; it can double in each round.
 const PRICE: u64 = 16;
 
-/// An explanation or a refutation, if one is found. The first round keeps at most `widths[0]`
-/// configurations at a time, the second `widths[1]`, and so on; the last is that of all further rounds.
+/// So few are kept in the first round: what is missed, a detour finds.
+const NARROW: usize = 8;
+/// What the first attempt to refute may explore: where many operations are in flight, there is no
+/// end to it, and prices are tried before the second.
+const EFFORT: u64 = 1 << 18;
+
+/// An explanation or a refutation, if one is found.
 pub(super) fn search_lost<M: Model, C: Config>(model: &mut M, asked: Asked) -> Option<Ended> {
     let mut prices = None;
+    let mut refutable = model.finite();
     for round in 0..ROUNDS {
         let mut search = Search::<M, C>::new(model, asked);
+        search.width = width(asked.widths, round);
         search.charge(prices);
-        search.width = asked.widths[round.min(asked.widths.len() - 1)];
         prices = match search.run() {
             ended @ Ended::Explained { .. } => return Some(ended),
-            Ended::GaveUp { .. } => return None,
-            Ended::Stuck { .. } => Some(search.dearer()?),
+            Ended::GaveUp { .. } => break,
+            Ended::Stuck { .. } => match search.dearer() {
+                Some(prices) => Some(prices),
+                None => break,
+            },
         };
-        if round == 0 && model.finite() {
-            let mut search = Search::<M, C>::new(model, asked);
-            search.unlimited = true;
-            if let Ended::Stuck { at, .. } = search.run() {
-                // Its orders may have an operation twice.
-                let order = Vec::new();
-                let others = Vec::new();
-                return Some(Ended::Stuck { at, order, others });
+        if round == 0 && refutable {
+            match refute::<M, C>(model, asked, EFFORT) {
+                ended @ Ended::Stuck { .. } => return Some(ended),
+                ended => refutable = matches!(ended, Ended::GaveUp { .. }),
             }
         }
     }
-    None
+    let refuted = refutable.then(|| refute::<M, C>(model, asked, u64::MAX));
+    refuted.filter(|ended| matches!(ended, Ended::Stuck { .. }))
+}
+
+/// How many configurations a round keeps at a time: hardly any, then `widths[0]`, `widths[1]` and
+/// so on; the last is that of all further rounds.
+fn width(widths: &[usize], round: usize) -> usize {
+    match round {
+        0 => widths[0].min(NARROW),
+        _ => widths[(round - 1).min(widths.len() - 1)],
+    }
+}
+
+/// Stuck, if the history is even where calls that never returned take effect any number of times.
+fn refute<M: Model, C: Config>(model: &mut M, asked: Asked, effort: u64) -> Ended {
+    let mut search = Search::<M, C>::new(model, asked);
+    search.unlimited = true;
+    search.effort = effort;
+    match search.run() {
+        // Its orders may have an operation twice.
+        Ended::Stuck { at, .. } => Ended::Stuck {
+            at,
+            order: Vec::new(),
+            others: Vec::new(),
+        },
+        ended => ended,
+    }
 }
 
 impl<M: Model, C: Config> Search<'_, M, C> {
-    /// Makes every kind cost something; before the search begins.
+    /// Makes every kind cost something, and the search go back where it is stuck; before it begins.
     fn charge(&mut self, prices: Option<Vec<u64>>) {
         let kinds = self.plan.kinds.len();
         self.prices = prices.unwrap_or_else(|| vec![PRICE; kinds]);
@@ -56,6 +87,7 @@ impl<M: Model, C: Config> Search<'_, M, C> {
         self.board.layout = layout;
         self.now = Frontier::new(layout);
         self.reached = Reached::new(layout);
+        self.retreat = Some(Retreat::new(self.width));
     }
 
     /// Higher prices for the kinds that had run out where the search was stuck. None: that would be

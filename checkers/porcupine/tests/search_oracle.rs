@@ -151,3 +151,54 @@ fn cas_register_agrees_with_all_orders() {
     };
     agree(1, 300_000, 7, make, 12);
 }
+
+/// A valid history of `count` operations, 30 of them in flight at a time; one in 50 never returns.
+fn long(rng: &mut Rng, model: &mut Register, count: i64) -> Vec<Op> {
+    let mut state = model.initial();
+    let mut ops = Vec::new();
+    for at in 0..count {
+        let action = loop {
+            let action = rng.below(model.actions.len() as u64) as u32;
+            if let Some(after) = model.step(state, action) {
+                state = after;
+                break action;
+            }
+        };
+        let early = rng.below(30) as i64;
+        let late = if rng.below(50) == 0 {
+            NEVER
+        } else {
+            at + rng.below(30) as i64
+        };
+        ops.push(Op {
+            row: at as u32,
+            action,
+            call: at - early,
+            ret: late,
+        });
+    }
+    ops
+}
+
+#[test]
+fn what_is_found_on_detours_is_an_order() {
+    let values = 0..4;
+    let pairs = values
+        .clone()
+        .flat_map(|a| (0..4).map(move |b| Action::Cas(a, b)));
+    let actions: Vec<Action> = pairs
+        .chain(values.flat_map(|a| [Action::Read(a), Action::Write(a)]))
+        .collect();
+    let mut rng = Rng::new(2);
+    for _ in 0..10 {
+        let mut model = Register {
+            initial: 0,
+            actions: actions.clone(),
+        };
+        let ops = long(&mut rng, &mut model, 600);
+        match search_widening(&mut model, &ops, Limits::default(), true, &[2, 64]) {
+            Ended::Explained { order } => assert_order(&mut model, &ops, &order),
+            ended => panic!("{ended:?}"),
+        }
+    }
+}

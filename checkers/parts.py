@@ -1,7 +1,8 @@
 """Whether replicas at rest have the same parts with the same content."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -44,7 +45,9 @@ class Parts:
     each part its rows and a hash of them).
 
     INVALID at rest: replicas with different active parts, or parts of one name and different
-    content; at any time: two active parts of one replica that share a block.
+    content; at any time: two active parts of one replica that share a block. A part of one insert
+    on a replica that has yet to check a part (see `checkers.rest`) is UNKNOWN where others lack it:
+    its insert may never have been committed.
     """
 
     name = "parts"
@@ -64,7 +67,13 @@ class Parts:
             doubts.append(f"not at rest: {listed(rest.pending or ('the run does not say',))}")
         if len(known) < 2:
             doubts.append(f"{number(len(known), 'replica')} showed parts, at least 2 expected")
-        broken = [*_intersecting(op, known), *(_different(op, known) if rest.reached else ())]
+        unsure = _uncommitted(known, rest.to_check)
+        doubts += [f"part {part} is on {node} only, to be checked" for node, part in unsure]
+        settled = {
+            node: {part: said for part, said in state.items() if (node, part) not in unsure}
+            for node, state in known.items()
+        }
+        broken = [*_intersecting(op, known), *(_different(op, settled) if rest.reached else ())]
         parts = {name for state in known.values() for name in state}
         if not parts:
             doubts.append("there were no parts")
@@ -106,6 +115,19 @@ def _intersecting(op: Op, states: Mapping[str, Mapping[str, object]]) -> Iterabl
         for a, b in combinations(map(Part.of, sorted(state)), 2):
             if a.intersects(b):
                 yield _anomaly(op, "intersecting", f"{node} has {a.name} and {b.name}, which share")
+
+
+def _uncommitted(
+    states: Mapping[str, Mapping[str, object]], to_check: Mapping[str, int]
+) -> Sequence[tuple[str, str]]:
+    """Replica and part, of parts of one insert that no other replica has."""
+    held = Counter(part for state in states.values() for part in state)
+    return [
+        (node, part)
+        for node, state in sorted(states.items())
+        for part in sorted(state)
+        if to_check.get(node) and held[part] == 1 and Part.of(part).level == 0
+    ]
 
 
 def _different(op: Op, states: Mapping[str, Mapping[str, object]]) -> Iterable[Anomaly]:

@@ -1,7 +1,7 @@
 """Whether the replication log was cut where nobody still needs it, and whoever fell behind was
 marked lost and came back."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from checkers.rest import rest_of
@@ -12,6 +12,8 @@ from harness.core.verdict import Anomaly, Status, Verdict
 
 OBSERVE: Final = "observe-log"
 FINAL: Final = "final-log"
+CLEANED_S: Final = 10
+"""Several times the delay after which the workload's tables look for entries to cut."""
 
 
 class Truncation:
@@ -22,7 +24,7 @@ class Truncation:
 
     ValidLogPointer: an active replica that is not lost points at or above the first entry.
     An inactive one below it is marked lost. Never are all lost; at rest none is. In the end
-    something is cut: with more than `entries_max` entries at rest, something must have been.
+    something is cut: with more than `entries_max` entries for CLEANED_S, something must have been.
     """
 
     name = "truncation"
@@ -43,7 +45,8 @@ class Truncation:
         broken = [one for op in looks for one in _broken(history, op)]
         final = [op for op in looks if op.f == FINAL]
         if final and rest_of(history).reached:
-            broken += _at_rest(final[-1], cut, self.entries_max)
+            broken += _at_rest(final[-1])
+            broken += [] if cut else _never_cut(looks, final[-1], self.entries_max)
         doubts = [] if cut else ["the log was never cut"]
         if not final:
             doubts.append("nobody looked at rest")
@@ -93,14 +96,18 @@ def _broken(history: History, op: Op) -> Iterable[Anomaly]:
         yield _anomaly(op, "all-lost", f"every replica is lost{during(history, op.time_ns)}")
 
 
-def _at_rest(op: Op, cut: int, entries_max: int) -> Iterable[Anomaly]:
+def _at_rest(op: Op) -> Iterable[Anomaly]:
     for node, state in sorted(_replicas(op).items()):
         if state.get("lost"):
             yield _anomaly(op, "still-lost", f"{node} is still lost at rest")
-    entries = int(_value(op).get("entries") or 0)
-    if not cut and entries > entries_max:
-        text = f"the log has {entries:,} entries at rest and none was ever cut"
-        yield _anomaly(op, "never-cut", text)
+
+
+def _never_cut(looks: Sequence[Op], final: Op, entries_max: int) -> Iterable[Anomaly]:
+    long = [op for op in looks if int(_value(op).get("entries") or 0) > entries_max]
+    if final in long and final.time_ns - long[0].time_ns >= CLEANED_S * 1e9:
+        since = f"since {seconds(long[0].time_ns)}"
+        text = f"the log has more than {entries_max:,} entries {since} and none was ever cut"
+        yield _anomaly(final, "never-cut", text)
 
 
 def _anomaly(op: Op, kind: str, text: str) -> Anomaly:

@@ -69,7 +69,12 @@ def test_at_rest_nobody_is_lost_and_a_long_log_was_cut():
     lost = look(95, 9, f="final-log", ch1=state(12), ch2=state(12, lost=True))
     assert kinds(TRUNCATION, rest(90), lost) == (INVALID, ["still-lost"])
     long = look(95, 0, f="final-log", entries=51, ch1=state(51), ch2=state(51))
-    assert kinds(TRUNCATION, rest(90), long) == (INVALID, ["never-cut"])
+    assert kinds(TRUNCATION, rest(90), long) == (UNKNOWN, [])
+    later = look(10_095, 0, f="final-log", entries=51, ch1=state(51), ch2=state(51))
+    assert kinds(TRUNCATION, look(90, 0, entries=51), rest(10_000), later) == (
+        INVALID,
+        ["never-cut"],
+    )
     short = look(95, 0, f="final-log", entries=9, ch1=state(9), ch2=state(9))
     assert kinds(TRUNCATION, rest(90), short) == (UNKNOWN, [])
 

@@ -98,6 +98,22 @@ def test_what_differs_or_intersects_is_told(active, kind, text):
     assert (said.anomalies[0].kind, said.anomalies[0].text[: len(text)]) == (kind, text)
 
 
+@pytest.mark.parametrize(
+    ("to_check", "part", "status"),
+    [
+        ({"ch1": 1}, "1_0_0_0", Status.UNKNOWN),
+        ({"ch2": 1}, "1_0_0_0", Status.INVALID),
+        ({"ch1": 1}, "1_0_3_1", Status.INVALID),
+    ],
+)
+def test_the_part_of_an_insert_that_may_not_be_committed_is_unknown(to_check, part, status):
+    states = {
+        node: {"queue": 0, "to_check": to_check.get(node, 0), "active": active}
+        for node, active in {"ch1": {**TWO, part: [1, "cd"]}, "ch2": TWO}.items()
+    }
+    assert Parts().check(history(rest(90, **states)), deadline_s=1).status is status
+
+
 def test_without_rest_a_difference_is_unknown():
     assert Parts().check(at_rest("x", ch1=ONE, ch2=TWO), deadline_s=1).status is Status.UNKNOWN
     assert Parts().check(at_rest(ch1=ONE), deadline_s=1).status is Status.UNKNOWN

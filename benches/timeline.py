@@ -88,10 +88,11 @@ def browser_of_ours() -> Chrome:
         "--window-size=1440,900",
     ):
         options.add_argument(switch)
-    browser: Any = Chrome(options, ChromeService(which("chromedriver")))
-    browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": WATCH})
+    browser = Chrome(options, ChromeService(which("chromedriver")))
+    untyped: Any = browser
+    untyped.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": WATCH})
     browser.set_script_timeout(120)
-    return browser  # type: ignore[no-any-return]
+    return browser
 
 
 def main(calls: int) -> None:

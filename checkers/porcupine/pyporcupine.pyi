@@ -112,7 +112,8 @@ class ObjectResult:
         The others: the witness alone is illegal, and no longer so when any of its operations is
         dropped, together with those that the rest could then not bring about in any order: reads
         of what nobody wrote. Of a fifo-queue whose values are all different, what takes a value
-        out goes with what put it in. Of a model written in Python, what an operation needs are
+        out goes with what put it in; of another queue, so many of what put it in as the history
+        took out again. Of a model written in Python, what an operation needs are
         the ints and texts of its output, and what it sets are those of its value.
         """
 

@@ -7,12 +7,14 @@ pub mod arrow;
 pub mod models;
 pub mod objects;
 pub mod order;
+pub mod partition;
 pub mod register;
 pub mod request;
 pub mod rows;
 pub mod search;
 pub mod set;
 pub mod shrink;
+pub mod validate;
 pub mod verdict;
 
 #[cfg(feature = "python")]

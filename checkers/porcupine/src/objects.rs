@@ -3,10 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 
-use rustc_hash::FxHashMap;
-
 use crate::models::{bag, counter, fifo, general, log, log_order, mutex, queue, text};
-use crate::order::{Consistency, Timing, NEVER};
+use crate::order::Consistency;
+use crate::partition::Partition;
 use crate::register::{self, Names, Plains};
 use crate::request::Request;
 use crate::rows::{BadRow, Datum, Rows};
@@ -145,22 +144,23 @@ fn decide_as_asked(
     }
 }
 
-/// Decides every object (each one its rows) on the next free of `threads` threads. An `Err` is the first bad row.
+/// Decides every object on the next free of `threads` threads. An `Err` is the first bad row.
 pub fn decide_all(
     rows: &dyn Rows,
-    objects: &[Vec<u32>],
+    objects: &Partition,
     kind: Kind,
     initial: &Datum,
     request: &Request,
     threads: usize,
 ) -> Result<Vec<Verdict>, BadRow> {
-    let names = kind.names().filter(|_| objects.len() > 1);
+    let names = kind.names();
     let plains = names.and_then(|names| Plains::new(rows, objects, names));
     let process = |row: u32| rows.timing(row as usize).process;
     let done = in_parallel(objects, threads, |i, object| {
         decide(request, |request| match &plains {
-            Some(plains) => Ok(register::decide(
-                &plains.parsed(i, initial),
+            Some(plains) => Ok(register::decide_plain(
+                plains.of(i, object),
+                initial,
                 request,
                 process,
             )),
@@ -176,22 +176,21 @@ pub fn decide_all(
 
 /// What `decide` says of every object, in their order. Few operations are not worth a thread.
 pub fn in_parallel<T: Send>(
-    objects: &[Vec<u32>],
+    objects: &Partition,
     threads: usize,
     decide: impl Fn(usize, &[u32]) -> T + Sync,
 ) -> Vec<T> {
-    let operations: usize = objects.iter().map(Vec::len).sum();
-    let threads = threads.min(objects.len()).min(1 + operations / 512);
+    let threads = threads.min(objects.len()).min(1 + objects.rows() / 512);
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::with_capacity(objects.len()));
     let work = || {
         let mut mine = Vec::new();
         loop {
             let i = next.fetch_add(1, Ordering::Relaxed);
-            let Some(object) = objects.get(i) else {
+            if i >= objects.len() {
                 break;
-            };
-            mine.push((i, decide(i, object)));
+            }
+            mine.push((i, decide(i, &objects[i])));
         }
         done.lock().expect("no thread panicked").extend(mine);
     };
@@ -204,72 +203,4 @@ pub fn in_parallel<T: Send>(
     let mut done = done.into_inner().expect("no thread panicked");
     done.sort_by_key(|&(i, _)| i);
     done.into_iter().map(|(_, found)| found).collect()
-}
-
-/// Every row's times make sense, and a process has one call in flight; one that never returned
-/// stays in flight for good. O(n) where rows are in order of call, else O(n log n).
-pub fn validate(count: usize, timing: impl Fn(usize) -> Timing) -> Result<(), BadRow> {
-    let mut before = i64::MIN;
-    let mut flight = InFlight::default();
-    let mut fits = true;
-    for row in 0..count {
-        let t = timing(row);
-        if t.ret < t.call {
-            let text = format!("ret is {}, before its call at {}", t.ret, t.call);
-            return Err(BadRow { row, text });
-        }
-        fits = fits && before <= t.call && flight.take(&t).is_ok();
-        before = t.call;
-    }
-    if fits {
-        return Ok(());
-    }
-    let mut timings: Vec<Timing> = (0..count).map(timing).collect();
-    timings.sort_unstable_by_key(|t| (t.call, t.ret, t.row));
-    let mut flight = InFlight::default();
-    timings.iter().try_for_each(|t| flight.take(t))
-}
-
-/// By process: when its last call returned, and its row.
-#[derive(Default)]
-struct InFlight {
-    /// Of processes with small numbers.
-    few: Vec<Option<(i64, usize)>>,
-    others: FxHashMap<i64, (i64, usize)>,
-}
-
-/// Processes below this have a place of their own.
-const FEW: i64 = 1 << 12;
-
-impl InFlight {
-    /// Takes calls in order of (call, ret).
-    fn take(&mut self, t: &Timing) -> Result<(), BadRow> {
-        let before = if (0..FEW).contains(&t.process) {
-            let process = t.process as usize;
-            if process >= self.few.len() {
-                self.few.resize(process + 1, None);
-            }
-            self.few[process].replace((t.ret, t.row))
-        } else {
-            self.others.insert(t.process, (t.ret, t.row))
-        };
-        match before {
-            Some((ret, earlier)) if t.call < ret => {
-                let for_good = if ret == NEVER {
-                    " for good (it never returned; give the process a new number after that)"
-                } else {
-                    ""
-                };
-                Err(BadRow {
-                    row: t.row,
-                    text: format!(
-                        "call at {} while row {earlier} of the same process {} is in \
-                         flight{for_good}",
-                        t.call, t.process
-                    ),
-                })
-            }
-            _ => Ok(()),
-        }
-    }
 }

@@ -1,7 +1,9 @@
 //! A history as rows, wherever it came from.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
+use crate::models::numbers::key;
 use crate::order::Timing;
 
 /// A value in a row.
@@ -61,6 +63,52 @@ pub enum Field {
     Expected,
 }
 
+/// So many rows are looked at together, field by field: what is taken from their columns stays near.
+pub const BLOCK: usize = 128;
+
+/// The rows up to `count`, a block at a time.
+pub fn blocks(count: usize) -> impl Iterator<Item = Range<usize>> {
+    (0..count)
+        .step_by(BLOCK)
+        .map(move |from| from..count.min(from + BLOCK))
+}
+
+/// When the rows of a block happened, by place in the block.
+pub struct Times {
+    pub process: [i64; BLOCK],
+    pub call: [i64; BLOCK],
+    /// [`crate::order::NEVER`] where it never returned.
+    pub ret: [i64; BLOCK],
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self {
+            process: [0; BLOCK],
+            call: [0; BLOCK],
+            ret: [0; BLOCK],
+        }
+    }
+}
+
+impl Times {
+    pub fn put(&mut self, at: usize, timing: Timing) {
+        self.process[at] = timing.process;
+        self.call[at] = timing.call;
+        self.ret[at] = timing.ret;
+    }
+
+    #[inline]
+    pub fn timing(&self, at: usize, row: usize) -> Timing {
+        Timing {
+            row,
+            process: self.process[at],
+            call: self.call[at],
+            ret: self.ret[at],
+        }
+    }
+}
+
 /// Rows of a history; all are asked for from several threads.
 pub trait Rows: Sync {
     fn timing(&self, row: usize) -> Timing;
@@ -74,6 +122,25 @@ pub trait Rows: Sync {
 
     fn output(&self, row: usize) -> Datum<'_> {
         self.datum(row, Field::Output)
+    }
+
+    /// The times of a block.
+    fn times(&self, rows: Range<usize>, out: &mut Times) {
+        for (at, row) in rows.enumerate() {
+            out.put(at, self.timing(row));
+        }
+    }
+
+    /// The keys ([`key`]) of a block's values in a field, or of what was done (`None`); false where
+    /// one has no key.
+    fn keys(&self, rows: Range<usize>, field: Option<Field>, out: &mut [u128; BLOCK]) -> bool {
+        out.iter_mut().zip(rows).all(|(out, row)| {
+            let value = match field {
+                Some(field) => self.datum(row, field),
+                None => Datum::Text(self.f(row)),
+            };
+            key(&value).map(|key| *out = key).is_some()
+        })
     }
 
     /// The row will be asked for soon. Rows of one object lie far apart in columns; without this,

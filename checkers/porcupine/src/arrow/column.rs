@@ -7,13 +7,14 @@ use crate::rows::Datum;
 
 /// Points into an [`ArrowArray`] that outlives it.
 pub struct Column {
-    layout: Layout,
+    pub(super) layout: Layout,
     /// Bits, set where there is a value; null: everywhere.
-    validity: *const u8,
-    offset: usize,
+    pub(super) validity: *const u8,
+    pub(super) offset: usize,
+    pub(super) rows: usize,
 }
 
-enum Layout {
+pub(super) enum Layout {
     /// Nulls only.
     Null,
     Bool(*const u8),
@@ -56,9 +57,10 @@ impl Column {
             layout: Layout::Null,
             validity: validity.unwrap_or(std::ptr::null()).cast(),
             offset,
+            rows: array.length as usize,
         };
         column.layout = unsafe { layout(&format, schema, array, buffers)? };
-        column.check_text(array.length as usize)?;
+        column.check_text()?;
         Ok(column)
     }
 
@@ -76,9 +78,7 @@ impl Column {
     pub fn int(&self, row: usize) -> Option<i64> {
         match &self.layout {
             // SAFETY: the buffer has a number for each row.
-            Layout::Int64(p) if self.validity.is_null() => {
-                Some(unsafe { *p.add(row + self.offset) })
-            }
+            Layout::Int64(p) if !self.is_null(row) => Some(unsafe { *p.add(row + self.offset) }),
             _ => self.any_int(row),
         }
     }
@@ -248,11 +248,16 @@ impl Column {
         Some(unsafe { std::slice::from_raw_parts(start, len) })
     }
 
-    fn check_text(&self, rows: usize) -> Result<(), String> {
-        if self.whole(rows).is_some_and(<[u8]>::is_ascii) {
+    /// The texts of a dictionary or of a list are those of a column of their own.
+    fn check_text(&self) -> Result<(), String> {
+        let texts = matches!(
+            self.layout,
+            Layout::Text32(..) | Layout::Text64(..) | Layout::TextView(..)
+        );
+        if !texts || self.whole().is_some_and(<[u8]>::is_ascii) {
             return Ok(());
         }
-        let bad = (0..rows)
+        let bad = (0..self.rows)
             .filter(|&row| !self.is_null(row))
             .filter_map(|row| self.bytes(row))
             .any(|bytes| std::str::from_utf8(bytes).is_err());
@@ -263,12 +268,12 @@ impl Column {
     }
 
     /// The bytes of all texts, where they lie in one piece.
-    fn whole(&self, rows: usize) -> Option<&[u8]> {
-        let (first, last) = (self.offset, self.offset + rows);
+    fn whole(&self) -> Option<&[u8]> {
+        let (first, last) = (self.offset, self.offset + self.rows);
         // SAFETY: there is an offset for each row and one more.
         let (from, to, data) = unsafe {
             match &self.layout {
-                _ if rows == 0 => return None,
+                _ if self.rows == 0 => return None,
                 Layout::Text32(offsets, data) => (
                     *offsets.add(first) as usize,
                     *offsets.add(last) as usize,
@@ -338,6 +343,7 @@ unsafe fn layout(
             layout: unsafe { plain(format, buffers)? },
             validity: buffers.first().map_or(std::ptr::null(), |b| b.cast()),
             offset: array.offset as usize,
+            rows: array.length as usize,
         };
         let values = unsafe { Column::new(&*schema.dictionary, &*array.dictionary)? };
         return Ok(Layout::Dictionary(Box::new(keys), Box::new(values)));

@@ -1,11 +1,15 @@
 //! Rows from Arrow columns, read in place.
 
+mod block;
 mod column;
 pub mod ffi;
 
-use crate::models::numbers::Numbers;
+use std::ops::Range;
+
+use crate::models::numbers::{Numbers, NULL};
 use crate::order::{Timing, NEVER};
-use crate::rows::{BadRow, Datum, Field, Rows};
+use crate::partition::Partition;
+use crate::rows::{blocks, BadRow, Datum, Field, Rows, Times, BLOCK};
 use column::Column;
 use ffi::{text, Array, Schema, Stream};
 
@@ -89,33 +93,69 @@ impl ArrowRows {
         self.batches.is_empty()
     }
 
-    /// The rows of each key, in order of the keys' first appearance.
-    pub fn by_key(&self) -> Result<(Vec<Key<'_>>, Vec<Vec<u32>>), BadRow> {
+    /// The keys in order of their first appearance, and the rows of each.
+    pub fn by_key(&self) -> Result<(Vec<Key<'_>>, Partition), BadRow> {
         let keyed = |batch: &Batch| batch.columns[KEY].as_ref().is_some_and(Column::has_values);
         if !self.batches.iter().any(keyed) && !self.is_empty() {
-            return Ok((vec![Key::None], vec![(0..self.len() as u32).collect()]));
+            return Ok((vec![Key::None], Partition::whole(self.len())));
         }
         let mut numbers = Numbers::default();
         let mut keys = Vec::new();
-        let mut objects: Vec<Vec<u32>> = Vec::new();
-        for row in 0..self.len() {
-            let found = self.cell(row, KEY);
-            let number = numbers.number(found.clone()) as usize;
-            if number == keys.len() {
-                keys.push(match found {
-                    Datum::Null => Key::None,
-                    Datum::Int(number) => Key::Int(number),
-                    Datum::Text(text) => Key::Text(text),
-                    found => {
-                        let expected = "an int of 64 bits, a text or null";
-                        return Err(BadRow::field(row, "key", &found, expected));
-                    }
-                });
-                objects.push(Vec::new());
+        let mut of = Vec::with_capacity(self.len());
+        let mut packed = [NULL; BLOCK];
+        for block in blocks(self.len()) {
+            let short = self.packed(block.clone(), KEY, &mut packed);
+            for (at, row) in block.enumerate() {
+                let number = match short {
+                    true => numbers.by_key(packed[at]),
+                    false => numbers.number(self.cell(row, KEY)),
+                };
+                if number as usize == keys.len() {
+                    keys.push(self.key(row)?);
+                }
+                of.push(number);
             }
-            objects[number].push(row as u32);
         }
+        let objects = Partition::new(of, keys.len());
         Ok((keys, objects))
+    }
+
+    fn key(&self, row: usize) -> Result<Key<'_>, BadRow> {
+        match self.cell(row, KEY) {
+            Datum::Null => Ok(Key::None),
+            Datum::Int(number) => Ok(Key::Int(number)),
+            Datum::Text(text) => Ok(Key::Text(text)),
+            found => {
+                let expected = "an int of 64 bits, a text or null";
+                Err(BadRow::field(row, "key", &found, expected))
+            }
+        }
+    }
+
+    /// A block's part of each batch: the batch, the first row in it, and the places in the block.
+    fn parts(&self, rows: Range<usize>) -> impl Iterator<Item = (&Batch, usize, Range<usize>)> {
+        let first = self.starts.partition_point(|&start| start <= rows.start) - 1;
+        let batches = self.batches.iter().zip(self.starts.windows(2)).skip(first);
+        batches.map_while(move |(batch, bounds)| {
+            let from = bounds[0].max(rows.start);
+            let to = bounds[1].min(rows.end);
+            let places = from - rows.start..to.max(from) - rows.start;
+            (from < to).then_some((batch, from - bounds[0], places))
+        })
+    }
+
+    /// The keys of a block's values; false where one has none.
+    fn packed(&self, rows: Range<usize>, field: usize, out: &mut [u128; BLOCK]) -> bool {
+        self.parts(rows).all(|(batch, from, places)| {
+            let out = &mut out[places];
+            match &batch.columns[field] {
+                Some(column) => column.keys(from, out),
+                None => {
+                    out.fill(NULL);
+                    true
+                }
+            }
+        })
     }
 
     /// The row's batch, and where in it the row is.
@@ -195,14 +235,25 @@ impl Rows for ArrowRows {
     }
 
     fn datum(&self, row: usize, field: Field) -> Datum<'_> {
-        self.cell(
-            row,
-            match field {
-                Field::Value => VALUE,
-                Field::Output => OUTPUT,
-                Field::Expected => EXPECTED,
-            },
-        )
+        self.cell(row, place(field))
+    }
+
+    fn times(&self, rows: Range<usize>, out: &mut Times) {
+        for (batch, from, places) in self.parts(rows) {
+            let fields = [
+                (PROCESS, 0, &mut out.process),
+                (CALL, 0, &mut out.call),
+                (RET, NEVER, &mut out.ret),
+            ];
+            for (field, null, out) in fields {
+                let column = batch.columns[field].as_ref().expect("a required column");
+                column.ints(from, null, &mut out[places.clone()]);
+            }
+        }
+    }
+
+    fn keys(&self, rows: Range<usize>, field: Option<Field>, out: &mut [u128; BLOCK]) -> bool {
+        self.packed(rows, field.map_or(F, place), out)
     }
 
     fn prefetch(&self, row: usize) {
@@ -221,6 +272,15 @@ impl Rows for ArrowRows {
                 column.prefetch_text(at);
             }
         }
+    }
+}
+
+/// Where a field's column is among those of a batch.
+fn place(field: Field) -> usize {
+    match field {
+        Field::Value => VALUE,
+        Field::Output => OUTPUT,
+        Field::Expected => EXPECTED,
     }
 }
 

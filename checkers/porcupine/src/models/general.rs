@@ -61,6 +61,7 @@ fn witness<M: Model>(
         let ended = run(model, part, request, limits, false, process);
         matches!(ended, Ended::Stuck { at: row, .. } if at.is_none_or(|at| at == row))
     };
+    model.suspect(&part);
     let mut closed = part.clone();
     model.close(&mut closed);
     if closed.len() < part.len() && !fails(model, &closed, None) {

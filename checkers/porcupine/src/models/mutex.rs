@@ -46,6 +46,10 @@ impl Model for Mutex {
         false
     }
 
+    fn finite(&self) -> bool {
+        true
+    }
+
     /// Drops the last releases that no acquire is left for.
     fn close(&self, part: &mut Vec<Op>) {
         let acquired = part.iter().any(|op| op.action == ACQUIRE);

@@ -1,6 +1,8 @@
 //! Values as numbers.
 
-use rustc_hash::FxHashMap;
+use std::hash::{BuildHasher, Hash};
+
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::rows::Datum;
 
@@ -23,7 +25,7 @@ pub struct Numbers<'a> {
 /// Ints below this have a place of their own.
 const PLACES: u128 = 256;
 /// The keys of 0, None and False.
-const INT: u128 = 255 << 120;
+pub const INT: u128 = 255 << 120;
 pub const NULL: u128 = 254 << 120;
 const BOOL: u128 = 253 << 120;
 
@@ -152,26 +154,51 @@ fn packed(bytes: &[u8]) -> u128 {
 
 /// Gives equal actions equal numbers, and keeps them by number.
 pub struct Actions<A> {
-    of: FxHashMap<A, u32>,
+    /// By hash, open addressing: where in `all` and one, or 0.
+    slots: Vec<u32>,
     pub all: Vec<A>,
 }
 
 impl<A> Default for Actions<A> {
     fn default() -> Self {
         Self {
-            of: FxHashMap::default(),
+            slots: Vec::new(),
             all: Vec::new(),
         }
     }
 }
 
-impl<A: Copy + Eq + std::hash::Hash> Actions<A> {
+impl<A: Copy + Eq + Hash> Actions<A> {
+    #[inline]
     pub fn number(&mut self, action: A) -> u32 {
-        let next = self.all.len() as u32;
-        let number = *self.of.entry(action).or_insert(next);
-        if number == next {
-            self.all.push(action);
+        if 2 * self.all.len() >= self.slots.len() {
+            self.grow();
         }
-        number
+        let mut slot = self.slot(action);
+        while let Some(at) = self.slots[slot].checked_sub(1) {
+            if self.all[at as usize] == action {
+                return at;
+            }
+            slot = (slot + 1) & (self.slots.len() - 1);
+        }
+        self.all.push(action);
+        self.slots[slot] = self.all.len() as u32;
+        self.slots[slot] - 1
+    }
+
+    #[inline]
+    fn slot(&self, action: A) -> usize {
+        FxBuildHasher.hash_one(action) as usize & (self.slots.len() - 1)
+    }
+
+    fn grow(&mut self) {
+        self.slots = vec![0; (2 * self.slots.len()).max(64)];
+        for (place, &action) in (1u32..).zip(&self.all) {
+            let mut slot = self.slot(action);
+            while self.slots[slot] != 0 {
+                slot = (slot + 1) & (self.slots.len() - 1);
+            }
+            self.slots[slot] = place;
+        }
     }
 }

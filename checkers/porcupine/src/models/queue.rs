@@ -27,6 +27,8 @@ pub struct Queue {
     contents: Vec<Box<[u32]>>,
     numbers: FxHashMap<Box<[u32]>, u32>,
     bytes: usize,
+    /// By value: how many more times those under suspicion put it in than took it out.
+    left: FxHashMap<u32, usize>,
 }
 
 /// O(n).
@@ -71,6 +73,7 @@ pub fn parse(rows: &dyn Rows, object: &[u32], fifo: bool) -> Result<(Queue, Vec<
         contents: Vec::new(),
         numbers: FxHashMap::default(),
         bytes: 0,
+        left: FxHashMap::default(),
     };
     Ok((queue, ops))
 }
@@ -101,6 +104,23 @@ impl Queue {
         };
         content.insert(place, value);
         self.number(content.into())
+    }
+}
+
+impl Queue {
+    /// By value: how many more times it was put in than taken out, where it was.
+    fn surplus(&self, ops: &[Op]) -> FxHashMap<u32, usize> {
+        let mut counts: FxHashMap<u32, (usize, usize)> = FxHashMap::default();
+        for op in ops {
+            match self.actions[op.action as usize] {
+                Action::Enqueue(value) => counts.entry(value).or_default().0 += 1,
+                Action::Dequeue(value) => counts.entry(value).or_default().1 += 1,
+                Action::Empty | Action::Lost => {}
+            }
+        }
+        let surplus =
+            |(value, (given, taken)): (u32, (usize, usize))| (value, given.saturating_sub(taken));
+        counts.into_iter().map(surplus).collect()
     }
 }
 
@@ -163,7 +183,13 @@ impl Model for Queue {
         }
     }
 
-    /// Drops the last dequeues of a value that no enqueue is left for.
+    fn suspect(&mut self, ops: &[Op]) {
+        self.left = self.surplus(ops);
+    }
+
+    /// Drops the last dequeues of a value that no enqueue is left for, and with a dequeue that was
+    /// dropped an enqueue of its value: where 1 was enqueued, dequeued, and then nothing found,
+    /// the enqueue and what was not found would fail without the dequeue, which explains them.
     fn close(&self, part: &mut Vec<Op>) {
         let mut given: FxHashSet<u32> = FxHashSet::default();
         for op in part.iter() {
@@ -171,9 +197,29 @@ impl Model for Queue {
                 given.insert(value);
             }
         }
-        part.retain(|op| match self.actions[op.action as usize] {
-            Action::Dequeue(value) => given.contains(&value),
-            _ => true,
+        let mut over = self.surplus(part);
+        over.iter_mut().for_each(|(value, more)| {
+            *more -= (*more).min(self.left.get(value).copied().unwrap_or(0))
         });
+        // The last of those that are too many.
+        let mut kept = part.len();
+        for at in (0..part.len()).rev() {
+            let dropped = match self.actions[part[at].action as usize] {
+                Action::Dequeue(value) => !given.contains(&value),
+                Action::Enqueue(value) => match over.get_mut(&value) {
+                    Some(more) if *more > 0 => {
+                        *more -= 1;
+                        true
+                    }
+                    _ => false,
+                },
+                Action::Empty | Action::Lost => false,
+            };
+            if !dropped {
+                kept -= 1;
+                part[kept] = part[at];
+            }
+        }
+        part.drain(..kept);
     }
 }

@@ -10,10 +10,11 @@ use super::custom;
 use super::outcome::Result;
 use super::refused;
 use super::source::Source;
-use crate::objects::{decide_all, validate, Kind};
+use crate::objects::{decide_all, Kind};
 use crate::order::Consistency;
 use crate::request::Request;
 use crate::rows::Datum;
+use crate::validate::validate;
 
 #[doc = include_str!("check.txt")]
 #[pyfunction]
@@ -47,9 +48,8 @@ pub fn check(
         Asked::Named(kind) => {
             let initial = initial.datum(kind);
             let Source { rows, keyed } = Source::new(history)?;
-            let count = keyed.objects.iter().map(Vec::len).sum();
             let verdicts = py.detach(|| {
-                validate(count, |row| rows.timing(row))?;
+                validate(keyed.objects.rows(), |block, out| rows.times(block, out))?;
                 decide_all(&*rows, &keyed.objects, kind, &initial, &request, threads)
             });
             (keyed, verdicts.map_err(refused)?)

@@ -1,5 +1,6 @@
 //! `check` with a model that is written in Python.
 
+use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 
 use pyo3::exceptions::PyTypeError;
@@ -14,10 +15,12 @@ use super::operation::Operation;
 use super::source::Source;
 use super::{refused, ModelError};
 use crate::models::general;
-use crate::objects::{in_parallel, validate};
+use crate::objects::in_parallel;
 use crate::order::{Timing, NEVER};
+use crate::partition::Partition;
 use crate::request::Request;
-use crate::rows::{Datum, Field};
+use crate::rows::{Datum, Field, Times};
+use crate::validate::validate;
 use crate::verdict::Verdict;
 
 /// It has what every model has.
@@ -54,11 +57,11 @@ pub fn parts(
 
 fn by_key(py: Python<'_>, history: &[Py<Operation>]) -> PyResult<Keyed> {
     let mut grouping = Grouping::default();
-    for (row, operation) in (0u32..).zip(history) {
+    for operation in history {
         let key = operation.get().key.as_ref().map(|key| key.bind(py));
-        grouping.push(row, key)?;
+        grouping.push(key)?;
     }
-    Ok(grouping.keyed)
+    Ok(grouping.keyed())
 }
 
 fn partitioned(
@@ -78,13 +81,14 @@ fn partitioned(
             "returned {found}, expected a dict: key → positions"
         )));
     };
-    let mut keyed = Keyed::default();
-    let mut taken = vec![false; history.len()];
+    const NONE: u32 = u32::MAX;
+    let mut keys = Vec::new();
+    let mut of = vec![NONE; history.len()];
     for part in parts.items()?.iter() {
         let (key, positions): (Bound<'_, PyAny>, Bound<'_, PyAny>) = part.extract()?;
         let key = Some(key).filter(|key| !key.is_none());
         parse_key(|| format!("{question}: a key"), key.as_ref())?;
-        let mut object: Vec<u32> = Vec::new();
+        let object = keys.len() as u32;
         for position in positions.try_iter()? {
             let position = position?;
             let at = position.extract::<u32>().ok();
@@ -94,22 +98,22 @@ fn partitioned(
                     "has the position {found}, expected an int from 0 to below {rows}"
                 )));
             };
-            if std::mem::replace(&mut taken[at as usize], true) {
+            if std::mem::replace(&mut of[at as usize], object) != NONE {
                 return Err(refuse(format!(
                     "has the position {at} twice, expected it once"
                 )));
             }
-            object.push(at);
         }
-        object.sort_unstable();
-        keyed.keys.push(key.map(Bound::unbind));
-        keyed.objects.push(object);
+        keys.push(key.map(Bound::unbind));
     }
-    match taken.iter().position(|&taken| !taken) {
+    match of.iter().position(|&object| object == NONE) {
         Some(at) => Err(refuse(format!(
             "lacks the position {at}, expected every one once"
         ))),
-        None => Ok(keyed),
+        None => Ok(Keyed {
+            objects: Partition::new(of, keys.len()),
+            keys,
+        }),
     }
 }
 
@@ -118,7 +122,7 @@ pub fn decide(
     py: Python<'_>,
     model: &Py<PyAny>,
     history: &[Py<Operation>],
-    objects: &[Vec<u32>],
+    objects: &Partition,
     request: &Request,
     threads: usize,
 ) -> PyResult<Vec<Verdict>> {
@@ -131,7 +135,11 @@ pub fn decide(
             ret: operation.ret.unwrap_or(NEVER),
         }
     };
-    validate(history.len(), timing).map_err(refused)?;
+    let times = |rows: Range<usize>, out: &mut Times| {
+        rows.enumerate()
+            .for_each(|(at, row)| out.put(at, timing(row)));
+    };
+    validate(history.len(), times).map_err(refused)?;
     let unknown = py.import("pyporcupine")?.getattr("UNKNOWN")?.unbind();
     let stop = AtomicBool::new(false);
     let process = |row: u32| timing(row as usize).process;
@@ -173,7 +181,7 @@ pub fn operations(history: &Bound<'_, PyAny>) -> PyResult<Vec<Py<Operation>>> {
 fn from_columns(py: Python<'_>, source: &Source) -> PyResult<Vec<Py<Operation>>> {
     let Source { rows, keyed } = source;
     let mut all: Vec<(u32, Py<Operation>)> = Vec::new();
-    for (key, object) in keyed.keys.iter().zip(&keyed.objects) {
+    for (key, object) in keyed.keys.iter().zip(keyed.objects.iter()) {
         for &row in object {
             let at = row as usize;
             let timing = rows.timing(at);

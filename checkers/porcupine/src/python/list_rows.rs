@@ -10,6 +10,7 @@ use rustc_hash::FxHashMap;
 use super::operation::Operation;
 use super::HistoryError;
 use crate::order::{Timing, NEVER};
+use crate::partition::Partition;
 use crate::rows::{Datum, Field, Rows};
 
 /// A value, with what it holds elsewhere.
@@ -29,7 +30,9 @@ enum Cell {
 /// What a history in Python says, without Python.
 #[derive(Default)]
 pub struct ListRows {
-    timings: Vec<Timing>,
+    process: Vec<i64>,
+    call: Vec<i64>,
+    ret: Vec<i64>,
     f: Vec<u32>,
     names: Vec<String>,
     values: Vec<Cell>,
@@ -41,7 +44,12 @@ pub struct ListRows {
 
 impl Rows for ListRows {
     fn timing(&self, row: usize) -> Timing {
-        self.timings[row]
+        Timing {
+            row,
+            process: self.process[row],
+            call: self.call[row],
+            ret: self.ret[row],
+        }
     }
 
     fn f(&self, row: usize) -> &str {
@@ -61,7 +69,7 @@ impl Rows for ListRows {
 #[derive(Default)]
 pub struct Keyed {
     pub keys: Vec<Option<Py<PyAny>>>,
-    pub objects: Vec<Vec<u32>>,
+    pub objects: Partition,
 }
 
 /// A key as Rust knows it.
@@ -74,18 +82,20 @@ pub enum Key<'a> {
 /// Rows on their way to their keys.
 #[derive(Default)]
 pub struct Grouping {
-    pub keyed: Keyed,
+    keys: Vec<Option<Py<PyAny>>>,
+    /// By row: the place of its key.
+    of: Vec<u32>,
     /// By key: its place.
-    none: Option<usize>,
-    ints: FxHashMap<i64, usize>,
-    texts: FxHashMap<String, usize>,
+    none: Option<u32>,
+    ints: FxHashMap<i64, u32>,
+    texts: FxHashMap<String, u32>,
 }
 
 impl Grouping {
-    /// Puts a row to those of its key.
-    pub fn push(&mut self, row: u32, key: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        let next = self.keyed.keys.len();
-        let place = match parse_key(|| format!("row {row}: key"), key)? {
+    /// Puts the next row to those of its key.
+    pub fn push(&mut self, key: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let next = self.keys.len() as u32;
+        let place = match parse_key(|| format!("row {}: key", self.of.len()), key)? {
             Key::None => *self.none.get_or_insert(next),
             Key::Int(number) => *self.ints.entry(number).or_insert(next),
             Key::Text(text) => match self.texts.get(&*text) {
@@ -94,19 +104,38 @@ impl Grouping {
             },
         };
         if place == next {
-            self.keyed.keys.push(key.map(|key| key.clone().unbind()));
-            self.keyed.objects.push(Vec::new());
+            self.keys.push(key.map(|key| key.clone().unbind()));
         }
-        self.keyed.objects[place].push(row);
+        self.of.push(place);
         Ok(())
+    }
+
+    pub fn keyed(self) -> Keyed {
+        let objects = Partition::new(self.of, self.keys.len());
+        Keyed {
+            keys: self.keys,
+            objects,
+        }
     }
 }
 
 impl ListRows {
+    fn with_capacity(rows: usize) -> Self {
+        Self {
+            process: Vec::with_capacity(rows),
+            call: Vec::with_capacity(rows),
+            ret: Vec::with_capacity(rows),
+            f: Vec::with_capacity(rows),
+            values: Vec::with_capacity(rows),
+            outputs: Vec::with_capacity(rows),
+            ..Self::default()
+        }
+    }
+
     /// Copies out of Python what decisions need, and groups it by key.
     pub fn new(history: &Bound<'_, PyAny>) -> PyResult<(Self, Keyed)> {
         let list = as_list(history)?;
-        let mut rows = ListRows::default();
+        let mut rows = ListRows::with_capacity(list.len());
         let mut grouping = Grouping::default();
         for (row, item) in list.iter().enumerate() {
             let operation = item.cast_into::<Operation>().map_err(|error| {
@@ -116,18 +145,15 @@ impl ListRows {
             let operation = operation.get();
             rows.push(history.py(), row, operation)?;
             let key = operation.key.as_ref().map(|k| k.bind(history.py()));
-            grouping.push(row as u32, key)?;
+            grouping.push(key)?;
         }
-        Ok((rows, grouping.keyed))
+        Ok((rows, grouping.keyed()))
     }
 
     fn push(&mut self, py: Python<'_>, row: usize, operation: &Operation) -> PyResult<()> {
-        self.timings.push(Timing {
-            row,
-            process: operation.process,
-            call: operation.call,
-            ret: operation.ret.unwrap_or(NEVER),
-        });
+        self.process.push(operation.process);
+        self.call.push(operation.call);
+        self.ret.push(operation.ret.unwrap_or(NEVER));
         // There are few names.
         let known = self.names.iter().position(|name| *name == operation.f);
         let f = known.unwrap_or_else(|| {

@@ -1,8 +1,11 @@
 //! Conclusions as Python gets them.
 
+use std::sync::Arc;
+
 use pyo3::prelude::*;
 
 use super::list_rows::Keyed;
+use crate::partition::Partition;
 use crate::verdict::{self, Status, Verdict};
 
 /// `from_op` must come before `to_op`, because `why`; both are positions in the history.
@@ -49,8 +52,6 @@ pub struct ObjectResult {
     #[pyo3(get)]
     pub reason: String,
     #[pyo3(get)]
-    pub operations: usize,
-    #[pyo3(get)]
     pub witness: Vec<usize>,
     #[pyo3(get)]
     explanation: Vec<Py<Step>>,
@@ -60,15 +61,16 @@ pub struct ObjectResult {
     pub alternatives: Vec<Vec<usize>>,
     #[pyo3(get)]
     pub stuck: Option<usize>,
-    /// Positions of its operations.
-    pub rows: Vec<u32>,
+    /// The positions of every object's operations, and which object this is.
+    partition: Arc<Partition>,
+    place: usize,
 }
 
 impl ObjectResult {
     pub fn new(
         py: Python<'_>,
         key: Option<Py<PyAny>>,
-        rows: Vec<u32>,
+        (partition, place): (Arc<Partition>, usize),
         verdict: Verdict,
     ) -> PyResult<Self> {
         let steps = verdict
@@ -79,19 +81,29 @@ impl ObjectResult {
             key,
             status: verdict.status.name(),
             reason: verdict.reason,
-            operations: rows.len(),
             witness: verdict.witness,
             explanation: steps.collect::<PyResult<_>>()?,
             linearization: verdict.order,
             alternatives: verdict.others,
             stuck: verdict.stuck,
-            rows,
+            partition,
+            place,
         })
+    }
+
+    /// Positions of its operations.
+    pub fn rows(&self) -> &[u32] {
+        &self.partition[self.place]
     }
 }
 
 #[pymethods]
 impl ObjectResult {
+    #[getter]
+    fn operations(&self) -> usize {
+        self.rows().len()
+    }
+
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let key = match &self.key {
             None => "None".to_owned(),
@@ -99,7 +111,10 @@ impl ObjectResult {
         };
         Ok(format!(
             "ObjectResult(key={key}, status={:?}, reason={:?}, operations={}, witness={:?})",
-            self.status, self.reason, self.operations, self.witness
+            self.status,
+            self.reason,
+            self.operations(),
+            self.witness
         ))
     }
 }
@@ -121,14 +136,14 @@ impl Result {
     ) -> PyResult<Self> {
         let mut status = Status::Valid;
         let mut objects = Vec::with_capacity(verdicts.len());
-        let of = keyed.keys.into_iter().zip(keyed.objects);
-        for (mut verdict, (key, rows)) in verdicts.into_iter().zip(of) {
+        let partition = Arc::new(keyed.objects);
+        for (place, (mut verdict, key)) in verdicts.into_iter().zip(keyed.keys).enumerate() {
             if !witness {
                 verdict.witness.clear();
                 verdict.steps.clear();
             }
             status = status.max(verdict.status);
-            let object = ObjectResult::new(py, key, rows, verdict)?;
+            let object = ObjectResult::new(py, key, (partition.clone(), place), verdict)?;
             objects.push(Py::new(py, object)?);
         }
         Ok(Self {

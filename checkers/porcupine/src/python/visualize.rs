@@ -184,11 +184,11 @@ fn objects<'py>(
     result: &Result,
 ) -> PyResult<Bound<'py, PyList>> {
     let all = PyList::empty(py);
-    let count: usize = result.objects.iter().map(|o| o.get().rows.len()).sum();
+    let count: usize = result.objects.iter().map(|o| o.get().rows().len()).sum();
     let mut object_of = vec![0; count];
     for (at, object) in result.objects.iter().enumerate() {
         let object = object.get();
-        for &row in &object.rows {
+        for &row in object.rows() {
             object_of[row as usize] = at;
         }
         all.append(one_object(py, object)?)?;

@@ -3,12 +3,30 @@
 use rustc_hash::FxHashMap;
 
 use super::zones::{Broken, Zones};
-use super::{smallest, Action, Parsed, Register, RegisterOp, Value};
+use super::{smallest, Action, Parsed, PlainObject, Register, RegisterOp, Value};
 use crate::models::numbers::Actions;
 use crate::order::{Consistency, NEVER};
 use crate::request::Request;
+use crate::rows::Datum;
 use crate::search::{lanes, search, Ended, Limits, Op};
 use crate::verdict::{Step, Verdict, Why};
+
+/// Decides one register of which only the reads and writes are known.
+pub fn decide_plain(
+    object: PlainObject,
+    initial: &Datum,
+    request: &Request,
+    process: impl Fn(u32) -> i64 + Copy,
+) -> Verdict {
+    let real_time = request.consistency == Consistency::Linearizable;
+    if real_time && !request.linearization && object.holds(initial) {
+        return Verdict::valid(APART);
+    }
+    decide(&object.parsed(initial), request, process)
+}
+
+/// Why it is linearizable where zones say so.
+const APART: &str = "the operations on each value have a time of their own";
 
 /// Decides one register. `process` tells the process of a row.
 pub fn decide(parsed: &Parsed, request: &Request, process: impl Fn(u32) -> i64 + Copy) -> Verdict {
@@ -21,8 +39,8 @@ pub fn decide(parsed: &Parsed, request: &Request, process: impl Fn(u32) -> i64 +
     let distinct = || Zones::new(ops, *initial, *values);
     if request.consistency == Consistency::Linearizable && !request.linearization {
         if let Some(zones) = distinct() {
-            return match zones.broken() {
-                None => Verdict::valid("the operations on each value have a time of their own"),
+            return match zones.broken {
+                None => Verdict::valid(APART),
                 Some(broken) => explain(parsed, &zones, broken, request),
             };
         }
@@ -97,7 +115,7 @@ fn fails(
 ) -> bool {
     if consistency == Consistency::Linearizable && stuck.is_none() {
         if let Some(zones) = Zones::new(ops, initial, values) {
-            return zones.broken().is_some();
+            return zones.broken.is_some();
         }
     }
     match run(ops, initial, values, consistency, limits, false, process) {

@@ -1,20 +1,22 @@
 //! A register, with compare-and-set; a key-value store is one a key.
 //!
 //! Where every written value is different and nothing is compared and set, the decision is
-//! polynomial ([`zones`]); else it is searched for ([`model`]).
+//! polynomial ([`clusters`]); else it is searched for ([`model`]).
 
+mod clusters;
 mod decide;
 mod minimal;
 pub mod model;
+mod near;
 mod parse;
 mod plain;
-pub mod zones;
+mod zones;
 
-pub use decide::decide;
+pub use decide::{decide, decide_plain};
 use minimal::smallest;
 pub use model::{Action, Register, Value};
 pub use parse::{parse, Names, Parsed};
-pub use plain::Plains;
+pub use plain::{PlainObject, Plains};
 
 /// An operation on one register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Rows as operations on a register.
 
-use super::{Action, RegisterOp, Value};
+use super::{near, Action, RegisterOp, Value};
 use crate::models::numbers::Numbers;
 use crate::order::NEVER;
 use crate::rows::{each, BadRow, Datum, Field, Rows};
@@ -17,14 +17,21 @@ pub enum Names {
 }
 
 impl Names {
+    /// What a read and what a write is called.
+    pub fn read_and_write(self) -> [&'static str; 2] {
+        match self {
+            Names::Register | Names::CasRegister => ["read", "write"],
+            Names::KeyValue => ["get", "put"],
+        }
+    }
+
     /// Whether the call is a read; none if it is neither a read nor a write.
     #[inline(always)]
-    pub fn is_read(self, f: &str) -> Option<bool> {
-        match (f, self) {
-            ("read", Names::Register | Names::CasRegister) | ("get", Names::KeyValue) => Some(true),
-            ("write", Names::Register | Names::CasRegister) | ("put", Names::KeyValue) => {
-                Some(false)
-            }
+    fn is_read(self, f: &str) -> Option<bool> {
+        let [read, write] = self.read_and_write();
+        match f {
+            _ if f == read => Some(true),
+            _ if f == write => Some(false),
             _ => None,
         }
     }
@@ -38,6 +45,7 @@ impl Names {
     }
 }
 
+#[derive(Debug, PartialEq, Eq)]
 pub struct Parsed {
     pub ops: Vec<RegisterOp>,
     pub initial: Value,
@@ -52,6 +60,9 @@ pub fn parse(
     names: Names,
     initial: &Datum,
 ) -> Result<Parsed, BadRow> {
+    if let Some(parsed) = near::parse(rows, object, names, initial) {
+        return Ok(parsed);
+    }
     let mut numbers = Numbers::with_capacity(object.len() / 2);
     let initial = numbers.number(initial.clone());
     let mut ops = Vec::with_capacity(object.len());

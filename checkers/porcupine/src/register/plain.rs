@@ -1,78 +1,147 @@
-//! Reads and writes of many registers at once, of values that take 16 bytes.
+//! Reads and writes of registers, of values that take 16 bytes.
 //!
 //! Rows of one object lie far apart in columns, so that to go through one object after the other
 //! fetches each row's part of each column from afar. Here the columns are read once from front to
-//! back, and what is needed of a row is put to its object.
+//! back, a block at a time, and what is needed of a row is put to its object. Where an object's
+//! values are written once, that is all that is needed to decide it.
 
+use super::clusters::{interleaved, Clusters};
 use super::{Action, Names, Parsed, RegisterOp};
 use crate::models::numbers::{key, Numbers, NULL};
 use crate::order::NEVER;
-use crate::rows::{Datum, Field, Rows};
+use crate::partition::Partition;
+use crate::rows::{blocks, Datum, Field, Rows, Times, BLOCK};
 
-/// A read or a write.
+/// A read or a write, in half a line of the cache.
 #[derive(Clone, Copy)]
-struct Plain {
-    /// Halves of the value's key.
-    value: [u64; 2],
+pub struct Plain {
+    /// The value's key. Its two highest bits are the same: the highest is turned over in a read.
+    value: u128,
     call: i64,
     ret: i64,
-    row: u32,
-    read: bool,
+}
+
+impl Plain {
+    fn is_read(&self) -> bool {
+        (self.value ^ self.value << 1) >> 127 == 1
+    }
+
+    fn key(&self) -> u128 {
+        self.value ^ u128::from(self.is_read()) << 127
+    }
 }
 
 /// The operations of all objects, one object after the other.
 pub struct Plains {
     all: Vec<Plain>,
-    /// By object: where its operations begin, and where the last one's end.
-    starts: Vec<usize>,
+    starts: Vec<u32>,
+}
+
+/// The operations of one object, and their rows.
+#[derive(Clone, Copy)]
+pub struct PlainObject<'a> {
+    ops: &'a [Plain],
+    rows: &'a [u32],
 }
 
 impl Plains {
     /// None where some operation is another, or a row is bad. O(n).
-    pub fn new(rows: &dyn Rows, objects: &[Vec<u32>], names: Names) -> Option<Self> {
-        let mut starts = vec![0];
-        let mut of = vec![0u32; objects.iter().map(Vec::len).sum()];
-        for (i, object) in (0u32..).zip(objects) {
-            starts.push(starts[i as usize] + object.len());
-            object.iter().for_each(|&row| of[row as usize] = i);
+    pub fn new(rows: &dyn Rows, objects: &Partition, names: Names) -> Option<Self> {
+        let count = objects.rows();
+        let [read, write] = names
+            .read_and_write()
+            .map(|name| key(&Datum::Text(name)).expect("a short name"));
+        let mut all: Vec<Plain> = Vec::with_capacity(count);
+        let room = all.spare_capacity_mut();
+        let mut ends = objects.starts().to_vec();
+        let mut times = Times::default();
+        let [mut f, mut values, mut outputs] = [[0; BLOCK]; 3];
+        for block in blocks(count) {
+            let fits = rows.keys(block.clone(), None, &mut f)
+                && rows.keys(block.clone(), Some(Field::Value), &mut values)
+                && rows.keys(block.clone(), Some(Field::Output), &mut outputs);
+            if !fits {
+                return None;
+            }
+            rows.times(block.clone(), &mut times);
+            let mut good = true;
+            // Which is a read is as good as random: nothing branches on it.
+            for (at, row) in block.enumerate() {
+                let is_read = f[at] == read;
+                let value = if is_read { outputs[at] } else { values[at] };
+                good &= is_read | ((f[at] == write) & (value != NULL));
+                let end = &mut ends[objects.of(row)];
+                room[*end as usize].write(Plain {
+                    value: value ^ u128::from(is_read) << 127,
+                    call: times.call[at],
+                    ret: times.ret[at],
+                });
+                *end += 1;
+            }
+            if !good {
+                return None;
+            }
         }
-        let nothing = Plain {
-            value: [0; 2],
-            call: 0,
-            ret: 0,
-            row: 0,
-            read: true,
-        };
-        let mut all = vec![nothing; of.len()];
-        let mut ends = starts.clone();
-        for (row, &object) in of.iter().enumerate() {
-            let end = &mut ends[object as usize];
-            all[*end] = plain(rows, row, names)?;
-            *end += 1;
-        }
+        // SAFETY: each object has as many rows as places, so that each place was written.
+        unsafe { all.set_len(count) };
+        let starts = objects.starts().to_vec();
         Some(Self { all, starts })
     }
 
-    /// The operations of an object, as [`super::parse`] gives them.
-    pub fn parsed(&self, object: usize, initial: &Datum) -> Parsed {
-        let plains = &self.all[self.starts[object]..self.starts[object + 1]];
-        let mut numbers = Numbers::with_capacity(plains.len() / 2);
+    /// The operations of an object of these rows.
+    pub fn of<'a>(&'a self, object: usize, rows: &'a [u32]) -> PlainObject<'a> {
+        let from = self.starts[object] as usize;
+        let ops = &self.all[from..from + rows.len()];
+        PlainObject { ops, rows }
+    }
+}
+
+impl PlainObject<'_> {
+    /// Whether the object certainly is linearizable: each value was written once, and the
+    /// operations on it have a time of their own. O(n) as [`interleaved`] is.
+    pub fn holds(&self, initial: &Datum) -> bool {
+        let Some(initial) = key(initial) else {
+            return false;
+        };
+        let mut clusters = Clusters::new(initial, self.ops.len());
+        for op in self.ops {
+            let read = op.is_read();
+            if !read || op.ret != NEVER {
+                clusters.of(op.key()).take(read, op.call, op.ret);
+            }
+        }
+        let mut zones = Vec::with_capacity(clusters.all().len());
+        for (value, cluster) in (0u32..).zip(clusters.all()) {
+            let zone = match value {
+                0 => cluster.initial_zone(),
+                _ => cluster.zone(),
+            };
+            match zone {
+                Some(zone) => zones.extend(zone.map(|(first, last)| (first, last, value))),
+                None => return false,
+            }
+        }
+        interleaved(&mut zones).is_none()
+    }
+
+    /// The operations as [`super::parse`] gives them.
+    pub fn parsed(&self, initial: &Datum) -> Parsed {
+        let mut numbers = Numbers::with_capacity(self.ops.len() / 2);
         let initial = numbers.number(initial.clone());
-        let mut ops = Vec::with_capacity(plains.len());
-        for plain in plains {
-            if plain.read && plain.ret == NEVER {
+        let mut ops = Vec::with_capacity(self.ops.len());
+        for (op, &row) in self.ops.iter().zip(self.rows) {
+            if op.is_read() && op.ret == NEVER {
                 continue;
             }
-            let [low, high] = plain.value.map(u128::from);
-            let value = numbers.by_key(low | high << 64);
+            let value = numbers.by_key(op.key());
             ops.push(RegisterOp {
-                row: plain.row,
-                action: match plain.read {
+                row,
+                action: match op.is_read() {
                     true => Action::Read(value),
                     false => Action::Write(value),
                 },
-                call: plain.call,
-                ret: plain.ret,
+                call: op.call,
+                ret: op.ret,
             });
         }
         Parsed {
@@ -81,19 +150,4 @@ impl Plains {
             values: numbers.len(),
         }
     }
-}
-
-#[inline(always)]
-fn plain(rows: &dyn Rows, row: usize, names: Names) -> Option<Plain> {
-    let read = names.is_read(rows.f(row))?;
-    let value = rows.datum(row, if read { Field::Output } else { Field::Value });
-    let value = key(&value).filter(|&key| read || key != NULL)?;
-    let timing = rows.timing(row);
-    Some(Plain {
-        value: [value as u64, (value >> 64) as u64],
-        call: timing.call,
-        ret: timing.ret,
-        row: row as u32,
-        read,
-    })
 }

@@ -344,7 +344,7 @@ impl<C: Config> Frontier<C> {
 
 fn hash(words: &[u64]) -> u64 {
     let mix = |h: u64, &w: &u64| {
-        let product = u128::from(h ^ w) * 0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835;
+        let product = u128::from(h ^ w).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835);
         (product ^ (product >> 64)) as u64
     };
     let h = words.iter().fold(0x243F_6A88_85A3_08D3, mix);

@@ -25,8 +25,11 @@
 //! more used: whatever explains the rest of the history from the other explains it from this one. Only
 //! configurations that no other dominates need to be kept. Of identical operations, one that returns
 //! no later and is no less pressing is used first, for the same reason.
+//!
+//! Of few states with few operations in flight a configuration is one word ([`packed`]).
 
 mod frontier;
+mod packed;
 mod plan;
 mod run;
 mod sequential;
@@ -95,8 +98,12 @@ pub trait Model {
     /// Forgets all states but these, and gives these new numbers.
     fn renew(&mut self, _states: &mut [u64]) {}
 
+    /// A smallest failing part of these is looked for from now on.
+    fn suspect(&mut self, _ops: &[Op]) {}
+
     /// Drops what the others could not bring about in any order, until there is nothing such left: a
-    /// read of what nobody wrote fails for another reason than the history did. It may drop too little.
+    /// read of what nobody wrote fails for another reason than the history did. It may drop too little, and
+    /// what only the dropped would have taken away again.
     fn close(&self, _part: &mut Vec<Op>) {}
 }
 

@@ -67,20 +67,23 @@ impl Plan {
     }
 
     fn take_seats(&mut self, ops: &[Op]) {
-        let mut calls: Vec<(i64, u32)> = (0u32..).zip(ops).map(|(i, op)| (op.call, i)).collect();
-        let mut returns: Vec<(i64, u32)> = (0u32..).zip(ops).map(|(i, op)| (op.ret, i)).collect();
-        returns.retain(|&(ret, _)| ret != NEVER);
-        sort_nearly(&mut calls);
+        let mut calls: Vec<u32> = (0..ops.len() as u32).collect();
+        if !ops.is_sorted_by_key(|op| op.call) {
+            calls.sort_by_key(|&i| ops[i as usize].call);
+        }
+        let returned = (0u32..).zip(ops).filter(|(_, op)| op.ret != NEVER);
+        let mut returns: Vec<(i64, u32)> = Vec::with_capacity(ops.len());
+        returns.extend(returned.map(|(i, op)| (op.ret, i)));
         sort_nearly(&mut returns);
         let mut vacant: Vec<u32> = Vec::new();
         let mut kind_of: FxHashMap<u32, u32> = FxHashMap::default();
         let mut rank = 0;
-        for (call, i) in calls {
-            while let Some(&(_, done)) = returns.get(rank).filter(|&&(ret, _)| ret < call) {
+        for i in calls {
+            let op = &ops[i as usize];
+            while let Some(&(_, done)) = returns.get(rank).filter(|&&(ret, _)| ret < op.call) {
                 self.vacate(done, rank, &mut vacant);
                 rank += 1;
             }
-            let op = &ops[i as usize];
             if op.ret == NEVER {
                 self.lose(i, op.action, &mut kind_of);
                 continue;

@@ -14,6 +14,7 @@ use retreat::Retreat;
 use rustc_hash::FxHashSet;
 
 use super::frontier::{Config, Frontier, Layout};
+use super::packed;
 use super::plan::{Event, Plan};
 use super::trace::{Traces, START};
 use super::{Model, Op};
@@ -52,10 +53,25 @@ pub enum Ended {
 /// that is an explanation; if not, nothing is known, and more are tried. Where calls never returned,
 /// there is more to try before that: see [`lost`].
 pub fn search<M: Model>(model: &mut M, ops: &[Op], limits: Limits, traced: bool) -> Ended {
-    search_widening(model, ops, limits, traced, &WIDTHS)
+    let plan = Plan::new(model, ops);
+    if !traced {
+        if let Some(ended) = packed::decide(model, ops, &plan, limits) {
+            return ended;
+        }
+    }
+    walk(
+        model,
+        Asked {
+            ops,
+            plan: &plan,
+            limits,
+            traced,
+            widths: &WIDTHS,
+        },
+    )
 }
 
-/// The same with other numbers of configurations that are kept, before all are.
+/// The search alone, with other numbers of configurations that are kept, before all are.
 pub fn search_widening<M: Model>(
     model: &mut M,
     ops: &[Op],
@@ -64,15 +80,21 @@ pub fn search_widening<M: Model>(
     widths: &[usize],
 ) -> Ended {
     let plan = Plan::new(model, ops);
-    let asked = Asked {
-        ops,
-        plan: &plan,
-        limits,
-        traced,
-        widths,
-    };
+    walk(
+        model,
+        Asked {
+            ops,
+            plan: &plan,
+            limits,
+            traced,
+            widths,
+        },
+    )
+}
+
+fn walk<M: Model>(model: &mut M, asked: Asked) -> Ended {
     // The state, who is pending, who is used, counts of lost calls, a price.
-    match (plan.seats, plan.kinds.len()) {
+    match (asked.plan.seats, asked.plan.kinds.len()) {
         (..=64, 0) => widen::<M, [u64; 3]>(model, asked),
         (..=64, ..=32) => widen::<M, [u64; 8]>(model, asked),
         _ => widen::<M, Box<[u64]>>(model, asked),
@@ -101,7 +123,13 @@ fn widen<M: Model, C: Config>(model: &mut M, asked: Asked) -> Ended {
             return furthest.of(ended);
         }
         furthest.take(ended);
-        if i == 0 && lost {
+        if i > 0 {
+            continue;
+        }
+        if let Some(ended) = packed::refute(model, asked.ops, asked.plan, asked.limits) {
+            return ended;
+        }
+        if lost {
             if let Some(ended) = lost::search_lost::<M, C>(model, asked) {
                 return ended;
             }
@@ -162,14 +190,10 @@ struct Search<'a, M, C> {
     trimmed: bool,
     /// To end where there are more.
     brief: bool,
-    /// Calls that never returned may take effect any number of times.
-    unlimited: bool,
     /// By kind of lost calls: what one that is used costs; empty: nothing.
     prices: Vec<u64>,
     /// Where to go back to, if it is to.
     retreat: Option<Retreat<C>>,
-    /// How many configurations may be explored.
-    effort: u64,
     /// Bytes of the model at which it is to forget.
     renew_at: usize,
 }
@@ -215,10 +239,8 @@ impl<'a, M: Model, C: Config> Search<'a, M, C> {
             width: usize::MAX,
             trimmed: false,
             brief: false,
-            unlimited: false,
             prices: Vec::new(),
             retreat: None,
-            effort: u64::MAX,
             renew_at: RENEW_BYTES,
         }
     }

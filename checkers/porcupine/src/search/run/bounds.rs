@@ -93,9 +93,6 @@ impl<M: Model, C: Config> Search<'_, M, C> {
         if let Some(why) = self.board.model.halted() {
             return Err(Exhausted(why));
         }
-        if self.explored > self.effort {
-            return Err(Exhausted("out of effort"));
-        }
         if self
             .limits
             .until

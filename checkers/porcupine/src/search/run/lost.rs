@@ -1,15 +1,12 @@
-//! Calls that never returned: two cheap searches that need not remember which were used.
+//! Calls that never returned: a cheap search for an explanation that need not remember which were used.
 //!
 //! Each kind of such calls may be used as often as it was called, and what is used now is missing
 //! later. To remember every trade between kinds is what makes an exact search explode.
 //!
-//! To explain: each kind has a price, and of configurations that are alike but for what was spent
+//! Here each kind has a price, and of configurations that are alike but for what was spent
 //! only the cheapest is kept. What comes through is an explanation, for the counts are kept as
 //! well. What does not says nothing, but shows which kinds ran out: these are dearer in the next
 //! round (as multipliers are in Lagrangian relaxation).
-//!
-//! To refute: each may take effect any number of times. Then there is nothing to remember, and what
-//! is not explained even so cannot be. Only for models of few states.
 
 use super::{Asked, Ended, Frontier, Layout, Reached, Retreat, Search};
 use crate::search::frontier::Config;
@@ -22,35 +19,21 @@ const PRICE: u64 = 16;
 
 /// So few are kept in the first round: what is missed, a detour finds.
 const NARROW: usize = 8;
-/// What the first attempt to refute may explore: where many operations are in flight, there is no
-/// end to it, and prices are tried before the second.
-const EFFORT: u64 = 1 << 18;
 
-/// An explanation or a refutation, if one is found.
+/// An explanation, if one is found.
 pub(super) fn search_lost<M: Model, C: Config>(model: &mut M, asked: Asked) -> Option<Ended> {
     let mut prices = None;
-    let mut refutable = model.finite();
     for round in 0..ROUNDS {
         let mut search = Search::<M, C>::new(model, asked);
         search.width = width(asked.widths, round);
         search.charge(prices);
         prices = match search.run() {
             ended @ Ended::Explained { .. } => return Some(ended),
-            Ended::GaveUp { .. } => break,
-            Ended::Stuck { .. } => match search.dearer() {
-                Some(prices) => Some(prices),
-                None => break,
-            },
+            Ended::GaveUp { .. } => return None,
+            Ended::Stuck { .. } => Some(search.dearer()?),
         };
-        if round == 0 && refutable {
-            match refute::<M, C>(model, asked, EFFORT) {
-                ended @ Ended::Stuck { .. } => return Some(ended),
-                ended => refutable = matches!(ended, Ended::GaveUp { .. }),
-            }
-        }
     }
-    let refuted = refutable.then(|| refute::<M, C>(model, asked, u64::MAX));
-    refuted.filter(|ended| matches!(ended, Ended::Stuck { .. }))
+    None
 }
 
 /// How many configurations a round keeps at a time: hardly any, then `widths[0]`, `widths[1]` and
@@ -59,22 +42,6 @@ fn width(widths: &[usize], round: usize) -> usize {
     match round {
         0 => widths[0].min(NARROW),
         _ => widths[(round - 1).min(widths.len() - 1)],
-    }
-}
-
-/// Stuck, if the history is even where calls that never returned take effect any number of times.
-fn refute<M: Model, C: Config>(model: &mut M, asked: Asked, effort: u64) -> Ended {
-    let mut search = Search::<M, C>::new(model, asked);
-    search.unlimited = true;
-    search.effort = effort;
-    match search.run() {
-        // Its orders may have an operation twice.
-        Ended::Stuck { at, .. } => Ended::Stuck {
-            at,
-            order: Vec::new(),
-            others: Vec::new(),
-        },
-        ended => ended,
     }
 }
 

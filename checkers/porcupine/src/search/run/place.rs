@@ -66,11 +66,7 @@ impl<M: Model, C: Config> Search<'_, M, C> {
             let action = self.plan.kinds[kind];
             let (word, shift) = self.board.layout.count(kind);
             let count = config.words()[word] >> shift & 0xff;
-            let taken = if self.unlimited {
-                0
-            } else {
-                self.spent[kind] + count
-            };
+            let taken = self.spent[kind] + count;
             if taken == self.called[kind] || self.seen[action as usize] >= self.round {
                 continue;
             }
@@ -84,9 +80,8 @@ impl<M: Model, C: Config> Search<'_, M, C> {
             }
             let op = self.plan.lost[kind][taken as usize];
             let price = self.prices.get(kind).copied();
-            let counted = u64::from(!self.unlimited);
             self.place(config, trace, op, target, |words| {
-                words[word] += counted << shift;
+                words[word] += 1 << shift;
                 if let (Some(price), Some(paid)) = (price, words.last_mut()) {
                     *paid += price;
                 }

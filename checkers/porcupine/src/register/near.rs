@@ -1,0 +1,164 @@
+//! Rows that lie next to each other as operations on a register, a block of each column at a time.
+
+use std::ops::Range;
+
+use super::{Action, Names, Parsed, RegisterOp};
+use crate::models::numbers::{key, Numbers, NULL};
+use crate::order::NEVER;
+use crate::rows::{blocks, Datum, Field, Rows, Times, BLOCK};
+
+/// The same as [`super::parse`]; none where rows lie apart, a value does not fit in 16 bytes, or a
+/// row is bad. O(n).
+pub fn parse(rows: &dyn Rows, object: &[u32], names: Names, initial: &Datum) -> Option<Parsed> {
+    let (first, last) = (*object.first()? as usize, *object.last()? as usize);
+    if last - first + 1 != object.len() {
+        return None;
+    }
+    let mut numbers = Numbers::with_capacity(object.len() / 2);
+    let initial = numbers.by_key(key(initial)?);
+    let mut ops = Vec::with_capacity(object.len());
+    let mut block = Block::new(names);
+    for places in blocks(object.len()) {
+        let near = first + places.start..first + places.end;
+        block.read(rows, near.clone())?;
+        for (at, row) in near.enumerate() {
+            let ret = block.times.ret[at];
+            if ret != NEVER || block.f[at] != block.read {
+                ops.push(RegisterOp {
+                    row: row as u32,
+                    action: block.action(at, &mut numbers)?,
+                    call: block.times.call[at],
+                    ret,
+                });
+            }
+        }
+    }
+    Some(Parsed {
+        ops,
+        initial,
+        values: numbers.len(),
+    })
+}
+
+/// What rows say, by place in the block: keys of names and values.
+struct Block {
+    /// The names of calls.
+    read: u128,
+    write: u128,
+    cas: Option<u128>,
+    times: Times,
+    f: [u128; BLOCK],
+    values: [u128; BLOCK],
+    outputs: [u128; BLOCK],
+    expected: [u128; BLOCK],
+}
+
+impl Block {
+    fn new(names: Names) -> Self {
+        let short = |name| key(&Datum::Text(name)).expect("a short name");
+        let [read, write] = names.read_and_write().map(short);
+        Self {
+            read,
+            write,
+            cas: (names == Names::CasRegister).then(|| short("cas")),
+            times: Times::default(),
+            f: [0; BLOCK],
+            values: [0; BLOCK],
+            outputs: [0; BLOCK],
+            expected: [0; BLOCK],
+        }
+    }
+
+    /// None where something has no key.
+    fn read(&mut self, rows: &dyn Rows, near: Range<usize>) -> Option<()> {
+        let fits = rows.keys(near.clone(), None, &mut self.f)
+            && rows.keys(near.clone(), Some(Field::Value), &mut self.values)
+            && rows.keys(near.clone(), Some(Field::Output), &mut self.outputs)
+            && rows.keys(near.clone(), Some(Field::Expected), &mut self.expected);
+        fits.then(|| rows.times(near, &mut self.times))
+    }
+
+    /// None where the row is bad.
+    #[inline(always)]
+    fn action(&self, at: usize, numbers: &mut Numbers) -> Option<Action> {
+        let (f, value) = (self.f[at], self.values[at]);
+        if f == self.read {
+            return Some(Action::Read(numbers.by_key(self.outputs[at])));
+        }
+        if value == NULL {
+            return None;
+        }
+        if f == self.write {
+            return Some(Action::Write(numbers.by_key(value)));
+        }
+        if Some(f) != self.cas || self.expected[at] == NULL {
+            return None;
+        }
+        let was_set = self.times.ret[at] == NEVER || was_set(self.outputs[at])?;
+        let (from, to) = (numbers.by_key(self.expected[at]), numbers.by_key(value));
+        Some(match was_set {
+            true => Action::Cas(from, to),
+            false => Action::CasFailed(from),
+        })
+    }
+}
+
+/// Whether a compare-and-set found what it expected, as its output says.
+#[inline(always)]
+fn was_set(output: u128) -> Option<bool> {
+    let is = |datum| key(&datum) == Some(output);
+    if is(Datum::Int(1)) || is(Datum::Bool(true)) {
+        return Some(true);
+    }
+    (is(Datum::Int(0)) || is(Datum::Bool(false))).then_some(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::order::Timing;
+
+    /// Compare-and-sets, reads and writes in turn, each in so many rows.
+    struct Turns(usize);
+
+    impl Rows for Turns {
+        fn timing(&self, row: usize) -> Timing {
+            let at = (row / self.0) as i64;
+            let ret = if at % 11 == 7 { NEVER } else { at + 5 };
+            Timing {
+                row,
+                process: at,
+                call: at,
+                ret,
+            }
+        }
+        fn f(&self, row: usize) -> &str {
+            ["cas", "read", "write"][row / self.0 % 3]
+        }
+        fn datum(&self, row: usize, field: Field) -> Datum<'_> {
+            let at = row / self.0;
+            match field {
+                Field::Value => Datum::Int((at % 7) as i64),
+                Field::Expected if at % 3 == 0 => Datum::Int((at % 5) as i64),
+                Field::Output if at % 3 == 0 => Datum::Bool(at % 2 == 0),
+                Field::Output if at % 3 == 1 => Datum::Int((at % 4) as i64),
+                Field::Output | Field::Expected => Datum::Null,
+            }
+        }
+    }
+
+    #[test]
+    fn rows_say_the_same_next_to_each_other_and_apart() {
+        let near: Vec<u32> = (100..400).collect();
+        let apart: Vec<u32> = near.iter().map(|row| 2 * row).collect();
+        let names = Names::CasRegister;
+        let mut found = parse(&Turns(1), &near, names, &Datum::Null).expect("good rows");
+        assert!(parse(&Turns(2), &apart, names, &Datum::Null).is_none());
+        for op in &mut found.ops {
+            op.row *= 2;
+        }
+        let expected = super::super::parse(&Turns(2), &apart, names, &Datum::Null);
+        assert_eq!(found, expected.expect("good rows"));
+        assert!(found.ops.len() < near.len() && found.values == 8);
+    }
+}

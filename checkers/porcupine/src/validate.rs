@@ -1,0 +1,88 @@
+//! Whether a history is one.
+
+use std::ops::Range;
+
+use rustc_hash::FxHashMap;
+
+use crate::order::{Timing, NEVER};
+use crate::rows::{blocks, BadRow, Times};
+
+/// Every row's times make sense, and a process has one call in flight; one that never returned
+/// stays in flight for good. `times` gives those of some rows next to each other. O(n) where rows
+/// are in order of call, else O(n log n).
+pub fn validate(count: usize, times: impl Fn(Range<usize>, &mut Times)) -> Result<(), BadRow> {
+    let mut before = i64::MIN;
+    let mut flight = InFlight::default();
+    let mut fits = true;
+    let mut block = Times::default();
+    for rows in blocks(count) {
+        times(rows.clone(), &mut block);
+        for (at, row) in rows.enumerate() {
+            let t = block.timing(at, row);
+            if t.ret < t.call {
+                let text = format!("ret is {}, before its call at {}", t.ret, t.call);
+                return Err(BadRow { row, text });
+            }
+            fits = fits && before <= t.call && flight.take(&t).is_ok();
+            before = t.call;
+        }
+    }
+    if fits {
+        return Ok(());
+    }
+    let mut timings: Vec<Timing> = Vec::with_capacity(count);
+    for rows in blocks(count) {
+        times(rows.clone(), &mut block);
+        timings.extend(rows.enumerate().map(|(at, row)| block.timing(at, row)));
+    }
+    timings.sort_unstable_by_key(|t| (t.call, t.ret, t.row));
+    let mut flight = InFlight::default();
+    timings.iter().try_for_each(|t| flight.take(t))
+}
+
+/// By process: when its last call returned, and its row.
+#[derive(Default)]
+struct InFlight {
+    /// Of processes with small numbers.
+    few: Vec<(i64, u32)>,
+    others: FxHashMap<i64, (i64, u32)>,
+}
+
+/// Processes below this have a place of their own.
+const FEW: i64 = 1 << 12;
+/// The last call of a process that had none.
+const NOTHING: (i64, u32) = (i64::MIN, 0);
+
+impl InFlight {
+    /// Takes calls in order of (call, ret).
+    fn take(&mut self, t: &Timing) -> Result<(), BadRow> {
+        let now = (t.ret, t.row as u32);
+        let before = if (0..FEW).contains(&t.process) {
+            let process = t.process as usize;
+            if process >= self.few.len() {
+                self.few.resize(process + 1, NOTHING);
+            }
+            std::mem::replace(&mut self.few[process], now)
+        } else {
+            self.others.insert(t.process, now).unwrap_or(NOTHING)
+        };
+        match before {
+            (ret, earlier) if t.call < ret => {
+                let for_good = if ret == NEVER {
+                    " for good (it never returned; give the process a new number after that)"
+                } else {
+                    ""
+                };
+                Err(BadRow {
+                    row: t.row,
+                    text: format!(
+                        "call at {} while row {earlier} of the same process {} is in \
+                         flight{for_good}",
+                        t.call, t.process
+                    ),
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+}

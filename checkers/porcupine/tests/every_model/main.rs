@@ -1,0 +1,135 @@
+//! Every model against a walk through all orders, on small random histories.
+//!
+//! The histories are valid ones, most of them then damaged. ORACLE_HISTORIES sets how many there are for each model.
+
+mod made;
+mod proofs;
+#[path = "../random/mod.rs"]
+mod random;
+mod rows;
+mod specification;
+
+use made::{damage, valid};
+use proofs::{assert_order, assert_witness};
+use pyporcupine::objects::{decide_all, Kind};
+use pyporcupine::order::{Consistency, NEVER};
+use pyporcupine::partition::Partition;
+use pyporcupine::request::Request;
+use pyporcupine::verdict::{Status, Verdict};
+use random::Rng;
+use rows::{Row, Table, Value};
+use specification::{initial, legal};
+
+fn decide(kind: Kind, rows: &[Row], consistency: Consistency, linearization: bool) -> Verdict {
+    let request = Request {
+        linearization,
+        ..Request::plain(consistency)
+    };
+    // Twice, as two objects of one history; of a compare-and-set in two fields the second time.
+    let count = rows.len();
+    let mut table = [rows, rows].concat();
+    for row in &mut table[count..] {
+        row.at.row += count;
+        if let ("cas", Value::Ints(pair)) = (row.f, &row.value) {
+            (row.expected, row.value) = (Value::Int(pair[0]), Value::Int(pair[1]));
+        }
+    }
+    let of = (0..2).flat_map(|object| vec![object; count]).collect();
+    let objects = Partition::new(of, 2);
+    let initial = kind.initial();
+    let verdicts = decide_all(&Table(table), &objects, kind, &initial, &request, 1);
+    let mut verdicts = verdicts.expect("good rows");
+    let witness: Vec<usize> = verdicts[0].witness.iter().map(|row| row + count).collect();
+    assert_eq!(
+        (verdicts[0].status, &witness),
+        (verdicts[1].status, &verdicts[1].witness)
+    );
+    verdicts.remove(0)
+}
+
+fn agree(kind: Kind, seed: u64) {
+    let histories =
+        std::env::var("ORACLE_HISTORIES").map_or(20_000, |n| n.parse().expect("a number"));
+    let mut rng = Rng::new(seed);
+    let mut invalid = 0;
+    for _ in 0..histories {
+        let mut rows = valid(kind, &mut rng);
+        for _ in 0..rng.below(3) {
+            damage(kind, &mut rows, &mut rng);
+        }
+        for consistency in [Consistency::Linearizable, Consistency::Sequential] {
+            let expected = legal(kind, &rows, 0, &initial(kind), consistency);
+            let verdict = decide(kind, &rows, consistency, false);
+            let status = if expected {
+                Status::Valid
+            } else {
+                Status::Invalid
+            };
+            assert_eq!(
+                verdict.status, status,
+                "{consistency:?} {rows:#?} {verdict:?}"
+            );
+            if expected {
+                let verdict = decide(kind, &rows, consistency, true);
+                let lost_reads =
+                    |i: &usize| !matches!(rows[*i].f, "read" | "get") || rows[*i].at.ret != NEVER;
+                let order: Vec<usize> = verdict.order.into_iter().filter(lost_reads).collect();
+                assert_order(kind, &rows, &order, consistency);
+            }
+            if !expected {
+                invalid += 1;
+                assert_witness(kind, &rows, &verdict, consistency);
+            }
+        }
+    }
+    println!(
+        "{kind:?}: {} decisions, {invalid} invalid, no disagreement",
+        2 * histories
+    );
+    assert!(invalid > histories / 20, "{invalid} of {histories}");
+}
+
+#[test]
+fn set() {
+    agree(Kind::Set, 1);
+}
+
+#[test]
+fn register() {
+    agree(Kind::Register, 2);
+}
+
+#[test]
+fn cas_register() {
+    agree(Kind::CasRegister, 3);
+}
+
+#[test]
+fn key_value() {
+    agree(Kind::KeyValue, 4);
+}
+
+#[test]
+fn append_log() {
+    agree(Kind::AppendLog, 5);
+}
+
+#[test]
+fn counter() {
+    agree(Kind::Counter, 6);
+}
+
+#[test]
+fn queue() {
+    agree(Kind::Queue, 7);
+}
+
+#[test]
+fn fifo_queue() {
+    agree(Kind::FifoQueue, 8);
+}
+
+#[test]
+fn mutex() {
+    agree(Kind::Mutex, 9);
+}

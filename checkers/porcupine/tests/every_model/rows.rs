@@ -1,0 +1,73 @@
+//! Histories as rows.
+
+use pyporcupine::order::Timing;
+use pyporcupine::rows::{Datum, Field, Rows};
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Value {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Text(String),
+    Ints(Vec<i64>),
+}
+
+impl Value {
+    pub fn datum(&self) -> Datum<'_> {
+        match self {
+            Value::Null => Datum::Null,
+            Value::Bool(flag) => Datum::Bool(*flag),
+            Value::Int(value) => Datum::Int(*value),
+            Value::Text(text) => Datum::Text(text),
+            Value::Ints(values) => Datum::Ints(values),
+        }
+    }
+
+    pub fn int(&self) -> i64 {
+        match self {
+            Value::Int(value) => *value,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn ints(&self) -> Vec<i64> {
+        match self {
+            Value::Ints(values) => values.clone(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn text(&self) -> String {
+        match self {
+            Value::Text(text) => text.clone(),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Row {
+    pub at: Timing,
+    pub f: &'static str,
+    pub value: Value,
+    pub output: Value,
+    pub expected: Value,
+}
+
+pub struct Table(pub Vec<Row>);
+
+impl Rows for Table {
+    fn timing(&self, row: usize) -> Timing {
+        self.0[row].at
+    }
+    fn f(&self, row: usize) -> &str {
+        self.0[row].f
+    }
+    fn datum(&self, row: usize, field: Field) -> Datum<'_> {
+        match field {
+            Field::Value => self.0[row].value.datum(),
+            Field::Output => self.0[row].output.datum(),
+            Field::Expected => self.0[row].expected.datum(),
+        }
+    }
+}

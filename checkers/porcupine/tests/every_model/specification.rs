@@ -1,0 +1,160 @@
+//! What each model may do, and whether any order of a few operations is one that it may.
+
+use std::collections::BTreeSet;
+
+use pyporcupine::objects::Kind;
+use pyporcupine::order::{Consistency, NEVER};
+
+use super::rows::{Row, Value};
+
+pub fn initial(kind: Kind) -> Value {
+    match kind {
+        Kind::Register | Kind::CasRegister => Value::Null,
+        Kind::KeyValue => Value::Text(String::new()),
+        Kind::Counter | Kind::Mutex => Value::Int(0),
+        _ => Value::Ints(Vec::new()),
+    }
+}
+
+/// What the operation may return in the state, and the state after: the specification of each model.
+pub fn outcomes(kind: Kind, state: &Value, row: &Row) -> Vec<(Value, Value)> {
+    let value = &row.value;
+    let same = |output: Value| vec![(output, state.clone())];
+    match (kind, row.f) {
+        (Kind::Register | Kind::CasRegister, "read") | (Kind::KeyValue, "get") => {
+            same(state.clone())
+        }
+        (Kind::AppendLog | Kind::Counter, "read") => same(state.clone()),
+        (Kind::Set, "read") => same(state.clone()),
+        (Kind::Register | Kind::CasRegister, "write") | (Kind::KeyValue, "put") => {
+            vec![(Value::Null, value.clone())]
+        }
+        (Kind::CasRegister, "cas") => {
+            let pair = value.ints();
+            if *state == Value::Int(pair[0]) {
+                return vec![(Value::Bool(true), Value::Int(pair[1]))];
+            }
+            same(Value::Bool(false))
+        }
+        (Kind::KeyValue, "append") => {
+            vec![(Value::Null, Value::Text(state.text() + &value.text()))]
+        }
+        (Kind::AppendLog, "append") => {
+            let mut log = state.ints();
+            log.push(value.int());
+            vec![(Value::Null, Value::Ints(log))]
+        }
+        (Kind::Set, "add") => {
+            let mut set: BTreeSet<i64> = state.ints().into_iter().collect();
+            set.insert(value.int());
+            vec![(Value::Null, Value::Ints(set.into_iter().collect()))]
+        }
+        (Kind::Counter, "add") => {
+            let sum = Value::Int(state.int() + value.int());
+            vec![(Value::Null, sum.clone()), (sum.clone(), sum)]
+        }
+        (Kind::Queue | Kind::FifoQueue, "enqueue") => {
+            let mut queue = state.ints();
+            queue.push(value.int());
+            vec![(Value::Null, Value::Ints(queue))]
+        }
+        (Kind::Queue | Kind::FifoQueue, "dequeue") => {
+            let queue = state.ints();
+            if queue.is_empty() {
+                return same(Value::Null);
+            }
+            let most = if kind == Kind::FifoQueue {
+                1
+            } else {
+                queue.len()
+            };
+            let take = |i: usize| {
+                let mut rest = queue.clone();
+                let taken = rest.remove(i);
+                (Value::Int(taken), Value::Ints(rest))
+            };
+            (0..most).map(take).collect()
+        }
+        (Kind::Mutex, "acquire") if state.int() == 0 => vec![(Value::Null, Value::Int(1))],
+        (Kind::Mutex, "release") if state.int() == 1 => vec![(Value::Null, Value::Int(0))],
+        (Kind::Mutex, _) => vec![],
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What the operation did return in the state, if that is possible: the states after.
+pub fn after(kind: Kind, state: &Value, row: &Row) -> Vec<Value> {
+    let lost = row.at.ret == NEVER;
+    let fits = |output: &Value| match kind {
+        Kind::Set => {
+            let mut read = row.output.clone();
+            if let Value::Ints(values) = &mut read {
+                values.sort_unstable();
+            }
+            lost || *output == read
+        }
+        _ => lost || *output == row.output,
+    };
+    let all = outcomes(kind, state, row).into_iter();
+    all.filter(|(output, _)| fits(output))
+        .map(|(_, after)| after)
+        .collect()
+}
+
+pub fn precedes(a: &Row, b: &Row, consistency: Consistency) -> bool {
+    match consistency {
+        Consistency::Linearizable => a.at.ret < b.at.call,
+        Consistency::Sequential => {
+            let key = |r: &Row| (r.at.call, r.at.ret, r.at.row);
+            a.at.process == b.at.process && a.at.ret != NEVER && key(a) < key(b)
+        }
+    }
+}
+
+/// Tries every order and, for calls that never returned, every choice of whether they took effect.
+pub fn legal(
+    kind: Kind,
+    rows: &[Row],
+    taken: u32,
+    state: &Value,
+    consistency: Consistency,
+) -> bool {
+    let left = |i: usize| taken & (1 << i) == 0;
+    if (0..rows.len()).all(|i| !left(i) || rows[i].at.ret == NEVER) {
+        return true;
+    }
+    (0..rows.len()).any(|i| {
+        let free = |j: usize| j == i || !left(j) || !precedes(&rows[j], &rows[i], consistency);
+        left(i)
+            && (0..rows.len()).all(free)
+            && after(kind, state, &rows[i])
+                .iter()
+                .any(|next| legal(kind, rows, taken | 1 << i, next, consistency))
+    })
+}
+
+/// Without what cannot be after any of the others in any order, until there is nothing such.
+pub fn possible(kind: Kind, mut part: Vec<Row>) -> Vec<Row> {
+    loop {
+        let fits = |at: &usize| comes(kind, &part, 1 << at, &initial(kind), *at);
+        let kept: Vec<Row> = (0..part.len())
+            .filter(fits)
+            .map(|at| part[at].clone())
+            .collect();
+        if kept.len() == part.len() {
+            return part;
+        }
+        part = kept;
+    }
+}
+
+/// Whether some of those that are not taken lead to a state in which the operation can be.
+fn comes(kind: Kind, rows: &[Row], taken: u32, state: &Value, at: usize) -> bool {
+    !after(kind, state, &rows[at]).is_empty()
+        || (0..rows.len()).filter(|i| taken & (1 << i) == 0).any(|i| {
+            let nexts = after(kind, state, &rows[i]);
+            nexts
+                .iter()
+                .any(|next| comes(kind, rows, taken | 1 << i, next, at))
+        })
+}

@@ -11,6 +11,8 @@ from harness.core.op import Kind, Op
 from harness.core.verdict import Anomaly, Status, Verdict
 
 OBSERVE, FINAL = "observe-active", "final-active"
+PROCESS = ("kill", "pause")
+"""Faults that take a process away for a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +22,8 @@ class Away:
     node: str
     begin_ns: int
     end_ns: int
-    disturbed: bool
-    """ZooKeeper servers were cut from each other too: a new leader gives every session its whole
-    timeout again."""
+    heard: bool
+    """ZooKeeper hears it and it hears nobody: so until it gives up the session itself."""
     op: int
     text: str
 
@@ -33,7 +34,10 @@ class Activity:
 
     A replica that was killed, paused, or cut off from all its ZooKeeper servers, is gone
     `timeout_s` + `slack_s` later: a look that begins after that and ends before the fault does
-    must not show it ("still-active"). At rest every replica is there ("not-back").
+    must not show it ("still-active"). A new leader gives every session its whole timeout again:
+    so no look is judged for another timeout after a fault of ZooKeeper's own servers has begun or
+    ended, nor while one goes on that may depose a leader at any time or slows its clock. At rest
+    every replica is there ("not-back").
     """
 
     name = "activity"
@@ -51,13 +55,18 @@ class Activity:
         ]
         keepers = _keepers(looks)
         aways = list(_aways(history, keepers))
+        wait_s = self.timeout_s + self.slack_s
+        unrest = _unrest(history, keepers, round((wait_s + self.timeout_s) * 1e9))
         gone, broken = 0, []
         for away in aways:
-            wait_s = self.timeout_s * (2 if away.disturbed else 1) + self.slack_s
-            from_ns = away.begin_ns + round(wait_s * 1e9)
+            from_ns = away.begin_ns + round((wait_s + self.timeout_s * away.heard) * 1e9)
             for pair in looks:
                 assert pair.end is not None, "a look that was answered"
                 if pair.invoke.time_ns < from_ns or pair.end.time_ns > away.end_ns:
+                    continue
+                if any(
+                    begin <= pair.end.time_ns and pair.invoke.time_ns < end for begin, end in unrest
+                ):
                     continue
                 gone += 1
                 if _active(pair.end).get(away.node):
@@ -104,7 +113,8 @@ def _keepers(looks: list[Pair]) -> dict[str, frozenset[str]]:
 
 
 def _aways(history: History, keepers: Mapping[str, frozenset[str]]) -> Iterable[Away]:
-    """From begins of faults that were seen, to the call that ended them."""
+    """From begins of faults that were seen, to the call that ended them, or that started a process
+    which another fault had ended."""
     ends = _ends(history)
     for op in history.nemesis:
         value = _value(op)
@@ -112,8 +122,19 @@ def _aways(history: History, keepers: Mapping[str, frozenset[str]]) -> Iterable[
             continue
         # To the call of its end, not to its return: the replica may be back before that.
         end_ns = ends.get(value.get("fault"), history[-1].time_ns)
-        for node, disturbed in _struck(value, op.f, keepers):
-            yield Away(node, op.time_ns, end_ns, disturbed, op.index, str(value.get("text", "")))
+        for node, heard in _struck(value, op.f, keepers):
+            starts = _starts(history, node, op.time_ns) if op.f in PROCESS else ()
+            until_ns = min((end_ns, *starts))
+            yield Away(node, op.time_ns, until_ns, heard, op.index, str(value.get("text", "")))
+
+
+def _starts(history: History, node: str, after_ns: int) -> Iterable[int]:
+    """When a process of this node was asked to start: one that nobody has stopped."""
+    for op in history.nemesis:
+        value = _value(op)
+        begins = op.f == "restart" or (op.f == "kill" and value.get("edge") == "end")
+        if begins and node in _nodes(value) and op.time_ns > after_ns:
+            yield op.time_ns
 
 
 def _ends(history: History) -> dict[object, int]:
@@ -132,23 +153,43 @@ def _ends(history: History) -> dict[object, int]:
     return out
 
 
+def _unrest(
+    history: History, keepers: Mapping[str, frozenset[str]], lasting_ns: int
+) -> list[tuple[int, int]]:
+    """When sessions may live longer: from each begin and end of a fault of ZooKeeper's servers for
+    so long; and throughout those faults that are neither of a process nor a cut."""
+    servers = frozenset().union(*keepers.values()) if keepers else frozenset[str]()
+    ends = _ends(history)
+    out = []
+    for op in history.nemesis:
+        value = _value(op)
+        grudge = value.get("grudge")
+        cuts = grudge.items() if isinstance(grudge, Mapping) else ()
+        apart = any(a in servers and b in servers for a, others in cuts for b in others)
+        if apart or not servers.isdisjoint(_nodes(value)) or value.get("edge") == "heal":
+            brief = op.f in (*PROCESS, "restart", "partition", "heal")
+            until_ns = op.time_ns if brief else ends.get(value.get("fault"), op.time_ns)
+            out.append((op.time_ns, max(op.time_ns, until_ns) + lasting_ns))
+    return out
+
+
+def _nodes(value: Mapping[str, Any]) -> list[str]:
+    return [str(node) for node in value.get("nodes") or ()]
+
+
 def _struck(
     value: Mapping[str, Any], f: str, keepers: Mapping[str, frozenset[str]]
 ) -> Iterable[tuple[str, bool]]:
-    """The replicas that it keeps from ZooKeeper, and whether it disturbs ZooKeeper itself."""
-    servers = frozenset().union(*keepers.values()) if keepers else frozenset[str]()
-    if f in ("kill", "pause"):
-        nodes = [str(node) for node in value.get("nodes") or ()]
-        disturbed = any(node in servers for node in nodes)
-        yield from ((node, disturbed) for node in nodes if node in keepers)
+    """The replicas that it keeps from ZooKeeper, and whether ZooKeeper hears them all the same."""
+    if f in PROCESS:
+        yield from ((node, False) for node in _nodes(value) if node in keepers)
     grudge = value.get("grudge")
     if f != "partition" or not isinstance(grudge, Mapping):
         return
     cut = {(a, str(b)) for a, others in grudge.items() for b in others}
-    disturbed = any(a in servers and b in servers for a, b in cut)
     for node, own in keepers.items():
         if own and all((node, k) in cut or (k, node) in cut for k in own):
-            yield node, disturbed
+            yield node, not all((k, node) in cut for k in own)
 
 
 def _still(away: Away, op: Op, wait_s: float) -> Anomaly:

@@ -10,12 +10,16 @@ BUGS: Mapping[str, str] = {
     "18.16.1 does so",
     "last-part-late": "`last_part` takes the number of the quorum that ended last, though it be "
     "lower; 18.16.1 does so",
+    "phantom-part": "an insert whose connection to ZooKeeper was lost keeps its part and shows it, "
+    "though it may never be in the log; 18.16.1 does so",
     "quorum-uncounted": "whoever finds a quorum part on its disk ends the quorum, its writer too",
     "last-part-back": "`last_part` takes the smaller of two block numbers, so that it stays behind",
     "ack-early": "a quorum insert is acknowledged when it is logged, not when a quorum has it",
     "dedup-per-replica": "a block id holds only for the replica that wrote it",
     "dedup-forgotten": "a replica that comes back forgets the blocks that were inserted before",
     "failed-part-kept": "a replica that comes back keeps the parts of failed quorums",
+    "failed-part-missed": "a replica that comes back asks a ZooKeeper server that may lag which "
+    "parts have failed, and before it is active, so that it may keep one; 18.16.1 does so",
     "truncate-max": "the log is cut at the largest pointer of the active replicas",
     "clone-lost": "a lost replica may clone from a lost one",
     "lost-unmarked": "replicas that the log has left behind are not marked as lost",
@@ -48,7 +52,9 @@ class Protocol:
 
 PROTOCOLS: Mapping[str, Protocol] = {
     "server": Protocol(
-        "as 18.16.1, its defects included", frozenset({"quorum-aba", "last-part-late"}), "server"
+        "as 18.16.1, its defects included",
+        frozenset({"quorum-aba", "last-part-late", "phantom-part", "failed-part-missed"}),
+        "server",
     ),
     "repaired": Protocol(
         "linearizable reads, and none of those defects", frozenset(), "linearizable"

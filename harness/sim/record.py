@@ -16,6 +16,7 @@ from zlib import crc32
 from harness.core.op import Json
 from harness.sim.keeper.tree import GONE, Change, Tree
 from harness.sim.table.entries import MERGE, Entry
+from harness.sim.table.parts import Info
 
 if TYPE_CHECKING:
     from harness.sim.keeper.messages import Txn
@@ -59,7 +60,7 @@ class Record:
                 return
 
     def session_ended(self, now_ns: int, silent_ns: int, allowed_ns: int) -> None:
-        """A session expired."""
+        """A session expired that was silent for so long while its leader ran."""
         self.facts.append(["session", now_ns, silent_ns // 1_000_000, allowed_ns // 1_000_000])
 
     def _quorum_over(
@@ -76,13 +77,11 @@ class Record:
         ]
         self.facts.append(["ended", now_ns, status.part.name, status.needed, holders])
 
-    def _last(
-        self, now_ns: int, path: str, data: dict[str, tuple[str, int, int]], before: Tree
-    ) -> None:
+    def _last(self, now_ns: int, path: str, data: dict[str, Info], before: Tree) -> None:
         old = before.nodes[path].data if path in before.nodes else {}
         for partition, part in data.items():
             if old.get(partition) != part:
-                self.facts.append(["last", now_ns, partition, part[2]])
+                self.facts.append(["last", now_ns, partition, part.max])
 
     def _pointer(
         self, now_ns: int, path: str, to: int, changes: tuple[Change, ...], before: Tree

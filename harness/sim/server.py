@@ -1,5 +1,6 @@
 """One ClickHouse server: its tables, its session, and the queries that it answers."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from zlib import crc32
@@ -10,12 +11,12 @@ from harness.sim.keeper.server import KeeperServer
 from harness.sim.keeper.session import KeeperSession
 from harness.sim.keeper.tree import KeeperError
 from harness.sim.network import Network
-from harness.sim.sql import parsed, schema_of, settings_of
+from harness.sim.sql import parsed, rows_of, schema_of, settings_of
 from harness.sim.system_tables import system_rows, undone
 from harness.sim.table import merge, mutation
 from harness.sim.table.fetch import FETCH_NS
 from harness.sim.table.insert import insert
-from harness.sim.table.parts import Info
+from harness.sim.table.parts import Info, Row
 from harness.sim.table.replica import Table, TableDisk
 from harness.sim.table.schema import Schema
 from harness.sim.table.select import READINGS, visible
@@ -184,10 +185,14 @@ class Server:
         words = sql.split()
         if len(words) < 4 or words[0].upper() != "INSERT" or words[-1].upper() != "VALUES":
             raise ServerError(62, f"Syntax error: the simulated server does not know: {sql}")
-        table = self.table(words[2])
+        return self._put(words[2], [tuple(row) for row in rows], settings)
+
+    def _put(
+        self, table: str, rows: Sequence[Row], settings: Mapping[str, Any]
+    ) -> list[tuple[Any, ...]]:
         insert(
-            table,
-            [tuple(row) for row in rows],
+            self.table(table),
+            rows,
             quorum=int(settings.get("insert_quorum", 0)),
             timeout_ms=int(settings.get("insert_quorum_timeout", 600_000)),
             deduplicate=bool(int(settings.get("insert_deduplicate", 1))),
@@ -198,6 +203,10 @@ class Server:
         kind, words = parsed(sql)
         if kind == "select":
             return self._select(words, settings)
+        if kind == "groups":
+            return self._groups(words, settings)
+        if kind == "insert":
+            return self._put(words["table"] or "", rows_of(words), settings)
         if kind == "hashes":
             active = self.table(words["table"] or "").active
             return [(p.name, len(p.rows), crc32(repr(sorted(p.rows)).encode())) for p in active]
@@ -245,6 +254,15 @@ class Server:
                 for row in _selected(table.schema, what.replace(", _part", ""), where, part.rows)
             ]
         return _selected(table.schema, what, where, [row for p in parts for row in p.rows])
+
+    def _groups(
+        self, words: Mapping[str, str | None], settings: Mapping[str, Any]
+    ) -> list[tuple[Any, ...]]:
+        """For each value of a column how many rows have it, and another column of one of them."""
+        rows = self._select({**words, "what": f"{words['what']}, {words['any']}"}, settings)
+        counts = Counter(value for value, _ in rows)
+        some = dict(rows)
+        return [(value, counts[value], some[value]) for value in sorted(counts)]
 
     def _create(self, words: Mapping[str, str | None]) -> None:
         name = words["table"] or ""

@@ -4,11 +4,13 @@ It knows what the harness' own workloads and clusters say, and not more.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
+from zlib import crc32
 
 from harness.sim.errors import ServerError
+from harness.sim.table.parts import Row
 from harness.sim.table.schema import Schema
 from harness.sim.table.settings import TableSettings
 
@@ -53,6 +55,15 @@ _FORMS: Final = tuple(
             r"WHERE database = '(?P<database>\w+)'\) ALL INNER JOIN .+ WHERE data_version < n",
         ),
         (
+            "insert",
+            r"INSERT INTO (?P<table>[\w.]+) SELECT (?P<what>.+) FROM numbers\((?P<count>\d+)\)",
+        ),
+        (
+            "groups",
+            r"SELECT (?P<what>\w+), count\(\), any\((?P<any>\w+)\) FROM (?P<table>[\w.]+) "
+            r"WHERE (?P<where>.+) GROUP BY (?P=what) ORDER BY (?P=what)",
+        ),
+        (
             "select",
             r"SELECT (?P<what>.+?) FROM (?P<table>[\w.]+)( WHERE (?P<where>.+?))?"
             r"( ORDER BY (?P<order>[\w, ]+))?( LIMIT \d+)?",
@@ -80,6 +91,23 @@ def schema_of(words: Mapping[str, str | None]) -> Schema:
     partition = words["partition"] or ""
     order = tuple(name.strip() for name in (words["order"] or "").strip("()").split(","))
     return Schema(names, None if partition == "tuple()" else partition, order)
+
+
+def rows_of(words: Mapping[str, str | None]) -> list[Row]:
+    """Of an INSERT … SELECT … FROM numbers(…). Raises ServerError 62."""
+    columns = [_column(text) for text in re.split(r",\s*(?![^()]*\))", words["what"] or "")]
+    return [
+        tuple(column(number) for column in columns) for number in range(int(words["count"] or 0))
+    ]
+
+
+def _column(text: str) -> Callable[[int], object]:
+    """Of the number of a row: a constant, or a hash."""
+    if re.fullmatch(r"-?\d+", text):
+        return lambda _: int(text)
+    if found := re.fullmatch(r"hex\(cityHash64\(number, (\d+)\)\)", text):
+        return lambda number: f"{crc32(f'{number} {found[1]}'.encode()):016X}"
+    raise ServerError(62, f"Syntax error: {text!r} is not simulated")
 
 
 def settings_of(words: Mapping[str, str | None], defaults: TableSettings) -> TableSettings:

@@ -16,7 +16,8 @@ _EQUALS = re.compile(r"(\w+) = '([^']*)'")
 
 
 def system_rows(server: "Server", name: str, what: str, where: str) -> list[Row]:
-    """Rows of system.replicas, parts, zookeeper, replication_queue. Raises ServerError 62."""
+    """Rows of system.replicas, parts, mutations, zookeeper, replication_queue. Raises ServerError
+    62."""
     wanted = dict(_EQUALS.findall(where))
     if name == "zookeeper":
         return _zookeeper(server, what, wanted.get("path", "/"))
@@ -30,6 +31,8 @@ def system_rows(server: "Server", name: str, what: str, where: str) -> list[Row]
         return _rows(what, [_replica(table) for table in tables])
     if name == "parts":
         return _rows(what, [_part(part) for table in tables for part in table.active])
+    if name == "mutations":
+        return _rows(what, [{"mutation_id": known} for t in tables for known in t.mutations])
     if name == "replication_queue":
         return _rows(what, [entry for table in tables for entry in _queued(table)])
     raise ServerError(60, f"Table system.{name} is not simulated")

@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol, TypeVar
 from greenlet import GreenletExit, getcurrent, greenlet
 
 from harness.core.seed import Seed
+from harness.sim.draws import draws
 
 MS: Final = 1_000_000
 SECOND: Final = 1_000_000_000
@@ -94,7 +95,7 @@ class World:
         self.now_ns = 0
         self.events = 0
         """How many have happened."""
-        self._draw = seed.stream()
+        self._draw = draws(seed)
         self._sequence = 0
         self._heap: list[
             tuple[int, int, Process | None, Gate | None, Callable[..., object], tuple[Any, ...]]

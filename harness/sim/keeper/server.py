@@ -60,6 +60,8 @@ class KeeperServer:
         self._peers: dict[str, KeeperServer] = {}
         self._tick_ns = round(TICK_NS / rate)
         self._since_ns = self._world.now_ns
+        self._ticked_ns = self._world.now_ns
+        """When it last looked at the time."""
         self._votes: dict[str, tuple[int, Zxid, int]] = {}
         """By peer: when, its last zxid, the epoch that it promised."""
         self._heard_ns: dict[str, int] = {}
@@ -135,6 +137,7 @@ class KeeperServer:
                 self._look()
         elif self.role == JOINING and now - self._since_ns > JOIN_NS:
             self._look()
+        self._ticked_ns = now
         self._world.after(self._tick_ns // 2, self._tick, of=self.process)
 
     def on_ping(self, leader: str, epoch: int) -> None:
@@ -154,12 +157,14 @@ class KeeperServer:
         """Closes the sessions that were silent for their time."""
         if self._planned is None or not self.serves or "session-immortal" in self._ensemble.bugs:
             return
+        # While it is paused a leader cannot end a session.
+        stood_ns = max(0, now - self._ticked_ns - self._tick_ns)
         for name in self._planned.children(SESSIONS) if SESSIONS in self._planned.nodes else ():
             session = int(name)
             node = self._planned.nodes[f"{SESSIONS}/{name}"]
             silent_ns = now - self._seen.setdefault(session, now)
             if silent_ns > node.data:
-                self._ensemble.record.session_ended(now, silent_ns, node.data)
+                self._ensemble.record.session_ended(now, silent_ns - stood_ns, node.data)
                 self._propose(Request(self.name, session, -1, "close", ()))
 
     def sessions(self) -> list[tuple[int, int]]:

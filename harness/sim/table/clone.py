@@ -38,7 +38,7 @@ def _clone(table: "Table", zk: KeeperSession, source: str, lost_version: int) ->
     queue = zk.read(("values", f"{source}/queue"))[0] or {}
     listed = zk.read(("listed", f"{source}/parts"))[0]
     names = {} if listed is None or "clone-no-parts" in table.bugs else listed[1]
-    for info in parts_listed(names):
+    for info, _ in parts_listed(names).pairs():
         _queue(table, zk, Entry(GET, info))
     for name in sorted(queue):
         _queue(table, zk, queue[name])

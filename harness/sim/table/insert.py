@@ -110,7 +110,7 @@ def _commit(
     try:
         zk.multi(operations)
     except KeeperError as error:
-        _refused(table, part, error, block_path)
+        _refused(table, part, error, block_path, lock_path)
         return
     table.activate(part)
     if active is not None and "ack-early" not in table.bugs:
@@ -146,11 +146,15 @@ def _allocate(
     return int(lock[-10:]), lock
 
 
-def _refused(table: "Table", part: Part, error: KeeperError, block_path: str) -> None:
-    """The multi did not say yes: the part goes, unless it may have been logged all the same."""
+def _refused(
+    table: "Table", part: Part, error: KeeperError, block_path: str, lock_path: str
+) -> None:
+    """The multi did not say yes: the part goes, unless it may have been logged all the same. Then
+    18.16.1 shows it; else it is set aside until ZooKeeper has been asked."""
     if error.code == CONNECTION_LOSS:
-        table.activate(part)
-        table.to_check[part.name] = table.world.now_ns
+        if "phantom-part" in table.bugs:
+            table.activate(part)
+        table.to_check[part.name] = lock_path
         raise ServerError(319, "Unknown status, client must retry. Reason: Connection loss")
     table.forget(part.info)
     if error.code == NODE_EXISTS and error.path == block_path and block_path:

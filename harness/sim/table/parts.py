@@ -2,6 +2,7 @@
 
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
 Row = tuple[Any, ...]
@@ -39,6 +40,7 @@ class Info(NamedTuple):
         )
 
 
+@lru_cache(maxsize=1 << 14)
 def info_of(name: str) -> Info:
     """The other way round."""
     partition, *numbers = name.split("_")
@@ -74,6 +76,10 @@ class Cover(Generic[T]):
 
     def __len__(self) -> int:
         return len(self._things)
+
+    def pairs(self) -> Iterable[tuple[Info, T]]:
+        """Each with its Info."""
+        return self._things.items()
 
     def infos(self, partition: str) -> list[Info]:
         """Of a partition, by block number."""

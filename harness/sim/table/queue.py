@@ -107,6 +107,18 @@ class Queue:
                 continue
             table.world.wait(changed)
 
+    def learn(self, zk: KeeperSession) -> None:
+        """Reads the mutations whenever their list changes, as long as the session lives."""
+        table = self.table
+        while table.uses(zk):
+            changed = Future()
+            try:
+                listed = zk.read(("values", f"{table.path}/mutations"), watch=changed)
+            except KeeperError:
+                return
+            table.mutations = listed[0] or {}
+            table.world.wait(changed)
+
     # --- execution --------------------------------------------------------------------------
 
     def work(self) -> None:

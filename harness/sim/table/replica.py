@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from harness.sim.errors import ServerError
 from harness.sim.keeper.session import KeeperSession
-from harness.sim.keeper.tree import NODE_EXISTS, Create, KeeperError, Operation, Put, Remove
+from harness.sim.keeper.tree import NODE_EXISTS, Absent, Create, KeeperError, Operation, Put, Remove
 from harness.sim.table import cleanup, merge
 from harness.sim.table.clone import clone_if_lost
 from harness.sim.table.entries import GET, Entry, Mutation
@@ -60,8 +60,8 @@ class Table:
         self.readonly = True
         self.leader = False
         self.fetches_stopped = False
-        self.to_check: dict[str, int] = {}
-        """Parts whose insert had an unknown outcome, and since when."""
+        self.to_check: dict[str, str] = {}
+        """Parts whose insert had an unknown outcome, and the node of its block number."""
         self.mutations: dict[str, Mutation] = {}
         self.numbered: dict[str, None] = {}
         """Partitions that are known to have block numbers."""
@@ -69,7 +69,7 @@ class Table:
         self.pulls = Lock(self.world)
         self.dropped = False
         self._host = 0
-        self._listed: tuple[int, dict[str, None], Cover[Info]] | None = None
+        self._listed: tuple[int, dict[str, None], Cover[str]] | None = None
 
     # --- parts ------------------------------------------------------------------------------
 
@@ -88,14 +88,14 @@ class Table:
         self.active.remove(info)
         self.parts.pop(info.name, None)
 
-    def listed(self, made: int, names: dict[str, None]) -> Cover[Info]:
+    def listed(self, made: int, names: dict[str, None]) -> Cover[str]:
         """The active set of what ZooKeeper lists, kept as long as the list is the same."""
         if self._listed is None or self._listed[0] != made:
             before = self._listed
             if before is not None and before[1].keys() <= names.keys():
                 cover = before[2]
                 for name in sorted(names.keys() - before[1].keys()):
-                    cover.add(info_of(name), info_of(name))
+                    cover.add(info_of(name), name)
             else:
                 cover = parts_listed(names)
             self._listed = (made, names, cover)
@@ -199,6 +199,8 @@ class Table:
         try:
             zk = self.server.keeper()
             self.zk = zk
+            if "phantom-part" not in self.bugs:
+                self._ask_outcomes(zk)
             if "failed-part-kept" not in self.bugs:
                 self._remove_failed(zk)
             self._activate(zk)
@@ -210,7 +212,7 @@ class Table:
         except (KeeperError, ServerError):
             return False
         self.readonly = False
-        for task in (self.queue.follow, self._clean):
+        for task in (self.queue.follow, self.queue.learn, self._clean):
             self.world.spawn(task, zk, of=self.server.process)
         self.queue.wake()
         return True
@@ -219,6 +221,8 @@ class Table:
         cleanup.clean(self, zk)
 
     def _remove_failed(self, zk: KeeperSession) -> None:
+        if "failed-part-missed" not in self.bugs:
+            zk.barrier()
         for name in zk.children(f"{self.path}/quorum/failed_parts"):
             if zk.exists(f"{self.own}/parts/{name}"):
                 zk.remove(f"{self.own}/parts/{name}")
@@ -226,8 +230,22 @@ class Table:
                 self.forget(info_of(name))
                 self.queue.virtual.remove(info_of(name))
 
+    def _ask_outcomes(self, zk: KeeperSession) -> None:
+        """Of the inserts whose connection was lost. One that is on its way still removes its
+        block's node; without it, it cannot happen any more."""
+        for name, lock in list(self.to_check.items()):
+            zk.remove(lock)
+            committed = zk.exists(f"{self.own}/parts/{name}")
+            part = self.parts.get(name)
+            if part is not None and committed:
+                self.activate(part)
+            elif part is not None:
+                self.forget(part.info)
+            del self.to_check[name]
+
     def _activate(self, zk: KeeperSession) -> None:
-        """is_active is this session's, and host changes with it."""
+        """is_active is this session's, and host changes with it, from which on no part that is here
+        can fail; the one that is pending must not have failed by then."""
         if "dedup-forgotten" in self.bugs:
             blocks = zk.children(f"{self.path}/blocks")
             zk.multi([Remove(f"{self.path}/blocks/{name}") for name in blocks])
@@ -235,8 +253,14 @@ class Table:
         found = zk.get(path)
         if found is not None and found[0] == self.server.identity:
             zk.remove(path)
+        checks: tuple[Operation, ...] = ()
+        if "failed-part-missed" not in self.bugs:
+            status = zk.get(f"{self.path}/quorum/status")
+            if status is not None:
+                checks = (Absent(f"{self.path}/quorum/failed_parts/{status[0].part.name}"),)
         self._host += 1
-        zk.multi((Create(path, self.server.identity, True), Put(f"{self.own}/host", self._host)))
+        host = Put(f"{self.own}/host", self._host)
+        zk.multi((*checks, Create(path, self.server.identity, True), host))
 
     def _join_quorum(self, zk: KeeperSession) -> None:
         status = zk.get(f"{self.path}/quorum/status")

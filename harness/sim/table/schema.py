@@ -1,7 +1,8 @@
 """Columns of a table, and the few expressions over them that a simulated server understands."""
 
+import operator
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,8 +45,7 @@ class Schema:
             found = _CONDITION.match(text)
             if found is None:
                 raise ServerError(62, f"Syntax error: {text!r} is not simulated")
-            at, test, values = self.at(found[1]), found[2], numbers(found[3])
-            rows = [row for row in rows if _holds(test, row[at], values)]
+            rows = _passing(rows, self.at(found[1]), found[2], numbers(found[3]))
         return rows
 
     def apply(self, change: str, rows: Rows) -> Rows:
@@ -75,19 +75,18 @@ def numbers(text: str) -> tuple[int | str, ...]:
     return tuple(word.strip("'") if word.startswith("'") else int(word) for word in words)
 
 
-def _holds(test: str, value: Any, values: tuple[Any, ...]) -> bool:
-    match test:
-        case "IN":
-            return value in values
-        case "=":
-            return bool(value == values[0])
-        case "!=":
-            return bool(value != values[0])
-        case "<":
-            return bool(value < values[0])
-        case ">":
-            return bool(value > values[0])
-        case "<=":
-            return bool(value <= values[0])
-        case _:
-            return bool(value >= values[0])
+_TESTS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    ">": operator.gt,
+    "<=": operator.le,
+    ">=": operator.ge,
+}
+
+
+def _passing(rows: Sequence[Row], at: int, test: str, values: tuple[Any, ...]) -> Sequence[Row]:
+    if test == "IN":
+        return [row for row in rows if row[at] in values]
+    holds, value = _TESTS[test], values[0]
+    return [row for row in rows if holds(row[at], value)]

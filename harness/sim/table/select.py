@@ -84,12 +84,13 @@ def _linearizable(table: "Table", zk: KeeperSession) -> list[Part]:
     listed = table.listed(state["made"], state["parts"])
     _check_committed(state, listed)
     out = []
-    for info in listed:
-        if info == state["pending"] or info.name in state["failed"]:
+    pending, failed, parts = state["pending"], state["failed"], table.parts
+    for info, name in listed.pairs():
+        if info == pending or name in failed:
             continue
-        part = table.parts.get(info.name)
+        part = parts.get(name)
         if part is None:
-            raise ServerError(289, f"Part {info.name} is not on the disk any more.")
+            raise ServerError(289, f"Part {name} is not on the disk any more.")
         out.append(part)
     return out
 
@@ -123,14 +124,16 @@ def _check_committed(state: dict[str, Any], here: Cover[Any]) -> None:
     first = f"log-{state['pointer']:010d}"
     entries = [entry for name, entry in state["log"].items() if name >= first]
     for entry in (*entries, *state["queue"].values()):
-        committed = entry.new != state["pending"] and entry.new.name not in state["failed"]
-        if entry.kind == GET and committed and here.containing(entry.new) is None:
+        if entry.kind != GET or here.containing(entry.new) is not None:
+            continue
+        if entry.new != state["pending"] and entry.new.name not in state["failed"]:
             raise _lacks(entry.new)
 
 
-def parts_listed(names: dict[str, None]) -> Cover[Info]:
-    """Of ZooKeeper's list of a replica's parts, those that no other covers."""
-    cover: Cover[Info] = Cover()
-    for info in sorted((info_of(n) for n in names), key=lambda i: (-i.level, -i.mutation, i)):
-        cover.add(info, info)
+def parts_listed(names: dict[str, None]) -> Cover[str]:
+    """Of ZooKeeper's list of a replica's parts, the names that no other covers."""
+    cover: Cover[str] = Cover()
+    infos = [(info_of(name), name) for name in names]
+    for info, name in sorted(infos, key=lambda i: (-i[0].level, -i[0].mutation, i)):
+        cover.add(info, name)
     return cover

@@ -19,6 +19,7 @@ from harness.clusters.fetches import Fetches
 from harness.clusters.kept import Kept
 from harness.clusters.links import Links
 from harness.clusters.logs import collect_node, emptied, last_lines
+from harness.clusters.losses import Losses
 from harness.clusters.parallel import on_each
 from harness.clusters.pods import PodAgent
 from harness.clusters.processes import Processes
@@ -37,8 +38,8 @@ _SETTLE_S: Final = 2.0
 
 
 class DockerCluster:
-    """Cluster, CanPartition, CanKill, CanRestart, CanPause, CanLead, CanStopFetches,
-    CanIntercept, CanLook and CanConfigure.
+    """Cluster, CanPartition, CanLosePackets, CanKill, CanRestart, CanPause, CanLead,
+    CanLeadTables, CanStopFetches, CanIntercept, CanLook and CanConfigure.
 
     `directory` holds the compose file, the configuration and what `attach` needs. A cluster
     that is made with `keep` outlives its process, and `clean` spares it.
@@ -69,6 +70,7 @@ class DockerCluster:
         self._endpoints: dict[str, Endpoint] = {}
         self._agents: dict[str, PodAgent] = {}
         self._links = Links({}, {})
+        self._losses = Losses({}, {}, self._links)
         self._fetches = Fetches(topology.replicas, self.endpoint)
         self._plan = plan(topology, self.settings, images, name=self.name, labels=self._labels())
         self._containers = {s.node.name: s.container for s in self._plan.servers}
@@ -186,6 +188,24 @@ class DockerCluster:
     def reachable(self, links: Iterable[Link]) -> Mapping[Link, bool]:
         """Sends something over each link and says whether it arrived."""
         return self._links.reachable(links)
+
+    # --- CanLosePackets -----------------------------------------------------------------------
+
+    def unfit_for_loss(self) -> str | None:
+        """Why packets cannot be lost here, as the kernel says; None: they can."""
+        return self._losses.unfit()
+
+    def lose_packets(self, nodes: Iterable[str]) -> None:
+        """Three of ten, on all links of these nodes."""
+        self._losses.begin(nodes)
+
+    def keep_packets(self, nodes: Iterable[str]) -> None:
+        """Ends that; may be called twice."""
+        self._losses.end(nodes)
+
+    def losing_packets(self, node: str) -> Mapping[Link, bool]:
+        """Of each of its links, whether packets that are sent over it now are lost."""
+        return self._losses.seen(node)
 
     # --- CanKill, CanRestart, CanPause --------------------------------------------------------
 
@@ -347,6 +367,7 @@ class DockerCluster:
             self._agents[node] = PodAgent(client, pod.container, node)
         on_each(self._agents.values(), PodAgent.probe_port)  # while the servers are starting
         self._links = Links(self._agents, addresses)
+        self._losses = Losses(self._agents, addresses, self._links)
 
     def _processes(self) -> Processes:
         return Processes(
@@ -369,6 +390,7 @@ class DockerCluster:
 
     def _heal(self) -> None:
         self.mend()
+        self.keep_packets(self.topology.names)
         self.resume(self.topology.names)
         self.start(self.topology.names)
         self.start_fetches(self.topology.replicas)

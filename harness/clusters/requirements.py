@@ -34,12 +34,6 @@ _FEATURES: Final = (
         "iptables -A INPUT -s 192.0.2.1 -m statistic --mode random --probability 0.5 -j DROP",
         "loss",
     ),
-    (
-        "rate limit (tc tbf)",
-        "tc qdisc replace dev lo root tbf rate 1mbit burst 32kbit latency 100ms",
-        "slow links",
-    ),
-    ("delay (tc netem)", "tc qdisc replace dev lo root netem delay 1ms", "delay, reorder, corrupt"),
 )
 """What it is called, the command that needs it, the faults that need it."""
 

@@ -19,7 +19,7 @@ from harness.sim.world import SECOND, SimulatedClock
 
 READY_NS: Final = 60 * SECOND
 START_NS: Final = 30 * SECOND
-GARBAGE: Final = 50_000
+GARBAGE: Final = 500_000
 """Objects until cycles are looked for."""
 LOST_OF_THOUSAND: Final = 300
 VERSION: Final = "simulated 18.16.1"
@@ -48,7 +48,7 @@ class SimCluster:
 
     def up(self) -> None:
         """Returns when every server answers."""
-        # Events are many and small and hardly any is in a cycle: to look for cycles as often as
+        # Objects are many and small and hardly any is in a cycle: to look for cycles as often as
         # Python does by default would take a sixth of the time.
         gc.set_threshold(GARBAGE)
         if not self.simulation.keepers:
@@ -205,6 +205,10 @@ class SimCluster:
 
     # --- CanLosePackets, CanSlowFetches, CanSkewClocks ------------------------------------------
 
+    def unfit_for_loss(self) -> str | None:
+        """It can."""
+        return None
+
     def lose_packets(self, nodes: Iterable[str]) -> None:
         """Three of ten, on all links of these nodes."""
         self.simulation.network.lose(self._links(nodes), LOST_OF_THOUSAND)
@@ -213,9 +217,9 @@ class SimCluster:
         """Ends that; may be called twice."""
         self.simulation.network.lose(self._links(nodes), 0)
 
-    def losing_packets(self, node: str) -> bool:
-        """Whether packets from or to it are lost."""
-        return any(map(self.simulation.network.loses, self._links([node])))
+    def losing_packets(self, node: str) -> Mapping[Link, bool]:
+        """Of each link from or to it, whether packets are lost on it."""
+        return {link: self.simulation.network.loses(link) for link in self._links([node])}
 
     def _links(self, nodes: Iterable[str]) -> list[Link]:
         ends = set(nodes)

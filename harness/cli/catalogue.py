@@ -117,6 +117,7 @@ WORKLOADS: Mapping[str, Entry] = {
         "lost, no part of a block ever seen; try partition, kill",
         ReplicationOptions,
         Replication,
+        simulated=True,
     ),
     "availability": Entry(
         "plain inserts, plain and sequential reads: who answers while something is down",

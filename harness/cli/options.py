@@ -14,7 +14,7 @@ from harness.core.seed import Seed
 from harness.core.topology import LinkClass
 from harness.sim.bugs import BUGS, PROTOCOLS
 
-NOT_REPEATED = frozenset({"as_json", "count", "keep_cluster", "report", "reuse", "store"})
+NOT_REPEATED = frozenset({"as_json", "count", "jobs", "keep_cluster", "report", "reuse", "store"})
 """Options that change nothing of what a run does."""
 
 
@@ -75,6 +75,12 @@ GROUPS: dict[str, tuple[Any, ...]] = {
             type=COUNT,
             default=1,
             help="So many runs on one cluster, each with the next seed.",
+        ),
+        click.option(
+            "--jobs",
+            type=COUNT,
+            default=1,
+            help="With --cluster sim: so many runs at a time, a process each.",
         ),
     ),
     "How long and how much": (

@@ -1,5 +1,6 @@
 """`harness run`: one run, or several on one cluster."""
 
+import io
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -13,6 +14,7 @@ from rich.console import Console
 from harness.cli.bring_up import attached, brought_up, cluster_files, kept_cluster
 from harness.cli.catalogue import WORKLOADS
 from harness.cli.display import shown
+from harness.cli.jobs import side_by_side
 from harness.cli.options import again, run_options, some_of
 from harness.cli.result import print_result, result
 from harness.cli.workload import FLAGS, KEPT, options_of, workload_of
@@ -37,7 +39,7 @@ from nemesis.options import FaultOptions
 from workloads.quorum_set import SIMULATED_READINGS, QuorumSetOptions
 
 NOT_OF_A_PLAN = frozenset(
-    {"seed", "store", "count", "workload", "nemesis", "promise", "option", "report"}
+    {"seed", "store", "count", "jobs", "workload", "nemesis", "promise", "option", "report"}
 )
 """Options that a plan has no need of, or has by itself."""
 
@@ -72,6 +74,11 @@ class Asked:
             raise UsageError(
                 f"--workload {option['workload']}: needs real servers; expected with simulated "
                 f"ones one of {able}"
+            )
+        if option["jobs"] > 1 and not simulated:
+            raise UsageError(
+                f"--jobs {option['jobs']}: expected 1, or --cluster sim; real servers share one "
+                "cluster"
             )
         if option["bug"] and not simulated:
             raise UsageError(
@@ -169,6 +176,15 @@ class Asked:
             stop=stop,
             own_cluster=self._simulated_cluster if self.simulated else None,
         )
+
+    def alone(self, number: int) -> Finished:
+        """The run of that number, in a process of its own; nothing is shown of it meanwhile."""
+        ended: list[Finished] = []
+        quiet = Console(file=io.StringIO())
+        plan = self.plan(Seed(self.seed.value + number))
+        self.campaign(quiet, Stop(), ended.append).run([plan])
+        (run,) = ended
+        return run
 
     def _simulated_cluster(self, plan: Plan) -> Cluster:
         return SimCluster(
@@ -282,7 +298,11 @@ def run(context: click.RichContext, /, as_json: bool, **options: Any) -> int:
     with stop.obeying_signals():
         campaign = asked.campaign(console, stop, finished)
         try:
-            campaign.run(asked.plans())
+            if options["jobs"] > 1:
+                for one in side_by_side(asked.alone, options["count"], options["jobs"], stop):
+                    finished(one)
+            else:
+                campaign.run(asked.plans())
         except HarnessError as error:
             if not (as_json and reports):
                 raise

@@ -22,6 +22,12 @@ class TableSchema:
     settings: Mapping[str, int]
 
 
+def leads(connection: ClickHouse, database: str) -> bool:
+    """Whether a replica says that it leads its table in this database. Raises DatabaseError."""
+    rows = connection.rows(f"SELECT is_leader FROM system.replicas WHERE database = '{database}'")
+    return bool(rows and rows[0][0])
+
+
 class ReplicatedTable:
     """One ReplicatedMergeTree table, in a database and under a ZooKeeper path of its own."""
 
@@ -55,31 +61,37 @@ class ReplicatedTable:
                 raise ClusterError(f"{node}: the table was not made: {error}") from error
 
     def unfinished_mutations(self) -> Sequence[str]:
-        """A reason for each replica with an active part that a mutation has yet to change, or that
-        does not answer.
+        """A reason for each replica with an active part that a mutation has yet to change, that
+        has yet to learn of one which ZooKeeper lists, or that does not answer.
 
         By the numbers of the parts, for the server's own `parts_to_do` and `is_done` may be wrong
         for good: 18.16.1 counts a part twice that is in its queue and on its disk when it starts,
         and never counts down one whose mutated successor came first (ReplicatedMergeTreeQueue.cpp,
         `updateMutations`, `updateStateOnQueueEntryRemoval`).
         """
-        reasons = []
+        reasons: list[str] = []
+        known: dict[str, set[str]] = {}
+        ordered: set[str] = set()
         for node in self.replicas:
             try:
-                rows = self._on(node).rows(
-                    "SELECT uniq(mutation_id) FROM ("
-                    "SELECT mutation_id, p AS partition_id, n FROM system.mutations ARRAY JOIN "
-                    "block_numbers.partition_id AS p, block_numbers.number AS n "
-                    f"WHERE database = '{self.database}') ALL INNER JOIN ("
-                    "SELECT partition_id, data_version FROM system.parts "
-                    f"WHERE active AND database = '{self.database}') "
-                    "USING partition_id WHERE data_version < n"
+                ordered |= self._mutations(
+                    node, f"SELECT name FROM system.zookeeper WHERE path = '{self.path}/mutations'"
                 )
+                known[node] = self._mutations(
+                    node,
+                    f"SELECT mutation_id FROM system.mutations WHERE database = '{self.database}'",
+                )
+                undone = self._mutations_to_do(node)
             except DatabaseError as error:
                 reasons.append(f"{node} does not answer: {error.text}")
                 continue
-            if rows[0][0]:
-                reasons.append(f"{node} has {rows[0][0]} mutations to do")
+            if undone:
+                reasons.append(f"{node} has {undone} mutations to do")
+        reasons += [
+            f"{node} has yet to learn of {len(ordered - names)} mutations"
+            for node, names in known.items()
+            if ordered - names
+        ]
         return reasons
 
     def drop(self) -> None:
@@ -123,6 +135,22 @@ class ReplicatedTable:
         to check where there are any, or the error that it gave; with `parts`, "active": for each
         part that has rows how many, and a hash of them."""
         return {node: self._state(node, parts) for node in self.replicas}
+
+    def _mutations(self, node: str, sql: str) -> set[str]:
+        return {str(name) for (name,) in self._on(node).rows(sql)}
+
+    def _mutations_to_do(self, node: str) -> int:
+        """Of those that the replica knows of."""
+        rows = self._on(node).rows(
+            "SELECT uniq(mutation_id) FROM ("
+            "SELECT mutation_id, p AS partition_id, n FROM system.mutations ARRAY JOIN "
+            "block_numbers.partition_id AS p, block_numbers.number AS n "
+            f"WHERE database = '{self.database}') ALL INNER JOIN ("
+            "SELECT partition_id, data_version FROM system.parts "
+            f"WHERE active AND database = '{self.database}') "
+            "USING partition_id WHERE data_version < n"
+        )
+        return int(rows[0][0])
 
     def _replica_pending(self, node: str, reasons: list[str]) -> int:
         rows = self._on(node).rows(

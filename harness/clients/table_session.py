@@ -1,5 +1,6 @@
 """A workload set up on one replicated table: what all such workloads share."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeAlias
@@ -19,9 +20,36 @@ Look: TypeAlias = Callable[[TableInZooKeeper], Mapping[str, Json]]
 NO_LOOKS: Mapping[str, Look] = MappingProxyType({})
 
 
-class TableSession:
-    """Of a table that `create` made; what a workload adds are its calls, and what else it waits
-    for or observes."""
+class OneTable(ABC):
+    """Of a table that was made; a workload says what its clients are."""
+
+    def __init__(self, cluster: Cluster, table: ReplicatedTable) -> None:
+        self._cluster = cluster
+        self._table = table
+
+    @abstractmethod
+    def client(self, node: str) -> Client:
+        """A new client of a node."""
+
+    def pending(self) -> Sequence[str]:
+        """Why the table has not come to rest, a reason each."""
+        return self._table.pending()
+
+    def observe(self) -> Mapping[str, Json]:
+        """For each replica its state."""
+        return self._table.observe()
+
+    def drop(self) -> None:
+        """Drops the table."""
+        self._table.drop()
+
+    def close(self) -> None:
+        """May be called twice."""
+        self._table.close()
+
+
+class TableSession(OneTable):
+    """What a workload adds are its calls, and what else it waits for or observes."""
 
     def __init__(
         self,
@@ -35,8 +63,7 @@ class TableSession:
         more_pending: Callable[[], Sequence[str]] = lambda: (),
     ) -> None:
         """`looks`: calls that look at ZooKeeper. `more_pending`: what else must come to rest."""
-        self._cluster = cluster
-        self._table = table
+        super().__init__(cluster, table)
         self._writes = writes
         self._reads = reads
         self._timeout_s = timeout_s
@@ -74,14 +101,6 @@ class TableSession:
             if same or clock.now_ns() > SETTLE_S * 1e9:
                 return state
             clock.sleep_until(clock.now_ns() + POLL_NS)
-
-    def drop(self) -> None:
-        """Drops the table."""
-        self._table.drop()
-
-    def close(self) -> None:
-        """May be called twice."""
-        self._table.close()
 
 
 class _Both:

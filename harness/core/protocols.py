@@ -60,6 +60,8 @@ class Pending:
     """Nothing now; ask again at `wake_ns`, or (None) when some call has ended."""
 
     wake_ns: int | None = None
+    firm: bool = False
+    """Whatever begins or ends before `wake_ns` changes nothing: nobody need ask meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +314,10 @@ class CanStopFetches(Protocol):
 class CanLosePackets(Protocol):
     """Loses some of the packets from and to a node."""
 
+    def unfit_for_loss(self) -> str | None:
+        """Why it cannot, such as a kernel that lacks the match; None: it can."""
+        ...
+
     def lose_packets(self, nodes: Iterable[str]) -> None:
         """Three of ten, on all links of these nodes."""
         ...
@@ -320,8 +326,8 @@ class CanLosePackets(Protocol):
         """Ends that; may be called twice."""
         ...
 
-    def losing_packets(self, node: str) -> bool:
-        """Whether packets from or to it are lost."""
+    def losing_packets(self, node: str) -> Mapping[Link, bool]:
+        """Of each link from or to it, whether packets are lost on it."""
         ...
 
 

@@ -6,7 +6,7 @@ draw elsewhere.
 """
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TypeVar
@@ -64,20 +64,6 @@ class Seed:
             j = own.below(i, i + 1)
             out[i], out[j] = out[j], out[i]
         return tuple(out)
-
-    def stream(self) -> Callable[[], int]:
-        """The draws one after the other, from the first: what `draw` gives for 0, 1, 2, …"""
-        state = self.value
-
-        def following() -> int:
-            nonlocal state
-            state = (state + _GAMMA) & _MASK
-            # `_mix`, written out: every packet of a simulated network draws.
-            z = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-            z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
-            return z ^ (z >> 31)
-
-        return following
 
     def __str__(self) -> str:
         return f"0x{self.value:x}"

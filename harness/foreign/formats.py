@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import EllipsisType
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 
 from harness.foreign.calls import operations
 from harness.foreign.edn import read_edn
@@ -58,7 +58,7 @@ FORMATS: Final[Mapping[str, Format]] = {
     ),
 }
 
-MODELS: Final[tuple[Model, ...]] = Model.__args__  # type: ignore[attr-defined]
+MODELS: Final[tuple[Model, ...]] = get_args(Model)
 
 
 def read(

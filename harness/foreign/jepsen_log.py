@@ -31,7 +31,10 @@ def read_jepsen_log(text: str) -> tuple[list[Event], list[Malformed]]:
         if told is None or told["told"].startswith(":nemesis"):
             continue
         made = _event(number, told["told"])
-        (malformed if isinstance(made, Malformed) else events).append(made)  # type: ignore[arg-type]
+        if isinstance(made, Malformed):
+            malformed.append(made)
+        else:
+            events.append(made)
     return events, malformed
 
 

@@ -48,8 +48,12 @@ def narrowed(context: Context, keep: Callable[[Worker], bool]) -> Context:
 
 def soonest(waits: Iterable[Pending]) -> Pending:
     """One wait for all of them: until the earliest time that is named."""
-    times = [wait.wake_ns for wait in waits if wait.wake_ns is not None]
-    return Pending(min(times)) if times else PENDING
+    times, firm = [], True
+    for wait in waits:
+        firm = firm and wait.firm
+        if wait.wake_ns is not None:
+            times.append(wait.wake_ns)
+    return Pending(min(times), firm) if times else PENDING
 
 
 def nanoseconds(seconds: float) -> int:

@@ -36,7 +36,7 @@ class Rate(NamedTuple):
         if due is None:
             return self._replace(due_ns=now + self._gap_ns(0)).op(context)
         if now < due or now < self.spaced_ns:
-            return Pending(max(due, self.spaced_ns)), self
+            return Pending(max(due, self.spaced_ns), firm=True), self
         step, generator = self.generator.op(context)
         if not isinstance(step, Ready):
             return step, self._replace(generator=generator)
@@ -88,7 +88,8 @@ class TimeLimit(NamedTuple):
             return EXHAUSTED, self
         step, generator = self.generator.op(context)
         if isinstance(step, Pending):
-            step = Pending(end if step.wake_ns is None else min(step.wake_ns, end))
+            wake_ns = end if step.wake_ns is None else min(step.wake_ns, end)
+            step = Pending(wake_ns, step.firm)
         return step, TimeLimit(generator, self.length_ns, self.listens, end)
 
     def update(self, context: Context, event: Op) -> Generator:

@@ -62,11 +62,13 @@ class OnNemesis(NamedTuple):
         now_ns, free, busy = context
         own = tuple([worker for worker in free if worker.number < 0])
         quiet = self.quiet
-        if own and quiet is not None and quiet.wake_ns is not None and now_ns < quiet.wake_ns:
+        if own and quiet is not None and now_ns < (quiet.wake_ns or 0):
             return quiet, self
         at_work = tuple([worker for worker in busy if worker.number < 0])
         step, generator = self.generator.op(Context(now_ns, own, at_work))
-        holds = step if own and isinstance(step, Pending) else None
+        holds = None
+        if own and isinstance(step, Pending) and step.wake_ns is not None:
+            step = holds = Pending(step.wake_ns, firm=True)
         return step, OnNemesis(generator, self.listens, holds)
 
     def update(self, context: Context, event: Op) -> Generator:
@@ -94,12 +96,7 @@ class Together(NamedTuple):
         """A call of whichever part has one; the first to be asked changes after every call."""
         if not self.parts:
             return EXHAUSTED, self
-        first = self.turn % len(self.parts)
-        step, part = self.parts[first].op(context)
-        if isinstance(step, Ready):
-            parts = (*self.parts[:first], part, *self.parts[first + 1 :])
-            return step, Together(parts, self.listens, self.turn + 1)
-        order = rotated(first, len(self.parts))
+        order = rotated(self.turn % len(self.parts), len(self.parts))
         step, at, after = ask(self.parts, order, lambda _: context)
         parts = tuple([part for part in after if part is not None])
         return step, Together(parts, self.listens, self.turn + 1 if at >= 0 else self.turn)

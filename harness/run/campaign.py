@@ -67,7 +67,7 @@ class Campaign:
                     run = self._one(plan, cluster, monitor, drop=self.leave or not last)
                 # Told before the cluster ends: should that fail, the verdict is known already.
                 self.finished(run)
-                if self.own_cluster is not None or self._spent(cluster, plan, plans):
+                if self.own_cluster is not None or self._spent(cluster, run, plans):
                     ended, cluster = cluster, None
                     self.end(ended)
                 if self.stop:
@@ -76,9 +76,14 @@ class Campaign:
             if cluster is not None:
                 self.end(cluster)
 
-    def _spent(self, cluster: Cluster, plan: Plan, plans: Sequence[Plan]) -> bool:
-        """Whether the next run needs another cluster: a server of this one did not survive."""
-        return plan is not plans[-1] and not self.leave and bool(cluster.unready())
+    def _spent(self, cluster: Cluster, run: Finished, plans: Sequence[Plan]) -> bool:
+        """Whether the next run needs another cluster: a server of this one did not survive, or what
+        kept it from its rest may keep the next run from its own (a host that left the DDL queue
+        stays out of it). What a script leaves without rest is its own table, which is dropped."""
+        if self.leave or run.plan is plans[-1]:
+            return False
+        restless = bool(run.outcome.troubles) and self.script(run.plan) is None
+        return restless or bool(cluster.unready())
 
     def brought_up(self, plan: Plan, monitor: Monitor) -> Cluster:
         """A cluster that serves."""

@@ -1,9 +1,7 @@
 """Judge runs beside the runs that go on: in a process of their own, or on Spark."""
 
 import os
-import signal
 import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -26,6 +24,7 @@ from checkers.fleet_rows import (
     summaries,
 )
 from checkers.fleet_work import Job, alone, rows_of
+from harness.run.child import settle
 from harness.run.fleet import SCRATCH, Found, StoredRuns, check_fleet, judge_digest, verdicts_of
 
 KEPT = f"{SCRATCH}/kept"
@@ -103,16 +102,9 @@ def merge_kept(root: Path) -> None:
 
 
 def _settle(parent: int) -> None:
-    """In the process: the signals are its parent's, the urgency is less, and it ends with it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """In the process, which is less urgent."""
+    settle(parent)
     os.nice(5)
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1.0)
-        os._exit(1)
-
-    threading.Thread(target=watch, name="parent", daemon=True).start()
 
 
 class OnSpark:

@@ -58,6 +58,8 @@ class Scheduler:
         self._index = 0
         self._time_ns = 0
         self._generator: Generator | None = None
+        self._quiet = Pending(0, firm=True)
+        """What the generator said last, if that was a firm wait."""
 
     @property
     def workers(self) -> tuple[Worker, ...]:
@@ -82,6 +84,7 @@ class Scheduler:
     def follow(self, generator: Generator) -> None:
         """From now on the calls are this generator's; the history goes on."""
         self._generator = generator
+        self._quiet = Pending(0, firm=True)
 
     def poll(self, now_ns: int, prefer: int | None = None) -> Assigned | Pending | Exhausted:
         """What to do at `now_ns`; `prefer` is the number of the worker that asks, if it is free.
@@ -91,11 +94,15 @@ class Scheduler:
         worker that is not free.
         """
         assert self._generator is not None, "follow a generator first"
+        if now_ns < (self._quiet.wake_ns or 0):
+            return self._quiet
         step, generator = self._generator.op(self._context(now_ns, prefer))
         self._generator = generator
         if isinstance(step, Ready):
             op = self.begin(step.worker.number, step.call, now_ns)
             return Assigned(op, step.worker)
+        if isinstance(step, Pending) and step.firm:
+            self._quiet = step
         if isinstance(step, Pending) and step.wake_ns is None and not self._busy:
             raise HarnessError(
                 "the generator waits for a call to end, but none is in flight: it would wait "

@@ -34,7 +34,7 @@ def run_tasks(
     run = _Run(scheduler, cluster, client, nemesis, now_ns, stop, trouble)
     scheduler.follow(generator)
     cluster.call_at(0, run.pump)
-    cluster.run_until(lambda: run.over)
+    cluster.run_until(run.over)
 
 
 class _Run:
@@ -60,7 +60,6 @@ class _Run:
         self._exhausted = False
         self._wake_ns: int | None = None
 
-    @property
     def over(self) -> bool:
         """Nothing is in flight and nothing will come."""
         return self._exhausted and not self._in_flight

@@ -6,7 +6,14 @@ from threading import Lock
 
 from harness.core.errors import FaultError, UsageError
 from harness.core.op import Done, Json, Kind, Op
-from harness.core.protocols import CanIntercept, Cluster, Generator, Nemesis, clock_of
+from harness.core.protocols import (
+    CanIntercept,
+    CanLosePackets,
+    Cluster,
+    Generator,
+    Nemesis,
+    clock_of,
+)
 from harness.core.seed import Seed
 from nemesis.family import POLL_NS, Family, NotBegunError, Watch
 from nemesis.options import FaultOptions
@@ -147,6 +154,13 @@ class Composed:
 def check_capabilities(nemesis: Nemesis, cluster: Cluster) -> None:
     """Raises UsageError, naming what lacks, when the cluster cannot do these faults."""
     check_kind(nemesis, type(cluster), cluster.name)
+    if CanLosePackets in nemesis.needs:
+        assert isinstance(cluster, CanLosePackets), "its kind can"
+        why = cluster.unfit_for_loss()
+        if why is not None:
+            raise UsageError(
+                f"nemesis {nemesis.name}: cluster {cluster.name} loses no packets: {why}"
+            )
 
 
 def check_kind(nemesis: Nemesis, kind: type, name: str) -> None:

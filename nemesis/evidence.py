@@ -29,7 +29,10 @@ EVIDENCE: Final[Mapping[str, tuple[str, str]]] = {
         "a probe put on another replica does not arrive",
         "a probe put on another replica arrives",
     ),
-    "loss": ("the network says that it loses packets of that server", "and that it loses none"),
+    "loss": (
+        "packets were lost on every link of that server",
+        "on none of its links is a packet lost",
+    ),
     "slow-fetches": ("the network says that it brings it parts slowly", "and that it does not"),
     "clock-skew": ("the clock says that it goes slowly", "and that it goes right"),
     **{name: (_STOPPED[str(rule["do"])], _PASSES) for name, (_, rule) in message.VARIANTS.items()},

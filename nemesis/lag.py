@@ -32,9 +32,8 @@ class StopFetches(NodeFault):
         fetchable = _fetchable(cluster)
         return [f"{node} still fetches parts" for node in nodes if fetchable.fetching(node)]
 
-    def _release(self, cluster: Cluster, nodes: Sequence[str]) -> str:
+    def _release(self, cluster: Cluster, nodes: Sequence[str]) -> None:
         _fetchable(cluster).start_fetches(standing(cluster, nodes))
-        return ""
 
     def _unreleased(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
         fetchable = _fetchable(cluster)
@@ -45,9 +44,6 @@ class StopFetches(NodeFault):
         return frozen + [
             f"{node} does not fetch parts" for node in awake if not fetchable.fetching(node)
         ]
-
-    def _undo(self, cluster: Cluster, nodes: Sequence[str]) -> None:
-        self._release(cluster, nodes)
 
 
 def _fetchable(cluster: Cluster) -> CanStopFetches:

@@ -120,10 +120,11 @@ class Message(NodeFault):
         hits = [self._hits(cluster, node) for node in nodes]
         return [] if any(hits) else [f"no message of {' '.join(nodes)} was stopped yet"]
 
-    def _release(self, cluster: Cluster, nodes: Sequence[str]) -> str:
-        count = sum(self._hits(cluster, node) for node in nodes)
+    def _release(self, cluster: Cluster, nodes: Sequence[str]) -> None:
         _interceptable(cluster).let_pass(nodes)
-        return f", {count} stopped"
+
+    def _note(self, cluster: Cluster, nodes: Sequence[str]) -> str:
+        return f", {sum(self._hits(cluster, node) for node in nodes)} stopped"
 
     def _unreleased(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
         return [
@@ -132,9 +133,6 @@ class Message(NodeFault):
             if self._hits(cluster, node, armed=True)
             or _interceptable(cluster).intercepted(node)["stalled"]
         ]
-
-    def _undo(self, cluster: Cluster, nodes: Sequence[str]) -> None:
-        _interceptable(cluster).let_pass(nodes)
 
     def _hits(self, cluster: Cluster, node: str, *, armed: bool = False) -> int:
         """How many messages were stopped; or, `armed`, whether any would be."""

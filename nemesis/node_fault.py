@@ -62,7 +62,8 @@ class NodeFault(ABC):
         """Ends it, and sees that it ended."""
         struck = self._ordered(self._struck)
         watch.check()
-        note = self._release(cluster, struck)
+        note = self._note(cluster, struck)
+        self._release(cluster, struck)
         wrong = watch.until_none(lambda: self._unreleased(cluster, struck))
         if wrong:
             raise FaultError("; ".join(wrong))
@@ -73,7 +74,7 @@ class NodeFault(ABC):
         """Releases every node ever struck; raises when the cluster cannot."""
         touched = self._ordered(self._touched)
         if touched:
-            self._undo(cluster, touched)
+            self._release(cluster, touched)
 
     def broken(self, cluster: Cluster) -> Sequence[str]:
         """The nodes, ever struck, that are not as they were."""
@@ -86,6 +87,10 @@ class NodeFault(ABC):
         """Those that can be struck now."""
         return standing(cluster, nodes)
 
+    def _note(self, cluster: Cluster, nodes: Sequence[str]) -> str:  # noqa: ARG002
+        """What there is to say of a fault that is about to end, behind the names of its nodes."""
+        return ""
+
     def _ordered(self, nodes: frozenset[str]) -> tuple[str, ...]:
         return tuple(name for name in self._topology.names if name in nodes)
 
@@ -97,15 +102,12 @@ class NodeFault(ABC):
         """Where the effect is not seen, a reason each."""
 
     @abstractmethod
-    def _release(self, cluster: Cluster, nodes: Sequence[str]) -> str:
-        """Returns a remark for the text, or ""."""
+    def _release(self, cluster: Cluster, nodes: Sequence[str]) -> None:
+        """Of what is not struck, nothing happens."""
 
     @abstractmethod
     def _unreleased(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
         """Where the fault still is, a reason each."""
-
-    @abstractmethod
-    def _undo(self, cluster: Cluster, nodes: Sequence[str]) -> None: ...
 
 
 def _asked(role: str) -> type:

@@ -37,15 +37,11 @@ class Kill(NodeFault):
         killable = _killable(cluster)
         return [f"{node} still runs after SIGKILL" for node in nodes if killable.running(node)]
 
-    def _release(self, cluster: Cluster, nodes: Sequence[str]) -> str:
+    def _release(self, cluster: Cluster, nodes: Sequence[str]) -> None:
         _start(cluster, self._topology, nodes)
-        return ""
 
     def _unreleased(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
         return _not_running(_killable(cluster), nodes)
-
-    def _undo(self, cluster: Cluster, nodes: Sequence[str]) -> None:
-        _start(cluster, self._topology, nodes)
 
 
 class Pause(NodeFault):
@@ -65,16 +61,12 @@ class Pause(NodeFault):
         pausable = _pausable(cluster)
         return [f"{node} is not stopped by SIGSTOP" for node in nodes if not pausable.paused(node)]
 
-    def _release(self, cluster: Cluster, nodes: Sequence[str]) -> str:
+    def _release(self, cluster: Cluster, nodes: Sequence[str]) -> None:
         _pausable(cluster).resume(nodes)
-        return ""
 
     def _unreleased(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
         pausable = _pausable(cluster)
         return [f"{node} is still paused" for node in nodes if pausable.paused(node)]
-
-    def _undo(self, cluster: Cluster, nodes: Sequence[str]) -> None:
-        _pausable(cluster).resume(nodes)
 
 
 class Restart(NodeFault):
@@ -108,15 +100,11 @@ class Restart(NodeFault):
     def _unstruck(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
         return _not_running(_killable(cluster), nodes)
 
-    def _release(self, cluster: Cluster, nodes: Sequence[str]) -> str:
+    def _release(self, cluster: Cluster, nodes: Sequence[str]) -> None:
         _start(cluster, self._topology, nodes)
-        return ""
 
     def _unreleased(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
         return _not_running(_killable(cluster), nodes)
-
-    def _undo(self, cluster: Cluster, nodes: Sequence[str]) -> None:
-        _start(cluster, self._topology, nodes)
 
 
 def _start(cluster: Cluster, topology: Topology, nodes: Sequence[str]) -> None:

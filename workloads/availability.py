@@ -17,6 +17,8 @@ from checkers.stats import Stats
 from harness.clients.clickhouse import ClickHouse, DatabaseError, failed_read, failed_write
 from harness.clients.connect import connect
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
+from harness.clients.set_calls import COLUMNS
+from harness.clients.table_session import OneTable
 from harness.core.errors import UsageError
 from harness.core.op import Call, Done, Json, Kind, Op
 from harness.core.protocols import Checker, Client, Cluster, Generator, Session
@@ -29,7 +31,7 @@ from harness.generators.timing import rate
 from harness.generators.workers import each_node
 
 SCHEMA = TableSchema(
-    columns="key Int64, value Int64",
+    columns=COLUMNS,
     partition_by="key",
     order_by="value",
     settings={"old_parts_lifetime": 10},
@@ -102,20 +104,16 @@ class AvailabilityWorkload:
         )
 
 
-class _Session:
+class _Session(OneTable):
     def __init__(
         self, cluster: Cluster, table: ReplicatedTable, options: AvailabilityOptions
     ) -> None:
-        self._cluster = cluster
-        self._table = table
+        super().__init__(cluster, table)
         self._options = options
 
     def client(self, node: str) -> Client:
         connection = connect(self._cluster, node, timeout_s=self._options.timeout_s)
         return _Client(connection, self._table.name)
-
-    def pending(self) -> Sequence[str]:
-        return self._table.pending()
 
     def observe(self) -> Mapping[str, Json]:
         """With the ZooKeeper servers that each replica knows."""
@@ -128,12 +126,6 @@ class _Session:
             }
             for node, state in self._table.observe().items()
         }
-
-    def drop(self) -> None:
-        self._table.drop()
-
-    def close(self) -> None:
-        self._table.close()
 
 
 class _Client:

@@ -13,11 +13,11 @@ from checkers.dedup import Dedup
 from checkers.ladder import Level
 from checkers.set_full import SetFull
 from checkers.stats import Stats
-from harness.clients.clickhouse import ClickHouse
 from harness.clients.replicated_table import TableSchema
+from harness.clients.set_calls import COLUMNS, inserts, quorum, reads
 from harness.clients.table_session import TableSession
 from harness.core.errors import UsageError
-from harness.core.op import Call, Kind, Op, Process, Value
+from harness.core.op import Call, Kind, Op, Process
 from harness.core.protocols import (
     Checker,
     Cluster,
@@ -34,7 +34,7 @@ from harness.generators.finals import everywhere
 from harness.generators.timing import rate
 
 SCHEMA = TableSchema(
-    columns="key Int64, value Int64",
+    columns=COLUMNS,
     partition_by="key",
     order_by="value",
     # Wide enough for all that a run inserts: outside of it, blocks may come twice.
@@ -86,24 +86,14 @@ class DedupRetries:
     def session(self, cluster: Cluster, token: str) -> Session:
         """Creates the table."""
         table = TableSession.table(cluster, token, SCHEMA)
-        settings = {"insert_deduplicate": int(self.options.deduplicate)}
+        settings: dict[str, int | str] = {"insert_deduplicate": int(self.options.deduplicate)}
         if self.options.insert == "quorum":
-            timeout_ms = self.options.quorum_timeout_ms
-            settings |= {"insert_quorum": 2, "insert_quorum_timeout": timeout_ms}
-
-        def insert(connection: ClickHouse, op: Op) -> Value:
-            connection.insert(table.name, [(op.key, op.value)], settings)
-            return op.value
-
-        def read(connection: ClickHouse, op: Op) -> Value:
-            columns = connection.columns(f"SELECT value FROM {table.name} WHERE key = {op.key:d}")
-            return tuple(columns[0]) if columns else ()
-
+            settings |= quorum(2, self.options.quorum_timeout_ms)
         return TableSession(
             cluster,
             table,
-            writes={"insert": insert},
-            reads={"read": read, "final-read": read},
+            writes={"insert": inserts(table.name, settings)},
+            reads={"read": reads(table.name), "final-read": reads(table.name)},
             timeout_s=self.options.timeout_s,
         )
 

@@ -92,8 +92,8 @@ class LivenessNodes:
 
     def final(self, keys: Sequence[int], nodes: Sequence[str]) -> Generator:
         """A last look, then each key on each replica."""
-        reads_ = everywhere((Call(f="final-read", key=key) for key in keys), nodes)
-        return phases(everywhere([Call(f=FINAL)], nodes[:1]), reads_)
+        sets = everywhere((Call(f="final-read", key=key) for key in keys), nodes)
+        return phases(everywhere([Call(f=FINAL)], nodes[:1]), sets)
 
     def checkers(self) -> Sequence[Checker]:
         """Who is there, and that what was acknowledged is."""

@@ -16,7 +16,8 @@ from checkers.parts import Parts
 from checkers.set_full import SetFull
 from checkers.stats import Stats
 from harness.clients.clickhouse import ClickHouse, DatabaseError
-from harness.clients.replicated_table import ReplicatedTable, TableSchema
+from harness.clients.replicated_table import ReplicatedTable, TableSchema, leads
+from harness.clients.set_calls import reads
 from harness.clients.table_session import TableSession
 from harness.core.errors import UsageError
 from harness.core.op import Call, Op, Value
@@ -82,15 +83,8 @@ class Merges:
             connection.insert(table.name, [(op.key, op.value, "")])
             return op.value
 
-        def read(connection: ClickHouse, op: Op) -> Value:
-            columns = connection.columns(f"SELECT value FROM {table.name} WHERE key = {op.key:d}")
-            return tuple(columns[0]) if columns else ()
-
-        def leads(connection: ClickHouse, op: Op) -> Value:  # noqa: ARG001
-            rows = connection.rows(
-                f"SELECT is_leader FROM system.replicas WHERE database = '{table.database}'"
-            )
-            return {"leads": bool(rows and rows[0][0])}
+        def led(connection: ClickHouse, op: Op) -> Value:  # noqa: ARG001
+            return {"leads": leads(connection, table.database)}
 
         def merge(connection: ClickHouse, op: Op) -> Value:
             connection.command(
@@ -104,7 +98,7 @@ class Merges:
             cluster,
             table,
             writes={"insert": insert, "merge": merge, OPTIMIZE: own},
-            reads={"read": read, "final-read": read, LEADS: leads},
+            reads={"read": reads(table.name), "final-read": reads(table.name), LEADS: led},
             timeout_s=self.options.timeout_s,
         )
 

@@ -15,7 +15,7 @@ from checkers.mutations import BITS, MUTATE, ROWS, Mutations
 from checkers.parts import Parts
 from checkers.stats import Stats
 from harness.clients.clickhouse import ClickHouse
-from harness.clients.replicated_table import TableSchema
+from harness.clients.replicated_table import TableSchema, leads
 from harness.clients.table_session import TableSession
 from harness.core.errors import UsageError
 from harness.core.op import Call, Op, Value
@@ -76,15 +76,9 @@ class MutationsWorkload:
             connection.insert(table.name, [(op.key, op.value, 0)])
             return op.value
 
-        def leads(connection: ClickHouse) -> bool:
-            rows = connection.rows(
-                f"SELECT is_leader FROM system.replicas WHERE database = '{table.database}'"
-            )
-            return bool(rows and rows[0][0])
-
         def mutate(connection: ClickHouse, op: Op) -> Value:
             assert isinstance(op.value, dict), "an update or a delete"
-            led = leads(connection)
+            led = leads(connection, table.database)
             if "update" in op.value:
                 one = 1 << (BITS * int(op.value["update"]))
                 what = f"UPDATE hits = hits + toUInt64({one}) WHERE value >= 0"

@@ -7,16 +7,19 @@ quorum acknowledged before the read began.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from checkers.ladder import Level
 from checkers.suite import set_checkers
-from harness.clients.clickhouse import ClickHouse, DatabaseError, failed_read, failed_write
 from harness.clients.connect import connect
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
+from harness.clients.set_calls import COLUMNS, SEQUENTIAL, inserts, quorum, reads
+from harness.clients.table_client import TableClient
+from harness.clients.table_session import OneTable
 from harness.clients.zookeeper import ZooKeeper, ZooKeeperError
 from harness.core.errors import UsageError
-from harness.core.op import Call, Done, Json, Kind, Op, Process
+from harness.core.op import Call, Done, Kind, Op, Process
 from harness.core.protocols import (
     Checker,
     Client,
@@ -36,7 +39,7 @@ from harness.generators.order import phases, until_ok
 from harness.generators.workers import each_node
 
 SCHEMA = TableSchema(
-    columns="key Int64, value Int64",
+    columns=COLUMNS,
     partition_by="key",
     order_by="value",
     # Partitions are many and small: one thread of merges is enough, and old parts go quickly.
@@ -158,8 +161,7 @@ class QuorumSet:
         return set_checkers(self.promise, faults_expected=self.faults_expected)
 
 
-@dataclass(frozen=True, slots=True)
-class SetCalls:
+class SetCalls(NamedTuple):
     """Calls without end: inserts on a few nodes, which take turns, and reads on all.
 
     Only a few, because the server has one quorum insert of a table in flight; and because a
@@ -202,12 +204,12 @@ class SetCalls:
         busy = {node for node, _ in here.inserting}
         writers = [w for w in awake if w.node in here.nodes and w.node not in busy]
         if here.inserts >= here.turn_end or now < here.due_ns or not writers:
-            return Ready(Call(f="read", key=key), awake[0]), replace(here, calls=calls)
+            return Ready(Call(f="read", key=key), awake[0]), here._replace(calls=calls)
         # Drawn, or the worker whose insert has just ended would insert for ever.
         worker = self.seed.choice(-1 - here.inserts, writers)
         inserting = (*here.inserting, (worker.node, now))
         call = Call(f="insert", value=here.inserts, key=key)
-        after = replace(here, calls=calls, inserts=here.inserts + 1, inserting=inserting)
+        after = here._replace(calls=calls, inserts=here.inserts + 1, inserting=inserting)
         return Ready(call, worker), after
 
     def update(self, context: Context, event: Op) -> Generator:  # noqa: ARG002
@@ -219,11 +221,11 @@ class SetCalls:
         if event.f == "insert":
             still = tuple(e for e in self.inserting if e[0] != event.node)
             due_ns = event.time_ns + self.pause_ns
-            after = replace(after, inserting=still, due_ns=due_ns)
+            after = after._replace(inserting=still, due_ns=due_ns)
         if event.kind is Kind.FAIL:
             others = tuple(entry for entry in self.resting if entry[1] > event.time_ns)
             until = event.time_ns + REFUSED_PAUSE_NS
-            after = replace(after, resting=(*others, (event.process, until)))
+            after = after._replace(resting=(*others, (event.process, until)))
         return after
 
     def _in_turn(self, context: Context) -> "SetCalls":
@@ -237,8 +239,7 @@ class SetCalls:
         own = self.seed.child("turn", self.turn)
         count = 1 + own.below(1, self.options.writers)
         pause_ns = own.choice(2, (0, PAUSE_NS))
-        return replace(
-            self,
+        return self._replace(
             nodes=own.shuffled(0, idle)[:count],
             turn=self.turn + 1,
             turn_end=self.inserts + (PACED_INSERTS if pause_ns else BURST_INSERTS),
@@ -252,81 +253,41 @@ class SetCalls:
         return turn * keys + self.seed.below(self.calls, keys)
 
 
-class _Session:
+class _Session(OneTable):
     def __init__(self, cluster: Cluster, table: ReplicatedTable, options: QuorumSetOptions) -> None:
-        self._cluster = cluster
-        self._table = table
+        super().__init__(cluster, table)
         self._options = options
 
     def client(self, node: str) -> Client:
-        connection = connect(self._cluster, node, timeout_s=self._options.timeout_s)
         simulated = isinstance(self._cluster, KeepsTime)
-        client = _Client(connection, self._table.name, self._options, simulated=simulated)
+        read = reads(self._table.name, _read_settings(self._options, simulated=simulated))
+        client = TableClient(
+            connect(self._cluster, node, timeout_s=self._options.timeout_s),
+            writes={"insert": inserts(self._table.name, _insert_settings(self._options))},
+            reads={"read": read, "final-read": read},
+        )
         if self._options.read != SYNC or simulated:
             return client
         (keeper,) = self._cluster.topology.node(node).keepers
         return _Syncing(client, self._cluster.endpoint(keeper))
 
-    def pending(self) -> Sequence[str]:
-        return self._table.pending()
 
-    def observe(self) -> Mapping[str, Json]:
-        return self._table.observe()
-
-    def drop(self) -> None:
-        self._table.drop()
-
-    def close(self) -> None:
-        self._table.close()
+def _insert_settings(options: QuorumSetOptions) -> Mapping[str, int | str]:
+    return quorum(options.quorum, options.quorum_timeout_ms) if options.insert == "quorum" else {}
 
 
-class _Client:
-    def __init__(
-        self, connection: ClickHouse, table: str, options: QuorumSetOptions, *, simulated: bool
-    ) -> None:
-        self._connection = connection
-        self._table = table
-        self._insert_settings = {}
-        if options.insert == "quorum":
-            self._insert_settings = {
-                "insert_quorum": options.quorum,
-                "insert_quorum_timeout": options.quorum_timeout_ms,
-            }
-        self._read_settings: dict[str, int | str] = {}
-        if options.read != "plain":
-            self._read_settings["select_sequential_consistency"] = 1
-        if simulated and options.read in (SYNC, *SIMULATED_READINGS):
-            self._read_settings["sequential_reading"] = options.read
-
-    def invoke(self, op: Op) -> Done:
-        return self._insert(op) if op.f == "insert" else self._read(op)
-
-    def _insert(self, op: Op) -> Done:
-        try:
-            self._connection.insert(self._table, [(op.key, op.value)], self._insert_settings)
-        except DatabaseError as error:
-            return failed_write(error)
-        return Done(Kind.OK, op.value)
-
-    def _read(self, op: Op) -> Done:
-        assert isinstance(op.key, int), "a key is a number, so the query is not built from text"
-        try:
-            columns = self._connection.columns(
-                f"SELECT value FROM {self._table} WHERE key = {op.key}", self._read_settings
-            )
-        except DatabaseError as error:
-            return failed_read(error)
-        return Done(Kind.OK, tuple(columns[0]) if columns else ())
-
-    def close(self) -> None:
-        self._connection.close()
+def _read_settings(options: QuorumSetOptions, *, simulated: bool) -> Mapping[str, int | str]:
+    settings = {} if options.read == "plain" else dict(SEQUENTIAL)
+    if simulated and options.read in (SYNC, *SIMULATED_READINGS):
+        settings["sequential_reading"] = options.read
+    return settings
 
 
 class _Syncing:
     """Before every read a `sync` on the replica's ZooKeeper server, so that what the replica asks
     of it next is no older than the read."""
 
-    def __init__(self, client: _Client, keeper: Endpoint) -> None:
+    def __init__(self, client: TableClient, keeper: Endpoint) -> None:
         self._client = client
         self._keeper = keeper
         self._session = ZooKeeper([keeper])

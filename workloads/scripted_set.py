@@ -18,14 +18,16 @@ from checkers.set_full import SetFull
 from checkers.stats import Stats
 from harness.clients.clickhouse import ClickHouse, DatabaseError, failed_read, failed_write
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
-from harness.core.op import Call, Done, Json, Kind, Op
+from harness.clients.set_calls import COLUMNS, SEQUENTIAL, quorum
+from harness.clients.table_session import OneTable
+from harness.core.op import Call, Done, Kind, Op
 from harness.core.protocols import Checker, Client, Cluster, Generator, Session
 from harness.generators.calls import sequence
 from harness.generators.order import phases, until_ok
 from harness.generators.workers import each_node
 
 SCHEMA = TableSchema(
-    columns="key Int64, value Int64, pad String",
+    columns=f"{COLUMNS}, pad String",
     partition_by="key",
     order_by="value",
     settings={"old_parts_lifetime": 10},
@@ -100,28 +102,15 @@ class ScriptedSet:
         )
 
 
-class _Session:
+class _Session(OneTable):
     def __init__(self, cluster: Cluster, table: ReplicatedTable, workload: ScriptedSet) -> None:
-        self._cluster = cluster
-        self._table = table
+        super().__init__(cluster, table)
         self._workload = workload
 
     def client(self, node: str) -> Client:
         endpoint = self._cluster.endpoint(node)
         connection = ClickHouse(endpoint, timeout_s=self._workload.timeout_s)
         return _Client(connection, self._table.name, self._workload)
-
-    def pending(self) -> Sequence[str]:
-        return self._table.pending()
-
-    def observe(self) -> Mapping[str, Json]:
-        return self._table.observe()
-
-    def drop(self) -> None:
-        self._table.drop()
-
-    def close(self) -> None:
-        self._table.close()
 
 
 class _Client:
@@ -157,15 +146,12 @@ class _Client:
         own = self._workload
         settings = {}
         if own.quorum is not None and not own.plain.intersection(values):
-            settings = {
-                "insert_quorum": own.quorum,
-                "insert_quorum_timeout": own.quorum_timeout_ms,
-            }
+            settings = quorum(own.quorum, own.quorum_timeout_ms)
         rows = [(key, value, _pad(value, own.padded.get(value, 0))) for value in values]
         self._connection.insert(self._table, rows, settings)
 
     def _read(self, op: Op) -> Done:
-        settings = {"select_sequential_consistency": 1} if self._workload.sequential else {}
+        settings = SEQUENTIAL if self._workload.sequential else {}
         try:
             columns = self._connection.columns(
                 f"SELECT value FROM {self._table} WHERE key = {_number(op.key)}", settings

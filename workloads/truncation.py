@@ -17,12 +17,12 @@ from checkers.parts import Parts
 from checkers.set_full import SetFull
 from checkers.stats import Stats
 from checkers.truncation import FINAL, OBSERVE, Truncation
-from harness.clients.clickhouse import ClickHouse
 from harness.clients.replicated_table import TableSchema
+from harness.clients.set_calls import COLUMNS, inserts, reads
 from harness.clients.table_in_zookeeper import log_and_places
 from harness.clients.table_session import TableSession
 from harness.core.errors import UsageError
-from harness.core.op import Call, Op, Value
+from harness.core.op import Call
 from harness.core.protocols import Checker, Cluster, Generator, Session
 from harness.core.seed import Seed
 from harness.core.topology import Topology
@@ -70,7 +70,7 @@ class LogTruncation:
     def session(self, cluster: Cluster, token: str) -> Session:
         """Creates the table."""
         schema = TableSchema(
-            columns="key Int64, value Int64",
+            columns=COLUMNS,
             partition_by="key",
             order_by="value",
             settings={
@@ -82,20 +82,11 @@ class LogTruncation:
             },
         )
         table = TableSession.table(cluster, token, schema)
-
-        def insert(connection: ClickHouse, op: Op) -> Value:
-            connection.insert(table.name, [(op.key, op.value)])
-            return op.value
-
-        def read(connection: ClickHouse, op: Op) -> Value:
-            columns = connection.columns(f"SELECT value FROM {table.name} WHERE key = {op.key:d}")
-            return tuple(columns[0]) if columns else ()
-
         return TableSession(
             cluster,
             table,
-            writes={"insert": insert},
-            reads={"read": read, "final-read": read},
+            writes={"insert": inserts(table.name)},
+            reads={"read": reads(table.name), "final-read": reads(table.name)},
             timeout_s=self.options.timeout_s,
             looks={OBSERVE: log_and_places, FINAL: log_and_places},
         )
@@ -114,8 +105,8 @@ class LogTruncation:
 
     def final(self, keys: Sequence[int], nodes: Sequence[str]) -> Generator:
         """A last look at the log, then each key on each replica."""
-        reads = everywhere((Call(f="final-read", key=key) for key in keys), nodes)
-        return phases(everywhere([Call(f=FINAL)], nodes[:1]), reads)
+        sets = everywhere((Call(f="final-read", key=key) for key in keys), nodes)
+        return phases(everywhere([Call(f=FINAL)], nodes[:1]), sets)
 
     def checkers(self) -> Sequence[Checker]:
         """The log, and the data of whoever cloned."""

@@ -1,25 +1,30 @@
-"""ALTERs after which a table or its servers are gone."""
+"""ALTERs after which a table or its servers are gone, and one that a replica never learns of."""
 
-from harness.core.op import Call, Kind
-from harness.generators.script import Do, Joined, Rest, Until
-from workloads.scenarios.inserts import SESSION_GONE_S
-from workloads.scenarios.reads import REPLICAS
-from workloads.scenarios.scenario import (
-    Finding,
-    Scenario,
-    armed,
-    begin,
-    disarmed,
-    end,
+from collections.abc import Sequence
+
+from checkers.ladder import Level
+from harness.core.op import Call, Kind, Op
+from harness.core.seed import Seed
+from harness.generators.script import Do, Joined, Rest, ScriptStep, Then, Until
+from workloads.alter import Alter, AlterOptions
+from workloads.scenarios.reads import behind_the_follower, cut_off
+from workloads.scenarios.scenario import Finding, Scenario
+from workloads.scenarios.steps import (
+    KILL,
+    REPLICAS,
+    SESSION_GONE_S,
+    everywhere,
     insert,
+    killed,
+    message,
     read,
-    shows,
 )
 from workloads.scripted_set import ScriptedSet
 
-KILL = "kill-clickhouse-one"
 UNFINISHED = (Kind.OK, Kind.INFO)
 """An ALTER says that a replica which is away has yet to follow."""
+
+AWAY = killed("ch3")
 
 MISSING_TABLE = Scenario(
     name="missing-table",
@@ -28,17 +33,70 @@ MISSING_TABLE = Scenario(
     nemesis=KILL,
     steps=(
         Do(insert(0, "ch1")),
-        *(Until(read(node), shows(0), pause_s=0.05) for node in REPLICAS),
-        Do(begin("kill", 1, KILL, nodes=["ch3"])),
+        *everywhere(0),
+        *AWAY.begins,
         Rest(SESSION_GONE_S),
         *(Do(Call(f="add-column", value=n, node="ch1"), ends=UNFINISHED) for n in range(3)),
-        Do(end("kill", 1, KILL)),
+        AWAY.ends,
     ),
     finding=Finding("answers", "unanswered"),
     quiesce_s=10,
 )
 
+SESSION_LOST_S = 6.0
+"""A ZooKeeper server that hears no leader sends its clients away after 2 s, and a replica gives its
+session up when it has waited 3 s for an answer."""
+ROUNDS = 4
+
+
+def _answered(op: Op) -> bool:
+    return op.kind is Kind.OK
+
+
+def _session_lost(number: int) -> tuple[ScriptStep, ...]:
+    return (*cut_off(number).begins, Then(_altered_without))
+
+
+def _altered_without(ended: tuple[Op, ...]) -> Sequence[ScriptStep]:
+    """The replica of the follower that was cut off loses its session, and has another when it takes
+    an insert; the ALTER is another's."""
+    behind, number = behind_the_follower(ended), _cuts(ended)
+    other = next(node for node in REPLICAS if node != behind)
+    return (
+        Rest(SESSION_LOST_S),
+        cut_off(number).ends,
+        Until(insert(number, behind), _answered, tries=60, pause_s=0.5),
+        Do(Call(f="add-column", value=number, node=other), ends=UNFINISHED),
+        Then(_if_all_followed),
+    )
+
+
+def _if_all_followed(ended: tuple[Op, ...]) -> Sequence[ScriptStep]:
+    """Its next session may be there before it has seen the end of the last one: then it hears, and
+    the ALTER ends well."""
+    number = _cuts(ended)
+    followed = _answered(ended[-1])
+    return _session_lost(number + 1) if followed and number < ROUNDS else ()
+
+
+def _cuts(ended: tuple[Op, ...]) -> int:
+    faults = [op.value for op in ended if op.f == "partition"]
+    return sum(isinstance(fault, dict) and fault["edge"] == "begin" for fault in faults)
+
+
+DEAF_REPLICA = Scenario(
+    name="deaf-replica",
+    text="a replica whose ZooKeeper session has ended takes inserts again, and no ALTER: its "
+    "columns stay those that it had",
+    workload=Alter(AlterOptions(), Seed(1), Level.EVENTUAL, faults_expected=True),
+    nemesis="partition-keeper-follower",
+    steps=(Do(insert(0, "ch1")), *_session_lost(1)),
+    finding=Finding("alters", "behind"),
+    time_limit_s=180,
+)
+
 DELAY = "zk-delay-request"
+DELAYED = message(DELAY, "ch1")
 
 CRASHING_MUTATION = Scenario(
     name="crashing-mutation",
@@ -48,14 +106,14 @@ CRASHING_MUTATION = Scenario(
     nemesis=DELAY,
     clients=2,
     steps=(
-        *armed(DELAY, "ch1"),
+        *DELAYED.begins,
         # It has its block number at once, and is committed a second later.
         Do(insert(0, "ch1"), ends=tuple(Kind), wait=False),
         Do(read("ch2"), by=1),
         Rest(0.3),
         Do(Call(f="update", value=0, node="ch2"), by=1, ends=UNFINISHED),
         Joined(),
-        disarmed(DELAY),
+        DELAYED.ends,
     ),
     finding=Finding("answers", "unanswered"),
     quiesce_s=5,

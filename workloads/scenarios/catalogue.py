@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from workloads.scenarios.alters import CRASHING_MUTATION, MISSING_TABLE
+from workloads.scenarios.alters import CRASHING_MUTATION, DEAF_REPLICA, MISSING_TABLE
 from workloads.scenarios.ddl import DDL_TWICE
 from workloads.scenarios.distributed import LOST_DISTRIBUTED_INSERT
 from workloads.scenarios.inserts import (
@@ -18,6 +18,7 @@ from workloads.scenarios.reads import (
     BACKWARDS_READ,
     HIDDEN_INSERT,
     INCOMPARABLE_READS,
+    LAGGING_WRITER,
     OVERTAKEN_INSERT,
     SKIPPED_PART,
     STALE_READ,
@@ -29,6 +30,7 @@ _EVERY = (
     STALE_READ,
     SKIPPED_PART,
     INCOMPARABLE_READS,
+    LAGGING_WRITER,
     BACKWARDS_READ,
     UNSEEN_WRITE,
     HIDDEN_INSERT,
@@ -44,6 +46,7 @@ _EVERY = (
     DDL_TWICE,
     LOST_DISTRIBUTED_INSERT,
     MISSING_TABLE,
+    DEAF_REPLICA,
     CRASHING_MUTATION,
     FAILED_PART,
     UNCOUNTED_QUORUM,

@@ -4,9 +4,11 @@ from harness.core.op import Call, Kind
 from harness.core.seed import Seed
 from harness.generators.script import Do, Joined
 from workloads.ddl import DdlOptions, DdlWorkload
-from workloads.scenarios.scenario import Finding, Scenario, armed, begin, disarmed, end
+from workloads.scenarios.scenario import Finding, Scenario
+from workloads.scenarios.steps import KILL, killed, message
 
-DROP, KILL = "ddl-drop-finish", "kill-clickhouse-one"
+DROP = "ddl-drop-finish"
+DROPPED, DEAD = message(DROP, "ch2"), killed("ch2", 2)
 
 DDL_TWICE = Scenario(
     name="ddl-twice",
@@ -15,12 +17,12 @@ DDL_TWICE = Scenario(
     workload=DdlWorkload(DdlOptions(statements=1, task_timeout_s=4), Seed(1)),
     nemesis=f"{DROP},{KILL}",
     steps=(
-        *armed(DROP, "ch2"),
+        *DROPPED.begins,
         Do(Call(f="alter", value=0, node="ch1"), ends=(Kind.INFO,)),
         Joined(),
-        Do(begin("kill", 2, KILL, nodes=["ch2"])),
-        disarmed(DROP),
-        Do(end("kill", 2, KILL)),
+        *DEAD.begins,
+        DROPPED.ends,
+        DEAD.ends,
     ),
     finding=Finding("ddl", "executed-twice"),
 )

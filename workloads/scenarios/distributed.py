@@ -4,9 +4,11 @@ from harness.core.op import Call, Kind
 from harness.core.seed import Seed
 from harness.generators.script import Do, Rest, Until
 from workloads.distributed import DistributedOptions, DistributedWorkload
-from workloads.scenarios.scenario import Finding, Scenario, begin, end, once
+from workloads.scenarios.scenario import Finding, Scenario
+from workloads.scenarios.steps import KILL, fault, killed, once
 
-PAUSE, KILL, RESTART = "pause-zookeeper-one", "kill-clickhouse-one", "restart-zookeeper-one"
+PAUSE, RESTART = "pause-zookeeper-one", "restart-zookeeper-one"
+FROZEN, DEAD = fault("pause", PAUSE, 2, nodes=["zk2"]), killed("ch2", 3)
 
 
 def _insert(value: int, node: str) -> Call:
@@ -28,14 +30,14 @@ LOST_DISTRIBUTED_INSERT = Scenario(
         Until(_insert(0, "ch2"), lambda op: op.kind is Kind.OK, tries=60, pause_s=0.5),
         Do(_insert(1, "ch1")),
         Rest(1.0),
-        Do(begin("pause", 2, PAUSE, nodes=["zk2"])),
+        *FROZEN.begins,
         Do(_insert(2, "ch1")),
         # ch2 has the rows, and waits for ZooKeeper before it commits them.
         Rest(1.0),
-        Do(begin("kill", 3, KILL, nodes=["ch2"])),
+        *DEAD.begins,
         Rest(0.5),
-        Do(end("pause", 2, PAUSE)),
-        Do(end("kill", 3, KILL)),
+        FROZEN.ends,
+        DEAD.ends,
     ),
     finding=Finding("distributed", "lost"),
 )

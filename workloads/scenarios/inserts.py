@@ -4,14 +4,14 @@ from checkers.atomic import INSERT_MANY, Atomic
 from checkers.stats import Stats
 from harness.core.op import Call, Kind, Op
 from harness.generators.script import Do, Joined, Rest, Until
-from workloads.scenarios.scenario import (
-    Finding,
-    Scenario,
-    armed,
-    begin,
-    disarmed,
-    end,
+from workloads.scenarios.scenario import Finding, Scenario
+from workloads.scenarios.steps import (
+    KILL,
+    PENDING,
+    SESSION_GONE_S,
     insert,
+    killed,
+    message,
     read,
     shows,
 )
@@ -21,9 +21,6 @@ MANY = tuple(range(60))
 """Values of one insert, each in a partition of its own."""
 MORE = tuple(range(300))
 """So many that a kill comes before the last of them is committed."""
-SESSION_GONE_S = 7.0
-"""A killed replica's ZooKeeper session has expired by then (5 s), and was seen to."""
-PENDING = "stop-fetches-minority"
 
 
 def _some(op: Op) -> bool:
@@ -53,48 +50,61 @@ TORN_INSERT = Scenario(
     finding=Finding("atomic", "torn"),
 )
 
+CUT_SHORT = killed("ch1")
+
 HALF_INSERT = Scenario(
     name="half-insert",
     text="a replica is killed in the middle of an insert into several partitions: a part of it "
     "stays, on every replica, and the rest never comes",
     workload=_by_partitions("scenario-half-insert"),
-    nemesis="kill-clickhouse-one",
+    nemesis=KILL,
     clients=2,
     steps=(
         Do(Call(f=INSERT_MANY, value=MORE, key=0, node="ch1"), wait=False, ends=(Kind.INFO,)),
         Until(read("ch1"), _some, by=1, tries=4_000),
-        Do(begin("kill", 1, "kill-clickhouse-one", nodes=["ch1"])),
+        *CUT_SHORT.begins,
         Joined(),
-        Do(end("kill", 1, "kill-clickhouse-one")),
+        CUT_SHORT.ends,
     ),
     finding=Finding("atomic", "half"),
 )
+
+DEAD = killed("ch1", 2)
 
 DIRTY_READ = Scenario(
     name="dirty-read",
     text="a plain read returns rows of a quorum insert that has no quorum yet; the insert fails, "
     "and the same replica does not return them any more",
     workload=ScriptedSet(name="scenario-dirty-read", quorum_timeout_ms=1_000, sequential=False),
-    nemesis="stop-fetches,kill-clickhouse-one",
+    nemesis=f"stop-fetches,{KILL}",
     clients=2,
     steps=(
         Do(insert(0, "ch2")),
         Until(read("ch1"), shows(0), pause_s=0.05),
-        Do(begin("stop-fetches", 1, PENDING, nodes=["ch2", "ch3"])),
+        *PENDING.begins,
         Do(insert(1, "ch1"), ends=(Kind.INFO,)),
         Do(read("ch1"), by=1),
-        Do(begin("kill", 2, "kill-clickhouse-one", nodes=["ch1"])),
+        *DEAD.begins,
         Rest(SESSION_GONE_S),
-        Do(end("stop-fetches", 1, PENDING)),
+        PENDING.ends,
         # Refused until the others have found out that nobody alive has the part.
         Until(insert(2, "ch2"), lambda op: op.kind is Kind.OK, tries=60, pause_s=0.5),
-        Do(end("kill", 2, "kill-clickhouse-one")),
+        DEAD.ends,
         Until(read("ch1"), shows(2), by=1, pause_s=0.1),
     ),
     finding=Finding("monotonic-reads", "monotonic-reads"),
 )
 
 CUT = "zk-cut-request"
+LOST = message(CUT, "ch1")
+LOST_COMMIT = (
+    Do(insert(0, "ch2")),
+    Until(read("ch1"), shows(0), pause_s=0.05),
+    *LOST.begins,
+    Do(insert(1, "ch1"), ends=(Kind.INFO,)),
+    Joined(),
+    LOST.ends,
+)
 
 PHANTOM_PART = Scenario(
     name="phantom-part",
@@ -104,12 +114,7 @@ PHANTOM_PART = Scenario(
     nemesis=CUT,
     clients=2,
     steps=(
-        Do(insert(0, "ch2")),
-        Until(read("ch1"), shows(0), pause_s=0.05),
-        *armed(CUT, "ch1"),
-        Do(insert(1, "ch1"), ends=(Kind.INFO,)),
-        Joined(),
-        disarmed(CUT),
+        *LOST_COMMIT,
         # A later quorum insert, which lifts the limit below which reads show all there is.
         Until(insert(2, "ch2"), lambda op: op.kind is Kind.OK, tries=60, pause_s=0.5),
         Until(read("ch1"), shows(1, 2), by=1, tries=200, pause_s=0.1),
@@ -131,12 +136,7 @@ DOUBLED_INSERT = Scenario(
     workload=ScriptedSet(name="scenario-doubled-insert", quorum=None, sequential=False),
     nemesis=CUT,
     steps=(
-        Do(insert(0, "ch2")),
-        Until(read("ch1"), shows(0), pause_s=0.05),
-        *armed(CUT, "ch1"),
-        Do(insert(1, "ch1"), ends=(Kind.INFO,)),
-        Joined(),
-        disarmed(CUT),
+        *LOST_COMMIT,
         Do(insert(1, "ch2")),
         Until(read("ch1"), _twice, tries=200, pause_s=0.1),
     ),

@@ -2,9 +2,17 @@
 
 from harness.core.op import Call, Kind
 from harness.generators.script import Do, Rest, Until
-from workloads.scenarios.inserts import PENDING, SESSION_GONE_S
-from workloads.scenarios.reads import REPLICAS
-from workloads.scenarios.scenario import Finding, Scenario, begin, end, insert, read, shows
+from workloads.scenarios.scenario import Finding, Scenario
+from workloads.scenarios.steps import (
+    KILL,
+    PENDING,
+    SESSION_GONE_S,
+    everywhere,
+    insert,
+    killed,
+    read,
+    shows,
+)
 from workloads.scripted_set import ScriptedSet
 
 SHORT_LOG = {
@@ -16,6 +24,7 @@ SHORT_LOG = {
 """A replica that is gone for ten inserts is lost."""
 LOG_TRUNCATED_S = 3.0
 """The log is cut every second."""
+LOST = killed("ch3")
 
 
 def _drop(key: int, node: str) -> Call:
@@ -45,11 +54,11 @@ UNWRITABLE_TABLE = Scenario(
     nemesis="stop-fetches",
     steps=(
         Do(insert(0, "ch1", key=1)),
-        Do(begin("stop-fetches", 1, PENDING, nodes=["ch2", "ch3"])),
+        *PENDING.begins,
         Do(insert(1, "ch1", key=0), ends=(Kind.INFO,)),
         Do(_drop(0, "ch1")),
         Rest(1.0),
-        Do(end("stop-fetches", 1, PENDING)),
+        PENDING.ends,
     ),
     finding=Finding("answers", "unanswered"),
     quiesce_s=5,
@@ -61,11 +70,11 @@ RETURNED_ROWS = Scenario(
     workload=ScriptedSet(
         name="scenario-returned-rows", quorum=None, sequential=False, table_settings=SHORT_LOG
     ),
-    nemesis="kill-clickhouse-one",
+    nemesis=KILL,
     steps=(
         Do(insert(0, "ch1", key=0)),
-        *(Until(read(node), shows(0), pause_s=0.05) for node in REPLICAS),
-        Do(begin("kill", 1, "kill-clickhouse-one", nodes=["ch3"])),
+        *everywhere(0),
+        *LOST.begins,
         # Until its session has expired it may still be the leader, whom a drop is sent to.
         Rest(SESSION_GONE_S),
         Do(_drop(0, "ch1")),
@@ -73,7 +82,7 @@ RETURNED_ROWS = Scenario(
         Rest(LOG_TRUNCATED_S),
         *(Do(insert(200 + i, "ch1", key=1)) for i in range(5)),
         Rest(LOG_TRUNCATED_S),
-        Do(end("kill", 1, "kill-clickhouse-one")),
+        LOST.ends,
         Until(read("ch3", key=1), shows(204), pause_s=0.2),
         Do(read("ch3", key=0)),
         Do(read("ch1", key=0)),

@@ -10,21 +10,20 @@ from harness.generators.script import Do, Joined, Rest, Until
 from workloads.blocks import BlockOptions
 from workloads.failed_parts import FailedPartsOptions, failed_parts
 from workloads.quorum_durability import quorum_durability
-from workloads.scenarios.inserts import PENDING, SESSION_GONE_S
-from workloads.scenarios.scenario import (
-    Finding,
-    Held,
-    Scenario,
-    armed,
-    begin,
-    disarmed,
-    end,
+from workloads.scenarios.scenario import Finding, Held, Scenario
+from workloads.scenarios.steps import (
+    KILL,
+    PENDING,
+    REPLICAS,
+    SESSION_GONE_S,
     insert,
+    killed,
+    message,
     read,
     shows,
 )
 
-KILL = "kill-clickhouse-one"
+DEAD = killed("ch1", 2)
 
 
 def _failed(op: Op) -> bool:
@@ -49,22 +48,22 @@ FAILED_PART = Scenario(
     steps=(
         Do(insert(0, "ch2")),
         Until(read("ch1"), shows(0), by=1, pause_s=0.05),
-        Do(begin("stop-fetches", 1, PENDING, nodes=["ch2", "ch3"])),
+        *PENDING.begins,
         Do(insert(1, "ch1"), ends=(Kind.INFO,)),
         Do(_where("ch1"), by=1),
-        Do(begin("kill", 2, KILL, nodes=["ch1"])),
+        *DEAD.begins,
         Rest(SESSION_GONE_S),
-        Do(end("stop-fetches", 1, PENDING)),
+        PENDING.ends,
         # The others find that nobody alive has the part.
         Until(Call(f=OBSERVE, node="ch2"), _failed, by=1, tries=60, pause_s=0.5),
         *(Until(read(node), _answered, by=1, tries=60, pause_s=0.5) for node in ("ch2", "ch3")),
-        Do(end("kill", 2, KILL)),
+        DEAD.ends,
         Until(read("ch1"), _answered, by=1, tries=60, pause_s=0.5),
         Do(insert(2, "ch3")),
-        *(Until(read(node), shows(2), by=1, pause_s=0.1) for node in ("ch1", "ch2", "ch3")),
+        *(Until(read(node), shows(2), by=1, pause_s=0.1) for node in REPLICAS),
         Until(insert(1, "ch1"), _answered, tries=60, pause_s=0.5),
-        *(Until(read(node), shows(1, 2), by=1, pause_s=0.1) for node in ("ch1", "ch2", "ch3")),
-        *(Do(_where(node), by=1) for node in ("ch1", "ch2", "ch3")),
+        *(Until(read(node), shows(1, 2), by=1, pause_s=0.1) for node in REPLICAS),
+        *(Do(_where(node), by=1) for node in REPLICAS),
     ),
     finding=Held("failed-parts", ("known", "inserted_again")),
 )
@@ -73,6 +72,12 @@ LATE_FETCH, LATE_END, LATE_READ = (
     "fetch-delay-response",
     "zk-delay-quorum-end",
     "zk-delay-last-part",
+)
+AWAY = killed("ch2")
+FETCH, END, READ = (
+    message(LATE_FETCH, "ch1", 2),
+    message(LATE_END, "ch3", 3),
+    message(LATE_READ, "ch2", 4),
 )
 
 UNCOUNTED_QUORUM = Scenario(
@@ -85,17 +90,17 @@ UNCOUNTED_QUORUM = Scenario(
     steps=(
         # While ch2 is away it is ch3 that ends quorums; and when it is back it does not lead, for
         # who leads asks for the last part too, to choose merges.
-        Do(begin("kill", 1, KILL, nodes=["ch2"])),
-        *armed(LATE_FETCH, "ch1", 2),
+        *AWAY.begins,
+        *FETCH.begins,
         Do(insert(0, "ch1")),
         Joined(),
-        *armed(LATE_END, "ch3", 3),
+        *END.begins,
         Do(insert(1, "ch1")),
         Joined(),
-        Do(end("kill", 1, KILL)),
+        AWAY.ends,
         Until(insert(2, "ch2"), _answered, tries=60, pause_s=0.5),
         Until(read("ch2"), shows(0, 1, 2), pause_s=0.1),
-        *armed(LATE_READ, "ch2", 4),
+        *READ.begins,
         # Its part comes to ch2 and ch3 after a second, and both read that one replica is lacking.
         # ch3 ends the quorum a third of a second later;
         Do(insert(3, "ch1")),
@@ -104,9 +109,9 @@ UNCOUNTED_QUORUM = Scenario(
         Do(Call(f=OBSERVE, node="ch1"), by=1),
         Joined(),
         Do(_where("ch1"), by=1),
-        disarmed(LATE_FETCH, 2),
-        disarmed(LATE_END, 3),
-        disarmed(LATE_READ, 4),
+        FETCH.ends,
+        END.ends,
+        READ.ends,
     ),
     finding=Finding("durability", "acknowledged-early"),
 )

@@ -1,37 +1,44 @@
 """Reads that return the past, or that no order of the calls explains."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from harness.core.op import Op
 from harness.generators.script import Do, Joined, Rest, ScriptStep, Then, Until
-from workloads.scenarios.scenario import (
-    Finding,
-    Scenario,
-    armed,
-    begin,
-    disarmed,
-    end,
+from workloads.scenarios.scenario import Finding, Scenario
+from workloads.scenarios.steps import (
+    REPLICAS,
+    Fault,
+    everywhere,
+    fault,
     insert,
+    message,
     read,
     shows,
 )
 from workloads.scripted_set import ScriptedSet
 
-REPLICAS = ("ch1", "ch2", "ch3")
 BIG_BYTES = 192 << 20
 """A part that takes a second or so to fetch."""
 LAG = "stop-fetches-one"
+LAGGING = fault("stop-fetches", LAG, nodes=["ch3"])
 
 
-def _everywhere(value: int) -> tuple[ScriptStep, ...]:
-    return tuple(Until(read(node), shows(value), pause_s=0.05) for node in REPLICAS)
+def cut_off(number: int = 1) -> Fault:
+    """The first ZooKeeper server that follows is cut off from its peers."""
+    return fault("partition", "partition-keeper-follower", number, order=["zk1", "zk2", "zk3"])
 
 
-def _behind_the_follower(ended: tuple[Op, ...]) -> Sequence[ScriptStep]:
-    """A replica reads through the ZooKeeper server of its own number."""
+def behind_the_follower(ended: tuple[Op, ...]) -> str:
+    """The replica that reads through the ZooKeeper server that was just cut off, which has its
+    number."""
     fault = ended[-1].value
     assert isinstance(fault, dict), "a fault that began says what it did"
-    behind = f"ch{str(fault['follower']).removeprefix('zk')}"
+    return f"ch{str(fault['follower']).removeprefix('zk')}"
+
+
+def _read_behind(ended: tuple[Op, ...]) -> Sequence[ScriptStep]:
+    behind = behind_the_follower(ended)
     writer = next(node for node in REPLICAS if node != behind)
     return (Do(insert(1, writer)), Do(read(behind)))
 
@@ -44,9 +51,9 @@ STALE_READ = Scenario(
     nemesis="partition-keeper-follower",
     steps=(
         Do(insert(0, "ch1")),
-        *_everywhere(0),
-        Do(begin("partition", 1, "partition-keeper-follower", order=["zk1", "zk2", "zk3"])),
-        Then(_behind_the_follower),
+        *everywhere(0),
+        *cut_off().begins,
+        Then(_read_behind),
     ),
     finding=Finding("set-full", "stale"),
 )
@@ -57,13 +64,13 @@ def _skipping(writers: tuple[int, int], *between: ScriptStep) -> tuple[ScriptSte
     first, second = writers
     return (
         Do(insert(0, "ch1")),
-        *_everywhere(0),
-        Do(begin("stop-fetches", 1, LAG, nodes=["ch3"])),
+        *everywhere(0),
+        *LAGGING.begins,
         Do(insert(1, "ch1"), by=first),
         *between,
         # By another replica, so that ch3 need not ask for both at the same place.
         Do(insert(2, "ch2"), by=second),
-        Do(end("stop-fetches", 1, LAG), wait=False),
+        replace(LAGGING.ends, wait=False),
         Until(read("ch3"), shows(2), tries=4_000, pause_s=0.005),
         Joined(),
     )
@@ -91,8 +98,26 @@ INCOMPARABLE_READS = Scenario(
     finding=Finding("sequential", "cycle"),
 )
 
+LAGGING_WRITER = Scenario(
+    name="lagging-writer",
+    text="a replica that lacks the last quorum insert takes the next one, and from then on answers "
+    "sequentially consistent reads without the one that it lacks",
+    workload=ScriptedSet(name="scenario-lagging-writer"),
+    nemesis="stop-fetches",
+    steps=(
+        Do(insert(0, "ch1")),
+        *everywhere(0),
+        *LAGGING.begins,
+        Do(insert(1, "ch1")),
+        Do(insert(2, "ch3")),
+        Until(read("ch3"), shows(2), pause_s=0.05),
+        LAGGING.ends,
+    ),
+    finding=Finding("read-your-writes", "read-your-writes"),
+)
+
 PLAIN_LAG: tuple[ScriptStep, ...] = (
-    Do(begin("stop-fetches", 1, LAG, nodes=["ch2"])),
+    *fault("stop-fetches", LAG, nodes=["ch2"]).begins,
     Do(insert(0, "ch1")),
 )
 
@@ -125,6 +150,7 @@ HIDDEN_INSERT = Scenario(
 )
 
 DELAY = "zk-delay-request"
+DELAYED = message(DELAY, "ch1")
 
 OVERTAKEN_INSERT = Scenario(
     name="overtaken-insert",
@@ -135,8 +161,8 @@ OVERTAKEN_INSERT = Scenario(
     clients=2,
     steps=(
         Do(insert(0, "ch1")),
-        *_everywhere(0),
-        *armed(DELAY, "ch1"),
+        *everywhere(0),
+        *DELAYED.begins,
         # It has its block number at once, and is committed a second later.
         Do(insert(1, "ch1"), wait=False),
         Do(read("ch2"), by=1),
@@ -146,7 +172,7 @@ OVERTAKEN_INSERT = Scenario(
         Joined(),
         # Refused for as long as ch2 has not fetched the part.
         Until(read("ch2"), shows(1), by=1, pause_s=0.05),
-        disarmed(DELAY),
+        DELAYED.ends,
     ),
     finding=Finding("read-your-writes", "read-your-writes"),
 )

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 from checkers.judge import Judgement
 from harness.core.history import History
-from harness.core.op import Call, Json, Op
 from harness.core.protocols import Workload
 from harness.core.verdict import Status, Verdict
-from harness.generators.script import Do, Rest, ScriptStep, broke_off
+from harness.generators.script import ScriptStep, broke_off
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,59 +83,3 @@ class Scenario:
     def broke_off(self, history: History) -> str | None:
         """Why its steps were not played to the end, so that nothing can be said."""
         return broke_off(self.steps, history)
-
-
-def begin(f: str, number: int, name: str, **plan: Json) -> Call:
-    """The beginning of a fault; `plan` is what its family wants."""
-    return Call(f=f, nemesis=True, value={"fault": number, "edge": "begin", "name": name, **plan})
-
-
-def end(f: str, number: int, name: str) -> Call:
-    """Its end."""
-    return Call(f=f, nemesis=True, value={"fault": number, "edge": "end", "name": name})
-
-
-def once(f: str, number: int, name: str, nodes: Sequence[str]) -> Call:
-    """A fault that is over when it returns."""
-    return Call(
-        f=f,
-        nemesis=True,
-        value={"fault": number, "edge": "once", "name": name, "nodes": list(nodes)},
-    )
-
-
-def armed(name: str, node: str, number: int = 1) -> tuple[ScriptStep, ...]:
-    """A fault of messages is in force; it has begun when it has stopped one, so that the calls
-    that send it come next."""
-    return (Do(begin(name, number, f"{name}-one", nodes=[node]), wait=False), Rest(0.5))
-
-
-def disarmed(name: str, number: int = 1) -> Do:
-    """Its end."""
-    return Do(end(name, number, f"{name}-one"))
-
-
-def insert(value: int, node: str, key: int = 0) -> Call:
-    """One value."""
-    return Call(f="insert", value=value, key=key, node=node)
-
-
-def read(node: str, key: int = 0) -> Call:
-    """Every value of the key."""
-    return Call(f="read", key=key, node=node)
-
-
-def shows(*values: int) -> "Shows":
-    """Whether a read returned all of these."""
-    return Shows(frozenset(values))
-
-
-@dataclass(frozen=True, slots=True)
-class Shows:
-    """See `shows`."""
-
-    values: frozenset[int]
-
-    def __call__(self, op: Op) -> bool:
-        """Of the end of a read."""
-        return isinstance(op.value, tuple) and self.values <= set(op.value)

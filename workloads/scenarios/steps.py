@@ -1,0 +1,83 @@
+"""The words of a script: calls on a table of sets, and faults that begin and end."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.core.op import Call, Json, Op
+from harness.generators.script import Do, Rest, ScriptStep, Until
+
+REPLICAS = ("ch1", "ch2", "ch3")
+KILL = "kill-clickhouse-one"
+SESSION_GONE_S = 7.0
+"""A killed replica's ZooKeeper session has expired by then (5 s), and was seen to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault of a script."""
+
+    begins: tuple[ScriptStep, ...]
+    ends: Do
+
+
+def fault(f: str, name: str, number: int = 1, **plan: Json) -> Fault:
+    """`number` is its own in the script; `plan` is what its family wants."""
+    begin = _edge(f, "begin", name, number, **plan)
+    return Fault((Do(begin),), Do(_edge(f, "end", name, number)))
+
+
+def message(name: str, node: str, number: int = 1) -> Fault:
+    """A fault of messages has begun when it has stopped one, so that the calls that send it come
+    next."""
+    begin = _edge(name, "begin", f"{name}-one", number, nodes=[node])
+    end = _edge(name, "end", f"{name}-one", number)
+    return Fault((Do(begin, wait=False), Rest(0.5)), Do(end))
+
+
+def killed(node: str, number: int = 1) -> Fault:
+    """A replica is dead, and started again."""
+    return fault("kill", KILL, number, nodes=[node])
+
+
+def once(f: str, number: int, name: str, nodes: Sequence[str]) -> Call:
+    """A fault that is over when it returns."""
+    return _edge(f, "once", name, number, nodes=list(nodes))
+
+
+def _edge(f: str, edge: str, name: str, number: int, **plan: Json) -> Call:
+    return Call(f=f, nemesis=True, value={"fault": number, "edge": edge, "name": name, **plan})
+
+
+PENDING = fault("stop-fetches", "stop-fetches-minority", nodes=["ch2", "ch3"])
+"""What is inserted on ch1 stays there, so that its quorum is pending."""
+
+
+def insert(value: int, node: str, key: int = 0) -> Call:
+    """One value."""
+    return Call(f="insert", value=value, key=key, node=node)
+
+
+def read(node: str, key: int = 0) -> Call:
+    """Every value of the key."""
+    return Call(f="read", key=key, node=node)
+
+
+def everywhere(value: int) -> tuple[ScriptStep, ...]:
+    """Until every replica returns it."""
+    return tuple(Until(read(node), shows(value), pause_s=0.05) for node in REPLICAS)
+
+
+def shows(*values: int) -> "Shows":
+    """Whether a read returned all of these."""
+    return Shows(frozenset(values))
+
+
+@dataclass(frozen=True, slots=True)
+class Shows:
+    """See `shows`."""
+
+    values: frozenset[int]
+
+    def __call__(self, op: Op) -> bool:
+        """Of the end of a read."""
+        return isinstance(op.value, tuple) and self.values <= set(op.value)

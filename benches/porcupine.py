@@ -3,10 +3,11 @@
 `python benches/porcupine.py` prints the table; `python benches/porcupine.py ROW` one row of it as
 JSON. Single-threaded; the time is the median CPU time of calls of `check`, from a list of
 Python objects and from Arrow columns, so that both include reading, validating and grouping the
-history; what is quoted is the time of the check alone, from operations in memory, and is compared
-with the lesser of the two. The memory is by how much the first check raised the peak of the
-process; what is quoted includes the Go runtime and the history. HISTORIES=DIR adds published logs,
-with truth.json.
+history. "alone" is the median wall time of the check alone, from operations in memory
+(checkers/porcupine/examples/check_alone.rs): so is what is quoted, and it is compared with the
+lesser of the first two, and with this. The memory is by how much the first check raised the peak
+of the process; what is quoted includes the Go runtime and the history. HISTORIES=DIR adds
+published logs, with truth.json.
 """
 
 import json
@@ -14,6 +15,7 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -84,6 +86,38 @@ def as_arrow(history: list[pyporcupine.Operation]) -> pa.Table:
     return pa.table(fields)
 
 
+CRATE = Path(__file__).parent.parent / "checkers" / "porcupine" / "Cargo.toml"
+
+
+def cargo(command: str) -> list[str]:
+    """Builds check_alone, or runs it."""
+    which = ["--release", "--quiet", "--example", "check_alone"]
+    return ["cargo", command, *which, "--manifest-path", str(CRATE)]
+
+
+def check_alone(logs: list[list[pyporcupine.Operation]], model: str, initial: Any) -> list[str]:
+    """Milliseconds of the check alone of all logs, and the status of each."""
+    with tempfile.TemporaryDirectory() as directory:
+        paths = [Path(directory) / str(number) for number in range(len(logs))]
+        for path, log in zip(paths, logs, strict=True):
+            path.write_text("".join(map(line, log)))
+        command = [*cargo("run"), "--", model, cell(initial), *map(str, paths)]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+
+
+def line(op: pyporcupine.Operation) -> str:
+    """The operation as check_alone.rs reads it."""
+    expected, value = op.value if op.f == "cas" else (None, op.value)
+    fields = (op.key, value, expected, op.output, op.call, op.ret)
+    return "\t".join([str(op.process), op.f, *map(cell, fields)]) + "\n"
+
+
+def cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"'{value}" if isinstance(value, str) else str(int(value))
+
+
 def timed(run: Callable[[], str], expected: str) -> tuple[float, float]:
     """Median milliseconds of five runs, or of as many as fit in half a second, and the memory of
     the first."""
@@ -113,7 +147,10 @@ def measure(row: str) -> dict[str, Any]:
     ms, mb = timed(lambda: run(history), expected)
     table = as_arrow(history)
     table_ms, _ = timed(lambda: run(table), expected)
-    return {"ms": ms, "arrow_ms": table_ms, "mb": mb, "is": expected}
+    alone_ms, status = check_alone([history], model, initial)
+    assert status == expected, (status, expected)
+    more_ms = {"arrow_ms": table_ms, "alone_ms": float(alone_ms)}
+    return {"ms": ms, **more_ms, "mb": mb, "is": expected}
 
 
 def etcd() -> dict[str, Any]:
@@ -128,7 +165,10 @@ def etcd() -> dict[str, Any]:
         return str([result.status for result in found])
 
     ms, mb = timed(run, expected)
-    return {"ms": ms, "arrow_ms": None, "mb": mb, "is": f"{len(logs)} logs"}
+    alone_ms, *found = check_alone(logs, "cas-register", None)
+    assert str(found) == expected, (found, expected)
+    more_ms = {"arrow_ms": None, "alone_ms": float(alone_ms)}
+    return {"ms": ms, **more_ms, "mb": mb, "is": f"{len(logs)} logs"}
 
 
 UNITS = {"ms": 1.0, "s": 1e3, "MB": 1.0, "GB": 1e3}
@@ -146,8 +186,10 @@ def main() -> None:
     if len(sys.argv) > 1:
         print(json.dumps(measure(sys.argv[1])))
         return
+    subprocess.run(cargo("build"), check=True)
     print(
-        f"{'history':34} {'verdict':8} {'ms':>8} {'Arrow ms':>8} {'MB':>6}   Porcupine, how often"
+        f"{'history':34} {'verdict':8} {'ms':>8} {'Arrow ms':>8} {'alone ms':>8} {'MB':>6}"
+        "   Porcupine, how often, alone; memory"
     )
     for row in [*(["etcd"] if "HISTORIES" in os.environ else []), *ROWS]:
         command = [sys.executable, __file__, row]
@@ -160,8 +202,9 @@ def main() -> None:
         ms, mb = ("-", "-") if row == "etcd" else ROWS[row][4:]
         least = min(got["ms"], got["arrow_ms"] or got["ms"])
         arrow = "-" if got["arrow_ms"] is None else f"{got['arrow_ms']:.2f}"
-        figures = f"{got['ms']:8.2f} {arrow:>8} {got['mb']:6.1f}"
-        theirs = f"{ms:>6} {ratio(ms, least):>7}  {mb:>7} {ratio(mb, got['mb']):>6}"
+        figures = f"{got['ms']:8.2f} {arrow:>8} {got['alone_ms']:8.3f} {got['mb']:6.1f}"
+        times = f"{ms:>6} {ratio(ms, least):>7} {ratio(ms, got['alone_ms']):>7}"
+        theirs = f"{times}  {mb:>7} {ratio(mb, got['mb']):>6}"
         print(f"{row:34} {got['is']:8} {figures}   {theirs}", flush=True)
 
 

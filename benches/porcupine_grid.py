@@ -1,19 +1,24 @@
 """Time and memory of pyporcupine over a grid of histories of its own making.
 
-    python benches/porcupine_grid.py [--quick] [--limit-s 20]
+    python benches/porcupine_grid.py [--quick] [--limit-s 20] [--into rows.jsonl]
 
 A row for each model, concurrency, length and share of lost calls: valid, and with one violation.
 Single-threaded; milliseconds are CPU time of the check alone, megabytes are by how much it raised
 the peak of the process. Each row is measured in a process of its own: past --limit-s a check is
 UNKNOWN, and past the limit of the process the row is empty; so that no row stalls the others.
-Without --quick all 160 rows take about half an hour, most of it for making the histories.
+Without --quick all 160 rows take about half an hour, most of it for making the histories. --into
+keeps each row in a file as soon as it is known, short histories first; rows that are there already
+are not measured again. At the end: the rows without an answer, and by how much the time grows with
+the length.
 """
 
 import argparse
 import json
+import statistics
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any, Literal
 
 import porcupine_made as made
@@ -27,8 +32,14 @@ LENGTHS = (1_000, 10_000, 100_000, 1_000_000)
 INFOS = (0, 10)
 """Per mille of lost updates."""
 QUICK = {"concurrency": (5, 20), "lengths": (1_000, 10_000)}
-MAKING_S = 120
+MAKING_S = 600
 """How long a process may take beside its checks."""
+
+
+Cell = tuple[Model, int, int, int]
+"""Model, clients, operations, per mille of lost updates."""
+Rows = dict[Cell, list[dict[str, Any]]]
+EXPECTED = ("VALID", "INVALID")
 
 
 def checked(model: Model, history: Any, limit_s: float) -> dict[str, Any]:
@@ -59,7 +70,7 @@ def measure(model: Model, c: int, n: int, info: int, limit_s: float) -> list[dic
     return told
 
 
-def child(cell: tuple[str, int, int, int], limit_s: float) -> list[dict[str, Any]]:
+def child(cell: Cell, limit_s: float) -> list[dict[str, Any]]:
     """What a process of its own tells before it ends."""
     command = [sys.executable, __file__, "--cell", json.dumps([*cell, limit_s])]
     try:
@@ -73,12 +84,12 @@ def child(cell: tuple[str, int, int, int], limit_s: float) -> list[dict[str, Any
     return told + [{"status": text[:30], "ms": None, "mb": None} for text in why]
 
 
-def row(cell: tuple[str, int, int, int], told: list[dict[str, Any]]) -> str:
+def row(cell: Cell, told: list[dict[str, Any]]) -> str:
     model, c, n, info = cell
     text = f"{model:13} {c:3} {n:10,} {info:5}"
-    for one, expected in zip(told, ("VALID", "INVALID"), strict=False):
+    for one, expected in zip(told, EXPECTED, strict=False):
         status = one["status"]
-        wrong = " !" if status in ("VALID", "INVALID") and status != expected else ""
+        wrong = " !" if status in EXPECTED and status != expected else ""
         if one["ms"] is None:
             text += f"   {status}"
         else:
@@ -86,10 +97,47 @@ def row(cell: tuple[str, int, int, int], told: list[dict[str, Any]]) -> str:
     return text
 
 
+def known(into: Path | None) -> Rows:
+    """What the file holds."""
+    if into is None or not into.exists():
+        return {}
+    lines = (json.loads(line) for line in into.read_text().splitlines())
+    return {(cell[0], cell[1], cell[2], cell[3]): told for cell, told in lines}
+
+
+def summary(rows: Rows) -> list[str]:
+    """Which rows have no answer, and by how much more time ten times the operations take."""
+    lines = []
+    for cell, told in rows.items():
+        if [one["status"] for one in told] != list(EXPECTED):
+            lines.append(f"no answer or a wrong one: {row(cell, told)}")
+    lines.append(f"{len(rows)} rows, {len(rows) - len(lines)} of them with both answers")
+    for model in MODELS:
+        for info in INFOS:
+            times = {
+                (c, n): told[0]["ms"]
+                for (m, c, n, i), told in rows.items()
+                if (m, i) == (model, info) and told[0]["status"] == "VALID"
+            }
+            for n in LENGTHS[:-1]:
+                ratios = [
+                    times[c, 10 * n] / times[c, n]
+                    for c in CONCURRENCY
+                    if (c, n) in times and (c, 10 * n) in times
+                ]
+                if ratios:
+                    lines.append(
+                        f"{model:13} lost {info:2}‰  {n:9,} → {10 * n:9,}: time x "
+                        f"{statistics.median(ratios):.1f} ({min(ratios):.1f} to {max(ratios):.1f})"
+                    )
+    return lines
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="The grid of pyporcupine's times and memory.")
     parser.add_argument("--quick", action="store_true", help="few lengths, few concurrencies")
     parser.add_argument("--limit-s", type=float, default=20.0, help="for each check")
+    parser.add_argument("--into", type=Path, help="keep the rows there, and go on from there")
     parser.add_argument("--cell", type=json.loads, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.cell:
@@ -100,8 +148,15 @@ def main() -> None:
     print(
         f"{'model':13} {'c':>3} {'operations':>10} {'lost‰':>5}   valid{' ' * 27}   one violation"
     )
-    for cell in ((m, c, n, i) for m in MODELS for i in INFOS for c in concurrency for n in lengths):
-        print(row(cell, child(cell, given.limit_s)), flush=True)
+    rows = known(given.into)
+    for cell in ((m, c, n, i) for n in lengths for m in MODELS for i in INFOS for c in concurrency):
+        if cell not in rows:
+            rows[cell] = child(cell, given.limit_s)
+            if given.into:
+                with given.into.open("a") as file:
+                    print(json.dumps([cell, rows[cell]]), file=file)
+        print(row(cell, rows[cell]), flush=True)
+    print(*summary(rows), sep="\n")
 
 
 if __name__ == "__main__":

@@ -12,9 +12,6 @@ from pyporcupine import Operation
 from harness.core.seed import Seed
 
 ETCD = re.compile(r"jepsen\.util - (\d+)\s+:(\w+)\s+:(\w+)\s+(.*)$")
-KV = re.compile(
-    r"\{:process (\d+), :type :(\w+), :f :(\w+), :key \"([^\"]*)\", :value (nil|\"(.*)\")\}"
-)
 
 
 def synthetic(
@@ -156,24 +153,6 @@ def _etcd_value(text: str) -> Any:
     if text.startswith("["):
         return tuple(int(part) for part in text.strip("[]").split())
     return int(text)
-
-
-def porcupine_kv(path: Path) -> list[Operation]:
-    """A key-value history; times are line numbers."""
-    calls: dict[int, tuple[int, str, str, str | None]] = {}
-    done: list[Operation] = []
-    for at, line in enumerate(path.read_text().splitlines()):
-        found = KV.match(line)
-        assert found, line
-        process, kind, f, key = int(found[1]), found[2], found[3], found[4]
-        value = None if found[5] == "nil" else found[6]
-        if kind == "invoke":
-            calls[process] = (at, f, key, value)
-            continue
-        call, f, key, written = calls.pop(process)
-        output = value if f == "get" else None
-        done.append(Operation(process, f, key, written, call=call, ret=at, output=output))
-    return sorted(done, key=lambda op: op.call)
 
 
 def truth(directory: Path) -> dict[str, bool]:

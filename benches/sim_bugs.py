@@ -29,9 +29,11 @@ LINEARIZABLE = "--read linearizable --rate 100 --time-limit 10"
 LONG = "--read linearizable --rate 100 --time-limit 30"
 PLAIN = "--insert plain --read plain --promise eventual --rate 100 --time-limit"
 TRIALS: Mapping[str, str] = {
-    "quorum-aba": "--nemesis pause-clickhouse,stop-fetches --read linearizable --rate 150 "
-    "--time-limit 20",
+    "quorum-aba": "--nemesis pause-clickhouse-one --read linearizable --rate 200 "
+    "--time-limit 12 --interval 0.05 --duration 0.05",
     "last-part-late": "--workload quorum-durability --protocol repaired --nemesis loss",
+    "phantom-part": "--workload dedup --protocol repaired --nemesis loss,restart --rate 60 "
+    "--time-limit 20 --interval 1 --duration 2",
     "quorum-uncounted": LINEARIZABLE,
     "last-part-back": "--read server --rate 100 --time-limit 10",
     "ack-early": LINEARIZABLE,
@@ -39,8 +41,10 @@ TRIALS: Mapping[str, str] = {
     "dedup-forgotten": "--workload dedup --nemesis restart-clickhouse-one --time-limit 20",
     "failed-part-kept": "--workload failed-parts --protocol repaired --nemesis "
     "kill-clickhouse-majority --duration 16 --interval 2 --time-limit 50",
-    "truncate-max": "--nemesis pause-clickhouse,stop-fetches --read linearizable --rate 100 "
-    "--time-limit 20",
+    "failed-part-missed": "--workload failed-parts --protocol repaired --nemesis "
+    "loss,partition-one,kill-clickhouse-one --links interserver --interval 0.5 --duration 9 "
+    "--rate 8 --time-limit 60",
+    "truncate-max": "--nemesis pause-clickhouse-one --read linearizable --rate 150 --time-limit 15",
     "clone-lost": f"{PLAIN} 40 --nemesis kill-clickhouse-majority --duration 15",
     "lost-unmarked": f"{LONG} --nemesis kill-clickhouse-one --duration 9",
     "clone-no-parts": f"{LONG} --nemesis kill-clickhouse-one --duration 9",

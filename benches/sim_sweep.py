@@ -4,9 +4,10 @@ the checkers against false accusations.
     python -m benches.sim_sweep [--runs 10000] [--seed 1] [--directory DIR] [--table]
 
 The protocol is the repaired one, reads are linearizable, and no bug is planted, so that a run that
-is INVALID accuses falsely. DIR gets runs.jsonl, a line for each run: its command, its verdict, how
-many calls clients made, CPU seconds; and what any run that is INVALID left. A sweep that was killed
-goes on after the last line. In the end, or with --table at once, a table by nemesis is printed.
+is INVALID accuses falsely. Runs are quick; those of workloads that need longer faults are longer.
+DIR gets runs.jsonl, a line for each run: its command, its verdict, how many calls clients made, CPU
+seconds; and what any run that is INVALID left. A sweep that was killed goes on after the last line.
+In the end, or with --table at once, a table by nemesis is printed.
 """
 
 import argparse
@@ -16,7 +17,8 @@ import json
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +39,32 @@ from nemesis.catalogue import NEMESES, parse_nemesis
 from nemesis.composed import check_kind
 from nemesis.options import FaultOptions
 
-QUICK = ("--cluster", "sim", "--protocol", "repaired", "--report", "none")
-QUICK += ("--time-limit", "6", "--rate", "40", "--interval", "1.5", "--duration", "1")
+ALL = "--cluster sim --protocol repaired --report none"
+QUICK = "--time-limit 6 --rate 40 --interval 1.5 --duration 1"
+
+
+@dataclass(frozen=True)
+class Own:
+    """What a workload needs beside quick faults, or in their place."""
+
+    fault: str
+    options: str
+    beside: tuple[str, ...] = ()
+    """The nemeses that leave the fault its effect; none given: all."""
+
+
+OWN: Mapping[str, Own] = {
+    "replication": Own("none", f"{QUICK} --option big-rows=100"),
+    "phantom": Own("partition", "--time-limit 8 --rate 40 --interval 1 --duration 4"),
+    "liveness-nodes": Own(
+        "pause-clickhouse-one", "--time-limit 15 --rate 10 --interval 1 --duration 11"
+    ),
+    "failed-parts": Own(
+        "partition-one,kill-clickhouse-one",
+        "--time-limit 60 --rate 8 --interval 0.5 --duration 9 --links interserver",
+        ("none", "stop-fetches", "loss", "slow-fetches", "clock-skew"),
+    ),
+}
 MIXTURES = ("partition,kill", "partition,pause", "kill,pause,stop-fetches", "loss,restart")
 MIXTURES += ("pause-clickhouse,stop-fetches", "slow-fetches,clock-skew,partition")
 
@@ -58,17 +84,26 @@ def cells() -> list[tuple[str, str]]:
     """Workload and nemesis; every other one is quorum-set's."""
     others = [name for name, entry in WORKLOADS.items() if entry.simulated and name != "quorum-set"]
     return [
-        (workload, nemesis)
+        cell
         for other in others
         for nemesis in nemeses()
-        for workload in ("quorum-set", other)
+        if other not in OWN or nemesis in (OWN[other].beside or (nemesis,))
+        for cell in (("quorum-set", nemesis), (other, _struck(other, nemesis)))
     ]
+
+
+def _struck(workload: str, nemesis: str) -> str:
+    """The nemesis, and beside it the fault that the workload needs."""
+    own = OWN[workload].fault if workload in OWN else nemesis
+    names = (*nemesis.split(","), *own.split(","))
+    return ",".join(name for name in dict.fromkeys(names) if name != "none" or own == nemesis)
 
 
 def words(workload: str, nemesis: str) -> list[str]:
     """Of `harness run`."""
-    reading = ["--read", "linearizable"] if workload == "quorum-set" else []
-    return ["--workload", workload, "--nemesis", nemesis, *reading, *QUICK]
+    options = OWN[workload].options if workload in OWN else QUICK
+    reading = "--read linearizable" if workload == "quorum-set" else ""
+    return f"--workload {workload} --nemesis {nemesis} {reading} {ALL} {options}".split()
 
 
 def one(number: int, first: int, directory: Path) -> dict[str, Any]:

@@ -78,8 +78,8 @@ def long(calls: int) -> History:
         for _, op in [pair for pair in open_ if pair[0] <= begin_ns]:
             ops.append(op)
         open_ = [pair for pair in open_ if pair[0] > begin_ns]
-        ops.append(Op(index=0, kind=Kind.INVOKE, time_ns=begin_ns, value=value, **call))  # type: ignore[arg-type]
-        end = Op(index=0, kind=kind, time_ns=end_ns, value=answer, error=error, **call)  # type: ignore[arg-type]
+        ops.append(Op(index=0, kind=Kind.INVOKE, time_ns=begin_ns, value=value, **call))
+        end = Op(index=0, kind=kind, time_ns=end_ns, value=answer, error=error, **call)
         open_ = sorted([*open_, (end_ns, end)], key=lambda pair: pair[0])
     ops += [op for _, op in open_]
     return History(
@@ -106,7 +106,7 @@ def begun(
     run = Store(store).create(workload, nemesis, Seed(seed), when)
     plan = Plan(
         workload=workload, nemesis=nemesis, seed=Seed(seed), promise="linearizable",
-        again=f"harness run --nemesis {nemesis} --seed {seed:#x}", options=options or {},  # type: ignore[arg-type]
+        again=f"harness run --nemesis {nemesis} --seed {seed:#x}", options=options or {},
     )  # fmt: skip
     run.begin(plan, Topology.of(), {f"ch{i}": version for i in (1, 2, 3)})
     run.began(when)
@@ -118,7 +118,7 @@ def begun(
 
 def finished(store: Path, ops: History, *, least: int = 1, **given: object) -> RunDirectory:
     """Judged; UNKNOWN with fewer ok inserts or reads than `least`."""
-    run = begun(store, ops, **given)  # type: ignore[arg-type]
+    run = begun(store, ops, **given)
     checkers = set_checkers(
         Level.LINEARIZABLE, faults_expected=False, min_ok={"insert": least, "read": least}
     )

@@ -9,7 +9,7 @@ from checkers.ladder import Level
 from harness.cli.catalogue import WORKLOADS
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.seed import Seed
-from harness.core.topology import Topology
+from harness.core.topology import LinkClass, Topology
 from harness.core.verdict import Status
 from harness.run.monitor import Monitor
 from harness.run.phases import Outcome, Trial, conduct
@@ -53,6 +53,7 @@ def play(
     promise: str = "linearizable",
     interval_s: float = 3,
     duration_s: float = 3,
+    links: tuple[LinkClass, ...] = tuple(LinkClass),
     name: str = "quorum-set",
     workload: type[QuorumSet] | None = None,
     **options: Any,
@@ -80,7 +81,7 @@ def play(
         Level.named(promise),
         nemesis != "none",
     )
-    chosen = FaultOptions(interval_s=interval_s, duration_s=duration_s)
+    chosen = FaultOptions(interval_s=interval_s, duration_s=duration_s, link_classes=links)
     faults = parse_nemesis(nemesis, THREE, own, chosen)
     with tempfile.TemporaryDirectory() as directory:
         run = RunDirectory(Path(directory))

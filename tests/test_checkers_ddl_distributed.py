@@ -8,8 +8,6 @@ from checkers.distributed import Distributed
 from checkers.reload import Reload
 from harness.core.verdict import Status, Verdict
 
-HOSTS = ("ch1", "ch2")
-
 
 def alter(kind="ok", number=7):
     return _call(0, "alter", 1, 2, kind, "ch1", None, number, number, None)

@@ -233,7 +233,7 @@ def paused(begin, end, *nodes):
 
 
 def cut(begin, end, grudge):
-    return _with(fault(begin, end), f="partition", grudge=grudge)
+    return _with(fault(begin, end, number=3), f="partition", grudge=grudge)
 
 
 def _with(edges, *, f, **more):
@@ -271,6 +271,30 @@ def test_a_cut_from_its_own_zookeeper_server_is_a_way_of_being_away():
     still = seen(9 * S, ch1=True)
     assert kinds(ACTIVITY, cut(1 * S, 12 * S, {"zk1": ["ch1"]}), still)[0] is INVALID
     assert kinds(ACTIVITY, cut(1 * S, 12 * S, {"ch1": ["zk2"]}), still)[0] is UNKNOWN
+    deaf = cut(1 * S, 20 * S, {"ch1": ["zk1"]})
+    assert kinds(ACTIVITY, deaf, still)[0] is UNKNOWN, "zk1 hears it until it gives up"
+    assert kinds(ACTIVITY, deaf, seen(14 * S, ch1=True))[0] is INVALID
     peers = {"zk1": ["ch1", "zk2"], "zk2": ["zk1"]}
     assert kinds(ACTIVITY, cut(1 * S, 20 * S, peers), still)[0] is UNKNOWN
     assert kinds(ACTIVITY, cut(1 * S, 20 * S, peers), seen(14 * S, ch1=True))[0] is INVALID
+
+
+def strikes(f, begin, end, *nodes):
+    return _with(fault(begin, end, text=" ".join(nodes), number=2), f=f, nodes=list(nodes))
+
+
+@pytest.mark.parametrize(
+    ("other", "judged"),
+    [
+        (strikes("kill", 2 * S, 4 * S, "ch1"), False),  # a new process, which nobody stopped
+        (strikes("kill", 2 * S, 4 * S, "ch2"), True),
+        (strikes("kill", 2 * S, 14 * S, "zk2"), False),  # a new leader: a whole timeout again
+        (cut(2 * S, 14 * S, {"zk1": ["zk2"]}), False),
+        (cut(2 * S, 14 * S, {"ch1": ["zk2"]}), True),
+        (strikes("clock-skew", 0, 14 * S, "zk2"), False),
+        (strikes("loss", 0, 14 * S, "ch2"), True),
+    ],
+)
+def test_a_replica_may_be_active_longer_when_another_fault_lets_it(other, judged):
+    calls = (paused(1 * S, 13 * S, "ch1"), other, seen(12 * S, ch1=True))
+    assert kinds(ACTIVITY, *calls) == ((INVALID, ["still-active"]) if judged else (UNKNOWN, []))

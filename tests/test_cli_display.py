@@ -40,7 +40,7 @@ def monitored() -> Monitor:
         key = None if process == NEMESIS else 0
         op = Op(
             index=index,
-            process=process,  # type: ignore[arg-type]
+            process=process,
             kind=kind,
             f=f,
             time_ns=ms * MS,

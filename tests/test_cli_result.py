@@ -36,7 +36,7 @@ def history() -> History:
             Op(
                 index=i, process=process, kind=kind, f=f, time_ns=ms * MS, value=value,
                 key=None if process == NEMESIS else 0, node=node,
-            )  # type: ignore[arg-type]
+            )
             for i, (ms, process, kind, f, value, node) in enumerate(rows)
         ]
     )  # fmt: skip

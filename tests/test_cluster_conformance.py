@@ -17,6 +17,7 @@ from harness.core.outcomes import CLIENT_TIMEOUT, NETWORK, UNSENT
 from harness.core.protocols import (
     CanKill,
     CanLead,
+    CanLosePackets,
     CanPartition,
     CanPause,
     CanRestart,
@@ -29,6 +30,16 @@ from harness.core.topology import Link
 SCHEMA = TableSchema("key Int64, value Int64", "value", "key", {})
 SEQUENTIAL = {"select_sequential_consistency": 1}
 QUORUM = {"insert_quorum": 2, "insert_quorum_timeout": 10_000}
+
+CAPABILITIES = (
+    CanPartition,
+    CanLosePackets,
+    CanKill,
+    CanRestart,
+    CanPause,
+    CanLead,
+    CanStopFetches,
+)
 
 AnyCluster = DockerCluster | SimCluster
 
@@ -50,6 +61,7 @@ def running(request: pytest.FixtureRequest) -> Iterator[AnyCluster]:
 def cluster(running: AnyCluster) -> AnyCluster:
     """Healed, whatever the test before it did."""
     running.mend()
+    running.keep_packets(THREE.names)
     running.resume(THREE.names)
     running.start(THREE.keepers)
     running.start(THREE.replicas)
@@ -92,6 +104,10 @@ class on:  # noqa: N801 # reads as a word: on(cluster, "ch1").insert(…)
         with closing(self._connect()) as connection:
             connection.insert(table, rows, *settings)
 
+    def command(self, sql: str) -> None:
+        with closing(self._connect()) as connection:
+            connection.command(sql)
+
     def columns(self, sql: str, settings: dict[str, int]) -> Sequence[Sequence[Any]]:
         with closing(self._connect()) as connection:
             return connection.columns(sql, settings)
@@ -115,7 +131,7 @@ def around(name: str) -> set[Link]:
 
 
 def test_it_has_every_capability(cluster: AnyCluster) -> None:
-    for capability in (CanPartition, CanKill, CanRestart, CanPause, CanLead, CanStopFetches):
+    for capability in CAPABILITIES:
         assert isinstance(cluster, capability)
 
 
@@ -134,6 +150,24 @@ def test_a_cut_has_a_direction_and_ends(cluster: AnyCluster) -> None:
     cluster.mend()
     cluster.mend()
     assert all(cluster.reachable(THREE.links()).values())
+
+
+def test_the_packets_of_one_server_are_lost_both_ways_until_that_ends(cluster: AnyCluster) -> None:
+    assert cluster.unfit_for_loss() is None
+    cluster.lose_packets(["zk2"])
+    seen: set[Link] = set()
+
+    def every_link() -> bool:
+        seen.update(link for link, lost in cluster.losing_packets("zk2").items() if lost)
+        return seen == around("zk2")
+
+    until(cluster, every_link, "each of its links has lost some packet")
+    assert cluster.losing_packets("ch1") == {
+        link: "zk2" in (link.source, link.target) for link in around("ch1")
+    }
+    cluster.keep_packets(["zk2"])
+    cluster.keep_packets(["zk2"])
+    assert cluster.losing_packets("zk2") == dict.fromkeys(around("zk2"), False)
 
 
 def test_a_killed_replica_refuses_and_keeps_its_disk(
@@ -181,7 +215,7 @@ def test_an_insert_reaches_every_replica(cluster: AnyCluster, table: ReplicatedT
         until(cluster, lambda n=node: values(cluster, n, table) == [1], f"{node} has it")
     until(cluster, lambda: not table.pending(), "at rest")
     states = table.observe()
-    assert [states[node]["rows"] for node in THREE.replicas] == [1, 1, 1]  # type: ignore[index,call-overload]
+    assert [states[node]["rows"] for node in THREE.replicas] == [1, 1, 1]
 
 
 def test_a_block_that_is_inserted_twice_is_there_once(
@@ -191,6 +225,27 @@ def test_a_block_that_is_inserted_twice_is_there_once(
         on(cluster, node).insert(table.name, [(0, 5)])
     until(cluster, lambda: not table.pending(), "at rest")
     assert [values(cluster, node, table) for node in THREE.replicas] == [[5]] * 3
+
+
+def test_a_select_may_be_inserted_and_its_rows_counted(
+    cluster: AnyCluster, table: ReplicatedTable
+) -> None:
+    on(cluster, "ch1").command(f"INSERT INTO {table.name} SELECT 0, 7 FROM numbers(3)")
+    until(cluster, lambda: values(cluster, "ch2", table) == [7, 7, 7], "ch2 has it")
+    sql = "SELECT value, count(), any(key) FROM {} WHERE key = 0 GROUP BY value ORDER BY value"
+    columns = on(cluster, "ch2").columns(sql.format(table.name), {})
+    assert [list(column) for column in columns] == [[7], [3], [0]]
+
+
+def test_a_mutation_is_unfinished_until_every_replica_has_done_it(
+    cluster: AnyCluster, table: ReplicatedTable
+) -> None:
+    for value in (1, 2):
+        on(cluster, "ch1").insert(table.name, [(0, value)])
+    until(cluster, lambda: not table.pending(), "at rest")
+    on(cluster, "ch2").command(f"ALTER TABLE {table.name} DELETE WHERE value = 1")
+    until(cluster, lambda: not table.unfinished_mutations(), "the mutation")
+    assert [values(cluster, node, table) for node in THREE.replicas] == [[2]] * 3
 
 
 def test_a_quorum_that_is_not_reached_ends_unknown_and_refuses_the_next(

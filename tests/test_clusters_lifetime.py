@@ -116,6 +116,7 @@ def test_a_kept_cluster_outlives_its_process_and_is_healed_when_it_is_attached(
         cluster.up()
         replica.query(cluster.endpoint("ch1"), "CREATE TABLE kept (x UInt8) ENGINE = Log")
         cluster.cut([Link("zk1", "ch1")])
+        cluster.lose_packets(["ch1"])
         cluster.kill(["zk1"])
         cluster.pause(["ch1"])
         again = DockerCluster.attach(tmp_path)
@@ -129,6 +130,7 @@ def test_a_kept_cluster_outlives_its_process_and_is_healed_when_it_is_attached(
         assert again.topology == SMALL
         assert again.unready() == []
         assert all(again.reachable(SMALL.links()).values())
+        assert not any(again.losing_packets("ch1").values())
         assert replica.query(again.endpoint("ch1"), "EXISTS TABLE kept") == [(1,)]
         again.close()
     finally:

@@ -6,7 +6,7 @@ from harness.core.op import NEMESIS, Kind, Op, Process
 
 
 def op(index: int, process: Process, kind: Kind, f: str = "read", **more: object) -> Op:
-    return Op(index=index, process=process, kind=kind, f=f, time_ns=index * 10, **more)  # type: ignore[arg-type]
+    return Op(index=index, process=process, kind=kind, f=f, time_ns=index * 10, **more)
 
 
 def fault(index: int, **value: object) -> list[Op]:

@@ -46,7 +46,7 @@ def test_a_topology_names_its_nodes_and_routes() -> None:
 )
 def test_a_bad_topology_is_refused(what: dict[str, object], says: str) -> None:
     with pytest.raises(UsageError) as caught:
-        Topology.of(**what)  # type: ignore[arg-type]
+        Topology.of(**what)
     assert says in str(caught.value)
 
 

@@ -83,7 +83,7 @@ def test_workload_nemesis_and_checker_work_together(
     assert outcome.judgement.status is Status.VALID, outcome.judgement.verdicts
     blinks = [op for op in outcome.history.nemesis if op.f == "blink" and op.kind is Kind.OK]
     assert len(blinks) >= 2
-    assert family.touched == {str(op.value["nodes"][0]) for op in blinks}  # type: ignore[index]
+    assert family.touched == {str(op.value["nodes"][0]) for op in blinks}
 
 
 @pytest.mark.parametrize("document", DOCS, ids=lambda path: path.name)
@@ -105,7 +105,7 @@ def test_commands_are_commands(document: Path) -> None:
         _, name, *words = shlex.split(line.replace("…", ""))
         if name.startswith("-") or name.isupper():
             continue
-        command = app.get_command(None, name)  # type: ignore[arg-type]
+        command = app.get_command(None, name)
         assert command is not None, f"{document.name}: {line}"
         known = {
             option for param in command.params for option in (*param.opts, *param.secondary_opts)

@@ -67,7 +67,7 @@ def test_clients_phases_do_not_wait_for_the_nemesis() -> None:
     clients = on_clients(phases(once(read()), once(write())))
 
     class World(Scripted):
-        def start(self, op, now_ns):  # type: ignore[no-untyped-def]
+        def start(self, op, now_ns):
             done, end_ns = super().start(op, now_ns)
             return done, now_ns + 60 * SECOND if op.f == "kill" else end_ns
 
@@ -102,7 +102,7 @@ def test_together_waits_for_the_earliest_of_its_parts() -> None:
 def test_reserved_workers_work_for_their_part_alone() -> None:
     generator = reserve([(2, limit(repeat(write()), 20))], limit(repeat(read()), 40))
     history = play(generator, workers=5)
-    workers = {(op.f, op.process % 5) for op in invocations(history)}  # type: ignore[operator]
+    workers = {(op.f, op.process % 5) for op in invocations(history)}
     assert workers == {("write", 0), ("write", 1), ("read", 2), ("read", 3), ("read", 4)}
 
 

@@ -96,7 +96,7 @@ def test_a_read_is_repeated_until_it_shows_what_is_waited_for() -> None:
 
 def test_what_comes_next_may_follow_from_what_has_ended() -> None:
     def after(ended: tuple[Op, ...]) -> list[ScriptStep]:
-        return [Do(Call(f="read", key=ended[-1].value, node="ch3"))]  # type: ignore[arg-type]
+        return [Do(Call(f="read", key=ended[-1].value, node="ch3"))]
 
     steps: list[ScriptStep] = [Do(INSERT), Then(after)]
     history = played(steps, ok)

@@ -16,6 +16,7 @@ from harness.core.history import History
 from harness.core.op import NEMESIS, Call, Done, Json, Kind, Op
 from harness.core.protocols import Context, Ready, Worker
 from harness.core.seed import Seed
+from harness.core.topology import Link
 from nemesis.catalogue import parse_nemesis
 from nemesis.composed import Composed, check_capabilities
 from nemesis.options import FaultOptions
@@ -24,7 +25,7 @@ from nemesis.partition import VARIANTS
 pytestmark = pytest.mark.containers
 
 KEEPERS = set(THREE.keepers)
-ALL = "partition,kill,pause,restart,stop-fetches"
+ALL = "partition,loss,kill,pause,restart,stop-fetches"
 
 
 @pytest.fixture
@@ -248,6 +249,23 @@ def test_a_replica_without_fetches_lags_until_it_may_fetch_again(cluster: Docker
     await_(lambda: has(lagging), "the lagging replica has fetched it")
 
 
+# --- loss -----------------------------------------------------------------------------------
+
+
+def test_every_link_of_one_server_loses_packets_and_no_other_does(cluster: DockerCluster) -> None:
+    faults = Faults(cluster, "loss")
+    (node,) = struck(faults.begin())
+    assert lossy(cluster) == {link for link in THREE.links() if node in (link.source, link.target)}
+    assert faults.end("loss")["text"] == node
+    assert lossy(cluster) == set()
+    whole(cluster)
+
+
+def lossy(cluster: DockerCluster) -> set[Link]:
+    views = [cluster.losing_packets(node) for node in THREE.names]
+    return {link for view in views for link, lost in view.items() if lost}
+
+
 # --- faults that meet -----------------------------------------------------------------------
 
 
@@ -301,8 +319,10 @@ def test_heal_ends_all_families_at_once(cluster: DockerCluster) -> None:
     value_of(faults.call("kill", "begin", nodes=["ch1", "zk1", "zk3"]))
     grudge = {"ch1": ["zk1", "zk2", "zk3"], "zk2": ["zk1", "zk3"]}
     value_of(faults.call("partition", "begin", grudge=grudge, text="apart"))
+    value_of(faults.call("loss", "begin", nodes=["ch1"]))
     faults.heal()
     assert all(cluster.fetching(node) for node in THREE.replicas)
+    assert lossy(cluster) == set()
     whole(cluster)
     faults.heal()
     whole(cluster)

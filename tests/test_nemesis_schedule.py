@@ -79,7 +79,7 @@ def of(*families: str, seed: int = 1, **options: float) -> Generator:
     return schedule(
         [name_only(f) for f in families],
         Seed(seed),
-        FaultOptions(**options),  # type: ignore[arg-type]
+        FaultOptions(**options),
     )
 
 

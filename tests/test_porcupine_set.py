@@ -177,8 +177,8 @@ def test_malformed_rows_are_refused(history: list[Operation], text: str) -> None
 
 def test_bad_arguments_are_refused() -> None:
     with pytest.raises(ValueError, match=r"consistency is .eventual., expected"):
-        check([], consistency="eventual")  # type: ignore[arg-type]
+        check([], consistency="eventual")
     with pytest.raises(ValueError, match="time_s is -1, expected"):
         check([], time_s=-1)
     with pytest.raises(TypeError, match=r"row 0 is a .*int.*, expected an Operation"):
-        check([3])  # type: ignore[list-item]
+        check([3])

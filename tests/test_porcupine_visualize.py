@@ -141,7 +141,7 @@ def test_search_by_value(browser: Chrome, tmp_path: Path) -> None:
 def test_values_are_text_and_nothing_else(browser: Chrome, tmp_path: Path) -> None:
     page = tmp_path / "away.html"
     described = models.Register()
-    described.describe = lambda one: f"{one.f} {AWAY}"  # type: ignore[attr-defined]
+    described.describe = lambda one: f"{one.f} {AWAY}"
     band = (0, 20, AWAY.replace("\ud800", ""))
     title = AWAY.replace("\ud800", "")
     visualize(STALE[:2], described, path=page, bands=[band], title=title)
@@ -205,12 +205,12 @@ def test_bands_and_times_beyond_what_javascript_counts(tmp_path: Path) -> None:
 
 def test_what_cannot_be_drawn_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="band 0 is 3, expected"):
-        visualize(STALE, "register", path=tmp_path / "x", bands=[3])  # type: ignore[list-item]
+        visualize(STALE, "register", path=tmp_path / "x", bands=[3])
     with pytest.raises(ValueError, match=r"unit is .years., expected"):
-        visualize(STALE, "register", path=tmp_path / "x", unit="years")  # type: ignore[arg-type]
+        visualize(STALE, "register", path=tmp_path / "x", unit="years")
     with pytest.raises(OSError, match="cannot write"):
         visualize(STALE, "register", path=tmp_path / "none" / "x")
     mute = models.Register()
-    mute.describe = lambda one: 1 // 0  # type: ignore[attr-defined]
+    mute.describe = lambda one: 1 // 0
     with pytest.raises(ModelError, match=r"row 0: describe\(Operation.* raised ZeroDivisionError"):
         visualize(STALE, mute, path=tmp_path / "x")

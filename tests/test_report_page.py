@@ -314,8 +314,8 @@ def test_the_read_that_no_order_explains_is_red(browser: Chrome, tmp_path: Path)
     def call(i: int, f: str, given: Value, got: Value, kind: Kind = Kind.OK) -> list[Op]:
         same = {"process": i, "node": f"ch{i + 1}", "key": 0, "f": f}
         return [
-            Op(index=2 * i, kind=Kind.INVOKE, time_ns=i * 10, value=given, **same),  # type: ignore[arg-type]
-            Op(index=2 * i + 1, kind=kind, time_ns=i * 10 + 5, value=got, **same),  # type: ignore[arg-type]
+            Op(index=2 * i, kind=Kind.INVOKE, time_ns=i * 10, value=given, **same),
+            Op(index=2 * i + 1, kind=kind, time_ns=i * 10 + 5, value=got, **same),
         ]
 
     ops = History(

@@ -193,7 +193,7 @@ def test_a_client_that_cannot_be_opened_is_an_info() -> None:
     def refuse(node: str) -> Client:
         raise OSError(f"no route to {node}")
 
-    run.world.client = refuse  # type: ignore[method-assign]
+    run.world.client = refuse
     trouble = run.threads(once(read()))
     assert run.ops[-1].error == "OSError: no route to ch1"
     assert trouble.bugs == 1
@@ -408,10 +408,10 @@ def test_an_interrupt_ends_the_run_with_a_whole_history(monkeypatch: pytest.Monk
 
 def test_a_generator_that_waits_for_nothing_is_named() -> None:
     class Stuck:
-        def op(self, context):  # type: ignore[no-untyped-def]
+        def op(self, context):
             return Pending(), self
 
-        def update(self, context, event):  # type: ignore[no-untyped-def]
+        def update(self, context, event):
             return self
 
     with pytest.raises(HarnessError, match="it would wait for ever; see its Stuck"):

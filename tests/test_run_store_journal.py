@@ -262,7 +262,7 @@ def test_a_journal_that_cannot_grow_ends_the_run_with_the_reason(path: Path) -> 
 def test_a_value_that_is_no_json_is_named_and_what_came_before_is_kept(path: Path) -> None:
     journal = Journal(path)
     journal.append(OPS[0])
-    bad = Op(index=1, process=0, kind=Kind.OK, f="insert", time_ns=9, value={"at": {1, 2}})  # type: ignore[dict-item]
+    bad = Op(index=1, process=0, kind=Kind.OK, f="insert", time_ns=9, value={"at": {1, 2}})
     journal.append(bad)
     with pytest.raises(HarnessError, match=r"op #1 \(insert\) has a value that is not JSON"):
         journal.flush()

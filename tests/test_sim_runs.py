@@ -63,6 +63,14 @@ def test_one_seed_is_one_run_byte_for_byte_and_another_is_another(tmp_path: Path
     )
 
 
+def test_no_leader_is_blamed_for_sessions_that_outlived_its_pause(tmp_path: Path) -> None:
+    """It is paused for 4 s, and ends a session of 5 s after 9 s of silence."""
+    times = ["--time-limit", "8", "--interval", "1", "--duration", "4", "--rate", "40"]
+    run_as = ["--workload", "phantom", "--nemesis", "partition,pause", "--protocol", "repaired"]
+    status, said = run(tmp_path, *run_as, *times, "--seed", "0x4c4e2c")
+    assert (status, said["status"]) == (0, "VALID")
+
+
 def test_runs_of_one_command_have_a_cluster_each(tmp_path: Path) -> None:
     """So that each can be had again by its own seed."""
     quick = ["--time-limit", "2", "--rate", "40"]

@@ -1,0 +1,70 @@
+"""Which runs of a campaign share a cluster."""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+from real_servers import THREE
+
+from harness.cli.workload import KEPT, workload_of
+from harness.clusters.sim_cluster import SimCluster
+from harness.core.protocols import Cluster
+from harness.core.seed import Seed
+from harness.core.topology import LinkClass
+from harness.run.campaign import Campaign, Finished
+from harness.run.plan import Plan
+from harness.run.stop import Stop
+from harness.run.store import Store
+from nemesis.composed import Composed
+from nemesis.options import FaultOptions
+
+PLAN = Plan(
+    workload="quorum-set", nemesis="none", seed=Seed(1), again="", promise="eventual",
+    time_limit_s=0.3, quiesce_s=2, options={KEPT: {"insert": "plain", "read": "plain"}},
+)  # fmt: skip
+TWO = (PLAN, replace(PLAN, seed=Seed(2)))
+
+
+def played(store: Path, *, parted: int = 0, leave: bool = False) -> list[tuple[int, bool]]:
+    """Of each of two runs the cluster that it was on, by number, and whether it came to rest. On
+    the first `parted` clusters no replica reaches another, and no nemesis is there to mend that."""
+    told: list[tuple[int, bool]] = []
+    made: list[SimCluster] = []
+
+    def bring_up(_: Callable[[str], None]) -> Cluster:
+        made.append(SimCluster(THREE, Seed(len(made))))
+        made[-1].up()
+        if len(made) <= parted:
+            made[-1].cut(THREE.links([LinkClass.INTERSERVER]))
+        return made[-1]
+
+    def finished(run: Finished) -> None:
+        told.append((len(made), not run.outcome.troubles))
+
+    Campaign(
+        store=Store(store),
+        bring_up=bring_up,
+        files=None,
+        workload=workload_of,
+        nemesis=lambda plan, _: Composed("none", [], plan.seed, FaultOptions()),
+        leave=leave,
+        shown=lambda _: nullcontext(),
+        finished=finished,
+        draw=lambda _: None,
+        stop=Stop(),
+    ).run(TWO)
+    return told
+
+
+def test_runs_share_a_cluster_that_comes_to_rest(tmp_path: Path) -> None:
+    assert played(tmp_path) == [(1, True), (1, True)]
+
+
+def test_what_keeps_a_run_from_its_rest_does_not_keep_the_next(tmp_path: Path) -> None:
+    """Such as a host that left the DDL queue, or a link that stays cut."""
+    assert played(tmp_path, parted=1) == [(1, False), (2, True)]
+
+
+def test_a_cluster_that_is_to_be_left_is_left(tmp_path: Path) -> None:
+    assert played(tmp_path, parted=1, leave=True) == [(1, False), (1, False)]

@@ -20,8 +20,6 @@ KEEP: Final = "harness.keep"
 """Label, "1": made to outlive its owner."""
 DIRECTORY: Final = "harness.directory"
 """Label: where the cluster's files are."""
-NODE: Final = "harness.node"
-"""Label: which node it is part of."""
 
 PORTS: Final[Mapping[Role, int]] = {Role.CLICKHOUSE: 9000, Role.ZOOKEEPER: 2181}
 """What the harness connects to: ClickHouse's native protocol, ZooKeeper's clients."""

@@ -7,17 +7,18 @@ import pytest
 
 from checkers.judge import Judgement
 from harness.cli.catalogue import WORKLOADS
+from harness.cli.conform import conformance
 from harness.cli.workload import KEPT, options_of, workload_of
 from harness.clusters.docker_cluster import DockerCluster
 from harness.core.errors import UsageError
 from harness.core.seed import Seed
 from harness.core.topology import Topology
-from harness.core.verdict import Status
+from harness.core.verdict import Status, Verdict
 from harness.run.monitor import Monitor
 from harness.run.phases import Trial, conduct, fresh_token
 from harness.run.plan import Plan
 from harness.run.stop import Stop
-from harness.run.store import Store
+from harness.run.store import RunDirectory, Store
 from nemesis.catalogue import parse_nemesis
 from nemesis.options import FaultOptions
 
@@ -26,7 +27,7 @@ VALID, INVALID = Status.VALID, Status.INVALID
 
 def judged(
     servers: DockerCluster, store: Path, name: str, *words: str, seconds: float
-) -> Judgement:
+) -> tuple[Judgement, RunDirectory]:
     options = options_of(name, {}, words)
     options.settle(servers.topology)
     kept = {field: getattr(options, field) for field in options.__dataclass_fields__}
@@ -51,7 +52,30 @@ def judged(
         )
     )
     assert not outcome.troubles
-    return outcome.judgement
+    return outcome.judgement, directory
+
+
+def verdicts_of(judgement: Judgement) -> dict[str, Verdict]:
+    verdicts = {verdict.checker: verdict for verdict in judgement.verdicts}
+    assert verdicts["stats"].status is VALID, verdicts["stats"].summary
+    return verdicts
+
+
+@pytest.mark.containers
+def test_quorums_are_accused_only_where_zookeepers_log_has_the_servers_at_fault(
+    servers: DockerCluster, tmp_path: Path
+) -> None:
+    # Without any fault 18.16.1 breaks its word in a few runs of a hundred: overtaken-insert.
+    judgement, run = judged(servers, tmp_path, "quorum-durability", seconds=5)
+    durability = verdicts_of(judgement)["durability"]
+    servers.collect(run.logs)
+    trace = conformance(run)
+    assert (durability.status, trace.status) in [
+        (VALID, VALID),
+        (VALID, INVALID),
+        (INVALID, INVALID),
+    ]
+    assert durability.checked > 10
 
 
 @pytest.mark.containers
@@ -62,13 +86,13 @@ def judged(
         ("dedup", [], 4, "dedup", VALID),
         ("dedup", ["deduplicate=false"], 4, "dedup", INVALID),
         ("replication", [], 4, "parts", VALID),
-        ("quorum-durability", [], 5, "durability", VALID),
         ("unknown-insert", ["quorum-timeout-ms=5000"], 4, "set-full", VALID),
         ("block-numbers", [], 4, "block-numbers", VALID),
         ("truncation", [], 8, "truncation", VALID),
         ("merges", [], 6, "optimize", VALID),
         ("alter", [], 5, "alters", VALID),
-        ("mutations", [], 6, "mutations", VALID),
+        # A server dies when a mutation meets an insert (crashing-mutation): few of them do.
+        ("mutations", ["ops-per-s=4"], 6, "mutations", VALID),
     ],
     ids=lambda value: ",".join(value) if isinstance(value, list) else str(value),
 )
@@ -81,10 +105,9 @@ def test_without_faults(
     decisive: str,
     status: Status,
 ) -> None:
-    judgement = judged(servers, tmp_path, name, *words, seconds=seconds)
-    verdicts = {verdict.checker: verdict for verdict in judgement.verdicts}
+    judgement, _ = judged(servers, tmp_path, name, *words, seconds=seconds)
+    verdicts = verdicts_of(judgement)
     assert verdicts[decisive].status is status, verdicts[decisive].summary
-    assert verdicts["stats"].status is VALID, verdicts["stats"].summary
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_quorums_are_accused_only_where_zookeepers_log_has_the_servers_at_fault(
         ("unknown-insert", ["quorum-timeout-ms=5000"], 4, "set-full", VALID),
         ("block-numbers", [], 4, "block-numbers", VALID),
         ("truncation", [], 8, "truncation", VALID),
-        ("merges", [], 6, "optimize", VALID),
+        ("merges", ["sync=2"], 6, "optimize", VALID),
         ("alter", [], 5, "alters", VALID),
         # A server dies when a mutation meets an insert (crashing-mutation): few of them do.
         ("mutations", ["ops-per-s=4"], 6, "mutations", VALID),

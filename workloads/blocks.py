@@ -61,12 +61,14 @@ class Blocks:
     looks_per_s: float
     """At ZooKeeper, by worker 0."""
     judges: Sequence[Checker]
+    patience: Sequence[int] = (1,)
+    """Multiples of the timeout, which inserts take in turn."""
     live_anomalies: bool = field(default=False, init=False)
 
     def session(self, cluster: Cluster, token: str) -> Session:
         """Creates the table."""
         options = self.options
-        settings = quorum(options.quorum, options.quorum_timeout_ms)
+        settings = [quorum(options.quorum, n * options.quorum_timeout_ms) for n in self.patience]
         return unmerged(cluster, token, settings, options.timeout_s)
 
     def generator(self) -> Generator:

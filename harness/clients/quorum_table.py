@@ -1,10 +1,10 @@
 """A table of sets, a partition for each key, in which nothing merges: a block stays a part under
 its own name, so that every value can be told to its block."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from harness.clients.replicated_table import TableSchema
-from harness.clients.set_calls import COLUMNS, SEQUENTIAL, inserts, reads, where
+from harness.clients.set_calls import COLUMNS, SEQUENTIAL, in_turn, inserts, reads, where
 from harness.clients.table_in_zookeeper import parts_of_replicas, quorum_state
 from harness.clients.table_session import TableSession
 from harness.core.protocols import Cluster
@@ -18,16 +18,16 @@ SCHEMA = TableSchema(
 
 
 def unmerged(
-    cluster: Cluster, token: str, insert_settings: Mapping[str, int | str], timeout_s: float
+    cluster: Cluster, token: str, settings: Sequence[Mapping[str, int | str]], timeout_s: float
 ) -> TableSession:
-    """Made on every replica. Calls: "insert"; "read", sequentially consistent; "final-read", plain;
-    "where", "final-where"; "observe-quorum" and "final-quorum", which look at ZooKeeper. Raises
-    ClusterError."""
+    """Made on every replica. Calls: "insert", which takes the settings in turn; "read",
+    sequentially consistent; "final-read", plain; "where", "final-where"; "observe-quorum" and
+    "final-quorum", which look at ZooKeeper. Raises ClusterError."""
     table = TableSession.table(cluster, token, SCHEMA)
     return TableSession(
         cluster,
         table,
-        writes={"insert": inserts(table.name, insert_settings)},
+        writes={"insert": in_turn([inserts(table.name, own) for own in settings])},
         reads={
             "read": reads(table.name, SEQUENTIAL),
             "final-read": reads(table.name),

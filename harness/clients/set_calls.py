@@ -1,6 +1,6 @@
 """Calls on a table of (key, value): what most workloads insert and select."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from harness.clients.clickhouse import NO_SETTINGS, ClickHouse
 from harness.clients.table_client import Call
@@ -23,6 +23,16 @@ def inserts(table: str, settings: Mapping[str, int | str] = NO_SETTINGS) -> Call
         return op.value
 
     return insert
+
+
+def in_turn(calls: Sequence[Call]) -> Call:
+    """Each value's call is the next of these."""
+
+    def call(connection: ClickHouse, op: Op) -> Value:
+        assert isinstance(op.value, int), "values are numbers"
+        return calls[op.value % len(calls)](connection, op)
+
+    return call
 
 
 def reads(table: str, settings: Mapping[str, int | str] = NO_SETTINGS) -> Call:

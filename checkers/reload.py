@@ -41,10 +41,10 @@ class Reload:
 
     stale: a read shows an older generation than the newest whose write ended before an
     acknowledged reload, or `poll_s` before the read, as long as the file was whole throughout;
-    future: one that was not written; backwards: an older one than a read before it showed;
-    restarted: the server is younger than a fault of its node, or than the run. One write of a
-    node is in flight at a time. A node that a fault has struck is not judged for staleness any
-    more. Linear; the deadline is not looked at.
+    future: one that was not written; backwards: an older one than a read that had ended before
+    this one began; restarted: the server is younger than a fault of its node, or than the run. One
+    write of a node is in flight at a time. A node that a fault has struck is not judged for
+    staleness any more. Linear; the deadline is not looked at.
     """
 
     name = "reload"
@@ -56,7 +56,7 @@ class Reload:
         """VALID needs a read that had to show a generation."""
         faults = outages(history)
         nodes: dict[str, _Node] = {}
-        due: dict[int, int] = {}
+        due: dict[int, tuple[int, int]] = {}
         wrong: list[tuple[str, Pair, str]] = []
         checked = 0
         pairs = {p.end.index: p for p in history.pairs if p.end is not None}
@@ -65,13 +65,13 @@ class Reload:
                 continue
             node = nodes.setdefault(op.node, _Node())
             if op.kind is Kind.INVOKE:
-                due[op.process] = self._invoked(node, op)
+                due[op.process] = self._invoked(node, op), node.shown
                 continue
-            pair, must = pairs[op.index], due.pop(op.process)
+            pair, (must, shown) = pairs[op.index], due.pop(op.process)
             if op.f in READS and op.kind is Kind.OK:
                 touched = any(f.strikes(op.node) and f.touched_ns <= op.time_ns for f in faults)
                 checked += must >= 0 and not touched
-                wrong += _read(node, pair, -1 if touched else must, touched=touched)
+                wrong += _read(node, pair, -1 if touched else must, shown, touched=touched)
             else:
                 _ended(node, op, must)
         kinds = Counter(kind for kind, _, _ in wrong)
@@ -111,7 +111,10 @@ def _ended(node: _Node, op: Op, must: int) -> None:
         node.settled = max(node.settled, must)
 
 
-def _read(node: _Node, pair: Pair, must: int, *, touched: bool) -> list[tuple[str, Pair, str]]:
+def _read(
+    node: _Node, pair: Pair, must: int, before: int, *, touched: bool
+) -> list[tuple[str, Pair, str]]:
+    """`before`: what reads had shown when this one began."""
     assert pair.end is not None, "only answered reads are judged"
     value = pair.end.value
     told = value if isinstance(value, Mapping) else {}
@@ -130,8 +133,8 @@ def _read(node: _Node, pair: Pair, must: int, *, touched: bool) -> list[tuple[st
         if shown > written:
             out.append(("future", pair, f"the {what} of generation {shown}, not written yet"))
     both = min(shows["cluster"], shows["macro"])
-    if both < node.shown and not touched:
-        out.append(("backwards", pair, f"generation {both}, {node.shown} was seen before"))
+    if both < before and not touched:
+        out.append(("backwards", pair, f"generation {both}, {before} was seen before"))
     node.shown = max(node.shown, both)
     # Seconds are whole, and the server is older than the run.
     if shows["uptime_s"] + 1 < pair.invoke.time_ns / 1e9 and not touched:

@@ -5,17 +5,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from sim_by_hand import planted, rows, table_on, wait
 from sim_play import Played, play
 
 from harness.clients.clickhouse import DatabaseError
 from harness.clients.connect import connect
-from harness.clients.replicated_table import ReplicatedTable, TableSchema
+from harness.clients.replicated_table import ReplicatedTable
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.errors import UsageError
 from harness.core.op import Call
-from harness.core.protocols import Generator, clock_of
-from harness.core.seed import Seed
-from harness.core.topology import Link, LinkClass, Topology
+from harness.core.protocols import Generator
+from harness.core.topology import Link, LinkClass
 from harness.generators.calls import numbered
 from harness.generators.timing import rate
 from harness.sim.bugs import BUGS, bugs
@@ -113,28 +113,6 @@ def test_a_planted_bug_is_caught(bug: str) -> None:
     caught = next((s for s in case.seeds if case.by in case.play(bug, s).accusers), None)
     assert caught is not None
     assert case.by not in case.play("", caught).accusers
-
-
-def table_on(cluster: SimCluster) -> ReplicatedTable:
-    cluster.up()
-    schema = TableSchema("key Int64, value Int64", "value", "key", {})
-    table = ReplicatedTable(cluster, "by_hand", schema)
-    table.create()
-    return table
-
-
-def planted(bug: str, protocol: str = "server") -> SimCluster:
-    chosen = bugs([bug] if bug else [])
-    return SimCluster(Topology.of(), Seed(1), bugs=chosen, protocol=protocol)
-
-
-def wait(cluster: SimCluster, seconds: float) -> None:
-    clock = clock_of(cluster)
-    clock.sleep_until(round(seconds * 1e9))
-
-
-def rows(cluster: SimCluster, node: str, table: ReplicatedTable) -> list[tuple[int, int]]:
-    return sorted(connect(cluster, node).rows(f"SELECT key, value FROM {table.name}"))
 
 
 @pytest.mark.parametrize("bug", ["", "mutation-late"])

@@ -56,7 +56,7 @@ def _replica(table: "Table") -> dict[str, Any]:
         "is_readonly": int(table.readonly),
         "is_session_expired": int(expired),
         "queue_size": len(table.queue.entries),
-        "parts_to_check": len(table.to_check),
+        "parts_to_check": len(table.to_check) + len(table.missing),
         "log_pointer": table.queue.pointer,
         "log_max_index": log_end,
         "active_replicas": active,

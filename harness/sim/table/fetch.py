@@ -19,7 +19,7 @@ from harness.sim.keeper.tree import (
     Put,
     Remove,
 )
-from harness.sim.table.entries import GET, MERGE, Entry, Quorum
+from harness.sim.table.entries import Entry, Quorum
 from harness.sim.table.parts import Info, Part, Rows, info_of
 from harness.sim.world import MS, SECOND, Future, TimedOutError
 
@@ -34,15 +34,16 @@ NO_REPLICA_HAS_PART: Final = 234
 
 def fetch(table: "Table", zk: KeeperSession, entry: Entry) -> bool:
     """Gets the part, or one that covers it, from a random active replica that has one. Where
-    none has, a quorum insert that is pending is marked as failed."""
+    none has, a quorum insert that is pending is marked as failed, and another part looked for."""
     if table.fetches_stopped:
         raise ServerError(236, "Fetching of parts was cancelled")
     holder, found = _holder(table, zk, entry.new)
     if holder is None:
         if entry.quorum and _failed(table, zk, entry):
             return True
-        if entry.kind == GET and _merge_follows(table, entry.new):
+        if _merge_follows(table, entry.new):
             return False
+        table.missing.add(entry.new)
         raise ServerError(NO_REPLICA_HAS_PART, f"No active replica has part {entry.new.name}")
     rows = _download(table, holder, found)
     part = Part(found, rows, table.world.now_ns)
@@ -210,9 +211,5 @@ def _failed(table: "Table", zk: KeeperSession, entry: Entry) -> bool:
 
 
 def _merge_follows(table: "Table", part: Info) -> bool:
-    """Whether the queue merges the part into another, which will be fetched instead."""
-    return any(
-        part in other.entry.parts
-        for other in table.queue.entries.values()
-        if other.entry.kind == MERGE
-    )
+    """Whether the queue makes another of the part, which will be fetched instead."""
+    return any(part in other.entry.parts for other in table.queue.entries.values())

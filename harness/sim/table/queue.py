@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from harness.sim.errors import ServerError
 from harness.sim.keeper.session import KeeperSession
-from harness.sim.keeper.tree import Create, KeeperError, Operation, Put
+from harness.sim.keeper.tree import Create, KeeperError, Operation, Put, Remove
 from harness.sim.table.entries import GET, MERGE, MUTATE, Entry
 from harness.sim.table.fetch import fetch, update_quorum
 from harness.sim.table.merge import merge, mutate
@@ -50,6 +50,23 @@ class Queue:
         """A new entry, last."""
         self.entries[name] = Attempts(entry)
         self.virtual.add(entry.new, entry.new)
+
+    def fetch_again(self, zk: KeeperSession, part: Info) -> None:
+        """A part that ZooKeeper lists and that is not here."""
+        own, entry = self.table.own, Entry(GET, part)
+        queued = Create(f"{own}/queue/queue-", entry, sequential=True)
+        path, *_ = zk.multi((queued, Remove(f"{own}/parts/{part.name}")))
+        self.add(path.rpartition("/")[2], entry)
+        self.wake()
+
+    def give_up(self, zk: KeeperSession, part: Info) -> None:
+        """A part that will never be."""
+        self.virtual.remove(part)
+        name = next((n for n, one in self.entries.items() if one.entry.new == part), None)
+        if name is not None:
+            del self.entries[name]
+            self.wake()
+            zk.remove(f"{self.table.own}/queue/{name}")
 
     def wake(self) -> None:
         """Something may be done now."""

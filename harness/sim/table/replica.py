@@ -12,6 +12,7 @@ from harness.sim.table import cleanup, merge
 from harness.sim.table.clone import clone_if_lost
 from harness.sim.table.entries import GET, Entry, Mutation
 from harness.sim.table.fetch import update_quorum
+from harness.sim.table.missing import Missing
 from harness.sim.table.parts import Cover, Info, Part, info_of
 from harness.sim.table.queue import Queue
 from harness.sim.table.schema import Schema
@@ -66,6 +67,7 @@ class Table:
         self.numbered: dict[str, None] = {}
         """Partitions that are known to have block numbers."""
         self.queue = Queue(self)
+        self.missing = Missing(self)
         self.pulls = Lock(self.world)
         self.dropped = False
         self._host = 0
@@ -159,7 +161,11 @@ class Table:
 
     def attach(self, zk: KeeperSession) -> None:
         """Compares the disk with ZooKeeper, when the server starts. What is here and not there is
-        set aside; what is there and not here is to be fetched."""
+        set aside; what is there and not here is to be fetched.
+
+        The list lacks nothing that was committed before the session was opened, for that is a
+        write itself. What an earlier life sent may be committed later (18.16.1: checkParts).
+        """
         listed = zk.children(f"{self.own}/parts")
         for name in list(self.parts):
             if name not in listed:
@@ -183,6 +189,7 @@ class Table:
         """The restarting thread, for ever: starts, notices a lost session, starts again."""
         for _ in range(WORKERS):
             self.world.spawn(self.queue.work, of=self.server.process)
+        self.world.spawn(self.missing.search, of=self.server.process)
         for part in self.active:
             self.queue.virtual.add(part.info, part.info)
         while not self.dropped:

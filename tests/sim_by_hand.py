@@ -1,0 +1,31 @@
+"""A table on a simulated cluster, whose faults come one by one."""
+
+from harness.clients.connect import connect
+from harness.clients.replicated_table import ReplicatedTable, TableSchema
+from harness.clusters.sim_cluster import SimCluster
+from harness.core.protocols import clock_of
+from harness.core.seed import Seed
+from harness.core.topology import Topology
+from harness.sim.bugs import bugs
+
+
+def table_on(cluster: SimCluster) -> ReplicatedTable:
+    cluster.up()
+    schema = TableSchema("key Int64, value Int64", "value", "key", {})
+    table = ReplicatedTable(cluster, "by_hand", schema)
+    table.create()
+    return table
+
+
+def planted(bug: str, protocol: str = "server") -> SimCluster:
+    chosen = bugs([bug] if bug else [])
+    return SimCluster(Topology.of(), Seed(1), bugs=chosen, protocol=protocol)
+
+
+def wait(cluster: SimCluster, seconds: float) -> None:
+    clock = clock_of(cluster)
+    clock.sleep_until(round(seconds * 1e9))
+
+
+def rows(cluster: SimCluster, node: str, table: ReplicatedTable) -> list[tuple[int, int]]:
+    return sorted(connect(cluster, node).rows(f"SELECT key, value FROM {table.name}"))

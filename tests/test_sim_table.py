@@ -1,0 +1,97 @@
+"""Replicas of a simulated table in situations that runs seldom come to."""
+
+import pytest
+from sim_by_hand import rows, table_on, wait
+
+from harness.clients.clickhouse import DatabaseError
+from harness.clients.connect import connect
+from harness.clients.replicated_table import ReplicatedTable
+from harness.clusters.sim_cluster import SimCluster
+from harness.core.seed import Seed
+from harness.core.topology import Link, Topology
+from harness.sim.table.settings import TableSettings
+
+SHORT = TableSettings(max_replicated_logs_to_keep=8, min_replicated_logs_to_keep=2)
+
+
+def listed(cluster: SimCluster, node: str, table: ReplicatedTable, below: str) -> list[str]:
+    """Names in ZooKeeper, as a replica's server sees them."""
+    zk = cluster.simulation.servers[node].keeper()
+    return zk.children(f"{table.path}/{below}")
+
+
+@pytest.mark.parametrize("protocol", ["server", "repaired"])
+def test_a_clone_gives_up_a_part_that_failed_meanwhile(protocol: str) -> None:
+    """A lost replica takes over what its source has, a pending part too, and as one without a
+    quorum: that it failed says nothing to it, only that nobody has it."""
+    cluster = SimCluster(Topology.of(), Seed(1), protocol=protocol, settings=SHORT)
+    table = table_on(cluster)
+    cluster.kill(["ch2"])
+    for value in range(30):
+        connect(cluster, "ch1").insert(table.name, [(0, value)])
+        wait(cluster, 0.3)
+    assert listed(cluster, "ch1", table, "log")[0] > "log-0000000000"
+    cluster.stop_fetches(["ch3"])
+    quorum = {"insert_quorum": 2, "insert_quorum_timeout": 500}
+    with pytest.raises(DatabaseError, match="319"):
+        connect(cluster, "ch1").insert(table.name, [(0, 99)], quorum)
+    (pending,) = set(listed(cluster, "ch1", table, "replicas/ch1/parts")) - set(
+        listed(cluster, "ch1", table, "replicas/ch3/parts")
+    )
+    cluster.cut([Link("ch1", "ch2"), Link("ch2", "ch1")])
+    cluster.start(["ch2"])
+    wait(cluster, 3)
+    queue = cluster.simulation.servers["ch2"].tables[table.name].queue
+    entries = [one.entry for one in queue.entries.values() if one.entry.new.name == pending]
+    assert 0 in [entry.quorum for entry in entries], "cloned"
+    cluster.kill(["ch1"])
+    cluster.start_fetches(["ch3"])
+    wait(cluster, 25)
+    assert listed(cluster, "ch2", table, "quorum/failed_parts") == [pending]
+    cluster.mend()
+    cluster.start(["ch1"])
+    wait(cluster, 30)
+    assert not table.pending()
+    expected = [(0, value) for value in range(30)]
+    assert [rows(cluster, node, table) for node in cluster.topology.replicas] == [expected] * 3
+
+
+def test_a_part_that_is_logged_when_its_replica_has_started_again_is_nobodys() -> None:
+    """ZooKeeper does not list it yet when the replica compares its disk, so the replica sets it
+    aside; later it is listed as the replica's, and nobody has it."""
+    cluster, table, part = next(found for seed in range(1, 20) if (found := logged_late(seed)))
+    assert part in listed(cluster, "ch2", table, "replicas/ch1/parts")
+    wait(cluster, 30)
+    assert not table.pending()
+    assert part not in listed(cluster, "ch2", table, "replicas/ch1/parts")
+    assert [rows(cluster, node, table) for node in cluster.topology.replicas] == [[]] * 3
+
+
+def logged_late(seed: int) -> tuple[SimCluster, ReplicatedTable, str] | None:
+    """ch1 is killed while the ZooKeeper server that it uses cannot pass its commit on, and back
+    before it can. None: it was back too late, when its session had ended."""
+    cluster = SimCluster(Topology.of(route="all"), Seed(seed))
+    table = table_on(cluster)
+    leader = cluster.leader()
+    assert leader is not None
+    while (follower := cluster.simulation.servers["ch1"].keeper().server.name) == leader:
+        cluster.restart(["ch1"])
+    wait(cluster, 12)
+    parts = cluster.simulation.servers["ch1"].tables[table.name].parts
+
+    def strike() -> None:
+        if parts:
+            cluster.cut([Link(follower, leader)])
+            cluster.call_at(5_000_000, lambda: cluster.kill(["ch1"]))
+        else:
+            cluster.call_at(20_000, strike)
+
+    strike()
+    with pytest.raises(DatabaseError, match="the server ended"):
+        connect(cluster, "ch1").insert(table.name, [(0, 1)])
+    (part,) = parts
+    cluster.start(["ch1"])
+    assert listed(cluster, "ch1", table, "log") == []
+    cluster.mend()
+    wait(cluster, 2)
+    return (cluster, table, part) if listed(cluster, "ch2", table, "log") else None

@@ -55,6 +55,7 @@ class Own:
 
 OWN: Mapping[str, Own] = {
     "replication": Own("none", f"{QUICK} --option big-rows=100"),
+    "merges": Own("none", f"{QUICK} --option own-rows=100"),
     "phantom": Own("partition", "--time-limit 8 --rate 40 --interval 1 --duration 4"),
     "liveness-nodes": Own(
         "pause-clickhouse-one", "--time-limit 15 --rate 10 --interval 1 --duration 11"

@@ -95,3 +95,45 @@ def logged_late(seed: int) -> tuple[SimCluster, ReplicatedTable, str] | None:
     cluster.mend()
     wait(cluster, 2)
     return (cluster, table, part) if listed(cluster, "ch2", table, "log") else None
+
+
+@pytest.mark.parametrize("sync", [0, 1])
+@pytest.mark.parametrize("leads", [True, False], ids=["leader", "other"])
+def test_optimize_waits_for_every_replica_where_it_is_told_to(leads: bool, sync: int) -> None:
+    """Another replica is paused, and has the merged part when it goes on."""
+    cluster = SimCluster(Topology.of(), Seed(1))
+    table = table_on(cluster)
+    led = {n: s.tables[table.name].leader for n, s in cluster.simulation.servers.items()}
+    asked = next(node for node, leader in led.items() if leader is leads)
+    late = next(node for node, leader in led.items() if not leader and node != asked)
+    for value in range(3):
+        connect(cluster, asked).insert(table.name, [(7, value)])
+        connect(cluster, asked).insert(table.name, [(8, value)])
+    wait(cluster, 1)
+    cluster.pause([late])
+    cluster.call_at(2_000_000_000, lambda: cluster.resume([late]))
+    connect(cluster, asked).command(
+        f"OPTIMIZE TABLE {table.name} PARTITION 7 FINAL",
+        {"replication_alter_partitions_sync": sync},
+    )
+    assert ("7_0_2_1" in listed(cluster, asked, table, f"replicas/{late}/parts")) == bool(sync)
+    wait(cluster, 5)
+    parts = [f"7_{n}_{n}_0" for n in range(3)] + [f"8_{n}_{n}_0" for n in range(3)]
+    expected = sorted(["7_0_2_1", *parts])
+    for node in cluster.topology.replicas:
+        assert listed(cluster, node, table, f"replicas/{node}/parts") == expected
+
+
+def test_optimize_fails_when_the_leader_that_does_it_ends() -> None:
+    cluster = SimCluster(Topology.of(), Seed(1))
+    table = table_on(cluster)
+    led = {n: s.tables[table.name].leader for n, s in cluster.simulation.servers.items()}
+    leader = next(node for node, leads in led.items() if leads)
+    asked, late = (node for node, leads in led.items() if not leads)
+    for value in range(2):
+        connect(cluster, asked).insert(table.name, [(7, value)])
+    wait(cluster, 1)
+    cluster.pause([late])
+    cluster.call_at(1_000_000_000, lambda: cluster.kill([leader]))
+    with pytest.raises(DatabaseError, match=f"Connection reset by {leader}"):
+        connect(cluster, asked).command(f"OPTIMIZE TABLE {table.name} PARTITION 7 FINAL")

@@ -16,6 +16,7 @@ from checkers.parts import Parts
 from checkers.set_full import SetFull
 from checkers.stats import Stats
 from harness.clients.clickhouse import ClickHouse, DatabaseError
+from harness.clients.connect import connect
 from harness.clients.replicated_table import ReplicatedTable, TableSchema, leads
 from harness.clients.set_calls import reads
 from harness.clients.table_session import TableSession
@@ -169,7 +170,7 @@ class _OwnMerge:
         )
         parts = {}
         for node in self._table.replicas:
-            other = ClickHouse(self._cluster.endpoint(node), timeout_s=2.0)
+            other = connect(self._cluster, node, timeout_s=2.0)
             try:
                 found = (connection if node == op.node else other).rows(
                     "SELECT name FROM system.parts WHERE active AND partition = "

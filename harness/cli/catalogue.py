@@ -172,6 +172,7 @@ WORKLOADS: Mapping[str, Entry] = {
         "OPTIMIZE waits as it was told; try kill-clickhouse",
         MergesOptions,
         Merges,
+        simulated=True,
     ),
 }
 CHECKERS: Mapping[str, str] = {

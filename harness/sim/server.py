@@ -1,7 +1,7 @@
 """One ClickHouse server: its tables, its session, and the queries that it answers."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from zlib import crc32
 
@@ -13,9 +13,10 @@ from harness.sim.keeper.tree import KeeperError
 from harness.sim.network import Network
 from harness.sim.sql import parsed, rows_of, schema_of, settings_of
 from harness.sim.system_tables import system_rows, undone
-from harness.sim.table import merge, mutation
+from harness.sim.table import mutation
 from harness.sim.table.fetch import FETCH_NS
 from harness.sim.table.insert import insert
+from harness.sim.table.optimize import optimize
 from harness.sim.table.parts import Info, Row
 from harness.sim.table.replica import Table, TableDisk
 from harness.sim.table.schema import Schema
@@ -223,7 +224,7 @@ class Server:
         elif kind == "mutate":
             mutation.order(self.table(words["table"] or ""), words["change"] or "")
         elif kind == "optimize":
-            self._optimize(self.table(words["table"] or ""))
+            self._optimize(sql, words, settings)
         elif kind == "system":
             for table in self.tables.values():
                 if words["table"] in (None, table.name):
@@ -284,14 +285,53 @@ class Server:
             self.tables.pop(name).dropped = True
             self.disk.tables.pop(name)
 
-    def _optimize(self, table: Table) -> None:
-        """Where the leader is: a replica that does not lead asks the one that does."""
+    def _optimize(
+        self, sql: str, words: Mapping[str, str | None], settings: Mapping[str, Any]
+    ) -> None:
+        """A replica that does not lead asks the one that does."""
+        table = self.table(words["table"] or "")
         zk = table.writable()
-        leading = [s.tables.get(table.name) for s in self.peers.values() if s.process.alive]
-        leader = next((t for t in leading if t is not None and t.leader), None)
-        if leader is None:
-            raise ServerError(279, "No leader")
-        merge.choose(leader if leader.me != table.me else table, zk, everything=True)
+        if table.leader:
+            wait = int(settings.get("replication_alter_partitions_sync", 1)) != 0
+            final = words["final"] is not None
+            optimize(table, words["partition"], final=final, wait=wait)
+            return
+        election = f"{table.path}/leader_election"
+        line = zk.children(election)
+        if not line:
+            raise ServerError(254, "No active replicas")
+        leader = zk.data(f"{election}/{line[0]}")
+        if leader == self.node:
+            raise ServerError(292, "Leader was suddenly changed or logical error.")
+        self._forward(self.peers[leader], sql, settings)
+
+    def _forward(self, peer: "Server", sql: str, settings: Mapping[str, Any]) -> None:
+        """Raises what the peer answers, and ServerError 210 when its process ends."""
+        answer = Future()
+        if not peer.process.alive:
+            raise ServerError(210, f"Connection refused by {peer.node}")
+        self.network.send(
+            self.node, peer.node, peer.process, peer.ask_for, self, answer, sql, settings
+        )
+        self.world.wait(answer)
+
+    def ask_for(
+        self, asker: "Server", answer: Future, sql: str, settings: Mapping[str, Any]
+    ) -> None:
+        """Begins a query of another server's."""
+        future = Future()
+        self.ask(future, sql, None, settings)
+        self.world.spawn(self._pass_on, asker, answer, future)
+
+    def _pass_on(self, asker: "Server", answer: Future, future: Future) -> None:
+        act: Callable[[Any], None] = answer.fail
+        try:
+            result, act = self.world.wait(future), answer.set
+        except ConnectionResetError:
+            result = ServerError(210, f"Connection reset by {self.node}")
+        except ServerError as error:
+            result = error
+        self.network.send(self.node, asker.node, asker.process, act, result)
 
 
 def _selected(

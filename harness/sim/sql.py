@@ -36,7 +36,10 @@ _FORMS: Final = tuple(
             r"PARTITION BY (?P<partition>\w+(\(\))?) ORDER BY (?P<order>\(?[\w, ]+?\)?)"
             r"( SETTINGS (?P<settings>.+))?",
         ),
-        ("optimize", r"OPTIMIZE TABLE (?P<table>[\w.]+)( PARTITION [\w']+)?( FINAL)?"),
+        (
+            "optimize",
+            r"OPTIMIZE TABLE (?P<table>[\w.]+)( PARTITION (?P<partition>\w+))?(?P<final> FINAL)?",
+        ),
         ("mutate", r"ALTER TABLE (?P<table>[\w.]+) (?P<change>(UPDATE|DELETE) .+)"),
         ("system", r"SYSTEM (?P<verb>STOP|START) FETCHES( (?P<table>[\w.]+))?"),
         (

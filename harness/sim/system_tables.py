@@ -30,7 +30,9 @@ def system_rows(server: "Server", name: str, what: str, where: str) -> list[Row]
     if name == "replicas":
         return _rows(what, [_replica(table) for table in tables])
     if name == "parts":
-        return _rows(what, [_part(part) for table in tables for part in table.active])
+        parts = [part for table in tables for part in table.active]
+        within = wanted.get("partition")
+        return _rows(what, [_part(p) for p in parts if within in (None, p.info.partition)])
     if name == "mutations":
         return _rows(what, [{"mutation_id": known} for t in tables for known in t.mutations])
     if name == "replication_queue":

@@ -4,7 +4,8 @@ Source: ReplicatedMergeTreeMergePredicate, mergeSelectingTask, tryExecuteMerge,
 tryExecutePartMutation of 18.16.1. Which neighbours are merged is simpler here.
 """
 
-from typing import TYPE_CHECKING, Final
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, NamedTuple
 from zlib import crc32
 
 from harness.sim.keeper.session import KeeperSession
@@ -21,6 +22,13 @@ MERGE_NS: Final = 10 * MS
 """Of a few small parts, median."""
 
 
+class Logged(NamedTuple):
+    """An entry, and its number in the log."""
+
+    number: int
+    entry: Entry
+
+
 def select(table: "Table", zk: KeeperSession) -> None:
     """The leader's task: looks for parts to merge, else to mutate, as long as it leads."""
     while True:
@@ -29,30 +37,22 @@ def select(table: "Table", zk: KeeperSession) -> None:
         elif not table.leads(zk):
             return
         try:
-            found = choose(table, zk)
+            with table.choosing:
+                found = _choose(table, zk)
         except KeeperError:
             found = False
         if not found:
             table.world.sleep(table.settings.merge_selecting_sleep_ms * MS)
 
 
-def choose(table: "Table", zk: KeeperSession, everything: bool = False) -> bool:
-    """Writes one entry into the log, if there is a merge or a mutation to be done. `everything`:
-    whatever neighbours there are, as OPTIMIZE has it."""
+def _choose(table: "Table", zk: KeeperSession) -> bool:
+    """Writes one entry into the log, if there is a merge or a mutation to be done."""
     rule = _Rule(table, zk)
-    least = 2 if everything else table.settings.parts_to_merge
-    merges = everything or table.settings.max_bytes_to_merge_at_max_space_in_pool > 1
+    merges = table.settings.max_bytes_to_merge_at_max_space_in_pool > 1
     for partition in table.active.partitions if merges else ():
-        run = rule.run(table.active.infos(partition), least)
+        run = rule.run(table.active.infos(partition), table.settings.parts_to_merge)
         if run:
-            new = Info(
-                partition,
-                run[0].min,
-                run[-1].max,
-                max(info.level for info in run) + 1,
-                max(info.mutation for info in run),
-            )
-            _log(table, zk, Entry(MERGE, new, table.me, tuple(run)))
+            _log(table, zk, _merging(table, run))
             return True
     for info in [part.info for part in table.active]:
         if rule.free(info):
@@ -64,9 +64,37 @@ def choose(table: "Table", zk: KeeperSession, everything: bool = False) -> bool:
     return False
 
 
-def _log(table: "Table", zk: KeeperSession, entry: Entry) -> None:
-    zk.multi((Create(f"{table.path}/log/log-", entry, sequential=True),))
+def assign(
+    table: "Table", zk: KeeperSession, partition: str | None, *, final: bool
+) -> Logged | None:
+    """Writes a merge into the log: of all parts of a partition, of a single one only if it is to
+    be `final`; without a partition, of the first neighbours that there are. None: of none."""
+    rule = _Rule(table, zk)
+    if partition is None:
+        runs = (rule.run(table.active.infos(one), 2) for one in table.active.partitions)
+        run = next(filter(None, runs), [])
+    else:
+        run = table.active.infos(partition)
+        if not rule.joins(run) or (len(run) == 1 and not final):
+            return None
+    return _log(table, zk, _merging(table, run)) if run else None
+
+
+def _merging(table: "Table", run: list[Info]) -> Entry:
+    new = Info(
+        run[0].partition,
+        run[0].min,
+        run[-1].max,
+        max(info.level for info in run) + 1,
+        max(info.mutation for info in run),
+    )
+    return Entry(MERGE, new, table.me, tuple(run))
+
+
+def _log(table: "Table", zk: KeeperSession, entry: Entry) -> Logged:
+    (path,) = zk.multi((Create(f"{table.path}/log/log-", entry, sequential=True),))
     table.pull_now(zk)
+    return Logged(int(path[-10:]), entry)
 
 
 class _Rule:
@@ -115,6 +143,11 @@ class _Rule:
             if len(run) == 2 * least:
                 break
         return run if len(run) >= least else []
+
+    def joins(self, infos: list[Info]) -> bool:
+        """Whether they may all become one."""
+        near = all(self._adjacent(left, right) for left, right in pairwise(infos))
+        return near and all(map(self.free, infos))
 
     def _adjacent(self, left: Info, right: Info) -> bool:
         low, high = left.max + 1, right.min - 1

@@ -69,6 +69,8 @@ class Table:
         self.queue = Queue(self)
         self.missing = Missing(self)
         self.pulls = Lock(self.world)
+        self.choosing = Lock(self.world)
+        """Of merges: one at a time, and each knows those before it."""
         self.dropped = False
         self._host = 0
         self._listed: tuple[int, dict[str, None], Cover[str]] | None = None

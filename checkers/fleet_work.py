@@ -19,6 +19,7 @@ from typing import Final, Protocol, TypeGuard
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from checkers import protocol
 from checkers.fleet_columns import (
     Calls,
     ObjectVerdict,
@@ -228,8 +229,13 @@ def _whole(job: Job, asked: Asked, path: Path, row: Row, file: Path) -> list[Row
             f"{rows:,} ops are more than the {HISTORY_OPS_MAX:,} that checkers of a whole history "
             "are given; name those that judge key by key"
         )
-    checkers: list[Checker] = [known.get(c.name, c) for c in asked.checkers]
-    judgement = judge(job.runs.history(path), checkers, asked.check_s, asked.promise)
+    history = job.runs.history(path)
+    checkers: list[Checker] = [
+        known.get(c.name, c)
+        for c in asked.checkers
+        if not isinstance(c, protocol.Protocol) or protocol.recorded(history)
+    ]
+    judgement = judge(history, checkers, asked.check_s, asked.promise)
     if job.save and job.only is None:
         job.runs.save(path, judgement, row.note)
     return list(_rows_of(row, judgement, known))

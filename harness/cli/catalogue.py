@@ -204,5 +204,6 @@ CHECKERS: Mapping[str, str] = {
     "availability": "who answers without ZooKeeper, and while other replicas are dead",
     "ddl": "a task of the DDL queue is finished on a host exactly if it was executed there, once",
     "distributed": "rows are on the shards where they belong, so often as they should be",
+    "protocol": "what simulated servers agreed on in ZooKeeper keeps the rules of replication",
     "reload": "what was written into the configuration is shown, without a restart",
 }

@@ -21,6 +21,7 @@ from checkers.fleet_rows import judged, merged, runs_in
 from checkers.fleet_work import Asked, Job
 from checkers.judge import Judgement
 from checkers.ladder import Level
+from checkers.protocol import Protocol
 from harness.core.errors import HarnessError, HistoryError
 from harness.core.history import History
 from harness.core.protocols import Workload
@@ -56,7 +57,8 @@ class StoredRuns:
             nemesis=plan.nemesis,
             seed=str(plan.seed),
             promise=level,
-            checkers=self.workload(replace(plan, promise=level.value)).checkers(),
+            # Put to a history only where it has a record.
+            checkers=(*self.workload(replace(plan, promise=level.value)).checkers(), Protocol()),
             check_s=self.check_s or plan.check_s,
         )
 

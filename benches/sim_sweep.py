@@ -1,13 +1,13 @@
 """Thousands of runs on simulated servers, spread over every nemesis that they support: the test of
 the checkers against false accusations.
 
-    python -m benches.sim_sweep [--runs 10000] [--seed 1] [--directory DIR] [--table]
+    python -m benches.sim_sweep [--runs 10000] [--seed 1] [--jobs 1] [--directory DIR] [--table]
 
 The protocol is the repaired one, reads are linearizable, and no bug is planted, so that a run that
 is INVALID accuses falsely. Runs are quick; those of workloads that need longer faults are longer.
 DIR gets runs.jsonl, a line for each run: its command, its verdict, how many calls clients made, CPU
-seconds; and what any run that is INVALID left. A sweep that was killed goes on after the last line.
-In the end, or with --table at once, a table by nemesis is printed.
+seconds; and what any run that is INVALID left. A sweep that was killed goes on with the runs that
+have no line. In the end, or with --table at once, tables by nemesis and by workload are printed.
 """
 
 import argparse
@@ -19,12 +19,14 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from harness.cli.catalogue import WORKLOADS
+from harness.cli.jobs import side_by_side
 from harness.cli.run import Asked
 from harness.cli.run import run as command
 from harness.clusters.sim_cluster import SimCluster
@@ -81,6 +83,7 @@ def nemeses() -> list[str]:
     return out
 
 
+@cache
 def cells() -> list[tuple[str, str]]:
     """Workload and nemesis; every other one is quorum-set's."""
     others = [name for name, entry in WORKLOADS.items() if entry.simulated and name != "quorum-set"]
@@ -136,12 +139,12 @@ def one(number: int, first: int, directory: Path) -> dict[str, Any]:
     }
 
 
-def table(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """Markdown: a line for each nemesis, and the sum."""
+def table(rows: list[dict[str, Any]], what: str) -> Iterator[str]:
+    """Markdown: a line for each nemesis, or workload, and the sum."""
     by: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
-        by[row["nemesis"]].append(row)
-    yield "| nemesis | runs | VALID | UNKNOWN | INVALID | calls | answered | CPU s |"
+        by[row[what]].append(row)
+    yield f"| {what} | runs | VALID | UNKNOWN | INVALID | calls | answered | CPU s |"
     yield "|---|---|---|---|---|---|---|---|"
     for name, some in [*sorted(by.items()), ("all", rows)]:
         counts = [sum(row["status"] == status for row in some) for status in
@@ -150,23 +153,40 @@ def table(rows: list[dict[str, Any]]) -> Iterator[str]:
         yield f"| {name} | " + " | ".join(f"{n:,}" for n in (len(some), *counts, *sums)) + " |"
 
 
+def kept(log: Path) -> list[dict[str, Any]]:
+    """The runs that have a line. A line without an end, of a sweep that was killed, goes."""
+    text = log.read_text() if log.exists() else ""
+    whole = text[: text.rfind("\n") + 1]
+    if whole != text:
+        log.write_text(whole)
+    return [json.loads(line) for line in whole.splitlines()]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--directory", type=Path, default=Path("sweep"))
     parser.add_argument("--table", action="store_true")
     asked = parser.parse_args()
     asked.directory.mkdir(parents=True, exist_ok=True)
-    log = asked.directory / "runs.jsonl"
-    rows = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
-    with log.open("a") as file:
-        for number in range(len(rows), 0 if asked.table else asked.runs):
-            rows.append(one(number, asked.seed, asked.directory))
-            print(json.dumps(rows[-1]), file=file, flush=True)
-            if rows[-1]["status"] == "INVALID":
-                print(rows[-1]["again"], rows[-1]["by"], flush=True)
-    print(*table(rows), sep="\n")
+    log, stop = asked.directory / "runs.jsonl", Stop()
+    rows = kept(log)
+    known = {row["run"] for row in rows}
+    left = [number for number in range(0 if asked.table else asked.runs) if number not in known]
+
+    def work(at: int) -> dict[str, Any]:
+        return one(left[at], asked.seed, asked.directory)
+
+    with log.open("a") as file, stop.obeying_signals():
+        for row in side_by_side(work, len(left), asked.jobs, stop):
+            rows.append(row)
+            print(json.dumps(row), file=file, flush=True)
+            if row["status"] == "INVALID":
+                print(row["again"], row["by"], flush=True)
+    for what in ("nemesis", "workload"):
+        print(*table(rows, what), sep="\n", end="\n\n")
 
 
 if __name__ == "__main__":

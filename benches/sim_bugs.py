@@ -40,7 +40,8 @@ TRIALS: Mapping[str, str] = {
     "dedup-per-replica": "--workload dedup --nemesis partition --time-limit 20",
     "dedup-forgotten": "--workload dedup --nemesis restart-clickhouse-one --time-limit 20",
     "failed-part-kept": "--workload failed-parts --protocol repaired --nemesis "
-    "kill-clickhouse-majority --duration 16 --interval 2 --time-limit 50",
+    "partition-one,kill-clickhouse-majority --links interserver --duration 14 --interval 4 "
+    "--rate 10 --time-limit 100",
     "failed-part-missed": "--workload failed-parts --protocol repaired --nemesis "
     "loss,partition-one,kill-clickhouse-one --links interserver --interval 0.5 --duration 9 "
     "--rate 8 --time-limit 60",

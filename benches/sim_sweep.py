@@ -60,11 +60,11 @@ OWN: Mapping[str, Own] = {
     "merges": Own("none", f"{QUICK} --option own-rows=100"),
     "phantom": Own("partition", "--time-limit 8 --rate 40 --interval 1 --duration 4"),
     "liveness-nodes": Own(
-        "pause-clickhouse-one", "--time-limit 15 --rate 10 --interval 1 --duration 11"
+        "pause-clickhouse-one", "--time-limit 70 --rate 5 --interval 1 --duration 25"
     ),
     "failed-parts": Own(
-        "partition-one,kill-clickhouse-one",
-        "--time-limit 60 --rate 8 --interval 0.5 --duration 9 --links interserver",
+        "partition-one,kill-clickhouse-majority",
+        "--time-limit 100 --rate 10 --interval 4 --duration 14 --links interserver",
         ("none", "stop-fetches", "loss", "slow-fetches", "clock-skew"),
     ),
 }

@@ -178,7 +178,9 @@ def test_after_an_invalid_run_none_begins_when_that_is_asked_for(tmp_path):
 
 def test_simulated_servers_are_judged_by_their_record_too(tmp_path):
     """Replicas that keep rows in orders of their own: no client sees it."""
-    (tmp_path / "sim.toml").write_text(f'{SIM}bug = "merge-order"\nread = "linearizable"\n')
+    (tmp_path / "sim.toml").write_text(
+        f'{SIM}bug = "merge-order"\nread = "linearizable"\nrate = 40\n'
+    )
     done = harness("torture", "sim.toml", "--runs", 1, "--json", cwd=tmp_path)
     report = json.loads(done.communicate(timeout=300)[0])
     assert report["statuses"]["INVALID"] == 1

@@ -184,6 +184,6 @@ def test_simulated_servers_are_judged_by_their_record_too(tmp_path):
     done = harness("torture", "sim.toml", "--runs", 1, "--json", cwd=tmp_path)
     report = json.loads(done.communicate(timeout=300)[0])
     assert report["statuses"]["INVALID"] == 1
-    (results,) = (tmp_path / "store").glob("quorum-set*/*/results.json")
+    (results,) = (tmp_path / "store").glob("quorum-set*/2*/results.json")
     verdicts = json.loads(results.read_text())["verdicts"]
     assert [v["checker"] for v in verdicts if v["status"] == "INVALID"] == ["protocol"]

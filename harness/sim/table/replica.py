@@ -210,9 +210,8 @@ class Table:
             self.zk = zk
             if "phantom-part" not in self.bugs:
                 self._ask_outcomes(zk)
-            if "failed-part-kept" not in self.bugs:
-                self._remove_failed(zk)
-            self._activate(zk)
+            checks = () if "failed-part-kept" in self.bugs else self._remove_failed(zk)
+            self._activate(zk, checks)
             clone_if_lost(self, zk)
             self.queue.load(zk)
             self.pull_now(zk)
@@ -229,15 +228,22 @@ class Table:
     def _clean(self, zk: KeeperSession) -> None:
         cleanup.clean(self, zk)
 
-    def _remove_failed(self, zk: KeeperSession) -> None:
+    def _remove_failed(self, zk: KeeperSession) -> tuple[Operation, ...]:
+        """What must hold when it becomes active: the part that was pending, asked for first, has
+        not failed since."""
+        checks: tuple[Operation, ...] = ()
         if "failed-part-missed" not in self.bugs:
             zk.barrier()
+            status = zk.get(f"{self.path}/quorum/status")
+            if status is not None:
+                checks = (Absent(f"{self.path}/quorum/failed_parts/{status[0].part.name}"),)
         for name in zk.children(f"{self.path}/quorum/failed_parts"):
             if zk.exists(f"{self.own}/parts/{name}"):
                 zk.remove(f"{self.own}/parts/{name}")
             if name in self.parts:
                 self.forget(info_of(name))
                 self.queue.virtual.remove(info_of(name))
+        return checks
 
     def _ask_outcomes(self, zk: KeeperSession) -> None:
         """Of the inserts whose connection was lost. One that is on its way still removes its
@@ -252,9 +258,9 @@ class Table:
                 self.forget(part.info)
             del self.to_check[name]
 
-    def _activate(self, zk: KeeperSession) -> None:
+    def _activate(self, zk: KeeperSession, checks: tuple[Operation, ...]) -> None:
         """is_active is this session's, and host changes with it, from which on no part that is here
-        can fail; the one that is pending must not have failed by then."""
+        can fail."""
         if "dedup-forgotten" in self.bugs:
             blocks = zk.children(f"{self.path}/blocks")
             zk.multi([Remove(f"{self.path}/blocks/{name}") for name in blocks])
@@ -262,11 +268,6 @@ class Table:
         found = zk.get(path)
         if found is not None and found[0] == self.server.identity:
             zk.remove(path)
-        checks: tuple[Operation, ...] = ()
-        if "failed-part-missed" not in self.bugs:
-            status = zk.get(f"{self.path}/quorum/status")
-            if status is not None:
-                checks = (Absent(f"{self.path}/quorum/failed_parts/{status[0].part.name}"),)
         self._host += 1
         host = Put(f"{self.own}/host", self._host)
         zk.multi((*checks, Create(path, self.server.identity, True), host))

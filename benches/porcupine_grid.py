@@ -6,7 +6,7 @@ A row for each model, concurrency, length and share of lost calls: valid, and wi
 Single-threaded; milliseconds are CPU time of the check alone, megabytes are by how much it raised
 the peak of the process. Each row is measured in a process of its own: past --limit-s a check is
 UNKNOWN, and past the limit of the process the row is empty; so that no row stalls the others.
-Without --quick all 160 rows take about half an hour, most of it for making the histories. --into
+--into
 keeps each row in a file as soon as it is known, short histories first; rows that are there already
 are not measured again. At the end: the rows without an answer, and by how much the time grows with
 the length.
@@ -19,13 +19,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import porcupine_made as made
 import pyporcupine
+from porcupine_made import Model
 from porcupine_memory import forget_peak, status_mb
 
-Model = Literal["register", "cas-register", "key-value", "queue", "set"]
 MODELS: tuple[Model, ...] = ("register", "cas-register", "key-value", "queue", "set")
 CONCURRENCY = (5, 10, 20, 50)
 LENGTHS = (1_000, 10_000, 100_000, 1_000_000)
@@ -61,11 +61,10 @@ def checked(model: Model, history: Any, limit_s: float) -> dict[str, Any]:
 def measure(model: Model, c: int, n: int, info: int, limit_s: float) -> list[dict[str, Any]]:
     """The valid history, and the one with a violation; each is told when it is known."""
     history = made.make(model, n, c, info=info)
-    given = made.Made.operations if model == "cas-register" else made.Made.table
-    told = [checked(model, given(history), limit_s)]
+    told = [checked(model, history.table(), limit_s)]
     print(json.dumps(told[0]), flush=True)
-    made.spoil(model, history)
-    told.append(checked(model, given(history), limit_s))
+    made.spoil(history)
+    told.append(checked(model, history.table(), limit_s))
     print(json.dumps(told[1]), flush=True)
     return told
 

@@ -2,8 +2,8 @@
 
     python benches/porcupine_large.py [--part 100]
 
---part makes all of them so many times shorter. Single-threaded, from Arrow columns, the
-compare-and-set from objects; megabytes are by how much the check raised the peak of the process.
+--part makes all of them so many times shorter. Single-threaded, from Arrow columns; megabytes are
+by how much the check raised the peak of the process.
 Valid by construction: each operation takes effect at a random point between its call and return.
 """
 
@@ -99,7 +99,7 @@ def measure(name: str, part: int) -> dict[str, Any]:
     model, initial, n, c, more = ROWS[name]
     history: Any
     if model == "cas-register":
-        history = made.make(model, n // part, c, info=10).operations()
+        history = made.make(model, n // part, c, info=10).table()
     elif model == "set":
         history = grown_set(n // part, c, more // part)
     else:

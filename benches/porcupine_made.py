@@ -7,13 +7,26 @@ one operation in the middle so that no explanation is left, whatever the lost on
 
 from collections import deque
 from dataclasses import dataclass, field
-from heapq import heapify, heapreplace
-from random import Random
-from typing import Any
+from typing import Literal
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-from pyporcupine import Operation
+import pyarrow.compute
 
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+Model = Literal["register", "cas-register", "key-value", "queue", "set"]
+NAMES: dict[Model, tuple[str, ...]] = {
+    "register": ("read", "write"),
+    "cas-register": ("read", "write", "cas"),
+    "key-value": ("get", "put"),
+    "queue": ("dequeue", "enqueue"),
+    "set": ("read", "add"),
+}
+READ, WRITE, CAS = 0, 1, 2
+"""What is done, by place in `NAMES`; a dequeue is a read."""
+NONE = -1
 READS_OF_A_SET = 20
 """So that the values that are read stay linear in the length."""
 OPS_A_KEY = 1000
@@ -21,182 +34,192 @@ LATE = 5
 """What a compare-and-set register holds at the end alone; before, it is 0 to 4."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Made:
-    """Columns by name; a row an operation, in order of call."""
+    """Columns by name; a row an operation, in order of call. `NONE` is none."""
 
-    process: list[int] = field(default_factory=list)
-    call: list[int] = field(default_factory=list)
-    ret: list[int | None] = field(default_factory=list)
-    effect: list[int | None] = field(default_factory=list)
-    """When it takes effect; None: never."""
-    f: list[str] = field(default_factory=list)
-    key: list[Any] = field(default_factory=list)
-    value: list[Any] = field(default_factory=list)
-    output: list[Any] = field(default_factory=list)
+    model: Model
+    process: Ints
+    call: Ints
+    ret: Ints
+    f: Ints
+    """By place in `NAMES`."""
+    key: Ints
+    value: Ints
+    expected: Ints
+    output: Ints
+    seen: dict[int, Ints] = field(default_factory=dict)
+    """By row of a read of a set: its values."""
 
     def table(self) -> pa.Table:
-        """For all models but those whose outputs are of several types."""
-        names = ("process", "call", "ret", "f", "key", "value", "output")
-        columns = {name: getattr(self, name) for name in names}
-        if all(key is None for key in self.key):
-            del columns["key"]
+        """As pyporcupine takes it. A key-value store holds texts, "" at first."""
+        names = NAMES[self.model]
+        columns = {"process": self.process, "call": self.call, "ret": _nullable(self.ret)}
+        f = pa.DictionaryArray.from_arrays(pa.array(self.f, pa.int8()), names)
+        columns |= {"f": f.cast(pa.string()), "value": _nullable(self.value)}
+        if self.model == "set":
+            sizes = [len(self.seen.get(row, ())) for row in range(len(self.f))]
+            offsets = np.concatenate([[0], np.cumsum(sizes)])
+            values = np.concatenate([self.seen[row] for row in sorted(self.seen)])
+            columns["output"] = pa.LargeListArray.from_arrays(offsets, values)
+            return pa.table(columns)
+        columns["output"] = _nullable(self.output)
+        if self.model == "cas-register":
+            columns["expected"] = _nullable(self.expected)
+        if self.model == "key-value":
+            columns["key"] = pa.array(self.key).cast(pa.string())
+            columns["value"] = columns["value"].cast(pa.string())
+            found = columns["output"].cast(pa.string()).fill_null("")
+            columns["output"] = pa.compute.if_else(pa.array(self.f == READ), found, None)
         return pa.table(columns)
 
-    def operations(self) -> list[Operation]:
-        """As objects."""
-        return [
-            Operation(process, f, key, value, call=call, ret=ret, output=output)
-            for process, f, key, value, call, ret, output in zip(
-                self.process, self.f, self.key, self.value, self.call, self.ret, self.output,
-                strict=True,
-            )
-        ]  # fmt: skip
+
+def _nullable(column: Ints) -> pa.Array:
+    return pa.array(column, mask=column == NONE)
 
 
-def make(model: str, n: int, c: int, *, info: int, seed: int = 1) -> Made:
-    """A valid history of n operations of c clients."""
-    draw = Random(seed)
-    made = _timed(draw, n, c)
-    reads = set(range(n // READS_OF_A_SET - 1, n, max(1, n // READS_OF_A_SET)))
-    for at in range(n):
-        f, key, value = _call(draw, model, at, n, at in reads)
-        made.f.append(f)
-        made.key.append(key)
-        made.value.append(value)
-    order = sorted(range(n), key=lambda at: made.effect[at])
-    lost = _lose(draw, made, info) if info else set()
-    _take_effect(model, made, order, lost)
-    _retire(made, c)
+def make(model: Model, n: int, c: int, *, info: int, seed: int = 1) -> Made:
+    """A valid history of n operations of c clients, of whom n is a multiple."""
+    draw = np.random.default_rng(seed)
+    client, call, ret, effect = _timed(draw, n, c)
+    nothing = np.full(n, NONE)
+    f = draw.integers(0, len(NAMES[model]), n)
+    if model == "set":
+        f[:] = WRITE
+        f[n // READS_OF_A_SET - 1 :: max(1, n // READS_OF_A_SET)] = READ
+    key, value, expected = np.zeros(n, dtype=np.int64), np.arange(1, n + 1), nothing
+    if model == "key-value":
+        key = draw.integers(0, max(10, n // OPS_A_KEY), n)
+    if model == "cas-register":
+        value = draw.integers(0, LATE, n)
+        expected = np.where(f == CAS, draw.integers(0, LATE, n), NONE)
+    # Doubled: a return comes after the calls of its tick.
+    lost = (f != READ) & (draw.integers(0, 1000, n) < info)
+    made = Made(
+        model=model, process=_retired(client, lost, c), call=2 * call,
+        ret=np.where(lost, NONE, 2 * ret + 1), f=f, key=key, value=value, expected=expected,
+        output=nothing.copy(),
+    )  # fmt: skip
+    never = lost & (draw.integers(0, 2, n) == 1)
+    _take_effect(made, effect, never)
+    made.value = np.where(made.f == READ, NONE, made.value)
     return made
 
 
-def spoil(model: str, made: Made) -> None:
-    """Breaks one operation in the middle."""
-    half = range(len(made.f) // 2, len(made.f))
-    if model == "cas-register":
-        at = next(at for at in half if made.f[at] == "read")
-        made.output[at] = LATE
-        end = max(*made.call, *(ret or 0 for ret in made.ret)) + 1
-        rows = ((made.process, max(made.process) + 1), (made.call, end), (made.ret, end + 1))
-        more = ((made.f, "write"), (made.key, None), (made.value, LATE), (made.output, None))
-        for column, value in (*rows, *more):
-            column.append(value)
-    elif model == "queue":
-        first, second = [at for at in half if made.f[at] == "dequeue"][:2]
-        made.output[second] = made.output[first]
-    elif model == "set":
-        at = next(at for at in half if made.f[at] == "read")
-        before = (
-            i for i in range(at) if made.f[i] == "add" and (made.ret[i] or 1 << 62) < made.call[at]
-        )
-        missed = made.value[max(before)]
-        made.output[at] = [value for value in made.output[at] if value != missed]
+def _timed(draw: np.random.Generator, n: int, c: int) -> tuple[Ints, Ints, Ints, Ints]:
+    """Clients, calls, returns and when each operation takes effect."""
+    of_client = (c, n // c)
+    gap, length = draw.integers(0, 100, of_client), draw.integers(1, 1001, of_client)
+    ret = np.cumsum(gap + length + 1, axis=1) + draw.integers(0, 1000, (c, 1))
+    call = (ret - length).ravel()
+    effect = call + draw.integers(0, length.ravel() + 1)
+    order = np.argsort(call, kind="stable")
+    client = np.repeat(np.arange(c), n // c)
+    return client[order], call[order], ret.ravel()[order], effect[order]
+
+
+def _retired(client: Ints, lost: Bools, c: int) -> Ints:
+    """A client goes on under a new number after a call that never returned."""
+    process = client.copy()
+    for one in range(c):
+        own = np.flatnonzero(client == one)
+        process[own] += c * (np.cumsum(lost[own]) - lost[own])
+    return process
+
+
+def _take_effect(made: Made, effect: Ints, never: Bools) -> None:
+    """Finds what each operation finds, those of `never` left out."""
+    if made.model == "set":
+        order = np.argsort(effect, kind="stable")
+        adds = (made.f[order] == WRITE) & ~never[order]
+        added, there = made.value[order[adds]], np.cumsum(adds)
+        for place in np.flatnonzero(made.f[order] == READ):
+            made.seen[int(order[place])] = added[: there[place]]
+    elif made.model == "queue":
+        _queue_up(made, np.argsort(effect, kind="stable"), never)
+    elif made.model == "cas-register":
+        _compare_and_set(made, np.argsort(effect, kind="stable"), never)
     else:
-        _read_the_past(made, half)
+        order = np.lexsort((effect, made.key))
+        writes = (made.f[order] == WRITE) & ~never[order]
+        begins = np.flatnonzero(np.diff(made.key[order], prepend=-1))
+        latest = np.zeros(len(order), dtype=np.int64)
+        latest[begins] = begins
+        latest = np.maximum.accumulate(np.where(writes, np.arange(len(order)), latest))
+        initial = 0 if made.model == "register" else NONE
+        found = np.where(writes[latest], made.value[order[latest]], initial)
+        made.output[order] = np.where(made.f[order] == READ, found, NONE)
 
 
-def _read_the_past(made: Made, half: range) -> None:
+def _queue_up(made: Made, order: Ints, never: Bools) -> None:
+    """A dequeue that would find nothing enqueues."""
+    f, value, output = made.f.tolist(), made.value.tolist(), made.output.tolist()
+    gone = never.tolist()
+    queue: deque[int] = deque()
+    for at in order.tolist():
+        if f[at] == READ and queue:
+            output[at] = queue.popleft()
+            continue
+        f[at] = WRITE
+        if not gone[at]:
+            queue.append(value[at])
+    made.f, made.output = np.array(f), np.array(output)
+
+
+def _compare_and_set(made: Made, order: Ints, never: Bools) -> None:
+    columns = (made.f, made.value, made.expected, never, made.ret == NONE)
+    rows = zip(*(column[order].tolist() for column in columns), strict=True)
+    state, outputs = NONE, []
+    for f, value, expected, gone, lost in rows:
+        fits = f == WRITE or (f == CAS and state == expected)
+        output = NONE
+        if f == READ:
+            output = state
+        elif f == CAS and not lost:
+            output = int(fits)
+        outputs.append(output)
+        if fits and not gone:
+            state = value
+    made.output[order] = outputs
+
+
+def spoil(made: Made) -> None:
+    """Breaks one operation in the middle."""
+    half = len(made.f) // 2
+    reads = half + np.flatnonzero(made.f[half:] == READ)
+    if made.model == "cas-register":
+        made.output[reads[0]] = LATE
+        end = 1 + max(made.call.max(), made.ret.max())
+        row = {"process": made.process.max() + 1, "call": end, "ret": end + 1, "f": WRITE}
+        row |= {"key": 0, "value": LATE, "expected": NONE, "output": NONE}
+        for name, last in row.items():
+            setattr(made, name, np.append(getattr(made, name), last))
+    elif made.model == "queue":
+        made.output[reads[1]] = made.output[reads[0]]
+    elif made.model == "set":
+        missed = made.value[_before(made, 0, reads[0])[-1]]
+        values = made.seen[int(reads[0])]
+        made.seen[int(reads[0])] = values[values != missed]
+    else:
+        _read_the_past(made, reads)
+
+
+def _before(made: Made, first: int, at: int) -> Ints:
+    """From one row on: updates of the same object that returned before the operation was called."""
+    rows = slice(first, at)
+    returned = (made.ret[rows] != NONE) & (made.ret[rows] < made.call[at])
+    same = (made.f[rows] == WRITE) & (made.key[rows] == made.key[at])
+    return first + np.flatnonzero(returned & same)
+
+
+def _read_the_past(made: Made, reads: Ints) -> None:
     """A value that was overwritten before the read began."""
-    for at in (at for at in half if made.f[at] in ("read", "get")):
-        writes = [
-            i for i in range(max(0, at - 100_000), at)
-            if made.value[i] is not None and made.key[i] == made.key[at]
-            and (made.ret[i] or 1 << 62) < made.call[at]
-        ]  # fmt: skip
-        last = max(writes, key=lambda i: made.call[i], default=None)
-        older = [i for i in writes if last is not None and (made.ret[i] or 0) < made.call[last]]
-        if older:
+    for at in reads.tolist():
+        writes = _before(made, max(0, at - 100_000), at)
+        if len(writes) == 0:
+            continue
+        older = writes[made.ret[writes] < made.call[writes[-1]]]
+        if len(older):
             made.output[at] = made.value[older[-1]]
             return
     raise AssertionError("no read to spoil")
-
-
-def _timed(draw: Random, n: int, c: int) -> Made:
-    made = Made()
-    free = [(draw.randrange(1000), client) for client in range(c)]
-    heapify(free)
-    rows = []
-    for _ in range(n):
-        at, client = free[0]
-        call = at + draw.randrange(100)
-        ret = call + 1 + draw.randrange(1000)
-        rows.append((call, ret, draw.randrange(call, ret + 1), client))
-        heapreplace(free, (ret + 1, client))
-    rows.sort()
-    for call, ret, effect, client in rows:
-        made.process.append(client)
-        made.call.append(2 * call)
-        made.ret.append(2 * ret + 1)  # after the calls of its tick
-        made.effect.append(effect)
-    return made
-
-
-def _call(draw: Random, model: str, at: int, n: int, reads: bool) -> tuple[str, Any, Any]:
-    if model == "set":
-        return ("read", None, None) if reads else ("add", None, at)
-    if model == "queue":
-        return "dequeue" if draw.randrange(2) else "enqueue", None, None
-    if model == "cas-register":
-        f = ("read", "write", "cas")[draw.randrange(3)]
-        a, b = draw.randrange(LATE), draw.randrange(LATE)
-        return f, None, {"read": None, "write": a, "cas": (a, b)}[f]
-    if model == "key-value":
-        key = str(draw.randrange(max(10, n // OPS_A_KEY)))
-        return ("get", key, None) if draw.randrange(2) else ("put", key, str(at + 1))
-    return ("read", None, None) if draw.randrange(2) else ("write", None, at + 1)
-
-
-def _lose(draw: Random, made: Made, info: int) -> set[int]:
-    """Operations that never return; those that never take effect either."""
-    lost = set()
-    for at, f in enumerate(made.f):
-        if f not in ("read", "get", "dequeue") and draw.randrange(1000) < info:
-            made.ret[at] = None
-            if draw.randrange(2):
-                lost.add(at)
-    return lost
-
-
-def _take_effect(model: str, made: Made, order: list[int], lost: set[int]) -> None:
-    made.output = [None] * len(order)
-    state: dict[Any, Any] = {}
-    queue: deque[int] = deque()
-    added: list[int] = []
-    for at in order:
-        f, value = made.f[at], made.value[at]
-        if model == "queue":
-            if f == "dequeue" and queue:
-                made.output[at] = queue.popleft()
-                continue
-            made.f[at], made.value[at] = "enqueue", at
-            if at not in lost:
-                queue.append(at)
-        elif f == "add":
-            if at not in lost:
-                added.append(value)
-        elif model == "set":
-            made.output[at] = list(added)
-        elif f in ("read", "get"):
-            made.output[at] = state.get(made.key[at], _initial(model))
-        elif at in lost:
-            continue
-        elif f == "cas":
-            fits = state.get(None) == value[0]
-            made.output[at] = fits if made.ret[at] is not None else None
-            state[None] = value[1] if fits else state.get(None)
-        else:
-            state[made.key[at]] = value
-
-
-def _initial(model: str) -> Any:
-    return {"key-value": "", "register": 0}.get(model)
-
-
-def _retire(made: Made, c: int) -> None:
-    """A client goes on under a new number after a call that never returned."""
-    now = list(range(c))
-    for at, client in enumerate(made.process):
-        made.process[at] = now[client]
-        if made.ret[at] is None:
-            now[client] += c

@@ -66,6 +66,9 @@ pub enum Field {
 /// So many rows are looked at together, field by field: what is taken from their columns stays near.
 pub const BLOCK: usize = 128;
 
+/// Ints below this, a power of two, take a byte.
+pub const FEW: u64 = 32;
+
 /// The rows up to `count`, a block at a time.
 pub fn blocks(count: usize) -> impl Iterator<Item = Range<usize>> {
     (0..count)
@@ -141,6 +144,12 @@ pub trait Rows: Sync {
             };
             key(&value).map(|key| *out = key).is_some()
         })
+    }
+
+    /// A block's values in a field, where they are nulls and ints from 0 and below [`FEW`]: the int
+    /// and one, 0 for a null. False where they are not, or that takes as long as to tell their keys.
+    fn few(&self, _rows: Range<usize>, _field: Field, _out: &mut [u8; BLOCK]) -> bool {
+        false
     }
 
     /// The row will be asked for soon. Rows of one object lie far apart in columns; without this,

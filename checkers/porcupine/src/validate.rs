@@ -57,14 +57,13 @@ impl InFlight {
     /// Takes calls in order of (call, ret).
     fn take(&mut self, t: &Timing) -> Result<(), BadRow> {
         let now = (t.ret, t.row as u32);
-        let before = if (0..FEW).contains(&t.process) {
-            let process = t.process as usize;
-            if process >= self.few.len() {
-                self.few.resize(process + 1, NOTHING);
+        let before = match self.few.get_mut(t.process as usize) {
+            Some(last) => std::mem::replace(last, now),
+            None if (0..FEW).contains(&t.process) => {
+                self.few.resize(t.process as usize + 1, NOTHING);
+                std::mem::replace(&mut self.few[t.process as usize], now)
             }
-            std::mem::replace(&mut self.few[process], now)
-        } else {
-            self.others.insert(t.process, now).unwrap_or(NOTHING)
+            None => self.others.insert(t.process, now).unwrap_or(NOTHING),
         };
         match before {
             (ret, earlier) if t.call < ret => {

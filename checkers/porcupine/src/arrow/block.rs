@@ -2,6 +2,7 @@
 
 use super::column::{Column, Layout};
 use crate::models::numbers::{key, INT, NULL};
+use crate::rows::FEW;
 
 /// What is left of 16 bytes that begin with a text of so many, and the key's highest byte.
 const TEXTS: [(u128, u128); 16] = {
@@ -105,8 +106,50 @@ impl Column {
         if self.validity.is_null() {
             return;
         }
-        for (at, out) in out.iter_mut().enumerate() {
-            *out = if self.is_null(from + at) { null } else { *out };
+        for (from, out) in (from..).step_by(64).zip(out.chunks_mut(64)) {
+            let mut nulls = !self.there(from, out.len()) & u64::MAX >> (64 - out.len());
+            while nulls != 0 {
+                out[nulls.trailing_zeros() as usize] = null;
+                nulls &= nulls - 1;
+            }
         }
+    }
+
+    /// The lowest bits: where of up to 64 rows from one on there is a value.
+    fn there(&self, from: usize, count: usize) -> u64 {
+        let at = self.offset + from;
+        if self.validity.is_null() {
+            return u64::MAX;
+        }
+        if at % 8 == 0 && count == 64 {
+            // SAFETY: the bitmap has a bit for each row.
+            let bytes = unsafe { self.validity.add(at / 8).cast::<[u8; 8]>().read() };
+            return u64::from_le_bytes(bytes);
+        }
+        (0..count).fold(0, |bits, i| bits | u64::from(!self.is_null(from + i)) << i)
+    }
+
+    /// For each row the number and one, 0 where there is none; false where one is not below [`FEW`].
+    pub fn few(&self, from: usize, out: &mut [u8]) -> bool {
+        let numbers = match &self.layout {
+            Layout::Null => {
+                out.fill(0);
+                return true;
+            }
+            Layout::Int64(p) => p.wrapping_add(self.offset + from),
+            _ => return false,
+        };
+        let mut bits = 0;
+        for (place, out) in (0..).step_by(64).zip(out.chunks_mut(64)) {
+            let there = self.there(from + place, out.len());
+            for (at, out) in out.iter_mut().enumerate() {
+                // SAFETY: the buffer has a number for each row.
+                let number = unsafe { *numbers.add(place + at) } as u64;
+                let mask = (there >> at & 1).wrapping_neg();
+                bits |= number & mask;
+                *out = (number.wrapping_add(1) & mask) as u8;
+            }
+        }
+        bits < FEW
     }
 }

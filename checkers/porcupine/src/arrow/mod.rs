@@ -256,6 +256,20 @@ impl Rows for ArrowRows {
         self.packed(rows, field.map_or(F, place), out)
     }
 
+    fn few(&self, rows: Range<usize>, field: Field, out: &mut [u8; BLOCK]) -> bool {
+        let field = place(field);
+        self.parts(rows).all(|(batch, from, places)| {
+            let out = &mut out[places];
+            match &batch.columns[field] {
+                Some(column) => column.few(from, out),
+                None => {
+                    out.fill(0);
+                    true
+                }
+            }
+        })
+    }
+
     fn prefetch(&self, row: usize) {
         let (batch, at) = self.batch(row);
         for field in [PROCESS, F, CALL, RET, VALUE, OUTPUT] {

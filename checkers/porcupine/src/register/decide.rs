@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
+use super::seen::Seen;
 use super::zones::{Broken, Zones};
 use super::{smallest, Action, Parsed, PlainObject, Register, RegisterOp, Value};
 use crate::models::numbers::Actions;
@@ -87,9 +88,24 @@ pub fn decide(parsed: &Parsed, request: &Request, process: impl Fn(u32) -> i64 +
 /// The verdict on an operation that found a value which nothing sets.
 fn from_nowhere(ops: &[RegisterOp], initial: Value, values: usize) -> Option<Verdict> {
     let mut set = vec![false; values];
+    let mut needed = vec![false; values];
     set[initial as usize] = true;
-    for value in ops.iter().filter_map(|op| op.action.sets()) {
-        set[value as usize] = true;
+    let mut look = |action: Action| {
+        action
+            .sets()
+            .into_iter()
+            .for_each(|v| set[v as usize] = true);
+        action
+            .needs()
+            .into_iter()
+            .for_each(|v| needed[v as usize] = true);
+    };
+    match Seen::new(ops, values) {
+        Some(seen) => seen.actions().for_each(&mut look),
+        None => ops.iter().for_each(|op| look(op.action)),
+    }
+    if needed.iter().zip(&set).all(|(needed, set)| needed <= set) {
+        return None;
     }
     let nowhere = |op: &&RegisterOp| op.action.needs().is_some_and(|v| !set[v as usize]);
     let op = ops.iter().filter(|op| op.ret != NEVER).find(nowhere)?;
@@ -145,27 +161,40 @@ fn run(
 fn numbered(ops: &[RegisterOp], initial: Value, values: usize) -> (Register, Vec<Op>) {
     let junk = values as Value;
     let mut known = vec![false; values + 1];
-    for op in ops {
-        match op.action {
-            Action::Read(v) | Action::Cas(v, _) | Action::CasFailed(v) => known[v as usize] = true,
-            Action::Write(_) => {}
-        }
+    let mut look = |action: Action| match action {
+        Action::Read(v) | Action::Cas(v, _) | Action::CasFailed(v) => known[v as usize] = true,
+        Action::Write(_) => {}
+    };
+    let seen = Seen::new(ops, values);
+    match &seen {
+        Some(seen) => seen.actions().for_each(&mut look),
+        None => ops.iter().for_each(|op| look(op.action)),
     }
     let value = |v: Value| if known[v as usize] { v } else { junk };
     let mut actions = Actions::default();
-    let numbered = ops
-        .iter()
-        .map(|op| Op {
-            row: op.row,
-            action: actions.number(match op.action {
-                Action::Write(v) => Action::Write(value(v)),
-                Action::Cas(from, to) => Action::Cas(from, value(to)),
-                other => other,
-            }),
-            call: op.call,
-            ret: op.ret,
+    let mut number = |action: Action| {
+        actions.number(match action {
+            Action::Write(v) => Action::Write(value(v)),
+            Action::Cas(from, to) => Action::Cas(from, value(to)),
+            other => other,
         })
-        .collect();
+    };
+    let numbered = |op: &RegisterOp, action: u32| Op {
+        row: op.row,
+        action,
+        call: op.call,
+        ret: op.ret,
+    };
+    let numbered = match seen {
+        Some(seen) => {
+            let numbers = seen.table(&mut number);
+            let number = |op: &RegisterOp| numbers[seen.place(op.action)];
+            ops.iter().map(|op| numbered(op, number(op))).collect()
+        }
+        None => (ops.iter())
+            .map(|op| numbered(op, number(op.action)))
+            .collect(),
+    };
     let model = Register {
         initial: value(initial),
         actions: actions.all,

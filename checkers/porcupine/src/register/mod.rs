@@ -10,6 +10,7 @@ pub mod model;
 mod near;
 mod parse;
 mod plain;
+mod seen;
 mod zones;
 
 pub use decide::{decide, decide_plain};

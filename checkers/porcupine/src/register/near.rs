@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use super::{Action, Names, Parsed, RegisterOp};
+use super::{Action, Names, Parsed, RegisterOp, Value};
 use crate::models::numbers::{key, Numbers, NULL};
 use crate::order::NEVER;
-use crate::rows::{blocks, Datum, Field, Rows, Times, BLOCK};
+use crate::rows::{blocks, Datum, Field, Rows, Times, BLOCK, FEW};
 
 /// The same as [`super::parse`]; none where rows lie apart, a value does not fit in 16 bytes, or a
 /// row is bad. O(n).
@@ -13,6 +13,9 @@ pub fn parse(rows: &dyn Rows, object: &[u32], names: Names, initial: &Datum) -> 
     let (first, last) = (*object.first()? as usize, *object.last()? as usize);
     if last - first + 1 != object.len() {
         return None;
+    }
+    if let Some(parsed) = parse_few(rows, first..last + 1, names, initial) {
+        return Some(parsed);
     }
     let mut numbers = Numbers::with_capacity(object.len() / 2);
     let initial = numbers.by_key(key(initial)?);
@@ -40,6 +43,72 @@ pub fn parse(rows: &dyn Rows, object: &[u32], names: Names, initial: &Datum) -> 
     })
 }
 
+/// The same where values are few small ints and nulls: such a one and one more is its number, 0 that of null.
+fn parse_few(
+    rows: &dyn Rows,
+    object: Range<usize>,
+    names: Names,
+    initial: &Datum,
+) -> Option<Parsed> {
+    let initial = match *initial {
+        Datum::Null => 0,
+        Datum::Int(int) if (0..FEW as i64).contains(&int) => int as Value + 1,
+        _ => return None,
+    };
+    let (read, write, cas) = keys(names);
+    let mut f = [0; BLOCK];
+    let [mut values, mut outputs, mut expected] = [[0; BLOCK]; 3];
+    let mut times = Times::default();
+    let mut ops = Vec::with_capacity(object.len());
+    for places in blocks(object.len()) {
+        let near = object.start + places.start..object.start + places.end;
+        let fits = rows.few(near.clone(), Field::Value, &mut values)
+            && rows.few(near.clone(), Field::Output, &mut outputs)
+            && rows.few(near.clone(), Field::Expected, &mut expected)
+            && rows.keys(near.clone(), None, &mut f);
+        if !fits {
+            return None;
+        }
+        rows.times(near.clone(), &mut times);
+        let mut good = true;
+        // What is done is as good as random: nothing branches on it.
+        for (at, row) in near.enumerate() {
+            let (is_read, is_write) = (f[at] == read, f[at] == write);
+            let ret = times.ret[at];
+            let (value, output, expected) = (values[at], outputs[at], expected[at]);
+            let is_cas = (Some(f[at]) == cas) & (expected != 0);
+            let is_set = ret == NEVER || output == 2;
+            good &= is_read | (value != 0) & (is_write | is_cas & (is_set | (output == 1)));
+            let first = if is_write { value } else { expected };
+            let first = Value::from(if is_read { output } else { first });
+            let action = match (is_read, is_write, is_set) {
+                (true, _, _) => Action::Read(first),
+                (_, true, _) => Action::Write(first),
+                (_, _, true) => Action::Cas(first, value.into()),
+                _ => Action::CasFailed(first),
+            };
+            if ret != NEVER || !is_read {
+                let call = times.call[at];
+                let row = row as u32;
+                ops.push(RegisterOp {
+                    row,
+                    action,
+                    call,
+                    ret,
+                });
+            }
+        }
+        if !good {
+            return None;
+        }
+    }
+    Some(Parsed {
+        ops,
+        initial,
+        values: FEW as usize + 1,
+    })
+}
+
 /// What rows say, by place in the block: keys of names and values.
 struct Block {
     /// The names of calls.
@@ -53,14 +122,21 @@ struct Block {
     expected: [u128; BLOCK],
 }
 
+/// The keys of what calls are: a read, a write, a compare-and-set if there is such a one.
+fn keys(names: Names) -> (u128, u128, Option<u128>) {
+    let short = |name| key(&Datum::Text(name)).expect("a short name");
+    let [read, write] = names.read_and_write().map(short);
+    let cas = (names == Names::CasRegister).then(|| short("cas"));
+    (read, write, cas)
+}
+
 impl Block {
     fn new(names: Names) -> Self {
-        let short = |name| key(&Datum::Text(name)).expect("a short name");
-        let [read, write] = names.read_and_write().map(short);
+        let (read, write, cas) = keys(names);
         Self {
             read,
             write,
-            cas: (names == Names::CasRegister).then(|| short("cas")),
+            cas,
             times: Times::default(),
             f: [0; BLOCK],
             values: [0; BLOCK],

@@ -57,7 +57,9 @@ impl Plains {
         let mut times = Times::default();
         let [mut f, mut values, mut outputs] = [[0; BLOCK]; 3];
         for block in blocks(count) {
+            let plain = |f: &u128| *f == read || *f == write;
             let fits = rows.keys(block.clone(), None, &mut f)
+                && (names != Names::CasRegister || f[..block.len()].iter().all(plain))
                 && rows.keys(block.clone(), Some(Field::Value), &mut values)
                 && rows.keys(block.clone(), Some(Field::Output), &mut outputs);
             if !fits {

@@ -26,13 +26,16 @@
 //! configurations that no other dominates need to be kept. Of identical operations, one that returns
 //! no later and is no less pressing is used first, for the same reason.
 //!
-//! Of few states with few operations in flight a configuration is one word ([`packed`]).
+//! Of few states with few operations in flight a configuration is one word ([`packed`]); with up to six all
+//! configurations of a state are one ([`subsets`]).
 
 mod frontier;
+mod machine;
 mod packed;
 mod plan;
 mod run;
 mod sequential;
+mod subsets;
 mod trace;
 
 pub use run::{search, search_widening, Ended, Limits};

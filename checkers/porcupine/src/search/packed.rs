@@ -15,19 +15,18 @@
 mod config;
 mod flight;
 mod loose;
-mod machine;
 #[cfg(test)]
 mod tests;
 
 use std::time::Instant;
 
+use super::machine::{ones, Machine};
 use super::plan::{Event, Plan};
 use super::{Ended, Limits, Model, Op};
-use config::{as_pending, as_used, ones, pending, state, used, with_state};
+use config::{as_pending, as_used, pending, state, used, with_state};
 use config::{Config, Frontier, BITS, STATES};
 use flight::Flight;
 use loose::Loose;
-use machine::Machine;
 
 /// The most configurations at a time.
 const MOST: usize = 1024;
@@ -66,7 +65,7 @@ pub(super) fn refute<M: Model>(
 }
 
 fn machine<M: Model>(model: &mut M, plan: &Plan) -> Option<Machine> {
-    if !model.finite() || plan.natures.iter().any(|nature| nature.eager) {
+    if !model.finite() {
         return None;
     }
     Machine::new(model, &plan.natures, STATES)

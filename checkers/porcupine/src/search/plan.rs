@@ -25,6 +25,19 @@ pub(super) struct Nature {
     pub helps: bool,
 }
 
+/// By action.
+pub(super) fn natures<M: Model>(model: &M, ops: &[Op]) -> Vec<Nature> {
+    let actions = ops.iter().map(|op| op.action + 1).max().unwrap_or(0);
+    let nature = |action: u32| Nature {
+        pure: model.pure(action),
+        blind: model.blind(action),
+        overwrites: model.overwrites(action),
+        eager: model.eager(action),
+        helps: model.helps(action),
+    };
+    (0..actions).map(nature).collect()
+}
+
 pub(super) struct Plan {
     pub events: Vec<Event>,
     /// By operation: its seat while it is in flight.
@@ -45,20 +58,12 @@ impl Plan {
     /// At equal times calls come first, for equal times are concurrent. O(n) where operations are in
     /// order of call and few are in flight at a time, else O(n log n).
     pub fn new<M: Model>(model: &M, ops: &[Op]) -> Self {
-        let actions = ops.iter().map(|op| op.action + 1).max().unwrap_or(0);
-        let nature = |action: u32| Nature {
-            pure: model.pure(action),
-            blind: model.blind(action),
-            overwrites: model.overwrites(action),
-            eager: model.eager(action),
-            helps: model.helps(action),
-        };
         let mut plan = Self {
             events: Vec::with_capacity(2 * ops.len()),
             seat: vec![0; ops.len()],
             seats: 0,
             rank: vec![u32::MAX; ops.len()],
-            natures: (0..actions).map(nature).collect(),
+            natures: natures(model, ops),
             kinds: Vec::new(),
             lost: Vec::new(),
         };

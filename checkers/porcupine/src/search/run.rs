@@ -14,10 +14,9 @@ use retreat::Retreat;
 use rustc_hash::FxHashSet;
 
 use super::frontier::{Config, Frontier, Layout};
-use super::packed;
 use super::plan::{Event, Plan};
 use super::trace::{Traces, START};
-use super::{Model, Op};
+use super::{packed, subsets, Model, Op};
 
 /// When to give up.
 #[derive(Clone, Copy, Debug, Default)]
@@ -53,6 +52,11 @@ pub enum Ended {
 /// that is an explanation; if not, nothing is known, and more are tried. Where calls never returned,
 /// there is more to try before that: see [`lost`].
 pub fn search<M: Model>(model: &mut M, ops: &[Op], limits: Limits, traced: bool) -> Ended {
+    if !traced {
+        if let Some(ended) = subsets::decide(model, ops, limits) {
+            return ended;
+        }
+    }
     let plan = Plan::new(model, ops);
     if !traced {
         if let Some(ended) = packed::decide(model, ops, &plan, limits) {

@@ -86,13 +86,3 @@ impl Frontier {
         self.all.iter().copied().filter(|&config| config != DEAD)
     }
 }
-
-/// The numbers of the bits that are set.
-#[inline(always)]
-pub(super) fn ones(mut bits: u64) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let one = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
-        bits &= bits - 1;
-        Some(one)
-    })
-}

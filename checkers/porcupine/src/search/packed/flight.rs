@@ -1,7 +1,7 @@
 //! The operations in flight that have a bit.
 
-use super::config::{as_pending, ones, Config, BITS};
-use super::machine::Act;
+use super::config::{as_pending, Config, BITS};
+use crate::search::machine::{ones, Act};
 
 /// An operation's bit is that of its seat.
 pub(super) struct Flight {

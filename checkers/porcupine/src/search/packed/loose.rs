@@ -1,7 +1,6 @@
 //! The operations in flight that have no bit, and calls that never returned.
 
-use super::config::ones;
-use super::machine::Machine;
+use crate::search::machine::{ones, Machine};
 
 pub(super) struct Loose {
     /// By action: how many there are.

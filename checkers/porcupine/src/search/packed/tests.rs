@@ -4,7 +4,7 @@ use super::*;
 use crate::models::mutex::Mutex;
 use crate::order::NEVER;
 use crate::register::model::{Action, Register};
-use crate::search::search_widening;
+use crate::search::{search_widening, subsets};
 use random::Rng;
 
 #[path = "../../../tests/random/mod.rs"]
@@ -73,9 +73,10 @@ fn mutex(_rng: &mut Rng) -> (Mutex, u32) {
     (Mutex, 2)
 }
 
-/// How often the history was decided; how often it was refuted.
+/// How often the history was decided, by subsets too; how often it was refuted.
 #[derive(Debug, Default)]
 struct Told {
+    by_subsets: usize,
     decided: usize,
     invalid: usize,
     refuted: usize,
@@ -89,6 +90,9 @@ fn agree<M: Model>(seed: u64, histories: usize, lost: u64, make: fn(&mut Rng) ->
         let flight = 1 + rng.below(8);
         let mut ops = history(&mut rng, &mut model, actions, flight, lost);
         damage(&mut rng, &mut ops, actions);
+        if rng.below(2) == 0 {
+            ops.sort_by_key(|op| op.call);
+        }
         let limits = Limits::default();
         let plan = Plan::new(&model, &ops);
         let expected = search_widening(&mut model, &ops, limits, false, &[]);
@@ -96,6 +100,10 @@ fn agree<M: Model>(seed: u64, histories: usize, lost: u64, make: fn(&mut Rng) ->
         told.invalid += usize::from(invalid);
         if let Some(ended) = decide(&mut model, &ops, &plan, limits) {
             told.decided += 1;
+            assert_eq!(ended, expected, "{ops:?}");
+        }
+        if let Some(ended) = subsets::decide(&mut model, &ops, limits) {
+            told.by_subsets += 1;
             assert_eq!(ended, expected, "{ops:?}");
         }
         let few = refute_with(&mut model, &ops, &plan, rng.below(7) as usize);
@@ -117,12 +125,14 @@ fn refute_with<M: Model>(model: &mut M, ops: &[Op], plan: &Plan, bits: usize) ->
 fn decides_registers_as_the_search_does() {
     let told = agree(1, 4000, u64::MAX, register);
     assert!(told.decided > 2000 && told.invalid > 400, "{told:?}");
+    assert!(told.by_subsets > 1000, "{told:?}");
 }
 
 #[test]
 fn decides_mutexes_as_the_search_does() {
     let told = agree(2, 4000, u64::MAX, mutex);
     assert!(told.decided > 2000 && told.invalid > 400, "{told:?}");
+    assert!(told.by_subsets > 1000, "{told:?}");
 }
 
 #[test]

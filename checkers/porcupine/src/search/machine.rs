@@ -1,9 +1,7 @@
 //! A model of few states as a table.
 
-use rustc_hash::FxHashMap;
-
-use crate::search::plan::Nature;
-use crate::search::Model;
+use super::plan::Nature;
+use super::Model;
 
 /// The states that the actions lead to, numbered from 0, which is the initial one.
 pub(super) struct Machine {
@@ -27,27 +25,30 @@ pub(super) struct Act {
 const NONE: u8 = u8::MAX;
 
 impl Machine {
-    /// None where there are more than `most` states, of 64. O(states · actions).
+    /// None where there are more than `most` states, of 64, or an action is eager. O(states² · actions).
     pub fn new<M: Model>(model: &mut M, natures: &[Nature], most: usize) -> Option<Self> {
+        if natures.iter().any(|nature| nature.eager) {
+            return None;
+        }
         let mut states = vec![model.initial()];
-        let mut number = FxHashMap::from_iter([(states[0], 0)]);
         let mut after = Vec::new();
         let mut acts: Vec<Act> = natures.iter().map(Act::new).collect();
         let mut at = 0;
         while let Some(&state) = states.get(at) {
             for (act, action) in acts.iter_mut().zip(0..) {
                 let next = model.step(state, action).map(|next| {
-                    *number.entry(next).or_insert_with(|| {
+                    let known = states.iter().position(|&known| known == next);
+                    known.unwrap_or_else(|| {
                         states.push(next);
-                        (states.len() - 1) as u8
+                        states.len() - 1
                     })
                 });
                 if states.len() > most {
                     return None;
                 }
                 act.fits |= u64::from(next.is_some()) << at;
-                act.stays |= u64::from(next == Some(at as u8)) << at;
-                after.push(next.unwrap_or(NONE));
+                act.stays |= u64::from(next == Some(at)) << at;
+                after.push(next.map_or(NONE, |next| next as u8));
             }
             at += 1;
         }
@@ -81,4 +82,14 @@ impl Act {
             stays: 0,
         }
     }
+}
+
+/// The numbers of the bits that are set.
+#[inline(always)]
+pub(super) fn ones(mut bits: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let one = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
+        bits &= bits - 1;
+        Some(one)
+    })
 }

@@ -53,7 +53,7 @@ fn legal(ops: &[Op], taken: u32, set: &[i64], consistency: Consistency) -> bool 
     })
 }
 
-fn history(ops: &[Op]) -> History {
+fn history(ops: &[Op]) -> History<'_> {
     let mut history = History::default();
     for op in ops {
         match op.add {

@@ -18,21 +18,20 @@ pub(super) struct Value {
     pub returned: u32,
 }
 
-pub(super) struct Indexed {
+pub(super) struct Indexed<'a> {
+    history: &'a History<'a>,
+    numbers: Numbers,
     /// By number of the value.
     pub values: Vec<Value>,
     /// By add: the number of its value.
     pub of_add: Vec<u32>,
-    /// By read: where its numbers are in `seen`.
-    bounds: Vec<(usize, usize)>,
-    seen: Vec<u32>,
     /// Some value was added more than once.
     pub repeats: bool,
 }
 
-impl Indexed {
-    /// Numbers the values; an `Err` is the verdict on a read that is illegal by itself. O(n + v).
-    pub fn new(history: &History) -> Result<Self, Box<Verdict>> {
+impl<'a> Indexed<'a> {
+    /// Numbers the values that are added. O(n).
+    pub fn new(history: &'a History) -> Self {
         let mut numbers = Numbers::new(history);
         let mut values: Vec<Value> = Vec::with_capacity(history.adds.len());
         let mut of_add = Vec::with_capacity(history.adds.len());
@@ -46,42 +45,56 @@ impl Indexed {
                 Some(value) => value.merge(history, a, returned),
             }
         }
-        let mut indexed = Self {
+        Self {
+            history,
+            numbers,
             repeats: values.len() < history.adds.len(),
             values,
             of_add,
-            bounds: Vec::with_capacity(history.reads.len()),
-            seen: Vec::with_capacity(history.values.len()),
-        };
-        indexed.number_reads(history, &numbers)?;
-        Ok(indexed)
+        }
     }
 
-    /// The numbers of the values that a read returned.
-    pub fn read(&self, r: usize) -> &[u32] {
-        let (from, to) = self.bounds[r];
-        &self.seen[from..to]
+    /// The number of a value, if it is added.
+    pub fn number(&self, value: i64) -> Option<u32> {
+        self.numbers.find(value)
+    }
+
+    /// The values that a read returned.
+    pub fn seen(&self, r: usize) -> &[i64] {
+        &self.history.reads[r].values
+    }
+
+    /// Their numbers, where all are added.
+    pub fn read(&self, r: usize) -> impl Iterator<Item = u32> + '_ {
+        let number = |&value: &i64| self.number(value).expect("it is added");
+        self.seen(r).iter().map(number)
     }
 
     pub fn reads(&self) -> usize {
-        self.bounds.len()
+        self.history.reads.len()
     }
 
-    fn number_reads(&mut self, history: &History, numbers: &Numbers) -> Result<(), Box<Verdict>> {
+    /// The reads from the smallest on.
+    pub fn by_size(&self) -> Vec<usize> {
+        let mut by_size: Vec<usize> = (0..self.reads()).collect();
+        by_size.sort_by_key(|&r| self.seen(r).len());
+        by_size
+    }
+
+    /// An `Err` is the verdict on a read that is illegal by itself: it returned a value twice, or one
+    /// that is not added. O(v).
+    pub fn check_reads(&self) -> Result<(), Box<Verdict>> {
         let mut last_read = vec![NONE; self.values.len()];
-        for (r, read) in history.reads.iter().enumerate() {
-            let from = self.seen.len();
-            for &value in &history.values[read.from..read.to] {
-                let Some(number) = numbers.find(value) else {
+        for (r, read) in self.history.reads.iter().enumerate() {
+            for &value in read.values.iter() {
+                let Some(number) = self.number(value) else {
                     return Err(illegal(read.at.row, value, Why::NeverAdded));
                 };
                 if last_read[number as usize] == r as u32 {
                     return Err(illegal(read.at.row, value, Why::Duplicate));
                 }
                 last_read[number as usize] = r as u32;
-                self.seen.push(number);
             }
-            self.bounds.push((from, self.seen.len()));
         }
         Ok(())
     }

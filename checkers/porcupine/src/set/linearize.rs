@@ -34,7 +34,7 @@ pub fn linearization(history: &History, consistency: Consistency) -> (Vec<usize>
 }
 
 /// What was called up to a time, when only some operations had returned.
-fn until(history: &History, returned: &[Timing], end: i64) -> History {
+fn until<'a>(history: &'a History, returned: &[Timing], end: i64) -> History<'a> {
     let mut rows: Vec<usize> = returned.iter().map(|at| at.row).collect();
     rows.sort_unstable();
     let has = |at: &Timing| rows.binary_search(&at.row).is_ok();
@@ -47,7 +47,7 @@ fn until(history: &History, returned: &[Timing], end: i64) -> History {
         part.adds.push(add);
     }
     for read in history.reads.iter().filter(|read| has(&read.at)) {
-        part.push_read(read.at, &history.values[read.from..read.to]);
+        part.push_read(read.at, &*read.values);
     }
     part
 }
@@ -55,7 +55,7 @@ fn until(history: &History, returned: &[Timing], end: i64) -> History {
 /// The order of a history that has one: by level as in the proof of [`super`]. An add of a value that is
 /// there already has no effect, and is placed as late as what precedes it asks.
 fn order(history: &History, consistency: Consistency) -> Vec<usize> {
-    let indexed = Indexed::new(history).unwrap_or_else(|_| unreachable!("it is explained"));
+    let indexed = Indexed::new(history);
     let levels = levels(&indexed).unwrap_or_else(|_| unreachable!("it is explained"));
     let adds = history.adds.iter().zip(&indexed.of_add);
     let adds = adds.map(|(add, &value)| (add.at, levels.value[value as usize]));

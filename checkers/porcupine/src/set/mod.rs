@@ -39,6 +39,8 @@ mod shrink;
 mod sweep;
 mod witness;
 
+use std::borrow::Cow;
+
 use crate::order::{intervals, Consistency, Timing};
 use crate::verdict::Verdict;
 use index::Indexed;
@@ -53,42 +55,41 @@ pub struct Add {
     pub value: i64,
 }
 
-/// A read that returned; its values are `values[from..to]` of the history.
-#[derive(Clone, Copy, Debug)]
-pub struct Read {
+/// A read that returned, and its values, where they are.
+#[derive(Clone, Debug)]
+pub struct Read<'a> {
     pub at: Timing,
-    pub from: usize,
-    pub to: usize,
+    pub values: Cow<'a, [i64]>,
 }
 
 /// The operations on one set, in any order. Reads that never returned say nothing and are left out.
 #[derive(Clone, Debug, Default)]
-pub struct History {
+pub struct History<'a> {
     pub adds: Vec<Add>,
-    pub reads: Vec<Read>,
-    /// What the reads returned, one after the other.
-    pub values: Vec<i64>,
+    pub reads: Vec<Read<'a>>,
 }
 
-impl History {
+impl<'a> History<'a> {
     /// Appends a read that returned `values`.
-    pub fn push_read(&mut self, at: Timing, values: &[i64]) {
-        let from = self.values.len();
-        self.values.extend_from_slice(values);
-        let to = self.values.len();
-        self.reads.push(Read { at, from, to });
+    pub fn push_read(&mut self, at: Timing, values: impl Into<Cow<'a, [i64]>>) {
+        let values = values.into();
+        self.reads.push(Read { at, values });
     }
 }
 
-/// Decides one set. O(n log n + v) where v is the number of values in all reads together.
+/// Decides one set. O(n log n + v) where v is the number of values in all reads together; they are read
+/// where they are.
 ///
 /// The witness is a smallest one: with the reads restricted to the values that the witness's
 /// adds add, it is illegal, and no longer so when any of its operations is dropped.
 pub fn decide(history: &History, consistency: Consistency) -> Verdict {
-    let indexed = match Indexed::new(history) {
-        Ok(indexed) => indexed,
-        Err(bad_read) => return *bad_read,
-    };
+    let indexed = Indexed::new(history);
+    let grown = chain::grown(&indexed);
+    if grown.is_none() {
+        if let Err(bad_read) = indexed.check_reads() {
+            return *bad_read;
+        }
+    }
     let timings: Vec<Timing> = history
         .adds
         .iter()
@@ -105,7 +106,11 @@ pub fn decide(history: &History, consistency: Consistency) -> Verdict {
     if consistency == Consistency::Sequential && indexed.repeats {
         return shrink::decide(history, &indexed, &order);
     }
-    match find_cycle(&indexed, &order) {
+    let cycle = match grown {
+        Some(levels) => sweep::shortest(&indexed, &order, &levels),
+        None => find_cycle(&indexed, &order),
+    };
+    match cycle {
         None => Verdict::valid("the reads and adds have an order that explains them"),
         Some(cycle) => cycle.verdict(history, &indexed, consistency),
     }

@@ -52,7 +52,7 @@ impl Returns {
 
     /// The first value added in this group before this time that the read does not have.
     fn missing(&self, indexed: &Indexed, r: usize, group: u32, time: i64) -> u32 {
-        let mut has = indexed.read(r).to_vec();
+        let mut has: Vec<u32> = indexed.read(r).collect();
         has.sort_unstable();
         let lacks = |v: &u32| has.binary_search(v).is_err();
         let values = self.before(group, time).iter().map(|&(_, _, v)| v);
@@ -61,10 +61,7 @@ impl Returns {
 }
 
 fn future(indexed: &Indexed, order: &Placed, r: usize) -> Option<Cycle> {
-    let firsts = indexed
-        .read(r)
-        .iter()
-        .map(|&v| indexed.values[v as usize].first);
+    let firsts = indexed.read(r).map(|v| indexed.values[v as usize].first);
     firsts
         .filter(|&a| order.read_at[r].precedes(&order.add_at[a as usize]))
         .min()
@@ -73,7 +70,7 @@ fn future(indexed: &Indexed, order: &Placed, r: usize) -> Option<Cycle> {
 
 fn stale(indexed: &Indexed, order: &Placed, returns: &Returns, r: usize) -> Option<Cycle> {
     let at = order.read_at[r];
-    let has = indexed.read(r).iter().filter(|&&v| {
+    let has = indexed.read(r).filter(|&v| {
         let returned = indexed.values[v as usize].returned;
         returned != NONE && order.add_at[returned as usize].precedes(&at)
     });
@@ -94,7 +91,7 @@ fn backwards(indexed: &Indexed, order: &Placed) -> Option<Cycle> {
     for reads in by_group.chunk_by(same) {
         let mut seen: Vec<u32> = Vec::new();
         for &r in reads {
-            for &v in indexed.read(r) {
+            for v in indexed.read(r) {
                 let slot = &mut first_seen[v as usize];
                 if *slot == NONE {
                     seen.push(v);
@@ -128,11 +125,10 @@ fn reads_back(
     for &r in reads {
         let at: Interval = order.read_at[r];
         let must = times.partition_point(|&t| t < at.call);
-        let values = indexed.read(r);
-        if values.iter().filter(|&&v| time(v) < at.call).count() == must {
+        if indexed.read(r).filter(|&v| time(v) < at.call).count() == must {
             continue;
         }
-        let mut has = values.to_vec();
+        let mut has: Vec<u32> = indexed.read(r).collect();
         has.sort_unstable();
         let lacks = |v: u32| time(v) < at.call && has.binary_search(&v).is_err();
         let v = seen.iter().copied().filter(|&v| lacks(v)).min();
@@ -152,7 +148,7 @@ fn skipped(indexed: &Indexed, order: &Placed, returns: &Returns) -> Option<Cycle
     let mut has: Vec<usize> = vec![0; order.groups];
     for r in 0..indexed.reads() {
         let mut groups: Vec<u32> = Vec::new();
-        for &v in indexed.read(r) {
+        for v in indexed.read(r) {
             let first = indexed.values[v as usize].first;
             let at = order.add_at[first as usize];
             let slot = &mut latest[at.group as usize];
@@ -163,7 +159,7 @@ fn skipped(indexed: &Indexed, order: &Placed, returns: &Returns) -> Option<Cycle
                 *slot = first;
             }
         }
-        for &v in indexed.read(r) {
+        for v in indexed.read(r) {
             let returned = indexed.values[v as usize].returned;
             if returned == NONE {
                 continue;

@@ -5,7 +5,7 @@ use crate::order::NEVER;
 use crate::rows::{each, BadRow, Datum, Rows};
 
 /// Reads that never returned say nothing and are left out. O(n + v).
-pub fn parse(rows: &dyn Rows, object: &[u32]) -> Result<History, BadRow> {
+pub fn parse<'a>(rows: &'a dyn Rows, object: &[u32]) -> Result<History<'a>, BadRow> {
     let mut history = History::default();
     for row in each(rows, object) {
         let at = rows.timing(row);
@@ -20,11 +20,14 @@ pub fn parse(rows: &dyn Rows, object: &[u32]) -> Result<History, BadRow> {
             "read" if at.ret == NEVER => {}
             "read" => {
                 let output = rows.output(row);
-                let Some(values) = output.ints() else {
+                if let Datum::Ints(values) = output {
+                    history.push_read(at, values);
+                } else if let Some(values) = output.ints() {
+                    history.push_read(at, values.into_owned());
+                } else {
                     let expected = "a list of ints (ret None: the read never returned)";
                     return Err(BadRow::field(row, "output", &output, expected));
-                };
-                history.push_read(at, &values);
+                }
             }
             f => return Err(BadRow::f(row, f, "\"add\" or \"read\"")),
         }

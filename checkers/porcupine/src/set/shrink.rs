@@ -32,7 +32,7 @@ pub(super) fn decide(history: &History, indexed: &Indexed, order: &Placed) -> Ve
 /// The verdict on the rows alone: a cycle if no value among them is added twice, else a list.
 fn smaller(history: &History, rows: Vec<usize>) -> Verdict {
     let part = restricted(history, &rows);
-    let indexed = Indexed::new(&part).expect("the whole was indexed");
+    let indexed = Indexed::new(&part);
     if !indexed.repeats {
         let (add_at, read_at, groups) = place(&part);
         let order = Placed {
@@ -70,7 +70,8 @@ fn deleted(history: &History, mut rows: Vec<usize>) -> Option<Vec<usize>> {
             let to = (from + run).min(rows.len());
             let rest: Vec<usize> = [&rows[..from], &rows[to..]].concat();
             let part = restricted(history, &rest);
-            work += history.adds.len() + history.reads.len() + part.values.len();
+            let values = part.reads.iter().map(|read| read.values.len());
+            work += history.adds.len() + history.reads.len() + values.sum::<usize>();
             if work > WORK {
                 return None;
             }
@@ -89,7 +90,7 @@ fn deleted(history: &History, mut rows: Vec<usize>) -> Option<Vec<usize>> {
 }
 
 /// The operations at the rows, the reads restricted to values that these add.
-fn restricted(history: &History, rows: &[usize]) -> History {
+fn restricted(history: &History, rows: &[usize]) -> History<'static> {
     let has = |at: &Timing| rows.binary_search(&at.row).is_ok();
     let adds: Vec<_> = history
         .adds
@@ -104,15 +105,15 @@ fn restricted(history: &History, rows: &[usize]) -> History {
         ..History::default()
     };
     for read in history.reads.iter().filter(|r| has(&r.at)) {
-        let all = history.values[read.from..read.to].iter();
-        let kept = all.copied().filter(|v| values.binary_search(v).is_ok());
-        part.push_read(read.at, &kept.collect::<Vec<_>>());
+        let all = read.values.iter().copied();
+        let kept = all.filter(|v| values.binary_search(v).is_ok());
+        part.push_read(read.at, kept.collect::<Vec<_>>());
     }
     part
 }
 
 fn illegal(part: &History) -> bool {
-    let indexed = Indexed::new(part).expect("the whole was indexed");
+    let indexed = Indexed::new(part);
     let (add_at, read_at, groups) = place(part);
     let order = Placed {
         add_at: &add_at,

@@ -78,13 +78,13 @@ impl Cycle {
 
 /// A value that `more` has and `less` has not. O(v).
 pub(super) fn value_apart(indexed: &Indexed, more: u32, less: u32) -> Option<u32> {
-    let has: FxHashSet<u32> = indexed.read(less as usize).iter().copied().collect();
-    let values = indexed.read(more as usize).iter().copied();
+    let has: FxHashSet<u32> = indexed.read(less as usize).collect();
+    let values = indexed.read(more as usize);
     values.filter(|v| !has.contains(v)).min()
 }
 
 struct Edges<'a> {
-    history: &'a History,
+    history: &'a History<'a>,
     order: Why,
 }
 

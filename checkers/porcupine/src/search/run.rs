@@ -122,6 +122,7 @@ fn widen<M: Model, C: Config>(model: &mut M, asked: Asked) -> Ended {
         let mut search = Search::<M, C>::new(model, asked);
         search.width = width;
         search.brief = i == 0 && lost;
+        search.retreat = (!lost).then(|| Retreat::new(width));
         let ended = search.run();
         if !search.trimmed || matches!(ended, Ended::Explained { .. }) {
             return furthest.of(ended);

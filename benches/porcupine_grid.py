@@ -1,6 +1,6 @@
 """Time and memory of pyporcupine over a grid of histories of its own making.
 
-    python benches/porcupine_grid.py [--quick] [--limit-s 20] [--into rows.jsonl]
+    python benches/porcupine_grid.py [--quick] [--limit-s 120] [--into rows.jsonl]
 
 A row for each model, concurrency, length and share of lost calls: valid, and with one violation.
 Single-threaded; milliseconds are CPU time of the check alone, megabytes are by how much it raised
@@ -135,7 +135,7 @@ def summary(rows: Rows) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="The grid of pyporcupine's times and memory.")
     parser.add_argument("--quick", action="store_true", help="few lengths, few concurrencies")
-    parser.add_argument("--limit-s", type=float, default=20.0, help="for each check")
+    parser.add_argument("--limit-s", type=float, default=120.0, help="for each check")
     parser.add_argument("--into", type=Path, help="keep the rows there, and go on from there")
     parser.add_argument("--cell", type=json.loads, help=argparse.SUPPRESS)
     given = parser.parse_args()

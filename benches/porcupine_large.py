@@ -32,28 +32,17 @@ ROWS: dict[str, tuple[Model, Any, int, int, int]] = {
 }
 
 
-def timed(draw: np.random.Generator, n: int, c: int) -> tuple[dict[str, Any], Ints]:
+def columns_of(draw: np.random.Generator, n: int, c: int) -> tuple[dict[str, Any], Ints]:
     """Processes, calls and returns in order of call, and when each operation takes effect."""
-    of_client = (c, n // c)
-    gap, length = draw.integers(0, 100, of_client), draw.integers(1, 1001, of_client)
-    ret = np.cumsum(gap + length + 1, axis=1) + draw.integers(0, 1000, (c, 1))
-    call = (ret - length).ravel()
-    effect = call + draw.integers(0, length.ravel() + 1)
-    order = np.argsort(call, kind="stable")
-    process = np.repeat(np.arange(c), n // c)
+    process, call, ret, effect = made.timed(draw, n, c)
     # Doubled: a return comes after the calls of its tick.
-    columns = {
-        "process": process[order],
-        "call": 2 * call[order],
-        "ret": 2 * ret.ravel()[order] + 1,
-    }
-    return columns, effect[order]
+    return {"process": process, "call": 2 * call, "ret": 2 * ret + 1}, effect
 
 
 def store(model: Model, initial: int, n: int, c: int, keys: int) -> pa.Table:
     """Reads and writes, as many of each; every written value is another."""
     draw = np.random.default_rng(1)
-    columns, effect = timed(draw, n, c)
+    columns, effect = columns_of(draw, n, c)
     rows = np.arange(len(effect))
     key, read = draw.integers(0, keys, len(rows)), draw.integers(0, 2, len(rows)) == 1
     order = np.lexsort((effect, key))
@@ -78,7 +67,7 @@ def store(model: Model, initial: int, n: int, c: int, keys: int) -> pa.Table:
 def grown_set(n: int, c: int, reads: int) -> pa.Table:
     """Adds of values that are all different, and reads of all that is there."""
     draw = np.random.default_rng(1)
-    columns, effect = timed(draw, n, c)
+    columns, effect = columns_of(draw, n, c)
     rows = np.arange(len(effect))
     read = np.zeros(len(rows), dtype=bool)
     read[draw.permutation(len(rows))[:reads]] = True

@@ -81,7 +81,7 @@ def _nullable(column: Ints) -> pa.Array:
 def make(model: Model, n: int, c: int, *, info: int, seed: int = 1) -> Made:
     """A valid history of n operations of c clients, of whom n is a multiple."""
     draw = np.random.default_rng(seed)
-    client, call, ret, effect = _timed(draw, n, c)
+    client, call, ret, effect = timed(draw, n, c)
     nothing = np.full(n, NONE)
     f = draw.integers(0, len(NAMES[model]), n)
     if model == "set":
@@ -106,7 +106,7 @@ def make(model: Model, n: int, c: int, *, info: int, seed: int = 1) -> Made:
     return made
 
 
-def _timed(draw: np.random.Generator, n: int, c: int) -> tuple[Ints, Ints, Ints, Ints]:
+def timed(draw: np.random.Generator, n: int, c: int) -> tuple[Ints, Ints, Ints, Ints]:
     """Clients, calls, returns and when each operation takes effect."""
     of_client = (c, n // c)
     gap, length = draw.integers(0, 100, of_client), draw.integers(1, 1001, of_client)

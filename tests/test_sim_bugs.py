@@ -131,16 +131,22 @@ def test_a_mutation_spares_rows_that_come_after_it(bug: str) -> None:
     assert found == [[(2, 100), (2, 106)] if bug else [(2, 7), (2, 100)]] * 3
 
 
-@pytest.mark.parametrize("bug", ["", "failed-part-kept"])
-def test_a_part_whose_quorum_failed_is_gone_when_its_replica_is_back(bug: str) -> None:
-    """The quorum fails when nobody active has the part: its replica is dead."""
-    cluster = planted(bug)
+def left_alone(cluster: SimCluster) -> ReplicatedTable:
+    """A table with a part that nobody has but ch1, which is dead."""
     table = table_on(cluster)
     cluster.stop_fetches(["ch2", "ch3"])
     quorum = {"insert_quorum": 2, "insert_quorum_timeout": 500}
     with pytest.raises(DatabaseError, match="319"):
         connect(cluster, "ch1").insert(table.name, [(0, 1)], quorum)
     cluster.kill(["ch1"])
+    return table
+
+
+@pytest.mark.parametrize("bug", ["", "failed-part-kept"])
+def test_a_part_whose_quorum_failed_is_gone_when_its_replica_is_back(bug: str) -> None:
+    """The quorum fails when nobody active has the part: its replica is dead."""
+    cluster = planted(bug)
+    table = left_alone(cluster)
     cluster.start_fetches(["ch2", "ch3"])
     wait(cluster, 25)
     connect(cluster, "ch2").insert(table.name, [(0, 2)], {"insert_quorum": 2})
@@ -166,12 +172,7 @@ def back(bug: str, after_ns: int) -> tuple[SimCluster, ReplicatedTable]:
     """ch1 comes back from a kill; so soon after it has its session its requests are cut off, until
     the part that nobody else has failed."""
     cluster = planted(bug, "repaired")
-    table = table_on(cluster)
-    cluster.stop_fetches(["ch2", "ch3"])
-    quorum = {"insert_quorum": 2, "insert_quorum_timeout": 500}
-    with pytest.raises(DatabaseError, match="319"):
-        connect(cluster, "ch1").insert(table.name, [(0, 1)], quorum)
-    cluster.kill(["ch1"])
+    table = left_alone(cluster)
     wait(cluster, 7)
     simulation = cluster.simulation
     simulation.start("ch1")

@@ -6,10 +6,9 @@ A row for each model, concurrency, length and share of lost calls: valid, and wi
 Single-threaded; milliseconds are CPU time of the check alone, megabytes are by how much it raised
 the peak of the process. Each row is measured in a process of its own: past --limit-s a check is
 UNKNOWN, and past the limit of the process the row is empty; so that no row stalls the others.
---into
-keeps each row in a file as soon as it is known, short histories first; rows that are there already
-are not measured again. At the end: the rows without an answer, and by how much the time grows with
-the length.
+--into keeps each row in a file as soon as it is known, short histories first; rows that are there
+already are not measured again. At the end: the rows without an answer, and by how much the time
+grows with the length.
 """
 
 import argparse

@@ -19,7 +19,6 @@ from typing import Final, Protocol, TypeGuard
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checkers import protocol
 from checkers.fleet_columns import (
     Calls,
     ObjectVerdict,
@@ -34,6 +33,7 @@ from checkers.judge import Judgement, judge
 from checkers.ladder import Level, decides
 from checkers.linearizable import Linearizable
 from checkers.objects import SetObject
+from checkers.protocol import applicable
 from checkers.words import number
 from harness.core.clock import WallClock
 from harness.core.errors import HarnessError, HistoryError
@@ -230,11 +230,7 @@ def _whole(job: Job, asked: Asked, path: Path, row: Row, file: Path) -> list[Row
             "are given; name those that judge key by key"
         )
     history = job.runs.history(path)
-    checkers: list[Checker] = [
-        known.get(c.name, c)
-        for c in asked.checkers
-        if not isinstance(c, protocol.Protocol) or protocol.recorded(history)
-    ]
+    checkers: list[Checker] = [known.get(c.name, c) for c in applicable(asked.checkers, history)]
     judgement = judge(history, checkers, asked.check_s, asked.promise)
     if job.save and job.only is None:
         job.runs.save(path, judgement, row.note)

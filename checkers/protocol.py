@@ -6,12 +6,13 @@ every write, leaves one. These are the invariants of the protocol; what clients 
 if anything, other checkers say.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from checkers.words import FEW, number, seconds
 from harness.core.history import History
 from harness.core.op import Kind, Op
+from harness.core.protocols import Checker
 from harness.core.verdict import Anomaly, Status, Verdict
 
 SLACK_MS: Final = 3000
@@ -20,12 +21,6 @@ SLACK_MS: Final = 3000
 Facts = list[list[Any]]
 Breach = tuple[int, str]
 """When, and what, a sentence."""
-
-
-def recorded(history: History) -> bool:
-    """Whether the history has a record with anything in it."""
-    found = _record(history)
-    return found is not None and bool(found[1])
 
 
 class Protocol:
@@ -59,6 +54,14 @@ class Protocol:
             anomalies=tuple(anomalies),
             figures={"last_part_went_back": _went_back(facts), "anomalies": counts},
         )
+
+
+def applicable(checkers: Iterable[Checker], history: History) -> list[Checker]:
+    """All of them, but `Protocol` only where the history has a record with anything in it: that of
+    simulated servers."""
+    found = _record(history)
+    recorded = found is not None and bool(found[1])
+    return [checker for checker in checkers if recorded or not isinstance(checker, Protocol)]
 
 
 def _record(history: History) -> tuple[Op, Facts] | None:

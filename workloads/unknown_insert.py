@@ -21,8 +21,8 @@ class UnknownInsertOptions(BlockOptions):
     """What may be chosen of it."""
 
     quorum_timeout_ms: int = 15
-    """Of one insert in four, and twice, four and eight times as long of the others: a fetch takes
-    15 ms on a fast machine, 60 on a slow one."""
+    """Of one insert in four, about as long as a fetch takes; the others have twice, four and eight
+    times as long, so that on slow machines too some are acknowledged."""
 
 
 def unknown_insert(

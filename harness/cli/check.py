@@ -12,7 +12,7 @@ from rich.console import Console
 
 from checkers.judge import judge
 from checkers.ladder import Level
-from checkers.protocol import Protocol, recorded
+from checkers.protocol import Protocol, applicable
 from harness.cli import check_files as foreign
 from harness.cli.result import print_result, result
 from harness.cli.workload import workload_of
@@ -174,8 +174,7 @@ def _check_run(
     info, contents = directory.info(), directory.contents()
     level = Level.named(promise or info.plan.promise)
     workload = workload_of(replace(info.plan, promise=level.value))
-    more = (Protocol(),) if recorded(contents.history) else ()
-    checkers = (*workload.checkers(), *more)
+    checkers = applicable((*workload.checkers(), Protocol()), contents.history)
     judgement = judge(contents.history, checkers, check_time, level)
     troubles = (
         [f"the run never ended: {info.error or info.state}"] if info.state != "finished" else []

@@ -57,7 +57,6 @@ class StoredRuns:
             nemesis=plan.nemesis,
             seed=str(plan.seed),
             promise=level,
-            # Put to a history only where it has a record.
             checkers=(*self.workload(replace(plan, promise=level.value)).checkers(), Protocol()),
             check_s=self.check_s or plan.check_s,
         )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from checkers.judge import Judgement, judge
-from checkers.protocol import Protocol, recorded
+from checkers.protocol import Protocol, applicable
 from harness.clients.roaming import Roaming
 from harness.core.clock import utc_now
 from harness.core.errors import ClusterError
@@ -87,7 +87,7 @@ def conduct(trial: Trial) -> Outcome:
         plan = trial.plan
         # On virtual time judging takes none: the same run leaves the same results.
         clock = clock_of(trial.cluster)
-        checkers = [*trial.workload.checkers(), *([Protocol()] if recorded(history) else [])]
+        checkers = applicable((*trial.workload.checkers(), Protocol()), history)
         with trial.stop.interrupting():
             judgement = judge(history, checkers, plan.check_s, plan.promise, clock=clock)
         if trial.drop:

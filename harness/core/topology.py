@@ -107,10 +107,15 @@ class Topology:
 
     def node(self, name: str) -> Node:
         """By name; raises UsageError for a name that is none."""
-        for node in self.nodes:
-            if node.name == name:
-                return node
-        raise UsageError(f"node {name!r}: not of this cluster, which has {' '.join(self.names)}")
+        found = self._by_name.get(name)
+        if found is None:
+            known = " ".join(self.names)
+            raise UsageError(f"node {name!r}: not of this cluster, which has {known}")
+        return found
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, Node]:
+        return {node.name: node for node in self.nodes}
 
     def link_class(self, link: Link) -> LinkClass:
         """What the link carries."""
@@ -122,8 +127,12 @@ class Topology:
     def links(self, classes: Iterable[LinkClass] = tuple(LinkClass)) -> tuple[Link, ...]:
         """Every directed link of the given classes."""
         wanted = frozenset(classes)
+        return tuple(link for link, kind in self._links if kind in wanted)
+
+    @cached_property
+    def _links(self) -> tuple[tuple[Link, LinkClass], ...]:
         every = (Link(a, b) for a in self.names for b in self.names if a != b)
-        return tuple(link for link in every if self.link_class(link) in wanted)
+        return tuple((link, self.link_class(link)) for link in every)
 
 
 def _routes(

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes this machine able to run the harness: programs of the system, .venv, the Rust module and the
+# Makes this machine able to run the harness: programs of the system, .venv, the Rust modules and the
 # container images. Safe to call again: what is there stays. Needs no argument.
 set -eu
 cd "$(dirname "$0")"
@@ -62,13 +62,13 @@ install_missing() {
 install_missing
 [ -x .venv/bin/pip ] || python3 -m venv .venv
 export PIP_DISABLE_PIP_VERSION_CHECK=1
-PATH="$PWD/.venv/bin:$PATH" # maturin, which builds the Rust module
+PATH="$PWD/.venv/bin:$PATH" # maturin, which builds the Rust modules
 .venv/bin/pip install -q --no-compile -r constraints.txt
 .venv/bin/pip install -q --no-deps --no-build-isolation -e .
-# The Rust module and the images need nothing of each other, nor does `harness build` of the module.
+# The Rust modules and the images need nothing of each other, nor does `harness build` of the modules.
 images=
 if engine_answers; then .venv/bin/harness build & images=$!; fi
-for crate in ./checkers/porcupine ./harness/sim/explorer; do
+for crate in ./checkers/porcupine ./harness/sim/explorer ./harness/sim/simulator; do
     .venv/bin/pip install -q --no-deps --no-build-isolation "$crate" || { [ -z "$images" ] || kill $images; exit 1; }
 done
 [ -z "$images" ] || wait $images

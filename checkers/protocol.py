@@ -1,9 +1,9 @@
 """Whether replicas and ZooKeeper kept the rules of replication, by a record of what was agreed on.
 
 The record is the entry "protocol" of the run's "quiesce": facts in order, each a list of its name,
-its time in ns, and what harness/sim/record.py says of it. Only a simulated cluster, which sees
-every write, leaves one. These are the invariants of the protocol; what clients see of a breach,
-if anything, other checkers say.
+its time in ns, and what harness/sim/simulator/pysimulator.pyi says of it. Only a simulated
+cluster, which sees every write, leaves one. These are the invariants of the protocol; what clients
+see of a breach, if anything, other checkers say.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -1,5 +1,7 @@
 """A table on a simulated cluster, whose faults come one by one."""
 
+from typing import TYPE_CHECKING
+
 from harness.clients.connect import connect
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
 from harness.clusters.sim_cluster import SimCluster
@@ -7,6 +9,9 @@ from harness.core.protocols import clock_of
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.sim.bugs import bugs
+
+if TYPE_CHECKING:
+    from pysimulator import Replica
 
 
 def table_on(cluster: SimCluster) -> ReplicatedTable:
@@ -29,3 +34,10 @@ def wait(cluster: SimCluster, seconds: float) -> None:
 
 def rows(cluster: SimCluster, node: str, table: ReplicatedTable) -> list[tuple[int, int]]:
     return sorted(connect(cluster, node).rows(f"SELECT key, value FROM {table.name}"))
+
+
+def replica_of(cluster: SimCluster, node: str, table: ReplicatedTable) -> "Replica":
+    """What the node's server knows of the table that it has."""
+    found = cluster.simulation.servers.replica(node, table.name)
+    assert found is not None
+    return found

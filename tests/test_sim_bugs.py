@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from sim_by_hand import planted, rows, table_on, wait
+from sim_by_hand import planted, replica_of, rows, table_on, wait
 from sim_play import Played, play
 
 from harness.clients.clickhouse import DatabaseError
@@ -175,12 +175,12 @@ def back(bug: str, after_ns: int) -> tuple[SimCluster, ReplicatedTable]:
     table = left_alone(cluster)
     wait(cluster, 7)
     simulation = cluster.simulation
-    simulation.start("ch1")
+    simulation.servers.start("ch1")
     (keeper,) = cluster.topology.node("ch1").keepers
 
     def connected() -> bool:
-        own = simulation.servers["ch1"].tables.get(table.name)
-        return own is not None and own.zk is not None
+        own = simulation.servers.replica("ch1", table.name)
+        return own is not None and own["connected"]
 
     assert simulation.wait_until(connected, 10 * SECOND, 100_000)
     simulation.world.sleep(after_ns)
@@ -235,17 +235,14 @@ def test_last_part_stays_when_an_earlier_block_is_committed_later(bug: str) -> N
 def test_merges_come_from_the_leader(bug: str) -> None:
     cluster = planted(bug)
     table = table_on(cluster)
-    leader = next(
-        node
-        for node, server in cluster.simulation.servers.items()
-        if server.tables[table.name].leader
-    )
+    nodes = cluster.topology.replicas
+    leader = next(node for node in nodes if replica_of(cluster, node, table)["leader"])
     (keeper,) = cluster.topology.node(leader).keepers
     cluster.cut([Link(leader, keeper), Link(keeper, leader)])
     wait(cluster, 9)
     cluster.mend()
     wait(cluster, 15)
-    other = next(node for node in cluster.topology.replicas if node != leader)
+    other = next(node for node in nodes if node != leader)
     for value in range(60):
         connect(cluster, other).insert(table.name, [(0, value)])
         wait(cluster, 0.2)

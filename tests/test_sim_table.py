@@ -1,7 +1,7 @@
 """Replicas of a simulated table in situations that runs seldom come to."""
 
 import pytest
-from sim_by_hand import rows, table_on, wait
+from sim_by_hand import replica_of, rows, table_on, wait
 
 from harness.clients.clickhouse import DatabaseError
 from harness.clients.connect import connect
@@ -9,15 +9,21 @@ from harness.clients.replicated_table import ReplicatedTable
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.seed import Seed
 from harness.core.topology import Link, Topology
-from harness.sim.table.settings import TableSettings
+from harness.sim.settings import TableSettings
 
 SHORT = TableSettings(max_replicated_logs_to_keep=8, min_replicated_logs_to_keep=2)
 
 
 def listed(cluster: SimCluster, node: str, table: ReplicatedTable, below: str) -> list[str]:
     """Names in ZooKeeper, as a replica's server sees them."""
-    zk = cluster.simulation.servers[node].keeper()
-    return zk.children(f"{table.path}/{below}")
+    query = f"SELECT name FROM system.zookeeper WHERE path = '{table.path}/{below}'"
+    return [name for (name,) in connect(cluster, node).rows(query)]
+
+
+def leaders(cluster: SimCluster, table: ReplicatedTable) -> dict[str, bool]:
+    """Whether each replica leads."""
+    found = {node: replica_of(cluster, node, table) for node in cluster.topology.replicas}
+    return {node: replica["leader"] for node, replica in found.items()}
 
 
 @pytest.mark.parametrize("protocol", ["server", "repaired"])
@@ -41,9 +47,8 @@ def test_a_clone_gives_up_a_part_that_failed_meanwhile(protocol: str) -> None:
     cluster.cut([Link("ch1", "ch2"), Link("ch2", "ch1")])
     cluster.start(["ch2"])
     wait(cluster, 3)
-    queue = cluster.simulation.servers["ch2"].tables[table.name].queue
-    entries = [one.entry for one in queue.entries.values() if one.entry.new.name == pending]
-    assert 0 in [entry.quorum for entry in entries], "cloned"
+    queue = replica_of(cluster, "ch2", table)["queue"]
+    assert 0 in [quorum for _, part, quorum in queue if part == pending], "cloned"
     cluster.kill(["ch1"])
     cluster.start_fetches(["ch3"])
     wait(cluster, 25)
@@ -74,12 +79,14 @@ def logged_late(seed: int) -> tuple[SimCluster, ReplicatedTable, str] | None:
     table = table_on(cluster)
     leader = cluster.leader()
     assert leader is not None
-    while (follower := cluster.simulation.servers["ch1"].keeper().server.name) == leader:
+    while (follower := replica_of(cluster, "ch1", table)["keeper"]) == leader:
         cluster.restart(["ch1"])
+    assert follower is not None
     wait(cluster, 12)
-    parts = cluster.simulation.servers["ch1"].tables[table.name].parts
+    parts: list[str] = []
 
     def strike() -> None:
+        parts.extend(replica_of(cluster, "ch1", table)["parts"])
         if parts:
             cluster.cut([Link(follower, leader)])
             cluster.call_at(5_000_000, lambda: cluster.kill(["ch1"]))
@@ -103,7 +110,7 @@ def test_optimize_waits_for_every_replica_where_it_is_told_to(leads: bool, sync:
     """Another replica is paused, and has the merged part when it goes on."""
     cluster = SimCluster(Topology.of(), Seed(1))
     table = table_on(cluster)
-    led = {n: s.tables[table.name].leader for n, s in cluster.simulation.servers.items()}
+    led = leaders(cluster, table)
     asked = next(node for node, leader in led.items() if leader is leads)
     late = next(node for node, leader in led.items() if not leader and node != asked)
     for value in range(3):
@@ -127,7 +134,7 @@ def test_optimize_waits_for_every_replica_where_it_is_told_to(leads: bool, sync:
 def test_optimize_fails_when_the_leader_that_does_it_ends() -> None:
     cluster = SimCluster(Topology.of(), Seed(1))
     table = table_on(cluster)
-    led = {n: s.tables[table.name].leader for n, s in cluster.simulation.servers.items()}
+    led = leaders(cluster, table)
     leader = next(node for node, leads in led.items() if leads)
     asked, late = (node for node, leads in led.items() if not leads)
     for value in range(2):

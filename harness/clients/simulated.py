@@ -24,7 +24,6 @@ class SimulatedClickHouse(ClickHouse):
         self, sql: str, settings: Mapping[str, int | str], rows: Sequence[Any] | None
     ) -> Any:
         try:
-            found = self._simulation.ask(self._node, sql, rows, settings, self._timeout_ns)
+            return self._simulation.ask(self._node, sql, rows, settings, self._timeout_ns)
         except ServerError as error:
             raise DatabaseError(error.code, error.text) from error
-        return list(zip(*found, strict=True))

@@ -6,18 +6,8 @@ from typing import Any, NamedTuple
 from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, NoNodeError
 
 from harness.clients.zookeeper import ZooKeeper, ZooKeeperError
-from harness.sim.keeper.session import KeeperSession
-from harness.sim.keeper.tree import (
-    BAD_VERSION,
-    NO_NODE,
-    NODE_EXISTS,
-    Create,
-    KeeperError,
-    Put,
-    Remove,
-)
-from harness.sim.simulation import Simulation
-from harness.sim.table.entries import spelled
+from harness.sim.errors import BAD_VERSION, NO_NODE, NODE_EXISTS, KeeperError
+from harness.sim.simulation import KeeperSession, Simulation
 
 ERRORS: dict[str, type[KazooException]] = {
     NO_NODE: NoNodeError,
@@ -78,11 +68,11 @@ class SimulatedZooKeeper(ZooKeeper):
             return self._asked(lambda session: session.sync())
         if request == "set":
             data, version = (*arguments, -1)[:2]
-            change = Put(path, data.decode(), None if version < 0 else version)
-            self._asked(lambda session: session.multi((change,)))
+            change = ("put", path, data.decode(), None if version < 0 else version)
+            self._asked(lambda session: session.multi(change))
             return self.each("exists", [path], NoNodeError)[path]
         if request == "delete":
-            return self._asked(lambda session: session.multi((Remove(path),)))
+            return self._asked(lambda session: session.multi(("remove", path, None)))
         assert request == "create", f"{request} is not simulated"
         return self._create(path, *arguments, **named)
 
@@ -98,8 +88,8 @@ class SimulatedZooKeeper(ZooKeeper):
         above = path.rpartition("/")[0]
         if makepath and above and self._answer("exists", above) is None:
             self._create(above, b"", makepath=True)
-        node = Create(path, data.decode(), ephemeral, sequence)
-        made: str = self._asked(lambda session: session.multi((node,)))[0]
+        node = ("create", path, data.decode(), ephemeral, sequence)
+        made: str = self._asked(lambda session: session.multi(node))[0]
         return made
 
     def _asked(self, ask: Any) -> Any:
@@ -116,9 +106,9 @@ class SimulatedZooKeeper(ZooKeeper):
             raise ZooKeeperError(True, str(error)) from error
 
 
-def _stat(found: tuple[Any, int, int, int]) -> Stat:
+def _stat(found: tuple[str, int, int, int]) -> Stat:
     return Stat(*found[1:])
 
 
-def _value(found: tuple[Any, int, int, int]) -> tuple[bytes, Stat]:
-    return spelled(found[0]).encode(), _stat(found)
+def _value(found: tuple[str, int, int, int]) -> tuple[bytes, Stat]:
+    return found[0].encode(), _stat(found)

@@ -5,16 +5,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from pysimulator import FETCH_NS
+
 from harness.core.clock import Clock
 from harness.core.errors import ClusterError
 from harness.core.op import Json
 from harness.core.protocols import Endpoint
 from harness.core.seed import Seed
 from harness.core.topology import Link, Topology
-from harness.sim.record import Fact
+from harness.sim.settings import TableSettings
 from harness.sim.simulation import Simulation
-from harness.sim.table.fetch import FETCH_NS
-from harness.sim.table.settings import TableSettings
 from harness.sim.world import SECOND, SimulatedClock
 
 READY_NS: Final = 60 * SECOND
@@ -48,20 +48,19 @@ class SimCluster:
 
     def up(self) -> None:
         """Returns when every server answers."""
-        # Objects are many and small and hardly any is in a cycle: to look for cycles as often as
-        # Python does by default would take a sixth of the time.
+        # A history's objects are many and small and hardly any is in a cycle: to look for cycles as
+        # often as Python does by default would take some hundredths of the time.
         gc.set_threshold(GARBAGE)
-        if not self.simulation.keepers:
+        if not self.simulation.begun:
             self.simulation.up()
         if not self.simulation.wait_until(lambda: not self.unready(), READY_NS):
             raise ClusterError(f"cluster sim: not ready: {'; '.join(self.unready())}")
 
     def down(self) -> None:
-        """Ends every process, with its tasks: a greenlet that waits is never freed, nor is all
-        that it knows."""
-        for name in self.topology.names:
-            if self.simulation.keepers:
-                self.simulation.kill(name)
+        """Ends every process, and with them the calls that wait for an answer: a greenlet that
+        waits is never freed, nor is all that it knows."""
+        if self.simulation.begun:
+            self.kill(self.topology.names)
         self.simulation.world.sleep(0)
 
     def ping(self) -> None:
@@ -81,7 +80,7 @@ class SimCluster:
 
     def unready(self) -> Sequence[str]:
         """Why the servers cannot serve now, a reason each."""
-        return self.simulation.unready()
+        return self.simulation.servers.unready()
 
     def collect(self, directory: Path) -> None:
         """Simulated servers write no logs."""
@@ -109,24 +108,22 @@ class SimCluster:
     def record(self, now_ns: int) -> Json:
         """The facts, on a clock that shows `now_ns` now."""
         ahead_ns = self.simulation.world.now_ns - now_ns
-        return [[fact[0], int(str(fact[1])) - ahead_ns, *fact[2:]] for fact in self._facts()]
-
-    def _facts(self) -> list[Fact]:
-        return self.simulation.record()
+        facts = self.simulation.servers.record()
+        return [[name, time_ns - ahead_ns, *rest] for name, time_ns, *rest in facts]
 
     # --- CanPartition -----------------------------------------------------------------------
 
     def cut(self, links: Iterable[Link]) -> None:
         """Drops every packet of these links; others stay as they are."""
-        self.simulation.network.cut(links)
+        self.simulation.cut(links)
 
     def mend(self) -> None:
         """Ends every cut; may be called twice."""
-        self.simulation.network.mend()
+        self.simulation.servers.mend()
 
     def reachable(self, links: Iterable[Link]) -> Mapping[Link, bool]:
         """Whether each link carries packets."""
-        alive = self.simulation.network.alive
+        alive = self.simulation.servers.alive
         return {link: alive(link.source, link.target) for link in links}
 
     # --- CanKill, CanRestart, CanPause ------------------------------------------------------
@@ -134,48 +131,48 @@ class SimCluster:
     def kill(self, nodes: Iterable[str]) -> None:
         """SIGKILL. Disks and cuts stay."""
         for node in nodes:
-            self.simulation.kill(node)
+            self.simulation.servers.kill(node)
 
     def start(self, nodes: Iterable[str]) -> None:
         """Starts what does not run, and returns when each answers. Raises ClusterError."""
         named = list(nodes)
         for node in named:
-            self.simulation.start(node)
+            self.simulation.servers.start(node)
         self._await(named)
 
     def running(self, node: str) -> bool:
         """Whether the server process exists."""
-        return self.simulation.running(node)
+        return self.simulation.servers.running(node)
 
     def restart(self, nodes: Iterable[str]) -> None:
         """SIGTERM, then start; returns when each answers. Raises ClusterError."""
         named = list(nodes)
         for node in named:
-            self.simulation.stop(node)
+            self.simulation.servers.stop(node)
         for node in named:
-            self.simulation.start(node)
+            self.simulation.servers.start(node)
         self._await(named)
 
     def pause(self, nodes: Iterable[str]) -> None:
         """SIGSTOP."""
         for node in nodes:
-            self.simulation.pause(node)
+            self.simulation.servers.pause(node)
 
     def resume(self, nodes: Iterable[str]) -> None:
         """SIGCONT; of what is not paused, nothing happens."""
         for node in nodes:
-            self.simulation.resume(node)
+            self.simulation.servers.resume(node)
 
     def paused(self, node: str) -> bool:
         """Whether it is stopped."""
-        return self.simulation.paused(node)
+        return self.simulation.servers.paused(node)
 
     def _await(self, nodes: Sequence[str]) -> None:
         """A ZooKeeper server's port is open when its process runs, quorum or not."""
 
         def late() -> list[str]:
             replicas = [node for node in nodes if node in self.topology.replicas]
-            return [node for node in replicas if not self.simulation.answers(node)]
+            return [node for node in replicas if not self.simulation.servers.answers(node)]
 
         if not self.simulation.wait_until(lambda: not late(), START_NS):
             raise ClusterError(f"{' '.join(late())}: does not answer after its start")
@@ -184,24 +181,24 @@ class SimCluster:
 
     def leader(self) -> str | None:
         """The ZooKeeper server that leads now; None: none does."""
-        return self.simulation.leader()
+        return self.simulation.servers.leader()
 
     def serving(self) -> frozenset[str]:
         """The ZooKeeper servers that say that they lead or follow."""
-        answers = self.simulation.answers
+        answers = self.simulation.servers.answers
         return frozenset(node for node in self.topology.keepers if answers(node))
 
     def stop_fetches(self, nodes: Iterable[str]) -> None:
         """Of every table that exists; until the server ends."""
-        self.simulation.stop_fetches(nodes)
+        self.simulation.servers.stop_fetches(list(nodes))
 
     def start_fetches(self, nodes: Iterable[str]) -> None:
         """May be called twice."""
-        self.simulation.start_fetches(nodes)
+        self.simulation.servers.start_fetches(list(nodes))
 
     def fetching(self, node: str) -> bool:
         """Whether it fetches parts."""
-        return self.simulation.fetching(node)
+        return self.simulation.servers.fetching(node)
 
     # --- CanLosePackets, CanSlowFetches, CanSkewClocks ------------------------------------------
 
@@ -211,15 +208,16 @@ class SimCluster:
 
     def lose_packets(self, nodes: Iterable[str]) -> None:
         """Three of ten, on all links of these nodes."""
-        self.simulation.network.lose(self._links(nodes), LOST_OF_THOUSAND)
+        self.simulation.lose(self._links(nodes), LOST_OF_THOUSAND)
 
     def keep_packets(self, nodes: Iterable[str]) -> None:
         """Ends that; may be called twice."""
-        self.simulation.network.lose(self._links(nodes), 0)
+        self.simulation.lose(self._links(nodes), 0)
 
     def losing_packets(self, node: str) -> Mapping[Link, bool]:
         """Of each link from or to it, whether packets are lost on it."""
-        return {link: self.simulation.network.loses(link) for link in self._links([node])}
+        loses = self.simulation.servers.loses
+        return {link: loses(link.source, link.target) for link in self._links([node])}
 
     def _links(self, nodes: Iterable[str]) -> list[Link]:
         ends = set(nodes)
@@ -228,16 +226,16 @@ class SimCluster:
     def slow_fetches(self, nodes: Iterable[str]) -> None:
         """A hundredfold; their disks stay slow over restarts."""
         for node in nodes:
-            self.simulation.fetch_ns(node, 100 * FETCH_NS)
+            self.simulation.servers.fetch_ns(node, 100 * FETCH_NS)
 
     def speed_fetches(self, nodes: Iterable[str]) -> None:
         """Ends that; may be called twice."""
         for node in nodes:
-            self.simulation.fetch_ns(node, FETCH_NS)
+            self.simulation.servers.fetch_ns(node, FETCH_NS)
 
     def fetching_slowly(self, node: str) -> bool:
         """Whether it does."""
-        return self.simulation.fetch_ns(node) > FETCH_NS
+        return self.simulation.servers.fetch_ns(node) > FETCH_NS
 
     def skew_clocks(self, nodes: Iterable[str]) -> None:
         """A third of the speed."""

@@ -1,27 +1,20 @@
 """A simulated cluster: every server of a topology on one virtual time, all of it from one seed."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import pysimulator
 
 from harness.core.seed import Seed
-from harness.core.topology import Role, Topology
+from harness.core.topology import Link, Role, Topology
 from harness.sim.bugs import PROTOCOLS
-from harness.sim.errors import ServerError
-from harness.sim.keeper.messages import Disk, Ensemble
-from harness.sim.keeper.server import LEADING, KeeperServer
-from harness.sim.keeper.session import KeeperSession
-from harness.sim.network import Network
-from harness.sim.record import Fact
-from harness.sim.server import Server, ServerDisk
-from harness.sim.table.settings import TableSettings
-from harness.sim.world import MS, SECOND, Future, Process, TimedOutError, World
+from harness.sim.errors import KeeperError, ServerError
+from harness.sim.settings import TableSettings
+from harness.sim.world import MS, World
 
-CLIENT_NS: Final = 300_000
-"""Between a client and a server, median. That network is never cut: it is the harness' own."""
-CONNECT_TIMEOUT_NS: Final = 2 * SECOND
-
-NETWORK, UNSENT, CLIENT_TIMEOUT = -1, -2, -3
-"""The client's own errors, as harness/core/outcomes.py has them."""
+Operation = tuple[Any, ...]
+"""Of a multi, as `pysimulator.Simulation.multi` has them."""
 
 
 class Simulation:
@@ -40,157 +33,38 @@ class Simulation:
         """`protocol`: one of PROTOCOLS. `rates`: how fast the clocks of some nodes go; 1 unless
         given."""
         chosen = PROTOCOLS[protocol]
-        self.topology = topology
-        self.world = World(seed.child("world"))
-        self.network = Network(self.world, topology)
-        self.ensemble = Ensemble(self.world, self.network, topology.keepers, bugs | chosen.defects)
         self.rates = dict(rates or {})
-        self.keepers: dict[str, KeeperServer] = {}
-        self.servers: dict[str, Server] = {}
-        self._settings = settings or TableSettings()
-        self._reading = chosen.reading
-        self._keeper_disks = {name: Disk() for name in topology.keepers}
-        self._server_disks = {name: ServerDisk() for name in topology.replicas}
-        self._fetches_stopped: dict[str, None] = {}
+        self.servers = pysimulator.Simulation(
+            nodes=[(n.name, n.role is Role.ZOOKEEPER, n.keepers) for n in topology.nodes],
+            links=_pairs(topology.links()),
+            bugs=sorted(bugs | chosen.defects),
+            settings=asdict(settings or TableSettings()),
+            reading=chosen.reading,
+            rates=self.rates,
+            seed=seed.child("world").value,
+        )
+        self.world = World(self.servers)
+        self.begun = False
 
     def up(self) -> None:
         """Starts every server; does not wait."""
-        for name in self.topology.names:
-            self._make(name)
-        for name in self.topology.names:
-            self._begin(name)
-
-    def _make(self, name: str) -> None:
-        node = self.topology.node(name)
-        if node.role is Role.ZOOKEEPER:
-            disk = self._keeper_disks[name]
-            rate = self.rates.get(name, 1.0)
-            self.keepers[name] = KeeperServer(name, self.ensemble, disk, rate)
-        else:
-            self.servers[name] = Server(
-                name,
-                self._server_disks[name],
-                self.ensemble,
-                node.keepers,
-                self.keepers,
-                self._settings,
-                self._reading,
-            )
-
-    def _begin(self, name: str) -> None:
-        if name in self.keepers:
-            self.keepers[name].begin(self.keepers)
-        else:
-            self.servers[name].begin(self.servers)
-
-    # --- processes --------------------------------------------------------------------------
-
-    def _life(self, name: str) -> KeeperServer | Server:
-        return self.keepers[name] if name in self.keepers else self.servers[name]
-
-    def kill(self, name: str) -> None:
-        """SIGKILL; of what does not run, nothing happens."""
-        if self.running(name):
-            self._life(name).die()
-
-    def stop(self, name: str) -> None:
-        """SIGTERM."""
-        if not self.running(name):
-            return
-        life = self._life(name)
-        if isinstance(life, Server):
-            life.stop()
-        else:
-            life.die()
-
-    def start(self, name: str) -> None:
-        """A new life; of what runs, nothing happens."""
-        if not self.running(name):
-            self._make(name)
-            self._begin(name)
-
-    def running(self, name: str) -> bool:
-        """Whether the process exists."""
-        return self._life(name).process.alive
-
-    def pause(self, name: str) -> None:
-        """SIGSTOP."""
-        if self.running(name):
-            self.world.pause(self._life(name).process)
-
-    def resume(self, name: str) -> None:
-        """SIGCONT."""
-        self.world.resume(self._life(name).process)
-
-    def paused(self, name: str) -> bool:
-        """Whether it is stopped by SIGSTOP."""
-        return self.running(name) and self._life(name).process.paused
-
-    def answers(self, name: str) -> bool:
-        """Whether the server would answer a query, or a ZooKeeper server serves clients."""
-        if not self.running(name) or self.paused(name):
-            return False
-        life = self._life(name)
-        return life.answers if isinstance(life, Server) else life.serves
-
-    # --- what is known of them --------------------------------------------------------------
-
-    def leader(self) -> str | None:
-        """The ZooKeeper server of the newest epoch that leads."""
-        leading = [
-            (server.epoch, name)
-            for name, server in self.keepers.items()
-            if server.process.alive
-            and not server.process.paused
-            and server.role == LEADING
-            and server.serves
-        ]
-        return max(leading)[1] if leading else None
-
-    def unready(self) -> Sequence[str]:
-        """Why the cluster cannot serve now."""
-        out = [f"{name} does not answer" for name in self.topology.names if not self.answers(name)]
-        return out or ([] if self.leader() else ["ZooKeeper has no leader"])
-
-    def stop_fetches(self, names: Iterable[str]) -> None:
-        """Of every table that exists, until the server ends."""
-        for name in names:
-            for table in self.servers[name].tables.values():
-                table.fetches_stopped = True
-
-    def start_fetches(self, names: Iterable[str]) -> None:
-        """May be called twice."""
-        for name in names:
-            for table in self.servers[name].tables.values():
-                if table.fetches_stopped:
-                    table.fetches_stopped = False
-                    table.queue.wake()
-
-    def fetching(self, name: str) -> bool:
-        """Whether its tables fetch."""
-        return self.answers(name) and not any(
-            table.fetches_stopped for table in self.servers[name].tables.values()
-        )
-
-    def fetch_ns(self, name: str, ns: int | None = None) -> int:
-        """The median time of a replica's fetches, over all its lives; `ns` sets it."""
-        disk = self._server_disks[name]
-        disk.fetch_ns = disk.fetch_ns if ns is None else ns
-        return disk.fetch_ns
+        self.begun = True
+        self.servers.up()
 
     def skew(self, name: str, rate: float) -> None:
         """How fast the clock of a ZooKeeper server goes from now on, over all its lives."""
         self.rates[name] = rate
-        self.keepers[name].skew(rate)
+        self.servers.skew(name, rate)
 
-    def record(self) -> list[Fact]:
-        """Everything of note that was committed, and the sessions that should have ended."""
-        record, leader = self.ensemble.record, self.leader()
-        if leader is not None:
-            for silent_ns, allowed_ns in self.keepers[leader].sessions():
-                if silent_ns > allowed_ns:
-                    record.session_ended(self.world.now_ns, silent_ns, allowed_ns)
-        return record.facts
+    # --- the network ------------------------------------------------------------------------
+
+    def cut(self, links: Iterable[Link]) -> None:
+        """Drops every packet of these links, from now on and what is under way."""
+        self.servers.cut(_pairs(links))
+
+    def lose(self, links: Iterable[Link], per_thousand: int) -> None:
+        """So many of a thousand packets are lost; 0 ends that."""
+        self.servers.lose(_pairs(links), per_thousand)
 
     # --- clients ----------------------------------------------------------------------------
 
@@ -199,39 +73,21 @@ class Simulation:
         node: str,
         sql: str,
         rows: Sequence[Any] | None,
-        settings: Mapping[str, Any],
+        settings: Mapping[str, int | str],
         timeout_ns: int,
-    ) -> list[tuple[Any, ...]]:
-        """A query from outside. Raises ServerError, also with a client's own codes."""
-        world = self.world
-        world.sleep(world.around(CLIENT_NS))
-        server = self.servers[node]
-        if not server.process.alive or not server.answers:
-            raise ServerError(UNSENT, f"{node}: connection refused")
-        if server.process.paused:
-            world.sleep(CONNECT_TIMEOUT_NS)
-            raise ServerError(UNSENT, f"{node}: no answer to a ping")
-        future = Future()
-        server.ask(future, sql, rows, settings)
-        try:
-            answer: list[tuple[Any, ...]] = world.wait(future, timeout_ns)
-        except TimedOutError:
-            raise ServerError(CLIENT_TIMEOUT, f"no answer from {node} in time") from None
-        except ConnectionResetError as error:
-            raise ServerError(NETWORK, f"{node}: {error}") from None
-        world.sleep(world.around(CLIENT_NS))
+    ) -> list[tuple[int | str, ...]]:
+        """A query from outside; the result by columns, none where there is no row. Raises
+        ServerError, also with a client's own codes."""
+        answer: list[tuple[int | str, ...]] = self.wait(
+            lambda number: self.servers.ask(number, node, sql, rows, dict(settings), timeout_ns)
+        )
         return answer
 
-    def session(self, keepers: Sequence[str]) -> KeeperSession:
+    def session(self, keepers: Sequence[str]) -> "KeeperSession":
         """A ZooKeeper session from outside, through one of these servers. Raises KeeperError."""
-        name = keepers[self.world.below(len(keepers))]
-        own = Process("client")
-        number = self.ensemble.fresh_session()
-        session = KeeperSession(name, own, self.ensemble, self.keepers[name], number)
-        session.open()
-        return session
+        return KeeperSession(self, self.wait(lambda n: self.servers.open_session(n, keepers)))
 
-    def wait_until(self, seen: Any, within_ns: int, poll_ns: int = 20 * MS) -> bool:
+    def wait_until(self, seen: Callable[[], bool], within_ns: int, poll_ns: int = 20 * MS) -> bool:
         """Lets the world go on until something is seen, at most so long; says whether it was."""
         end_ns = self.world.now_ns + within_ns
         while not seen():
@@ -239,3 +95,47 @@ class Simulation:
                 return False
             self.world.sleep(poll_ns)
         return True
+
+    def wait(self, begin: Callable[[int], object]) -> Any:
+        """The answer to what begins with a number. Raises ServerError and KeeperError."""
+        answer, error = self.servers.answer(self.world.wait(begin))
+        if error is None:
+            return answer
+        code, text = error
+        raise ServerError(code, text) if isinstance(code, int) else KeeperError(code, text)
+
+
+class KeeperSession:
+    """A ZooKeeper session from outside. Every call waits for its answer, and raises KeeperError."""
+
+    def __init__(self, simulation: Simulation, number: int) -> None:
+        self._simulation = simulation
+        self._number = number
+
+    def read(self, *readings: tuple[str, str]) -> list[Any]:
+        """Several reads of one moment, as `pysimulator.Simulation.read` has them."""
+        servers = self._simulation.servers
+        answer: list[Any] = self._simulation.wait(
+            lambda number: servers.read(number, self._number, readings)
+        )
+        return answer
+
+    def multi(self, *operations: Operation) -> list[Any]:
+        """All or nothing, in the order of all writes; what each operation answers."""
+        servers = self._simulation.servers
+        answer: list[Any] = self._simulation.wait(
+            lambda number: servers.multi(number, self._number, operations)
+        )
+        return answer
+
+    def sync(self) -> None:
+        """Reads after this see what the leader had committed when the call reached it."""
+        self._simulation.wait(lambda number: self._simulation.servers.sync(number, self._number))
+
+    def close(self) -> None:
+        """Ends the session, and its ephemeral nodes with it; does not wait. Once only."""
+        self._simulation.servers.close(self._number)
+
+
+def _pairs(links: Iterable[Link]) -> list[tuple[str, str]]:
+    return [(link.source, link.target) for link in links]

@@ -1,0 +1,81 @@
+//! Planted bugs: each is one line away from the right protocol. harness/sim/bugs.py describes them.
+
+/// A planted bug.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bug {
+    QuorumAba,
+    LastPartLate,
+    PhantomPart,
+    QuorumUncounted,
+    LastPartBack,
+    AckEarly,
+    DedupPerReplica,
+    DedupForgotten,
+    FailedPartKept,
+    FailedPartMissed,
+    TruncateMax,
+    CloneLost,
+    LostUnmarked,
+    CloneNoParts,
+    MergeOrder,
+    MergeDrops,
+    MergeGap,
+    MutationLate,
+    FetchTorn,
+    SessionImmortal,
+    StaleLeaderMerges,
+    WatchMissed,
+    KeeperUnsynced,
+    KeeperMinority,
+    PointerSkips,
+}
+
+/// Every bug, and its name.
+pub const NAMES: &[(Bug, &str)] = &[
+    (Bug::QuorumAba, "quorum-aba"),
+    (Bug::LastPartLate, "last-part-late"),
+    (Bug::PhantomPart, "phantom-part"),
+    (Bug::QuorumUncounted, "quorum-uncounted"),
+    (Bug::LastPartBack, "last-part-back"),
+    (Bug::AckEarly, "ack-early"),
+    (Bug::DedupPerReplica, "dedup-per-replica"),
+    (Bug::DedupForgotten, "dedup-forgotten"),
+    (Bug::FailedPartKept, "failed-part-kept"),
+    (Bug::FailedPartMissed, "failed-part-missed"),
+    (Bug::TruncateMax, "truncate-max"),
+    (Bug::CloneLost, "clone-lost"),
+    (Bug::LostUnmarked, "lost-unmarked"),
+    (Bug::CloneNoParts, "clone-no-parts"),
+    (Bug::MergeOrder, "merge-order"),
+    (Bug::MergeDrops, "merge-drops"),
+    (Bug::MergeGap, "merge-gap"),
+    (Bug::MutationLate, "mutation-late"),
+    (Bug::FetchTorn, "fetch-torn"),
+    (Bug::SessionImmortal, "session-immortal"),
+    (Bug::StaleLeaderMerges, "stale-leader-merges"),
+    (Bug::WatchMissed, "watch-missed"),
+    (Bug::KeeperUnsynced, "keeper-unsynced"),
+    (Bug::KeeperMinority, "keeper-minority"),
+    (Bug::PointerSkips, "pointer-skips"),
+];
+
+/// A set of bugs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Bugs(u32);
+
+impl Bugs {
+    /// None: a name is none of theirs.
+    pub fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Option<Bugs> {
+        let mut out = Bugs::default();
+        for name in names {
+            let (bug, _) = NAMES.iter().find(|(_, known)| *known == name)?;
+            out.0 |= 1 << *bug as u32;
+        }
+        Some(out)
+    }
+
+    /// Whether it is planted.
+    pub fn has(self, bug: Bug) -> bool {
+        self.0 & (1 << bug as u32) != 0
+    }
+}

@@ -1,0 +1,247 @@
+//! A ZooKeeper server's clients: their connections, requests in order, local reads, watches.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use rustc_hash::FxHashMap;
+
+use crate::bugs::Bug;
+use crate::errors::SESSION_EXPIRED;
+use crate::keeper::messages::{Answer, Answered, Ask, Ensemble, Listener, Request};
+use crate::keeper::session::{Found, KeeperSession, Reading, Values};
+use crate::keeper::tree::{Names, Path, Tree};
+use crate::network::Node;
+use crate::table::parts::Ordered;
+
+/// What a watch is told of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    Data,
+    Children,
+}
+
+/// The server's end of a client's connection.
+struct Connection {
+    session: u64,
+    listener: Listener,
+    /// Requests that wait for an earlier write of the same session.
+    queue: RefCell<VecDeque<(i64, Ask)>>,
+    /// The xid of the write that all others wait for.
+    busy: Cell<Option<i64>>,
+}
+
+/// By path: sessions, and the numbers that they gave their watches.
+type Watches = FxHashMap<Path, Vec<(u64, i64)>>;
+
+/// Of one server. A write that is to be passed on to the leader is returned.
+pub struct Clients {
+    node: Node,
+    ensemble: Rc<Ensemble>,
+    connections: Ordered<u64, Rc<Connection>>,
+    of_data: Watches,
+    of_children: Watches,
+}
+
+impl Clients {
+    pub fn new(node: Node, ensemble: &Rc<Ensemble>) -> Clients {
+        Clients {
+            node,
+            ensemble: ensemble.clone(),
+            connections: Ordered::default(),
+            of_data: Watches::default(),
+            of_children: Watches::default(),
+        }
+    }
+
+    /// Whether there is such a client.
+    pub fn has(&self, session: u64) -> bool {
+        self.connections.contains_key(&session)
+    }
+
+    /// A session is being opened: its first write is.
+    pub fn opens(&mut self, session: u64, listener: Listener) {
+        let connection = Connection {
+            session,
+            listener,
+            queue: RefCell::default(),
+            busy: Cell::new(Some(0)),
+        };
+        self.connections.insert(session, Rc::new(connection));
+    }
+
+    /// After the session's earlier ones, but for a ping.
+    pub fn request(&mut self, tree: &Tree, session: u64, xid: i64, ask: Ask) -> Option<Request> {
+        let connection = self.connections.get(&session)?.clone();
+        if connection.busy.get().is_none() || matches!(ask, Ask::Ping) {
+            return self.serve(tree, &connection, xid, ask);
+        }
+        connection.queue.borrow_mut().push_back((xid, ask));
+        None
+    }
+
+    /// A write has ended; what waited for it is next.
+    pub fn answer(
+        &mut self,
+        tree: &Tree,
+        session: u64,
+        xid: i64,
+        answer: &Answer,
+    ) -> Option<Request> {
+        let connection = self.connections.get(&session)?;
+        if connection.busy.get() != Some(xid) {
+            return None;
+        }
+        let connection = connection.clone();
+        connection.busy.set(None);
+        self.reply(&connection, xid, answer.clone());
+        if matches!(answer, Err(error) if error.code == SESSION_EXPIRED) {
+            self.close(session);
+        }
+        loop {
+            let (xid, ask) = connection.queue.borrow_mut().pop_front()?;
+            let write = self.serve(tree, &connection, xid, ask);
+            if write.is_some() {
+                return write;
+            }
+        }
+    }
+
+    /// Tells who watches this, once.
+    pub fn fire(&mut self, what: What, path: &str) {
+        let watches = self.watches(what);
+        if watches.is_empty() {
+            return;
+        }
+        for (session, watch) in watches.remove(path).unwrap_or_default() {
+            let Some(connection) = self.connections.get(&session) else {
+                continue;
+            };
+            let ensemble = &self.ensemble;
+            if ensemble.bugs.has(Bug::WatchMissed) && ensemble.world.below(8) == 0 {
+                continue;
+            }
+            self.tell(&connection.listener, move |session| session.fired(watch));
+        }
+    }
+
+    /// The client ended the connection; its session lives on until it expires.
+    pub fn gone(&mut self, session: u64) {
+        self.connections.shift_remove(&session);
+    }
+
+    /// The server ends the connection.
+    pub fn close(&mut self, session: u64) {
+        if let Some(connection) = self.connections.shift_remove(&session) {
+            self.refuse(&connection.listener);
+        }
+    }
+
+    /// As a server does that no longer serves, or dies.
+    pub fn close_all(&mut self) {
+        for connection in std::mem::take(&mut self.connections).values() {
+            self.refuse(&connection.listener);
+        }
+        self.of_data.clear();
+        self.of_children.clear();
+    }
+
+    /// Resets a connection.
+    pub fn refuse(&self, listener: &Listener) {
+        self.tell(listener, KeeperSession::broken);
+    }
+
+    fn reply(&self, connection: &Connection, xid: i64, answer: Answer) {
+        let act = move |session: &KeeperSession| session.answered(xid, answer);
+        self.tell(&connection.listener, act);
+    }
+
+    fn tell(&self, to: &Listener, act: impl FnOnce(&KeeperSession) + 'static) {
+        let (network, session) = (&self.ensemble.network, to.session.clone());
+        network.send(self.node, to.node, Some(&to.process), move || {
+            if let Some(session) = session.upgrade() {
+                act(&session);
+            }
+        });
+    }
+
+    fn serve(
+        &mut self,
+        tree: &Tree,
+        connection: &Connection,
+        xid: i64,
+        ask: Ask,
+    ) -> Option<Request> {
+        match ask {
+            Ask::Ping => self.reply(connection, xid, Ok(Answered::Nothing)),
+            Ask::Read(readings, watch) => {
+                if let (Some(watch), Some(first)) = (watch, readings.first()) {
+                    self.watch(tree, first, (connection.session, watch));
+                }
+                let found = readings.iter().map(|reading| read(tree, reading)).collect();
+                self.reply(connection, xid, Ok(Answered::Found(found)));
+            }
+            Ask::Write(write) => {
+                connection.busy.set(Some(xid));
+                return Some(Request {
+                    origin: self.node,
+                    session: connection.session,
+                    xid,
+                    write,
+                });
+            }
+        }
+        None
+    }
+
+    fn watches(&mut self, what: What) -> &mut Watches {
+        match what {
+            What::Data => &mut self.of_data,
+            What::Children => &mut self.of_children,
+        }
+    }
+
+    /// What does not exist is watched only by asking whether it does.
+    fn watch(&mut self, tree: &Tree, reading: &Reading, watch: (u64, i64)) {
+        let path = reading.path();
+        let what = match reading {
+            Reading::Exists(_) => What::Data,
+            _ if !tree.has(path) => return,
+            Reading::Get(_) => What::Data,
+            _ => What::Children,
+        };
+        let watches = self.watches(what).entry(path.clone());
+        watches.or_default().push(watch);
+    }
+}
+
+fn read(tree: &Tree, reading: &Reading) -> Found {
+    let path = reading.path();
+    let Some(node) = tree.get(path) else {
+        return Found::Nothing;
+    };
+    match reading {
+        Reading::Get(_) => Found::Get(node.data.clone(), node.version),
+        Reading::Exists(_) => Found::Exists(node.version),
+        Reading::Stat(_) => Found::Stat {
+            data: node.data.clone(),
+            version: node.version,
+            czxid: node.czxid,
+            mzxid: node.mzxid,
+        },
+        Reading::Children(_) => Found::Children(node.children.clone()),
+        Reading::Count(_) => Found::Count(node.children.len()),
+        Reading::Listed(_) => Found::Listed(node.made, node.children.clone()),
+        Reading::Values(_) => Found::Values(values(tree, path, &node.children)),
+    }
+}
+
+fn values(tree: &Tree, path: &str, names: &Names) -> Values {
+    let mut child = format!("{path}/");
+    let value = |name: &Rc<str>| {
+        child.truncate(path.len() + 1);
+        child.push_str(name);
+        (name.clone(), tree.nodes[child.as_str()].data.clone())
+    };
+    names.iter().map(value).collect()
+}

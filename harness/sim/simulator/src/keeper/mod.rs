@@ -1,0 +1,7 @@
+//! ZooKeeper: an ensemble of servers, and the sessions of their clients.
+
+pub mod clients;
+pub mod messages;
+pub mod server;
+pub mod session;
+pub mod tree;

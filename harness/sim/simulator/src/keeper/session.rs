@@ -1,0 +1,464 @@
+//! A replica's connection to ZooKeeper, as the C++ client of 18.16.1 has it.
+//!
+//! A connection is a session: when it breaks, or when an answer is late, the session is given up
+//! and another one is opened. What was sent and not answered may have been done (CONNECTIONLOSS).
+
+use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
+
+use crate::errors::{KeeperError, CONNECTION_LOSS, NO_NODE, SESSION_EXPIRED};
+use crate::keeper::messages::{Answer, Answered, Ask, Ensemble, Listener, Write};
+use crate::keeper::server::KeeperServer;
+use crate::keeper::tree::{Done, Names, Operation, Path};
+use crate::network::Node;
+use crate::table::entries::Data;
+use crate::table::parts::Ordered;
+use crate::world::{Act, Ns, Process, Promise, World, MS, SECOND};
+
+const SESSION_TIMEOUT_NS: Ns = 5 * SECOND;
+const OPERATION_TIMEOUT_NS: Ns = 3 * SECOND;
+const CONNECT_TIMEOUT_NS: Ns = SECOND;
+const CHECK_NS: Ns = 500 * MS;
+/// Of the request that closes a session; no answer to it is waited for.
+const CLOSE: i64 = -2;
+
+/// What to read of a path.
+#[derive(Debug, Clone)]
+pub enum Reading {
+    /// Data and version.
+    Get(Path),
+    /// The version.
+    Exists(Path),
+    /// Data, version and the transactions that made and last changed it.
+    Stat(Path),
+    /// The names, ascending.
+    Children(Path),
+    /// Their number.
+    Count(Path),
+    /// How often they changed, and the names.
+    Listed(Path),
+    /// The data by name, ascending.
+    Values(Path),
+}
+
+impl Reading {
+    pub fn get(path: impl Into<Path>) -> Reading {
+        Reading::Get(path.into())
+    }
+
+    pub fn exists(path: impl Into<Path>) -> Reading {
+        Reading::Exists(path.into())
+    }
+
+    pub fn children(path: impl Into<Path>) -> Reading {
+        Reading::Children(path.into())
+    }
+
+    pub fn count(path: impl Into<Path>) -> Reading {
+        Reading::Count(path.into())
+    }
+
+    pub fn listed(path: impl Into<Path>) -> Reading {
+        Reading::Listed(path.into())
+    }
+
+    pub fn values(path: impl Into<Path>) -> Reading {
+        Reading::Values(path.into())
+    }
+
+    pub fn path(&self) -> &Path {
+        match self {
+            Reading::Get(path)
+            | Reading::Exists(path)
+            | Reading::Stat(path)
+            | Reading::Children(path)
+            | Reading::Count(path)
+            | Reading::Listed(path)
+            | Reading::Values(path) => path,
+        }
+    }
+}
+
+/// Children's data by name.
+pub type Values = Vec<(Rc<str>, Data)>;
+
+/// What a reading found, in the same order as `Reading` has them.
+#[derive(Debug, Clone)]
+pub enum Found {
+    /// There is no such node.
+    Nothing,
+    Get(Data, i64),
+    Exists(i64),
+    Stat {
+        data: Data,
+        version: i64,
+        czxid: i64,
+        mzxid: i64,
+    },
+    Children(Names),
+    Count(usize),
+    Listed(i64, Names),
+    Values(Values),
+}
+
+impl Found {
+    pub fn is_nothing(&self) -> bool {
+        matches!(self, Found::Nothing)
+    }
+
+    pub fn get(self) -> Option<(Data, i64)> {
+        match self {
+            Found::Get(data, version) => Some((data, version)),
+            _ => None,
+        }
+    }
+
+    /// The version.
+    pub fn exists(self) -> Option<i64> {
+        match self {
+            Found::Exists(version) => Some(version),
+            _ => None,
+        }
+    }
+
+    pub fn children(self) -> Option<Names> {
+        match self {
+            Found::Children(names) => Some(names),
+            _ => None,
+        }
+    }
+
+    pub fn count(self) -> Option<usize> {
+        match self {
+            Found::Count(count) => Some(count),
+            _ => None,
+        }
+    }
+
+    pub fn listed(self) -> Option<(i64, Names)> {
+        match self {
+            Found::Listed(made, names) => Some((made, names)),
+            _ => None,
+        }
+    }
+
+    /// Empty where there is no such node.
+    pub fn values(self) -> Values {
+        match self {
+            Found::Values(values) => values,
+            _ => Values::new(),
+        }
+    }
+}
+
+/// One session. Every call waits for its answer.
+pub struct KeeperSession {
+    me: Weak<KeeperSession>,
+    node: Node,
+    process: Rc<Process>,
+    ensemble: Rc<Ensemble>,
+    world: Rc<World>,
+    server: Rc<KeeperServer>,
+    session: u64,
+    alive: Cell<bool>,
+    xid: Cell<i64>,
+    /// Requests without an answer, oldest first, and since when.
+    sent: RefCell<Ordered<i64, (Promise<Answer>, Ns)>>,
+    watches: RefCell<Ordered<i64, Promise<()>>>,
+    pinged_ns: Cell<Ns>,
+}
+
+impl KeeperSession {
+    /// Of a client at that node, in the life of its process.
+    pub fn new(
+        node: Node,
+        process: &Rc<Process>,
+        ensemble: &Rc<Ensemble>,
+        server: &Rc<KeeperServer>,
+        session: u64,
+    ) -> Rc<KeeperSession> {
+        Rc::new_cyclic(|me| KeeperSession {
+            me: me.clone(),
+            node,
+            process: process.clone(),
+            ensemble: ensemble.clone(),
+            world: ensemble.world.clone(),
+            server: server.clone(),
+            session,
+            alive: Cell::new(true),
+            xid: Cell::new(0),
+            sent: RefCell::default(),
+            watches: RefCell::default(),
+            pinged_ns: Cell::new(ensemble.world.now_ns()),
+        })
+    }
+
+    /// Fails when no session could be had in time.
+    pub async fn open(self: &Rc<Self>) -> Result<(), KeeperError> {
+        let promise = self.note(0);
+        let listener = Listener {
+            node: self.node,
+            process: self.process.clone(),
+            session: self.me.clone(),
+        };
+        let session = self.session;
+        self.send(move |server| server.connect(session, SESSION_TIMEOUT_NS, listener));
+        match self.world.wait_for(&promise, CONNECT_TIMEOUT_NS).await {
+            Ok(answer) => answer?,
+            Err(_) => {
+                self.broken();
+                return Err(KeeperError::new(CONNECTION_LOSS));
+            }
+        };
+        self.check_later();
+        Ok(())
+    }
+
+    pub fn alive(&self) -> bool {
+        self.alive.get()
+    }
+
+    /// The ZooKeeper server that it was opened at.
+    pub fn server(&self) -> &Rc<KeeperServer> {
+        &self.server
+    }
+
+    pub fn number(&self) -> u64 {
+        self.session
+    }
+
+    // --- requests -------------------------------------------------------------------------------
+
+    /// Several reads, asked together, answered from what the server has at one moment. `watch` is
+    /// set when the first of them changes.
+    pub async fn read(
+        &self,
+        readings: Vec<Reading>,
+        watch: Option<&Promise<()>>,
+    ) -> Result<Vec<Found>, KeeperError> {
+        let number = watch.map(|watch| {
+            let number = self.xid.get() + 1;
+            self.watches.borrow_mut().insert(number, watch.clone());
+            number
+        });
+        match self.ask(Ask::Read(readings, number)).await? {
+            Answered::Found(found) => Ok(found),
+            other => panic!("{other:?} answers no reading"),
+        }
+    }
+
+    /// One read.
+    pub async fn read_one(
+        &self,
+        reading: Reading,
+        watch: Option<&Promise<()>>,
+    ) -> Result<Found, KeeperError> {
+        let mut found = self.read(vec![reading], watch).await?;
+        Ok(found.pop().expect("an answer for each reading"))
+    }
+
+    /// The same, of several whose number is known.
+    pub async fn read_all<const N: usize>(
+        &self,
+        readings: [Reading; N],
+        watch: Option<&Promise<()>>,
+    ) -> Result<[Found; N], KeeperError> {
+        let found = self.read(readings.into(), watch).await?;
+        Ok(found
+            .try_into()
+            .unwrap_or_else(|_| panic!("an answer for each reading")))
+    }
+
+    /// Data and version; None: there is no such node.
+    pub async fn get(&self, path: impl Into<Path>) -> Result<Option<(Data, i64)>, KeeperError> {
+        Ok(self.read_one(Reading::get(path), None).await?.get())
+    }
+
+    /// The data of a node that must exist.
+    pub async fn data(&self, path: impl Into<Path>) -> Result<Data, KeeperError> {
+        let path = path.into();
+        let found = self.get(path.clone()).await?;
+        let missing = || KeeperError::of(NO_NODE, &path);
+        found.map(|(data, _)| data).ok_or_else(missing)
+    }
+
+    /// Whether there is such a node.
+    pub async fn exists(&self, path: impl Into<Path>) -> Result<bool, KeeperError> {
+        Ok(!self
+            .read_one(Reading::exists(path), None)
+            .await?
+            .is_nothing())
+    }
+
+    /// Names, ascending; empty where there is no such node.
+    pub async fn children(&self, path: impl Into<Path>) -> Result<Names, KeeperError> {
+        let found = self.read_one(Reading::children(path), None).await?;
+        Ok(found.children().unwrap_or_default())
+    }
+
+    /// All or nothing, in the order of all writes. An error has the operation's place.
+    pub async fn multi(&self, operations: Vec<Operation>) -> Result<Rc<[Done]>, KeeperError> {
+        match self.ask(Ask::Write(Write::Multi(operations))).await? {
+            Answered::Done(done) => Ok(done),
+            other => panic!("{other:?} answers no multi"),
+        }
+    }
+
+    /// A multi of one create; the path of what was made.
+    pub async fn create(&self, node: Operation) -> Result<Path, KeeperError> {
+        let done = self.multi(vec![node]).await?;
+        Ok(done.last().expect("one answer").path().clone())
+    }
+
+    /// Replaces a node's data.
+    pub async fn put(&self, path: impl Into<Path>, data: Data) -> Result<(), KeeperError> {
+        self.multi(vec![Operation::put(path, data)]).await?;
+        Ok(())
+    }
+
+    /// False when there is no such node.
+    pub async fn remove(&self, path: impl Into<Path>) -> Result<bool, KeeperError> {
+        match self.multi(vec![Operation::remove(path)]).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.code == NO_NODE => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads after this see what the leader had committed when the call reached it. What the
+    /// leader knows, that is: one that was deposed and has not noticed answers all the same.
+    pub async fn sync(&self) -> Result<(), KeeperError> {
+        self.ask(Ask::Write(Write::Sync)).await?;
+        Ok(())
+    }
+
+    /// Reads after this see every write that was acknowledged before the call: a write of nothing,
+    /// which takes a majority as every write does.
+    pub async fn barrier(&self) -> Result<(), KeeperError> {
+        self.multi(Vec::new()).await?;
+        Ok(())
+    }
+
+    /// Ends the session, and its ephemeral nodes with it; does not wait.
+    pub fn close(&self) {
+        if self.alive() {
+            self.request(CLOSE, Ask::Write(Write::Close));
+            self.lose();
+        }
+    }
+
+    // --- the wire -------------------------------------------------------------------------------
+
+    async fn ask(&self, ask: Ask) -> Answer {
+        if !self.alive() {
+            return Err(KeeperError::new(SESSION_EXPIRED));
+        }
+        let promise = self.note_request(ask);
+        self.world.wait(&promise).await
+    }
+
+    /// Sends one that is to be answered.
+    fn note_request(&self, ask: Ask) -> Promise<Answer> {
+        let xid = self.xid.get() + 1;
+        self.xid.set(xid);
+        let promise = self.note(xid);
+        self.request(xid, ask);
+        promise
+    }
+
+    fn note(&self, xid: i64) -> Promise<Answer> {
+        let promise = Promise::new();
+        let sent = (promise.clone(), self.world.now_ns());
+        self.sent.borrow_mut().insert(xid, sent);
+        promise
+    }
+
+    fn request(&self, xid: i64, ask: Ask) {
+        let session = self.session;
+        self.send(move |server| server.request(session, xid, ask));
+    }
+
+    fn send(&self, act: impl FnOnce(&KeeperServer) + 'static) {
+        let (network, to) = (&self.ensemble.network, self.server.clone());
+        if to.process.alive() {
+            let process = to.process.clone();
+            network.send(self.node, to.node, Some(&process), move || act(&to));
+        } else {
+            let me = self.me.clone();
+            network.send(to.node, self.node, Some(&self.process), move || {
+                if let Some(me) = me.upgrade() {
+                    me.broken();
+                }
+            });
+        }
+    }
+
+    /// From the server.
+    pub fn answered(&self, xid: i64, answer: Answer) {
+        let found = self.sent.borrow_mut().shift_remove(&xid);
+        let Some((promise, _)) = found else {
+            return;
+        };
+        if matches!(&answer, Err(error) if error.code == SESSION_EXPIRED) {
+            self.lose();
+        }
+        promise.set(&self.world, answer);
+    }
+
+    /// A watch's event, from the server.
+    pub fn fired(&self, watch: i64) {
+        let promise = self.watches.borrow_mut().shift_remove(&watch);
+        if let Some(promise) = promise {
+            promise.set(&self.world, ());
+        }
+    }
+
+    /// The connection is gone, and the session with it.
+    pub fn broken(&self) {
+        self.lose();
+    }
+
+    fn check_later(self: &Rc<Self>) {
+        let me = self.clone();
+        let act = Act::call(move || me.check());
+        self.world.after(CHECK_NS, Some(&self.process), act);
+    }
+
+    /// Late answers end the session; silence is broken by a ping.
+    fn check(self: &Rc<Self>) {
+        if !self.alive() {
+            return;
+        }
+        let now_ns = self.world.now_ns();
+        let oldest = self
+            .sent
+            .borrow()
+            .first()
+            .map(|(_, (_, since_ns))| *since_ns);
+        if oldest.is_some_and(|since_ns| now_ns - since_ns > OPERATION_TIMEOUT_NS) {
+            return self.lose();
+        }
+        if now_ns - self.pinged_ns.get() >= SESSION_TIMEOUT_NS / 3 {
+            self.pinged_ns.set(now_ns);
+            self.note_request(Ask::Ping);
+        }
+        self.check_later();
+    }
+
+    fn lose(&self) {
+        if !self.alive.replace(false) {
+            return;
+        }
+        let (to, session) = (self.server.clone(), self.session);
+        let (network, process) = (&self.ensemble.network, to.process.clone());
+        network.send(self.node, to.node, Some(&process), move || {
+            to.disconnect(session)
+        });
+        for (promise, _) in self.sent.take().into_values() {
+            promise.set(&self.world, Err(KeeperError::new(CONNECTION_LOSS)));
+        }
+        for promise in self.watches.take().into_values() {
+            promise.set(&self.world, ());
+        }
+    }
+}

@@ -1,0 +1,577 @@
+//! The extension module `pysimulator`.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::future::Future;
+use std::rc::Rc;
+
+use pyo3::exceptions::{PyKeyError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyInt, PyList, PyString, PyTuple};
+use pyo3::IntoPyObjectExt;
+use rustc_hash::FxHashMap;
+
+use crate::bugs::Bugs;
+use crate::errors::{KeeperError, ServerError};
+use crate::keeper::session::{Found, KeeperSession, Reading};
+use crate::keeper::tree::{Done, Names, Operation};
+use crate::network::Node;
+use crate::record::Fact;
+use crate::seed::Seed;
+use crate::server::Settings;
+use crate::simulation::{self, Member, Options};
+use crate::table::entries::Data;
+use crate::table::fetch::FETCH_NS;
+use crate::table::parts::{Row, Value};
+use crate::table::settings::TableSettings;
+use crate::world::{Act, Ns};
+
+/// A value of a row, or of a setting.
+#[derive(FromPyObject)]
+enum Word {
+    Int(i64),
+    Text(String),
+}
+
+impl From<Word> for Value {
+    fn from(word: Word) -> Value {
+        match word {
+            Word::Int(number) => Value::Int(number),
+            Word::Text(text) => Value::Text(text.into()),
+        }
+    }
+}
+
+/// What a session said.
+enum Said {
+    Opened(u64),
+    Found(Vec<Found>),
+    Done(Rc<[Done]>),
+    Synced,
+}
+
+/// What came of something that was asked.
+enum Answer {
+    OfServer(Result<Vec<Row>, ServerError>),
+    OfKeeper(Result<Said, KeeperError>),
+}
+
+/// Servers by name, and what is asked of them by the numbers of who asks.
+#[pyclass(unsendable, module = "pysimulator")]
+pub struct Simulation {
+    simulation: Rc<simulation::Simulation>,
+    nodes: HashMap<String, Node>,
+    answers: Rc<RefCell<FxHashMap<u64, Answer>>>,
+    sessions: Rc<RefCell<FxHashMap<u64, Rc<KeeperSession>>>>,
+}
+
+impl Drop for Simulation {
+    fn drop(&mut self) {
+        self.simulation.end(self.sessions.take().into_values());
+    }
+}
+
+impl Simulation {
+    fn node(&self, name: &str) -> PyResult<Node> {
+        found(&self.nodes, name)
+    }
+
+    fn links(&self, links: &[(String, String)]) -> PyResult<Vec<(Node, Node)>> {
+        linked(&self.nodes, links)
+    }
+
+    fn session(&self, session: u64) -> Rc<KeeperSession> {
+        let sessions = self.sessions.borrow();
+        sessions.get(&session).expect("it is open").clone()
+    }
+
+    /// What is asked has an answer in the end, which is the asker's turn.
+    fn begin(&self, number: u64, work: impl Future<Output = Answer> + 'static) {
+        let (world, answers) = (self.simulation.world.clone(), self.answers.clone());
+        self.simulation.world.begin(async move {
+            let answer = work.await;
+            answers.borrow_mut().insert(number, answer);
+            world.hand_out(number, true);
+        });
+    }
+}
+
+fn found(nodes: &HashMap<String, Node>, name: &str) -> PyResult<Node> {
+    let node = nodes.get(name).copied();
+    node.ok_or_else(|| PyKeyError::new_err(name.to_string()))
+}
+
+fn linked(
+    nodes: &HashMap<String, Node>,
+    links: &[(String, String)],
+) -> PyResult<Vec<(Node, Node)>> {
+    let link =
+        |(source, target): &(String, String)| Ok((found(nodes, source)?, found(nodes, target)?));
+    links.iter().map(link).collect()
+}
+
+#[pymethods]
+impl Simulation {
+    #[new]
+    fn new(
+        nodes: Vec<(String, bool, Vec<String>)>,
+        links: Vec<(String, String)>,
+        bugs: Vec<String>,
+        settings: HashMap<String, i64>,
+        reading: &str,
+        rates: HashMap<String, f64>,
+        seed: u64,
+    ) -> PyResult<Simulation> {
+        let names = nodes.iter().enumerate();
+        let places: HashMap<String, Node> = names.map(|(at, node)| (node.0.clone(), at)).collect();
+        let member = |(name, is_keeper, keepers): &(String, bool, Vec<String>)| {
+            let keepers = keepers.iter().map(|keeper| found(&places, keeper));
+            let keepers = keepers.collect::<PyResult<_>>()?;
+            Ok(Member {
+                name: name.as_str().into(),
+                keepers: (!is_keeper).then_some(keepers),
+            })
+        };
+        let members = nodes.iter().map(member).collect::<PyResult<_>>()?;
+        let bugs = Bugs::named(bugs.iter().map(String::as_str));
+        let mut own = TableSettings::default();
+        for (name, value) in settings {
+            let setting = own.at(&name);
+            *setting.ok_or_else(|| PyValueError::new_err(name.clone()))? = value;
+        }
+        let rates = rates
+            .iter()
+            .map(|(name, rate)| Ok((found(&places, name)?, *rate)));
+        let options = Options {
+            bugs: bugs.ok_or_else(|| PyValueError::new_err("a bug that is none"))?,
+            settings: own,
+            reading: reading.into(),
+            rates: rates.collect::<PyResult<_>>()?,
+        };
+        let links = linked(&places, &links)?;
+        Ok(Simulation {
+            simulation: simulation::Simulation::new(members, &links, Seed(seed), options),
+            nodes: places,
+            answers: Rc::default(),
+            sessions: Rc::default(),
+        })
+    }
+
+    // --- time -----------------------------------------------------------------------------------
+
+    #[getter]
+    fn now_ns(&self) -> Ns {
+        self.simulation.world.now_ns()
+    }
+
+    #[getter]
+    fn events(&self) -> u64 {
+        self.simulation.world.events()
+    }
+
+    fn after(&self, delay_ns: Ns, number: u64, task: bool) {
+        self.simulation
+            .world
+            .after(delay_ns, None, Act::Due(number, task));
+    }
+
+    fn step(&self, until_ns: Ns) -> Option<u64> {
+        self.simulation.world.step(until_ns)
+    }
+
+    fn outside(&self) {
+        self.simulation.world.outside();
+    }
+
+    // --- processes ------------------------------------------------------------------------------
+
+    fn up(&self) {
+        self.simulation.up();
+    }
+
+    fn kill(&self, name: &str) -> PyResult<()> {
+        self.simulation.kill(self.node(name)?);
+        Ok(())
+    }
+
+    fn stop(&self, name: &str) -> PyResult<()> {
+        self.simulation.stop(self.node(name)?);
+        Ok(())
+    }
+
+    fn start(&self, name: &str) -> PyResult<()> {
+        self.simulation.start(self.node(name)?);
+        Ok(())
+    }
+
+    fn pause(&self, name: &str) -> PyResult<()> {
+        self.simulation.pause(self.node(name)?);
+        Ok(())
+    }
+
+    fn resume(&self, name: &str) -> PyResult<()> {
+        self.simulation.resume(self.node(name)?);
+        Ok(())
+    }
+
+    fn running(&self, name: &str) -> PyResult<bool> {
+        Ok(self.simulation.running(self.node(name)?))
+    }
+
+    fn paused(&self, name: &str) -> PyResult<bool> {
+        Ok(self.simulation.paused(self.node(name)?))
+    }
+
+    fn answers(&self, name: &str) -> PyResult<bool> {
+        Ok(self.simulation.answers(self.node(name)?))
+    }
+
+    // --- what is known of them ------------------------------------------------------------------
+
+    fn leader(&self) -> Option<&str> {
+        let leader = self.simulation.leader();
+        leader.map(|node| &*self.simulation.ensemble.names[node])
+    }
+
+    fn unready(&self) -> Vec<String> {
+        self.simulation.unready()
+    }
+
+    fn stop_fetches(&self, names: Vec<String>) -> PyResult<()> {
+        for name in names {
+            self.simulation.stop_fetches(self.node(&name)?);
+        }
+        Ok(())
+    }
+
+    fn start_fetches(&self, names: Vec<String>) -> PyResult<()> {
+        for name in names {
+            self.simulation.start_fetches(self.node(&name)?);
+        }
+        Ok(())
+    }
+
+    fn fetching(&self, name: &str) -> PyResult<bool> {
+        Ok(self.simulation.fetching(self.node(name)?))
+    }
+
+    #[pyo3(signature = (name, ns=None))]
+    fn fetch_ns(&self, name: &str, ns: Option<Ns>) -> PyResult<Ns> {
+        let own = self.simulation.fetch_ns(self.node(name)?);
+        own.set(ns.unwrap_or(own.get()));
+        Ok(own.get())
+    }
+
+    fn skew(&self, name: &str, rate: f64) -> PyResult<()> {
+        self.simulation.skew(self.node(name)?, rate);
+        Ok(())
+    }
+
+    fn record<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        self.simulation.finish_record();
+        let record = self.simulation.ensemble.record.borrow();
+        let facts = record.facts.iter().map(|fact| fact_of(py, fact));
+        PyList::new(py, facts.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    fn replica<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        table: &str,
+    ) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let Some(replica) = self.simulation.replica(self.node(name)?, table) else {
+            return Ok(None);
+        };
+        let out = PyDict::new(py);
+        out.set_item("leader", replica.leader)?;
+        out.set_item("readonly", replica.readonly)?;
+        out.set_item("connected", replica.connected)?;
+        out.set_item("keeper", replica.keeper.as_deref())?;
+        out.set_item("parts", texts(py, &replica.parts)?)?;
+        out.set_item("queue", replica.queue)?;
+        Ok(Some(out))
+    }
+
+    // --- the network ----------------------------------------------------------------------------
+
+    fn cut(&self, links: Vec<(String, String)>) -> PyResult<()> {
+        self.simulation.ensemble.network.cut(&self.links(&links)?);
+        Ok(())
+    }
+
+    fn mend(&self) {
+        self.simulation.ensemble.network.mend();
+    }
+
+    fn lose(&self, links: Vec<(String, String)>, per_thousand: u64) -> PyResult<()> {
+        let links = self.links(&links)?;
+        self.simulation.ensemble.network.lose(&links, per_thousand);
+        Ok(())
+    }
+
+    fn loses(&self, source: &str, target: &str) -> PyResult<bool> {
+        let (source, target) = (self.node(source)?, self.node(target)?);
+        Ok(self.simulation.ensemble.network.loses(source, target))
+    }
+
+    fn alive(&self, source: &str, target: &str) -> PyResult<bool> {
+        let (source, target) = (self.node(source)?, self.node(target)?);
+        Ok(self.simulation.ensemble.network.alive(source, target))
+    }
+
+    // --- clients --------------------------------------------------------------------------------
+
+    fn ask(
+        &self,
+        number: u64,
+        name: &str,
+        sql: &str,
+        rows: Option<Vec<Vec<Word>>>,
+        settings: HashMap<String, Word>,
+        timeout_ns: Ns,
+    ) -> PyResult<()> {
+        let (simulation, node, sql) = (self.simulation.clone(), self.node(name)?, sql.into());
+        let row = |row: Vec<Word>| row.into_iter().map(Value::from).collect();
+        let rows = rows.map(|rows| rows.into_iter().map(row).collect());
+        let settings = settings.into_iter().map(|(name, word)| (name, word.into()));
+        let settings = Rc::new(Settings(settings.collect()));
+        self.begin(number, async move {
+            Answer::OfServer(simulation.ask(node, sql, rows, settings, timeout_ns).await)
+        });
+        Ok(())
+    }
+
+    fn open_session(&self, number: u64, keepers: Vec<String>) -> PyResult<()> {
+        let keepers = keepers.iter().map(|keeper| self.node(keeper));
+        let keepers = keepers.collect::<PyResult<Vec<_>>>()?;
+        let (simulation, sessions) = (self.simulation.clone(), self.sessions.clone());
+        self.begin(number, async move {
+            let opened = simulation.session(&keepers).await;
+            Answer::OfKeeper(opened.map(|session| {
+                let own = session.number();
+                sessions.borrow_mut().insert(own, session);
+                Said::Opened(own)
+            }))
+        });
+        Ok(())
+    }
+
+    fn read(&self, number: u64, session: u64, readings: Vec<(String, String)>) -> PyResult<()> {
+        let session = self.session(session);
+        let readings = readings.into_iter().map(reading).collect::<PyResult<_>>()?;
+        self.begin(number, async move {
+            Answer::OfKeeper(session.read(readings, None).await.map(Said::Found))
+        });
+        Ok(())
+    }
+
+    fn multi(
+        &self,
+        number: u64,
+        session: u64,
+        operations: Vec<Bound<'_, PyTuple>>,
+    ) -> PyResult<()> {
+        let session = self.session(session);
+        let operations = operations.iter().map(operation).collect::<PyResult<_>>()?;
+        self.begin(number, async move {
+            Answer::OfKeeper(session.multi(operations).await.map(Said::Done))
+        });
+        Ok(())
+    }
+
+    fn sync(&self, number: u64, session: u64) {
+        let session = self.session(session);
+        self.begin(number, async move {
+            Answer::OfKeeper(session.sync().await.map(|()| Said::Synced))
+        });
+    }
+
+    fn close(&self, session: u64) {
+        self.session(session).close();
+        self.sessions.borrow_mut().remove(&session);
+    }
+
+    fn answer<'py>(&self, py: Python<'py>, number: u64) -> PyResult<Bound<'py, PyTuple>> {
+        let answer = self.answers.borrow_mut().remove(&number);
+        match answer.expect("it is taken once, when it has come") {
+            Answer::OfServer(Ok(rows)) => (columns(py, &rows)?, py.None()).into_pyobject(py),
+            Answer::OfKeeper(Ok(said)) => (said_of(py, said)?, py.None()).into_pyobject(py),
+            Answer::OfServer(Err(error)) => {
+                (py.None(), (error.code, &*error.text)).into_pyobject(py)
+            }
+            Answer::OfKeeper(Err(error)) => {
+                (py.None(), (error.code, &*error.path)).into_pyobject(py)
+            }
+        }
+    }
+}
+
+/// A tuple for each column; no columns where there is no row.
+fn columns<'py>(py: Python<'py>, rows: &[Row]) -> PyResult<Bound<'py, PyList>> {
+    let value = |value: &Value| match value {
+        Value::Int(number) => PyInt::new(py, *number).into_any(),
+        Value::Text(text) => PyString::new(py, text).into_any(),
+    };
+    let width = rows.first().map_or(0, |row| row.len());
+    let column = |at: usize| PyTuple::new(py, rows.iter().map(|row| value(&row[at])));
+    PyList::new(py, (0..width).map(column).collect::<PyResult<Vec<_>>>()?)
+}
+
+fn texts<'py>(py: Python<'py>, texts: &[Rc<str>]) -> PyResult<Bound<'py, PyList>> {
+    PyList::new(py, texts.iter().map(|text| &**text))
+}
+
+fn reading((what, path): (String, String)) -> PyResult<Reading> {
+    let path = path.into();
+    Ok(match what.as_str() {
+        "get" => Reading::Get(path),
+        "exists" => Reading::Exists(path),
+        "stat" => Reading::Stat(path),
+        "children" => Reading::Children(path),
+        "count" => Reading::Count(path),
+        "listed" => Reading::Listed(path),
+        "values" => Reading::Values(path),
+        _ => return Err(PyValueError::new_err(what)),
+    })
+}
+
+fn operation(words: &Bound<'_, PyTuple>) -> PyResult<Operation> {
+    let kind: String = words.get_item(0)?.extract()?;
+    let path = words.get_item(1)?.extract::<String>()?.into();
+    let data = || Ok::<_, PyErr>(Data::text(&words.get_item(2)?.extract::<String>()?));
+    let version = |at| words.get_item(at)?.extract::<Option<i64>>();
+    Ok(match kind.as_str() {
+        "create" => Operation::Create {
+            path,
+            data: data()?,
+            ephemeral: words.get_item(3)?.extract()?,
+            sequential: words.get_item(4)?.extract()?,
+        },
+        "remove" => Operation::Remove {
+            path,
+            version: version(2)?,
+        },
+        "put" => Operation::Put {
+            path,
+            data: data()?,
+            version: version(3)?,
+        },
+        "check" => Operation::Check {
+            path,
+            version: version(2)?,
+        },
+        "absent" => Operation::Absent { path },
+        _ => return Err(PyValueError::new_err(kind)),
+    })
+}
+
+fn said_of(py: Python<'_>, said: Said) -> PyResult<Bound<'_, PyAny>> {
+    match said {
+        Said::Opened(session) => session.into_bound_py_any(py),
+        Said::Synced => ().into_bound_py_any(py),
+        Said::Found(found) => {
+            let found = found.into_iter().map(|found| found_of(py, found));
+            found.collect::<PyResult<Vec<_>>>()?.into_bound_py_any(py)
+        }
+        Said::Done(done) => {
+            let done = done.iter().map(|done| match done {
+                Done::Created(path) => (**path).into_bound_py_any(py),
+                Done::Put(version) => version.into_bound_py_any(py),
+                Done::Other => Ok(py.None().into_bound(py)),
+            });
+            done.collect::<PyResult<Vec<_>>>()?.into_bound_py_any(py)
+        }
+    }
+}
+
+fn found_of(py: Python<'_>, found: Found) -> PyResult<Bound<'_, PyAny>> {
+    match found {
+        Found::Nothing => Ok(py.None().into_bound(py)),
+        Found::Get(data, version) => (data.spelled(), version).into_bound_py_any(py),
+        Found::Exists(version) => version.into_bound_py_any(py),
+        Found::Stat {
+            data,
+            version,
+            czxid,
+            mzxid,
+        } => (data.spelled(), version, czxid, mzxid).into_bound_py_any(py),
+        Found::Children(names) => names_of(py, &names).map(Bound::into_any),
+        Found::Count(count) => count.into_bound_py_any(py),
+        Found::Listed(made, names) => (made, names_of(py, &names)?).into_bound_py_any(py),
+        Found::Values(values) => {
+            let out = PyDict::new(py);
+            for (name, data) in values {
+                out.set_item(&*name, data.spelled())?;
+            }
+            Ok(out.into_any())
+        }
+    }
+}
+
+/// A list: its name, then the time, then as the record has it.
+fn fact_of<'py>(py: Python<'py>, fact: &Fact) -> PyResult<Bound<'py, PyList>> {
+    let words = match fact {
+        Fact::Ended {
+            now_ns,
+            part,
+            needed,
+            holders,
+        } => ("ended", now_ns, part, needed, texts(py, holders)?).into_pyobject(py)?,
+        Fact::Last {
+            now_ns,
+            partition,
+            number,
+        } => ("last", now_ns, &**partition, number).into_pyobject(py)?,
+        Fact::Places {
+            now_ns,
+            first,
+            replicas,
+        } => {
+            let places = PyDict::new(py);
+            for place in replicas {
+                let words = (place.pointer, place.active, place.lost).into_pyobject(py)?;
+                places.set_item(&*place.replica, words.to_list())?;
+            }
+            ("places", now_ns, first, places).into_pyobject(py)?
+        }
+        Fact::Pointer {
+            now_ns,
+            replica,
+            from,
+            to,
+            copied,
+            lost,
+        } => ("pointer", now_ns, replica, from, to, copied, lost).into_pyobject(py)?,
+        Fact::Part {
+            now_ns,
+            replica,
+            name,
+            hash,
+        } => ("part", now_ns, replica, name, hash).into_pyobject(py)?,
+        Fact::Merge {
+            now_ns,
+            name,
+            by,
+            leader,
+        } => ("merge", now_ns, name, &**by, &**leader).into_pyobject(py)?,
+        Fact::Session {
+            now_ns,
+            silent_ms,
+            allowed_ms,
+        } => ("session", now_ns, silent_ms, allowed_ms).into_pyobject(py)?,
+    };
+    Ok(words.to_list())
+}
+
+fn names_of<'py>(py: Python<'py>, names: &Names) -> PyResult<Bound<'py, PyList>> {
+    PyList::new(py, names.iter().map(|name| &**name))
+}
+
+/// Simulates ZooKeeper and ClickHouse servers on virtual time.
+#[pymodule]
+fn pysimulator(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("FETCH_NS", FETCH_NS)?;
+    module.add_class::<Simulation>()
+}

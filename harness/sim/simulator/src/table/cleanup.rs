@@ -1,0 +1,198 @@
+//! Old parts, and on the leader old log entries, old blocks, and replicas that were left behind.
+//!
+//! Source: ReplicatedMergeTreeCleanupThread of 18.16.1.
+
+use std::rc::Rc;
+
+use crate::bugs::Bug;
+use crate::errors::{KeeperError, ServerError, Trouble};
+use crate::keeper::session::{KeeperSession, Reading};
+use crate::keeper::tree::Operation;
+use crate::table::entries::Data;
+use crate::table::mutation::number_of;
+use crate::table::parts::Part;
+use crate::table::replica::Table;
+use crate::world::SECOND;
+
+/// The task, as long as the session lives.
+pub async fn clean(table: Rc<Table>, zk: Rc<KeeperSession>) {
+    while table.uses(&zk) {
+        let period = table.settings.cleanup_delay_period * SECOND;
+        table.world.sleep(table.world.around(period)).await;
+        if !table.uses(&zk) {
+            return;
+        }
+        // What fails is left to the next round.
+        let _ = clean_once(&table, &zk).await;
+    }
+}
+
+async fn clean_once(table: &Table, zk: &KeeperSession) -> Result<(), Trouble> {
+    old_parts(table, zk).await?;
+    if table.leader.get() {
+        clear_log(table, zk).await?;
+        old_blocks(table, zk).await?;
+    }
+    Ok(())
+}
+
+async fn old_parts(table: &Table, zk: &KeeperSession) -> Result<(), KeeperError> {
+    let before = table.world.now_ns() - table.settings.old_parts_lifetime * SECOND;
+    let old: Vec<Rc<Part>> = {
+        let parts = table.disk.parts.borrow();
+        let old = |part: &&Rc<Part>| (1..before).contains(&part.old_ns.get());
+        parts.values().filter(old).cloned().collect()
+    };
+    for part in old {
+        let path = format!("{}/parts/{}", table.own, part.name);
+        zk.remove(path).await?;
+        table.forget(&part.info);
+    }
+    Ok(())
+}
+
+/// A replica that is behind, or lost: its log pointer, and the version of its node `host`.
+struct Behind {
+    replica: Rc<str>,
+    host: i64,
+    pointer: i64,
+}
+
+/// Removes the entries that every replica has copied, except those that are left behind and are
+/// not active: these are marked as lost.
+async fn clear_log(table: &Table, zk: &KeeperSession) -> Result<(), Trouble> {
+    let settings = &table.settings;
+    let path = &table.path;
+    let names = zk.children(format!("{path}/log")).await?;
+    if (names.len() as f64) < settings.min_replicated_logs_to_keep as f64 * 1.1 {
+        return Ok(());
+    }
+    let keep = names
+        .len()
+        .saturating_sub(settings.max_replicated_logs_to_keep as usize);
+    let oldest_kept = names.iter().nth(keep);
+    let oldest_kept = number_of(oldest_kept.expect("some entries are to be kept"));
+    let mut needed = Vec::new();
+    let mut recovering = Vec::new();
+    let mut candidates = Vec::new();
+    let mut lost = Vec::new();
+    let replicas = zk.children(format!("{path}/replicas")).await?;
+    for replica in replicas.iter() {
+        let own = format!("{path}/replicas/{replica}");
+        let readings = [
+            Reading::get(format!("{own}/log_pointer")),
+            Reading::exists(format!("{own}/is_active")),
+            Reading::get(format!("{own}/is_lost")),
+            Reading::get(format!("{own}/host")),
+        ];
+        let [pointer, active, is_lost, host] = zk.read_all(readings, None).await?;
+        let found = "a replica's nodes are made at once, and stay";
+        let pointer = pointer.get().expect(found).0.as_number();
+        let active = !active.is_nothing();
+        let behind = Behind {
+            replica: replica.clone(),
+            host: host.get().expect(found).1,
+            pointer,
+        };
+        if is_lost.get().expect(found).0.as_text() == "1" {
+            lost.push(behind);
+            if active {
+                recovering.push(pointer);
+            }
+        } else if active || pointer >= oldest_kept {
+            needed.push(pointer);
+        } else {
+            candidates.push(behind);
+        }
+    }
+    let pointers = needed.iter().chain(&recovering).copied();
+    let mut until = if table.bugs.has(Bug::TruncateMax) {
+        pointers.max().unwrap_or(0)
+    } else {
+        pointers.min().unwrap_or(0)
+    };
+    if !recovering.is_empty() {
+        let pointers = candidates.iter().map(|behind| behind.pointer);
+        until = pointers.fold(until, i64::min);
+    }
+    let old = names.len() - settings.min_replicated_logs_to_keep as usize;
+    let removed = names
+        .iter()
+        .take(old)
+        .filter(|name| number_of(name) < until);
+    let removed = removed.map(|name| Operation::remove(format!("{path}/log/{name}")));
+    let mut operations: Vec<Operation> = removed.collect();
+    if operations.is_empty() {
+        return Ok(());
+    }
+    if !table.bugs.has(Bug::LostUnmarked) {
+        mark_lost(table, zk, &candidates, replicas.len() - lost.len()).await?;
+    }
+    operations.extend(lost.iter().chain(&candidates).map(|behind| {
+        let host = format!("{path}/replicas/{}/host", behind.replica);
+        Operation::check(host, Some(behind.host))
+    }));
+    zk.multi(operations).await?;
+    Ok(())
+}
+
+async fn mark_lost(
+    table: &Table,
+    zk: &KeeperSession,
+    candidates: &[Behind],
+    others: usize,
+) -> Result<(), Trouble> {
+    if !candidates.is_empty() && candidates.len() == others {
+        let text = "All replicas are stale: we won't mark any replica as lost";
+        return Err(ServerError::new(415, text).into());
+    }
+    for behind in candidates {
+        let own = format!("{}/replicas/{}", table.path, behind.replica);
+        // The version changes when the replica becomes active.
+        let operations = vec![
+            Operation::check(format!("{own}/host"), Some(behind.host)),
+            Operation::put(format!("{own}/is_lost"), Data::text("1")),
+        ];
+        zk.multi(operations).await?;
+    }
+    Ok(())
+}
+
+/// Keeps the latest blocks. (By time in the server; here by the parts' block numbers.)
+async fn old_blocks(table: &Table, zk: &KeeperSession) -> Result<(), KeeperError> {
+    let window = table.settings.replicated_deduplication_window;
+    let path = format!("{}/blocks", table.path);
+    let reading = Reading::count(path.as_str());
+    let count = zk.read_one(reading, None).await?.count();
+    if count.expect("a table has this node") as f64 <= window as f64 * 1.1 {
+        return Ok(());
+    }
+    let reading = Reading::values(path.as_str());
+    let blocks = zk.read_one(reading, None).await?.values();
+    let ages = blocks
+        .iter()
+        .map(|(name, part)| (block_number(part.as_text()), name));
+    let mut ages: Vec<(i64, &Rc<str>)> = ages.collect();
+    ages.sort();
+    // A window of 0 forgets none.
+    let window = if window == 0 {
+        ages.len()
+    } else {
+        window as usize
+    };
+    let old = ages.len().saturating_sub(window);
+    let old = ages[..old]
+        .iter()
+        .map(|(_, name)| Operation::remove(format!("{path}/{name}")));
+    zk.multi(old.collect()).await?;
+    Ok(())
+}
+
+/// The first, of a part's name.
+fn block_number(part: &str) -> i64 {
+    let number = part
+        .split('_')
+        .nth(1)
+        .and_then(|number| number.parse().ok());
+    number.expect("a block's part has a number")
+}

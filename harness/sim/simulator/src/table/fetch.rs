@@ -1,0 +1,345 @@
+//! Fetching a part from another replica, and what follows for the quorum.
+//!
+//! Source: executeFetch, findReplicaHavingCoveringPart, fetchPart, updateQuorum of 18.16.1.
+
+use std::rc::Rc;
+
+use crate::bugs::Bug;
+use crate::errors::{KeeperError, ServerError, Trouble, BAD_VERSION, NODE_EXISTS, NO_NODE};
+use crate::keeper::session::{KeeperSession, Reading};
+use crate::keeper::tree::{Operation, Path};
+use crate::table::entries::{Data, Entry, LastParts, Quorum};
+use crate::table::parts::{Info, Part, Rows};
+use crate::table::replica::Table;
+use crate::world::{Ns, Promise, TimedOut, MS, SECOND};
+
+/// A small part, read, sent and written; median.
+pub const FETCH_NS: Ns = 3 * MS;
+const FETCH_TIMEOUT_NS: Ns = 5 * SECOND;
+const NO_REPLICA_HAS_PART: i32 = 234;
+
+/// Gets the part, or one that covers it, from a random active replica that has one. Where none
+/// has, a quorum insert that is pending is marked as failed, and another part looked for.
+pub async fn fetch(
+    table: &Rc<Table>,
+    zk: &Rc<KeeperSession>,
+    entry: &Entry,
+) -> Result<bool, Trouble> {
+    if table.fetches_stopped.get() {
+        return Err(ServerError::new(236, "Fetching of parts was cancelled").into());
+    }
+    let Some((holder, found)) = holder(table, zk, &entry.new).await? else {
+        if entry.quorum > 0 && failed(table, zk, entry).await? {
+            return Ok(true);
+        }
+        if merge_follows(table, &entry.new) {
+            return Ok(false);
+        }
+        table.missing.add(&entry.new);
+        let text = format!("No active replica has part {}", entry.new.name());
+        return Err(ServerError::new(NO_REPLICA_HAS_PART, text).into());
+    };
+    let rows = download(table, &holder, &found).await?;
+    let part = Part::new(found, rows, table.world.now_ns());
+    if table.bugs.has(Bug::FetchTorn) && part.rows.len() > 1 {
+        let torn = part.rows[..part.rows.len() / 2].into();
+        let torn = Part::new(part.info.clone(), torn, table.world.now_ns());
+        table.store(torn.clone());
+        table.activate(&torn);
+        table.world.sleep(100 * MS).await;
+        table.forget(&part.info);
+    }
+    table.store(part.clone());
+    commit(table, zk, &part).await?;
+    if entry.quorum > 0 {
+        update_quorum(table, zk, &part.info).await?;
+    }
+    Ok(true)
+}
+
+/// The table's, in an order drawn by chance.
+async fn shuffled_replicas(
+    table: &Rc<Table>,
+    zk: &Rc<KeeperSession>,
+) -> Result<Vec<Rc<str>>, KeeperError> {
+    let replicas = zk.children(format!("{}/replicas", table.path)).await?;
+    Ok(table.world.shuffled(replicas.iter().cloned().collect()))
+}
+
+/// A replica, and what it has that is or covers the part.
+async fn holder(
+    table: &Rc<Table>,
+    zk: &Rc<KeeperSession>,
+    wanted: &Info,
+) -> Result<Option<(Rc<str>, Info)>, KeeperError> {
+    let mut best: Option<(Rc<str>, Info)> = None;
+    for replica in shuffled_replicas(table, zk).await? {
+        if replica == table.me {
+            continue;
+        }
+        let other = format!("{}/replicas/{replica}", table.path);
+        let readings = [
+            Reading::exists(format!("{other}/is_active")),
+            Reading::exists(format!("{other}/parts/{}", wanted.name())),
+            Reading::listed(format!("{other}/parts")),
+        ];
+        let [active, has, listed] = zk.read_all(readings, None).await?;
+        if active.is_nothing() {
+            continue;
+        }
+        // Usually it is there by its own name and not yet merged.
+        let has = !has.is_nothing();
+        let mut covering = Vec::new();
+        if has {
+            covering.push(wanted.clone());
+        }
+        if let Some((_, names)) = listed.listed() {
+            if !has || wanted.level > 0 || names.len() < 50 {
+                let infos = names.iter().map(|name| Info::named(name));
+                covering.extend(infos.filter(|info| info.contains(wanted)));
+            }
+        }
+        for info in covering {
+            let found = best.as_ref();
+            if found.is_none_or(|(_, found)| info != *found && info.contains(found)) {
+                best = Some((replica.clone(), info));
+            }
+        }
+    }
+    Ok(best)
+}
+
+async fn download(table: &Rc<Table>, holder: &str, info: &Info) -> Result<Rows, ServerError> {
+    let asker = &table.server;
+    let source = asker.peer(holder);
+    let answer = Promise::new();
+    let ask = {
+        let (source, name, info) = (source.clone(), table.name.clone(), info.clone());
+        let (answer, asker) = (answer.clone(), asker.clone());
+        let fetch_ns = asker.disk.fetch_ns.get();
+        move || source.serve_part(&name, &info, answer, &asker, fetch_ns)
+    };
+    let network = &asker.ensemble.network;
+    network.send(asker.node, source.node, Some(&source.process), ask);
+    if !source.process.alive() {
+        let text = format!("Connection refused by {holder}");
+        return Err(ServerError::new(210, text));
+    }
+    match table.world.wait_for(&answer, FETCH_TIMEOUT_NS).await {
+        Ok(Some(rows)) => Ok(rows),
+        Ok(None) => {
+            let text = format!("No part {} in table on {holder}", info.name());
+            Err(ServerError::new(232, text))
+        }
+        Err(TimedOut) => {
+            let text = format!("Timeout of a fetch of {} from {holder}", info.name());
+            Err(ServerError::new(209, text))
+        }
+    }
+}
+
+/// Checks the part's checksums with a replica that has it, announces it, and makes it visible.
+/// ServerError 40 when another has other data under this name.
+pub async fn commit(
+    table: &Rc<Table>,
+    zk: &Rc<KeeperSession>,
+    part: &Rc<Part>,
+) -> Result<(), Trouble> {
+    loop {
+        match announced(table, zk, part).await {
+            Ok(true) => break,
+            Ok(false) => {}
+            Err(error) => {
+                table.forget(&part.info);
+                return Err(error);
+            }
+        }
+    }
+    table.activate(part);
+    Ok(())
+}
+
+/// False: another replica announced it meanwhile, so the checksums are to be checked again.
+async fn announced(
+    table: &Rc<Table>,
+    zk: &Rc<KeeperSession>,
+    part: &Part,
+) -> Result<bool, Trouble> {
+    let name = &part.name;
+    let rows = Data::Rows(part.rows.clone());
+    let mut operations = Vec::new();
+    for replica in shuffled_replicas(table, zk).await? {
+        let path: Path = format!("{}/replicas/{replica}/parts/{name}", table.path).into();
+        if let Some((data, _)) = zk.get(path.clone()).await? {
+            if data != rows && !table.bugs.has(Bug::MergeOrder) {
+                let text = format!("Checksums of part {name} differ from {replica}'s");
+                return Err(ServerError::new(40, text).into());
+            }
+            operations.clear();
+            break;
+        }
+        if replica != table.me {
+            operations.push(Operation::absent(path));
+        }
+    }
+    let absent = operations.len();
+    operations.push(Operation::create(
+        format!("{}/parts/{name}", table.own),
+        rows,
+    ));
+    match zk.multi(operations).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.code == NODE_EXISTS => Ok(error.at >= absent),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Adds this replica to the pending quorum; whoever completes it ends it.
+///
+/// /quorum/status is made anew at version 0 for each insert, so its version alone does not say
+/// whose quorum it is. A quorum that is over has changed last_part, or its part has failed.
+pub async fn update_quorum(
+    table: &Rc<Table>,
+    zk: &Rc<KeeperSession>,
+    part: &Info,
+) -> Result<(), KeeperError> {
+    let bugs = table.bugs;
+    let status_path: Path = format!("{}/quorum/status", table.path).into();
+    let last_path: Path = format!("{}/quorum/last_part", table.path).into();
+    loop {
+        let readings = [
+            Reading::get(status_path.clone()),
+            Reading::get(last_path.clone()),
+        ];
+        let [found, last] = zk.read_all(readings, None).await?;
+        let Some((status, version)) = found.get() else {
+            return Ok(());
+        };
+        let status = status.as_quorum();
+        if status.part != *part {
+            return Ok(());
+        }
+        let mut last = last.get().expect("the table has it");
+        let mut replicas = status.replicas.clone();
+        if !replicas.contains(&table.me) {
+            replicas.push(table.me.clone());
+        }
+        let mut operations = vec![
+            Operation::check(last_path.clone(), Some(last.1)),
+            Operation::absent(failed_path(table, part)),
+        ];
+        if bugs.has(Bug::QuorumAba) {
+            last = zk.get(last_path.clone()).await?.expect("the table has it");
+            operations.clear();
+        }
+        if replicas.len() >= status.needed || bugs.has(Bug::QuorumUncounted) {
+            operations.push(Operation::Remove {
+                path: status_path.clone(),
+                version: Some(version),
+            });
+            operations.push(Operation::Put {
+                path: last_path.clone(),
+                data: Data::Last(Rc::new(with_last(table, last.0.as_last(), part))),
+                version: Some(last.1),
+            });
+        } else {
+            let quorum = Quorum {
+                replicas,
+                ..Quorum::clone(status)
+            };
+            operations.push(Operation::Put {
+                path: status_path.clone(),
+                data: Data::Quorum(Rc::new(quorum)),
+                version: Some(version),
+            });
+        }
+        match zk.multi(operations).await {
+            Err(error) if [BAD_VERSION, NODE_EXISTS].contains(&error.code) => {}
+            Err(error) if error.code != NO_NODE => return Err(error),
+            _ => return Ok(()),
+        }
+    }
+}
+
+/// The last parts after a quorum for this one.
+fn with_last(table: &Table, last: &LastParts, part: &Info) -> LastParts {
+    let mut out = last.clone();
+    let at = out
+        .iter()
+        .position(|(partition, _)| *partition == part.partition);
+    let before = at.map_or(part, |at| &last[at].1);
+    let now = if table.bugs.has(Bug::LastPartBack) {
+        part.min(before)
+    } else if table.bugs.has(Bug::LastPartLate) {
+        part
+    } else {
+        part.max(before)
+    };
+    match at {
+        Some(at) => out[at].1 = now.clone(),
+        None => out.push((part.partition.clone(), now.clone())),
+    }
+    out
+}
+
+/// There is such a node when the quorum of the part has failed.
+fn failed_path(table: &Table, part: &Info) -> String {
+    format!("{}/quorum/failed_parts/{}", table.path, part.name())
+}
+
+/// Marks the quorum of a part that nobody active has as failed: all at once, if no replica has
+/// become active meanwhile.
+async fn failed(
+    table: &Rc<Table>,
+    zk: &Rc<KeeperSession>,
+    entry: &Entry,
+) -> Result<bool, KeeperError> {
+    let mut operations = Vec::new();
+    for replica in zk
+        .children(format!("{}/replicas", table.path))
+        .await?
+        .iter()
+    {
+        let path: Path = format!("{}/replicas/{replica}/host", table.path).into();
+        let host = zk.get(path.clone()).await?;
+        operations.push(Operation::check(path, host.map(|(_, version)| version)));
+    }
+    if holder(table, zk, &entry.new).await?.is_some() {
+        return Ok(false);
+    }
+    let status_path: Path = format!("{}/quorum/status", table.path).into();
+    let Some((status, version)) = zk.get(status_path.clone()).await? else {
+        return Ok(false);
+    };
+    if status.as_quorum().part != entry.new {
+        return Ok(false);
+    }
+    operations.push(Operation::Remove {
+        path: status_path,
+        version: Some(version),
+    });
+    operations.push(Operation::create(
+        failed_path(table, &entry.new),
+        Data::default(),
+    ));
+    if !entry.block_id.is_empty() {
+        let block: Path = format!("{}/blocks/{}", table.path, entry.block_id).into();
+        if zk.exists(block.clone()).await? {
+            operations.push(Operation::remove(block));
+        }
+    }
+    match zk.multi(operations).await {
+        Ok(_) => {}
+        Err(error) if error.is_users() => return Ok(false),
+        Err(error) => return Err(error),
+    }
+    table.queue.virtual_parts.borrow_mut().remove(&entry.new);
+    Ok(true)
+}
+
+/// Whether the queue makes another of the part, which will be fetched instead.
+fn merge_follows(table: &Table, part: &Info) -> bool {
+    let entries = table.queue.entries.borrow();
+    let mut entries = entries.values();
+    entries.any(|other| other.entry.parts.contains(part))
+}

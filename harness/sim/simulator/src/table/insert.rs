@@ -1,0 +1,307 @@
+//! An insert: a part for each partition, made here and announced in the log.
+//!
+//! Source: ReplicatedMergeTreeBlockOutputStream of 18.16.1.
+
+use std::fmt::Write;
+use std::rc::Rc;
+
+use blake2::digest::consts::U16;
+use blake2::{Blake2b, Digest};
+
+use crate::bugs::Bug;
+use crate::errors::{KeeperError, ServerError, Trouble, CONNECTION_LOSS, NODE_EXISTS};
+use crate::keeper::session::{KeeperSession, Reading};
+use crate::keeper::tree::{Operation, Path};
+use crate::table::entries::{Data, Entry, EntryKind, Quorum};
+use crate::table::parts::{spelled_rows, Info, Ordered, Part, Row, Rows};
+use crate::table::replica::{ensure, Table};
+use crate::world::{Ns, Promise, TimedOut, MS};
+
+/// A part of few rows, to the disk.
+const WRITE_NS: Ns = 2 * MS;
+
+/// The quorum that an insert asks for, and what its pre-check saw of this replica.
+struct Asked {
+    replicas: usize,
+    timeout_ms: i64,
+    /// What is_active holds.
+    identity: Data,
+    /// Of is_active.
+    version: i64,
+    /// Host's version.
+    host: i64,
+}
+
+/// One block of rows may become several parts, one after the other.
+pub async fn insert(
+    table: &Rc<Table>,
+    rows: Vec<Row>,
+    quorum: usize,
+    timeout_ms: i64,
+    deduplicate: bool,
+) -> Result<(), Trouble> {
+    let zk = table.writable()?;
+    let asked = if quorum >= 2 {
+        Some(precheck(table, &zk, quorum, timeout_ms).await?)
+    } else {
+        None
+    };
+    let mut blocks: Ordered<Rc<str>, Vec<Row>> = Ordered::default();
+    for row in rows {
+        let partition = table.schema.partition(&row)?;
+        blocks.entry(partition).or_default().push(row);
+    }
+    for (partition, mut block) in blocks {
+        table.schema.sort(&mut block)?;
+        table.world.sleep(table.world.around(WRITE_NS)).await;
+        commit(
+            table,
+            &zk,
+            &partition,
+            block.into(),
+            asked.as_ref(),
+            deduplicate,
+        )
+        .await?;
+    }
+    Ok(())
+}
+
+async fn precheck(
+    table: &Rc<Table>,
+    zk: &Rc<KeeperSession>,
+    quorum: usize,
+    timeout_ms: i64,
+) -> Result<Asked, Trouble> {
+    let readings = [
+        Reading::count(format!("{}/leader_election", table.path)),
+        Reading::get(format!("{}/quorum/status", table.path)),
+        Reading::get(format!("{}/is_active", table.own)),
+        Reading::get(format!("{}/host", table.own)),
+    ];
+    let [live, status, active, host] = zk.read_all(readings, None).await?;
+    let live = live.count().expect("the table has it");
+    if live < quorum {
+        let text =
+            format!("Number of alive replicas ({live}) is less than requested quorum ({quorum}).");
+        return Err(ServerError::new(285, text).into());
+    }
+    if let Some((status, _)) = status.get() {
+        let text = format!(
+            "Quorum for previous write has not been satisfied yet. Status: {}",
+            status.as_quorum().part.name()
+        );
+        return Err(ServerError::new(286, text).into());
+    }
+    let (Some((identity, version)), Some((_, host))) = (active.get(), host.get()) else {
+        return Err(ServerError::new(164, "Replica is not active right now").into());
+    };
+    Ok(Asked {
+        replicas: quorum,
+        timeout_ms,
+        identity,
+        version,
+        host,
+    })
+}
+
+async fn commit(
+    table: &Rc<Table>,
+    zk: &Rc<KeeperSession>,
+    partition: &Rc<str>,
+    rows: Rows,
+    asked: Option<&Asked>,
+    deduplicate: bool,
+) -> Result<(), Trouble> {
+    let block_id = deduplicate.then(|| block_id_of(table, partition, &rows));
+    let block_path = block_id
+        .as_ref()
+        .map(|id| format!("{}/blocks/{id}", table.path).into());
+    let Some((number, lock_path)) = allocate(table, zk, partition, block_path.as_ref()).await?
+    else {
+        return Ok(());
+    };
+    let part = Part::new(Info::block(partition, number), rows, table.world.now_ns());
+    let mut operations = Vec::new();
+    if let Some(path) = &block_path {
+        operations.push(Operation::create(
+            path.clone(),
+            Data::Text(part.name.clone()),
+        ));
+    }
+    let entry = Entry {
+        kind: EntryKind::Get,
+        new: part.info.clone(),
+        source: table.me.clone(),
+        parts: Vec::new(),
+        quorum: asked.map_or(0, |asked| asked.replicas),
+        block_id: block_id.unwrap_or_default().into(),
+    };
+    let (own, path) = (&table.own, &table.path);
+    operations.extend([
+        Operation::create(
+            format!("{own}/parts/{}", part.name),
+            Data::Rows(part.rows.clone()),
+        ),
+        Operation::numbered(format!("{path}/log/log-"), Data::Entry(Rc::new(entry))),
+        Operation::remove(lock_path.clone()),
+    ]);
+    if let Some(asked) = asked {
+        let quorum = Quorum {
+            part: part.info.clone(),
+            needed: asked.replicas,
+            replicas: vec![table.me.clone()],
+        };
+        operations.extend([
+            Operation::create(
+                format!("{path}/quorum/status"),
+                Data::Quorum(Rc::new(quorum)),
+            ),
+            Operation::check(format!("{own}/is_active"), Some(asked.version)),
+            Operation::check(format!("{own}/host"), Some(asked.host)),
+        ]);
+    }
+    table.store(part.clone());
+    if let Err(error) = zk.multi(operations).await {
+        return Ok(refused(
+            table,
+            &part,
+            &error,
+            block_path.as_ref(),
+            lock_path,
+        )?);
+    }
+    table.activate(&part);
+    match asked {
+        Some(asked) if !table.bugs.has(Bug::AckEarly) => {
+            Ok(await_quorum(table, zk, &part, asked).await?)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Of the partition and the data, so that the same block has the same on every replica.
+fn block_id_of(table: &Table, partition: &str, rows: &[Row]) -> String {
+    let mut hash = Blake2b::<U16>::new();
+    hash.update(spelled_rows(rows, '(', ')'));
+    if table.bugs.has(Bug::DedupPerReplica) {
+        hash.update(&*table.me);
+    }
+    let mut out = format!("{partition}_");
+    for byte in hash.finalize() {
+        write!(out, "{byte:02x}").expect("a string takes it");
+    }
+    out
+}
+
+/// A fresh block number, and the node that says that its insert goes on, which goes with the
+/// session; None: the block is a duplicate.
+async fn allocate(
+    table: &Rc<Table>,
+    zk: &Rc<KeeperSession>,
+    partition: &Rc<str>,
+    block_path: Option<&Path>,
+) -> Result<Option<(i64, Path)>, KeeperError> {
+    let numbers = format!("{}/block_numbers/{partition}", table.path);
+    let numbered = table.numbered.borrow().contains(partition);
+    if !numbered {
+        ensure(zk, &numbers, Data::default()).await?;
+        table.numbered.borrow_mut().insert(partition.clone());
+    }
+    let mut operations = Vec::new();
+    operations.extend(block_path.cloned().map(Operation::absent));
+    operations.push(Operation::Create {
+        path: format!("{numbers}/block-").into(),
+        data: Data::default(),
+        ephemeral: true,
+        sequential: true,
+    });
+    match zk.multi(operations).await {
+        Ok(made) => {
+            let lock = made.last().expect("an answer for each operation").path();
+            let number = lock[lock.len() - 10..].parse();
+            Ok(Some((number.expect("a sequential node's"), lock.clone())))
+        }
+        Err(error) if exists(&error, block_path) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether it says that there is such a node.
+fn exists(error: &KeeperError, path: Option<&Path>) -> bool {
+    error.code == NODE_EXISTS && path == Some(&error.path)
+}
+
+/// The multi did not say yes: the part goes, unless it may have been logged all the same. Then
+/// 18.16.1 shows it; else it is set aside until ZooKeeper has been asked.
+fn refused(
+    table: &Table,
+    part: &Rc<Part>,
+    error: &KeeperError,
+    block_path: Option<&Path>,
+    lock_path: Path,
+) -> Result<(), ServerError> {
+    if error.code == CONNECTION_LOSS {
+        if table.bugs.has(Bug::PhantomPart) {
+            table.activate(part);
+        }
+        table
+            .to_check
+            .borrow_mut()
+            .insert(part.name.clone(), lock_path);
+        let text = "Unknown status, client must retry. Reason: Connection loss";
+        return Err(ServerError::new(319, text));
+    }
+    table.forget(&part.info);
+    if exists(error, block_path) {
+        return Ok(());
+    }
+    if error.code == NODE_EXISTS && *error.path == format!("{}/quorum/status", table.path) {
+        let text = "Another quorum insert has been already started";
+        return Err(ServerError::new(286, text));
+    }
+    let kind = if error.is_users() {
+        "Unexpected logical error"
+    } else {
+        "Unrecoverable network error"
+    };
+    let text = format!("{kind} while adding block {}: {error}", part.info.min);
+    Err(ServerError::new(244, text))
+}
+
+async fn await_quorum(
+    table: &Rc<Table>,
+    zk: &Rc<KeeperSession>,
+    part: &Part,
+    asked: &Asked,
+) -> Result<(), ServerError> {
+    quorum_came(table, zk, part, asked).await.map_err(|error| {
+        let text = format!("Unknown status, client must retry. Reason: {error}");
+        ServerError::new(319, text)
+    })
+}
+
+async fn quorum_came(
+    table: &Rc<Table>,
+    zk: &Rc<KeeperSession>,
+    part: &Part,
+    asked: &Asked,
+) -> Result<(), KeeperError> {
+    let status_path: Path = format!("{}/quorum/status", table.path).into();
+    loop {
+        let event = Promise::new();
+        let read = zk.read_one(Reading::get(status_path.clone()), Some(&event));
+        match read.await?.get() {
+            Some((status, _)) if status.as_quorum().part == part.info => {}
+            _ => break,
+        }
+        let waited = table.world.wait_for(&event, asked.timeout_ms * MS).await;
+        waited.map_err(|TimedOut| KeeperError::new("Timeout while waiting for quorum"))?;
+    }
+    match zk.get(format!("{}/is_active", table.own)).await? {
+        Some((identity, _)) if identity == asked.identity => Ok(()),
+        _ => Err(KeeperError::new(
+            "Replica become inactive while waiting for quorum",
+        )),
+    }
+}

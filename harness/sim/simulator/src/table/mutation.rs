@@ -1,0 +1,83 @@
+//! ALTER TABLE … UPDATE and DELETE: parts below the mutation's number are rewritten, in the end.
+//!
+//! Source: StorageReplicatedMergeTree::mutate and ReplicatedMergeTreeQueue of 18.16.1. One
+//! departure: a mutation says its partition's block number, taken as an insert takes one, in one
+//! multi.
+
+use std::rc::Rc;
+
+use crate::bugs::Bug;
+use crate::errors::{ServerError, Trouble};
+use crate::keeper::tree::Operation;
+use crate::table::entries::{Data, Mutation};
+use crate::table::parts::{Info, Part, Rows};
+use crate::table::replica::{Mutations, Table};
+
+/// Writes the mutation for every partition that there is.
+pub async fn order(table: &Rc<Table>, change: &str) -> Result<(), Trouble> {
+    let zk = table.writable()?;
+    let change: Rc<str> = change.into();
+    let partitions = zk.children(format!("{}/block_numbers", table.path)).await?;
+    for partition in partitions.iter() {
+        let taken = Operation::Create {
+            path: format!("{}/block_numbers/{partition}/block-", table.path).into(),
+            data: Data::default(),
+            ephemeral: true,
+            sequential: true,
+        };
+        let lock = zk.create(taken).await?;
+        let mutation = Mutation {
+            number: number_of(&lock),
+            partition: partition.clone(),
+            change: change.clone(),
+            made_by: table.me.clone(),
+        };
+        let path = format!("{}/mutations/", table.path);
+        let written = Operation::numbered(path, Data::Mutation(mutation.into()));
+        zk.multi(vec![written, Operation::remove(lock)]).await?;
+    }
+    Ok(())
+}
+
+/// Of a sequential node: the ten digits at its end.
+pub fn number_of(path: &str) -> i64 {
+    let number = path[path.len() - 10..].parse();
+    number.expect("a sequential node ends with its number")
+}
+
+/// The number of the latest mutation that the part needs no more. Only parts that agree may be
+/// merged: of two that will both be brought to 25, one may lack 18 and one have come after it.
+pub fn current_version(table: &Table, info: &Info) -> i64 {
+    let mutations = table.mutations.borrow();
+    let numbers = numbers(&mutations, info).filter(|number| *number <= info.version());
+    numbers.max().unwrap_or(0)
+}
+
+/// The number of the latest mutation that the part lacks.
+pub fn desired_version(table: &Table, info: &Info) -> Option<i64> {
+    let late = table.bugs.has(Bug::MutationLate);
+    let mutations = table.mutations.borrow();
+    let lacks = |number: &i64| (*number > info.version() || late) && *number > info.mutation;
+    numbers(&mutations, info).filter(lacks).max()
+}
+
+/// Of its partition's mutations.
+fn numbers<'a>(mutations: &'a Mutations, info: &'a Info) -> impl Iterator<Item = i64> + 'a {
+    let mutations = mutations.iter().map(|(_, mutation)| mutation);
+    let own = mutations.filter(|mutation| mutation.partition == info.partition);
+    own.map(|mutation| mutation.number)
+}
+
+/// The part's rows after every mutation up to `version` that it lacks.
+pub fn changed(table: &Table, part: &Part, version: i64) -> Result<Rows, ServerError> {
+    let info = &part.info;
+    let late = table.bugs.has(Bug::MutationLate) && info.mutation == 0;
+    let mut rows = part.rows.clone();
+    for (_, mutation) in table.mutations.borrow().iter() {
+        let lacks = mutation.number > info.version() || late;
+        if mutation.partition == info.partition && mutation.number <= version && lacks {
+            rows = table.schema.apply(&mutation.change, &rows)?;
+        }
+    }
+    Ok(rows)
+}

@@ -1,0 +1,204 @@
+//! A select, in the five readings: which parts does it read?
+//!
+//! - `plain`: what this replica has.
+//! - `server`: select_sequential_consistency as 18.16.1 does it
+//!   (StorageReplicatedMergeTree::read).
+//! - `sync`: the same after a ZooKeeper `sync`.
+//! - `thesis`: after a `sync`, every committed part must be here; those of pending and of failed
+//!   quorums are left out.
+//! - `linearizable`: after a write of nothing, the parts that ZooKeeper says are here, at one
+//!   moment.
+
+use std::rc::Rc;
+
+use rustc_hash::FxHashMap;
+
+use crate::errors::{ServerError, Trouble};
+use crate::keeper::session::{KeeperSession, Reading, Values};
+use crate::keeper::tree::Names;
+use crate::table::entries::EntryKind;
+use crate::table::parts::{Cover, Info, Part};
+use crate::table::replica::Table;
+
+pub const READINGS: &[&str] = &["plain", "server", "sync", "thesis", "linearizable"];
+
+/// The parts that a select reads, in no order that means anything. Error 289 where this replica
+/// lacks what others have.
+pub async fn visible(table: &Rc<Table>, reading: &str) -> Result<Vec<Rc<Part>>, Trouble> {
+    if reading == "plain" {
+        return Ok(here(table));
+    }
+    let zk = table.connected()?;
+    match reading {
+        "linearizable" => return linearizable(table, &zk).await,
+        "thesis" => return thesis(table, &zk).await,
+        "sync" => zk.sync().await?,
+        _ => {}
+    }
+    server(table, &zk).await
+}
+
+fn here(table: &Table) -> Vec<Rc<Part>> {
+    table.active.borrow().things().cloned().collect()
+}
+
+async fn server(table: &Table, zk: &KeeperSession) -> Result<Vec<Rc<Part>>, Trouble> {
+    let mut largest = largest_blocks(&table.active.borrow());
+    let status = zk.get(format!("{}/quorum/status", table.path)).await?;
+    if let Some((status, _)) = status {
+        let pending = &status.as_quorum().part;
+        largest.insert(pending.partition.clone(), pending.max - 1);
+    }
+    let last = zk.get(format!("{}/quorum/last_part", table.path)).await?;
+    let active = table.active.borrow();
+    if let Some((last, _)) = last {
+        for (partition, info) in last.as_last().iter() {
+            if active.containing(info).is_none() {
+                return Err(lacks(info).into());
+            }
+            largest.insert(partition.clone(), info.max);
+        }
+    }
+    let read = active.things().filter(|part| {
+        let largest = largest.get(&part.info.partition);
+        part.info.max <= largest.copied().unwrap_or(-1)
+    });
+    Ok(read.cloned().collect())
+}
+
+/// The last block number of each partition.
+fn largest_blocks(active: &Cover<Rc<Part>>) -> FxHashMap<Rc<str>, i64> {
+    let largest = active.partitions().map(|partition| {
+        let ends = active.infos(partition).iter().map(|info| info.max);
+        let last = ends.max().expect("a partition has parts");
+        (partition.clone(), last)
+    });
+    largest.collect()
+}
+
+fn lacks(info: &Info) -> ServerError {
+    let text = format!(
+        "Replica doesn't have part {} which was successfully written to quorum of other replicas.",
+        info.name()
+    );
+    ServerError::new(289, text)
+}
+
+/// Local parts first: what is pending or failed among them is known by the reads that follow.
+///
+/// The model of the thesis has no insert of unknown outcome, so that every local part is in the
+/// log. Here one may be local that never will be: see docs/simulated-cluster.md.
+async fn thesis(table: &Table, zk: &KeeperSession) -> Result<Vec<Rc<Part>>, Trouble> {
+    let mut here = here(table);
+    let mut covers = Cover::default();
+    for part in &here {
+        covers.add(&part.info, ());
+    }
+    zk.sync().await?;
+    let state = state(table, zk).await?;
+    check_committed(&state, &covers)?;
+    here.retain(|part| !state.leaves_out(&part.info, &part.name));
+    Ok(here)
+}
+
+/// Everything is decided by one moment of ZooKeeper, at or after the barrier: the committed parts
+/// are those of the log less the pending and the failed; each must be among the parts that
+/// ZooKeeper lists for this replica, and those are what is read.
+async fn linearizable(table: &Table, zk: &KeeperSession) -> Result<Vec<Rc<Part>>, Trouble> {
+    zk.barrier().await?;
+    let state = state(table, zk).await?;
+    let listed = table.listed(state.made, &state.parts);
+    check_committed(&state, &listed)?;
+    let parts = table.disk.parts.borrow();
+    let mut out = Vec::with_capacity(listed.len());
+    for (info, name) in listed.pairs() {
+        if state.leaves_out(info, name) {
+            continue;
+        }
+        let part = parts.get(name).ok_or_else(|| {
+            ServerError::new(289, format!("Part {name} is not on the disk any more."))
+        })?;
+        out.push(part.clone());
+    }
+    Ok(out)
+}
+
+/// What ZooKeeper has, at one moment, of what decides a select.
+struct State {
+    pending: Option<Info>,
+    failed: Names,
+    /// How often the list of this replica's parts changed.
+    made: i64,
+    parts: Names,
+    pointer: i64,
+    log: Values,
+    queue: Values,
+}
+
+impl State {
+    /// Whether a part's quorum is pending, or has failed.
+    fn leaves_out(&self, info: &Info, name: &str) -> bool {
+        self.pending.as_ref() == Some(info) || self.failed.contains(name)
+    }
+}
+
+async fn state(table: &Table, zk: &KeeperSession) -> Result<State, Trouble> {
+    let (path, own) = (&table.path, &table.own);
+    let readings = [
+        Reading::get(format!("{path}/quorum/status")),
+        Reading::children(format!("{path}/quorum/failed_parts")),
+        Reading::get(format!("{own}/is_lost")),
+        Reading::listed(format!("{own}/parts")),
+        Reading::get(format!("{own}/log_pointer")),
+        Reading::values(format!("{path}/log")),
+        Reading::values(format!("{own}/queue")),
+    ];
+    let [status, failed, lost, parts, pointer, log, queue] = zk.read_all(readings, None).await?;
+    let whole = lost.get().is_some_and(|(lost, _)| lost.as_text() == "0");
+    let (true, Some((made, parts)), Some((pointer, _))) = (whole, parts.listed(), pointer.get())
+    else {
+        return Err(ServerError::new(289, "Replica is lost, or being cloned.").into());
+    };
+    let status = status.get();
+    Ok(State {
+        pending: status.map(|(status, _)| status.as_quorum().part.clone()),
+        failed: failed.children().unwrap_or_default(),
+        made,
+        parts,
+        pointer: pointer.as_number(),
+        log: log.values(),
+        queue: queue.values(),
+    })
+}
+
+/// Error 289 for a committed part that is not here. Those that the replica may lack are in the log
+/// from its pointer on, and in its queue; what it had before is here.
+fn check_committed<T: Clone>(state: &State, here: &Cover<T>) -> Result<(), ServerError> {
+    let first = format!("log-{:010}", state.pointer);
+    let copied = state.log.partition_point(|(name, _)| **name < *first);
+    for (_, entry) in state.log[copied..].iter().chain(&state.queue) {
+        let entry = entry.as_entry();
+        if entry.kind != EntryKind::Get || here.containing(&entry.new).is_some() {
+            continue;
+        }
+        if !state.leaves_out(&entry.new, &entry.new.name()) {
+            return Err(lacks(&entry.new));
+        }
+    }
+    Ok(())
+}
+
+/// Of ZooKeeper's list of a replica's parts, the names that no other covers.
+pub fn parts_listed(names: &Names) -> Cover<Rc<str>> {
+    let parts = names.iter().map(|name| (Info::named(name), name));
+    let mut parts: Vec<(Info, &Rc<str>)> = parts.collect();
+    parts.sort_by(|(one, _), (other, _)| {
+        let latest = (other.level, other.mutation).cmp(&(one.level, one.mutation));
+        latest.then_with(|| one.cmp(other))
+    });
+    let mut cover = Cover::default();
+    for (info, name) in parts {
+        cover.add(&info, name.clone());
+    }
+    cover
+}

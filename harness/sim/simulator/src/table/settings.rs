@@ -1,0 +1,55 @@
+//! What may be set of a table, with values that make the rare paths common.
+
+/// The names are the server's; the defaults are for runs of seconds, not of weeks.
+#[derive(Debug, Clone)]
+pub struct TableSettings {
+    /// A replica that is farther behind may be left behind.
+    pub max_replicated_logs_to_keep: i64,
+    pub min_replicated_logs_to_keep: i64,
+    /// Seconds between two looks at logs, blocks and old parts.
+    pub cleanup_delay_period: i64,
+    /// Seconds that a part is kept after another has covered it.
+    pub old_parts_lifetime: i64,
+    /// Blocks of a partition that are remembered.
+    pub replicated_deduplication_window: i64,
+    /// As many neighbours are merged. (The server's own choice weighs sizes and ages.)
+    pub parts_to_merge: i64,
+    /// 1: nothing is merged unless it is asked for. (Sizes are not simulated.)
+    pub max_bytes_to_merge_at_max_space_in_pool: i64,
+    /// After a look that found nothing to merge.
+    pub merge_selecting_sleep_ms: i64,
+}
+
+impl TableSettings {
+    /// The setting of that name; None: it changes nothing here.
+    pub fn at(&mut self, name: &str) -> Option<&mut i64> {
+        Some(match name {
+            "max_replicated_logs_to_keep" => &mut self.max_replicated_logs_to_keep,
+            "min_replicated_logs_to_keep" => &mut self.min_replicated_logs_to_keep,
+            "cleanup_delay_period" => &mut self.cleanup_delay_period,
+            "old_parts_lifetime" => &mut self.old_parts_lifetime,
+            "replicated_deduplication_window" => &mut self.replicated_deduplication_window,
+            "parts_to_merge" => &mut self.parts_to_merge,
+            "max_bytes_to_merge_at_max_space_in_pool" => {
+                &mut self.max_bytes_to_merge_at_max_space_in_pool
+            }
+            "merge_selecting_sleep_ms" => &mut self.merge_selecting_sleep_ms,
+            _ => return None,
+        })
+    }
+}
+
+impl Default for TableSettings {
+    fn default() -> TableSettings {
+        TableSettings {
+            max_replicated_logs_to_keep: 40,
+            min_replicated_logs_to_keep: 10,
+            cleanup_delay_period: 1,
+            old_parts_lifetime: 10,
+            replicated_deduplication_window: 100,
+            parts_to_merge: 6,
+            max_bytes_to_merge_at_max_space_in_pool: 1 << 37,
+            merge_selecting_sleep_ms: 1000,
+        }
+    }
+}

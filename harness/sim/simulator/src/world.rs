@@ -1,0 +1,537 @@
+//! Virtual time: events in order, tasks that wait, processes that are paused and killed.
+//!
+//! Nothing here is concurrent. A task is a future: it runs until it waits, and then the next event
+//! does. Events of one time come in the order in which they were made, so that one seed is one run.
+//!
+//! Whoever runs the world has events and tasks of its own. They are known by numbers, and `step`
+//! gives back the number of the one whose time has come.
+
+use std::cell::{Cell, RefCell};
+use std::cmp::Ordering;
+use std::collections::{BinaryHeap, VecDeque};
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use rustc_hash::FxHashMap;
+
+use crate::seed::{scaled, Seed};
+
+/// Nanoseconds of virtual time.
+pub type Ns = i64;
+
+pub const MS: Ns = 1_000_000;
+pub const SECOND: Ns = 1_000_000_000;
+
+/// What was waited for did not come in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimedOut;
+
+/// What an event does.
+pub enum Act {
+    /// Calls something, which must not wait.
+    Call(Box<dyn FnOnce()>),
+    /// A task goes on.
+    Resume(Rc<Task>),
+    /// Something of the caller's is due: its number, and whether it is a task.
+    Due(u64, bool),
+}
+
+impl Act {
+    /// A call.
+    pub fn call(act: impl FnOnce() + 'static) -> Act {
+        Act::Call(Box::new(act))
+    }
+}
+
+/// One life of a server: what it has scheduled ends with it and stands still with it.
+pub struct Process {
+    alive: Cell<bool>,
+    paused: Cell<bool>,
+    /// What would have happened while it was paused.
+    deferred: RefCell<Vec<Act>>,
+    tasks: RefCell<FxHashMap<u64, Rc<Task>>>,
+}
+
+impl Process {
+    pub fn new() -> Rc<Process> {
+        Rc::new(Process {
+            alive: Cell::new(true),
+            paused: Cell::new(false),
+            deferred: RefCell::default(),
+            tasks: RefCell::default(),
+        })
+    }
+
+    pub fn alive(&self) -> bool {
+        self.alive.get()
+    }
+
+    pub fn paused(&self) -> bool {
+        self.paused.get()
+    }
+}
+
+/// Something that runs until it waits.
+pub struct Task {
+    number: u64,
+    of: Option<Rc<Process>>,
+    /// None while it runs, and when it is over.
+    work: RefCell<Option<Pin<Box<dyn Future<Output = ()>>>>>,
+}
+
+/// What an event may have to pass when its time has come.
+pub trait Gate {
+    /// Not before this.
+    fn opens_ns(&self) -> Ns;
+    /// Keeps an event whose time came too early.
+    fn hold(&self, of: Option<Rc<Process>>, act: Act);
+}
+
+struct Event {
+    time_ns: Ns,
+    sequence: u64,
+    of: Option<Rc<Process>>,
+    gate: Option<Rc<dyn Gate>>,
+    act: Act,
+}
+
+impl Ord for Event {
+    /// The greatest is the next.
+    fn cmp(&self, other: &Event) -> Ordering {
+        (other.time_ns, other.sequence).cmp(&(self.time_ns, self.sequence))
+    }
+}
+
+impl PartialOrd for Event {
+    fn partial_cmp(&self, other: &Event) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Event {
+    fn eq(&self, other: &Event) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Event {}
+
+/// The events to come, and the time.
+pub struct World {
+    now_ns: Cell<Ns>,
+    events: Cell<u64>,
+    seed: Seed,
+    drawn: Cell<u64>,
+    sequence: Cell<u64>,
+    heap: RefCell<BinaryHeap<Event>>,
+    /// The task that runs.
+    current: RefCell<Option<Rc<Task>>>,
+    /// Whether a task of the caller's runs.
+    outer: Cell<bool>,
+    /// What is due of the caller's.
+    due: RefCell<VecDeque<(u64, bool)>>,
+}
+
+impl World {
+    pub fn new(seed: Seed) -> Rc<World> {
+        Rc::new(World {
+            now_ns: Cell::new(0),
+            events: Cell::new(0),
+            seed,
+            drawn: Cell::new(0),
+            sequence: Cell::new(0),
+            heap: RefCell::default(),
+            current: RefCell::default(),
+            outer: Cell::new(false),
+            due: RefCell::default(),
+        })
+    }
+
+    pub fn now_ns(&self) -> Ns {
+        self.now_ns.get()
+    }
+
+    /// How many have happened.
+    pub fn events(&self) -> u64 {
+        self.events.get()
+    }
+
+    // --- chance ---------------------------------------------------------------------------------
+
+    fn draw(&self) -> u64 {
+        let counter = self.drawn.get();
+        self.drawn.set(counter + 1);
+        self.seed.draw(counter)
+    }
+
+    /// The next draw, uniform in [0, bound).
+    pub fn below(&self, bound: u64) -> u64 {
+        scaled(self.draw(), bound)
+    }
+
+    /// A duration: the given one as the median, half of it at least, seldom ten times it.
+    pub fn around(&self, ns: Ns) -> Ns {
+        let draw = scaled(self.draw(), 1000) as Ns;
+        if draw >= 990 {
+            ns * (2 + (draw - 990))
+        } else {
+            ns / 2 + ns * draw / 1000
+        }
+    }
+
+    /// In an order drawn by chance.
+    pub fn shuffled<T>(&self, mut items: Vec<T>) -> Vec<T> {
+        Seed(self.draw()).shuffle(&mut items);
+        items
+    }
+
+    // --- events ---------------------------------------------------------------------------------
+
+    /// Greater than every one before.
+    fn fresh(&self) -> u64 {
+        self.sequence.set(self.sequence.get() + 1);
+        self.sequence.get()
+    }
+
+    fn push(&self, time_ns: Ns, of: Option<Rc<Process>>, gate: Option<Rc<dyn Gate>>, act: Act) {
+        self.heap.borrow_mut().push(Event {
+            time_ns,
+            sequence: self.fresh(),
+            of,
+            gate,
+            act,
+        });
+    }
+
+    /// Acts then, in the life of the process `of`.
+    pub fn after(&self, delay_ns: Ns, of: Option<&Rc<Process>>, act: Act) {
+        self.push(self.now_ns() + delay_ns, of.cloned(), None, act);
+    }
+
+    /// A task goes on then.
+    fn resume_after(&self, delay_ns: Ns, task: Rc<Task>) {
+        let of = task.of.clone();
+        self.push(self.now_ns() + delay_ns, of, None, Act::Resume(task));
+    }
+
+    /// Acts at that time, unless the gate holds it then.
+    pub fn through(&self, gate: Rc<dyn Gate>, time_ns: Ns, of: Option<Rc<Process>>, act: Act) {
+        self.push(time_ns, of, Some(gate), act);
+    }
+
+    fn task(&self, of: Option<&Rc<Process>>, work: impl Future<Output = ()> + 'static) -> Rc<Task> {
+        let number = self.fresh();
+        let task = Rc::new(Task {
+            number,
+            of: of.cloned(),
+            work: RefCell::new(Some(Box::pin(work))),
+        });
+        if let Some(of) = of {
+            of.tasks.borrow_mut().insert(number, task.clone());
+        }
+        task
+    }
+
+    /// Starts a task at this time, after what is due already.
+    pub fn spawn(&self, of: Option<&Rc<Process>>, work: impl Future<Output = ()> + 'static) {
+        let task = self.task(of, work);
+        self.after(0, of, Act::Resume(task));
+    }
+
+    /// Starts a task of no process at once, for the caller. Only outside of tasks of this world.
+    pub fn begin(&self, work: impl Future<Output = ()> + 'static) {
+        let task = self.task(None, work);
+        self.resume(task);
+    }
+
+    fn resume(&self, task: Rc<Task>) {
+        let Some(mut work) = task.work.borrow_mut().take() else {
+            return;
+        };
+        let outside = self.current.replace(Some(task.clone()));
+        assert!(outside.is_none(), "a task cannot run in another");
+        let polled = work.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        self.current.replace(None);
+        match polled {
+            Poll::Pending => *task.work.borrow_mut() = Some(work),
+            Poll::Ready(()) => {
+                if let Some(of) = &task.of {
+                    of.tasks.borrow_mut().remove(&task.number);
+                }
+            }
+        }
+    }
+
+    /// A task goes on: at once, where it may.
+    fn wake(&self, task: Rc<Task>) {
+        let may = task.of.as_ref().is_none_or(|of| of.alive() && !of.paused());
+        if may && !self.outer.get() && self.current.borrow().is_none() {
+            self.resume(task);
+        } else {
+            self.resume_after(0, task);
+        }
+    }
+
+    /// The number of what is due next of the caller's; None: nothing until then, which is now.
+    /// Whether it is a task is known until the next call.
+    pub fn step(&self, until_ns: Ns) -> Option<u64> {
+        self.outer.set(false);
+        loop {
+            if let Some((number, task)) = self.due.borrow_mut().pop_front() {
+                self.outer.set(task);
+                return Some(number);
+            }
+            let event = {
+                let mut heap = self.heap.borrow_mut();
+                match heap.peek() {
+                    Some(event) if event.time_ns <= until_ns => heap.pop().expect("it is there"),
+                    _ => {
+                        self.now_ns.set(self.now_ns().max(until_ns));
+                        return None;
+                    }
+                }
+            };
+            self.happen(event);
+        }
+    }
+
+    /// None of the caller's tasks runs any more.
+    pub fn outside(&self) {
+        self.outer.set(false);
+    }
+
+    fn happen(&self, event: Event) {
+        self.now_ns.set(event.time_ns);
+        if let Some(gate) = event.gate {
+            if event.time_ns < gate.opens_ns() {
+                return gate.hold(event.of, event.act);
+            }
+        }
+        if let Some(of) = &event.of {
+            if !of.alive() {
+                return;
+            }
+            if of.paused() {
+                return of.deferred.borrow_mut().push(event.act);
+            }
+        }
+        self.events.set(self.events() + 1);
+        match event.act {
+            Act::Call(act) => act(),
+            Act::Resume(task) => self.resume(task),
+            Act::Due(number, task) => self.due.borrow_mut().push_back((number, task)),
+        }
+    }
+
+    /// Something of the caller's is due.
+    pub fn hand_out(&self, number: u64, task: bool) {
+        self.due.borrow_mut().push_back((number, task));
+    }
+
+    /// Forgets everything that was to come.
+    pub fn clear(&self) {
+        self.heap.take();
+    }
+
+    // --- waiting --------------------------------------------------------------------------------
+
+    fn running(&self) -> Rc<Task> {
+        let current = self.current.borrow();
+        current.as_ref().expect("only a task waits").clone()
+    }
+
+    /// Waits so long.
+    pub async fn sleep(&self, ns: Ns) {
+        self.resume_after(ns, self.running());
+        Pause(false).await;
+    }
+
+    /// The value, when it has come.
+    pub async fn wait<T: 'static>(&self, promise: &Promise<T>) -> T {
+        if !promise.is_done() {
+            promise.register(self.running());
+            Pause(false).await;
+        }
+        promise.take()
+    }
+
+    /// The value, unless the time is over before it comes.
+    pub async fn wait_for<T: 'static>(
+        self: &Rc<Self>,
+        promise: &Promise<T>,
+        timeout_ns: Ns,
+    ) -> Result<T, TimedOut> {
+        if !promise.is_done() {
+            let task = self.running();
+            let of = task.of.clone();
+            let turn = promise.register(task);
+            let (promise, world) = (promise.clone(), self.clone());
+            let act = Act::call(move || promise.wake(&world, Some(turn)));
+            self.after(timeout_ns, of.as_ref(), act);
+            Pause(false).await;
+        }
+        if promise.is_done() {
+            Ok(promise.take())
+        } else {
+            Err(TimedOut)
+        }
+    }
+
+    // --- processes ------------------------------------------------------------------------------
+
+    /// Ends it: its tasks and everything that it has scheduled.
+    pub fn kill(&self, process: &Process) {
+        process.alive.set(false);
+        process.deferred.take();
+        for task in process.tasks.take().into_values() {
+            let work = task.work.borrow_mut().take();
+            drop(work);
+        }
+    }
+
+    /// What it would do is put off.
+    pub fn pause(&self, process: &Process) {
+        process.paused.set(true);
+    }
+
+    /// What was put off is done now, in its order.
+    pub fn resume_process(&self, process: &Rc<Process>) {
+        if process.paused() && process.alive() {
+            process.paused.set(false);
+            for act in process.deferred.take() {
+                self.after(0, Some(process), act);
+            }
+        }
+    }
+}
+
+/// Waits once: whoever wakes the task has its reason.
+struct Pause(bool);
+
+impl Future for Pause {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        if std::mem::replace(&mut self.0, true) {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    }
+}
+
+/// A value that one task may wait for.
+pub struct Promise<T>(Rc<Promised<T>>);
+
+struct Promised<T> {
+    done: Cell<bool>,
+    value: RefCell<Option<T>>,
+    waiting: RefCell<Option<Rc<Task>>>,
+    /// How many waits there were.
+    turn: Cell<u64>,
+}
+
+impl<T> Clone for Promise<T> {
+    fn clone(&self) -> Promise<T> {
+        Promise(self.0.clone())
+    }
+}
+
+impl<T> Default for Promise<T> {
+    fn default() -> Promise<T> {
+        Promise::new()
+    }
+}
+
+impl<T> Promise<T> {
+    pub fn new() -> Promise<T> {
+        Promise(Rc::new(Promised {
+            done: Cell::new(false),
+            value: RefCell::new(None),
+            waiting: RefCell::new(None),
+            turn: Cell::new(0),
+        }))
+    }
+
+    pub fn is_done(&self) -> bool {
+        self.0.done.get()
+    }
+
+    /// Whether both are the same.
+    pub fn is(&self, other: &Promise<T>) -> bool {
+        Rc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// The first value counts.
+    pub fn set(&self, world: &World, value: T) {
+        if !self.0.done.replace(true) {
+            *self.0.value.borrow_mut() = Some(value);
+            self.wake(world, None);
+        }
+    }
+
+    /// Of whoever waits, or of that turn: the value has come, or the time is over.
+    fn wake(&self, world: &World, turn: Option<u64>) {
+        if turn.is_none_or(|turn| turn == self.0.turn.get()) {
+            let waiting = self.0.waiting.borrow_mut().take();
+            if let Some(task) = waiting {
+                world.wake(task);
+            }
+        }
+    }
+
+    fn register(&self, task: Rc<Task>) -> u64 {
+        self.0.turn.set(self.0.turn.get() + 1);
+        *self.0.waiting.borrow_mut() = Some(task);
+        self.0.turn.get()
+    }
+
+    /// Once only.
+    fn take(&self) -> T {
+        let value = self.0.value.borrow_mut().take();
+        value.expect("a value is taken once")
+    }
+}
+
+/// One task at a time, in the order in which they came.
+pub struct Lock {
+    world: Rc<World>,
+    held: Cell<bool>,
+    waiting: RefCell<VecDeque<Promise<()>>>,
+}
+
+impl Lock {
+    pub fn new(world: &Rc<World>) -> Lock {
+        Lock {
+            world: world.clone(),
+            held: Cell::new(false),
+            waiting: RefCell::default(),
+        }
+    }
+
+    /// Held until the guard is dropped.
+    pub async fn hold(&self) -> Guard<'_> {
+        if self.held.get() {
+            let turn = Promise::new();
+            self.waiting.borrow_mut().push_back(turn.clone());
+            self.world.wait(&turn).await;
+        }
+        self.held.set(true);
+        Guard(self)
+    }
+}
+
+/// A lock that is held.
+pub struct Guard<'a>(&'a Lock);
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        let next = self.0.waiting.borrow_mut().pop_front();
+        self.0.held.set(next.is_some());
+        if let Some(turn) = next {
+            turn.set(&self.0.world, ());
+        }
+    }
+}

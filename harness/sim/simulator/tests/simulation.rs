@@ -1,0 +1,112 @@
+//! A simulated cluster as a whole.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use pysimulator::bugs::Bugs;
+use pysimulator::errors::ServerError;
+use pysimulator::network::Node;
+use pysimulator::seed::Seed;
+use pysimulator::server::Settings;
+use pysimulator::simulation::{Member, Options, Simulation};
+use pysimulator::table::parts::{Row, Value};
+use pysimulator::table::settings::TableSettings;
+use pysimulator::world::{Ns, SECOND};
+
+const CREATE: &str = "CREATE TABLE d.t (key Int64, value Int64) ENGINE = \
+     ReplicatedMergeTree('/d/t', '{replica}') PARTITION BY key ORDER BY value";
+
+/// Three replicas, and three ZooKeeper servers after them.
+fn started() -> Rc<Simulation> {
+    let member = |node: Node| Member {
+        name: format!("node{node}").into(),
+        keepers: (node < 3).then(|| vec![node + 3]),
+    };
+    let pairs = (0..6).flat_map(|source| (0..6).map(move |target| (source, target)));
+    let links: Vec<_> = pairs.filter(|(source, target)| source != target).collect();
+    let options = Options {
+        bugs: Bugs::default(),
+        settings: TableSettings::default(),
+        reading: "linearizable".into(),
+        rates: Vec::new(),
+    };
+    let simulation = Simulation::new((0..6).map(member).collect(), &links, Seed(1), options);
+    simulation.up();
+    pass(&simulation, 5 * SECOND);
+    assert!(simulation.unready().is_empty());
+    simulation
+}
+
+fn pass(simulation: &Simulation, ns: Ns) {
+    let world = &simulation.world;
+    assert_eq!(world.step(world.now_ns() + ns), None);
+}
+
+/// What comes of a query, when it has.
+type Answer = Rc<RefCell<Option<Result<Vec<Row>, ServerError>>>>;
+
+fn ask(simulation: &Rc<Simulation>, node: Node, sql: &str, row: Option<[i64; 2]>) -> Answer {
+    let (own, sql, answer) = (simulation.clone(), sql.into(), Answer::default());
+    let rows = row.map(|row| vec![row.map(Value::Int).into()]);
+    let set = answer.clone();
+    simulation.world.begin(async move {
+        let found = own
+            .ask(node, sql, rows, Rc::new(Settings::default()), 10 * SECOND)
+            .await;
+        set.replace(Some(found));
+    });
+    answer
+}
+
+#[test]
+fn what_one_replica_inserts_another_selects() {
+    let simulation = started();
+    for node in 0..3 {
+        let created = ask(&simulation, node, CREATE, None);
+        pass(&simulation, 3 * SECOND);
+        assert_eq!(created.take(), Some(Ok(Vec::new())));
+    }
+    ask(&simulation, 0, "INSERT INTO d.t VALUES", Some([7, 8]));
+    pass(&simulation, SECOND);
+    let found = ask(
+        &simulation,
+        1,
+        "SELECT value, key FROM d.t WHERE key = 7",
+        None,
+    );
+    pass(&simulation, SECOND);
+    let row: Row = [8, 7].map(Value::Int).into();
+    assert_eq!(found.take(), Some(Ok(vec![row])));
+    let unknown = ask(&simulation, 1, "SHOW TABLES", None);
+    pass(&simulation, SECOND);
+    assert_eq!(
+        unknown
+            .take()
+            .map(|refused| refused.map_err(|error| error.code)),
+        Some(Err(62))
+    );
+}
+
+#[test]
+fn nothing_is_left_of_a_world_that_has_ended() {
+    let simulation = started();
+    for node in 0..3 {
+        ask(&simulation, node, CREATE, None);
+        pass(&simulation, 3 * SECOND);
+    }
+    for node in [1, 4] {
+        simulation.kill(node);
+        simulation.start(node);
+    }
+    pass(&simulation, 3 * SECOND);
+    // Packets are held, a query has no answer, and a process is paused.
+    simulation.ensemble.network.cut(&[(0, 3), (4, 5)]);
+    ask(&simulation, 0, "INSERT INTO d.t VALUES", Some([7, 8]));
+    pass(&simulation, SECOND / 2);
+    simulation.pause(2);
+    pass(&simulation, SECOND / 2);
+    let world = Rc::downgrade(&simulation.world);
+    simulation.end([]);
+    drop(simulation);
+    assert_eq!(world.strong_count(), 0);
+}

@@ -1,7 +1,6 @@
 """All replicas equal at rest."""
 
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 from checkers_cases import (
@@ -16,6 +15,7 @@ from checkers_cases import (
     unhurried,
 )
 from hypothesis import given
+from msgspec.structs import replace
 
 from checkers.convergence import Convergence
 from harness.core.history import History

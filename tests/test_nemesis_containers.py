@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 import pytest
+from msgspec.structs import replace
 from real_servers import THREE, await_
 
 from harness.clusters import keeper
@@ -49,7 +50,7 @@ class Faults:
         """The first call of the schedule."""
         context = Context(0, (Worker(-1, -1, ""),), ())
         _, generator = self.nemesis.generator().op(context)
-        step, _ = generator.op(context._replace(time_ns=10**11))
+        step, _ = generator.op(replace(context, time_ns=10**11))
         assert isinstance(step, Ready)
         return step.call
 

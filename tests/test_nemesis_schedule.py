@@ -1,11 +1,12 @@
 """The schedule: which fault begins and ends when, all from the seed."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from harness.core.history import Fault, History
 from harness.core.op import NEMESIS, Call, Json, Kind, Op

@@ -8,7 +8,9 @@ quorum acknowledged before the read began.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from checkers.ladder import Level
 from checkers.suite import set_checkers
@@ -161,7 +163,7 @@ class QuorumSet:
         return set_checkers(self.promise, faults_expected=self.faults_expected)
 
 
-class SetCalls(NamedTuple):
+class SetCalls(msgspec.Struct, frozen=True):
     """Calls without end: inserts on a few nodes, which take turns, and reads on all.
 
     Only a few, because the server has one quorum insert of a table in flight; and because a
@@ -204,12 +206,12 @@ class SetCalls(NamedTuple):
         busy = {node for node, _ in here.inserting}
         writers = [w for w in awake if w.node in here.nodes and w.node not in busy]
         if here.inserts >= here.turn_end or now < here.due_ns or not writers:
-            return Ready(Call(f="read", key=key), awake[0]), here._replace(calls=calls)
+            return Ready(Call(f="read", key=key), awake[0]), replace(here, calls=calls)
         # Drawn, or the worker whose insert has just ended would insert for ever.
         worker = self.seed.choice(-1 - here.inserts, writers)
         inserting = (*here.inserting, (worker.node, now))
         call = Call(f="insert", value=here.inserts, key=key)
-        after = here._replace(calls=calls, inserts=here.inserts + 1, inserting=inserting)
+        after = replace(here, calls=calls, inserts=here.inserts + 1, inserting=inserting)
         return Ready(call, worker), after
 
     def update(self, context: Context, event: Op) -> Generator:  # noqa: ARG002
@@ -221,11 +223,11 @@ class SetCalls(NamedTuple):
         if event.f == "insert":
             still = tuple(e for e in self.inserting if e[0] != event.node)
             due_ns = event.time_ns + self.pause_ns
-            after = after._replace(inserting=still, due_ns=due_ns)
+            after = replace(after, inserting=still, due_ns=due_ns)
         if event.kind is Kind.FAIL:
             others = tuple(entry for entry in self.resting if entry[1] > event.time_ns)
             until = event.time_ns + REFUSED_PAUSE_NS
-            after = after._replace(resting=(*others, (event.process, until)))
+            after = replace(after, resting=(*others, (event.process, until)))
         return after
 
     def _in_turn(self, context: Context) -> "SetCalls":
@@ -239,7 +241,8 @@ class SetCalls(NamedTuple):
         own = self.seed.child("turn", self.turn)
         count = 1 + own.below(1, self.options.writers)
         pause_ns = own.choice(2, (0, PAUSE_NS))
-        return self._replace(
+        return replace(
+            self,
             nodes=own.shuffled(0, idle)[:count],
             turn=self.turn + 1,
             turn_end=self.inserts + (PACED_INSERTS if pause_ns else BURST_INSERTS),

@@ -5,12 +5,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import overload
 
+import msgspec
+
 from harness.core.errors import HistoryError
 from harness.core.op import NEMESIS, Kind, Op, Process
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(msgspec.Struct, frozen=True):
     """A call and how it ended."""
 
     invoke: Op

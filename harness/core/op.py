@@ -1,9 +1,10 @@
 """The record: one line of a history. Operations and faults alike are ops."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
 
 NEMESIS: Final = "nemesis"
 """The process of every fault."""
@@ -27,9 +28,14 @@ class Kind(StrEnum):
     """Nobody knows: it may take effect at any time after its call, or never."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Op:
-    """One event of a history."""
+for _kind in Kind:
+    # As plain attributes: Python 3.11 looks members up through a descriptor, 70 ns each time.
+    type.__setattr__(Kind, _kind.name, _kind)
+
+
+class Op(msgspec.Struct, frozen=True, kw_only=True):
+    """One event of a history. (A Struct, as all is that is made for every op: it takes a tenth
+    of the time of a frozen dataclass to make.)"""
 
     index: int
     """Position in the history, from 0."""
@@ -49,8 +55,7 @@ class Op:
     """On fail and info: "CODE NAME: text"."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class Call(msgspec.Struct, frozen=True, kw_only=True):
     """What a generator wants done next: an op before it has a place in a history."""
 
     f: str
@@ -62,8 +67,7 @@ class Call:
     """A fault: goes to the nemesis, not to a client."""
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(msgspec.Struct, frozen=True):
     """How a call ended, as a client or a nemesis tells it."""
 
     kind: Kind

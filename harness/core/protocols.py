@@ -7,7 +7,9 @@ Protocols that it needs, a cluster has them or not.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Final, Protocol, TypeAlias, runtime_checkable
+
+import msgspec
 
 from harness.core.clock import Clock, WallClock
 from harness.core.history import History
@@ -22,8 +24,7 @@ ANY_NODE: Final = "*"
 """The node of a worker that roams: each of its calls names the node to be done on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Worker:
+class Worker(msgspec.Struct, frozen=True):
     """One thread of the test: it runs one process after the other, always on one node unless it
     roams."""
 
@@ -35,9 +36,8 @@ class Worker:
     """ "" for the nemesis; ANY_NODE for one that roams."""
 
 
-class Context(NamedTuple):
-    """What a generator may look at. (A NamedTuple, as Ready is: both are made for every op, and
-    a frozen dataclass takes three times as long to make.)"""
+class Context(msgspec.Struct, frozen=True):
+    """What a generator may look at."""
 
     time_ns: int
     free: tuple[Worker, ...]
@@ -48,15 +48,14 @@ class Context(NamedTuple):
     gives its part only some workers narrows both."""
 
 
-class Ready(NamedTuple):
+class Ready(msgspec.Struct, frozen=True):
     """A call for a free worker, now."""
 
     call: Call
     worker: Worker
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
+class Pending(msgspec.Struct, frozen=True):
     """Nothing now; ask again at `wake_ns`, or (None) when some call has ended."""
 
     wake_ns: int | None = None
@@ -64,8 +63,7 @@ class Pending:
     """Whatever begins or ends before `wake_ns` changes nothing: nobody need ask meanwhile."""
 
 
-@dataclass(frozen=True, slots=True)
-class Exhausted:
+class Exhausted(msgspec.Struct, frozen=True):
     """Nothing any more."""
 
 

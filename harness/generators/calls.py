@@ -1,14 +1,15 @@
 """Generators that make calls themselves: all others wrap these."""
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+
+import msgspec
 
 from harness.core.op import Call, Op
 from harness.core.protocols import Context, Generator, Ready, Step
 from harness.generators.steps import EXHAUSTED, assign
 
 
-class Numbered(NamedTuple):
+class Numbered(msgspec.Struct, frozen=True):
     """Calls without end, each a function of its number. See `numbered`."""
 
     make: Callable[[int], Call]
@@ -29,7 +30,7 @@ class Numbered(NamedTuple):
         return self
 
 
-class Listed(NamedTuple):
+class Listed(msgspec.Struct, frozen=True):
     """Some calls, then nothing. See `sequence`."""
 
     calls: tuple[Call, ...]

@@ -3,7 +3,9 @@
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from harness.core.errors import UsageError
 from harness.core.op import Call, Op
@@ -15,12 +17,11 @@ from harness.generators.steps import (
     in_place,
     listen,
     listens,
-    rotated,
     updated,
 )
 
 
-class Mix(NamedTuple):
+class Mix(msgspec.Struct, frozen=True):
     """Each call from a part drawn by weight. See `mix`."""
 
     seed: Seed
@@ -42,29 +43,27 @@ class Mix(NamedTuple):
         step, part = self.parts[chosen].op(context)
         if isinstance(step, Ready):
             parts = (*self.parts[:chosen], part, *self.parts[chosen + 1 :])
-            number = self.number + 1
-            return step, Mix(self.seed, parts, self.weights, self.bounds, self.listens, number)
+            return step, replace(self, parts=parts, number=self.number + 1)
         if isinstance(step, Exhausted):
             return self._without(chosen).op(context)
         return self._passed_over(chosen, context)
 
     def _passed_over(self, chosen: int, context: Context) -> tuple[Step, Generator]:
         """The part drawn has nothing now: the others are asked, in a circle."""
-        order = rotated(chosen, len(self.parts))
-        step, at, after = ask(self.parts, order, lambda _: context)
+        step, at, after = ask(self.parts, chosen, context)
         number = self.number + (at >= 0)
         # An exhausted part stays until it is drawn, so that it leaves in only one way.
-        return step, self._replace(parts=in_place(self.parts, after), number=number)
+        return step, replace(self, parts=in_place(self.parts, after), number=number)
 
     def _without(self, at: int) -> "Mix":
         parts = (*self.parts[:at], *self.parts[at + 1 :])
         weights = (*self.weights[:at], *self.weights[at + 1 :])
-        return self._replace(parts=parts, weights=weights, bounds=tuple(accumulate(weights)))
+        return replace(self, parts=parts, weights=weights, bounds=tuple(accumulate(weights)))
 
     def update(self, context: Context, event: Op) -> Generator:
         """Told to every part."""
         parts = updated(self.parts, context, event)
-        return self if parts is self.parts else self._replace(parts=parts)
+        return self if parts is self.parts else replace(self, parts=parts)
 
 
 def mix(seed: Seed, parts: Sequence[tuple[float, Generator]]) -> Generator:
@@ -81,7 +80,7 @@ def mix(seed: Seed, parts: Sequence[tuple[float, Generator]]) -> Generator:
     return Mix(seed, generators, weights, tuple(accumulate(weights)), listen(generators))
 
 
-class LiveKey(NamedTuple):
+class LiveKey(msgspec.Struct, frozen=True):
     """A key in use."""
 
     key: int
@@ -90,7 +89,7 @@ class LiveKey(NamedTuple):
     generator: Generator
 
 
-class PerKey(NamedTuple):
+class PerKey(msgspec.Struct, frozen=True):
     """Several keys at a time, each with a generator of its own. See `per_key`."""
 
     seed: Seed
@@ -113,8 +112,7 @@ class PerKey(NamedTuple):
             return _keyed(step, entry.key), self._used(chosen, generator)
         if isinstance(step, Exhausted):
             return self._without(chosen).op(context)
-        order = rotated(chosen, len(self.live))
-        step, at, after = ask([e.generator for e in self.live], order, lambda _: context)
+        step, at, after = ask([e.generator for e in self.live], chosen, context)
         if isinstance(step, Ready) and (found := after[at]) is not None:
             return _keyed(step, self.live[at].key), self._after(after)._used(at, found)
         return step, self._after(after)
@@ -122,18 +120,10 @@ class PerKey(NamedTuple):
     def _used(self, at: int, generator: Generator) -> "PerKey":
         entry = self.live[at]
         if entry.calls + 1 >= self.ops_per_key:
-            return self._renewed(at)._replace(number=self.number + 1)
+            return replace(self._renewed(at), number=self.number + 1)
         entry = LiveKey(entry.key, entry.calls + 1, generator)
         live = (*self.live[:at], entry, *self.live[at + 1 :])
-        return PerKey(
-            self.seed,
-            self.make,
-            self.ops_per_key,
-            live,
-            self.next_key,
-            self.listens,
-            self.number + 1,
-        )
+        return replace(self, live=live, number=self.number + 1)
 
     def _renewed(self, at: int) -> "PerKey":
         """A fresh key in the place of one that is done."""
@@ -145,7 +135,7 @@ class PerKey(NamedTuple):
                 "expected the same kind of generator for every key"
             )
         live = (*self.live[:at], LiveKey(key, 0, generator), *self.live[at + 1 :])
-        return self._replace(live=live, next_key=key + 1)
+        return replace(self, live=live, next_key=key + 1)
 
     def _without(self, at: int) -> "PerKey":
         """A key whose generator is exhausted makes way for a fresh one."""
@@ -161,7 +151,7 @@ class PerKey(NamedTuple):
                 for e, g in zip(self.live, generators, strict=True)
             ]
         )
-        return self._replace(live=live)
+        return replace(self, live=live)
 
     def update(self, context: Context, event: Op) -> Generator:
         """Told to the generator of the event's key alone."""

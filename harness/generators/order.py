@@ -1,7 +1,9 @@
 """One generator after the other: phases, rounds, and calls repeated until they succeed."""
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from harness.core.errors import UsageError
 from harness.core.op import NEMESIS, Call, Kind, Op, Process
@@ -9,7 +11,7 @@ from harness.core.protocols import Context, Exhausted, Generator, Pending, Ready
 from harness.generators.steps import EXHAUSTED, PENDING, assign, listen, listens, nanoseconds
 
 
-class Phases(NamedTuple):
+class Phases(msgspec.Struct, frozen=True):
     """One after the other, with a barrier between them. See `phases`."""
 
     left: tuple[Generator, ...]
@@ -36,7 +38,7 @@ class Phases(NamedTuple):
         if not self.left:
             return self
         after = self.left[0].update(context, event)
-        return self if after is self.left[0] else self._replace(left=(after, *self.left[1:]))
+        return self if after is self.left[0] else replace(self, left=(after, *self.left[1:]))
 
 
 def phases(*generators: Generator) -> Generator:
@@ -44,7 +46,7 @@ def phases(*generators: Generator) -> Generator:
     return Phases(generators, listen(generators))
 
 
-class Cycle(NamedTuple):
+class Cycle(msgspec.Struct, frozen=True):
     """Rounds without end. See `cycle`."""
 
     make: Callable[[int], Generator]
@@ -60,9 +62,9 @@ class Cycle(NamedTuple):
             if not isinstance(step, Exhausted):
                 if generator is self.round:
                     return step, self
-                return step, self._replace(round=generator)
+                return step, replace(self, round=generator)
         if context.busy:
-            return PENDING, (self if self.round is None else self._replace(round=None))
+            return PENDING, (self if self.round is None else replace(self, round=None))
         fresh = self.make(self.number)
         if listens(fresh) and not self.listens:
             raise UsageError(
@@ -79,7 +81,7 @@ class Cycle(NamedTuple):
         if self.round is None:
             return self
         after = self.round.update(context, event)
-        return self if after is self.round else self._replace(round=after)
+        return self if after is self.round else replace(self, round=after)
 
 
 def cycle(make: Callable[[int], Generator]) -> Generator:
@@ -88,7 +90,7 @@ def cycle(make: Callable[[int], Generator]) -> Generator:
     return Cycle(make, listens(make(0)))
 
 
-class Try(NamedTuple):
+class Try(msgspec.Struct, frozen=True):
     """A call that is to succeed."""
 
     call: Call
@@ -100,7 +102,7 @@ class Try(NamedTuple):
     """Waiting: not before this."""
 
 
-class UntilOk(NamedTuple):
+class UntilOk(msgspec.Struct, frozen=True):
     """Calls, each repeated until it succeeds. See `until_ok`."""
 
     fresh: tuple[Call, ...]

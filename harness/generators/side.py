@@ -1,15 +1,16 @@
 """Calls of which only a few may be in flight at a time, beside others."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from harness.core.op import Call, Kind, Op, Process
 from harness.core.protocols import Context, Generator, Pending, Ready, Step
 from harness.core.seed import Seed
 
 
-@dataclass(frozen=True, slots=True)
-class Few:
+class Few(msgspec.Struct, frozen=True):
     """`make(0)`, `make(1)`, … without end, at most `most` in flight, `pause_ns` after one has
     ended, on workers that the seed draws."""
 

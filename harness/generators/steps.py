@@ -62,9 +62,13 @@ def nanoseconds(seconds: float) -> int:
 
 
 def ask(
-    parts: Sequence[Generator], order: Iterable[int], context_of: Callable[[int], Context]
+    parts: Sequence[Generator],
+    start: int,
+    context: Context,
+    own: Callable[[int], Context] | None = None,
 ) -> tuple[Step, int, tuple[Generator | None, ...]]:
-    """Asks parts in an order until one has a call.
+    """Asks parts in a circle from `start` until one has a call. `own(at)` is the context of a
+    part; None: all have `context`.
 
     Returns the step for all of them; which part has the call (-1: none); and the parts after
     that, None where one is exhausted. No call: Pending until the earliest time that a part
@@ -72,8 +76,8 @@ def ask(
     """
     after: list[Generator | None] = list(parts)
     waits: list[Pending] = []
-    for at in order:
-        step, after[at] = parts[at].op(context_of(at))
+    for at in (*range(start, len(parts)), *range(start)):
+        step, after[at] = parts[at].op(context if own is None else own(at))
         if isinstance(step, Ready):
             return step, at, tuple(after)
         if isinstance(step, Pending):
@@ -102,16 +106,11 @@ def in_place(
     return tuple([old if new is None else new for old, new in zip(parts, after, strict=True)])
 
 
-def rotated(start: int, count: int) -> list[int]:
-    """The numbers below `count`, in a circle from `start`."""
-    return [(start + i) % count for i in range(count)]
-
-
 def updated(parts: tuple[Generator, ...], context: Context, event: Op) -> tuple[Generator, ...]:
     """Every part after an event; the very same tuple when none changed."""
     after = parts
     for at, part in enumerate(parts):
-        if getattr(part, "listens", True):
+        if listens(part):
             new = part.update(context, event)
             if new is not part:
                 after = (*after[:at], new, *after[at + 1 :])

@@ -1,7 +1,10 @@
 """When calls are made: rates, limits, pauses. Time is the context's, so virtual time works too."""
 
 from math import log
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
 
 from harness.core.errors import UsageError
 from harness.core.op import Op
@@ -15,7 +18,7 @@ LAG_NS_MAX: Final = 1_000_000_000
 """What a rate is behind by more than this is not made up for."""
 
 
-class Rate(NamedTuple):
+class Rate(msgspec.Struct, frozen=True):
     """Calls spread over time. See `rate`."""
 
     generator: Generator
@@ -34,18 +37,21 @@ class Rate(NamedTuple):
         """The next call, when it is due."""
         now, due = context.time_ns, self.due_ns
         if due is None:
-            return self._replace(due_ns=now + self._gap_ns(0)).op(context)
+            return replace(self, due_ns=now + self._gap_ns(0)).op(context)
         if now < due or now < self.spaced_ns:
             return Pending(max(due, self.spaced_ns), firm=True), self
         step, generator = self.generator.op(context)
         if not isinstance(step, Ready):
-            return step, self._replace(generator=generator)
+            return step, replace(self, generator=generator)
         number = self.number + 1
         gap = self._gap_ns(number)
-        due = max(due, now - LAG_NS_MAX) + gap
-        _, mean_ns, seed, exponential, heard, *_ = self
-        # While calls are late, the gaps are half as long.
-        return step, Rate(generator, mean_ns, seed, exponential, heard, number, due, now + gap // 2)
+        return step, replace(
+            self,
+            generator=generator,
+            number=number,
+            due_ns=max(due, now - LAG_NS_MAX) + gap,
+            spaced_ns=now + gap // 2,  # while calls are late, the gaps are half as long
+        )
 
     def _gap_ns(self, number: int) -> int:
         u = self.seed.unit(number)
@@ -54,7 +60,7 @@ class Rate(NamedTuple):
     def update(self, context: Context, event: Op) -> Generator:
         """Told on."""
         after = self.generator.update(context, event)
-        return self if after is self.generator else self._replace(generator=after)
+        return self if after is self.generator else replace(self, generator=after)
 
 
 def rate(
@@ -72,7 +78,7 @@ def rate(
     return Rate(generator, 1e9 / ops_per_s, seed, gaps == "exponential", listens(generator))
 
 
-class TimeLimit(NamedTuple):
+class TimeLimit(msgspec.Struct, frozen=True):
     """Calls until a time has passed. See `time_limit`."""
 
     generator: Generator
@@ -87,15 +93,14 @@ class TimeLimit(NamedTuple):
         if context.time_ns >= end:
             return EXHAUSTED, self
         step, generator = self.generator.op(context)
-        if isinstance(step, Pending):
-            wake_ns = end if step.wake_ns is None else min(step.wake_ns, end)
-            step = Pending(wake_ns, step.firm)
+        if isinstance(step, Pending) and (step.wake_ns is None or step.wake_ns > end):
+            step = Pending(end, step.firm)
         return step, TimeLimit(generator, self.length_ns, self.listens, end)
 
     def update(self, context: Context, event: Op) -> Generator:
         """Told on."""
         after = self.generator.update(context, event)
-        return self if after is self.generator else self._replace(generator=after)
+        return self if after is self.generator else replace(self, generator=after)
 
 
 def time_limit(generator: Generator, seconds: float) -> Generator:
@@ -103,7 +108,7 @@ def time_limit(generator: Generator, seconds: float) -> Generator:
     return TimeLimit(generator, nanoseconds(seconds), listens(generator))
 
 
-class Limit(NamedTuple):
+class Limit(msgspec.Struct, frozen=True):
     """So many calls. See `limit`."""
 
     generator: Generator
@@ -120,7 +125,7 @@ class Limit(NamedTuple):
     def update(self, context: Context, event: Op) -> Generator:
         """Told on."""
         after = self.generator.update(context, event)
-        return self if after is self.generator else self._replace(generator=after)
+        return self if after is self.generator else replace(self, generator=after)
 
 
 def limit(generator: Generator, ops: int) -> Generator:
@@ -128,7 +133,7 @@ def limit(generator: Generator, ops: int) -> Generator:
     return Limit(generator, ops, listens(generator))
 
 
-class Sleep(NamedTuple):
+class Sleep(msgspec.Struct, frozen=True):
     """Nothing for a time. See `sleep`."""
 
     length_ns: int

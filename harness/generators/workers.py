@@ -1,7 +1,9 @@
 """Which workers a generator may use: clients or the nemesis, a share of them, one node's."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from harness.core.errors import UsageError
 from harness.core.op import NEMESIS, Call, Op
@@ -13,12 +15,11 @@ from harness.generators.steps import (
     listen,
     listens,
     narrowed,
-    rotated,
     updated,
 )
 
 
-class OnClients(NamedTuple):
+class OnClients(msgspec.Struct, frozen=True):
     """Sees clients alone. See `on_clients`."""
 
     generator: Generator
@@ -26,11 +27,10 @@ class OnClients(NamedTuple):
 
     def op(self, context: Context) -> tuple[Step, Generator]:
         """What the generator says to the clients' workers."""
-        now_ns, free, busy = context
         # Not by `narrowed`: this is asked for every op.
-        clients = tuple([worker for worker in free if worker.number >= 0])
-        at_work = tuple([worker for worker in busy if worker.number >= 0])
-        step, generator = self.generator.op(Context(now_ns, clients, at_work))
+        clients = tuple([worker for worker in context.free if worker.number >= 0])
+        at_work = tuple([worker for worker in context.busy if worker.number >= 0])
+        step, generator = self.generator.op(Context(context.time_ns, clients, at_work))
         if generator is self.generator:
             return step, self
         return step, OnClients(generator, self.listens)
@@ -48,7 +48,7 @@ def on_clients(generator: Generator) -> Generator:
     return OnClients(generator, listens(generator))
 
 
-class OnNemesis(NamedTuple):
+class OnNemesis(msgspec.Struct, frozen=True):
     """Sees the nemesis alone. See `on_nemesis`."""
 
     generator: Generator
@@ -59,15 +59,12 @@ class OnNemesis(NamedTuple):
 
     def op(self, context: Context) -> tuple[Step, Generator]:
         """What the generator says to the nemesis."""
-        now_ns, free, busy = context
-        own = tuple([worker for worker in free if worker.number < 0])
-        quiet = self.quiet
-        if own and quiet is not None and now_ns < (quiet.wake_ns or 0):
-            return quiet, self
-        at_work = tuple([worker for worker in busy if worker.number < 0])
-        step, generator = self.generator.op(Context(now_ns, own, at_work))
+        if self.quiet is not None and context.time_ns < (self.quiet.wake_ns or 0):
+            return self.quiet, self
+        own = narrowed(context, lambda worker: worker.number < 0)
+        step, generator = self.generator.op(own)
         holds = None
-        if own and isinstance(step, Pending) and step.wake_ns is not None:
+        if own.free and isinstance(step, Pending) and step.wake_ns is not None:
             step = holds = Pending(step.wake_ns, firm=True)
         return step, OnNemesis(generator, self.listens, holds)
 
@@ -85,7 +82,7 @@ def on_nemesis(generator: Generator) -> Generator:
     return OnNemesis(generator, listens(generator))
 
 
-class Together(NamedTuple):
+class Together(msgspec.Struct, frozen=True):
     """Several at the same time. See `together`."""
 
     parts: tuple[Generator, ...]
@@ -96,15 +93,14 @@ class Together(NamedTuple):
         """A call of whichever part has one; the first to be asked changes after every call."""
         if not self.parts:
             return EXHAUSTED, self
-        order = rotated(self.turn % len(self.parts), len(self.parts))
-        step, at, after = ask(self.parts, order, lambda _: context)
+        step, at, after = ask(self.parts, self.turn % len(self.parts), context)
         parts = tuple([part for part in after if part is not None])
         return step, Together(parts, self.listens, self.turn + 1 if at >= 0 else self.turn)
 
     def update(self, context: Context, event: Op) -> Generator:
         """Told to every part."""
         parts = updated(self.parts, context, event)
-        return self if parts is self.parts else self._replace(parts=parts)
+        return self if parts is self.parts else replace(self, parts=parts)
 
 
 def together(*generators: Generator) -> Generator:
@@ -113,7 +109,7 @@ def together(*generators: Generator) -> Generator:
     return Together(generators, listen(generators))
 
 
-class Reserve(NamedTuple):
+class Reserve(msgspec.Struct, frozen=True):
     """Each part has workers of its own. See `reserve`."""
 
     parts: tuple[Generator, ...]
@@ -125,8 +121,8 @@ class Reserve(NamedTuple):
     def op(self, context: Context) -> tuple[Step, Generator]:
         """A call of whichever part has one; that of the preferred worker is asked first."""
         clients = [self._part(worker) for worker in context.free if worker.number >= 0]
-        order = rotated(clients[0] if clients else 0, len(self.parts))
-        step, _, after = ask(self.parts, order, lambda at: self._own(at, context))
+        start = clients[0] if clients else 0
+        step, _, after = ask(self.parts, start, context, lambda at: self._own(at, context))
         # An exhausted part keeps its place, for places name the workers.
         return step, Reserve(in_place(self.parts, after), self.bounds, self.listens)
 
@@ -139,7 +135,7 @@ class Reserve(NamedTuple):
     def update(self, context: Context, event: Op) -> Generator:
         """Told to every part."""
         parts = updated(self.parts, context, event)
-        return self if parts is self.parts else self._replace(parts=parts)
+        return self if parts is self.parts else replace(self, parts=parts)
 
 
 def reserve(shares: Sequence[tuple[int, Generator]], rest: Generator) -> Generator:
@@ -155,7 +151,7 @@ def reserve(shares: Sequence[tuple[int, Generator]], rest: Generator) -> Generat
     return Reserve(parts, tuple(bounds), listen(parts))
 
 
-class EachNode(NamedTuple):
+class EachNode(msgspec.Struct, frozen=True):
     """The same on every node. See `each_node`."""
 
     generator: Generator
@@ -170,21 +166,23 @@ class EachNode(NamedTuple):
             return self._begun(context).op(context)
         nodes = self.nodes
         free = [nodes.index(worker.node) for worker in context.free if worker.node in nodes]
-        order = rotated(free[0] if free else 0, len(nodes))
         step, at, after = ask(
-            self.parts, order, lambda i: narrowed(context, lambda w: w.node == nodes[i])
+            self.parts,
+            free[0] if free else 0,
+            context,
+            lambda i: narrowed(context, lambda w: w.node == nodes[i]),
         )
         parts = in_place(self.parts, after)
         if isinstance(step, Ready):
             step = Ready(_on(step.call, nodes[at]), step.worker)
-        return step, self._replace(parts=parts)
+        return step, replace(self, parts=parts)
 
     def _begun(self, context: Context) -> "EachNode":
         every = {worker.node for worker in (*context.free, *context.busy) if worker.number >= 0}
         nodes = self.nodes or tuple(sorted(every))
         if not nodes:
             raise UsageError("each_node: no client's worker takes part, so there is no node")
-        return self._replace(nodes=nodes, parts=(self.generator,) * len(nodes))
+        return replace(self, nodes=nodes, parts=(self.generator,) * len(nodes))
 
     def update(self, context: Context, event: Op) -> Generator:
         """Told to the node's own."""
@@ -194,7 +192,7 @@ class EachNode(NamedTuple):
         after = self.parts[at].update(context, event)
         if after is self.parts[at]:
             return self
-        return self._replace(parts=(*self.parts[:at], after, *self.parts[at + 1 :]))
+        return replace(self, parts=(*self.parts[:at], after, *self.parts[at + 1 :]))
 
 
 def _on(call: Call, node: str) -> Call:

@@ -166,11 +166,12 @@ class _Recorder:
         if trial.script is not None:
             return time_limit(trial.script, plan.time_limit_s)
         calls = trial.workload.generator()
-        if plan.rate is not None:
-            calls = rate(calls, plan.rate, plan.seed.child("rate"))
         if len(self._scheduler.workers) > plan.concurrency + 1:
             calls = reserve([(plan.concurrency, calls)], sequence(()))
-        both = together(on_clients(calls), on_nemesis(trial.nemesis.generator()))
+        calls = on_clients(calls)
+        if plan.rate is not None:
+            calls = rate(calls, plan.rate, plan.seed.child("rate"))
+        both = together(calls, on_nemesis(trial.nemesis.generator()))
         return time_limit(both, plan.time_limit_s)
 
     def _calls(self, generator: Generator) -> None:

@@ -7,7 +7,8 @@ history. The caller must not use it from two threads at once.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+
+import msgspec
 
 from harness.core.errors import HarnessError
 from harness.core.op import NEMESIS, Call, Done, Kind, Op
@@ -18,7 +19,7 @@ from harness.run.live import Live
 __all__ = ["NEMESIS_NUMBER", "Assigned", "Scheduler", "workers_on"]
 
 
-class Assigned(NamedTuple):
+class Assigned(msgspec.Struct, frozen=True):
     """A call that was given to a worker and is in flight from now on."""
 
     op: Op
@@ -54,10 +55,15 @@ class Scheduler:
         # Both by number and in order of becoming so: the one free for longest comes first.
         self._free = {worker.number: worker for worker in workers}
         self._busy: dict[int, Worker] = {}
+        self._shown: tuple[tuple[Worker, ...], tuple[Worker, ...]] = ((), ())
+        """The same as generators see them."""
+        self._moved()
         self._calls: dict[int, Op] = {}
         self._index = 0
         self._time_ns = 0
         self._generator: Generator | None = None
+        self._told = False
+        """Whether the generator looks at events."""
         self._quiet = Pending(0, firm=True)
         """What the generator said last, if that was a firm wait."""
 
@@ -84,6 +90,7 @@ class Scheduler:
     def follow(self, generator: Generator) -> None:
         """From now on the calls are this generator's; the history goes on."""
         self._generator = generator
+        self._told = listens(generator)
         self._quiet = Pending(0, firm=True)
 
     def poll(self, now_ns: int, prefer: int | None = None) -> Assigned | Pending | Exhausted:
@@ -117,6 +124,7 @@ class Scheduler:
         if worker is None:
             raise HarnessError(f"call {call.f} for worker {number}, which is not free")
         self._busy[number] = worker
+        self._moved()
         is_fault = number == NEMESIS_NUMBER
         roams = worker.node == ANY_NODE
         assert not roams or call.node, f"call {call.f} of a worker that roams names no node"
@@ -157,27 +165,31 @@ class Scheduler:
         if done.kind is Kind.INFO and number != NEMESIS_NUMBER:
             worker = Worker(number, worker.process + self._clients, worker.node)
         self._free[number] = worker
-        if number != NEMESIS_NUMBER and (nemesis := self._free.pop(NEMESIS_NUMBER, None)):
+        if number != NEMESIS_NUMBER and NEMESIS_NUMBER in self._free:
             # Last, so that a client's call finds a client's worker first.
-            self._free[NEMESIS_NUMBER] = nemesis
+            self._free[NEMESIS_NUMBER] = self._free.pop(NEMESIS_NUMBER)
+        self._moved()
         self._emit(op)
         return op
 
+    def _moved(self) -> None:
+        self._shown = tuple(self._free.values()), tuple(self._busy.values())
+
     def _advance(self, now_ns: int) -> int:
-        self._time_ns = max(self._time_ns, now_ns)
+        if now_ns > self._time_ns:
+            self._time_ns = now_ns
         return self._time_ns
 
     def _emit(self, op: Op) -> None:
         self._index += 1
         self._sink(op)
         self.live.saw(op)
-        generator = self._generator
-        if generator is not None and listens(generator):
-            self._generator = generator.update(self._context(op.time_ns, None), op)
+        if self._told and self._generator is not None:
+            self._generator = self._generator.update(self._context(op.time_ns, None), op)
 
     def _context(self, now_ns: int, prefer: int | None) -> Context:
-        free = tuple(self._free.values())
+        free, busy = self._shown
         if prefer is not None and prefer in self._free and free[0].number != prefer:
             first = self._free[prefer]
             free = (first, *[worker for worker in free if worker is not first])
-        return Context(now_ns, free, tuple(self._busy.values()))
+        return Context(now_ns, free, busy)

@@ -38,6 +38,8 @@ class LiveAnomalies:
     def __init__(self) -> None:
         self.stale_reads = 0
         """Reads that lack a value acknowledged before they were invoked."""
+        self.first_ns: int | None = None
+        """When the first such read ended, or the first that returned a value twice."""
         self._keys: dict[int | None, _Key] = {}
         self._calls: dict[Process, tuple[Op, int]] = {}
 
@@ -57,7 +59,9 @@ class LiveAnomalies:
             return
         if op.kind is Kind.INVOKE:
             if op.f == INSERT or op.f in READS:
-                key = self._keys.setdefault(op.key, _Key())
+                key = self._keys.get(op.key)
+                if key is None:
+                    key = self._keys[op.key] = _Key()
                 self._calls[op.process] = (op, key.before(op.time_ns))
             return
         call = self._calls.pop(op.process, None)
@@ -68,15 +72,19 @@ class LiveAnomalies:
         if invoke.f == INSERT:
             key.acknowledge(key.positions.bit(insert_value(invoke)), op.time_ns)
         else:
-            self._read(key, due, read_values(op))
+            self._read(key, due, op)
 
-    def _read(self, key: _Key, due: int, values: tuple[int, ...]) -> None:
+    def _read(self, key: _Key, due: int, end: Op) -> None:
+        values = read_values(end)
         mask = key.positions.mask(values)
         lacks = due & ~mask
+        twice = len(values) != mask.bit_count()
+        if (lacks or twice) and self.first_ns is None:
+            self.first_ns = end.time_ns
         if lacks:
             self.stale_reads += 1
             key.missed |= lacks
-        if len(values) != mask.bit_count():
+        if twice:
             seen: set[int] = set()
             for value in values:
                 if value in seen:

@@ -48,21 +48,20 @@ class SetObject:
 
     def constrains(self, pair: Pair) -> bool:
         """Inserts that were not refused, and answered reads."""
-        insert = pair.invoke.f == INSERT and pair.kind is not Kind.FAIL
-        return insert or (is_read(pair) and pair.kind is Kind.OK)
+        if pair.invoke.f == INSERT:
+            return pair.kind is not Kind.FAIL
+        return is_read(pair) and pair.kind is Kind.OK
 
     def operation(self, key: int | None, pair: Pair) -> pyporcupine.Operation:
         """An add or a read."""
-        process, end = _process(pair), _answer(pair)
-        read = is_read(pair) and end is not None
+        process, call, end = _process(pair), pair.invoke.time_ns, _answer(pair)
+        ret = None if end is None else end.time_ns
+        if end is not None and is_read(pair):
+            return pyporcupine.Operation(
+                process, "read", key, call=call, ret=ret, output=read_values(end)
+            )
         return pyporcupine.Operation(
-            process,
-            "read" if read else "add",
-            key,
-            None if read else insert_value(pair.invoke),
-            call=pair.invoke.time_ns,
-            ret=None if end is None else end.time_ns,
-            output=read_values(end) if read and end is not None else None,
+            process, "add", key, insert_value(pair.invoke), call=call, ret=ret
         )
 
     def told(self, history: History, pair: Pair, steps: Sequence[pyporcupine.Step], at: int) -> str:

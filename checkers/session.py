@@ -11,9 +11,9 @@ A refused insert is no write; one of unknown outcome is a write wherever it is s
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from heapq import merge
 from typing import Final, TypeAlias
+
+import msgspec
 
 from checkers.key_sets import Insert, KeySet, Read, key_sets
 from checkers.words import (
@@ -33,8 +33,7 @@ from harness.core.verdict import Anomaly, Status, Verdict
 Past: TypeAlias = "Read | Insert"
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
+class Demand(msgspec.Struct, frozen=True):
     """A read that must hold every value of a mask."""
 
     key: KeySet
@@ -47,8 +46,7 @@ class Demand:
         return self.mask & ~self.read.mask
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(msgspec.Struct, frozen=True):
     """What a process did on a key, with what it knew of the key before."""
 
     now: Past
@@ -107,8 +105,9 @@ def _events(key: KeySet) -> Iterator[Event]:
     """The writes and answered reads of every process, in order of invocation."""
     written: dict[object, int] = {}
     seen: dict[object, int] = {}
-    writes = (i for i in key.inserts.values() if i.kind is not Kind.FAIL)
-    calls: Iterable[Past] = merge(writes, key.reads, key=lambda call: call.invoke.index)
+    writes = [i for i in key.inserts.values() if i.kind is not Kind.FAIL]
+    calls: list[Past] = [*writes, *key.reads]
+    calls.sort(key=lambda call: call.invoke.index)
     for call in calls:
         who = call.invoke.process
         yield Event(call, written.get(who, 0), seen.get(who, 0))

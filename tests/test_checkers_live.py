@@ -29,6 +29,17 @@ def test_a_miss_is_counted_when_the_read_ends():
     assert fed(h) == [(0, 0, 0)] * 9 + [(1, 2, 0)] * 2 + [(2, 2, 0)] * 2 + [(2, 2, 1)]
 
 
+def test_the_first_anomaly_is_that_of_the_first_read_that_shows_one():
+    live = LiveAnomalies()
+    good, twice, stale = read(1, [1], 20, 30), read(1, [1, 1], 40, 50), read(1, [], 60, 70)
+    h = history(insert(0, 1, 0, 10), good, twice, stale)
+    times = []
+    for op in h:
+        live.feed(op)
+        times.append(live.first_ns)
+    assert times == [None] * 5 + [50] * 3
+
+
 def test_a_read_at_the_nanosecond_of_the_ack_is_concurrent():
     h = history(insert(0, 1, 0, 10), read(1, [], 10, 20), read(1, [], 21, 30))
     assert [stale for stale, _, _ in fed(h)] == [0, 0, 0, 0, 0, 1]

@@ -200,19 +200,20 @@ class SetCalls(msgspec.Struct, frozen=True):
         awake = [w for w in context.free if w.number >= 0 and w.process not in resting]
         if not awake:
             return Pending(min(resting.values(), default=None)), self
-        waits = any(now - since <= HANGING_NS for _, since in self.inserting)
+        waits = [node for node, since in self.inserting if now - since <= HANGING_NS]
         here = self if waits and self.nodes else self._in_turn(context)
         key, calls = here._key(), here.calls + 1
-        busy = {node for node, _ in here.inserting}
-        writers = [w for w in awake if w.node in here.nodes and w.node not in busy]
-        if here.inserts >= here.turn_end or now < here.due_ns or not writers:
-            return Ready(Call(f="read", key=key), awake[0]), replace(here, calls=calls)
-        # Drawn, or the worker whose insert has just ended would insert for ever.
-        worker = self.seed.choice(-1 - here.inserts, writers)
-        inserting = (*here.inserting, (worker.node, now))
-        call = Call(f="insert", value=here.inserts, key=key)
-        after = replace(here, calls=calls, inserts=here.inserts + 1, inserting=inserting)
-        return Ready(call, worker), after
+        if here.inserts < here.turn_end and now >= here.due_ns:
+            idle = set(here.nodes).difference([node for node, _ in here.inserting])
+            writers = [worker for worker in awake if worker.node in idle]
+            if writers:
+                # Drawn, or the worker whose insert has just ended would insert for ever.
+                worker = self.seed.choice(-1 - here.inserts, writers)
+                inserting = (*here.inserting, (worker.node, now))
+                call = Call(f="insert", value=here.inserts, key=key)
+                after = replace(here, calls=calls, inserts=here.inserts + 1, inserting=inserting)
+                return Ready(call, worker), after
+        return Ready(Call(f="read", key=key), awake[0]), replace(here, calls=calls)
 
     def update(self, context: Context, event: Op) -> Generator:  # noqa: ARG002
         """What was refused is tried a moment later, or refusals, which cost nothing, would crowd

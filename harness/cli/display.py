@@ -124,9 +124,10 @@ class Display:
         return text.append("none now", "default")
 
     def _anomalies(self) -> Iterator[Text]:
-        anomalies, first = self._monitor.anomalies, self._monitor.first_anomaly_ns
+        anomalies = self._monitor.anomalies
         if anomalies is None:
             return
+        first = anomalies.first_ns
         text = Text("anomalies   ", style="dim")
         yield text
         if first is None:

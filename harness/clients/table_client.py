@@ -23,15 +23,12 @@ class TableClient:
 
     def invoke(self, op: Op) -> Done:
         """Raises KeyError for a call that the workload has not."""
-        if op.f in self._writes:
-            try:
-                return Done(Kind.OK, self._writes[op.f](self._connection, op))
-            except DatabaseError as error:
-                return failed_write(error)
+        write = self._writes.get(op.f)
+        call = write or self._reads[op.f]
         try:
-            return Done(Kind.OK, self._reads[op.f](self._connection, op))
+            return Done(Kind.OK, call(self._connection, op))
         except DatabaseError as error:
-            return failed_read(error)
+            return failed_write(error) if write else failed_read(error)
 
     def close(self) -> None:
         """May be called twice."""

@@ -17,11 +17,8 @@ class Pair(msgspec.Struct, frozen=True):
     invoke: Op
     end: Op | None
     """None: never ended, which is as good as info."""
-
-    @property
-    def kind(self) -> Kind:
-        """OK, FAIL or INFO."""
-        return self.end.kind if self.end else Kind.INFO
+    kind: Kind
+    """OK, FAIL or INFO."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +124,7 @@ class History(Sequence[Op]):
 def _paired(ops: tuple[Op, ...]) -> tuple[Pair, ...]:
     calls: list[Op] = []
     ends: dict[int, Op] = {}
+    """By index of the call."""
     open_: dict[Process, Op] = {}
     retired: set[Process] = set()
     last_ns = 0
@@ -155,7 +153,7 @@ def _paired(ops: tuple[Op, ...]) -> tuple[Pair, ...]:
         call = open_.pop(op.process, None)
         if call is None:
             raise HistoryError(f"op #{at}: process {op.process} ends {op.f} that it never invoked")
-        if (op.f, op.key, op.node) != (call.f, call.key, call.node):
+        if op.f != call.f or op.key != call.key or op.node != call.node:
             raise HistoryError(
                 f"op #{at}: ends {op.f} key {op.key} on {op.node}, but its call #{call.index} is "
                 f"{call.f} key {call.key} on {call.node}"
@@ -163,4 +161,8 @@ def _paired(ops: tuple[Op, ...]) -> tuple[Pair, ...]:
         ends[call.index] = op
         if op.kind is Kind.INFO and op.process != NEMESIS:
             retired.add(op.process)
-    return tuple(Pair(call, ends.get(call.index)) for call in calls)
+    return tuple([_pair(call, ends.get(call.index)) for call in calls])
+
+
+def _pair(call: Op, end: Op | None) -> Pair:
+    return Pair(call, end, Kind.INFO if end is None else end.kind)

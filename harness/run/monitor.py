@@ -37,7 +37,6 @@ class Monitor:
     live: Live = field(default_factory=Live)
     anomalies: LiveAnomalies | None = field(default_factory=LiveAnomalies)
     """None: of this workload none are counted."""
-    first_anomaly_ns: int | None = None
     listeners: list[Callable[[Phase, str], None]] = field(default_factory=list)
     """Told of every phase and note."""
     seconds: dict[Phase, float] = field(default_factory=dict)
@@ -57,10 +56,5 @@ class Monitor:
 
     def saw(self, op: Op) -> None:
         """Every op of the history, in order, once."""
-        anomalies = self.anomalies
-        if anomalies is None:
-            return
-        before = anomalies.stale_reads + anomalies.duplicated
-        anomalies.feed(op)
-        if self.first_anomaly_ns is None and before != anomalies.stale_reads + anomalies.duplicated:
-            self.first_anomaly_ns = op.time_ns
+        if self.anomalies is not None:
+            self.anomalies.feed(op)

@@ -108,6 +108,7 @@ class _Run:
             if self._nemesis is None:
                 return Done(Kind.INFO, error=f"no nemesis takes {assigned.op.f}")
             return self._nemesis(assigned.op)
-        if number not in self._clients:
-            self._clients[number] = self._open(assigned.worker.node)
-        return self._clients[number].invoke(assigned.op)
+        client = self._clients.get(number)
+        if client is None:
+            client = self._clients[number] = self._open(assigned.worker.node)
+        return client.invoke(assigned.op)

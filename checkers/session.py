@@ -10,8 +10,9 @@ The last two bind the reads of every process. Sequential consistency of the key 
 A refused insert is no write; one of unknown outcome is a write wherever it is seen.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -27,7 +28,7 @@ from checkers.words import (
     where,
 )
 from harness.core.history import History
-from harness.core.op import Kind
+from harness.core.op import Kind, Process
 from harness.core.verdict import Anomaly, Status, Verdict
 
 Past: TypeAlias = "Read | Insert"
@@ -64,7 +65,9 @@ class SessionGuarantee:
     deadline is not looked at.
     """
 
-    def __init__(self, name: str, demands: "Callable[[KeySet], Iterable[Demand]]") -> None:
+    def __init__(
+        self, name: str, demands: Callable[[KeySet, Sequence[Event]], Iterable[Demand]]
+    ) -> None:
         self.name = name
         self._demands = demands
 
@@ -80,7 +83,10 @@ class SessionGuarantee:
                 "it does not say which write a read saw; unique values expected",
                 checked=0,
             )
-        demands = [demand for key in keys for demand in self._demands(key)]
+        events = _events(history)
+        demands = [
+            d for key, own in zip(keys, events, strict=True) for d in self._demands(key, own)
+        ]
         broken = sorted(
             (demand for demand in demands if demand.missing),
             key=lambda demand: demand.read.end.index,
@@ -101,49 +107,60 @@ class SessionGuarantee:
         )
 
 
-def _events(key: KeySet) -> Iterator[Event]:
+_known: WeakKeyDictionary[History, tuple[Sequence[Event], ...]] = WeakKeyDictionary()
+
+
+def _events(history: History) -> tuple[Sequence[Event], ...]:
+    """By key, kept as `key_sets` are: four guarantees look at them."""
+    found = _known.get(history)
+    if found is None:
+        found = _known[history] = tuple([_events_of(key) for key in key_sets(history)])
+    return found
+
+
+def _events_of(key: KeySet) -> Sequence[Event]:
     """The writes and answered reads of every process, in order of invocation."""
-    written: dict[object, int] = {}
-    seen: dict[object, int] = {}
+    past: dict[Process, tuple[int, int]] = {}
+    events: list[Event] = []
     writes = [i for i in key.inserts.values() if i.kind is not Kind.FAIL]
     calls: list[Past] = [*writes, *key.reads]
     calls.sort(key=lambda call: call.invoke.index)
     for call in calls:
         who = call.invoke.process
-        yield Event(call, written.get(who, 0), seen.get(who, 0))
+        written, seen = past.get(who, (0, 0))
+        events.append(Event(call, written, seen))
         if isinstance(call, Read):
-            seen[who] = seen.get(who, 0) | call.mask
+            past[who] = written, seen | call.mask
         elif call.ack is not None:
-            written[who] = written.get(who, 0) | call.bit
+            past[who] = written | call.bit, seen
+    return events
 
 
-def _monotonic_reads(key: KeySet) -> Iterator[Demand]:
-    for event in _events(key):
+def _monotonic_reads(key: KeySet, events: Sequence[Event]) -> Iterator[Demand]:
+    for event in events:
         if isinstance(event.now, Read) and event.seen:
             yield Demand(key, event.now, event.seen)
 
 
-def _read_your_writes(key: KeySet) -> Iterator[Demand]:
-    for event in _events(key):
+def _read_your_writes(key: KeySet, events: Sequence[Event]) -> Iterator[Demand]:
+    for event in events:
         if isinstance(event.now, Read) and event.written:
             yield Demand(key, event.now, event.written)
 
 
-def _monotonic_writes(key: KeySet) -> Iterator[Demand]:
-    return _ordered_writes(key, lambda event: event.written)
+def _monotonic_writes(key: KeySet, events: Sequence[Event]) -> Iterator[Demand]:
+    writes = {event.now.bit: event.written for event in events if isinstance(event.now, Insert)}
+    return _ordered_writes(key, writes)
 
 
-def _writes_follow_reads(key: KeySet) -> Iterator[Demand]:
-    return _ordered_writes(key, lambda event: event.seen)
+def _writes_follow_reads(key: KeySet, events: Sequence[Event]) -> Iterator[Demand]:
+    writes = {event.now.bit: event.seen for event in events if isinstance(event.now, Insert)}
+    return _ordered_writes(key, writes)
 
 
-def _ordered_writes(key: KeySet, before: Callable[[Event], int]) -> Iterator[Demand]:
+def _ordered_writes(key: KeySet, before: Mapping[int, int]) -> Iterator[Demand]:
     """Every read that saw a write must hold what came before that write in its process."""
-    needs = {
-        event.now.bit: before(event)
-        for event in _events(key)
-        if isinstance(event.now, Insert) and before(event)
-    }
+    needs = {bit: mask for bit, mask in before.items() if mask}
     bound = 0
     for bit in needs:
         bound |= bit
@@ -228,7 +245,7 @@ def _reason_by_write(
 ) -> tuple[str, tuple[int, ...], tuple[str, ...]]:
     key, read = demand.key, demand.read
     bit = next(1 << i for i, known in enumerate(key.values) if known == value)
-    for event in _events(key):
+    for event in _events_of(key):
         write = event.now
         before = event.written if name == MONOTONIC_WRITES else event.seen
         if isinstance(write, Insert) and write.bit & read.mask and before & bit:

@@ -37,7 +37,7 @@ def test_the_first_anomaly_is_that_of_the_first_read_that_shows_one():
     for op in h:
         live.feed(op)
         times.append(live.first_ns)
-    assert times == [None] * 5 + [50] * 3
+    assert times == [None] * 5 + [50_000_000] * 3
 
 
 def test_a_read_at_the_nanosecond_of_the_ack_is_concurrent():

@@ -80,7 +80,7 @@ class Schedule:
         if not self.tracks:
             return Exhausted(), self
         offset_ns = context.time_ns if self.offset_ns is None else self.offset_ns
-        started = replace(self, offset_ns=offset_ns)
+        started = replace(self, offset_ns=offset_ns) if self.offset_ns is None else self
         worker = next((w for w in context.free if w.number == NEMESIS_WORKER), None)
         if worker is None:
             return Pending(), started

@@ -261,16 +261,16 @@ class _Session(OneTable):
     def __init__(self, cluster: Cluster, table: ReplicatedTable, options: QuorumSetOptions) -> None:
         super().__init__(cluster, table)
         self._options = options
+        simulated = isinstance(cluster, KeepsTime)
+        read = reads(table.name, _read_settings(options, simulated=simulated))
+        self._writes = {"insert": inserts(table.name, _insert_settings(options))}
+        self._reads = {"read": read, "final-read": read}
+        self._syncs = options.read == SYNC and not simulated
 
     def client(self, node: str) -> Client:
-        simulated = isinstance(self._cluster, KeepsTime)
-        read = reads(self._table.name, _read_settings(self._options, simulated=simulated))
-        client = TableClient(
-            connect(self._cluster, node, timeout_s=self._options.timeout_s),
-            writes={"insert": inserts(self._table.name, _insert_settings(self._options))},
-            reads={"read": read, "final-read": read},
-        )
-        if self._options.read != SYNC or simulated:
+        connection = connect(self._cluster, node, timeout_s=self._options.timeout_s)
+        client = TableClient(connection, writes=self._writes, reads=self._reads)
+        if not self._syncs:
             return client
         (keeper,) = self._cluster.topology.node(node).keepers
         return _Syncing(client, self._cluster.endpoint(keeper))

@@ -5,6 +5,7 @@ judging begins.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from checkers.judge import Judgement, judge
@@ -119,6 +120,8 @@ class _Recorder:
         self._trial = trial
         self._plan = trial.plan
         self._session = session
+        self._timed = trial.cluster if isinstance(trial.cluster, KeepsTime) else None
+        """The cluster, if it has a time of its own."""
         self._clock = clock_of(trial.cluster)
         trial.directory.began(utc_now())
         self._journal = Journal(trial.directory.journal)
@@ -137,7 +140,8 @@ class _Recorder:
         try:
             try:
                 trial.monitor.enter(Phase.FAULTS)
-                with watched(trial.cluster, stop):
+                # A cluster in this process cannot be lost.
+                with nullcontext() if self._timed else watched(trial.cluster, stop):
                     self._calls(self._main())
             finally:
                 # Also after an exception: no fault outlives its run.
@@ -176,11 +180,11 @@ class _Recorder:
 
     def _calls(self, generator: Generator) -> None:
         """On the wall clock a thread for each worker; on a time of the cluster's own, tasks."""
-        if isinstance(self._trial.cluster, KeepsTime):
+        if self._timed is not None:
             run_tasks(
                 self._scheduler,
                 generator,
-                cluster=self._trial.cluster,
+                cluster=self._timed,
                 client=self._client,
                 nemesis=lambda op: self._trial.nemesis.invoke(self._trial.cluster, op),
                 now_ns=self._clock.now_ns,
@@ -230,8 +234,7 @@ class _Recorder:
         until when, and the replicas' state."""
         waited: dict[str, float] = {}
         deadline_ns = self._clock.now_ns() + int(self._plan.quiesce_s * 1e9)
-        virtual = isinstance(self._trial.cluster, KeepsTime)
-        poll_ns = int((VIRTUAL_POLL_S if virtual else QUIESCE_POLL_S) * 1e9)
+        poll_ns = int((VIRTUAL_POLL_S if self._timed else QUIESCE_POLL_S) * 1e9)
         pending, state = self._looked()
         while pending and not self._trial.stop and self._clock.now_ns() < deadline_ns:
             self._trial.monitor.enter(Phase.QUIESCE, f"pending: {pending[0][:NOTE_LENGTH_MAX]}")

@@ -17,7 +17,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
@@ -226,8 +226,8 @@ class RunDirectory:
         return self.parquet_file
 
     def _write_info(self, info: RunInfo) -> None:
-        plan = {**asdict(info.plan), "seed": str(info.plan.seed)}
-        _write_json(self.info_file, {**asdict(info), "plan": plan})
+        raw = msgspec.to_builtins(info)
+        _write_json(self.info_file, {**raw, "plan": {**raw["plan"], "seed": str(info.plan.seed)}})
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,8 +311,7 @@ def _write_json(path: Path, value: Mapping[str, object]) -> None:
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         with partial.open("w", encoding="utf-8") as file:
-            json.dump(value, file, indent=2, ensure_ascii=False)
-            file.write("\n")
+            file.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
             file.flush()
             os.fsync(file.fileno())
         partial.replace(path)

@@ -1,6 +1,6 @@
 """How much was done, how it ended and how long it took; too little is UNKNOWN."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 from checkers.words import listed, number
@@ -36,7 +36,7 @@ class Stats:
 
     def check(self, history: History, *, deadline_s: float) -> Verdict:  # noqa: ARG002
         """VALID or UNKNOWN, with every reason."""
-        ok = Counter(pair.invoke.f for pair in history.pairs if pair.kind is Kind.OK)
+        ok = Counter([pair.invoke.f for pair in history.pairs if pair.kind is Kind.OK])
         doubts = [
             f"{number(ok[f], f'ok {f}')}, at least {least:,} expected"
             for f, least in sorted(self.min_ok.items())
@@ -74,9 +74,9 @@ def _idle_faults(history: History) -> list[str]:
 
 
 def _summary(pairs: Sequence[Pair]) -> str:
-    by_f: dict[str, Counter[Kind]] = {}
+    by_f: defaultdict[str, Counter[Kind]] = defaultdict(Counter)
     for pair in pairs:
-        by_f.setdefault(pair.invoke.f, Counter())[pair.kind] += 1
+        by_f[pair.invoke.f][pair.kind] += 1
     return "; ".join(
         f"{f}: " + listed([f"{kinds[kind]:,} {kind.value}" for kind in _ENDS if kinds[kind]])
         for f, kinds in sorted(by_f.items())
@@ -120,7 +120,7 @@ def _figures_of(pairs: Sequence[Pair], span_s: float) -> dict[str, Json]:
 
 
 def _ended(pairs: Sequence[Pair]) -> dict[str, Json]:
-    kinds = Counter(pair.kind for pair in pairs)
+    kinds = Counter([pair.kind for pair in pairs])
     return {kind.value: kinds[kind] for kind in _ENDS}
 
 

@@ -17,12 +17,6 @@ _GAMMA = 0x9E3779B97F4A7C15
 T = TypeVar("T")
 
 
-def _mix(z: int) -> int:
-    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
-    return z ^ (z >> 31)
-
-
 @dataclass(frozen=True, slots=True)
 class Seed:
     """A 64 bit seed and the draws that follow from it."""
@@ -42,7 +36,10 @@ class Seed:
 
     def draw(self, counter: int) -> int:
         """The counter-th number of this seed, uniform in [0, 2**64)."""
-        return _mix((self.value + (counter + 1) * _GAMMA) & _MASK)
+        z = (self.value + (counter + 1) * _GAMMA) & _MASK
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
+        return z ^ (z >> 31)
 
     def below(self, counter: int, bound: int) -> int:
         """Uniform in [0, bound); the bias is under bound / 2**64."""

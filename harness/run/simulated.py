@@ -66,11 +66,10 @@ class _Run:
 
     def pump(self) -> None:
         """Takes every call that there is now."""
+        if self._stop.is_set():
+            self._exhausted = True
+        now_ns = self._now_ns()
         while not self._exhausted:
-            if self._stop.is_set():
-                self._exhausted = True
-                return
-            now_ns = self._now_ns()
             step = self._scheduler.poll(now_ns)
             if isinstance(step, Assigned):
                 self._in_flight += 1

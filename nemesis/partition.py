@@ -6,7 +6,7 @@ verified link by link, both that what was to be cut is cut and that nothing else
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from harness.core.errors import FaultError, UsageError
 from harness.core.op import Json
@@ -262,8 +262,8 @@ def _differences(
 
 
 def _partitionable(cluster: Cluster) -> CanPartition:
-    assert isinstance(cluster, CanPartition), "capabilities are checked before the run"
-    return cluster
+    assert issubclass(type(cluster), CanPartition), "capabilities are checked before the run"
+    return cast(CanPartition, cluster)
 
 
 def _braces(sides: Sequence[Sequence[str]]) -> str:

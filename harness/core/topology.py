@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
+import msgspec
+
 from harness.core.errors import UsageError
 
 
@@ -40,8 +42,7 @@ class Node:
     """Of a replica: the ZooKeeper servers that it may connect to."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Link:
+class Link(msgspec.Struct, frozen=True, order=True):
     """One direction: packets from `source` to `target`."""
 
     source: str

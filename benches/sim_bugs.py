@@ -29,11 +29,11 @@ LINEARIZABLE = "--read linearizable --rate 100 --time-limit 10"
 LONG = "--read linearizable --rate 100 --time-limit 30"
 PLAIN = "--insert plain --read plain --promise eventual --rate 100 --time-limit"
 TRIALS: Mapping[str, str] = {
-    "quorum-aba": "--nemesis pause-clickhouse-one --read linearizable --rate 200 "
-    "--time-limit 12 --interval 0.05 --duration 0.05",
+    "quorum-aba": "--workload dedup --insert quorum --protocol repaired --replicas 7 --nemesis "
+    "pause-clickhouse-minority --interval 0.02 --duration 0.03 --rate 200 --time-limit 20",
     "last-part-late": "--workload quorum-durability --protocol repaired --nemesis loss",
-    "phantom-part": "--workload dedup --protocol repaired --nemesis loss,restart --rate 60 "
-    "--time-limit 20 --interval 1 --duration 2",
+    "phantom-part": "--workload dedup --protocol repaired --nemesis loss,kill-leader "
+    "--interval 0.3 --duration 1.5 --rate 100 --time-limit 60",
     "quorum-uncounted": LINEARIZABLE,
     "last-part-back": "--read server --rate 100 --time-limit 10",
     "ack-early": LINEARIZABLE,
@@ -42,9 +42,9 @@ TRIALS: Mapping[str, str] = {
     "failed-part-kept": "--workload failed-parts --protocol repaired --nemesis "
     "partition-one,kill-clickhouse-majority --links interserver --duration 14 --interval 4 "
     "--rate 10 --time-limit 100",
-    "failed-part-missed": "--workload failed-parts --protocol repaired --nemesis "
-    "loss,partition-one,kill-clickhouse-one --links interserver --interval 0.5 --duration 9 "
-    "--rate 8 --time-limit 60",
+    "failed-part-missed": "--workload failed-parts --protocol repaired --replicas 2 "
+    "--quorum-timeout 500 --nemesis partition-one,restart-clickhouse-all,slow-fetches,loss "
+    "--links interserver --interval 0.05 --duration 0.8 --rate 40 --time-limit 100",
     "truncate-max": "--nemesis pause-clickhouse-one --read linearizable --rate 150 --time-limit 15",
     "clone-lost": f"{PLAIN} 40 --nemesis kill-clickhouse-majority --duration 15",
     "lost-unmarked": f"{LONG} --nemesis kill-clickhouse-one --duration 9",

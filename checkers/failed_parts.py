@@ -1,4 +1,4 @@
-"""Whether a part whose quorum failed stays out: never acknowledged, never read again."""
+"""Whether a part whose quorum failed stays out: never acknowledged, kept or read again."""
 
 from checkers.key_sets import FINAL_READ, INSERT, READS, insert_value, read_values
 from checkers.quorum_parts import Look, QuorumParts
@@ -9,12 +9,13 @@ from harness.core.verdict import Anomaly, Status, Verdict
 
 
 class FailedParts:
-    """Judges values that were seen in a part which a look then found in /quorum/failed_parts.
+    """Judges parts that a look found in /quorum/failed_parts, and values seen in them before.
 
     INVALID: an insert of it was acknowledged though every part of it failed ("acknowledged"); a
     sequentially consistent read that began after that look returns it ("read-again"), or a
     replica has it at rest ("back"), though no insert of it was tried since that may have
-    happened.
+    happened; ZooKeeper lists the part for a replica that is active ("kept"), for one that comes
+    back drops what failed first, and what an active one has cannot fail.
     """
 
     name = "failed-parts"
@@ -23,7 +24,7 @@ class FailedParts:
         """VALID needs a part that failed, and whose value is known."""
         parts = QuorumParts(history)
         tries = _tries(history)
-        broken: list[Anomaly] = []
+        broken = _kept(history, parts)
         known = again = 0
         for value, own in parts.where.items():
             looks = [parts.failed[part] for part in own if part in parts.failed]
@@ -85,6 +86,28 @@ def _of_value(
         out.append(_anomaly(history, kind, value, look, end, f"is in a {end.f}"))
         break
     return out
+
+
+def _kept(history: History, parts: QuorumParts) -> list[Anomaly]:
+    """The first look that says so, of each part on each replica."""
+    first: dict[tuple[str, str], Look] = {}
+    for look in parts.looks:
+        for replica, own in look.kept.items():
+            for part in own:
+                first.setdefault((part, replica), look)
+    return [
+        Anomaly(
+            kind="kept",
+            text=(
+                f"part {part}, which had failed, is on {replica}, which is active, by op "
+                f"#{look.end.index} at {seconds(look.end.time_ns)}"
+                f"{during(history, look.end.time_ns)}"
+            ),
+            ops=(look.end.index,),
+            time_ns=look.end.time_ns,
+        )
+        for (part, replica), look in first.items()
+    ]
 
 
 def _anomaly(history: History, kind: str, value: int, look: Look, end: Op, how: str) -> Anomaly:

@@ -41,6 +41,12 @@ class Look:
         return frozenset(self.value.get("failed") or ())
 
     @property
+    def kept(self) -> dict[str, list[str]]:
+        """Of the failed, what each replica has though it is active."""
+        kept = self.value.get("kept") or {}
+        return {str(replica): [str(part) for part in own] for replica, own in kept.items()}
+
+    @property
     def last(self) -> dict[str, Part]:
         """/quorum/last_part, by partition."""
         return {str(p): Part.of(str(name)) for p, name in (self.value.get("last") or {}).items()}

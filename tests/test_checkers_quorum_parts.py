@@ -20,8 +20,9 @@ def where(at, *pairs, node="ch1"):
     return told(7, "where", {"where": [list(pair) for pair in pairs]}, at, at + 1, node=node)
 
 
-def look(at, zxid, *, last=None, failed=(), parts=None):
+def look(at, zxid, *, last=None, failed=(), kept=None, parts=None):
     value = {"zxid": zxid, "pending": None, "last": last or {}, "failed": list(failed)}
+    value["kept"] = kept or {}
     if parts is None:
         return told(8, "observe-quorum", value, at, at + 1)
     return told(8, "final-quorum", {**value, "parts": parts}, at, at + 1)
@@ -127,6 +128,7 @@ def test_a_failed_part_that_stays_out_is_valid():
         (failed(end="ok"), "acknowledged"),
         (failed(read(1, [5], 70, 71)), "read-again"),
         (failed(final(1, [5], 70, 71)), "back"),
+        (failed(look(70, 10, failed=["0_3_3_0"], kept={"ch1": ["0_3_3_0"]})), "kept"),
     ],
 )
 def test_a_failed_part_that_counts_again_is_told(h, kind):

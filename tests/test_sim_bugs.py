@@ -12,6 +12,7 @@ from sim_play import Played, play
 from harness.clients.clickhouse import DatabaseError
 from harness.clients.connect import connect
 from harness.clients.replicated_table import ReplicatedTable
+from harness.clients.table_in_zookeeper import TableInZooKeeper, quorum_state
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.errors import UsageError
 from harness.core.op import Call
@@ -163,7 +164,12 @@ def test_a_part_that_fails_while_its_replica_comes_back_is_gone(bug: str) -> Non
     and what makes it active is under way, when its own part fails."""
     moments_ns = range(300_000, 4_000_000, 300_000)
     runs = map(partial(back, bug), moments_ns)
-    found = [[rows(cluster, node, table) for node in ("ch1", "ch2")] for cluster, table in runs]
+    found = []
+    for cluster, table in runs:
+        state = quorum_state(TableInZooKeeper(cluster, table.path, table.replicas))
+        own, other = (rows(cluster, node, table) for node in ("ch1", "ch2"))
+        assert state["kept"] == ({"ch1": state["failed"]} if own != other else {})
+        found.append((own, other))
     assert any(other == [] for _, other in found), "it failed, in some of them"
     assert any(own != other for own, other in found) == bool(bug)
 

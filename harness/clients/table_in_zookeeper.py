@@ -55,6 +55,16 @@ class TableInZooKeeper:
         found = self.values([f"replicas/{replica}/{name}" for replica in self.replicas])
         return dict(zip(self.replicas, found.values(), strict=True))
 
+    def activations(self) -> dict[str, int | None]:
+        """By replica the transaction that made it active; None: it is not."""
+        paths = [f"{self.path}/replicas/{replica}/is_active" for replica in self.replicas]
+        found = self.zookeeper.each("exists", paths, NoNodeError)
+        stats = [found[path] for path in paths]
+        return {
+            replica: None if stat is None else stat.czxid
+            for replica, stat in zip(self.replicas, stats, strict=True)
+        }
+
 
 class Observer:
     """A client whose calls look at ZooKeeper: a function for each kind of call."""
@@ -126,16 +136,34 @@ def log_and_places(table: TableInZooKeeper) -> dict[str, Json]:
 
 def quorum_state(table: TableInZooKeeper) -> dict[str, Json]:
     """The quorum insert in flight, the last that had its quorum in each partition, and those that
-    failed; "zxid" is of the write that came before."""
+    failed; "kept" of them are those that an active replica has, by replica; "zxid" is of the write
+    that came before."""
     values = table.values(["quorum/status", "quorum/last_part"])
     status, last = values["quorum/status"], values["quorum/last_part"]
     fields = dict(line.split(": ", 1) for line in _lines(status) if ": " in line)
     parts = dict(line.split("\t", 1) for line in _lines(last) if "\t" in line)
+    failed = table.children(["quorum/failed_parts"])["quorum/failed_parts"]
     return {
         "zxid": table.zxid,
         "pending": fields.get("part_name"),
         "last": {**parts},
-        "failed": list(table.children(["quorum/failed_parts"])["quorum/failed_parts"]),
+        "failed": list(failed),
+        "kept": {**_kept(table, frozenset(failed))} if failed else {},
+    }
+
+
+def _kept(table: TableInZooKeeper, failed: frozenset[str]) -> dict[str, list[Json]]:
+    """A replica was active when its parts were listed, if it was so before and after by the same
+    node; and a part that has failed stays one."""
+    before = table.activations()
+    folders = [f"replicas/{replica}/parts" for replica in table.replicas]
+    listed = zip(table.replicas, table.children(folders).values(), strict=True)
+    after = table.activations()
+    held = {replica: failed.intersection(own) for replica, own in listed}
+    return {
+        replica: [*sorted(own)]
+        for replica, own in held.items()
+        if own and before[replica] is not None and before[replica] == after[replica]
     }
 
 

@@ -34,6 +34,8 @@ TRIALS: Mapping[str, str] = {
     "last-part-late": "--workload quorum-durability --protocol repaired --nemesis loss",
     "phantom-part": "--workload dedup --protocol repaired --nemesis loss,kill-leader "
     "--interval 0.3 --duration 1.5 --rate 100 --time-limit 60",
+    "clone-unwaited": "--workload merges --protocol repaired --nemesis kill-clickhouse-one "
+    "--option own-rows=100 --interval 1 --duration 6 --rate 60 --time-limit 60",
     "quorum-uncounted": LINEARIZABLE,
     "last-part-back": "--read server --rate 100 --time-limit 10",
     "ack-early": LINEARIZABLE,

@@ -101,6 +101,7 @@ BY_HAND = {
     "phantom-part",
     "failed-part-kept",
     "failed-part-missed",
+    "clone-unwaited",
     "mutation-late",
     "stale-leader-merges",
 }
@@ -235,6 +236,14 @@ def test_last_part_stays_when_an_earlier_block_is_committed_later(bug: str) -> N
     own = {"name": "quorum-durability", "promise": "eventual", "rate": 30.0, "time_limit_s": 5.0}
     run = play(3, "loss", bug=bug, interval_s=1, duration_s=1.5, **own)
     assert ("durability" in run.accusers) == bool(bug)
+
+
+@pytest.mark.parametrize("bug", ["", "clone-unwaited"])
+def test_optimize_waits_for_a_replica_that_is_being_cloned(bug: str) -> None:
+    """In the repaired protocol: that of the server has this bug."""
+    own = {"name": "merges", "promise": "eventual", "rate": 60.0, "time_limit_s": 30.0}
+    run = play(1, "kill-clickhouse-one", bug=bug, interval_s=1, duration_s=6, own_rows=100, **own)
+    assert ("optimize" in run.accusers) == bool(bug)
 
 
 @pytest.mark.parametrize("bug", ["", "stale-leader-merges"])

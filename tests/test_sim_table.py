@@ -1,5 +1,7 @@
 """Replicas of a simulated table in situations that runs seldom come to."""
 
+from functools import partial
+
 import pytest
 from sim_by_hand import replica_of, rows, table_on, wait
 
@@ -144,3 +146,25 @@ def test_optimize_fails_when_the_leader_that_does_it_ends() -> None:
     cluster.call_at(1_000_000_000, lambda: cluster.kill([leader]))
     with pytest.raises(DatabaseError, match=f"Connection reset by {leader}"):
         connect(cluster, asked).command(f"OPTIMIZE TABLE {table.name} PARTITION 7 FINAL")
+
+
+def test_a_mutation_that_is_overtaken_by_another_takes_effect_all_the_same() -> None:
+    """ch3 is cut off while it orders one; meanwhile ch1 orders another, which is done."""
+    for moment_ns in range(300_000, 4_000_000, 300_000):
+        cluster = SimCluster(Topology.of(), Seed(1))
+        table = table_on(cluster)
+        first, late = connect(cluster, "ch1"), connect(cluster, "ch3")
+        first.insert(table.name, [(2, 1)])
+        (keeper,) = cluster.topology.node("ch3").keepers
+        links = [Link("ch3", keeper), Link(keeper, "ch3")]
+        cluster.call_at(moment_ns, partial(cluster.cut, links))
+        change = f"ALTER TABLE {table.name} UPDATE value = value + %d WHERE key = 2"
+        cluster.spawn(partial(late.command, change % 10))
+        wait(cluster, 0.01)
+        first.command(change % 100)
+        wait(cluster, 1)
+        cluster.mend()
+        wait(cluster, 5)
+        assert not table.pending()
+        found = [rows(cluster, node, table) for node in cluster.topology.replicas]
+        assert found == [[(2, 111)]] * 3

@@ -12,6 +12,8 @@ BUGS: Mapping[str, str] = {
     "lower; 18.16.1 does so",
     "phantom-part": "an insert whose connection to ZooKeeper was lost keeps its part and shows it, "
     "though it may never be in the log; 18.16.1 does so",
+    "clone-unwaited": "OPTIMIZE that is to wait for every replica does not wait for one that is "
+    "being cloned; 18.16.1 does so",
     "quorum-uncounted": "whoever finds a quorum part on its disk ends the quorum, its writer too",
     "last-part-back": "`last_part` takes the smaller of two block numbers, so that it stays behind",
     "ack-early": "a quorum insert is acknowledged when it is logged, not when a quorum has it",
@@ -53,7 +55,15 @@ class Protocol:
 PROTOCOLS: Mapping[str, Protocol] = {
     "server": Protocol(
         "as 18.16.1, its defects included",
-        frozenset({"quorum-aba", "last-part-late", "phantom-part", "failed-part-missed"}),
+        frozenset(
+            {
+                "quorum-aba",
+                "last-part-late",
+                "phantom-part",
+                "failed-part-missed",
+                "clone-unwaited",
+            }
+        ),
         "server",
     ),
     "repaired": Protocol(

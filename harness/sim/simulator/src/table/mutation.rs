@@ -1,13 +1,13 @@
 //! ALTER TABLE … UPDATE and DELETE: parts below the mutation's number are rewritten, in the end.
 //!
 //! Source: StorageReplicatedMergeTree::mutate and ReplicatedMergeTreeQueue of 18.16.1. One
-//! departure: a mutation says its partition's block number, taken as an insert takes one, in one
-//! multi.
+//! departure: each partition has a mutation of its own, with the one block number that it takes.
 
 use std::rc::Rc;
 
 use crate::bugs::Bug;
-use crate::errors::{ServerError, Trouble};
+use crate::errors::{KeeperError, ServerError, Trouble, BAD_VERSION};
+use crate::keeper::session::KeeperSession;
 use crate::keeper::tree::Operation;
 use crate::table::entries::{Data, Mutation};
 use crate::table::parts::{Info, Part, Rows};
@@ -19,24 +19,51 @@ pub async fn order(table: &Rc<Table>, change: &str) -> Result<(), Trouble> {
     let change: Rc<str> = change.into();
     let partitions = zk.children(format!("{}/block_numbers", table.path)).await?;
     for partition in partitions.iter() {
-        let taken = Operation::Create {
-            path: format!("{}/block_numbers/{partition}/block-", table.path).into(),
-            data: Data::default(),
-            ephemeral: true,
-            sequential: true,
-        };
-        let lock = zk.create(taken).await?;
-        let mutation = Mutation {
-            number: number_of(&lock),
-            partition: partition.clone(),
-            change: change.clone(),
-            made_by: table.me.clone(),
-        };
-        let path = format!("{}/mutations/", table.path);
-        let written = Operation::numbered(path, Data::Mutation(mutation.into()));
-        zk.multi(vec![written, Operation::remove(lock)]).await?;
+        while !ordered(table, &zk, partition, &change).await? {}
     }
     Ok(())
+}
+
+/// False: another mutation was written since this one began. Mutations come in the order of their
+/// numbers, so it needs a later one.
+async fn ordered(
+    table: &Table,
+    zk: &KeeperSession,
+    partition: &Rc<str>,
+    change: &Rc<str>,
+) -> Result<bool, KeeperError> {
+    let mutations = format!("{}/mutations", table.path);
+    let found = zk.get(mutations.as_str()).await?;
+    let (data, version) = found.expect("a table has mutations");
+    let taken = Operation::Create {
+        path: format!("{}/block_numbers/{partition}/block-", table.path).into(),
+        data: Data::default(),
+        ephemeral: true,
+        sequential: true,
+    };
+    let lock = zk.create(taken).await?;
+    let mutation = Mutation {
+        number: number_of(&lock),
+        partition: partition.clone(),
+        change: change.clone(),
+        made_by: table.me.clone(),
+    };
+    let operations = vec![
+        Operation::Put {
+            path: mutations.as_str().into(),
+            data,
+            version: Some(version),
+        },
+        Operation::numbered(format!("{mutations}/"), Data::Mutation(mutation.into())),
+        Operation::remove(lock.clone()),
+    ];
+    match zk.multi(operations).await {
+        Err(error) if error.code == BAD_VERSION => {
+            zk.remove(lock).await?;
+            Ok(false)
+        }
+        done => done.map(|_| true),
+    }
 }
 
 /// Of a sequential node: the ten digits at its end.

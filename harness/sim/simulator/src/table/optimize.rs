@@ -5,8 +5,9 @@
 
 use std::rc::Rc;
 
+use crate::bugs::Bug;
 use crate::errors::Trouble;
-use crate::keeper::session::Reading;
+use crate::keeper::session::{Found, Reading};
 use crate::table::merge::{assign, Logged};
 use crate::table::replica::Table;
 use crate::world::Promise;
@@ -43,33 +44,45 @@ pub async fn optimize(
     Ok(())
 }
 
-/// Waits until a replica has copied the entry to its queue, and removed it from there.
+/// Waits until a replica has done what the entry says: it has copied it to its queue, and removed
+/// it from there. One that is lost moves its pointer first, then takes over a queue, in which
+/// another entry may make the part.
 async fn done(table: &Table, replica: &str, logged: &Logged) -> Result<(), Trouble> {
     let own = format!("{}/replicas/{replica}", table.path);
-    loop {
-        let changed = Promise::new();
-        let reading = Reading::get(format!("{own}/log_pointer"));
-        let zk = table.connected()?;
-        let pointer = zk.read_one(reading, Some(&changed)).await?.get();
-        if pointer.is_some_and(|(pointer, _)| pointer.as_number() > logged.number) {
-            break;
-        }
-        table.world.wait(&changed).await;
+    let pointer = Reading::get(format!("{own}/log_pointer"));
+    until(table, pointer, |found| {
+        let pointer = found.get();
+        pointer.is_some_and(|(pointer, _)| pointer.as_number() > logged.number)
+    })
+    .await?;
+    let careless = table.bugs.has(Bug::CloneUnwaited);
+    if !careless {
+        let lost = Reading::get(format!("{own}/is_lost"));
+        until(table, lost, |found| {
+            let lost = found.get();
+            lost.is_none_or(|(lost, _)| lost.as_text() == "0")
+        })
+        .await?;
     }
-    let reading = Reading::values(format!("{own}/queue"));
-    let zk = table.connected()?;
-    let queue = zk.read_one(reading, None).await?.values();
+    let queue = Reading::values(format!("{own}/queue"));
+    let queue = table.connected()?.read_one(queue, None).await?.values();
     // Their numbers differ from replica to replica.
-    let mut queue = queue.into_iter();
-    let Some((name, _)) = queue.find(|(_, entry)| *entry.as_entry() == logged.entry) else {
-        return Ok(());
-    };
+    for (name, entry) in queue {
+        let entry = entry.as_entry();
+        if *entry == logged.entry || (!careless && entry.new.contains(&logged.entry.new)) {
+            let queued = Reading::exists(format!("{own}/queue/{name}"));
+            until(table, queued, |found| found.is_nothing()).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads whenever what is read has changed, until it is so.
+async fn until(table: &Table, reading: Reading, so: impl Fn(Found) -> bool) -> Result<(), Trouble> {
     loop {
         let changed = Promise::new();
-        let reading = Reading::exists(format!("{own}/queue/{name}"));
         let zk = table.connected()?;
-        let queued = zk.read_one(reading, Some(&changed)).await?;
-        if queued.is_nothing() {
+        if so(zk.read_one(reading.clone(), Some(&changed)).await?) {
             return Ok(());
         }
         table.world.wait(&changed).await;

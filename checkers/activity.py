@@ -115,23 +115,36 @@ def _keepers(looks: list[Pair]) -> dict[str, frozenset[str]]:
 def _aways(history: History, keepers: Mapping[str, frozenset[str]]) -> Iterable[Away]:
     """From begins of faults that were seen, to the call that ended them, or that started a process
     which another fault had ended."""
-    ends = _ends(history)
-    for op in history.nemesis:
-        value = _value(op)
+    ends, faults = _ends(history), _faults(history)
+    for op, value in faults:
         if op.kind is not Kind.OK or value.get("edge") != "begin":
             continue
         # To the call of its end, not to its return: the replica may be back before that.
         end_ns = ends.get(value.get("fault"), history[-1].time_ns)
         for node, heard in _struck(value, op.f, keepers):
-            starts = _starts(history, node, op.time_ns) if op.f in PROCESS else ()
+            starts = _starts(faults, node, op.time_ns) if op.f in PROCESS else ()
             until_ns = min((end_ns, *starts))
             yield Away(node, op.time_ns, until_ns, heard, op.index, str(value.get("text", "")))
 
 
-def _starts(history: History, node: str, after_ns: int) -> Iterable[int]:
-    """When a process of this node was asked to start: one that nobody has stopped."""
+def _faults(history: History) -> list[tuple[Op, Mapping[str, Any]]]:
+    """The ops of the nemesis, and the value of each with what its fault struck: of a leader or a
+    follower, found when the fault begins, only the answer to that call names it, and no end."""
+    struck: dict[object, Mapping[str, Any]] = {}
     for op in history.nemesis:
         value = _value(op)
+        if op.kind is Kind.OK and value.get("edge") in ("begin", "once"):
+            found = {key: value[key] for key in ("nodes", "grudge") if key in value}
+            struck[value.get("fault")] = found
+    values = ((op, _value(op)) for op in history.nemesis)
+    return [(op, {**value, **struck.get(value.get("fault"), {})}) for op, value in values]
+
+
+def _starts(
+    faults: Iterable[tuple[Op, Mapping[str, Any]]], node: str, after_ns: int
+) -> Iterable[int]:
+    """When a process of this node was asked to start: one that nobody has stopped."""
+    for op, value in faults:
         begins = op.f == "restart" or (op.f == "kill" and value.get("edge") == "end")
         if begins and node in _nodes(value) and op.time_ns > after_ns:
             yield op.time_ns
@@ -161,8 +174,7 @@ def _unrest(
     servers = frozenset().union(*keepers.values()) if keepers else frozenset[str]()
     ends = _ends(history)
     out = []
-    for op in history.nemesis:
-        value = _value(op)
+    for op, value in _faults(history):
         grudge = value.get("grudge")
         cuts = grudge.items() if isinstance(grudge, Mapping) else ()
         apart = any(a in servers and b in servers for a, others in cuts for b in others)

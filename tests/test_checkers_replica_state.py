@@ -220,7 +220,7 @@ def test_alters_of_unknown_outcome_constrain_nothing_and_the_log_has_none():
 
 S = 1_000
 ACTIVITY = Activity(timeout_s=5, slack_s=2)
-KEEPERS = {"ch1": ["zk1"], "ch2": ["zk2"]}
+KEEPERS = {"ch1": ["zk1"], "ch2": ["zk2"], "ch3": ["zk3"]}
 
 
 def seen(at, *, f="observe-active", **active):
@@ -283,10 +283,19 @@ def strikes(f, begin, end, *nodes):
     return _with(fault(begin, end, text=" ".join(nodes), number=2), f=f, nodes=list(nodes))
 
 
+def found(f, begin, end, **target):
+    """Whom it strikes is found when it begins: only the answer to that call says it, no end."""
+    edges = _with(fault(begin, end, number=2), f=f)
+    begun = edges[1].op
+    edges[1] = Event(edges[1].time_ns, {**begun, "value": {**begun["value"], **target}})
+    return edges
+
+
 @pytest.mark.parametrize(
     ("other", "judged"),
     [
         (strikes("kill", 2 * S, 4 * S, "ch1"), False),  # a new process, which nobody stopped
+        (found("kill", 2 * S, 4 * S, nodes=["ch1"]), False),
         (strikes("kill", 2 * S, 4 * S, "ch2"), True),
         (strikes("kill", 2 * S, 14 * S, "zk2"), False),  # a new leader: a whole timeout again
         (cut(2 * S, 14 * S, {"zk1": ["zk2"]}), False),
@@ -298,3 +307,40 @@ def strikes(f, begin, end, *nodes):
 def test_a_replica_may_be_active_longer_when_another_fault_lets_it(other, judged):
     calls = (paused(1 * S, 13 * S, "ch1"), other, seen(12 * S, ch1=True))
     assert kinds(ACTIVITY, *calls) == ((INVALID, ["still-active"]) if judged else (UNKNOWN, []))
+
+
+HALVES = {
+    **{name: ["ch3", "zk1"] for name in ("ch1", "ch2", "zk2", "zk3")},
+    **{name: ["ch1", "ch2", "zk2", "zk3"] for name in ("ch3", "zk1")},
+}
+
+
+@pytest.mark.parametrize(
+    ("end", "struck", "judged"),
+    [
+        (56_805, "zk3", False),  # it led; there was no quorum until it went on
+        (49_900, "zk3", True),
+        (56_805, "ch3", True),
+    ],
+)
+def test_a_leader_that_goes_on_after_its_pause_gives_every_session_its_timeout_again(
+    end, struck, judged
+):
+    paused_leader = found("pause", 19_859, end, nodes=[struck])
+    calls = (paused_leader, cut(49_492, 71_890, HALVES), seen(61_983, ch1=True, ch2=True))
+    assert kinds(ACTIVITY, *calls) == ((INVALID, ["still-active"]) if judged else (UNKNOWN, []))
+
+
+@pytest.mark.parametrize(
+    ("end", "apart", "judged"),
+    [
+        (59_446, {"zk1": ["zk2", "zk3"], "zk2": ["zk1"], "zk3": ["zk1"]}, False),
+        (55_000, {"zk1": ["zk2", "zk3"], "zk2": ["zk1"], "zk3": ["zk1"]}, True),
+        (59_446, {"ch1": ["ch2"], "ch2": ["ch1"]}, True),
+    ],
+)
+def test_a_follower_that_comes_back_from_a_cut_may_bring_about_a_new_leader(end, apart, judged):
+    calls = (found("partition", 22_360, end, grudge=apart), paused(60_250, 70_143, "ch3"))
+    still = seen(67_257, ch1=True, ch2=True, ch3=True)
+    said = kinds(ACTIVITY, *calls, still)
+    assert said == ((INVALID, ["still-active"]) if judged else (UNKNOWN, []))

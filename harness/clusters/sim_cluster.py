@@ -1,6 +1,5 @@
 """The simulated cluster as a cluster: the same Protocol and capabilities as real servers."""
 
-import gc
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -19,8 +18,6 @@ from harness.sim.world import SECOND, SimulatedClock
 
 READY_NS: Final = 60 * SECOND
 START_NS: Final = 30 * SECOND
-GARBAGE: Final = 500_000
-"""Objects until cycles are looked for."""
 LOST_OF_THOUSAND: Final = 300
 VERSION: Final = "simulated 18.16.1"
 
@@ -48,9 +45,6 @@ class SimCluster:
 
     def up(self) -> None:
         """Returns when every server answers."""
-        # A history's objects are many and small and hardly any is in a cycle: to look for cycles as
-        # often as Python does by default would take some hundredths of the time.
-        gc.set_threshold(GARBAGE)
         if not self.simulation.begun:
             self.simulation.up()
         if not self.simulation.wait_until(lambda: not self.unready(), READY_NS):

@@ -16,7 +16,8 @@ use crate::table::parts::{Cover, Info, Ordered};
 use crate::table::replica::{Mutations, Table};
 use crate::world::{Ns, Promise, World, SECOND};
 
-/// What 18.16.1's pool sleeps after an attempt that failed, unless something new comes.
+/// What 18.16.1's pool sleeps after an attempt that failed, unless something new comes, and up to a
+/// second more.
 const ERROR_SLEEP_NS: Ns = 10 * SECOND;
 const PULL_ERROR_SLEEP_NS: Ns = SECOND;
 
@@ -255,7 +256,7 @@ pub async fn work(table: Rc<Table>) {
             None => table.queue.sleep(None).await,
             Some(attempt) => {
                 if !process(&table, attempt).await {
-                    let ns = table.world.around(ERROR_SLEEP_NS);
+                    let ns = ERROR_SLEEP_NS + table.world.below(SECOND as u64) as Ns;
                     table.queue.sleep(Some(ns)).await;
                 }
             }

@@ -1,5 +1,7 @@
 //! The extension module `pysimulator`.
 
+mod words;
+
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::future::Future;
@@ -7,24 +9,22 @@ use std::rc::Rc;
 
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyInt, PyList, PyString, PyTuple};
-use pyo3::IntoPyObjectExt;
+use pyo3::types::{PyDict, PyList, PyTuple};
 use rustc_hash::FxHashMap;
 
 use crate::bugs::Bugs;
 use crate::errors::{KeeperError, ServerError};
-use crate::keeper::session::{Found, KeeperSession, Reading};
-use crate::keeper::tree::{Done, Names, Operation};
+use crate::keeper::session::{Found, KeeperSession};
+use crate::keeper::tree::Done;
 use crate::network::Node;
-use crate::record::Fact;
 use crate::seed::Seed;
 use crate::server::Settings;
 use crate::simulation::{self, Member, Options};
-use crate::table::entries::Data;
 use crate::table::fetch::FETCH_NS;
 use crate::table::parts::{Row, Value};
 use crate::table::settings::TableSettings;
 use crate::world::{Act, Ns};
+use words::{columns, fact_of, operation, reading, said_of, texts};
 
 /// A value of a row, or of a setting.
 #[derive(FromPyObject)]
@@ -57,13 +57,19 @@ enum Answer {
 }
 
 /// Servers by name, and what is asked of them by the numbers of who asks.
-#[pyclass(unsendable, module = "pysimulator")]
+#[pyclass(module = "pysimulator")]
 pub struct Simulation {
     simulation: Rc<simulation::Simulation>,
     nodes: HashMap<String, Node>,
     answers: Rc<RefCell<FxHashMap<u64, Answer>>>,
     sessions: Rc<RefCell<FxHashMap<u64, Rc<KeeperSession>>>>,
 }
+
+// SAFETY: it is touched by whoever holds the interpreter's lock, which the module asks for
+// (`gil_used`) and no method lets go of, so that threads take turns. One that has become garbage is
+// dropped by whichever thread collects it.
+unsafe impl Send for Simulation {}
+unsafe impl Sync for Simulation {}
 
 impl Drop for Simulation {
     fn drop(&mut self) {
@@ -407,169 +413,8 @@ impl Simulation {
     }
 }
 
-/// A tuple for each column; no columns where there is no row.
-fn columns<'py>(py: Python<'py>, rows: &[Row]) -> PyResult<Bound<'py, PyList>> {
-    let value = |value: &Value| match value {
-        Value::Int(number) => PyInt::new(py, *number).into_any(),
-        Value::Text(text) => PyString::new(py, text).into_any(),
-    };
-    let width = rows.first().map_or(0, |row| row.len());
-    let column = |at: usize| PyTuple::new(py, rows.iter().map(|row| value(&row[at])));
-    PyList::new(py, (0..width).map(column).collect::<PyResult<Vec<_>>>()?)
-}
-
-fn texts<'py>(py: Python<'py>, texts: &[Rc<str>]) -> PyResult<Bound<'py, PyList>> {
-    PyList::new(py, texts.iter().map(|text| &**text))
-}
-
-fn reading((what, path): (String, String)) -> PyResult<Reading> {
-    let path = path.into();
-    Ok(match what.as_str() {
-        "get" => Reading::Get(path),
-        "exists" => Reading::Exists(path),
-        "stat" => Reading::Stat(path),
-        "children" => Reading::Children(path),
-        "count" => Reading::Count(path),
-        "listed" => Reading::Listed(path),
-        "values" => Reading::Values(path),
-        _ => return Err(PyValueError::new_err(what)),
-    })
-}
-
-fn operation(words: &Bound<'_, PyTuple>) -> PyResult<Operation> {
-    let kind: String = words.get_item(0)?.extract()?;
-    let path = words.get_item(1)?.extract::<String>()?.into();
-    let data = || Ok::<_, PyErr>(Data::text(&words.get_item(2)?.extract::<String>()?));
-    let version = |at| words.get_item(at)?.extract::<Option<i64>>();
-    Ok(match kind.as_str() {
-        "create" => Operation::Create {
-            path,
-            data: data()?,
-            ephemeral: words.get_item(3)?.extract()?,
-            sequential: words.get_item(4)?.extract()?,
-        },
-        "remove" => Operation::Remove {
-            path,
-            version: version(2)?,
-        },
-        "put" => Operation::Put {
-            path,
-            data: data()?,
-            version: version(3)?,
-        },
-        "check" => Operation::Check {
-            path,
-            version: version(2)?,
-        },
-        "absent" => Operation::Absent { path },
-        _ => return Err(PyValueError::new_err(kind)),
-    })
-}
-
-fn said_of(py: Python<'_>, said: Said) -> PyResult<Bound<'_, PyAny>> {
-    match said {
-        Said::Opened(session) => session.into_bound_py_any(py),
-        Said::Synced => ().into_bound_py_any(py),
-        Said::Found(found) => {
-            let found = found.into_iter().map(|found| found_of(py, found));
-            found.collect::<PyResult<Vec<_>>>()?.into_bound_py_any(py)
-        }
-        Said::Done(done) => {
-            let done = done.iter().map(|done| match done {
-                Done::Created(path) => (**path).into_bound_py_any(py),
-                Done::Put(version) => version.into_bound_py_any(py),
-                Done::Other => Ok(py.None().into_bound(py)),
-            });
-            done.collect::<PyResult<Vec<_>>>()?.into_bound_py_any(py)
-        }
-    }
-}
-
-fn found_of(py: Python<'_>, found: Found) -> PyResult<Bound<'_, PyAny>> {
-    match found {
-        Found::Nothing => Ok(py.None().into_bound(py)),
-        Found::Get(data, version) => (data.spelled(), version).into_bound_py_any(py),
-        Found::Exists(version) => version.into_bound_py_any(py),
-        Found::Stat {
-            data,
-            version,
-            czxid,
-            mzxid,
-        } => (data.spelled(), version, czxid, mzxid).into_bound_py_any(py),
-        Found::Children(names) => names_of(py, &names).map(Bound::into_any),
-        Found::Count(count) => count.into_bound_py_any(py),
-        Found::Listed(made, names) => (made, names_of(py, &names)?).into_bound_py_any(py),
-        Found::Values(values) => {
-            let out = PyDict::new(py);
-            for (name, data) in values {
-                out.set_item(&*name, data.spelled())?;
-            }
-            Ok(out.into_any())
-        }
-    }
-}
-
-/// A list: its name, then the time, then as the record has it.
-fn fact_of<'py>(py: Python<'py>, fact: &Fact) -> PyResult<Bound<'py, PyList>> {
-    let words = match fact {
-        Fact::Ended {
-            now_ns,
-            part,
-            needed,
-            holders,
-        } => ("ended", now_ns, part, needed, texts(py, holders)?).into_pyobject(py)?,
-        Fact::Last {
-            now_ns,
-            partition,
-            number,
-        } => ("last", now_ns, &**partition, number).into_pyobject(py)?,
-        Fact::Places {
-            now_ns,
-            first,
-            replicas,
-        } => {
-            let places = PyDict::new(py);
-            for place in replicas {
-                let words = (place.pointer, place.active, place.lost).into_pyobject(py)?;
-                places.set_item(&*place.replica, words.to_list())?;
-            }
-            ("places", now_ns, first, places).into_pyobject(py)?
-        }
-        Fact::Pointer {
-            now_ns,
-            replica,
-            from,
-            to,
-            copied,
-            lost,
-        } => ("pointer", now_ns, replica, from, to, copied, lost).into_pyobject(py)?,
-        Fact::Part {
-            now_ns,
-            replica,
-            name,
-            hash,
-        } => ("part", now_ns, replica, name, hash).into_pyobject(py)?,
-        Fact::Merge {
-            now_ns,
-            name,
-            by,
-            leader,
-        } => ("merge", now_ns, name, &**by, &**leader).into_pyobject(py)?,
-        Fact::Session {
-            now_ns,
-            silent_ms,
-            allowed_ms,
-        } => ("session", now_ns, silent_ms, allowed_ms).into_pyobject(py)?,
-    };
-    Ok(words.to_list())
-}
-
-fn names_of<'py>(py: Python<'py>, names: &Names) -> PyResult<Bound<'py, PyList>> {
-    PyList::new(py, names.iter().map(|name| &**name))
-}
-
 /// Simulates ZooKeeper and ClickHouse servers on virtual time.
-#[pymodule]
+#[pymodule(gil_used = true)]
 fn pysimulator(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("FETCH_NS", FETCH_NS)?;

@@ -6,6 +6,8 @@
 //! Whoever runs the world has events and tasks of its own. They are known by numbers, and `step`
 //! gives back the number of the one whose time has come.
 
+mod promise;
+
 use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
@@ -17,6 +19,8 @@ use std::task::{Context, Poll, Waker};
 use rustc_hash::FxHashMap;
 
 use crate::seed::{scaled, Seed};
+
+pub use promise::{Guard, Lock, Promise};
 
 /// Nanoseconds of virtual time.
 pub type Ns = i64;
@@ -418,120 +422,6 @@ impl Future for Pause {
             Poll::Ready(())
         } else {
             Poll::Pending
-        }
-    }
-}
-
-/// A value that one task may wait for.
-pub struct Promise<T>(Rc<Promised<T>>);
-
-struct Promised<T> {
-    done: Cell<bool>,
-    value: RefCell<Option<T>>,
-    waiting: RefCell<Option<Rc<Task>>>,
-    /// How many waits there were.
-    turn: Cell<u64>,
-}
-
-impl<T> Clone for Promise<T> {
-    fn clone(&self) -> Promise<T> {
-        Promise(self.0.clone())
-    }
-}
-
-impl<T> Default for Promise<T> {
-    fn default() -> Promise<T> {
-        Promise::new()
-    }
-}
-
-impl<T> Promise<T> {
-    pub fn new() -> Promise<T> {
-        Promise(Rc::new(Promised {
-            done: Cell::new(false),
-            value: RefCell::new(None),
-            waiting: RefCell::new(None),
-            turn: Cell::new(0),
-        }))
-    }
-
-    pub fn is_done(&self) -> bool {
-        self.0.done.get()
-    }
-
-    /// Whether both are the same.
-    pub fn is(&self, other: &Promise<T>) -> bool {
-        Rc::ptr_eq(&self.0, &other.0)
-    }
-
-    /// The first value counts.
-    pub fn set(&self, world: &World, value: T) {
-        if !self.0.done.replace(true) {
-            *self.0.value.borrow_mut() = Some(value);
-            self.wake(world, None);
-        }
-    }
-
-    /// Of whoever waits, or of that turn: the value has come, or the time is over.
-    fn wake(&self, world: &World, turn: Option<u64>) {
-        if turn.is_none_or(|turn| turn == self.0.turn.get()) {
-            let waiting = self.0.waiting.borrow_mut().take();
-            if let Some(task) = waiting {
-                world.wake(task);
-            }
-        }
-    }
-
-    fn register(&self, task: Rc<Task>) -> u64 {
-        self.0.turn.set(self.0.turn.get() + 1);
-        *self.0.waiting.borrow_mut() = Some(task);
-        self.0.turn.get()
-    }
-
-    /// Once only.
-    fn take(&self) -> T {
-        let value = self.0.value.borrow_mut().take();
-        value.expect("a value is taken once")
-    }
-}
-
-/// One task at a time, in the order in which they came.
-pub struct Lock {
-    world: Rc<World>,
-    held: Cell<bool>,
-    waiting: RefCell<VecDeque<Promise<()>>>,
-}
-
-impl Lock {
-    pub fn new(world: &Rc<World>) -> Lock {
-        Lock {
-            world: world.clone(),
-            held: Cell::new(false),
-            waiting: RefCell::default(),
-        }
-    }
-
-    /// Held until the guard is dropped.
-    pub async fn hold(&self) -> Guard<'_> {
-        if self.held.get() {
-            let turn = Promise::new();
-            self.waiting.borrow_mut().push_back(turn.clone());
-            self.world.wait(&turn).await;
-        }
-        self.held.set(true);
-        Guard(self)
-    }
-}
-
-/// A lock that is held.
-pub struct Guard<'a>(&'a Lock);
-
-impl Drop for Guard<'_> {
-    fn drop(&mut self) {
-        let next = self.0.waiting.borrow_mut().pop_front();
-        self.0.held.set(next.is_some());
-        if let Some(turn) = next {
-            turn.set(&self.0.world, ());
         }
     }
 }

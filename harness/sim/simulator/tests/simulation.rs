@@ -88,6 +88,19 @@ fn what_one_replica_inserts_another_selects() {
 }
 
 #[test]
+fn the_children_of_the_root_can_be_asked_for() {
+    let simulation = started();
+    ask(&simulation, 0, CREATE, None);
+    pass(&simulation, 3 * SECOND);
+    let of_root = "SELECT name FROM system.zookeeper WHERE path = '/'";
+    let found = ask(&simulation, 0, of_root, None);
+    pass(&simulation, SECOND);
+    let names = found.take().expect("an answer").expect("rows");
+    let row = |name: &str| Row::from([Value::Text(name.into())]);
+    assert_eq!(names, ["d", "zookeeper"].map(row));
+}
+
+#[test]
 fn nothing_is_left_of_a_world_that_has_ended() {
     let simulation = started();
     for node in 0..3 {

@@ -237,9 +237,10 @@ fn read(tree: &Tree, reading: &Reading) -> Found {
 }
 
 fn values(tree: &Tree, path: &str, names: &Names) -> Values {
-    let mut child = format!("{path}/");
+    let mut child = format!("{}/", path.trim_end_matches('/'));
+    let above = child.len();
     let value = |name: &Rc<str>| {
-        child.truncate(path.len() + 1);
+        child.truncate(above);
         child.push_str(name);
         (name.clone(), tree.nodes[child.as_str()].data.clone())
     };

@@ -1,0 +1,251 @@
+//! The log: the leader proposes, a majority has it on its disk, everybody applies it.
+
+use std::cmp::Reverse;
+use std::rc::Rc;
+
+use crate::errors::{KeeperError, SESSION_EXPIRED};
+use crate::keeper::clients::What;
+use crate::keeper::messages::{Answered, Request, Txn, Write, FSYNC_NS, SESSIONS};
+use crate::keeper::server::{session_path, Role, State};
+use crate::keeper::tree::{parent, Change, Operation, Tree};
+use crate::network::Node;
+use crate::table::entries::Data;
+
+impl State {
+    /// From a follower, or from this leader's own clients.
+    pub(super) fn on_request(&mut self, request: Request) {
+        if self.role != Role::Leading || !self.serves {
+            return;
+        }
+        if !matches!(request.write, Write::Sync) {
+            return self.propose(request);
+        }
+        let count = self.disk.borrow().log.len();
+        if self.committed < count {
+            self.syncs.push((count, request));
+        } else {
+            self.synced(&request);
+        }
+    }
+
+    pub(super) fn propose(&mut self, request: Request) {
+        let (changes, answer) = match self.changes(&request) {
+            Ok((changes, answered)) => (changes, Ok(answered)),
+            Err(error) => (Vec::new(), Err(error)),
+        };
+        let mut disk = self.disk.borrow_mut();
+        let txn = Rc::new(Txn {
+            zxid: (self.epoch, disk.log.len() as u64),
+            origin: request.origin,
+            session: request.session,
+            xid: request.xid,
+            changes,
+            answer,
+            time_ns: self.world.now_ns(),
+        });
+        disk.log.push(txn.clone());
+        let count = disk.log.len();
+        drop(disk);
+        let (me, epoch) = (self.node, self.epoch);
+        for peer in self.acked.keys().filter(|peer| **peer != me) {
+            let txn = txn.clone();
+            self.tell(*peer, move |peer| peer.on_propose(me, epoch, count, txn));
+        }
+        let took_ns = self.world.around(FSYNC_NS);
+        self.later(took_ns, move |leader| leader.on_ack(me, epoch, count));
+    }
+
+    fn changes(&mut self, request: &Request) -> Result<(Vec<Change>, Answered), KeeperError> {
+        let session = request.session;
+        let tree = self.planned.as_mut();
+        let tree = tree.expect("a leader that serves has its plans");
+        let path = session_path(session);
+        match &request.write {
+            Write::Open(timeout_ns) => {
+                self.seen.insert(session, self.world.now_ns());
+                let missing = ["/zookeeper", SESSIONS].into_iter();
+                let mut operations: Vec<Operation> = missing
+                    .filter(|path| !tree.has(path))
+                    .map(|path| Operation::create(path, Data::default()))
+                    .collect();
+                operations.push(Operation::create(path, Data::Number(*timeout_ns)));
+                planned(tree, &operations, session)
+            }
+            _ if !tree.has(&path) => Err(KeeperError::new(SESSION_EXPIRED)),
+            Write::Multi(operations) => planned(tree, operations, session),
+            Write::Close => {
+                let gone = tree.owned(session).iter().cloned().chain([path]);
+                let changes: Vec<Change> = gone.map(Change::gone).collect();
+                for change in &changes {
+                    tree.change(change);
+                }
+                Ok((changes, Answered::Nothing))
+            }
+            Write::Sync => unreachable!("a sync changes nothing"),
+        }
+    }
+
+    /// From the leader: to the log, and on the disk.
+    fn on_propose(&mut self, leader: Node, epoch: u64, count: usize, txn: Rc<Txn>) {
+        if self.follows(leader, epoch) {
+            let mut disk = self.disk.borrow_mut();
+            assert_eq!(count, disk.log.len() + 1, "the wire keeps order");
+            disk.log.push(txn);
+            let took_ns = self.world.around(FSYNC_NS);
+            let me = self.node;
+            let act = move |leader: &mut State| leader.on_ack(me, epoch, count);
+            self.tell_later(took_ns, leader, act);
+        }
+    }
+
+    /// A server has so many entries on its disk.
+    pub(super) fn on_ack(&mut self, peer: Node, epoch: u64, count: usize) {
+        if self.role != Role::Leading || epoch != self.epoch {
+            return;
+        }
+        let Some(acked) = self.acked.get_mut(&peer) else {
+            return;
+        };
+        *acked = count.max(*acked);
+        self.heard_ns[peer] = self.world.now_ns();
+        let late = count <= self.committed && self.serves;
+        if !late || (peer != self.node && !self.ready.contains(&peer)) {
+            self.commit_what_is_acked();
+        }
+    }
+
+    pub(super) fn commit_what_is_acked(&mut self) {
+        let mut counts: Vec<usize> = self.acked.values().copied().collect();
+        counts.sort_unstable_by_key(|count| Reverse(*count));
+        let committed = counts.get(self.ensemble.majority() - 1);
+        let committed = committed.copied().unwrap_or(0);
+        if committed < self.activated_at || committed < self.committed {
+            return;
+        }
+        let before = std::mem::replace(&mut self.committed, committed);
+        let epoch = self.epoch;
+        if !self.serves || committed > before {
+            if !self.serves {
+                self.activate(committed);
+            }
+            for peer in &self.ready {
+                self.tell(*peer, move |peer| peer.on_commit(epoch, committed));
+            }
+            self.apply(committed);
+            for (count, request) in std::mem::take(&mut self.syncs) {
+                if count <= committed {
+                    self.synced(&request);
+                } else {
+                    self.syncs.push((count, request));
+                }
+            }
+        }
+        for (peer, acked) in &self.acked {
+            let waits = *peer != self.node && !self.ready.contains(peer);
+            if waits && *acked >= self.activated_at {
+                self.ready.push(*peer);
+                self.tell(*peer, move |peer| peer.on_commit(epoch, committed));
+            }
+        }
+    }
+
+    /// A leader begins to serve.
+    fn activate(&mut self, committed: usize) {
+        self.apply(committed);
+        let disk = self.disk.borrow();
+        let mut planned = disk.tree.clone();
+        let changes = disk.log[committed..].iter().flat_map(|txn| &txn.changes);
+        for change in changes {
+            planned.change(change);
+        }
+        self.planned = Some(planned);
+        self.seen.clear();
+        self.serves = true;
+    }
+
+    /// From the leader: so many entries are committed. The first one says: serve.
+    fn on_commit(&mut self, epoch: u64, committed: usize) {
+        if self.role == Role::Following && epoch == self.epoch {
+            self.serves = true;
+            self.committed = committed;
+            self.apply(committed);
+        }
+    }
+
+    fn apply(&mut self, committed: usize) {
+        while let Some(txn) = self.apply_next(committed) {
+            if txn.origin == self.node {
+                self.answer(txn.session, txn.xid, &txn.answer);
+            }
+            if closes(&txn) {
+                self.clients.close(txn.session);
+            }
+        }
+    }
+
+    /// One entry, unless the tree has so many.
+    fn apply_next(&mut self, committed: usize) -> Option<Rc<Txn>> {
+        let disk = &mut *self.disk.borrow_mut();
+        if disk.applied >= committed {
+            return None;
+        }
+        let txn = disk.log[disk.applied].clone();
+        disk.applied += 1;
+        disk.tree.zxid = disk.applied as i64;
+        let mut record = self.ensemble.record.borrow_mut();
+        let first = self.role == Role::Leading && disk.applied > record.seen;
+        if first {
+            record.seen = disk.applied;
+            record.saw(self.world.now_ns(), &txn, &disk.tree);
+        }
+        for change in &txn.changes {
+            let listed = disk.tree.change(change);
+            self.clients.fire(What::Data, &change.path);
+            if listed {
+                self.clients.fire(What::Children, parent(&change.path));
+            }
+        }
+        if first {
+            record.saw_after(self.world.now_ns(), &txn, &disk.tree);
+        }
+        Some(txn)
+    }
+
+    fn synced(&mut self, request: &Request) {
+        // The commits before it are on the same wire, ahead of it.
+        let (session, xid, epoch) = (request.session, request.xid, self.epoch);
+        if request.origin == self.node {
+            self.answer(session, xid, &Ok(Answered::Nothing));
+        } else {
+            let act = move |peer: &mut State| peer.on_synced(epoch, session, xid);
+            self.tell(request.origin, act);
+        }
+    }
+
+    /// From the leader: everything that it had committed has come before this.
+    fn on_synced(&mut self, epoch: u64, session: u64, xid: i64) {
+        if self.role == Role::Following && epoch == self.epoch {
+            self.answer(session, xid, &Ok(Answered::Nothing));
+        }
+    }
+}
+
+/// What a multi comes to.
+fn planned(
+    tree: &mut Tree,
+    operations: &[Operation],
+    session: u64,
+) -> Result<(Vec<Change>, Answered), KeeperError> {
+    let (changes, done) = tree.planned(operations, session)?;
+    Ok((changes, Answered::Done(done.into())))
+}
+
+/// Whether it ends its session: its own node goes last.
+fn closes(txn: &Txn) -> bool {
+    match txn.changes.last() {
+        Some(Change { path, data, .. }) if data.is_none() && path.starts_with(SESSIONS) => {
+            *path == session_path(txn.session)
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,190 @@
+//! Who leads: one round of votes, and a majority that promises to follow.
+
+use std::rc::Rc;
+
+use crate::keeper::messages::{Txn, Zxid, FSYNC_NS};
+use crate::keeper::server::{Role, State};
+use crate::keeper::tree::Tree;
+use crate::network::Node;
+use crate::table::parts::Ordered;
+use crate::world::{Ns, MS};
+
+/// Between two votes of a server that looks for a leader (finalizeWait).
+const VOTE_NS: Ns = 200 * MS;
+/// Of a leader, who need not be compared.
+const LONGEST: Zxid = (1 << 62, 0);
+
+impl State {
+    pub(super) fn look(&mut self) {
+        self.clients.close_all();
+        self.role = Role::Looking;
+        self.leader = None;
+        self.serves = false;
+        self.since_ns = self.world.now_ns();
+        self.votes.fill(None);
+        self.acked.clear();
+        self.ready.clear();
+        self.syncs.clear();
+        self.planned = None;
+        let since_ns = self.since_ns;
+        self.later(0, move |me| me.vote(since_ns));
+    }
+
+    /// Of two servers the one with the longer log is to lead.
+    fn before(&self, last: Zxid, peer: Node) -> bool {
+        let names = &self.ensemble.names;
+        (self.disk.borrow().last(), &names[self.node]) > (last, &names[peer])
+    }
+
+    fn vote(&mut self, since_ns: Ns) {
+        if self.role != Role::Looking || since_ns != self.since_ns {
+            return;
+        }
+        let now_ns = self.world.now_ns();
+        let me = self.node;
+        let (last, mut accepted) = {
+            let disk = self.disk.borrow();
+            (disk.last(), disk.accepted)
+        };
+        for peer in self.others() {
+            self.tell(peer, move |peer| peer.on_vote(me, last, accepted));
+        }
+        let (mut wins, mut fresh) = (true, 0);
+        for (peer, vote) in self.votes.iter().enumerate() {
+            let Some((at_ns, last, promised)) = *vote else {
+                continue;
+            };
+            if now_ns - at_ns <= 2 * VOTE_NS {
+                fresh += 1;
+                wins &= self.before(last, peer);
+                accepted = accepted.max(promised);
+            }
+        }
+        if wins && self.are_most(fresh + 1) && now_ns - since_ns >= VOTE_NS {
+            self.stand(accepted + 1);
+        } else {
+            self.later(VOTE_NS, move |me| me.vote(since_ns));
+        }
+    }
+
+    fn are_most(&self, many: usize) -> bool {
+        many > self.ensemble.keepers.len() / 2
+    }
+
+    /// From a server that looks for a leader.
+    fn on_vote(&mut self, peer: Node, last: Zxid, accepted: u64) {
+        self.votes[peer] = Some((self.world.now_ns(), last, accepted));
+        if self.role == Role::Leading {
+            let (me, epoch) = (self.node, self.epoch);
+            if accepted > epoch {
+                self.look();
+            } else {
+                self.tell(peer, move |peer| peer.on_lead(me, epoch, LONGEST));
+            }
+        }
+    }
+
+    /// Whom it is about to follow, itself perhaps.
+    fn join(&mut self, leader: Node, epoch: u64) {
+        self.role = Role::Joining;
+        self.leader = Some(leader);
+        self.epoch = epoch;
+        self.disk.borrow_mut().accepted = epoch;
+        self.since_ns = self.world.now_ns();
+    }
+
+    /// Asks for the promise of the others.
+    fn stand(&mut self, epoch: u64) {
+        let me = self.node;
+        self.join(me, epoch);
+        let (last, count) = {
+            let disk = self.disk.borrow();
+            (disk.last(), disk.log.len())
+        };
+        self.acked = Ordered::from_iter([(me, count)]);
+        self.heard_ns.fill(0);
+        self.joined.clear();
+        for peer in self.others() {
+            self.tell(peer, move |peer| peer.on_lead(me, epoch, last));
+        }
+        self.lead_if_joined();
+    }
+
+    /// From a candidate, or from a leader that heard that this server looks for one.
+    fn on_lead(&mut self, candidate: Node, epoch: u64, last: Zxid) {
+        if self.role != Role::Looking || epoch < self.disk.borrow().accepted {
+            return;
+        }
+        if self.before(last, candidate) {
+            return;
+        }
+        self.join(candidate, epoch);
+        let me = self.node;
+        self.tell_later(FSYNC_NS, candidate, move |peer| peer.on_join(me, epoch));
+    }
+
+    /// From a server that promised to follow.
+    fn on_join(&mut self, peer: Node, epoch: u64) {
+        if epoch != self.epoch || self.leader != Some(self.node) {
+            return;
+        }
+        self.heard_ns[peer] = self.world.now_ns();
+        if self.role == Role::Leading {
+            self.sync(peer);
+        } else {
+            if !self.joined.contains(&peer) {
+                self.joined.push(peer);
+            }
+            self.lead_if_joined();
+        }
+    }
+
+    fn lead_if_joined(&mut self) {
+        if self.role == Role::Joining && self.are_most(self.joined.len() + 1) {
+            self.role = Role::Leading;
+            let disk = self.disk.borrow();
+            self.committed = disk.applied;
+            self.activated_at = disk.log.len();
+            drop(disk);
+            for peer in self.joined.clone() {
+                self.sync(peer);
+            }
+            self.commit_what_is_acked();
+        }
+    }
+
+    /// Gives a follower the whole log; proposals follow on the same wire.
+    fn sync(&mut self, peer: Node) {
+        self.acked.insert(peer, 0);
+        self.ready.retain(|other| *other != peer);
+        let (me, epoch) = (self.node, self.epoch);
+        let log = self.disk.borrow().log.clone();
+        self.tell(peer, move |peer| peer.on_sync(me, epoch, log));
+    }
+
+    /// The leader's log takes the place of this server's own.
+    fn on_sync(&mut self, leader: Node, epoch: u64, log: Vec<Rc<Txn>>) {
+        if self.role == Role::Joining && self.leader == Some(leader) && epoch == self.epoch {
+            self.role = Role::Following;
+            self.heard_ns.fill(0);
+            self.heard_ns[leader] = self.world.now_ns();
+            let (me, count) = (self.node, log.len());
+            self.adopt(log);
+            self.seen.clear();
+            let act = move |leader: &mut State| leader.on_ack(me, epoch, count);
+            self.tell_later(FSYNC_NS, leader, act);
+        }
+    }
+
+    fn adopt(&mut self, log: Vec<Rc<Txn>>) {
+        let disk = &mut *self.disk.borrow_mut();
+        let at = disk.applied;
+        if at > 0 && (at > log.len() || log[at - 1].zxid != disk.log[at - 1].zxid) {
+            // Never, unless a planted bug lost what was committed: the tree is made again.
+            disk.tree = Tree::default();
+            disk.applied = 0;
+        }
+        disk.log = log;
+        self.committed = disk.applied;
+    }
+}

@@ -1,0 +1,176 @@
+//! What passes between Python and the servers, in the words of each.
+
+use std::rc::Rc;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyInt, PyList, PyString, PyTuple};
+use pyo3::IntoPyObjectExt;
+
+use crate::keeper::session::{Found, Reading};
+use crate::keeper::tree::{Done, Names, Operation};
+use crate::python::Said;
+use crate::record::Fact;
+use crate::table::entries::Data;
+use crate::table::parts::{Row, Value};
+
+/// A tuple for each column; no columns where there is no row.
+pub(super) fn columns<'py>(py: Python<'py>, rows: &[Row]) -> PyResult<Bound<'py, PyList>> {
+    let value = |value: &Value| match value {
+        Value::Int(number) => PyInt::new(py, *number).into_any(),
+        Value::Text(text) => PyString::new(py, text).into_any(),
+    };
+    let width = rows.first().map_or(0, |row| row.len());
+    let column = |at: usize| PyTuple::new(py, rows.iter().map(|row| value(&row[at])));
+    PyList::new(py, (0..width).map(column).collect::<PyResult<Vec<_>>>()?)
+}
+
+pub(super) fn texts<'py>(py: Python<'py>, texts: &[Rc<str>]) -> PyResult<Bound<'py, PyList>> {
+    PyList::new(py, texts.iter().map(|text| &**text))
+}
+
+pub(super) fn reading((what, path): (String, String)) -> PyResult<Reading> {
+    let path = path.into();
+    Ok(match what.as_str() {
+        "get" => Reading::Get(path),
+        "exists" => Reading::Exists(path),
+        "stat" => Reading::Stat(path),
+        "children" => Reading::Children(path),
+        "count" => Reading::Count(path),
+        "listed" => Reading::Listed(path),
+        "values" => Reading::Values(path),
+        _ => return Err(PyValueError::new_err(what)),
+    })
+}
+
+pub(super) fn operation(words: &Bound<'_, PyTuple>) -> PyResult<Operation> {
+    let kind: String = words.get_item(0)?.extract()?;
+    let path = words.get_item(1)?.extract::<String>()?.into();
+    let data = || Ok::<_, PyErr>(Data::text(&words.get_item(2)?.extract::<String>()?));
+    let version = |at| words.get_item(at)?.extract::<Option<i64>>();
+    Ok(match kind.as_str() {
+        "create" => Operation::Create {
+            path,
+            data: data()?,
+            ephemeral: words.get_item(3)?.extract()?,
+            sequential: words.get_item(4)?.extract()?,
+        },
+        "remove" => Operation::Remove {
+            path,
+            version: version(2)?,
+        },
+        "put" => Operation::Put {
+            path,
+            data: data()?,
+            version: version(3)?,
+        },
+        "check" => Operation::Check {
+            path,
+            version: version(2)?,
+        },
+        "absent" => Operation::Absent { path },
+        _ => return Err(PyValueError::new_err(kind)),
+    })
+}
+
+pub(super) fn said_of(py: Python<'_>, said: Said) -> PyResult<Bound<'_, PyAny>> {
+    match said {
+        Said::Opened(session) => session.into_bound_py_any(py),
+        Said::Synced => ().into_bound_py_any(py),
+        Said::Found(found) => {
+            let found = found.into_iter().map(|found| found_of(py, found));
+            found.collect::<PyResult<Vec<_>>>()?.into_bound_py_any(py)
+        }
+        Said::Done(done) => {
+            let done = done.iter().map(|done| match done {
+                Done::Created(path) => (**path).into_bound_py_any(py),
+                Done::Put(version) => version.into_bound_py_any(py),
+                Done::Other => Ok(py.None().into_bound(py)),
+            });
+            done.collect::<PyResult<Vec<_>>>()?.into_bound_py_any(py)
+        }
+    }
+}
+
+fn found_of(py: Python<'_>, found: Found) -> PyResult<Bound<'_, PyAny>> {
+    match found {
+        Found::Nothing => Ok(py.None().into_bound(py)),
+        Found::Get(data, version) => (data.spelled(), version).into_bound_py_any(py),
+        Found::Exists(version) => version.into_bound_py_any(py),
+        Found::Stat {
+            data,
+            version,
+            czxid,
+            mzxid,
+        } => (data.spelled(), version, czxid, mzxid).into_bound_py_any(py),
+        Found::Children(names) => names_of(py, &names).map(Bound::into_any),
+        Found::Count(count) => count.into_bound_py_any(py),
+        Found::Listed(made, names) => (made, names_of(py, &names)?).into_bound_py_any(py),
+        Found::Values(values) => {
+            let out = PyDict::new(py);
+            for (name, data) in values {
+                out.set_item(&*name, data.spelled())?;
+            }
+            Ok(out.into_any())
+        }
+    }
+}
+
+/// A list: its name, then the time, then as the record has it.
+pub(super) fn fact_of<'py>(py: Python<'py>, fact: &Fact) -> PyResult<Bound<'py, PyList>> {
+    let words = match fact {
+        Fact::Ended {
+            now_ns,
+            part,
+            needed,
+            holders,
+        } => ("ended", now_ns, part, needed, texts(py, holders)?).into_pyobject(py)?,
+        Fact::Last {
+            now_ns,
+            partition,
+            number,
+        } => ("last", now_ns, &**partition, number).into_pyobject(py)?,
+        Fact::Places {
+            now_ns,
+            first,
+            replicas,
+        } => {
+            let places = PyDict::new(py);
+            for place in replicas {
+                let words = (place.pointer, place.active, place.lost).into_pyobject(py)?;
+                places.set_item(&*place.replica, words.to_list())?;
+            }
+            ("places", now_ns, first, places).into_pyobject(py)?
+        }
+        Fact::Pointer {
+            now_ns,
+            replica,
+            from,
+            to,
+            copied,
+            lost,
+        } => ("pointer", now_ns, replica, from, to, copied, lost).into_pyobject(py)?,
+        Fact::Part {
+            now_ns,
+            replica,
+            name,
+            hash,
+        } => ("part", now_ns, replica, name, hash).into_pyobject(py)?,
+        Fact::Merge {
+            now_ns,
+            name,
+            by,
+            leader,
+        } => ("merge", now_ns, name, &**by, &**leader).into_pyobject(py)?,
+        Fact::Session {
+            now_ns,
+            silent_ms,
+            allowed_ms,
+        } => ("session", now_ns, silent_ms, allowed_ms).into_pyobject(py)?,
+    };
+    Ok(words.to_list())
+}
+
+fn names_of<'py>(py: Python<'py>, names: &Names) -> PyResult<Bound<'py, PyList>> {
+    PyList::new(py, names.iter().map(|name| &**name))
+}

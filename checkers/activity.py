@@ -170,7 +170,8 @@ def _unrest(
     history: History, keepers: Mapping[str, frozenset[str]], lasting_ns: int
 ) -> list[tuple[int, int]]:
     """When sessions may live longer: from each begin and end of a fault of ZooKeeper's servers for
-    so long; and throughout those faults that are neither of a process nor a cut."""
+    so long; and throughout those faults that are neither of a process nor a cut. One that never
+    said whom it struck may have struck them."""
     servers = frozenset().union(*keepers.values()) if keepers else frozenset[str]()
     ends = _ends(history)
     out = []
@@ -178,7 +179,8 @@ def _unrest(
         grudge = value.get("grudge")
         cuts = grudge.items() if isinstance(grudge, Mapping) else ()
         apart = any(a in servers and b in servers for a, others in cuts for b in others)
-        if apart or not servers.isdisjoint(_nodes(value)) or value.get("edge") == "heal":
+        unnamed = "edge" in value and value.keys().isdisjoint(("nodes", "grudge"))
+        if apart or not servers.isdisjoint(_nodes(value)) or unnamed:
             brief = op.f in (*PROCESS, "restart", "partition", "heal")
             until_ns = op.time_ns if brief else ends.get(value.get("fault"), op.time_ns)
             out.append((op.time_ns, max(op.time_ns, until_ns) + lasting_ns))

@@ -291,9 +291,17 @@ def found(f, begin, end, **target):
     return edges
 
 
+def doubtful(f, begin, **target):
+    """One that may have struck, and of a leader does not say whom."""
+    asked, begun, *_ = _with(fault(begin, begin + S, number=2), f=f, **target)
+    return [asked, Event(begun.time_ns, {**begun.op, "kind": Kind.INFO})]
+
+
 @pytest.mark.parametrize(
     ("other", "judged"),
     [
+        (doubtful("pause", 7 * S), False),
+        (doubtful("pause", 7 * S, nodes=["ch2"]), True),
         (strikes("kill", 2 * S, 4 * S, "ch1"), False),  # a new process, which nobody stopped
         (found("kill", 2 * S, 4 * S, nodes=["ch1"]), False),
         (strikes("kill", 2 * S, 4 * S, "ch2"), True),

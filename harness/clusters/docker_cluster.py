@@ -376,6 +376,7 @@ class DockerCluster:
             self._containers,
             self._agents,
             self._alive,
+            lambda node: self._unready(self.topology.node(node)),
             self._last_lines,
         )
 

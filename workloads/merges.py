@@ -5,8 +5,8 @@ told to wait returns when its merge is done. That could break: the leader killed
 a merge (kill-clickhouse, pause-clickhouse), or cut off (partition).
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from checkers.convergence import Convergence
 from checkers.ladder import Level
@@ -73,12 +73,15 @@ class Merges:
     seed: Seed
     promise: Level = Level.EVENTUAL
     faults_expected: bool = False
+    table_settings: Mapping[str, int] = field(default_factory=dict)
+    """Beside those of its schema."""
     name: str = field(default="merges", init=False)
     live_anomalies: bool = field(default=False, init=False)
 
     def session(self, cluster: Cluster, token: str) -> Session:
         """Creates the table."""
-        table = TableSession.table(cluster, token, SCHEMA)
+        settings = {**SCHEMA.settings, **self.table_settings}
+        table = TableSession.table(cluster, token, replace(SCHEMA, settings=settings))
 
         def insert(connection: ClickHouse, op: Op) -> Value:
             connection.insert(table.name, [(op.key, op.value, "")])

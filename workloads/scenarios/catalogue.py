@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from workloads.scenarios.alters import CRASHING_MUTATION, DEAF_REPLICA, MISSING_TABLE
+from workloads.scenarios.clones import UNWAITED_CLONE
 from workloads.scenarios.ddl import DDL_TWICE
 from workloads.scenarios.distributed import LOST_DISTRIBUTED_INSERT
 from workloads.scenarios.inserts import (
@@ -50,6 +51,7 @@ _EVERY = (
     CRASHING_MUTATION,
     FAILED_PART,
     UNCOUNTED_QUORUM,
+    UNWAITED_CLONE,
 )
 
 SCENARIOS: Mapping[str, Scenario] = {scenario.name: scenario for scenario in _EVERY}

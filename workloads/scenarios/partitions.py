@@ -5,8 +5,10 @@ from harness.generators.script import Do, Rest, Until
 from workloads.scenarios.scenario import Finding, Scenario
 from workloads.scenarios.steps import (
     KILL,
+    LOG_TRUNCATED_S,
     PENDING,
     SESSION_GONE_S,
+    SHORT_LOG,
     everywhere,
     insert,
     killed,
@@ -15,15 +17,6 @@ from workloads.scenarios.steps import (
 )
 from workloads.scripted_set import ScriptedSet
 
-SHORT_LOG = {
-    "max_replicated_logs_to_keep": 10,
-    "min_replicated_logs_to_keep": 2,
-    "cleanup_delay_period": 1,
-    "cleanup_delay_period_random_add": 0,
-}
-"""A replica that is gone for ten inserts is lost."""
-LOG_TRUNCATED_S = 3.0
-"""The log is cut every second."""
 LOST = killed("ch3")
 
 

@@ -25,6 +25,7 @@ bench: $(READY)  ## figures, not tests; GRID=--quick for less
 	.venv/bin/python -m benches.reads
 	.venv/bin/python -m benches.timeline
 	.venv/bin/python -m benches.explorer
+	.venv/bin/python -m benches.sim
 	.venv/bin/python benches/porcupine.py
 	.venv/bin/python -m benches.fleet 100 1000
 	.venv/bin/python benches/porcupine_grid.py $(GRID)

@@ -6,6 +6,10 @@ Prints a JSON object for each rate of operations: over so many runs of 30 s unde
 linearizable reads and judged, runs, operations, events and simulated seconds per second of CPU
 time, and the simulated seconds per second of wall time. CPU time, for other programs on the
 machine's cores count against wall time.
+
+"servers_alone": simulated seconds per second of CPU time where the servers are asked the calls of
+the same runs at the same times, with no fault and no harness around them: no generator, no
+history, no judgement. A harness that cost nothing would be so fast.
 """
 
 import argparse
@@ -14,7 +18,11 @@ import tempfile
 import time
 from pathlib import Path
 
+from checkers.key_sets import insert_value
+from harness.clients.replicated_table import ReplicatedTable
+from harness.clients.set_calls import SEQUENTIAL, quorum
 from harness.clusters.sim_cluster import SimCluster
+from harness.core.history import History
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.run.monitor import Monitor
@@ -22,12 +30,16 @@ from harness.run.phases import Trial, conduct
 from harness.run.plan import Plan
 from harness.run.stop import Stop
 from harness.run.store import RunDirectory
+from harness.sim.world import MS
 from nemesis.catalogue import parse_nemesis
 from nemesis.options import FaultOptions
-from workloads.quorum_set import QuorumSet, QuorumSetOptions
+from workloads.quorum_set import SCHEMA, QuorumSet, QuorumSetOptions
 
 TIME_LIMIT_S = 30.0
+TIMEOUT_MS = 10_000
 RATES = (0.1, 1.0, 10.0, 60.0, None)
+NUMBERS = 1_000_000
+"""Of what is asked here; those of the cluster's own world are below."""
 
 
 def main() -> None:
@@ -42,12 +54,15 @@ def measured(rate: float | None, runs: int) -> dict[str, float | str | None]:
     wall, cpu = time.perf_counter(), time.process_time()
     operations = events = 0
     simulated_s = 0.0
+    histories = []
     for seed in range(1, runs + 1):
-        one, cluster = run(Seed(seed), rate)
-        operations += one
+        history, cluster = run(Seed(seed), rate)
+        histories.append(history)
+        operations += len(history.pairs)
         events += cluster.simulation.world.events
         simulated_s += cluster.simulation.world.now_ns / 1e9
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    alone = [servers_alone(Seed(seed), history) for seed, history in enumerate(histories, 1)]
     return {
         "ops_per_s_asked": rate,
         "runs": runs,
@@ -57,11 +72,12 @@ def measured(rate: float | None, runs: int) -> dict[str, float | str | None]:
         "events_per_cpu_s": round(events / cpu),
         "simulated_s_per_cpu_s": round(simulated_s / cpu, 1),
         "simulated_s_per_wall_s": round(simulated_s / wall, 1),
+        "servers_alone": round(sum(s for s, _ in alone) / sum(cpu for _, cpu in alone), 1),
     }
 
 
-def run(seed: Seed, rate: float | None) -> tuple[int, SimCluster]:
-    """How many operations there were, and the cluster."""
+def run(seed: Seed, rate: float | None) -> tuple[History, SimCluster]:
+    """What happened, and the cluster."""
     topology = Topology.of()
     cluster = SimCluster(topology, seed.child("cluster"), protocol="repaired")
     cluster.up()
@@ -82,7 +98,38 @@ def run(seed: Seed, rate: float | None) -> tuple[int, SimCluster]:
         outcome = conduct(
             Trial(plan, cluster, workload, nemesis, place, monitor, Stop(), "bench", False)
         )
-    return len(outcome.history.pairs), cluster
+    return outcome.history, cluster
+
+
+def servers_alone(seed: Seed, history: History) -> tuple[float, float]:
+    """Simulated seconds, and CPU seconds."""
+    cluster = SimCluster(Topology.of(), seed.child("cluster"), protocol="repaired")
+    cluster.up()
+    table = ReplicatedTable(cluster, "bench", SCHEMA)
+    table.create()
+    servers = cluster.simulation.servers
+    into = f"INSERT INTO {table.name} VALUES"
+    acknowledged = quorum(2, TIMEOUT_MS)
+    linearizable = {**SEQUENTIAL, "sequential_reading": "linearizable"}
+    calls = [pair.invoke for pair in history.pairs if pair.invoke.f in ("insert", "read")]
+    zero_ns, cpu = servers.now_ns, time.process_time()
+
+    def go_on(until_ns: int) -> None:
+        while (ended := servers.step(zero_ns + until_ns)) is not None:
+            servers.answer(ended)
+
+    for number, call in enumerate(calls, NUMBERS):
+        go_on(call.time_ns)
+        assert call.node is not None, "a call of one server"
+        assert call.key is not None, "a call on one set"
+        if call.f == "insert":
+            rows = [(call.key, insert_value(call))]
+            servers.ask(number, call.node, into, rows, acknowledged, TIMEOUT_MS * MS)
+        else:
+            sql = f"SELECT value FROM {table.name} WHERE key = {call.key}"
+            servers.ask(number, call.node, sql, None, linearizable, TIMEOUT_MS * MS)
+    go_on(history[-1].time_ns)
+    return (servers.now_ns - zero_ns) / 1e9, time.process_time() - cpu
 
 
 if __name__ == "__main__":

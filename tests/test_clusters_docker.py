@@ -324,12 +324,20 @@ def test_a_replica_without_its_session_has_read_only_tables_until_it_has_one(
     writable: DockerCluster,
 ) -> None:
     fetches = Fetches(THREE.replicas, writable.endpoint)
-    assert not fetches.read_only("ch1")
+    assert fetches.refusal("ch1") is None
     writable.cut(between({"ch1"}, {"zk1"}))
-    await_(lambda: fetches.read_only("ch1"), "the table refuses inserts")
+    await_(lambda: fetches.refusal("ch1") == "has read-only tables", "the table refuses inserts")
     writable.mend()
     await_(lambda: not writable.unready(), "the cluster is whole")
-    assert not fetches.read_only("ch1")
+    assert fetches.refusal("ch1") is None
+
+
+def test_a_replica_without_its_tables_is_not_ready(writable: DockerCluster) -> None:
+    replica.query(writable.endpoint("ch1"), "DETACH TABLE harness_probe.fetches")
+    (reason,) = writable.unready()
+    assert reason == "ch1 has come up without harness_probe.fetches: restart it"
+    writable.restart(["ch1"])
+    await_(lambda: not writable.unready(), "the cluster is whole")
 
 
 def test_fetches_that_no_link_lets_through_do_not_arrive(writable: DockerCluster) -> None:

@@ -91,6 +91,7 @@ class DockerCluster:
             keep=True,
         )
         cluster._attached = True
+        cluster._fetches.created = True
         return cluster
 
     # --- Cluster ------------------------------------------------------------------------------
@@ -420,4 +421,4 @@ class DockerCluster:
 
     def _unready(self, node: Node) -> str | None:
         endpoint = self.endpoint(node.name)
-        return readiness.why_unready(node, endpoint, self._fetches.read_only)
+        return readiness.why_unready(node, endpoint, self._fetches.refusal)

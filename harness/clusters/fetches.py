@@ -48,19 +48,29 @@ class Fetches:
     def __init__(self, replicas: Sequence[str], endpoint: Callable[[str], Endpoint]) -> None:
         self._replicas = tuple(replicas)
         self._endpoint = endpoint
+        self.created = False
+        """Whether the probe's table was made in the cluster's life."""
 
     def create(self) -> None:
         """Makes the probe's table on every replica; may be called twice. All shards share it."""
         on_each(self._replicas, self._create)
+        self.created = True
 
-    def read_only(self, node: str) -> bool:
-        """Whether the probe's table takes no inserts now. A replica that lost its session may
-        answer, have a new session, and go on refusing inserts for some seconds."""
+    def refusal(self, node: str) -> str | None:
+        """Why the probe's table takes no inserts now, None where it does.
+
+        A replica that lost its session may answer, have a new session, and go on refusing inserts
+        for some seconds. One that found no ZooKeeper server when it started may answer without
+        its tables, for good (18.16.1).
+        """
         text = (
-            "SELECT count() FROM system.replicas "
-            f"WHERE database = '{_DATABASE}' AND (is_readonly OR is_session_expired)"
+            "SELECT is_readonly OR is_session_expired FROM system.replicas "
+            f"WHERE database = '{_DATABASE}'"
         )
-        return bool(query(self._endpoint(node), text)[0][0])
+        states = query(self._endpoint(node), text)
+        if not states:
+            return f"has come up without {_TABLE}: restart it" if self.created else None
+        return "has read-only tables" if states[0][0] else None
 
     def stop(self, nodes: Iterable[str]) -> None:
         """Of every table there is. A table made later fetches, and so does a server that was

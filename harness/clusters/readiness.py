@@ -15,8 +15,11 @@ def is_alive(node: Node, endpoint: Endpoint) -> str | None:
     return ask(endpoint)
 
 
-def why_unready(node: Node, endpoint: Endpoint, read_only: Callable[[str], bool]) -> str | None:
-    """Why the server cannot serve now, such as "zk2 has no leader"; None when it can."""
+def why_unready(node: Node, endpoint: Endpoint, refusal: Callable[[str], str | None]) -> str | None:
+    """Why the server cannot serve now, such as "zk2 has no leader"; None when it can.
+
+    `refusal(node)` says why a replica's tables take no inserts, and may raise ClusterError.
+    """
     if node.role is Role.ZOOKEEPER:
         state = keeper.state(endpoint)
         if state is None:
@@ -29,10 +32,10 @@ def why_unready(node: Node, endpoint: Endpoint, read_only: Callable[[str], bool]
     if session:
         return f"{node.name} has no ZooKeeper session: {session}"
     try:
-        refuses = read_only(node.name)
+        refused = refusal(node.name)
     except ClusterError as error:
         return f"{node.name} does not answer: {error}"
-    return f"{node.name} has read-only tables" if refuses else None
+    return refused and f"{node.name} {refused}"
 
 
 def version_of(node: Node, endpoint: Endpoint) -> str | None:

@@ -8,20 +8,13 @@ from harness.clusters.images import build_images
 from harness.core.errors import ClusterError, UsageError
 from harness.core.protocols import Cluster
 from harness.core.topology import Topology
-
-CLUSTERS_IN_STORE = "clusters"
-"""Where a store keeps the files of clusters, one directory each, by name."""
+from harness.run.store import Store
 
 
-def cluster_files(store: str, name: str) -> Path:
-    """Of the cluster of this name."""
-    return Path(store) / CLUSTERS_IN_STORE / name
-
-
-def kept_cluster(store: str, name: str) -> DockerCluster:
+def kept_cluster(store: Store, name: str) -> DockerCluster:
     """One that was left running. Raises UsageError when there is none."""
     try:
-        return DockerCluster.attach(cluster_files(store, name))
+        return DockerCluster.attach(store.cluster(name))
     except ClusterError as error:
         raise UsageError(f"--reuse {name}: {error}") from error
 

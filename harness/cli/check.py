@@ -182,7 +182,7 @@ def _check_run(
     if contents.truncated:
         troubles.append(contents.truncated)
     directory.save(judgement, troubles)
-    undrawn = draw(directory)
+    undrawn = draw(directory, None if contents.truncated else contents.history)
     troubles += [undrawn] if undrawn else []
     if as_json:
         click.echo(json.dumps({"run": str(directory.path), **judgement.json()}))

@@ -267,7 +267,8 @@ def _kept(explored: Explored, root: Path) -> Path:
     for op in history:
         journal.append(op)
     journal.close()
-    directory.finish(judge(history, workload_of(plan).checkers(), plan.check_s, level))
+    judgement = judge(history, workload_of(plan).checkers(), plan.check_s, level)
+    directory.finish(judgement, history=history)
     return directory.path
 
 

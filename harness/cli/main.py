@@ -6,33 +6,69 @@ import sys
 import traceback
 from collections.abc import Mapping
 from importlib import import_module
-from typing import NoReturn
+from typing import Any, Final, NoReturn
 
 import rich_click as click
 
 from harness.core.errors import EXIT_CRASH, EXIT_USAGE, HarnessError
 
-COMMANDS: Mapping[str, str] = {
-    "run": "harness.cli.run:run",
-    "scenario": "harness.cli.scenario:scenario",
-    "check": "harness.cli.check:check",
-    "torture": "harness.cli.torture:torture",
-    "explore": "harness.cli.explore:explore",
-    "report": "harness.cli.report:report",
-    "serve": "harness.cli.serve:serve",
-    "conform": "harness.cli.conform:conform",
-    "list": "harness.cli.list:list_",
-    "doctor": "harness.cli.doctor:doctor",
-    "build": "harness.cli.build:build",
-    "clean": "harness.cli.clean:clean",
+COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
+    "run": (
+        "harness.cli.run:run",
+        "Run operations and faults against a cluster, and decide whether it kept its word.",
+    ),
+    "scenario": (
+        "harness.cli.scenario:scenario",
+        "Play a script that brings one known anomaly about; without a NAME list them all.",
+    ),
+    "check": (
+        "harness.cli.check:check",
+        "Judge a stored run again: a directory, a path within the store, or latest (the default).",
+    ),
+    "torture": (
+        "harness.cli.torture:torture",
+        "Run a matrix of workloads, nemeses and settings, one run after the other, and judge them.",
+    ),
+    "explore": (
+        "harness.cli.explore:explore",
+        "Look at every interleaving of a small model, breadth first.",
+    ),
+    "report": (
+        "harness.cli.report:report",
+        "Show a stored run: a directory, a path within the store, or latest.",
+    ),
+    "serve": (
+        "harness.cli.serve:serve",
+        "Show the stored runs as pages: a list, a heat map, reports, and runs that go on.",
+    ),
+    "conform": (
+        "harness.cli.conform:conform",
+        "Check that a real run's ZooKeeper trace is a behaviour that the model allows.",
+    ),
+    "list": ("harness.cli.list:list_", "Name the workloads, nemeses, checkers and clusters."),
+    "doctor": (
+        "harness.cli.doctor:doctor",
+        "Say of every requirement whether it is met, and how to get it.",
+    ),
+    "build": (
+        "harness.cli.build:build",
+        "Build or pull the images that clusters are made from; a run does so too.",
+    ),
+    "clean": (
+        "harness.cli.clean:clean",
+        "Remove containers, networks and volumes of runs whose process is gone.",
+    ),
 }
-"""By name, module and function; a command loads only what it needs."""
+"""By name, module and function, and its first sentence: a command loads only what it needs, and
+the list of them loads none."""
 
 click.rich_click.TEXT_MARKUP = "markdown"
 
 
 class Commands(click.RichGroup):
     """The commands, each imported when it is asked for."""
+
+    _listing = False
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """In the order of the table."""
@@ -42,10 +78,21 @@ class Commands(click.RichGroup):
         """None where there is none of that name."""
         if cmd_name not in COMMANDS:
             return None
-        module, _, function = COMMANDS[cmd_name].partition(":")
+        place, says = COMMANDS[cmd_name]
+        if self._listing:
+            return click.RichCommand(name=cmd_name, help=says)
+        module, _, function = place.partition(":")
         command = getattr(import_module(module), function)
-        assert isinstance(command, click.Command), f"{COMMANDS[cmd_name]} is no command"
+        assert isinstance(command, click.Command), f"{place} is no command"
         return command
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Every command with its first sentence."""
+        self._listing = True
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self._listing = False
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

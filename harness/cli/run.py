@@ -6,22 +6,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 from rich.console import Console
 
-from harness.cli.bring_up import attached, brought_up, cluster_files, kept_cluster
 from harness.cli.catalogue import WORKLOADS
 from harness.cli.display import shown
 from harness.cli.jobs import side_by_side
 from harness.cli.options import again, run_options, some_of
 from harness.cli.result import print_result, result
 from harness.cli.workload import FLAGS, KEPT, options_of, workload_of
-from harness.clusters.docker_cluster import DockerCluster
-from harness.clusters.engine import silence
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.errors import EXIT_CRASH, HarnessError, UsageError
+from harness.core.history import History
 from harness.core.op import Json
 from harness.core.protocols import Cluster, Nemesis
 from harness.core.seed import Seed
@@ -37,6 +35,10 @@ from nemesis.catalogue import parse_nemesis
 from nemesis.composed import check_capabilities, check_kind, interposed
 from nemesis.options import FaultOptions
 from workloads.quorum_set import SIMULATED_READINGS, QuorumSetOptions
+
+if TYPE_CHECKING:
+    # Slow to load, and of no use to simulated servers: loaded where it is needed.
+    from harness.clusters.docker_cluster import DockerCluster
 
 NOT_OF_A_PLAN = frozenset(
     {"seed", "store", "count", "jobs", "workload", "nemesis", "promise", "option", "report"}
@@ -57,10 +59,17 @@ class Asked:
         self.workload_options.settle(topology)
         self._settle_cluster()
         faults = parse_nemesis(self.options["nemesis"], topology, self.seed, self.fault_options)
-        kind, name = (SimCluster, "sim") if self.simulated else (DockerCluster, "docker")
-        check_kind(faults, kind, name)
+        check_kind(faults, *self._kind())
         if self.options["reuse"] and self.options["clickhouse_image"]:
             raise UsageError("--reuse takes a cluster as it is: no --clickhouse-image with it")
+
+    def _kind(self) -> tuple[type, str]:
+        """Of the cluster: its class, and what it is called."""
+        if self.simulated:
+            return SimCluster, "sim"
+        from harness.clusters.docker_cluster import DockerCluster
+
+        return DockerCluster, "docker"
 
     def _settle_cluster(self) -> None:
         """Raises UsageError for what only the other kind of cluster has."""
@@ -99,7 +108,11 @@ class Asked:
     @cached_property
     def no_engine(self) -> str | None:
         """With --cluster auto: why the servers are simulated; None: they are not."""
-        return silence() if self.options["cluster"] == "auto" else None
+        if self.options["cluster"] != "auto":
+            return None
+        from harness.clusters.engine import silence
+
+        return silence()
 
     @property
     def simulated(self) -> bool:
@@ -117,12 +130,14 @@ class Asked:
         return self.options["seed"] or Seed.fresh()
 
     @cached_property
-    def reused(self) -> DockerCluster | None:
+    def reused(self) -> "DockerCluster | None":
         """The kept cluster that is asked for."""
         name = self.options["reuse"]
         if not name:
             return None
-        return kept_cluster(self.options["store"], name)
+        from harness.cli.bring_up import kept_cluster
+
+        return kept_cluster(self.store, name)
 
     @cached_property
     def topology(self) -> Topology:
@@ -162,7 +177,7 @@ class Asked:
     ) -> Campaign:
         """Everything that the runs share."""
         name = self.reused.name if self.reused else f"harness-{Seed.fresh().value:08x}"
-        files = cluster_files(self.options["store"], name)
+        files = self.store.cluster(name)
         return Campaign(
             store=self.store,
             bring_up=partial(self._bring_up, name, files),
@@ -231,6 +246,8 @@ class Asked:
         return nemesis
 
     def _bring_up(self, name: str, files: Path, note: Callable[[str], None]) -> Cluster:
+        from harness.cli.bring_up import attached, brought_up
+
         if self.reused:
             return attached(self.reused, note)
         option = self.options
@@ -245,14 +262,14 @@ class Asked:
         )
 
 
-def _invalid_drawn(directory: RunDirectory) -> str | None:
-    return draw(directory) if directory.info().status == Status.INVALID.value else None
+def _invalid_drawn(directory: RunDirectory, history: History | None) -> str | None:
+    return draw(directory, history) if directory.info().status == Status.INVALID.value else None
 
 
-DRAWN: Mapping[str, Callable[[RunDirectory], str | None]] = {
+DRAWN: Mapping[str, Callable[[RunDirectory, History | None], str | None]] = {
     "all": draw,
     "invalid": _invalid_drawn,
-    "none": lambda _: None,
+    "none": lambda *_: None,
 }
 """By --report, what draws a run's page."""
 

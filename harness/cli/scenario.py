@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.cli.bring_up import attached, brought_up, cluster_files, kept_cluster
+from harness.cli.bring_up import attached, brought_up, kept_cluster
 from harness.cli.display import shown
 from harness.cli.options import COUNT, SeedType
 from harness.cli.workload import SCENARIO, scenario_of, workload_of
@@ -169,10 +169,10 @@ def _campaign(
     stop: Stop,
     finished: Callable[[Finished], None],
 ) -> Campaign:
-    store = options["store"]
+    store = Store(Path(options["store"]))
     reused = kept_cluster(store, options["reuse"]) if options["reuse"] else None
     name = reused.name if reused else f"harness-{Seed.fresh().value:08x}"
-    files = cluster_files(store, name)
+    files = store.cluster(name)
     bring_up: Callable[[Callable[[str], None]], Cluster] = (
         partial(attached, reused)
         if reused
@@ -187,7 +187,7 @@ def _campaign(
         )
     )
     return Campaign(
-        store=Store(Path(store)),
+        store=store,
         bring_up=bring_up,
         files=files,
         workload=workload_of,

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from harness.core.errors import ClusterError
+from harness.core.history import History
 from harness.core.protocols import Cluster, Generator, KeepsTime, Nemesis, Workload
 from harness.run.monitor import Monitor, Phase
 from harness.run.phases import Outcome, Trial, conduct, fresh_token, record
@@ -41,8 +42,9 @@ class Campaign:
     """Leave the cluster running afterwards."""
     shown: Callable[[Monitor], AbstractContextManager[None]]
     finished: Callable[[Finished], None]
-    draw: Callable[[RunDirectory], str | None]
-    """Draws the report of a run, whatever became of it; returns why it could not."""
+    draw: Callable[[RunDirectory, History | None], str | None]
+    """Draws the report of a run, whatever became of it, with its history where that was read
+    already; returns why it could not."""
     stop: Stop
     own_cluster: Callable[[Plan], Cluster] | None = None
     """In the place of `bring_up`: a cluster for each run, one that the run's seed decides."""
@@ -144,11 +146,12 @@ class Campaign:
         directory = self.begun(plan, cluster)
         with directory.held():
             outcome = self._conducted(plan, cluster, directory, monitor, drop=drop)
-            directory.finish(outcome.judgement, outcome.troubles)
+            directory.finish(outcome.judgement, outcome.troubles, outcome.history)
             monitor.enter(Phase.CLEAN_UP)
             uncollected = _collected(cluster, directory)
             monitor.enter(Phase.CLEAN_UP, "drawing the report")
-            more = [text for text in (uncollected, self.draw(directory)) if text]
+            undrawn = self.draw(directory, outcome.history)
+            more = [text for text in (uncollected, undrawn) if text]
         return Finished(plan, directory, replace(outcome, troubles=(*outcome.troubles, *more)))
 
     def _conducted(
@@ -161,7 +164,7 @@ class Campaign:
                 return conduct(self._trial(plan, cluster, directory, monitor, drop=drop))
         except BaseException:
             _collected(cluster, directory)
-            self.draw(directory)
+            self.draw(directory, None)
             raise
 
 

@@ -143,14 +143,20 @@ class RunDirectory:
             os.close(descriptor)
         return False
 
-    def finish(self, judgement: Judgement, troubles: Sequence[str] = ()) -> None:
+    def finish(
+        self,
+        judgement: Judgement,
+        troubles: Sequence[str] = (),
+        history: History | None = None,
+    ) -> None:
         """The run ended and was judged: writes history.parquet, results.json and run.json.
 
-        A history that Parquet cannot hold is a trouble, not a crash: the journal has it.
+        `history`: what the journal holds, where it was read already. One that Parquet cannot hold
+        is a trouble, not a crash: the journal has it.
         """
         told = list(troubles)
         try:
-            self.parquet()
+            self.parquet(history)
         except HarnessError as error:
             told.append(str(error))
         self.save(judgement, told)
@@ -214,15 +220,15 @@ class RunDirectory:
         """What happened. Raises HistoryError."""
         return self.contents().history
 
-    def parquet(self) -> Path:
+    def parquet(self, history: History | None = None) -> Path:
         """history.parquet, made from the journal when it is missing or older than the journal.
-        Raises HistoryError."""
+        `history`: what the journal holds, where it was read already. Raises HistoryError."""
         if not self.journal.exists() and self.parquet_file.exists():
             return self.parquet_file
         # Measured before reading: of a run that still writes, the next call makes it anew.
         length = self.journal.stat().st_size if self.journal.exists() else 0
         if journal_bytes_of(self.parquet_file) != length:
-            write_parquet(self.history(), self.parquet_file, journal_bytes=length)
+            write_parquet(history or self.history(), self.parquet_file, journal_bytes=length)
         return self.parquet_file
 
     def _write_info(self, info: RunInfo) -> None:
@@ -255,6 +261,10 @@ class Store:
                 f"store {self.root}: cannot be written: {error.strerror}; give another --store"
             ) from error
         return RunDirectory(path)
+
+    def cluster(self, name: str) -> Path:
+        """Where the files of the cluster of this name are."""
+        return self.root / "clusters" / name
 
     def runs(self) -> tuple[RunDirectory, ...]:
         """Every run, the latest first."""

@@ -15,10 +15,12 @@ number beyond that, such as a UInt64 above 2**63 - 1, is refused here and kept b
 
 import json
 import os
+from array import array
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -73,20 +75,39 @@ def table_of(ops: Sequence[Op]) -> pa.Table:
 def _array(name: str, column: list[Any], ops: Sequence[Op]) -> pa.Array:
     kind = SCHEMA.field(name).type
     try:
-        if kind == _NAMES:
-            return pa.array(column, pa.string()).dictionary_encode()
-        return pa.array(column, kind)
-    except (pa.ArrowInvalid, OverflowError, TypeError) as error:
+        return _made(column, kind)
+    except (OverflowError, TypeError, ValueError) as error:
         for op, entry in zip(ops, column, strict=True):
             try:
-                pa.array([entry], kind)
-            except (pa.ArrowInvalid, OverflowError, TypeError):
+                _made([entry], kind)
+            except (OverflowError, TypeError, ValueError):
                 raise HistoryError(
                     f"op #{op.index}: {name} {entry!r} does not fit Parquet's {kind}; numbers "
                     "must be from -2**63 to 2**63 - 1 (process: 32 bit); the journal has the op "
                     "as it is"
                 ) from error
         raise
+
+
+def _made(column: list[Any], kind: pa.DataType) -> pa.Array:
+    """Of buffers: `pa.array` loads pandas, which takes longer than most runs' last steps."""
+    if kind == _NAMES:
+        return _made(column, pa.string()).dictionary_encode()
+    if kind == pa.string():
+        builder = pa.lib.StringBuilder()
+        builder.append_values(column)
+        return builder.finish()
+    given = np.fromiter((entry is not None for entry in column), bool, len(column))
+    there = None if given.all() else pa.py_buffer(np.packbits(given, bitorder="little"))
+    if kind == _NUMBERS:
+        lists = [entry or () for entry in column]
+        offsets = np.zeros(len(lists) + 1, np.int32)
+        np.cumsum([len(entry) for entry in lists], out=offsets[1:])
+        inner = _made([number for entry in lists for number in entry], kind.value_type)
+        buffers = [there, pa.py_buffer(offsets)]
+        return pa.Array.from_buffers(kind, len(column), buffers, children=[inner])
+    numbers = array("i" if kind == pa.int32() else "q", [entry or 0 for entry in column])
+    return pa.Array.from_buffers(kind, len(column), [there, pa.py_buffer(numbers)])
 
 
 def _detail(value: Mapping[str, Any]) -> str:

@@ -1,0 +1,57 @@
+"""The driver of ClickHouse's own protocol; its every failure is a code of the table of outcomes."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import clickhouse_driver
+from clickhouse_driver import errors
+
+from harness.clients.clickhouse import DatabaseError
+from harness.core.outcomes import CLIENT_TIMEOUT, NETWORK, UNSENT
+from harness.core.protocols import Endpoint
+
+CONNECT_TIMEOUT_S = 2.0
+"""For the connection, and for the ping that precedes each query."""
+
+
+class _NotConnectedError(Exception):
+    """No connection, so the query was never sent."""
+
+
+class Driver(clickhouse_driver.Client):  # type: ignore[misc] # the driver has no types
+    """One connection. Tells one that could not be made from one that broke under a query."""
+
+    def __init__(self, endpoint: Endpoint, timeout_s: float) -> None:
+        super().__init__(
+            endpoint.host,
+            port=endpoint.port,
+            connect_timeout=CONNECT_TIMEOUT_S,
+            sync_request_timeout=CONNECT_TIMEOUT_S,
+            send_receive_timeout=timeout_s,
+        )
+
+    def establish_connection(self, settings: Any) -> None:
+        """As its base does. Raises _NotConnectedError."""
+        try:
+            super().establish_connection(settings)
+        except (errors.Error, OSError, EOFError) as error:
+            raise _NotConnectedError(str(error)) from error
+
+    def ask(self, sql: str, settings: Mapping[str, int | str], rows: Sequence[Any] | None) -> Any:
+        """The result by columns; nothing of an insert of rows. Raises DatabaseError."""
+        try:
+            return self.execute(sql, rows, settings=dict(settings), columnar=rows is None)
+        except _NotConnectedError as error:
+            raise DatabaseError(UNSENT, _first_line(str(error))) from error
+        except errors.ServerException as error:
+            raise DatabaseError(error.code, _first_line(error.message)) from error
+        except (errors.SocketTimeoutError, TimeoutError) as error:
+            raise DatabaseError(CLIENT_TIMEOUT, _first_line(str(error))) from error
+        except (errors.Error, OSError, EOFError) as error:
+            raise DatabaseError(NETWORK, _first_line(str(error)) or type(error).__name__) from error
+
+
+def _first_line(message: str) -> str:
+    """The message without its stack trace, at most 300 characters."""
+    text = message.split("Stack trace:")[0].strip().removeprefix("DB::Exception: ")
+    return " ".join(text.split())[:300]

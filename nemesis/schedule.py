@@ -101,7 +101,7 @@ class Schedule:
     def update(self, context: Context, event: Op) -> Generator:  # noqa: ARG002
         """The timetable's time goes on when the nemesis has done its call."""
         call = self.in_flight
-        if event.process != NEMESIS or event.kind is Kind.INVOKE or call is None:
+        if event.process != NEMESIS or call is None:
             return self
         assert self.offset_ns is not None, "a call was made, so the timetable has begun"
         track = _told(self.tracks[call.at], call.value, event.kind, call.since_ns - self.offset_ns)

@@ -51,7 +51,7 @@ def played(store: Path, *, parted: int = 0, leave: bool = False) -> list[tuple[i
         leave=leave,
         shown=lambda _: nullcontext(),
         finished=finished,
-        draw=lambda _: None,
+        draw=lambda *_: None,
         stop=Stop(),
     ).run(TWO)
     return told

@@ -161,7 +161,7 @@ class RetryCalls:
 
     def update(self, context: Context, event: Op) -> Generator:  # noqa: ARG002
         """Learns which values must be tried again."""
-        if event.kind is Kind.INVOKE or event.f != "insert":
+        if event.f != "insert":
             return self
         value = next((v for process, v in self.trying if process == event.process), None)
         if value is None:

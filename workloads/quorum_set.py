@@ -218,8 +218,6 @@ class SetCalls(msgspec.Struct, frozen=True):
     def update(self, context: Context, event: Op) -> Generator:  # noqa: ARG002
         """What was refused is tried a moment later, or refusals, which cost nothing, would crowd
         out all else."""
-        if event.kind is Kind.INVOKE:
-            return self
         after = self
         if event.f == "insert":
             still = tuple(e for e in self.inserting if e[0] != event.node)

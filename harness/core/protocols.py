@@ -78,8 +78,8 @@ class Generator(Protocol):
         ...
 
     def update(self, context: Context, event: Op) -> "Generator":
-        """The generator after an invocation or an end, its own or another's. `context` is that
-        of the whole run, whichever part of it the generator has."""
+        """The generator after the end of a call, its own or another's. `context` is that of the
+        whole run, whichever part of it the generator has."""
         ...
 
 

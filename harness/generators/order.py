@@ -139,8 +139,6 @@ class UntilOk(msgspec.Struct, frozen=True):
 
     def update(self, context: Context, event: Op) -> Generator:  # noqa: ARG002
         """Learns how its calls ended, by the process that made them."""
-        if event.kind is Kind.INVOKE:
-            return self
         ended = [e for e in self.in_flight if e.process == event.process]
         if not ended:
             return self

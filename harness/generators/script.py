@@ -91,24 +91,30 @@ class Script:
         if now.tries and context.time_ns < due_ns:
             return Pending(due_ns), now
         worker = _worker(step, context)
-        return (PENDING if worker is None else Ready(step.call, worker)), now
+        if worker is None:
+            return PENDING, now
+        return Ready(step.call, worker), now._begun(
+            NEMESIS if worker.number < 0 else worker.process
+        )
 
     def update(self, context: Context, event: Op) -> Generator:  # noqa: ARG002
-        """Goes on when its own call has begun or ended."""
-        return self.told(event)
+        """Goes on when its own call has ended."""
+        return self._ready(event.time_ns)._over(event)
 
-    def told(self, event: Op) -> "Script":
-        """The same without a context."""
-        now = self._ready(event.time_ns)
-        return now._begun(event) if event.kind is Kind.INVOKE else now._over(event)
+    def told(self, op: Op) -> "Script":
+        """After any op of its history."""
+        if op.kind is not Kind.INVOKE:
+            return self._ready(op.time_ns)._over(op)
+        now = self._ready(op.time_ns)
+        step = now.left[0] if now.left and not now.broken else None
+        own = isinstance(step, Do | Until) and step.call.f == op.f
+        return now._begun(op.process) if own else now
 
-    def _begun(self, op: Op) -> "Script":
-        if self.broken or not self.left:
-            return self
+    def _begun(self, process: Process) -> "Script":
+        """The current step's call, by this process."""
         step = self.left[0]
-        if not isinstance(step, Do | Until) or step.call.f != op.f:
-            return self
-        in_flight = (*self.in_flight, (op.process, step))
+        assert isinstance(step, Do | Until), "only these have a call"
+        in_flight = (*self.in_flight, (process, step))
         # A step that is repeated stays the current one.
         left = self.left if isinstance(step, Until) else self.left[1:]
         return replace(self, in_flight=in_flight, left=left)

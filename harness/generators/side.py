@@ -5,7 +5,7 @@ from collections.abc import Callable
 import msgspec
 from msgspec.structs import replace
 
-from harness.core.op import Call, Kind, Op, Process
+from harness.core.op import Call, Op, Process
 from harness.core.protocols import Context, Generator, Pending, Ready, Step
 from harness.core.seed import Seed
 
@@ -36,7 +36,7 @@ class Few(msgspec.Struct, frozen=True):
 
     def update(self, context: Context, event: Op) -> Generator:  # noqa: ARG002
         """Learns which have ended."""
-        if event.kind is Kind.INVOKE or event.process not in self.in_flight:
+        if event.process not in self.in_flight:
             return self
         in_flight = self.in_flight - {event.process}
         return replace(self, in_flight=in_flight, due_ns=event.time_ns + self.pause_ns)

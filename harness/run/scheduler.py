@@ -170,6 +170,8 @@ class Scheduler:
             self._free[NEMESIS_NUMBER] = self._free.pop(NEMESIS_NUMBER)
         self._moved()
         self._emit(op)
+        if self._told and self._generator is not None:
+            self._generator = self._generator.update(self._context(op.time_ns, None), op)
         return op
 
     def _moved(self) -> None:
@@ -184,8 +186,6 @@ class Scheduler:
         self._index += 1
         self._sink(op)
         self.live.saw(op)
-        if self._told and self._generator is not None:
-            self._generator = self._generator.update(self._context(op.time_ns, None), op)
 
     def _context(self, now_ns: int, prefer: int | None) -> Context:
         free, busy = self._shown

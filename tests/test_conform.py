@@ -29,6 +29,7 @@ def log_file() -> bytes:
         return content.read()
 
 
+PART_LOST = "ch2 loses 0_1_1_0, and no part of it covers that"
 TXNS = tuple(read_txns(log_file(), NAME))
 ROOT = tables(TXNS)[-1]
 
@@ -133,6 +134,23 @@ def test_a_fetch_that_counted_for_nothing_may_be_undone_and_done_again() -> None
     assert outcome.actions["UndoFetch"] == 1
 
 
+def test_parts_that_go_before_the_merged_one_comes_are_a_step_with_a_name() -> None:
+    """A server that was killed between a merge and its commit starts so: 18.16.1 does."""
+    queued = next(
+        i
+        for i, txn in enumerate(TXNS)
+        for change in txn.changes
+        if change.path.startswith(f"{ROOT}/replicas/ch2/queue/") and b"\nmerge\n" in change.data
+    )
+    early, twice = gone("replicas/ch2/parts/0_1_1_0"), gone("replicas/ch2/parts/0_2_2_0")
+    outcome = replay(ROOT, added(queued, early, twice))
+    assert outcome.stopped is None
+    assert outcome.defects == {"RemoveAhead": 2}
+    assert replay(ROOT, TXNS).defects == {}
+    stopped = stop_of(replay(ROOT, added(queued - 1, early)))
+    assert stopped == (("RemovePart ch2 0_1_1_0",), PART_LOST)
+
+
 def test_last_part_that_goes_back_is_a_step_with_a_name() -> None:
     """Block 7 was taken first and is committed last: 18.16.1 does so."""
     earlier, later = Part.named("0_7_7_0"), Part.named("0_8_8_0")
@@ -224,12 +242,12 @@ def lost_while_active() -> tuple[Txn, ...]:
         (
             part_lost,
             "RemovePart ch2 0_1_1_0",
-            "ch2 loses 0_1_1_0, and no part of it covers that",
+            PART_LOST,
         ),
         (
             undone_after_it_counted,
             "RemovePart ch2 0_1_1_0",
-            "ch2 loses 0_1_1_0, and no part of it covers that",
+            PART_LOST,
         ),
         (out_of_nowhere, "GetPart ch2 7_1_1_0", "7_1_1_0 is in no entry of the log"),
         (lost_while_active, "MarkLost ch2", "ch2 is active and is marked lost"),

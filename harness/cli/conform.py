@@ -12,7 +12,7 @@ from rich.text import Text
 from harness.cli.result import STATUS_STYLE
 from harness.clusters.logs import TRANSACTIONS_FILE
 from harness.conform.ensemble import Ensemble, merged, read_archive
-from harness.conform.replay import Replayed, Step, replay, tables
+from harness.conform.replay import DEFECTS, Replayed, Step, replay, tables
 from harness.core.errors import UsageError
 from harness.core.op import Json
 from harness.core.verdict import Status, worst
@@ -96,8 +96,8 @@ def _show(found: Conformance, console: Console) -> None:
         console.print(Text.assemble((table.root, "bold"), f"  {table.steps:,} steps"))
         counts = ", ".join(f"{action} {n:,}" for action, n in sorted(table.actions.items()))
         console.print(Text(counts, "dim"))
-        if table.defects:
-            text = f"{table.defects} times last_part went back, a known defect of the server"
+        for name, count in table.defects.items():
+            text = f"{count} times {DEFECTS[name]}, a known defect of the server"
             console.print(Text(text, "bold red"))
         if table.stopped is not None:
             _show_stopped(table, console)
@@ -137,7 +137,7 @@ def _json(found: Conformance) -> dict[str, Json]:
                 "status": found.of(table).value,
                 "steps": table.steps,
                 "actions": dict(table.actions),
-                "defects": table.defects,
+                "defects": dict(table.defects),
                 "stopped": None
                 if table.stopped is None
                 else {

@@ -208,6 +208,21 @@ class Model:
         del replica.parts[part]
         return True
 
+    def remove_ahead(self, name: str, part: str) -> bool:
+        """A server that was killed when a merged part was on its disk, and not yet in ZooKeeper,
+        takes away what was merged when it starts, and registers the merged part later: for a moment
+        ZooKeeper names neither, which the server does and the model never should. False: it is no
+        such step, for another part covers it, or no merge of the queue does."""
+        replica = self._replica(name)
+        gone = replica.parts.get(part)
+        if gone is None or any(own.covers(gone) for own in replica.parts.values() if own != gone):
+            return False
+        merges = [entry.part for entry in replica.queue.values() if entry.kind == "merge"]
+        if not any(made is not None and made.covers(gone) for made in merges):
+            return False
+        del replica.parts[part]
+        return True
+
     def remove_part(self, name: str, part: str) -> None:
         """A part is no longer registered: another covers it."""
         replica = self._replica(name)

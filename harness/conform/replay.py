@@ -10,7 +10,12 @@ from harness.conform.txnlog import Change, Did, Txn
 
 FEW = 8
 LAST_PART_BACK = "LastPartBack"
-"""A known defect of the server: counted, and the replay goes on."""
+REMOVE_AHEAD = "RemoveAhead"
+DEFECTS = {
+    LAST_PART_BACK: "last_part went back",
+    REMOVE_AHEAD: "a part went before the merged one that covers it came",
+}
+"""Known ones of the server, each a step that is counted, and behind which the replay goes on."""
 _OWN = frozenset({"is_active", "log_pointer", "parts", "queue"})
 """Nodes of a replica that only itself writes."""
 
@@ -49,9 +54,9 @@ class Replayed:
     """The last few steps that were taken."""
 
     @property
-    def defects(self) -> int:
-        """How many steps were a known defect of the server."""
-        return self.actions[LAST_PART_BACK]
+    def defects(self) -> dict[str, int]:
+        """The known defects of the server that were seen, and how many times."""
+        return {name: self.actions[name] for name in DEFECTS if self.actions[name]}
 
 
 def tables(txns: Iterable[Txn]) -> tuple[str, ...]:
@@ -259,9 +264,11 @@ class _Run:
             elif what == "parts" and change.did is Did.DELETE:
                 if self.model.undo_fetch(name, node):
                     self._say("UndoFetch", name, node)
-                    continue
-                self._say("RemovePart", name, node)
-                self.model.remove_part(name, node)
+                elif self.model.remove_ahead(name, node):
+                    self._say(REMOVE_AHEAD, name, node)
+                else:
+                    self._say("RemovePart", name, node)
+                    self.model.remove_part(name, node)
             elif what == "queue" and change.did is Did.DELETE:
                 self._say("FinishEntry", name, node)
                 self.model.finish(name, node)

@@ -12,6 +12,7 @@ _STOPPED: Final[Mapping[str, str]] = {
     "delay": "the proxy in its pod kept such a message back",
 }
 """By what a rule does with a message."""
+_LIES_IN_WAIT: Final = "the proxy in its pod has the rule; how many it kept back its end tells"
 _PASSES: Final = "the proxy has no such rule any more and holds no connection"
 
 EVIDENCE: Final[Mapping[str, tuple[str, str]]] = {
@@ -35,6 +36,9 @@ EVIDENCE: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "slow-fetches": ("the network says that it brings it parts slowly", "and that it does not"),
     "clock-skew": ("the clock says that it goes slowly", "and that it goes right"),
-    **{name: (_STOPPED[str(rule["do"])], _PASSES) for name, (_, rule) in message.VARIANTS.items()},
+    **{
+        name: (_LIES_IN_WAIT if name in message.RARE else _STOPPED[str(rule["do"])], _PASSES)
+        for name, (_, rule) in message.VARIANTS.items()
+    },
 }
 """By the f of its ops: what was seen when it began, and when it ended."""

@@ -20,6 +20,10 @@ FETCH = ["endpoint=DataPartsExchange"]
 QUORUM_END = ["/quorum/status", "/quorum/last_part"]
 """Of the transaction that ends a quorum."""
 LAST_PART = ["/quorum/last_part"]
+ACTIVE = ["/harness/", "/is_active"]
+"""Of the transaction that makes a replica of the workloads' tables active."""
+FAILED = ["/harness/", "/quorum/failed_parts/"]
+"""Of the transaction that says that a quorum has failed."""
 FINISH = ["/finished/"]
 """Of the transaction that says that a host has finished a task of the DDL queue."""
 
@@ -68,6 +72,20 @@ VARIANTS: Mapping[str, tuple[str, Mapping[str, Json]]] = {
             "delay_s": DELAY_S, "op": "get",
         },
     ),
+    "zk-delay-active": (
+        "a replica that comes back is active two seconds later than it says",
+        {
+            "channel": "zookeeper", "edge": "request", "do": "delay", "words": ACTIVE,
+            "delay_s": 2 * DELAY_S,
+        },
+    ),
+    "zk-delay-failed": (
+        "the word that a quorum has failed reaches ZooKeeper a second late",
+        {
+            "channel": "zookeeper", "edge": "request", "do": "delay", "words": FAILED,
+            "delay_s": DELAY_S,
+        },
+    ),
     "ddl-drop-finish": (
         "a host's word that it has finished a DDL task does not reach ZooKeeper",
         {"channel": "zookeeper", "edge": "request", "do": "drop", "words": FINISH},
@@ -92,8 +110,13 @@ VARIANTS: Mapping[str, tuple[str, Mapping[str, Json]]] = {
 replica that is asked."""
 
 
+RARE = frozenset({"zk-delay-active", "zk-delay-failed"})
+"""Variants of messages that only follow other faults: nobody can wait for one."""
+
+
 class Message(NodeFault):
-    """One of the variants, on some replicas. It is seen when a message was stopped."""
+    """One of the variants, on some replicas. It is seen when a message was stopped; a rare one when
+    the proxies would stop it, and its end tells how many were."""
 
     heal_rank = 0
     """With the links: what waits for ZooKeeper may wait for this."""
@@ -117,6 +140,9 @@ class Message(NodeFault):
 
     def _unstruck(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
         """One stopped message is enough: which replica sends the next one nobody knows."""
+        if self.f in RARE:
+            unarmed = [node for node in nodes if not self._hits(cluster, node, armed=True)]
+            return [f"the proxy of {node} has no rule" for node in unarmed]
         hits = [self._hits(cluster, node) for node in nodes]
         return [] if any(hits) else [f"no message of {' '.join(nodes)} was stopped yet"]
 

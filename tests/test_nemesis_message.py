@@ -1,5 +1,6 @@
 """Faults of single messages: what the proxy stops on real connections, and what it lets pass."""
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -124,6 +125,18 @@ def test_half_a_part_is_never_seen_and_the_whole_comes_later(
     assert not has(servers, table, 7, "ch2")
     servers.let_pass(["ch1"])
     await_(lambda: has(servers, table, 7, "ch2"), "the part is fetched anew")
+
+
+@containers
+def test_a_rare_message_is_lain_in_wait_for(servers: DockerCluster, table: ReplicatedTable) -> None:
+    rare = Message("zk-delay-active", [Aim("clickhouse", "one")], servers.topology)
+    begun = rare.begin(servers, {"name": "zk-delay-active-one", "nodes": ["ch1"]}, Watch(1))
+    assert begun["text"] == "ch1"
+    began = time.monotonic()
+    servers.restart(["ch1"])
+    assert time.monotonic() - began > 2, "it is active late"
+    await_(lambda: insert(servers, table, 8) == 0, "ch1 takes inserts again")
+    assert rare.end(servers, Watch(1))["text"] == "ch1, 1 stopped"
 
 
 @containers

@@ -162,6 +162,15 @@ def test_last_part_that_goes_back_is_a_step_with_a_name() -> None:
     assert (model.last, model.quorum) == ({"0": earlier}, None)
 
 
+def test_a_replica_that_keeps_what_failed_is_a_step_with_a_name() -> None:
+    """It asked what had failed just before that: 18.16.1 asks before it is active."""
+    part = Part.named("0_1_1_0")
+    model = Model(replicas={"ch1": Replica("ch1", parts={part.name: part}), "ch2": Replica("ch2")})
+    model.failed.add(part.name)
+    assert model.become_active("ch2", 1) == ()
+    assert model.become_active("ch1", 2) == (part.name,)
+
+
 def last_part_back() -> tuple[Txn, ...]:
     return with_data(Did.SET, "quorum/last_part", b"0_2_2_0", b"0_1_1_0", 1)
 

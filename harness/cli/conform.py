@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from checkers.words import number
 from harness.cli.result import STATUS_STYLE
 from harness.clusters.logs import TRANSACTIONS_FILE
 from harness.conform.ensemble import Ensemble, merged, read_archive
@@ -97,7 +98,7 @@ def _show(found: Conformance, console: Console) -> None:
         counts = ", ".join(f"{action} {n:,}" for action, n in sorted(table.actions.items()))
         console.print(Text(counts, "dim"))
         for name, count in table.defects.items():
-            text = f"{count} times {DEFECTS[name]}, a known defect of the server"
+            text = f"{number(count, 'time')} {DEFECTS[name]}, a known defect of the server"
             console.print(Text(text, "bold red"))
         if table.stopped is not None:
             _show_stopped(table, console)

@@ -115,11 +115,13 @@ class Model:
 
     # --- a replica ----------------------------------------------------------------------------
 
-    def become_active(self, name: str, session: int) -> None:
-        """is_active is made."""
+    def become_active(self, name: str, session: int) -> tuple[str, ...]:
+        """is_active is made. Returns the parts that it has and whose quorum has failed, which the
+        server may keep and the model never should."""
         replica = self._replica(name)
         _must(replica.session is None, f"{name} is active already")
         replica.session = session
+        return tuple(sorted(self.failed.intersection(replica.parts)))
 
     def become_inactive(self, name: str) -> None:
         """is_active goes, or its session ends."""

@@ -11,9 +11,11 @@ from harness.conform.txnlog import Change, Did, Txn
 FEW = 8
 LAST_PART_BACK = "LastPartBack"
 REMOVE_AHEAD = "RemoveAhead"
+KEEP_FAILED = "KeepFailed"
 DEFECTS = {
     LAST_PART_BACK: "last_part went back",
     REMOVE_AHEAD: "a part went before the merged one that covers it came",
+    KEEP_FAILED: "a replica became active with a part that had failed",
 }
 """Known ones of the server, each a step that is counted, and behind which the replay goes on."""
 _OWN = frozenset({"is_active", "log_pointer", "parts", "queue"})
@@ -285,7 +287,8 @@ class _Run:
             if words[0] == "replicas" and words[2:] == ["is_active"]:
                 if change.did is Did.CREATE:
                     self._say("BecomeActive", words[1])
-                    self.model.become_active(words[1], txn.session)
+                    for part in self.model.become_active(words[1], txn.session):
+                        self._say(KEEP_FAILED, words[1], part)
                 elif change.did is Did.DELETE:
                     self._say("BecomeInactive", words[1])
                     self.model.become_inactive(words[1])

@@ -14,7 +14,7 @@ from workloads.scenarios.inserts import (
     TORN_INSERT,
 )
 from workloads.scenarios.partitions import RETURNED_ROWS, UNREADABLE_TABLE, UNWRITABLE_TABLE
-from workloads.scenarios.quorums import FAILED_PART, UNCOUNTED_QUORUM
+from workloads.scenarios.quorums import FAILED_PART, FAILED_PART_MISSED, UNCOUNTED_QUORUM
 from workloads.scenarios.reads import (
     BACKWARDS_READ,
     HIDDEN_INSERT,
@@ -50,6 +50,7 @@ _EVERY = (
     DEAF_REPLICA,
     CRASHING_MUTATION,
     FAILED_PART,
+    FAILED_PART_MISSED,
     UNCOUNTED_QUORUM,
     UNWAITED_CLONE,
 )

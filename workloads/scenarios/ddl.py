@@ -8,7 +8,7 @@ from workloads.scenarios.scenario import Finding, Scenario
 from workloads.scenarios.steps import KILL, killed, message
 
 DROP = "ddl-drop-finish"
-DROPPED, DEAD = message(DROP, "ch2"), killed("ch2", 2)
+DROPPED, DEAD = message(DROP, "ch2"), killed("ch2", number=2)
 
 DDL_TWICE = Scenario(
     name="ddl-twice",

@@ -8,7 +8,7 @@ from workloads.scenarios.scenario import Finding, Scenario
 from workloads.scenarios.steps import KILL, fault, killed, once
 
 PAUSE, RESTART = "pause-zookeeper-one", "restart-zookeeper-one"
-FROZEN, DEAD = fault("pause", PAUSE, 2, nodes=["zk2"]), killed("ch2", 3)
+FROZEN, DEAD = fault("pause", PAUSE, 2, nodes=["zk2"]), killed("ch2", number=3)
 
 
 def _insert(value: int, node: str) -> Call:

@@ -69,7 +69,7 @@ HALF_INSERT = Scenario(
     finding=Finding("atomic", "half"),
 )
 
-DEAD = killed("ch1", 2)
+DEAD = killed("ch1", number=2)
 
 DIRTY_READ = Scenario(
     name="dirty-read",

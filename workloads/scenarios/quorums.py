@@ -1,4 +1,5 @@
-"""A quorum that fails, which is as it should be; and one that ends though nobody has the part."""
+"""A quorum that fails, which is as it should be; a part that outlives that; and a quorum that ends
+though nobody has the part."""
 
 from collections.abc import Mapping
 
@@ -18,12 +19,13 @@ from workloads.scenarios.steps import (
     SESSION_GONE_S,
     insert,
     killed,
+    lurking,
     message,
     read,
     shows,
 )
 
-DEAD = killed("ch1", 2)
+DEAD = killed("ch1", number=2)
 
 
 def _failed(op: Op) -> bool:
@@ -66,6 +68,46 @@ FAILED_PART = Scenario(
         *(Do(_where(node), by=1) for node in REPLICAS),
     ),
     finding=Held("failed-parts", ("known", "inserted_again")),
+)
+
+LATE_ACTIVE, LATE_FAILED = "zk-delay-active", "zk-delay-failed"
+ACTIVE, FAILED = lurking(LATE_ACTIVE, ["ch1"], 3), lurking(LATE_FAILED, ["ch2", "ch3"], 4)
+ALL_DEAD = killed(*REPLICAS, number=2)
+
+FAILED_PART_MISSED = Scenario(
+    name="failed-part-missed",
+    text="a quorum fails while the replica that has its part comes back, which has just asked what "
+    "had failed: it keeps the part, which its sequentially consistent reads return, twice when the "
+    "insert is made again",
+    workload=failed_parts(FailedPartsOptions(), Seed(1), Level.EVENTUAL, faults_expected=True),
+    nemesis=f"stop-fetches,{KILL},{LATE_ACTIVE},{LATE_FAILED}",
+    clients=2,
+    steps=(
+        Do(insert(0, "ch2")),
+        Until(read("ch1"), shows(0), by=1, pause_s=0.05),
+        *ACTIVE.begins,
+        *FAILED.begins,
+        *PENDING.begins,
+        Do(insert(1, "ch1"), ends=(Kind.INFO,)),
+        Do(_where("ch1"), by=1),
+        *ALL_DEAD.begins,
+        Rest(SESSION_GONE_S),
+        # All come back at once. ch1 asks what has failed, nothing has, and is active two seconds
+        # later; the others find meanwhile that nobody active has its part.
+        ALL_DEAD.ends,
+        Until(Call(f=OBSERVE, node="ch2"), _failed, by=1, tries=60, pause_s=0.5),
+        ACTIVE.ends,
+        FAILED.ends,
+        PENDING.ends,
+        Until(insert(2, "ch3"), _answered, tries=60, pause_s=0.5),
+        *(Until(read(node), shows(2), by=1, tries=60, pause_s=0.5) for node in REPLICAS),
+        # Made again, as its error asks, the insert is there twice.
+        Until(insert(1, "ch3"), _answered, tries=60, pause_s=0.5),
+        *(Until(read(node), shows(1, 2), by=1, tries=60, pause_s=0.5) for node in REPLICAS),
+        *(Do(_where(node), by=1) for node in REPLICAS),
+        Do(Call(f=OBSERVE, node="ch2"), by=1),
+    ),
+    finding=Finding("failed-parts", "read-again"),
 )
 
 LATE_FETCH, LATE_END, LATE_READ = (

@@ -43,9 +43,14 @@ def message(name: str, node: str, number: int = 1) -> Fault:
     return Fault((Do(begin, wait=False), Rest(0.5)), Do(end))
 
 
-def killed(node: str, number: int = 1) -> Fault:
-    """A replica is dead, and started again."""
-    return fault("kill", KILL, number, nodes=[node])
+def lurking(name: str, nodes: Sequence[str], number: int = 1) -> Fault:
+    """A fault of rare messages, which is in force before there is one."""
+    return fault(name, f"{name}-one", number, nodes=list(nodes))
+
+
+def killed(*nodes: str, number: int = 1) -> Fault:
+    """Replicas are dead, and started again."""
+    return fault("kill", KILL, number, nodes=list(nodes))
 
 
 def once(f: str, number: int, name: str, nodes: Sequence[str]) -> Call:

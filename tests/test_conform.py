@@ -13,7 +13,7 @@ import pytest
 
 from harness.conform.ensemble import merged, pack, read_archive
 from harness.conform.entries import Entry, Part, Quorum, read_last_parts
-from harness.conform.model import Model, Replica
+from harness.conform.model import Departure, Model, Replica
 from harness.conform.replay import Replayed, replay, tables
 from harness.conform.txnlog import Change, Did, Txn, read_txns
 from harness.core.errors import HarnessError
@@ -145,8 +145,8 @@ def test_parts_that_go_before_the_merged_one_comes_are_a_step_with_a_name() -> N
     early, twice = gone("replicas/ch2/parts/0_1_1_0"), gone("replicas/ch2/parts/0_2_2_0")
     outcome = replay(ROOT, added(queued, early, twice))
     assert outcome.stopped is None
-    assert outcome.defects == {"RemoveAhead": 2}
-    assert replay(ROOT, TXNS).defects == {}
+    assert outcome.departures == {"RemoveAhead": 2}
+    assert replay(ROOT, TXNS).departures == {}
     stopped = stop_of(replay(ROOT, added(queued - 1, early)))
     assert stopped == (("RemovePart ch2 0_1_1_0",), PART_LOST)
 
@@ -160,6 +160,18 @@ def test_last_part_that_goes_back_is_a_step_with_a_name() -> None:
     model = Model(replicas=replicas, last={"0": later}, quorum=pending)
     assert model.end_quorum("ch2", {"0": earlier}) == later
     assert (model.last, model.quorum) == ({"0": earlier}, None)
+
+
+def test_an_insert_without_a_quorum_needs_no_active_replica() -> None:
+    """18.16.1 does not ask; the step has a name."""
+    model = Model(replicas={"ch1": Replica("ch1"), "ch2": Replica("ch2", session=1, lost=True)})
+    plain = [Entry("get", f"ch{i}", Part.named(f"0_{i}_{i}_0")) for i in (1, 2)]
+    assert [model.append(i, entry) for i, entry in enumerate(plain)] == [False, False]
+    quorum = Entry("get", "ch1", Part.named("0_3_3_0"), quorum=2)
+    with pytest.raises(Departure, match="ch1 is not active"):
+        model.append(2, quorum)
+    model.replicas["ch1"].session = 2
+    assert model.append(2, quorum)
 
 
 def test_a_replica_that_keeps_what_failed_is_a_step_with_a_name() -> None:

@@ -13,7 +13,7 @@ from checkers.words import number
 from harness.cli.result import STATUS_STYLE
 from harness.clusters.logs import TRANSACTIONS_FILE
 from harness.conform.ensemble import Ensemble, merged, read_archive
-from harness.conform.replay import DEFECTS, Replayed, Step, replay, tables
+from harness.conform.replay import DEPARTURES, Replayed, Step, replay, tables
 from harness.core.errors import UsageError
 from harness.core.op import Json
 from harness.core.verdict import Status, worst
@@ -40,7 +40,7 @@ class Conformance:
         doubtful = self.ensemble.gaps or not table.steps
         if doubtful or (table.stopped is not None and table.stopped.unmodelled):
             return Status.UNKNOWN
-        return Status.INVALID if table.stopped or table.defects else Status.VALID
+        return Status.INVALID if table.stopped or table.departures else Status.VALID
 
 
 @click.command("conform")
@@ -97,8 +97,8 @@ def _show(found: Conformance, console: Console) -> None:
         console.print(Text.assemble((table.root, "bold"), f"  {table.steps:,} steps"))
         counts = ", ".join(f"{action} {n:,}" for action, n in sorted(table.actions.items()))
         console.print(Text(counts, "dim"))
-        for name, count in table.defects.items():
-            text = f"{number(count, 'time')} {DEFECTS[name]}, a known defect of the server"
+        for name, count in table.departures.items():
+            text = f"{number(count, 'time')} {DEPARTURES[name]}, a known departure of the server"
             console.print(Text(text, "bold red"))
         if table.stopped is not None:
             _show_stopped(table, console)
@@ -138,7 +138,7 @@ def _json(found: Conformance) -> dict[str, Json]:
                 "status": found.of(table).value,
                 "steps": table.steps,
                 "actions": dict(table.actions),
-                "defects": dict(table.defects),
+                "departures": dict(table.departures),
                 "stopped": None
                 if table.stopped is None
                 else {

@@ -66,26 +66,29 @@ class Model:
 
     # --- inserts and merges -------------------------------------------------------------------
 
-    def append(self, index: int, entry: Entry) -> None:
-        """What every new entry of the log must satisfy."""
+    def append(self, index: int, entry: Entry) -> bool:
+        """What every new entry of the log must satisfy. Returns whether its source is active and
+        not lost: the server asks only where there is a quorum, and the model always."""
         _must(index == self.length, f"entry {index} follows entry {self.length - 1}")
         if entry.kind not in ("get", "merge") or entry.part is None:
             raise Unmodelled(f"an entry of type {entry.kind!r}")
         _must(entry.part.name not in self.made, f"{entry.part.name} was made before")
         source = self._replica(entry.source)
-        _must(source.session is not None, f"{entry.source} is not active")
+        plain = entry.kind == "get" and entry.quorum <= 1
+        _must(source.session is not None or plain, f"{entry.source} is not active")
+        _must(not source.lost or plain, f"{entry.source} is lost")
         if entry.kind == "merge":
             self._assign(entry)
         self.log[index] = entry
         self.length += 1
         self.made[entry.part.name] = entry.part
+        return source.session is not None and not source.lost
 
     def insert(self, entry: Entry, begun: Quorum | None, parts: set[str]) -> None:
         """An insert's entry, with the quorum and the part that come in the same transaction."""
         assert entry.part is not None, "an insert makes a part"
         source = self._replica(entry.source)
         _must(entry.part.name in parts, f"{entry.source} does not register the part with it")
-        _must(not source.lost, f"{entry.source} is lost")
         if entry.quorum > 1:
             _must(self.quorum is None, f"the quorum of {_name(self.quorum)} is pending")
             _must(begun is not None, "a quorum insert without a quorum status")

@@ -12,10 +12,12 @@ FEW = 8
 LAST_PART_BACK = "LastPartBack"
 REMOVE_AHEAD = "RemoveAhead"
 KEEP_FAILED = "KeepFailed"
-DEFECTS = {
+INSERT_INACTIVE = "InsertInactive"
+DEPARTURES = {
     LAST_PART_BACK: "last_part went back",
     REMOVE_AHEAD: "a part went before the merged one that covers it came",
     KEEP_FAILED: "a replica became active with a part that had failed",
+    INSERT_INACTIVE: "a replica that was not active, or lost, inserted",
 }
 """Known ones of the server, each a step that is counted, and behind which the replay goes on."""
 _OWN = frozenset({"is_active", "log_pointer", "parts", "queue"})
@@ -56,9 +58,9 @@ class Replayed:
     """The last few steps that were taken."""
 
     @property
-    def defects(self) -> dict[str, int]:
-        """The known defects of the server that were seen, and how many times."""
-        return {name: self.actions[name] for name in DEFECTS if self.actions[name]}
+    def departures(self) -> dict[str, int]:
+        """The known departures of the server that were seen, and how many times."""
+        return {name: self.actions[name] for name in DEPARTURES if self.actions[name]}
 
 
 def tables(txns: Iterable[Txn]) -> tuple[str, ...]:
@@ -200,7 +202,8 @@ class _Run:
         status = by_path.get("quorum/status")
         begun = Quorum.read(status.data) if status and status.did is Did.CREATE else None
         self._say("QuorumInsert" if entry.quorum > 1 else "Insert", entry.source, name)
-        self.model.append(index, entry)
+        if not self.model.append(index, entry):
+            self._say(INSERT_INACTIVE, entry.source, name)
         mine = f"replicas/{entry.source}/parts/"
         parts = {path.removeprefix(mine) for path in by_path if path.startswith(mine)}
         self.model.insert(entry, begun, parts)

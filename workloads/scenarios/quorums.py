@@ -40,6 +40,18 @@ def _where(node: str) -> Call:
     return Call(f="where", key=0, node=node)
 
 
+BEFORE = (Do(insert(0, "ch2")), Until(read("ch1"), shows(0), by=1, pause_s=0.05))
+ALONE = (*PENDING.begins, Do(insert(1, "ch1"), ends=(Kind.INFO,)), Do(_where("ch1"), by=1))
+"""Value 1 is on ch1 only, and its quorum is pending."""
+FAILS = Until(Call(f=OBSERVE, node="ch2"), _failed, by=1, tries=60, pause_s=0.5)
+"""The others find that nobody active has the part."""
+WHERE = tuple(Do(_where(node), by=1) for node in REPLICAS)
+
+
+def _shown(*values: int) -> tuple[Until, ...]:
+    return tuple(Until(read(n), shows(*values), by=1, tries=60, pause_s=0.5) for n in REPLICAS)
+
+
 FAILED_PART = Scenario(
     name="failed-part",
     text="a quorum insert whose replica dies before anybody has fetched its part fails: no "
@@ -48,24 +60,20 @@ FAILED_PART = Scenario(
     nemesis=f"stop-fetches,{KILL}",
     clients=2,
     steps=(
-        Do(insert(0, "ch2")),
-        Until(read("ch1"), shows(0), by=1, pause_s=0.05),
-        *PENDING.begins,
-        Do(insert(1, "ch1"), ends=(Kind.INFO,)),
-        Do(_where("ch1"), by=1),
+        *BEFORE,
+        *ALONE,
         *DEAD.begins,
         Rest(SESSION_GONE_S),
         PENDING.ends,
-        # The others find that nobody alive has the part.
-        Until(Call(f=OBSERVE, node="ch2"), _failed, by=1, tries=60, pause_s=0.5),
+        FAILS,
         *(Until(read(node), _answered, by=1, tries=60, pause_s=0.5) for node in ("ch2", "ch3")),
         DEAD.ends,
         Until(read("ch1"), _answered, by=1, tries=60, pause_s=0.5),
         Do(insert(2, "ch3")),
-        *(Until(read(node), shows(2), by=1, pause_s=0.1) for node in REPLICAS),
+        *_shown(2),
         Until(insert(1, "ch1"), _answered, tries=60, pause_s=0.5),
-        *(Until(read(node), shows(1, 2), by=1, pause_s=0.1) for node in REPLICAS),
-        *(Do(_where(node), by=1) for node in REPLICAS),
+        *_shown(1, 2),
+        *WHERE,
     ),
     finding=Held("failed-parts", ("known", "inserted_again")),
 )
@@ -83,28 +91,25 @@ FAILED_PART_MISSED = Scenario(
     nemesis=f"stop-fetches,{KILL},{LATE_ACTIVE},{LATE_FAILED}",
     clients=2,
     steps=(
-        Do(insert(0, "ch2")),
-        Until(read("ch1"), shows(0), by=1, pause_s=0.05),
+        *BEFORE,
         *ACTIVE.begins,
         *FAILED.begins,
-        *PENDING.begins,
-        Do(insert(1, "ch1"), ends=(Kind.INFO,)),
-        Do(_where("ch1"), by=1),
+        *ALONE,
         *ALL_DEAD.begins,
         Rest(SESSION_GONE_S),
         # All come back at once. ch1 asks what has failed, nothing has, and is active two seconds
         # later; the others find meanwhile that nobody active has its part.
         ALL_DEAD.ends,
-        Until(Call(f=OBSERVE, node="ch2"), _failed, by=1, tries=60, pause_s=0.5),
+        FAILS,
         ACTIVE.ends,
         FAILED.ends,
         PENDING.ends,
         Until(insert(2, "ch3"), _answered, tries=60, pause_s=0.5),
-        *(Until(read(node), shows(2), by=1, tries=60, pause_s=0.5) for node in REPLICAS),
+        *_shown(2),
         # Made again, as its error asks, the insert is there twice.
         Until(insert(1, "ch3"), _answered, tries=60, pause_s=0.5),
-        *(Until(read(node), shows(1, 2), by=1, tries=60, pause_s=0.5) for node in REPLICAS),
-        *(Do(_where(node), by=1) for node in REPLICAS),
+        *_shown(1, 2),
+        *WHERE,
         Do(Call(f=OBSERVE, node="ch2"), by=1),
     ),
     finding=Finding("failed-parts", "read-again"),

@@ -17,6 +17,7 @@ import json
 import os
 from array import array
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -58,12 +59,15 @@ def table_of(ops: Sequence[Op]) -> pa.Table:
         "index": [op.index for op in ops],
         "process": [NEMESIS_PROCESS if op.process == NEMESIS else op.process for op in ops],
         "node": [op.node for op in ops],
-        "kind": [op.kind.value for op in ops],
+        "kind": [op.kind for op in ops],
         "f": [op.f for op in ops],
         "key": [op.key for op in ops],
         "value": [value if isinstance(value, int) else None for value in values],
         "values": [value if isinstance(value, tuple) else None for value in values],
-        "detail": [_detail(value) if isinstance(value, Mapping) else None for value in values],
+        "detail": [
+            None if value is None or isinstance(value, int | tuple) else _detail(value)
+            for value in values
+        ],
         "time_ns": [op.time_ns for op in ops],
         "error": [op.error for op in ops],
     }
@@ -92,22 +96,32 @@ def _array(name: str, column: list[Any], ops: Sequence[Op]) -> pa.Array:
 def _made(column: list[Any], kind: pa.DataType) -> pa.Array:
     """Of buffers: `pa.array` loads pandas, which takes longer than most runs' last steps."""
     if kind == _NAMES:
-        return _made(column, pa.string()).dictionary_encode()
+        names = [name for name in dict.fromkeys(column) if name is not None]
+        places = {name: place for place, name in enumerate(names)} | {None: None}
+        indices = _made([places[name] for name in column], kind.index_type)
+        return pa.DictionaryArray.from_arrays(indices, _made(names, kind.value_type))
     if kind == pa.string():
         builder = pa.lib.StringBuilder()
         builder.append_values(column)
         return builder.finish()
-    given = np.fromiter((entry is not None for entry in column), bool, len(column))
-    there = None if given.all() else pa.py_buffer(np.packbits(given, bitorder="little"))
     if kind == _NUMBERS:
         lists = [entry or () for entry in column]
         offsets = np.zeros(len(lists) + 1, np.int32)
-        np.cumsum([len(entry) for entry in lists], out=offsets[1:])
-        inner = _made([number for entry in lists for number in entry], kind.value_type)
-        buffers = [there, pa.py_buffer(offsets)]
+        np.cumsum(np.fromiter(map(len, lists), np.int64, len(lists)), out=offsets[1:])
+        inner = _made(list(chain.from_iterable(lists)), kind.value_type)
+        buffers = [_there(column), pa.py_buffer(offsets)]
         return pa.Array.from_buffers(kind, len(column), buffers, children=[inner])
-    numbers = array("i" if kind == pa.int32() else "q", [entry or 0 for entry in column])
+    there = None
+    if None in column:
+        there, column = _there(column), [entry or 0 for entry in column]
+    numbers = array("i" if kind == pa.int32() else "q", column)
     return pa.Array.from_buffers(kind, len(column), [there, pa.py_buffer(numbers)])
+
+
+def _there(column: list[Any]) -> pa.Buffer:
+    """A bit for each entry that is not None."""
+    given = bytes([entry is not None for entry in column])
+    return pa.py_buffer(np.packbits(np.frombuffer(given, np.uint8), bitorder="little"))
 
 
 def _detail(value: Mapping[str, Any]) -> str:

@@ -20,8 +20,9 @@ FETCH = ["endpoint=DataPartsExchange"]
 QUORUM_END = ["/quorum/status", "/quorum/last_part"]
 """Of the transaction that ends a quorum."""
 LAST_PART = ["/quorum/last_part"]
-ACTIVE = ["/harness/", "/is_active"]
-"""Of the transaction that makes a replica of the workloads' tables active."""
+ACTIVE = ["/harness/", "/is_active", "tcp_port: "]
+"""Of the transaction that makes a replica of the workloads' tables active: it tells its address,
+which that of a quorum insert, where the node is checked, does not."""
 FAILED = ["/harness/", "/quorum/failed_parts/"]
 """Of the transaction that says that a quorum has failed."""
 FINISH = ["/finished/"]

@@ -228,7 +228,8 @@ class RunDirectory:
         # Measured before reading: of a run that still writes, the next call makes it anew.
         length = self.journal.stat().st_size if self.journal.exists() else 0
         if journal_bytes_of(self.parquet_file) != length:
-            write_parquet(history or self.history(), self.parquet_file, journal_bytes=length)
+            known = self.history() if history is None else history
+            write_parquet(known, self.parquet_file, journal_bytes=length)
         return self.parquet_file
 
     def _write_info(self, info: RunInfo) -> None:

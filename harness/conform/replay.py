@@ -15,7 +15,7 @@ KEEP_FAILED = "KeepFailed"
 INSERT_INACTIVE = "InsertInactive"
 DEPARTURES = {
     LAST_PART_BACK: "last_part went back",
-    REMOVE_AHEAD: "a part went before the merged one that covers it came",
+    REMOVE_AHEAD: "a part went while the merged one that covers it was yet to come",
     KEEP_FAILED: "a replica became active with a part that had failed",
     INSERT_INACTIVE: "a replica that was not active, or lost, inserted",
 }

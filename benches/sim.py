@@ -8,14 +8,15 @@ time, and the simulated seconds per second of wall time. CPU time, for other pro
 machine's cores count against wall time.
 
 "servers_alone": simulated seconds per second of CPU time where the servers are asked the calls of
-the same runs at the same times, with no fault and no harness around them: no generator, no
-history, no judgement. A harness that cost nothing would be so fast.
+the same runs at the same times, and the same links are cut, with no harness around them: no
+generator, no history, no judgement. About as fast would be a harness that cost nothing.
 """
 
 import argparse
 import json
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from checkers.key_sets import insert_value
@@ -23,6 +24,7 @@ from harness.clients.replicated_table import ReplicatedTable
 from harness.clients.set_calls import SEQUENTIAL, quorum
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.history import History
+from harness.core.op import NEMESIS, Kind
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.run.monitor import Monitor
@@ -32,6 +34,7 @@ from harness.run.stop import Stop
 from harness.run.store import RunDirectory
 from harness.sim.world import MS
 from nemesis.catalogue import parse_nemesis
+from nemesis.grudge import from_json
 from nemesis.options import FaultOptions
 from workloads.quorum_set import SCHEMA, QuorumSet, QuorumSetOptions
 
@@ -111,15 +114,26 @@ def servers_alone(seed: Seed, history: History) -> tuple[float, float]:
     into = f"INSERT INTO {table.name} VALUES"
     acknowledged = quorum(2, TIMEOUT_MS)
     linearizable = {**SEQUENTIAL, "sequential_reading": "linearizable"}
-    calls = [pair.invoke for pair in history.pairs if pair.invoke.f in ("insert", "read")]
+    called = [pair.invoke for pair in history.pairs if pair.invoke.f in ("insert", "read")]
+    cuts = [op for op in history.nemesis if op.f in ("partition", "heal") and op.kind is Kind.OK]
+    ops = sorted((*called, *cuts), key=lambda op: op.index)
     zero_ns, cpu = servers.now_ns, time.process_time()
 
     def go_on(until_ns: int) -> None:
         while (ended := servers.step(zero_ns + until_ns)) is not None:
             servers.answer(ended)
 
-    for number, call in enumerate(calls, NUMBERS):
+    for number, call in enumerate(ops, NUMBERS):
         go_on(call.time_ns)
+        if call.process == NEMESIS:
+            assert isinstance(call.value, Mapping), "a fault says what it does"
+            if call.value["edge"] == "begin":
+                grudge = call.value["grudge"]
+                assert isinstance(grudge, Mapping), "a partition has its links"
+                cluster.cut(from_json(grudge))
+            else:
+                cluster.mend()
+            continue
         assert call.node is not None, "a call of one server"
         assert call.key is not None, "a call on one set"
         if call.f == "insert":

@@ -80,9 +80,7 @@ class Convergence:
 
 def _last_finals(key: KeySet) -> dict[str, Read]:
     """By replica, the latest final read."""
-    return {
-        read.invoke.node: read for read in key.reads if read.final and read.invoke.node is not None
-    }
+    return {read.invoke.node: read for read in key.finals if read.invoke.node is not None}
 
 
 def _doubts(rest: Rest, finals: Mapping[int | None, Mapping[str, Read]]) -> tuple[str, ...]:
@@ -123,7 +121,7 @@ def _settled(key: KeySet, value: int) -> bool:
     insert = key.inserts.get(value)
     if insert is None or insert.kind is Kind.FAIL:
         return True
-    begin_ns = min(read.invoke.time_ns for read in key.reads if read.final)
+    begin_ns = min(read.invoke.time_ns for read in key.finals)
     if insert.ack is not None and insert.ack.time_ns < begin_ns:
         return True
     return any(read.mask & insert.bit for read in key.reads if read.end.time_ns < begin_ns)

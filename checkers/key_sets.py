@@ -7,10 +7,10 @@ read lack" is one machine operation for every 30 values.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
-from weakref import WeakKeyDictionary
 
 import msgspec
 
+from checkers.per_history import per_history
 from harness.core.errors import HistoryError
 from harness.core.history import History, Pair
 from harness.core.op import Kind, Op
@@ -55,7 +55,7 @@ class Positions:
         return tuple(self._bits)
 
 
-class Insert(msgspec.Struct, frozen=True):
+class Insert(msgspec.Struct, frozen=True, gc=False):
     """One value and what became of it. Several attempts at one value count as one insert."""
 
     value: int
@@ -69,27 +69,19 @@ class Insert(msgspec.Struct, frozen=True):
     attempts: int
 
 
-class Read(msgspec.Struct, frozen=True):
+class Read(msgspec.Struct, frozen=True, gc=False):
     """A read that was answered; the others say nothing."""
 
     invoke: Op
     end: Op
     mask: int
-
-    @property
-    def final(self) -> bool:
-        """Made after the cluster had come to rest."""
-        return self.invoke.f == FINAL_READ
+    duplicated: bool
+    """Whether some value came more than once."""
 
     @property
     def values(self) -> tuple[int, ...]:
         """As they came, duplicates kept."""
         return read_values(self.end)
-
-    @property
-    def duplicated(self) -> bool:
-        """Whether some value came more than once."""
-        return len(self.values) != self.mask.bit_count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +95,8 @@ class KeySet:
     """By value, in order of the first attempt."""
     reads: tuple[Read, ...]
     """Answered reads, final ones included, in order of invocation."""
+    finals: tuple[Read, ...]
+    """Those made after the cluster had come to rest."""
 
     @property
     def repeated(self) -> tuple[Insert, ...]:
@@ -133,28 +127,17 @@ def insert_value(op: Op) -> int:
     return op.value
 
 
-_known: WeakKeyDictionary[History, tuple[KeySet, ...]] = WeakKeyDictionary()
-
-
+@per_history
 def key_sets(history: History) -> tuple[KeySet, ...]:
-    """Per key, ascending; calls other than inserts and reads are left out.
-
-    Several checkers judge one history, so the answer is kept for as long as the history is.
-    """
-    found = _known.get(history)
-    if found is None:
-        found = _known[history] = _by_key(history)
-    return found
-
-
-def _by_key(history: History) -> tuple[KeySet, ...]:
+    """Per key, ascending; calls other than inserts and reads are left out."""
     inserts: dict[int | None, list[Pair]] = {}
     reads: dict[int | None, list[Pair]] = {}
     for pair in history.pairs:
-        if pair.invoke.f == INSERT:
-            inserts.setdefault(pair.invoke.key, []).append(pair)
-        elif pair.invoke.f in READS:
-            reads.setdefault(pair.invoke.key, []).append(pair)
+        invoke = pair.invoke
+        if invoke.f == INSERT:
+            inserts.setdefault(invoke.key, []).append(pair)
+        elif invoke.f in READS:
+            reads.setdefault(invoke.key, []).append(pair)
     keys = sorted(inserts.keys() | reads.keys(), key=lambda key: -1 if key is None else key)
     return tuple(_key_set(key, inserts.get(key, []), reads.get(key, [])) for key in keys)
 
@@ -166,14 +149,27 @@ def _key_set(key: int | None, insert_pairs: list[Pair], read_pairs: list[Pair]) 
         attempts.setdefault(insert_value(pair.invoke), []).append(pair)
     inserts = {value: _insert(positions, value, tries) for value, tries in attempts.items()}
     reads = tuple(
-        Read(pair.invoke, pair.end, positions.mask(read_values(pair.end)))
-        for pair in read_pairs
-        if pair.end is not None and pair.kind is Kind.OK
+        [
+            _read(positions, pair.invoke, pair.end)
+            for pair in read_pairs
+            if pair.end is not None and pair.kind is Kind.OK
+        ]
     )
-    return KeySet(key, positions.values, inserts, reads)
+    finals = tuple([read for read in reads if read.invoke.f == FINAL_READ])
+    return KeySet(key, positions.values, inserts, reads, finals)
+
+
+def _read(positions: Positions, invoke: Op, end: Op) -> Read:
+    values = read_values(end)
+    mask = positions.mask(values)
+    return Read(invoke, end, mask, len(values) != mask.bit_count())
 
 
 def _insert(positions: Positions, value: int, tries: list[Pair]) -> Insert:
+    if len(tries) == 1:
+        (only,) = tries
+        ack = only.end if only.kind is Kind.OK else None
+        return Insert(value, positions.bit(value), only.kind, only.invoke, ack, 1)
     acks = [pair.end for pair in tries if pair.end is not None and pair.kind is Kind.OK]
     possible = [pair for pair in tries if pair.kind is not Kind.FAIL]
     kind = Kind.OK if acks else Kind.INFO if possible else Kind.FAIL

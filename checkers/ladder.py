@@ -38,9 +38,10 @@ class Level(StrEnum):
 
     def demands(self, other: "Level") -> bool:
         """Whether a promise of this level is a promise of the other one too."""
-        levels = tuple(Level)
-        return levels.index(self) <= levels.index(other)
+        return _RANK[self] <= _RANK[other]
 
+
+_RANK: Final = {level: rank for rank, level in enumerate(Level)}
 
 CHAIN: Final = (Level.LINEARIZABLE, Level.SEQUENTIAL, Level.SESSION)
 """Each implies the next."""
@@ -52,6 +53,7 @@ CHECKERS_OF: Final[Mapping[Level, tuple[str, ...]]] = {
     Level.EVENTUAL: (CONVERGENCE, SET_FULL),
 }
 """By name; a level needs all of its checkers."""
+_LEVEL_OF: Final = {name: level for level, names in CHECKERS_OF.items() for name in names}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,7 @@ def ladder_of(promise: Level, verdicts: Sequence[Verdict]) -> Ladder:
 def decides(promise: Level, checker: str) -> bool:
     """Whether a checker's verdict counts for the run: all do, but those of the levels above
     the promise."""
-    level = next((level for level in Level if checker in CHECKERS_OF[level]), None)
+    level = _LEVEL_OF.get(checker)
     return level is None or promise.demands(level)
 
 

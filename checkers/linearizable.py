@@ -1,13 +1,16 @@
 """Linearizability and sequential consistency of every key, decided by `pyporcupine`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from math import isfinite
 from typing import Literal
 
 import pyporcupine
 
-from checkers.objects import ObjectModel, SetObject, is_read
+from checkers.key_sets import READS
+from checkers.objects import ObjectModel, SetObject
+from checkers.per_history import per_history
 from checkers.words import FEW, during, listed, number
 from harness.core.clock import WallClock
 from harness.core.history import History, Pair
@@ -21,7 +24,7 @@ Consistency = Literal["linearizable", "sequential"]
 class Judged:
     """What pyporcupine said of one key, and the calls that its positions mean."""
 
-    pairs: Sequence[Pair]
+    calls: "Calls"
     result: pyporcupine.ObjectResult
 
     @property
@@ -53,15 +56,15 @@ class Linearizable:
     def check(self, history: History, *, deadline_s: float) -> Verdict:
         """VALID needs an answered read; UNKNOWN when a key ran out of time or memory."""
         clock, judged, late = WallClock(), list[Judged](), list[int | None]()
-        for key, pairs in _by_key(history, self.model).items():
+        for calls in _by_key(history, self.model):
             left_s = deadline_s - clock.now_ns() / 1e9
             if left_s <= 0:
-                late.append(key)
+                late.append(calls.key)
                 continue
-            judged.append(self._judge(key, pairs, left_s))
+            judged.append(self._judge(calls, left_s))
         broken = [one for one in judged if one.status is Status.INVALID]
         open_ = [one for one in judged if one.status is Status.UNKNOWN]
-        reads = sum(is_read(pair) for one in judged for pair in one.pairs)
+        reads = sum([one.calls.reads for one in judged])
         status = worst(one.status for one in judged) if reads else Status.UNKNOWN
         status = worst([status, Status.UNKNOWN]) if late else status
         anomalies = [_anomaly(history, one, self.model) for one in broken]
@@ -70,32 +73,36 @@ class Linearizable:
             checker=self.name,
             status=status,
             summary=self._summary(broken, open_, late, len(judged), reads),
-            checked=sum(len(one.pairs) for one in judged) if reads else 0,
+            checked=sum([len(one.calls.pairs) for one in judged]) if reads else 0,
             anomalies=tuple(anomalies[:FEW]),
             figures=_figures(judged, anomalies, late, reads),
         )
 
-    def _judge(self, key: int | None, pairs: Sequence[Pair], time_s: float) -> Judged:
-        operations = [self.model.operation(key, pair) for pair in pairs]
-        result = self._ask(operations, self.consistency, time_s)
-        if self.consistency == "linearizable" and result.status == "VALID" and _ties(pairs):
+    def _judge(self, calls: "Calls", time_s: float) -> Judged:
+        result = self._ask(calls, self.consistency, time_s)
+        if self.consistency == "linearizable" and result.status == "VALID" and _ties(calls.pairs):
             # Two calls of one process may touch in one nanosecond, which makes them concurrent
             # in real time, yet the process made one after the other. A violation needs one
             # order edge only, of either order, so that both are decided when each is.
-            result = self._ask(operations, "sequential", time_s)
-        return Judged(pairs, result)
+            result = self._ask(calls, "sequential", time_s)
+        return Judged(calls, result)
 
     def _ask(
-        self, operations: list[pyporcupine.Operation], consistency: Consistency, time_s: float
+        self, calls: "Calls", consistency: Consistency, time_s: float
     ) -> pyporcupine.ObjectResult:
+        known = calls.decided.get(consistency)
+        if known is not None:
+            return known
         result = pyporcupine.check(
-            operations,
+            calls.operations,
             self.model.name,
             consistency=consistency,
             time_s=time_s if isfinite(time_s) else None,
             memory_mb=self.memory_mb,
         )
         (one,) = result.objects
+        if one.status != "UNKNOWN":
+            calls.decided[consistency] = one
         return one
 
     def _summary(
@@ -128,19 +135,49 @@ def _figures(
     return {
         "keys": len(judged) + len(late),
         "reads_ok": reads,
-        "writes": sum(len(one.pairs) for one in judged) - reads,
+        "writes": sum([len(one.calls.pairs) for one in judged]) - reads,
         "by_key": {str(one.result.key): one.status.value for one in judged},
         "anomalies": kinds,
     }
 
 
-def _by_key(history: History, model: ObjectModel) -> dict[int | None, list[Pair]]:
-    """The calls that constrain something, in order of invocation."""
-    out: dict[int | None, list[Pair]] = {}
-    for pair in history.pairs:
-        if model.constrains(pair):
-            out.setdefault(pair.invoke.key, []).append(pair)
-    return out
+@dataclass(frozen=True)
+class Calls:
+    """Those of one key that constrain something, in order of invocation."""
+
+    key: int | None
+    model: ObjectModel
+    pairs: Sequence[Pair]
+    decided: dict[Consistency, pyporcupine.ObjectResult] = field(default_factory=dict)
+    """What is known of them already, within whatever budget."""
+
+    @cached_property
+    def operations(self) -> list[pyporcupine.Operation]:
+        """As pyporcupine takes them."""
+        return [self.model.operation(self.key, pair) for pair in self.pairs]
+
+    @cached_property
+    def reads(self) -> int:
+        """How many of them are reads."""
+        return sum([pair.invoke.f in READS for pair in self.pairs])
+
+
+@per_history
+def _by_model(history: History) -> dict[type[ObjectModel], tuple[Calls, ...]]:  # noqa: ARG001
+    """By key; none yet."""
+    return {}
+
+
+def _by_key(history: History, model: ObjectModel) -> tuple[Calls, ...]:
+    known = _by_model(history)
+    found = known.get(type(model))
+    if found is None:
+        by_key: dict[int | None, list[Pair]] = {}
+        for pair in filter(model.constrains, history.pairs):
+            by_key.setdefault(pair.invoke.key, []).append(pair)
+        found = tuple([Calls(key, model, pairs) for key, pairs in by_key.items()])
+        known[type(model)] = found
+    return found
 
 
 def _ties(pairs: Sequence[Pair]) -> bool:
@@ -156,7 +193,7 @@ def _ties(pairs: Sequence[Pair]) -> bool:
 
 def _anomaly(history: History, judged: Judged, model: ObjectModel) -> Anomaly:
     """The witness in words: its calls in order of time, then why they cannot be ordered."""
-    result, pairs = judged.result, judged.pairs
+    result, pairs = judged.result, judged.calls.pairs
     members = [pairs[at] for at in result.witness]
     steps = [model.told(history, pairs[at], result.explanation, at) for at in result.witness]
     cycle = [

@@ -55,16 +55,15 @@ class LiveAnomalies:
 
     def feed(self, op: Op) -> None:
         """The next op; those of the nemesis, and other calls, change nothing."""
-        if op.process == NEMESIS:
-            return
+        process = op.process
         if op.kind is Kind.INVOKE:
-            if op.f == INSERT or op.f in READS:
+            if process != NEMESIS and (op.f == INSERT or op.f in READS):
                 key = self._keys.get(op.key)
                 if key is None:
                     key = self._keys[op.key] = _Key()
-                self._calls[op.process] = (op, key.before(op.time_ns))
+                self._calls[process] = (op, key.before(op.time_ns))
             return
-        call = self._calls.pop(op.process, None)
+        call = self._calls.pop(process, None)
         if call is None or op.kind is not Kind.OK:
             return
         invoke, due = call

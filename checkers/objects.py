@@ -48,21 +48,22 @@ class SetObject:
 
     def constrains(self, pair: Pair) -> bool:
         """Inserts that were not refused, and answered reads."""
-        if pair.invoke.f == INSERT:
-            return pair.kind is not Kind.FAIL
-        return is_read(pair) and pair.kind is Kind.OK
+        f, kind = pair.invoke.f, pair.kind
+        return kind is not Kind.FAIL if f == INSERT else kind is Kind.OK and f in READS
 
     def operation(self, key: int | None, pair: Pair) -> pyporcupine.Operation:
         """An add or a read."""
-        process, call, end = _process(pair), pair.invoke.time_ns, _answer(pair)
-        ret = None if end is None else end.time_ns
-        if end is not None and is_read(pair):
+        invoke, end = pair.invoke, pair.end
+        process, call = _process(invoke), invoke.time_ns
+        if end is None or pair.kind is not Kind.OK:
+            return pyporcupine.Operation(process, "add", key, insert_value(invoke), call=call)
+        ret = end.time_ns
+        if invoke.f == INSERT:
             return pyporcupine.Operation(
-                process, "read", key, call=call, ret=ret, output=read_values(end)
+                process, "add", key, insert_value(invoke), call=call, ret=ret
             )
-        return pyporcupine.Operation(
-            process, "add", key, insert_value(pair.invoke), call=call, ret=ret
-        )
+        output = read_values(end)
+        return pyporcupine.Operation(process, "read", key, call=call, ret=ret, output=output)
 
     def told(self, history: History, pair: Pair, steps: Sequence[pyporcupine.Step], at: int) -> str:
         """With what a read found, and an insert's end where that matters."""
@@ -95,7 +96,7 @@ class RegisterObject:
         read = is_read(pair)
         output = end.value if read and end is not None else f == CAS if end is not None else None
         return pyporcupine.Operation(
-            _process(pair),
+            _process(pair.invoke),
             "read" if read else f,
             key,
             None if read else pair.invoke.value,
@@ -122,8 +123,8 @@ def _argument(pair: Pair) -> str:
     return "" if value is None else f" {value}"
 
 
-def _process(pair: Pair) -> int:
-    process = pair.invoke.process
+def _process(invoke: Op) -> int:
+    process = invoke.process
     assert isinstance(process, int), "a client's process is a number"
     return process
 

@@ -6,8 +6,8 @@ cluster, which sees every write, leaves one. These are the invariants of the pro
 see of a breach, if anything, other checkers say.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 from checkers.words import FEW, number, seconds
 from harness.core.history import History
@@ -18,9 +18,23 @@ from harness.core.verdict import Anomaly, Status, Verdict
 SLACK_MS: Final = 3000
 """A session may outlive its time by some ticks, and by an election."""
 
-Facts = list[list[Any]]
+Fact: TypeAlias = list[Any]
 Breach = tuple[int, str]
 """When, and what, a sentence."""
+
+
+class Facts:
+    """The record, in order."""
+
+    def __init__(self, every: Sequence[Fact]) -> None:
+        self.every = every
+        self._by_name: dict[str, list[Fact]] = {}
+        for fact in every:
+            self._by_name.setdefault(fact[0], []).append(fact)
+
+    def named(self, name: str) -> Sequence[Fact]:
+        """Those of one name."""
+        return self._by_name.get(name, ())
 
 
 class Protocol:
@@ -35,7 +49,8 @@ class Protocol:
             return Verdict(
                 checker=self.name, status=Status.UNKNOWN, summary="there is no record", checked=0
             )
-        op, facts = found
+        op, every = found
+        facts = Facts(every)
         breaches = {rule: check(facts) for rule, check in RULES.items()}
         breaches["stuck"] = _stuck(op)
         anomalies = [
@@ -45,12 +60,12 @@ class Protocol:
         ]
         counts = {rule: len(those) for rule, those in breaches.items() if those}
         broken = ", ".join(f"{rule} {n:,}" for rule, n in counts.items())
-        status = Status.INVALID if anomalies else Status.VALID if facts else Status.UNKNOWN
+        status = Status.INVALID if anomalies else Status.VALID if every else Status.UNKNOWN
         return Verdict(
             checker=self.name,
             status=status,
-            summary=f"broken: {broken}" if broken else f"{number(len(facts), 'fact')}, all right",
-            checked=len(facts),
+            summary=f"broken: {broken}" if broken else f"{number(len(every), 'fact')}, all right",
+            checked=len(every),
             anomalies=tuple(anomalies),
             figures={"last_part_went_back": _went_back(facts), "anomalies": counts},
         )
@@ -64,7 +79,7 @@ def applicable(checkers: Iterable[Checker], history: History) -> list[Checker]:
     return [checker for checker in checkers if recorded or not isinstance(checker, Protocol)]
 
 
-def _record(history: History) -> tuple[Op, Facts] | None:
+def _record(history: History) -> tuple[Op, Sequence[Fact]] | None:
     for op in reversed(history.nemesis):
         if op.f == "quiesce" and op.kind is Kind.OK and isinstance(op.value, Mapping):
             facts = op.value.get("protocol")
@@ -90,7 +105,7 @@ def _durability(facts: Facts) -> list[Breach]:
             at,
             f"the quorum of {part} ended at {seconds(at)} with {len(holders)} of {needed} replicas",
         )
-        for _, at, part, needed, holders in _named(facts, "ended")
+        for _, at, part, needed, holders in facts.named("ended")
         if len(holders) < needed
     ]
 
@@ -109,7 +124,7 @@ def _last_part(facts: Facts) -> list[Breach]:
                 out.append((at, f"{text} block {last.get(partition)} of partition {partition}"))
         ended.clear()
 
-    for fact in facts:
+    for fact in facts.every:
         if fact[0] == "ended":
             compare()
             partition, block, *_ = str(fact[2]).split("_")
@@ -124,7 +139,7 @@ def _went_back(facts: Facts) -> int:
     """How often last_part took a lower block number."""
     last: dict[str, int] = {}
     back = 0
-    for _, _, partition, block in _named(facts, "last"):
+    for _, _, partition, block in facts.named("last"):
         back += block < last.get(partition, -1)
         last[partition] = block
     return back
@@ -138,7 +153,7 @@ def _places(facts: Facts) -> list[Breach]:
             f"{replica}, {'active' if active else 'inactive'}, points at {pointer} at "
             f"{seconds(at)}, the log begins at {first}, and it is not marked as lost",
         )
-        for _, at, first, places in _named(facts, "places")
+        for _, at, first, places in facts.named("places")
         for replica, (pointer, active, lost) in places.items()
         if pointer < first and not lost
     ]
@@ -148,7 +163,7 @@ def _pointers(facts: Facts) -> list[Breach]:
     """A pointer moves by as many entries as were copied; elsewhere only when a lost one clones."""
     return [
         (at, f"{replica}'s pointer went from {came} to {to} at {seconds(at)}, {copied} copied")
-        for _, at, replica, came, to, copied, lost in _named(facts, "pointer")
+        for _, at, replica, came, to, copied, lost in facts.named("pointer")
         if to - came != copied and not lost
     ]
 
@@ -157,7 +172,7 @@ def _checksums(facts: Facts) -> list[Breach]:
     """Parts of one name have the same rows wherever they are."""
     first: dict[str, tuple[str, int]] = {}
     out: list[Breach] = []
-    for _, at, replica, name, rows in _named(facts, "part"):
+    for _, at, replica, name, rows in facts.named("part"):
         other, known = first.setdefault(name, (replica, rows))
         if known != rows:
             out.append((at, f"part {name} of {replica} differs from {other}'s at {seconds(at)}"))
@@ -168,7 +183,7 @@ def _leaders(facts: Facts) -> list[Breach]:
     """Merges are chosen by the replica that is first in line."""
     return [
         (at, f"{by} chose the merge {name} at {seconds(at)}, but {leader or 'nobody'} leads")
-        for _, at, name, by, leader in _named(facts, "merge")
+        for _, at, name, by, leader in facts.named("merge")
         if by != leader
     ]
 
@@ -177,7 +192,7 @@ def _sessions(facts: Facts) -> list[Breach]:
     """A session that is silent for its time ends."""
     return [
         (at, f"a session was silent for {silent / 1000:.1f} s of {allowed / 1000:.1f} s and lived")
-        for _, at, silent, allowed in _named(facts, "session")
+        for _, at, silent, allowed in facts.named("session")
         if silent > allowed + SLACK_MS
     ]
 
@@ -191,7 +206,3 @@ RULES: Mapping[str, Callable[[Facts], list[Breach]]] = {
     "no-leader": _leaders,
     "session": _sessions,
 }
-
-
-def _named(facts: Facts, name: str) -> Facts:
-    return [fact for fact in facts if fact[0] == name]

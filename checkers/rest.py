@@ -14,6 +14,7 @@ Other entries of these objects are for people.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from checkers.per_history import per_history
 from harness.core.history import History
 from harness.core.op import Kind, Op
 
@@ -37,6 +38,7 @@ class Rest:
         return self.pending == ()
 
 
+@per_history
 def rest_of(history: History) -> Rest:
     """Read off the last "quiesce" and the last "observe" of the history."""
     quiesce = observe = None

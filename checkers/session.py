@@ -10,13 +10,13 @@ The last two bind the reads of every process. Sequential consistency of the key 
 A refused insert is no write; one of unknown outcome is a write wherever it is seen.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
-from weakref import WeakKeyDictionary
 
 import msgspec
 
 from checkers.key_sets import Insert, KeySet, Read, key_sets
+from checkers.per_history import per_history
 from checkers.words import (
     FEW,
     during,
@@ -31,11 +31,9 @@ from harness.core.history import History
 from harness.core.op import Kind, Process
 from harness.core.verdict import Anomaly, Status, Verdict
 
-Past: TypeAlias = "Read | Insert"
 
-
-class Demand(msgspec.Struct, frozen=True):
-    """A read that must hold every value of a mask."""
+class Demand(msgspec.Struct, frozen=True, gc=False):
+    """A read that must hold every value of a mask, and does not."""
 
     key: KeySet
     read: Read
@@ -47,14 +45,18 @@ class Demand(msgspec.Struct, frozen=True):
         return self.mask & ~self.read.mask
 
 
-class Event(msgspec.Struct, frozen=True):
-    """What a process did on a key, with what it knew of the key before."""
+class Past(msgspec.Struct, frozen=True):
+    """What the processes did on a key, in order of invocation. With each call what its process
+    knew of the key before: its own values acknowledged, and the union of its reads."""
 
-    now: Past
-    written: int
-    """Own values acknowledged before."""
-    seen: int
-    """Union of its earlier reads."""
+    reads: list[tuple[Read, int, int]]
+    """Those that were answered."""
+    writes: list[tuple[Insert, int, int]]
+    """Those that were not refused."""
+
+
+Bound: TypeAlias = tuple[int, list[Demand]]
+"""Of how many reads something is demanded, and which of them lack some of it."""
 
 
 class SessionGuarantee:
@@ -65,11 +67,9 @@ class SessionGuarantee:
     deadline is not looked at.
     """
 
-    def __init__(
-        self, name: str, demands: Callable[[KeySet, Sequence[Event]], Iterable[Demand]]
-    ) -> None:
+    def __init__(self, name: str, bound: Callable[[KeySet, Past], Bound]) -> None:
         self.name = name
-        self._demands = demands
+        self._bound = bound
 
     def check(self, history: History, *, deadline_s: float) -> Verdict:  # noqa: ARG002
         """One verdict over every key."""
@@ -83,82 +83,81 @@ class SessionGuarantee:
                 "it does not say which write a read saw; unique values expected",
                 checked=0,
             )
-        events = _events(history)
-        demands = [
-            d for key, own in zip(keys, events, strict=True) for d in self._demands(key, own)
-        ]
-        broken = sorted(
-            (demand for demand in demands if demand.missing),
-            key=lambda demand: demand.read.end.index,
-        )
+        found = [self._bound(key, past) for key, past in zip(keys, _pasts(history), strict=True)]
+        bound = sum([count for count, _ in found])
+        broken = [demand for _, demands in found for demand in demands]
+        broken.sort(key=lambda demand: demand.read.end.index)
         shown = tuple(_anomaly(history, self.name, demand) for demand in broken[:FEW])
         reads = sum(len(key.reads) for key in keys)
         return Verdict(
             checker=self.name,
-            status=Status.INVALID if broken else Status.VALID if demands else Status.UNKNOWN,
-            summary=_summary(self.name, len(broken), len(demands)),
-            checked=len(demands),
+            status=Status.INVALID if broken else Status.VALID if bound else Status.UNKNOWN,
+            summary=_summary(self.name, len(broken), bound),
+            checked=bound,
             anomalies=shown,
             figures={
                 "reads_ok": reads,
-                "reads_bound": len(demands),
+                "reads_bound": bound,
                 "anomalies": {self.name: len(broken)},
             },
         )
 
 
-_known: WeakKeyDictionary[History, tuple[Sequence[Event], ...]] = WeakKeyDictionary()
+@per_history
+def _pasts(history: History) -> tuple[Past, ...]:
+    """By key."""
+    return tuple([_past(key) for key in key_sets(history)])
 
 
-def _events(history: History) -> tuple[Sequence[Event], ...]:
-    """By key, kept as `key_sets` are: four guarantees look at them."""
-    found = _known.get(history)
-    if found is None:
-        found = _known[history] = tuple([_events_of(key) for key in key_sets(history)])
-    return found
-
-
-def _events_of(key: KeySet) -> Sequence[Event]:
-    """The writes and answered reads of every process, in order of invocation."""
-    past: dict[Process, tuple[int, int]] = {}
-    events: list[Event] = []
+def _past(key: KeySet) -> Past:
     writes = [i for i in key.inserts.values() if i.kind is not Kind.FAIL]
-    calls: list[Past] = [*writes, *key.reads]
+    calls: list[Read | Insert] = [*writes, *key.reads]
     calls.sort(key=lambda call: call.invoke.index)
+    past = Past([], [])
+    knows: dict[Process, tuple[int, int]] = {}
     for call in calls:
         who = call.invoke.process
-        written, seen = past.get(who, (0, 0))
-        events.append(Event(call, written, seen))
+        written, seen = knows.get(who, (0, 0))
         if isinstance(call, Read):
-            past[who] = written, seen | call.mask
-        elif call.ack is not None:
-            past[who] = written | call.bit, seen
-    return events
+            past.reads.append((call, written, seen))
+            knows[who] = written, seen | call.mask
+        else:
+            past.writes.append((call, written, seen))
+            if call.ack is not None:
+                knows[who] = written | call.bit, seen
+    return past
 
 
-def _monotonic_reads(key: KeySet, events: Sequence[Event]) -> Iterator[Demand]:
-    for event in events:
-        if isinstance(event.now, Read) and event.seen:
-            yield Demand(key, event.now, event.seen)
+def _monotonic_reads(key: KeySet, past: Past) -> Bound:
+    return _held(key, [(read, seen) for read, _, seen in past.reads])
 
 
-def _read_your_writes(key: KeySet, events: Sequence[Event]) -> Iterator[Demand]:
-    for event in events:
-        if isinstance(event.now, Read) and event.written:
-            yield Demand(key, event.now, event.written)
+def _read_your_writes(key: KeySet, past: Past) -> Bound:
+    return _held(key, [(read, written) for read, written, _ in past.reads])
 
 
-def _monotonic_writes(key: KeySet, events: Sequence[Event]) -> Iterator[Demand]:
-    writes = {event.now.bit: event.written for event in events if isinstance(event.now, Insert)}
-    return _ordered_writes(key, writes)
+def _monotonic_writes(key: KeySet, past: Past) -> Bound:
+    before = {write.bit: written for write, written, _ in past.writes}
+    return _held(key, _ordered_writes(key, before))
 
 
-def _writes_follow_reads(key: KeySet, events: Sequence[Event]) -> Iterator[Demand]:
-    writes = {event.now.bit: event.seen for event in events if isinstance(event.now, Insert)}
-    return _ordered_writes(key, writes)
+def _writes_follow_reads(key: KeySet, past: Past) -> Bound:
+    before = {write.bit: seen for write, _, seen in past.writes}
+    return _held(key, _ordered_writes(key, before))
 
 
-def _ordered_writes(key: KeySet, before: Mapping[int, int]) -> Iterator[Demand]:
+def _held(key: KeySet, demanded: Iterable[tuple[Read, int]]) -> Bound:
+    """Of reads, each with what it must hold."""
+    count, lacking = 0, []
+    for read, mask in demanded:
+        if mask:
+            count += 1
+            if mask & ~read.mask:
+                lacking.append(Demand(key, read, mask))
+    return count, lacking
+
+
+def _ordered_writes(key: KeySet, before: Mapping[int, int]) -> Iterator[tuple[Read, int]]:
     """Every read that saw a write must hold what came before that write in its process."""
     needs = {bit: mask for bit, mask in before.items() if mask}
     bound = 0
@@ -168,17 +167,18 @@ def _ordered_writes(key: KeySet, before: Mapping[int, int]) -> Iterator[Demand]:
     # read demanded and what its new values add; after an answer that shrank it is summed anew.
     last: dict[str | None, tuple[int, int]] = {}
     for read in key.reads:
-        mask, demanded = last.get(read.invoke.node, (0, 0))
-        if mask & ~read.mask:
-            mask, demanded = 0, 0
-        fresh = read.mask & ~mask & bound
-        while fresh:
-            low = fresh & -fresh
-            demanded |= needs[low]
-            fresh ^= low
-        last[read.invoke.node] = (read.mask, demanded)
-        if demanded:
-            yield Demand(key, read, demanded)
+        node = read.invoke.node
+        mask, demanded = last.get(node, (0, 0))
+        if mask != read.mask:
+            if mask & ~read.mask:
+                mask, demanded = 0, 0
+            fresh = read.mask & ~mask & bound
+            while fresh:
+                low = fresh & -fresh
+                demanded |= needs[low]
+                fresh ^= low
+            last[node] = (read.mask, demanded)
+        yield read, demanded
 
 
 MONOTONIC_READS: Final = "monotonic-reads"
@@ -245,10 +245,9 @@ def _reason_by_write(
 ) -> tuple[str, tuple[int, ...], tuple[str, ...]]:
     key, read = demand.key, demand.read
     bit = next(1 << i for i, known in enumerate(key.values) if known == value)
-    for event in _events_of(key):
-        write = event.now
-        before = event.written if name == MONOTONIC_WRITES else event.seen
-        if isinstance(write, Insert) and write.bit & read.mask and before & bit:
+    for write, written, seen in _past(key).writes:
+        before = written if name == MONOTONIC_WRITES else seen
+        if write.bit & read.mask and before & bit:
             break
     else:
         raise AssertionError(f"no write demands {value} of op #{read.invoke.index}")

@@ -103,16 +103,15 @@ def _first_holders(key: KeySet, reads: Iterable[tuple[Read, int]]) -> Iterable[t
 
 
 def _find_lost(key: KeySet, rest: Rest, findings: Findings) -> None:
-    finals = [read for read in key.reads if read.final]
     ever = at_last = 0
     for read in key.reads:
         ever |= read.mask
-    for read in finals:
+    for read in key.finals:
         at_last |= read.mask
     for insert in key.inserts.values():
         if insert.ack is None or insert.bit & at_last:
             continue
-        after = tuple(r for r in finals if r.invoke.time_ns > insert.ack.time_ns)
+        after = tuple(r for r in key.finals if r.invoke.time_ns > insert.ack.time_ns)
         answered = {read.invoke.node for read in after}
         if after and answered >= set(rest.nodes):
             findings.lost.append((insert, after))
@@ -133,23 +132,12 @@ def _find_duplicates(key: KeySet, findings: Findings) -> None:
 
 
 def _find_phantoms(key: KeySet, findings: Findings) -> None:
-    tried = refused = 0
-    for insert in key.inserts.values():
-        tried |= insert.bit
-        if insert.kind is Kind.FAIL:
-            refused |= insert.bit
-    starts = sorted((i.invoke.time_ns, i.bit) for i in key.inserts.values())
-    begun = at = 0
-    wrong: list[tuple[Read, int]] = []
-    for read in sorted(key.reads, key=lambda read: read.end.index):
-        while at < len(starts) and starts[at][0] <= read.end.time_ns:
-            begun |= starts[at][1]
-            at += 1
-        phantoms = read.mask & ~(begun & ~refused)
-        if phantoms:
-            wrong.append((read, phantoms))
-    for value, read in _first_holders(key, wrong):
-        findings.phantoms.append(Seen(value, read, _why_phantom(key, value)))
+    # The first read to end that has a value is the only one that can have it too early.
+    reads = sorted(key.reads, key=lambda read: read.end.index)
+    for value, read in _first_holders(key, [(read, read.mask) for read in reads]):
+        insert = key.inserts.get(value)
+        if insert is None or insert.kind is Kind.FAIL or insert.invoke.time_ns > read.end.time_ns:
+            findings.phantoms.append(Seen(value, read, _why_phantom(key, value)))
 
 
 def _why_phantom(key: KeySet, value: int) -> str:

@@ -219,7 +219,7 @@ def _figures(keys: Sequence[KeySet], found: Sequence[Findings]) -> dict[str, Jso
         "info": kinds[Kind.INFO],
         "info_appeared": sum(_appeared(key) for key in keys),
         "reads_ok": sum(len(key.reads) for key in keys),
-        "final_reads_ok": sum(read.final for key in keys for read in key.reads),
+        "final_reads_ok": sum(len(key.finals) for key in keys),
         "stale": len(stale_ms),
         "stale_reads": sum(findings.stale_reads for findings in found),
         "stale_ms_max": max(stale_ms, default=None),

@@ -2,6 +2,8 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from checkers.words import listed, number
 from harness.core.history import History, Pair
@@ -11,6 +13,18 @@ from harness.core.verdict import Status, Verdict
 MIN_OK: Mapping[str, int] = {"insert": 10, "read": 10}
 """Fewer answered calls than these say too little about a database."""
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
+
+Group: TypeAlias = tuple[Kind, list[Pair]]
+"""Calls that ended so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """The calls, by what is told of them."""
+
+    by_f: dict[str, list[Group]] = field(default_factory=dict)
+    by_node: dict[str, dict[str, list[Group]]] = field(default_factory=dict)
+    """By node, "" of none, and f."""
 
 
 class Stats:
@@ -36,7 +50,8 @@ class Stats:
 
     def check(self, history: History, *, deadline_s: float) -> Verdict:  # noqa: ARG002
         """VALID or UNKNOWN, with every reason."""
-        ok = Counter([pair.invoke.f for pair in history.pairs if pair.kind is Kind.OK])
+        tally = _tallied(history.pairs)
+        ok = Counter({f: _ended(groups)[Kind.OK] for f, groups in tally.by_f.items()})
         doubts = [
             f"{number(ok[f], f'ok {f}')}, at least {least:,} expected"
             for f, least in sorted(self.min_ok.items())
@@ -53,9 +68,9 @@ class Stats:
         return Verdict(
             checker=self.name,
             status=Status.UNKNOWN if doubts else Status.VALID,
-            summary="; ".join(doubts) or _summary(history.pairs),
+            summary="; ".join(doubts) or _summary(tally),
             checked=len(history.pairs),
-            figures=_figures(history) | {"doubts": list[Json](doubts)},
+            figures=_figures(history, tally) | {"doubts": list[Json](doubts)},
         )
 
 
@@ -73,75 +88,88 @@ def _idle_faults(history: History) -> list[str]:
     return ["no call was made while a fault was in force"]
 
 
-def _summary(pairs: Sequence[Pair]) -> str:
-    by_f: defaultdict[str, Counter[Kind]] = defaultdict(Counter)
+def _tallied(pairs: Sequence[Pair]) -> Tally:
+    groups: defaultdict[tuple[str, str | None, Kind], list[Pair]] = defaultdict(list)
     for pair in pairs:
-        by_f[pair.invoke.f][pair.kind] += 1
+        invoke = pair.invoke
+        groups[invoke.f, invoke.node, pair.kind].append(pair)
+    tally = Tally()
+    for (f, node, kind), alike in groups.items():
+        tally.by_f.setdefault(f, []).append((kind, alike))
+        tally.by_node.setdefault(node or "", {}).setdefault(f, []).append((kind, alike))
+    return tally
+
+
+def _ended(groups: Sequence[Group]) -> dict[Kind, int]:
+    """How many, OK, FAIL and INFO in this order."""
+    ends = {Kind.OK: 0, Kind.FAIL: 0, Kind.INFO: 0}
+    for kind, pairs in groups:
+        ends[kind] += len(pairs)
+    return ends
+
+
+def _summary(tally: Tally) -> str:
     return "; ".join(
-        f"{f}: " + listed([f"{kinds[kind]:,} {kind.value}" for kind in _ENDS if kinds[kind]])
-        for f, kinds in sorted(by_f.items())
+        f"{f}: " + listed([f"{n:,} {kind.value}" for kind, n in _ended(groups).items() if n])
+        for f, groups in sorted(tally.by_f.items())
     )
 
 
-_ENDS = (Kind.OK, Kind.FAIL, Kind.INFO)
-
-
-def _figures(history: History) -> dict[str, Json]:
-    by_f: dict[str, list[Pair]] = {}
-    by_node: dict[str, dict[str, list[Pair]]] = {}
-    for pair in history.pairs:
-        by_f.setdefault(pair.invoke.f, []).append(pair)
-        node = by_node.setdefault(pair.invoke.node or "", {})
-        node.setdefault(pair.invoke.f, []).append(pair)
+def _figures(history: History, tally: Tally) -> dict[str, Json]:
     span_s = (history[-1].time_ns - history[0].time_ns) / 1e9 if len(history) else 0.0
+    by_f = sorted(tally.by_f.items())
     return {
         "ops": len(history),
         "calls": len(history.pairs),
         "duration_s": span_s,
         "faults": len(history.faults),
-        "by_f": {f: _figures_of(pairs, span_s) for f, pairs in sorted(by_f.items())},
+        "by_f": {f: _figures_of(groups, span_s) for f, groups in by_f},
         "by_node": {
-            node: {f: _ended(pairs) for f, pairs in sorted(of_node.items())}
-            for node, of_node in sorted(by_node.items())
+            node: {f: _json(_ended(groups)) for f, groups in sorted(of_node.items())}
+            for node, of_node in sorted(tally.by_node.items())
         },
-        "errors": {f: _errors(pairs) for f, pairs in sorted(by_f.items())},
+        "errors": {f: _errors(groups) for f, groups in by_f},
     }
 
 
-def _figures_of(pairs: Sequence[Pair], span_s: float) -> dict[str, Json]:
-    ended = _ended(pairs)
-    ok = sum(pair.kind is Kind.OK for pair in pairs)
+def _figures_of(groups: Sequence[Group], span_s: float) -> dict[str, Json]:
+    ends = _ended(groups)
+    ok = ends[Kind.OK]
     return {
-        **ended,
-        "ok_ratio": ok / len(pairs),
+        **_json(ends),
+        "ok_ratio": ok / sum(ends.values()),
         "ok_per_s": ok / span_s if span_s else None,
-        "latency_ms": _latencies(pairs),
+        "latency_ms": _latencies(groups),
     }
 
 
-def _ended(pairs: Sequence[Pair]) -> dict[str, Json]:
-    kinds = Counter([pair.kind for pair in pairs])
-    return {kind.value: kinds[kind] for kind in _ENDS}
+def _json(ends: Mapping[Kind, int]) -> dict[str, Json]:
+    return {kind.value: count for kind, count in ends.items()}
 
 
-def _errors(pairs: Sequence[Pair]) -> dict[str, Json]:
+def _errors(groups: Sequence[Group]) -> dict[str, Json]:
     """By "CODE NAME", the most frequent first; a call that never ended has none."""
-    codes: Counter[str] = Counter(
-        pair.end.error.partition(":")[0]
+    told = [
+        (pair.invoke.index, pair.end.error.partition(":")[0])
+        for _, pairs in groups
         for pair in pairs
         if pair.end is not None and pair.end.error is not None
-    )
-    return dict(codes.most_common())
+    ]
+    told.sort()
+    return dict(Counter([code for _, code in told]).most_common())
 
 
-def _latencies(pairs: Sequence[Pair]) -> dict[str, Json]:
+def _latencies(groups: Sequence[Group]) -> dict[str, Json]:
     """Of the ok calls, in ms, by nearest rank; none without an ok call."""
-    took = sorted(
+    took = [
         pair.end.time_ns - pair.invoke.time_ns
+        for kind, pairs in groups
+        if kind is Kind.OK
         for pair in pairs
-        if pair.end is not None and pair.kind is Kind.OK
-    )
+        if pair.end is not None
+    ]
     if not took:
         return {}
+    took.sort()
     last = len(took) - 1
     return {name: took[round(q * last)] / 1e6 for name, q in QUANTILES.items()}

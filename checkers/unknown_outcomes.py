@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from checkers.key_sets import Insert, KeySet, Read, key_sets
+from checkers.key_sets import FINAL_READ, Insert, KeySet, Read, key_sets
 from checkers.rest import rest_of
 from checkers.words import FEW, during, insert_began, listed, number, on_key, read_answered, seconds
 from harness.core.history import History
@@ -28,7 +28,7 @@ class UnknownOutcomes:
         doubts = [] if rest.reached else [f"not at rest: {listed(rest.pending or ('unsaid',))}"]
         for key in key_sets(history):
             unknown = [i for i in key.inserts.values() if i.kind is Kind.INFO]
-            finals = {str(read.invoke.node): read for read in key.reads if read.final}
+            finals = {str(read.invoke.node): read for read in key.finals}
             silent = set(rest.nodes) - set(finals)
             if unknown and silent:
                 doubts.append(f"no final read of key {key.key} on {listed(sorted(silent))}")
@@ -66,7 +66,8 @@ class UnknownOutcomes:
 
 
 def _early(key: KeySet, insert: Insert) -> Read | None:
-    return next((r for r in key.reads if not r.final and r.mask & insert.bit), None)
+    before = (read for read in key.reads if read.invoke.f != FINAL_READ)
+    return next((read for read in before if read.mask & insert.bit), None)
 
 
 def _split(

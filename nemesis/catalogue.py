@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import cache
 
 from harness.core.errors import UsageError
 from harness.core.seed import Seed
@@ -48,6 +49,7 @@ GRAMMAR = (
 )
 
 
+@cache
 def nemesis_names() -> tuple[str, ...]:
     """Every name that can be typed, roles and targets spelled out."""
     spelled = [

@@ -4,7 +4,7 @@ The word is Jepsen's. A node's grudge is the set of nodes whose packets it does 
 links of the given classes are ever in a grudge.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from harness.core.op import Json
 from harness.core.topology import Link, LinkClass, Topology
@@ -19,7 +19,15 @@ def complete(
     """
     home = {node: at for at, nodes in enumerate(components) for node in nodes}
     assert len(home) == sum(map(len, components)), "components overlap"
-    return _drop(topology, classes, lambda a, b: a in home and b in home and home[a] != home[b])
+    return frozenset(
+        [
+            link
+            for link in topology.links(classes)
+            if link.source in home
+            and link.target in home
+            and home[link.source] != home[link.target]
+        ]
+    )
 
 
 def bridge(
@@ -52,23 +60,23 @@ def ring(topology: Topology, order: Sequence[str], classes: Iterable[LinkClass])
     at = {node: i for i, node in enumerate(order)}
     size, reach = len(order), ring_reach(len(order))
 
-    def apart(a: str, b: str) -> bool:
-        if a not in at or b not in at:
+    def apart(link: Link) -> bool:
+        if link.source not in at or link.target not in at:
             return False
-        steps = abs(at[a] - at[b])
+        steps = abs(at[link.source] - at[link.target])
         return min(steps, size - steps) > reach
 
-    return _drop(topology, classes, apart)
+    return frozenset(filter(apart, topology.links(classes)))
 
 
 def deaf(topology: Topology, node: str, classes: Iterable[LinkClass]) -> frozenset[Link]:
     """The node hears nobody; everybody hears it."""
-    return _drop(topology, classes, lambda _source, target: target == node)
+    return frozenset([link for link in topology.links(classes) if link.target == node])
 
 
 def mute(topology: Topology, node: str, classes: Iterable[LinkClass]) -> frozenset[Link]:
     """Nobody hears the node; it hears everybody."""
-    return _drop(topology, classes, lambda source, _target: source == node)
+    return frozenset([link for link in topology.links(classes) if link.source == node])
 
 
 def to_json(links: Iterable[Link]) -> dict[str, Json]:
@@ -86,9 +94,3 @@ def from_json(grudge: Mapping[str, Json]) -> frozenset[Link]:
         assert isinstance(sources, list), "a grudge maps a node to a list of nodes"
         links.extend(Link(source, target) for source in sources)
     return frozenset(links)
-
-
-def _drop(
-    topology: Topology, classes: Iterable[LinkClass], apart: Callable[[str, str], bool]
-) -> frozenset[Link]:
-    return frozenset(k for k in topology.links(classes) if apart(k.source, k.target))

@@ -34,7 +34,7 @@ class Field:
         """The field of the links of these classes."""
         links = topology.links(classes)
         ends = {link.source for link in links} | {link.target for link in links}
-        nodes = tuple(name for name in topology.names if name in ends)
+        nodes = tuple([name for name in topology.names if name in ends])
         return Field(topology, tuple(classes), nodes)
 
     def split(self, part: Sequence[str]) -> Cut:
@@ -44,7 +44,7 @@ class Field:
 
     def ordered(self, part: Sequence[str] | set[str]) -> tuple[str, ...]:
         """In the topology's order."""
-        return tuple(name for name in self.nodes if name in part)
+        return tuple([name for name in self.nodes if name in part])
 
 
 def _one(field: Field, seed: Seed) -> Cut:
@@ -253,11 +253,11 @@ def _differences(
     cluster: CanPartition, topology: Topology, dropped: frozenset[Link]
 ) -> tuple[str, ...]:
     alive = cluster.reachable(topology.links())
+    wrong = [link for link, arrived in alive.items() if arrived == (link in dropped)]
     return tuple(
-        f"link {link.source} → {link.target} is {'alive' if arrived else 'dead'}, "
-        f"{'dead' if arrived else 'alive'} expected"
-        for link, arrived in sorted(alive.items())
-        if arrived == (link in dropped)
+        f"link {link.source} → {link.target} is {'alive' if alive[link] else 'dead'}, "
+        f"{'dead' if alive[link] else 'alive'} expected"
+        for link in sorted(wrong)
     )
 
 

@@ -11,8 +11,10 @@ ZooKeeper server is cut off exits at once; it can be started when the partition 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TypeAlias
+
+import msgspec
+from msgspec.structs import replace
 
 from harness.core.op import NEMESIS, Call, Json, Kind, Op
 from harness.core.protocols import Context, Exhausted, Generator, Pending, Ready, Step
@@ -27,8 +29,7 @@ RETRY_NS = 1_000_000_000
 """From an end that did not succeed to the next try, in the timetable's time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Track:
+class Track(msgspec.Struct, frozen=True):
     """One family's place in the timetable."""
 
     f: str
@@ -51,8 +52,7 @@ class Track:
         return self.due_ns if self.owed is None else self.retry_ns
 
 
-@dataclass(frozen=True, slots=True)
-class InFlight:
+class InFlight(msgspec.Struct, frozen=True):
     """The call that the nemesis is busy with."""
 
     at: int
@@ -62,8 +62,7 @@ class InFlight:
     """In the run's time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule:
+class Schedule(msgspec.Struct, frozen=True):
     """The generator. Made by `schedule`."""
 
     tracks: tuple[Track, ...]
@@ -84,11 +83,11 @@ class Schedule:
         worker = next((w for w in context.free if w.number == NEMESIS_WORKER), None)
         if worker is None:
             return Pending(), started
-        at = min(range(len(self.tracks)), key=lambda i: (self.tracks[i].next_ns, i))
-        due_ns = self.tracks[at].next_ns
+        at, track = min(enumerate(self.tracks), key=lambda one: one[1].next_ns)
+        due_ns = track.next_ns
         if context.time_ns < due_ns + offset_ns:
             return Pending(due_ns + offset_ns), started
-        value, track = self._next(self.tracks[at])
+        value, track = self._next(track)
         after = replace(
             self,
             tracks=(*self.tracks[:at], track, *self.tracks[at + 1 :]),

@@ -1,17 +1,17 @@
 """A history: everything that happened, in order. Validated before anything is concluded from it."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import overload
 
 import msgspec
+from msgspec.structs import replace
 
 from harness.core.errors import HistoryError
 from harness.core.op import NEMESIS, Kind, Op, Process
 
 
-class Pair(msgspec.Struct, frozen=True):
+class Pair(msgspec.Struct, frozen=True, gc=False):
     """A call and how it ended."""
 
     invoke: Op
@@ -21,8 +21,7 @@ class Pair(msgspec.Struct, frozen=True):
     """OK, FAIL or INFO."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(msgspec.Struct, frozen=True):
     """A period in which something was broken."""
 
     name: str
@@ -123,11 +122,11 @@ class History(Sequence[Op]):
 
 def _paired(ops: tuple[Op, ...]) -> tuple[Pair, ...]:
     calls: list[Op] = []
-    ends: dict[int, Op] = {}
+    ends: list[Op | None] = [None] * len(ops)
     """By index of the call."""
     open_: dict[Process, Op] = {}
     retired: set[Process] = set()
-    last_ns = 0
+    last_ns, invoke, info = 0, Kind.INVOKE, Kind.INFO
     for at, op in enumerate(ops):
         if op.index != at:
             raise HistoryError(f"op at row {at}: index is {op.index}, expected {at}")
@@ -135,34 +134,34 @@ def _paired(ops: tuple[Op, ...]) -> tuple[Pair, ...]:
             raise HistoryError(
                 f"op #{at}: time_ns {op.time_ns} is before its predecessor's {last_ns}"
             )
-        last_ns = op.time_ns
-        if op.kind is Kind.INVOKE:
-            if op.process in open_:
+        last_ns, process, kind = op.time_ns, op.process, op.kind
+        if kind is invoke:
+            if process in open_:
                 raise HistoryError(
-                    f"op #{at}: process {op.process} invokes {op.f} while its op "
-                    f"#{open_[op.process].index} is in flight"
+                    f"op #{at}: process {process} invokes {op.f} while its op "
+                    f"#{open_[process].index} is in flight"
                 )
-            if op.process in retired:
-                raise HistoryError(
-                    f"op #{at}: process {op.process} invokes after an info retired it"
-                )
-            open_[op.process] = op
-            if op.process != NEMESIS:
+            if process in retired:
+                raise HistoryError(f"op #{at}: process {process} invokes after an info retired it")
+            open_[process] = op
+            if process != NEMESIS:
                 calls.append(op)
             continue
-        call = open_.pop(op.process, None)
+        call = open_.pop(process, None)
         if call is None:
-            raise HistoryError(f"op #{at}: process {op.process} ends {op.f} that it never invoked")
+            raise HistoryError(f"op #{at}: process {process} ends {op.f} that it never invoked")
         if op.f != call.f or op.key != call.key or op.node != call.node:
             raise HistoryError(
                 f"op #{at}: ends {op.f} key {op.key} on {op.node}, but its call #{call.index} is "
                 f"{call.f} key {call.key} on {call.node}"
             )
         ends[call.index] = op
-        if op.kind is Kind.INFO and op.process != NEMESIS:
-            retired.add(op.process)
-    return tuple([_pair(call, ends.get(call.index)) for call in calls])
-
-
-def _pair(call: Op, end: Op | None) -> Pair:
-    return Pair(call, end, Kind.INFO if end is None else end.kind)
+        if kind is info and process != NEMESIS:
+            retired.add(process)
+    ended = [ends[call.index] for call in calls]
+    return tuple(
+        [
+            Pair(call, end, info if end is None else end.kind)
+            for call, end in zip(calls, ended, strict=True)
+        ]
+    )

@@ -7,9 +7,10 @@ draw elsewhere.
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TypeVar
+
+import msgspec
 
 _MASK = (1 << 64) - 1
 _GAMMA = 0x9E3779B97F4A7C15
@@ -17,8 +18,7 @@ _GAMMA = 0x9E3779B97F4A7C15
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Seed:
+class Seed(msgspec.Struct, frozen=True, gc=False):
     """A 64 bit seed and the draws that follow from it."""
 
     value: int

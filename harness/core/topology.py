@@ -42,7 +42,7 @@ class Node:
     """Of a replica: the ZooKeeper servers that it may connect to."""
 
 
-class Link(msgspec.Struct, frozen=True, order=True):
+class Link(msgspec.Struct, frozen=True, order=True, cache_hash=True, gc=False):
     """One direction: packets from `source` to `target`."""
 
     source: str
@@ -120,20 +120,25 @@ class Topology:
 
     def link_class(self, link: Link) -> LinkClass:
         """What the link carries."""
-        ends = {self.node(link.source).role, self.node(link.target).role}
-        if len(ends) == 2:
+        role = self.node(link.source).role
+        if role is not self.node(link.target).role:
             return LinkClass.KEEPER
-        return LinkClass.PEER if Role.ZOOKEEPER in ends else LinkClass.INTERSERVER
+        return LinkClass.PEER if role is Role.ZOOKEEPER else LinkClass.INTERSERVER
 
     def links(self, classes: Iterable[LinkClass] = tuple(LinkClass)) -> tuple[Link, ...]:
         """Every directed link of the given classes."""
         wanted = frozenset(classes)
-        return tuple(link for link, kind in self._links if kind in wanted)
+        found = self._links_of.get(wanted)
+        if found is None:
+            every = [Link(a, b) for a in self.names for b in self.names if a != b]
+            found = tuple([link for link in every if self.link_class(link) in wanted])
+            self._links_of[wanted] = found
+        return found
 
     @cached_property
-    def _links(self) -> tuple[tuple[Link, LinkClass], ...]:
-        every = (Link(a, b) for a in self.names for b in self.names if a != b)
-        return tuple((link, self.link_class(link)) for link in every)
+    def _links_of(self) -> dict[frozenset[LinkClass], tuple[Link, ...]]:
+        """Those asked for so far."""
+        return {}
 
 
 def _routes(

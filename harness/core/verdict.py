@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from harness.core.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
 from harness.core.op import Json
@@ -18,7 +19,7 @@ class Status(StrEnum):
     @property
     def severity(self) -> int:
         """0, 1, 2."""
-        return tuple(Status).index(self)
+        return _SEVERITY[self]
 
     @property
     def exit_status(self) -> int:
@@ -26,9 +27,12 @@ class Status(StrEnum):
         return {"VALID": EXIT_VALID, "UNKNOWN": EXIT_UNKNOWN, "INVALID": EXIT_INVALID}[self]
 
 
+_SEVERITY: Final = {status: rank for rank, status in enumerate(Status)}
+
+
 def worst(statuses: Iterable[Status]) -> Status:
     """The most severe; UNKNOWN of nothing, for nothing was checked."""
-    return max(statuses, key=lambda s: s.severity, default=Status.UNKNOWN)
+    return max(statuses, key=_SEVERITY.__getitem__, default=Status.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -184,6 +184,10 @@ def test_a_last_line_that_lacks_only_its_newline_counts(path: Path) -> None:
         (8, b"[7]", "Expected `object`"),
         (5, b"\xff\xfe", "is not an op"),
         (6, OPS[5].f.encode() * 100, "readreadread"),
+        (2, encoded(OPS[1]).strip() + encoded(OPS[2]).strip(), "is not an op"),
+        (2, encoded(OPS[1]).strip() + b"," + encoded(OPS[2]).strip(), "is not an op"),
+        (2, encoded(OPS[1]).replace(b",", b"\n", 1).strip(), "is not an op"),
+        (4, encoded(OPS[3]).replace(b"ch2", b"\n").strip(), "is not an op"),
     ],
 )
 def test_a_bad_line_is_named_with_its_file_and_what_was_expected(

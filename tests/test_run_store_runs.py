@@ -1,6 +1,7 @@
 """The store: a directory a run, saved before anything is checked, found again by name."""
 
 import json
+import math
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -8,9 +9,10 @@ import pytest
 from store_cases import OPS
 
 from checkers.judge import Judgement, judge
+from checkers.ladder import Level, ladder_of
 from harness.core.errors import HarnessError, HistoryError, UsageError
 from harness.core.history import History
-from harness.core.op import Kind, Op
+from harness.core.op import Json, Kind, Op
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.core.verdict import Anomaly, Status, Verdict
@@ -149,6 +151,19 @@ def test_a_finished_run_has_everything(store: Store) -> None:
     assert tuple(read_parquet(run.parquet_file)) == OPS
     files = {file.name for file in run.path.iterdir()}
     assert files == {"run.json", "history.jsonl", "history.parquet", "results.json"}
+
+
+@pytest.mark.parametrize("figure", [3.5, 1e-6, 1e16, 10**40, math.nan, -math.inf, "ü\x00", [], {}])
+def test_results_are_indented_as_json_does(store: Store, figure: Json) -> None:
+    run = begun(store)
+    verdict = Verdict(
+        checker="c", status=Status.VALID, summary="", checked=1, figures={"a": [figure, {"b": 1}]}
+    )
+    run.save(Judgement(Status.VALID, (verdict,), ladder_of(Level.EVENTUAL, []), {}))
+    text = run.results_file.read_text()
+    assert text == json.dumps(json.loads(text), indent=2, ensure_ascii=False) + "\n"
+    (told,) = json.loads(text)["verdicts"]
+    assert str(told["figures"]["a"][0]) == str(figure)
 
 
 def test_a_crashed_run_says_why_and_keeps_its_history(store: Store) -> None:

@@ -159,7 +159,8 @@ def shown(monitor: Monitor, console: Console) -> Iterator[None]:
 
     def tell(phase: Phase, note: str) -> None:
         if told[-1:] != [(phase, note)]:
-            console.print(f"{phase.value}{': ' + note if note else ''}", highlight=False)
+            line = f"{phase.value}{': ' + note if note else ''}"
+            print(line, file=console.file, flush=True)  # styled, it would take ten times as long
         told.append((phase, note))
 
     monitor.listeners.append(tell)

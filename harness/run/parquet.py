@@ -34,6 +34,8 @@ NEMESIS_PROCESS: Final = -1
 
 _NAMES: Final = pa.dictionary(pa.int32(), pa.string())
 _NUMBERS: Final = pa.list_(pa.int64())
+_WORDS: Final = ["node", "kind", "f"]
+"""Columns of few words. No other column says the same thing often."""
 
 SCHEMA: Final = pa.schema(
     [
@@ -137,7 +139,7 @@ def write_parquet(history: Sequence[Op], path: Path, *, journal_bytes: int = 0) 
     table = table_of(history).replace_schema_metadata(metadata)
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
-        pq.write_table(table, partial, compression="zstd")
+        pq.write_table(table, partial, compression="zstd", use_dictionary=_WORDS)
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)

@@ -7,6 +7,16 @@ from harness.core.history import History
 from harness.core.op import NEMESIS, Call, Done, Kind, Op
 from harness.core.protocols import Context, Generator, Worker
 from harness.core.seed import Seed
+from harness.generators import (
+    mix,
+    numbered,
+    on_clients,
+    on_nemesis,
+    per_key,
+    rate,
+    time_limit,
+    together,
+)
 from harness.run.scheduler import Scheduler, workers_on
 from harness.run.virtual import run_virtual
 from nemesis.options import FaultOptions
@@ -31,6 +41,20 @@ class Scripted:
         kind = kinds.pop(0) if (op.f, op.node) in self.script else Kind.OK
         error = None if kind is Kind.OK else "scripted"
         return Done(kind, error=error), now_ns + self.latency_ns
+
+
+@dataclass
+class Flaky:
+    """Latency and outcome are drawn from the seed and the op's index."""
+
+    seed: Seed
+
+    def start(self, op: Op, now_ns: int) -> tuple[Done, int]:
+        end_ns = now_ns + self.seed.below(op.index, 40 * MS)
+        if op.process == "nemesis":
+            return Done(Kind.OK), end_ns
+        kind = self.seed.child("kind").choice(op.index, [Kind.OK] * 8 + [Kind.FAIL, Kind.INFO])
+        return Done(kind, error=None if kind is Kind.OK else "drawn"), end_ns
 
 
 def play(
@@ -85,3 +109,13 @@ def read(value: int | None = None, key: int | None = None) -> Call:
 
 def write(value: int | None = None, key: int | None = None) -> Call:
     return Call(f="write", value=value, key=key)
+
+
+def main_job(seed: Seed) -> Generator:
+    def one_key(key: int) -> Generator:
+        reads = numbered(lambda _: read())
+        return mix(seed.child("mix", key), [(1, numbered(lambda n: write(n))), (1, reads)])
+
+    keys = per_key(seed.child("keys"), one_key, keys=3, ops_per_key=30)
+    clients = on_clients(rate(keys, 300, seed.child("rate")))
+    return time_limit(together(clients, on_nemesis(cuts(1, 1))), 10)

@@ -1,10 +1,20 @@
 """run_virtual: the same seed gives the same history, byte for byte; and both interpreters agree."""
 
 import threading
-from dataclasses import dataclass
 
 import pytest
-from generators_play import MS, NODES, SECOND, Scripted, cuts, invocations, play, read, write
+from generators_play import (
+    MS,
+    NODES,
+    SECOND,
+    Flaky,
+    Scripted,
+    invocations,
+    main_job,
+    play,
+    read,
+    write,
+)
 
 from harness.core.errors import HarnessError
 from harness.core.op import Call, Done, Kind, Op
@@ -14,45 +24,17 @@ from harness.generators import (
     limit,
     mix,
     numbered,
-    on_clients,
-    on_nemesis,
     once,
-    per_key,
     rate,
     repeat,
     sequence,
     time_limit,
-    together,
 )
 from harness.run.interpreter import run_threads
 from harness.run.journal import encoded
 from harness.run.live import Live
 from harness.run.scheduler import Assigned, Scheduler, workers_on
 from harness.run.virtual import run_virtual
-
-
-def main_job(seed: Seed) -> Generator:
-    def one_key(key: int) -> Generator:
-        reads = numbered(lambda _: read())
-        return mix(seed.child("mix", key), [(1, numbered(lambda n: write(n))), (1, reads)])
-
-    keys = per_key(seed.child("keys"), one_key, keys=3, ops_per_key=30)
-    clients = on_clients(rate(keys, 300, seed.child("rate")))
-    return time_limit(together(clients, on_nemesis(cuts(1, 1))), 10)
-
-
-@dataclass
-class Flaky:
-    """Latency and outcome are drawn from the seed and the op's index."""
-
-    seed: Seed
-
-    def start(self, op: Op, now_ns: int) -> tuple[Done, int]:
-        end_ns = now_ns + self.seed.below(op.index, 40 * MS)
-        if op.process == "nemesis":
-            return Done(Kind.OK), end_ns
-        kind = self.seed.child("kind").choice(op.index, [Kind.OK] * 8 + [Kind.FAIL, Kind.INFO])
-        return Done(kind, error=None if kind is Kind.OK else "drawn"), end_ns
 
 
 def history_bytes(seed: Seed) -> bytes:

@@ -224,7 +224,7 @@ def cut_at_commit(bug: str, lost: str, after_ns: int) -> tuple[SimCluster, Repli
     table = table_on(cluster)
     (keeper,) = cluster.topology.node("ch1").keepers
     link = Link("ch1", keeper) if lost == "multi" else Link(keeper, "ch1")
-    cluster.call_at(after_ns, lambda: cluster.cut([link]))
+    cluster.simulation.world.after(after_ns, lambda: cluster.cut([link]))
     with pytest.raises(DatabaseError) as error:
         connect(cluster, "ch1").insert(table.name, [(0, 1)])
     return (cluster, table) if error.value.code == 319 else None

@@ -91,9 +91,9 @@ def logged_late(seed: int) -> tuple[SimCluster, ReplicatedTable, str] | None:
         parts.extend(replica_of(cluster, "ch1", table)["parts"])
         if parts:
             cluster.cut([Link(follower, leader)])
-            cluster.call_at(5_000_000, lambda: cluster.kill(["ch1"]))
+            cluster.simulation.world.after(5_000_000, lambda: cluster.kill(["ch1"]))
         else:
-            cluster.call_at(20_000, strike)
+            cluster.simulation.world.after(20_000, strike)
 
     strike()
     with pytest.raises(DatabaseError, match="the server ended"):
@@ -120,7 +120,7 @@ def test_optimize_waits_for_every_replica_where_it_is_told_to(leads: bool, sync:
         connect(cluster, asked).insert(table.name, [(8, value)])
     wait(cluster, 1)
     cluster.pause([late])
-    cluster.call_at(2_000_000_000, lambda: cluster.resume([late]))
+    cluster.simulation.world.after(2_000_000_000, lambda: cluster.resume([late]))
     connect(cluster, asked).command(
         f"OPTIMIZE TABLE {table.name} PARTITION 7 FINAL",
         {"replication_alter_partitions_sync": sync},
@@ -143,7 +143,7 @@ def test_optimize_fails_when_the_leader_that_does_it_ends() -> None:
         connect(cluster, asked).insert(table.name, [(7, value)])
     wait(cluster, 1)
     cluster.pause([late])
-    cluster.call_at(1_000_000_000, lambda: cluster.kill([leader]))
+    cluster.simulation.world.after(1_000_000_000, lambda: cluster.kill([leader]))
     with pytest.raises(DatabaseError, match=f"Connection reset by {leader}"):
         connect(cluster, asked).command(f"OPTIMIZE TABLE {table.name} PARTITION 7 FINAL")
 
@@ -157,9 +157,9 @@ def test_a_mutation_that_is_overtaken_by_another_takes_effect_all_the_same() -> 
         first.insert(table.name, [(2, 1)])
         (keeper,) = cluster.topology.node("ch3").keepers
         links = [Link("ch3", keeper), Link(keeper, "ch3")]
-        cluster.call_at(moment_ns, partial(cluster.cut, links))
+        cluster.simulation.world.after(moment_ns, partial(cluster.cut, links))
         change = f"ALTER TABLE {table.name} UPDATE value = value + %d WHERE key = 2"
-        cluster.spawn(partial(late.command, change % 10))
+        cluster.simulation.world.spawn(partial(late.command, change % 10))
         wait(cluster, 0.01)
         first.command(change % 100)
         wait(cluster, 1)

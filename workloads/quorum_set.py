@@ -17,6 +17,7 @@ from checkers.suite import set_checkers
 from harness.clients.connect import connect
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
 from harness.clients.set_calls import COLUMNS, SEQUENTIAL, inserts, quorum, reads
+from harness.clients.statement import Statement, statements
 from harness.clients.table_client import TableClient
 from harness.clients.table_session import OneTable
 from harness.clients.zookeeper import ZooKeeper, ZooKeeperError
@@ -38,6 +39,7 @@ from harness.core.protocols import (
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.generators.order import phases, until_ok
+from harness.generators.steps import Compiled
 from harness.generators.workers import each_node
 
 SCHEMA = TableSchema(
@@ -229,6 +231,22 @@ class SetCalls(msgspec.Struct, frozen=True):
             after = replace(after, resting=(*others, (event.process, until)))
         return after
 
+    def compiled(self) -> Compiled | None:
+        """In Rust, before its first call."""
+        if self.calls:
+            return None
+        rules = {
+            "keys": self.options.keys,
+            "ops_per_key": self.options.ops_per_key,
+            "writers": self.options.writers,
+            "refused_pause_ns": REFUSED_PAUSE_NS,
+            "pause_ns": PAUSE_NS,
+            "burst_inserts": BURST_INSERTS,
+            "paced_inserts": PACED_INSERTS,
+            "hanging_ns": HANGING_NS,
+        }
+        return "set_calls", self.seed.value, rules
+
     def _in_turn(self, context: Context) -> "SetCalls":
         """With the nodes that insert now: some drawn anew among the idle, when the turn is over
         or the insert of each of them hangs."""
@@ -272,6 +290,9 @@ class _Session(OneTable):
             return client
         (keeper,) = self._cluster.topology.node(node).keepers
         return _Syncing(client, self._cluster.endpoint(keeper))
+
+    def statements(self) -> Mapping[str, Statement]:
+        return statements(self._writes, self._reads, self._options.timeout_s)
 
 
 def _insert_settings(options: QuorumSetOptions) -> Mapping[str, int | str]:

@@ -4,7 +4,7 @@ its own name, so that every value can be told to its block."""
 from collections.abc import Mapping, Sequence
 
 from harness.clients.replicated_table import TableSchema
-from harness.clients.set_calls import COLUMNS, SEQUENTIAL, in_turn, inserts, reads, where
+from harness.clients.set_calls import COLUMNS, SEQUENTIAL, inserts, reads, where
 from harness.clients.table_in_zookeeper import parts_of_replicas, quorum_state
 from harness.clients.table_session import TableSession
 from harness.core.protocols import Cluster
@@ -27,7 +27,7 @@ def unmerged(
     return TableSession(
         cluster,
         table,
-        writes={"insert": in_turn([inserts(table.name, own) for own in settings])},
+        writes={"insert": inserts(table.name, *settings)},
         reads={
             "read": reads(table.name, SEQUENTIAL),
             "final-read": reads(table.name),

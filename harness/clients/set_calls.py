@@ -1,8 +1,10 @@
 """Calls on a table of (key, value): what most workloads insert and select."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from harness.clients.clickhouse import NO_SETTINGS, ClickHouse
+from harness.clients.statement import Statement
 from harness.clients.table_client import Call
 from harness.core.op import Op, Value
 
@@ -15,35 +17,52 @@ def quorum(replicas: int, timeout_ms: int) -> dict[str, int | str]:
     return {"insert_quorum": replicas, "insert_quorum_timeout": timeout_ms}
 
 
-def inserts(table: str, settings: Mapping[str, int | str] = NO_SETTINGS) -> Call:
-    """One row."""
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """Inserts one row. See `inserts`."""
 
-    def insert(connection: ClickHouse, op: Op) -> Value:
-        connection.insert(table, [(op.key, op.value)], settings)
+    table: str
+    settings: tuple[Mapping[str, int | str], ...]
+
+    def statement(self, timeout_s: float) -> Statement:
+        """The same in words."""
+        return Statement(True, f"INSERT INTO {self.table} VALUES", self.settings, timeout_s)
+
+    def __call__(self, connection: ClickHouse, op: Op) -> Value:
+        """The value."""
+        assert isinstance(op.value, int), "values are numbers"
+        settings = self.settings[op.value % len(self.settings)]
+        connection.insert(self.table, [(op.key, op.value)], settings)
         return op.value
 
-    return insert
+
+def inserts(table: str, *settings: Mapping[str, int | str]) -> Call:
+    """One row, its settings the next of these."""
+    return Insert(table, settings or (NO_SETTINGS,))
 
 
-def in_turn(calls: Sequence[Call]) -> Call:
-    """Each value's call is the next of these."""
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Selects the values of a key. See `reads`."""
 
-    def call(connection: ClickHouse, op: Op) -> Value:
-        assert isinstance(op.value, int), "values are numbers"
-        return calls[op.value % len(calls)](connection, op)
+    table: str
+    settings: Mapping[str, int | str]
 
-    return call
+    def statement(self, timeout_s: float) -> Statement:
+        """The same in words."""
+        sql = f"SELECT value FROM {self.table} WHERE key = "
+        return Statement(False, sql, (self.settings,), timeout_s)
+
+    def __call__(self, connection: ClickHouse, op: Op) -> Value:
+        """The values."""
+        sql = f"SELECT value FROM {self.table} WHERE key = {op.key:d}"
+        columns = connection.columns(sql, self.settings)
+        return tuple(columns[0]) if columns else ()
 
 
 def reads(table: str, settings: Mapping[str, int | str] = NO_SETTINGS) -> Call:
     """Every value of a key, as it came."""
-
-    def read(connection: ClickHouse, op: Op) -> Value:
-        sql = f"SELECT value FROM {table} WHERE key = {op.key:d}"
-        columns = connection.columns(sql, settings)
-        return tuple(columns[0]) if columns else ()
-
-    return read
+    return Read(table, settings)
 
 
 def where(table: str) -> Call:

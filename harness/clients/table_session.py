@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from harness.clients.connect import connect
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
+from harness.clients.statement import Statement, statements
 from harness.clients.table_client import Call, TableClient
 from harness.clients.table_in_zookeeper import Observer, TableInZooKeeper
 from harness.core.op import Done, Json, Op
@@ -85,6 +86,11 @@ class TableSession(OneTable):
             return client
         table = TableInZooKeeper(self._cluster, self._table.path, self._table.replicas)
         return _Both(client, Observer(table, self._looks))
+
+    def statements(self) -> Mapping[str, Statement]:
+        """Of its clients, but for those that look at ZooKeeper."""
+        found = statements(self._writes, self._reads, self._timeout_s)
+        return {name: one for name, one in found.items() if name not in self._looks}
 
     def pending(self) -> Sequence[str]:
         """Of the table, then the rest."""

@@ -1,6 +1,6 @@
 """The simulated cluster as a cluster: the same Protocol and capabilities as real servers."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -84,18 +84,6 @@ class SimCluster:
     def clock(self) -> Clock:
         """Virtual time, from now on."""
         return SimulatedClock(self.simulation.world)
-
-    def spawn(self, work: Callable[[], object]) -> None:
-        """A task that may wait, soon."""
-        self.simulation.world.spawn(work)
-
-    def call_at(self, delay_ns: int, act: Callable[[], object]) -> None:
-        """Calls something that must not wait, so much later."""
-        self.simulation.world.after(delay_ns, act)
-
-    def run_until(self, over: Callable[[], bool]) -> None:
-        """Lets the world go on until it is over."""
-        self.simulation.world.run_until(over)
 
     # --- KeepsRecord ------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ A fault that a cluster cannot do is refused before the run starts: a nemesis sta
 Protocols that it needs, a cluster has them or not.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias, cast, runtime_checkable
@@ -24,7 +24,7 @@ ANY_NODE: Final = "*"
 """The node of a worker that roams: each of its calls names the node to be done on."""
 
 
-class Worker(msgspec.Struct, frozen=True):
+class Worker(msgspec.Struct, frozen=True, gc=False):
     """One thread of the test: it runs one process after the other, always on one node unless it
     roams."""
 
@@ -36,7 +36,7 @@ class Worker(msgspec.Struct, frozen=True):
     """ "" for the nemesis; ANY_NODE for one that roams."""
 
 
-class Context(msgspec.Struct, frozen=True):
+class Context(msgspec.Struct, frozen=True, gc=False):
     """What a generator may look at."""
 
     time_ns: int
@@ -48,14 +48,14 @@ class Context(msgspec.Struct, frozen=True):
     gives its part only some workers narrows both."""
 
 
-class Ready(msgspec.Struct, frozen=True):
+class Ready(msgspec.Struct, frozen=True, gc=False):
     """A call for a free worker, now."""
 
     call: Call
     worker: Worker
 
 
-class Pending(msgspec.Struct, frozen=True):
+class Pending(msgspec.Struct, frozen=True, gc=False):
     """Nothing now; ask again at `wake_ns`, or (None) when some call has ended."""
 
     wake_ns: int | None = None
@@ -63,7 +63,7 @@ class Pending(msgspec.Struct, frozen=True):
     """Whatever begins or ends before `wake_ns` changes nothing: nobody need ask meanwhile."""
 
 
-class Exhausted(msgspec.Struct, frozen=True):
+class Exhausted(msgspec.Struct, frozen=True, gc=False):
     """Nothing any more."""
 
 
@@ -373,18 +373,6 @@ class KeepsTime(Protocol):
 
     def clock(self) -> Clock:
         """Its time, from now on."""
-        ...
-
-    def spawn(self, work: Callable[[], object]) -> None:
-        """A task, from now on."""
-        ...
-
-    def call_at(self, delay_ns: int, act: Callable[[], object]) -> None:
-        """Calls what does not wait, so much later."""
-        ...
-
-    def run_until(self, over: Callable[[], bool]) -> None:
-        """Lets time go on. Only from outside of tasks. Raises what a task raised."""
         ...
 
 

@@ -1,10 +1,14 @@
 """What every generator is made with: taking a worker for a call, narrowing a context, waiting."""
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
 
 from harness.core.errors import UsageError
 from harness.core.op import Call, Op
 from harness.core.protocols import Context, Exhausted, Generator, Pending, Ready, Step, Worker
+
+Compiled: TypeAlias = tuple[Any, ...]
+"""A generator in words: what it is, then what `pysimulator.Interpreter` wants to know of it."""
 
 NEMESIS_NUMBER = -1
 """The number of the worker that runs faults."""
@@ -97,6 +101,13 @@ def listens(generator: Generator) -> bool:
 def listen(generators: Iterable[Generator]) -> bool:
     """Whether events matter to any of them."""
     return any(listens(generator) for generator in generators)
+
+
+def compiled(generator: Generator) -> Compiled:
+    """What simulated runs ask in its place: the same in Rust as far as its classes are known there
+    (harness/sim/simulator/src/interpreter), itself otherwise."""
+    made: Compiled | None = getattr(generator, "compiled", lambda: None)()
+    return ("python", generator, listens(generator)) if made is None else made
 
 
 def in_place(

@@ -10,7 +10,7 @@ from harness.core.errors import UsageError
 from harness.core.op import Op
 from harness.core.protocols import Context, Generator, Pending, Ready, Step
 from harness.core.seed import Seed
-from harness.generators.steps import EXHAUSTED, listens, nanoseconds
+from harness.generators.steps import EXHAUSTED, Compiled, compiled, listens, nanoseconds
 
 Gaps: TypeAlias = Literal["exponential", "uniform"]
 
@@ -62,6 +62,19 @@ class Rate(msgspec.Struct, frozen=True):
         after = self.generator.update(context, event)
         return self if after is self.generator else replace(self, generator=after)
 
+    def compiled(self) -> Compiled:
+        """In Rust."""
+        return (
+            "rate",
+            compiled(self.generator),
+            self.mean_ns,
+            self.seed.value,
+            self.exponential,
+            self.number,
+            self.due_ns,
+            self.spaced_ns,
+        )
+
 
 def rate(
     generator: Generator, ops_per_s: float, seed: Seed, gaps: Gaps = "exponential"
@@ -101,6 +114,10 @@ class TimeLimit(msgspec.Struct, frozen=True):
         """Told on."""
         after = self.generator.update(context, event)
         return self if after is self.generator else replace(self, generator=after)
+
+    def compiled(self) -> Compiled:
+        """In Rust."""
+        return "time_limit", compiled(self.generator), self.length_ns, self.end_ns
 
 
 def time_limit(generator: Generator, seconds: float) -> Generator:

@@ -10,7 +10,9 @@ from harness.core.op import NEMESIS, Call, Op
 from harness.core.protocols import Context, Generator, Pending, Ready, Step, Worker
 from harness.generators.steps import (
     EXHAUSTED,
+    Compiled,
     ask,
+    compiled,
     in_place,
     listen,
     listens,
@@ -41,6 +43,10 @@ class OnClients(msgspec.Struct, frozen=True):
             return self
         after = self.generator.update(context, event)
         return self if after is self.generator else OnClients(after, self.listens)
+
+    def compiled(self) -> Compiled:
+        """In Rust."""
+        return "on_clients", compiled(self.generator)
 
 
 def on_clients(generator: Generator) -> Generator:
@@ -75,6 +81,11 @@ class OnNemesis(msgspec.Struct, frozen=True):
         after = self.generator.update(context, event)
         return self if after is self.generator else OnNemesis(after, self.listens)
 
+    def compiled(self) -> Compiled:
+        """In Rust."""
+        quiet_ns = None if self.quiet is None else self.quiet.wake_ns
+        return "on_nemesis", compiled(self.generator), quiet_ns
+
 
 def on_nemesis(generator: Generator) -> Generator:
     """The generator with the nemesis alone: its phases do not wait for clients. Its calls must
@@ -101,6 +112,10 @@ class Together(msgspec.Struct, frozen=True):
         """Told to every part."""
         parts = updated(self.parts, context, event)
         return self if parts is self.parts else replace(self, parts=parts)
+
+    def compiled(self) -> Compiled:
+        """In Rust."""
+        return "together", tuple([compiled(part) for part in self.parts]), self.turn
 
 
 def together(*generators: Generator) -> Generator:

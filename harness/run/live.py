@@ -50,6 +50,12 @@ class Live:
             what = (op.f, op.kind)
             self._ended[what] = self._ended.get(what, 0) + 1
 
+    def count(self, begun: int, ended: Mapping[tuple[str, Kind], int]) -> None:
+        """Counts calls of clients, many at a time."""
+        self._in_flight += begun - sum(ended.values())
+        for what, number in ended.items():
+            self._ended[what] = self._ended.get(what, 0) + number
+
     def _saw_fault(self, op: Op) -> None:
         if op.kind is not Kind.OK or not isinstance(op.value, Mapping):
             return

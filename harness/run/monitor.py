@@ -7,6 +7,7 @@ from enum import StrEnum
 from checkers.live import LiveAnomalies
 from harness.core.clock import Clock, WallClock
 from harness.core.op import Op
+from harness.run.journal import decoded
 from harness.run.live import Live
 
 
@@ -58,3 +59,9 @@ class Monitor:
         """Every op of the history, in order, once."""
         if self.anomalies is not None:
             self.anomalies.feed(op)
+
+    def saw_lines(self, lines: bytes) -> None:
+        """The same of ops that are lines of the journal."""
+        if self.anomalies is not None:
+            for line in lines.splitlines():
+                self.anomalies.feed(decoded(line))

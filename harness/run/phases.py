@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from checkers.judge import Judgement, judge
 from checkers.protocol import Protocol, applicable
 from harness.clients.roaming import Roaming
+from harness.clients.statement import HasStatements
+from harness.clusters.sim_cluster import SimCluster
 from harness.core.clock import utc_now
 from harness.core.errors import ClusterError
 from harness.core.history import History
@@ -21,7 +23,6 @@ from harness.core.protocols import (
     Cluster,
     Generator,
     KeepsRecord,
-    KeepsTime,
     Nemesis,
     Session,
     Worker,
@@ -120,8 +121,9 @@ class _Recorder:
         self._trial = trial
         self._plan = trial.plan
         self._session = session
-        self._timed = trial.cluster if isinstance(trial.cluster, KeepsTime) else None
+        self._timed = trial.cluster if isinstance(trial.cluster, SimCluster) else None
         """The cluster, if it has a time of its own."""
+        self._statements = session.statements() if isinstance(session, HasStatements) else {}
         self._clock = clock_of(trial.cluster)
         trial.directory.began(utc_now())
         self._journal = Journal(trial.directory.journal)
@@ -164,6 +166,11 @@ class _Recorder:
             self._keys.add(op.key)
         self._trial.monitor.saw(op)
 
+    def _write(self, lines: bytes, keys: Sequence[int]) -> None:
+        self._journal.extend(lines)
+        self._keys.update(keys)
+        self._trial.monitor.saw_lines(lines)
+
     def _main(self) -> Generator:
         """Clients' calls and faults, until the time limit."""
         plan, trial = self._plan, self._trial
@@ -186,10 +193,12 @@ class _Recorder:
                 generator,
                 cluster=self._timed,
                 client=self._client,
+                statements=self._statements,
                 nemesis=lambda op: self._trial.nemesis.invoke(self._trial.cluster, op),
-                now_ns=self._clock.now_ns,
+                clock=self._clock,
                 stop=self._trial.stop.event,
                 trouble=self._trouble,
+                write=self._write,
             )
             return
         run_threads(

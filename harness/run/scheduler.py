@@ -16,7 +16,7 @@ from harness.core.protocols import ANY_NODE, Context, Exhausted, Generator, Pend
 from harness.generators.steps import NEMESIS_NUMBER, listens
 from harness.run.live import Live
 
-__all__ = ["NEMESIS_NUMBER", "Assigned", "Scheduler", "workers_on"]
+__all__ = ["NEMESIS_NUMBER", "Assigned", "Place", "Scheduler", "workers_on"]
 
 
 class Assigned(msgspec.Struct, frozen=True):
@@ -24,6 +24,18 @@ class Assigned(msgspec.Struct, frozen=True):
 
     op: Op
     worker: Worker
+
+
+class Place(msgspec.Struct, frozen=True):
+    """How far a history has come."""
+
+    index: int
+    """Of the next op."""
+    time_ns: int
+    """Of the last op."""
+    free: tuple[Worker, ...]
+    """The one free for longest first."""
+    busy: tuple[Worker, ...]
 
 
 def workers_on(
@@ -86,6 +98,18 @@ class Scheduler:
     def call_of(self, number: int) -> Op | None:
         """The worker's call in flight."""
         return self._calls.get(number)
+
+    def lend(self) -> Place:
+        """How far the history has come, for somebody who goes on with it."""
+        assert not self._busy, "nothing is in flight between two generators"
+        return Place(self._index, self._time_ns, tuple(self._free.values()), ())
+
+    def take_back(self, place: Place) -> None:
+        """The history has come so far."""
+        self._index, self._time_ns = place.index, place.time_ns
+        self._free = {worker.number: worker for worker in place.free}
+        self._busy = {worker.number: worker for worker in place.busy}
+        self._moved()
 
     def follow(self, generator: Generator) -> None:
         """From now on the calls are this generator's; the history goes on."""

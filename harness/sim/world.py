@@ -4,7 +4,8 @@ Nothing here is concurrent. A task is a greenlet: it runs until it waits, and th
 does. Events of one time come in the order in which they were made, so that one seed is one run.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import count
 from typing import Final
 
@@ -88,19 +89,29 @@ class World:
 
     def _run(self, until_ns: int, over: Callable[[], bool]) -> bool:
         """What happens until then, or until it is over; whether it is over."""
-        assert getcurrent() is self._hub, "a task cannot run the world that it is in"
-        try:
+        with self.running():
             while not over():
                 number = self._servers.step(until_ns)
                 if number is None:
                     return False
-                self._due.pop(number)()
-                if self._failure is not None:
-                    failure, self._failure = self._failure, None
-                    raise failure
+                self.do(number)
             return True
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """While the block lets the world go on. Only outside of tasks."""
+        assert getcurrent() is self._hub, "a task cannot run the world that it is in"
+        try:
+            yield
         finally:
             self._servers.outside()
+
+    def do(self, number: int) -> None:
+        """What is due has this number. Raises what a task raised."""
+        self._due.pop(number)()
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
 
 
 class SimulatedClock:

@@ -1,7 +1,7 @@
 """Simulates ZooKeeper and ClickHouse servers on virtual time: one seed is one run."""
 
 from collections.abc import Sequence
-from typing import Any, TypedDict, final
+from typing import Any, Protocol, TypedDict, final
 
 __version__: str
 FETCH_NS: int
@@ -20,6 +20,71 @@ class Replica(TypedDict):
     """On the disk."""
     queue: list[tuple[str, str, int]]
     """Type, part and quorum of each entry."""
+
+class Host(Protocol):
+    """Makes the calls that are no statements."""
+
+    def begin(self, place: tuple[int, int], who: tuple[int, int, str], call: Any, /) -> bytes:
+        """A call begins: its op's index and time, the worker's number, its process and the node.
+        Its end is told by `Interpreter.end` and `told`, then `pump`. Returns its line, and calls
+        nothing of the interpreter's."""
+    def call(self, f: str, value: int | None, key: int | None, /) -> Any:
+        """The call that `begin` gets for one of a generator in Rust."""
+    def retired(self, number: int, /) -> object:
+        """The worker is another process from now on."""
+    def op(self, line: bytes, /) -> Any:
+        """The op of a line, for generators that look at it."""
+
+@final
+class Interpreter:
+    """A generator's calls on a simulation's servers, and the lines of their history: the rules of
+    harness/run/scheduler.py. For one thread only."""
+
+    def __new__(
+        cls,
+        simulation: Simulation,
+        generator: tuple[Any, ...],
+        workers: Sequence[tuple[int, int, str]],
+        roams: str,
+        statements: dict[str, tuple[bool, str, Sequence[dict[str, int | str]], int]],
+        outcomes: tuple[Sequence[tuple[int, str, str, str]], Sequence[tuple[int, str, str, str]]],
+        place: tuple[int, int, int],
+    ) -> Interpreter:
+        """`generator`: in the words of harness/generators/steps.py, `compiled`. `workers`: number,
+        process and node of each, the one free for longest first, the nemesis -1; `roams` is the
+        node of those whose calls name theirs. `statements`: by call whether it is an INSERT of its
+        key and value, the SQL (of a SELECT all but the key), settings that values take in turn, and
+        the timeout in nanoseconds. `outcomes` of writes and of reads: code, name, kind, and a text
+        that the message must contain. `place`: the index of the next op, the time of the last,
+        and the simulation's time when the history's was 0."""
+    @property
+    def over(self) -> bool:
+        """Nothing is in flight and nothing will come."""
+    def exhaust(self) -> None:
+        """No calls any more."""
+    def step(self, host: Host) -> int | None:
+        """Lets the servers go on. What is due next of the caller's; None: it is over, or `lines`
+        have waited for 20 ms. Raises what generator and host raise, and HarnessError when the
+        generator waits for nothing or names a worker that is not free."""
+    def pump(self, host: Host) -> None:
+        """Takes every call that there is now. Raises as `step` does."""
+    def end(self, number: int, kind: str) -> tuple[int, int]:
+        """The call of a worker that its host made has ended: index and time of the end."""
+    def told(self, op: Any, line: bytes) -> None:
+        """That end, for the generator, and its line. Raises what the generator raises."""
+    def lines(self) -> bytes:
+        """Since the last call."""
+    def counts(self) -> tuple[int, list[tuple[str, str, int]]]:
+        """Since the last call: how many calls of clients began; how many ended, by f and kind."""
+    @property
+    def keys(self) -> list[int]:
+        """Every key that clients named, ascending."""
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """As it was given, now."""
+    @property
+    def workers(self) -> tuple[list[tuple[int, int, str]], list[tuple[int, int, str]]]:
+        """The free, the one free for longest first, and the busy."""
 
 @final
 class Simulation:

@@ -5,6 +5,7 @@
 
 pub mod bugs;
 pub mod errors;
+pub mod interpreter;
 pub mod keeper;
 pub mod network;
 pub mod record;

@@ -20,12 +20,24 @@ pub struct Seed(pub u64);
 impl Seed {
     /// The counter-th number of this seed.
     pub fn draw(self, counter: u64) -> u64 {
-        mix(self.0.wrapping_add((counter + 1).wrapping_mul(GAMMA)))
+        mix(self
+            .0
+            .wrapping_add(counter.wrapping_add(1).wrapping_mul(GAMMA)))
     }
 
     /// Uniform in [0, bound).
     pub fn below(self, counter: u64, bound: u64) -> u64 {
         scaled(self.draw(counter), bound)
+    }
+
+    /// Uniform in [0, 1).
+    pub fn unit(self, counter: u64) -> f64 {
+        (self.draw(counter) >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+    }
+
+    /// The place of one of so many; `counter` may be negative.
+    pub fn choice(self, counter: i64, of: usize) -> usize {
+        self.below(counter as u64, of as u64) as usize
     }
 
     /// The seed of a named part.

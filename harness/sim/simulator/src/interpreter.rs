@@ -1,0 +1,490 @@
+//! The interpreter on simulated time: which worker does what next, and what the history says of it.
+//!
+//! The same rules as harness/run/scheduler.py, with the servers in the same heap of events. A call
+//! that is one statement never leaves this module: who asks, what is answered and the two lines of
+//! the history. Every other call, and every fault, is its `Host`'s.
+
+pub mod generator;
+pub mod generators;
+pub mod host;
+pub mod lines;
+pub mod set_calls;
+pub mod statements;
+pub mod workers;
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rustc_hash::FxHashMap;
+
+use crate::errors::ServerError;
+use crate::network::Node;
+use crate::simulation::Simulation;
+use crate::table::parts::{Row, Value};
+use crate::world::{Act, Ns};
+use generator::{Call, Context, Event, Generator, Step};
+use host::{Begun, Host};
+use lines::{line, Line};
+use statements::{Outcomes, Statement};
+use workers::{Seat, Workers};
+
+/// What a generator or a host raises.
+pub type Failure = Box<dyn Error>;
+
+/// What is known of an operation.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Kind {
+    Invoke,
+    Ok,
+    Fail,
+    Info,
+}
+
+impl Kind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Invoke => "invoke",
+            Kind::Ok => "ok",
+            Kind::Fail => "fail",
+            Kind::Info => "info",
+        }
+    }
+
+    pub fn named(name: &str) -> Option<Kind> {
+        [Kind::Invoke, Kind::Ok, Kind::Fail, Kind::Info]
+            .into_iter()
+            .find(|kind| kind.name() == name)
+    }
+}
+
+/// Why the servers stand still.
+pub enum Stop {
+    /// Something of the host's is due.
+    Due(u64),
+    /// There are lines to be written, or it is over.
+    Pause,
+}
+
+struct InFlight {
+    call: Call,
+    node: Rc<str>,
+    statement: Option<Rc<Statement>>,
+}
+
+/// Numbers of events that are not the host's: a worker asks, it is answered, or (with a number of
+/// the interpreter's) the generator is asked.
+const OURS: u64 = 1 << 63;
+const ANSWER: u64 = 1 << 62;
+const WAKE: u64 = 1 << 61;
+
+/// Whether what is due is an interpreter's. One that is over may have left some.
+pub fn is_own(number: u64) -> bool {
+    number & OURS != 0
+}
+
+const NEVER_NS: Ns = 1 << 62;
+/// Lines wait no longer.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// What has been counted since it was last asked.
+#[derive(Default)]
+pub struct Counts {
+    /// Clients' calls that ended.
+    pub ended: FxHashMap<(Rc<str>, Kind), u64>,
+    pub begun: u64,
+}
+
+pub struct Interpreter {
+    simulation: Rc<Simulation>,
+    nodes: FxHashMap<Rc<str>, Node>,
+    generator: Box<dyn Generator>,
+    told: bool,
+    workers: Workers,
+    in_flight: Vec<Option<InFlight>>,
+    statements: FxHashMap<Rc<str>, Rc<Statement>>,
+    outcomes: Outcomes,
+    /// By seat.
+    answers: Rc<RefCell<Vec<Option<Answer>>>>,
+    index: u64,
+    time_ns: Ns,
+    zero_ns: Ns,
+    /// The generator says nothing before this.
+    quiet_ns: Ns,
+    /// The number of its own question.
+    wake: u64,
+    wake_ns: Option<Ns>,
+    exhausted: bool,
+    lines: Vec<u8>,
+    counts: Counts,
+    keys: BTreeSet<i64>,
+    paused: Instant,
+}
+
+type Answer = Result<Vec<Row>, ServerError>;
+
+/// How far a history has come.
+#[derive(Clone, Copy)]
+pub struct Place {
+    /// Of the next op.
+    pub index: u64,
+    /// Of the last op.
+    pub time_ns: Ns,
+    /// The world's time when the run's was 0.
+    pub zero_ns: Ns,
+}
+
+impl Interpreter {
+    pub fn new(
+        simulation: Rc<Simulation>,
+        nodes: FxHashMap<Rc<str>, Node>,
+        generator: Box<dyn Generator>,
+        workers: Workers,
+        statements: FxHashMap<Rc<str>, Rc<Statement>>,
+        outcomes: Outcomes,
+        place: Place,
+    ) -> Interpreter {
+        static MADE: AtomicU64 = AtomicU64::new(0);
+        let wake = OURS | WAKE | MADE.fetch_add(1, Ordering::Relaxed);
+        simulation.world.after(0, None, Act::Due(wake, false));
+        let seats = workers.seats();
+        Interpreter {
+            told: generator.listens(),
+            simulation,
+            nodes,
+            generator,
+            workers,
+            in_flight: (0..seats).map(|_| None).collect(),
+            statements,
+            outcomes,
+            answers: Rc::new(RefCell::new((0..seats).map(|_| None).collect())),
+            index: place.index,
+            time_ns: place.time_ns,
+            zero_ns: place.zero_ns,
+            quiet_ns: 0,
+            wake,
+            wake_ns: None,
+            exhausted: false,
+            lines: Vec::new(),
+            counts: Counts::default(),
+            keys: BTreeSet::new(),
+            paused: Instant::now(),
+        }
+    }
+
+    /// Nothing is in flight and nothing will come.
+    pub fn over(&self) -> bool {
+        self.exhausted && self.workers.all_free()
+    }
+
+    /// No calls any more; those in flight go on.
+    pub fn exhaust(&mut self) {
+        self.exhausted = true;
+    }
+
+    pub fn place(&self) -> Place {
+        Place {
+            index: self.index,
+            time_ns: self.time_ns,
+            zero_ns: self.zero_ns,
+        }
+    }
+
+    pub fn workers(&self) -> &Workers {
+        &self.workers
+    }
+
+    /// The history's lines since the last call.
+    pub fn take_lines(&mut self) -> Vec<u8> {
+        self.paused = Instant::now();
+        std::mem::take(&mut self.lines)
+    }
+
+    pub fn take_counts(&mut self) -> Counts {
+        std::mem::take(&mut self.counts)
+    }
+
+    /// Every key that clients named.
+    pub fn keys(&self) -> &BTreeSet<i64> {
+        &self.keys
+    }
+
+    /// Lets the servers go on until something is the host's to do.
+    pub fn step(&mut self, host: &dyn Host) -> Result<Stop, Failure> {
+        for turn in 1.. {
+            if self.over() || (turn % 32 == 1 && self.paused.elapsed() > PAUSE) {
+                break;
+            }
+            let due = self.simulation.world.step(NEVER_NS);
+            let number = due.ok_or("nothing will ever happen again, and it is not over")?;
+            if !is_own(number) {
+                return Ok(Stop::Due(number));
+            }
+            let seat = (number & !OURS & !ANSWER) as Seat;
+            if number == self.wake {
+                self.pump(host)?;
+            } else if number & ANSWER != 0 {
+                self.answered(seat, host)?;
+                self.pump(host)?;
+            } else if number & WAKE == 0 {
+                self.ask(seat);
+            }
+        }
+        Ok(Stop::Pause)
+    }
+
+    fn now_ns(&self) -> Ns {
+        self.simulation.world.now_ns() - self.zero_ns
+    }
+
+    fn advanced(&mut self, now_ns: Ns) -> Ns {
+        self.time_ns = self.time_ns.max(now_ns);
+        self.time_ns
+    }
+
+    /// Takes every call that there is now.
+    pub fn pump(&mut self, host: &dyn Host) -> Result<(), Failure> {
+        let now_ns = self.now_ns();
+        while !self.exhausted {
+            if now_ns < self.quiet_ns {
+                self.wake_at(self.quiet_ns, now_ns);
+                return Ok(());
+            }
+            let context = Context {
+                time_ns: now_ns,
+                workers: &self.workers,
+                clients: true,
+                nemesis: true,
+            };
+            match self.generator.op(&context)? {
+                Step::Ready(seat, call) => self.begin(seat, call, now_ns, host)?,
+                Step::Exhausted => self.exhausted = true,
+                Step::Pending(wake_ns, firm) => {
+                    if firm {
+                        self.quiet_ns = wake_ns.unwrap_or(0);
+                    }
+                    match wake_ns {
+                        Some(wake_ns) => self.wake_at(wake_ns, now_ns),
+                        None if self.workers.all_free() => {
+                            return Err("the generator waits for a call to end, but none is in \
+                                 flight: it would wait for ever"
+                                .into());
+                        }
+                        None => {}
+                    }
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn wake_at(&mut self, wake_ns: Ns, now_ns: Ns) {
+        assert!(wake_ns > now_ns, "a wait must end later than now");
+        if self
+            .wake_ns
+            .is_none_or(|known| known <= now_ns || wake_ns < known)
+        {
+            self.wake_ns = Some(wake_ns);
+            let act = Act::Due(self.wake, false);
+            self.simulation.world.after(wake_ns - now_ns, None, act);
+        }
+    }
+
+    fn begin(
+        &mut self,
+        seat: Seat,
+        call: Call,
+        now_ns: Ns,
+        host: &dyn Host,
+    ) -> Result<(), Failure> {
+        let time_ns = self.advanced(now_ns);
+        self.workers.begin(seat, &call.f)?;
+        let worker = self.workers.of(seat);
+        let foreign = call.foreign.as_ref();
+        let named = foreign.and_then(|foreign| foreign.node.clone());
+        let node = match named {
+            Some(node) if worker.roams || seat == self.workers.nemesis() => node,
+            _ => worker.node.clone(),
+        };
+        let plain = foreign.is_none_or(|foreign| foreign.plain);
+        let statement = self.statements.get(&call.f);
+        let statement = statement.filter(|s| plain && s.takes(call.value, call.key));
+        if statement.is_some() {
+            line(
+                &mut self.lines,
+                &Line {
+                    index: self.index,
+                    process: worker.process,
+                    kind: Kind::Invoke,
+                    f: &call.f,
+                    time_ns,
+                    value: lines::Value::of(call.value),
+                    key: call.key,
+                    node: &node,
+                    error: None,
+                },
+            );
+            self.simulation
+                .world
+                .after(0, None, Act::Due(OURS | seat as u64, true));
+        } else {
+            let begun = Begun {
+                index: self.index,
+                time_ns,
+                number: self.workers.number(seat),
+                process: worker.process,
+                node: &node,
+                call: &call,
+            };
+            self.lines.extend(host.begin(&begun)?);
+        }
+        if seat != self.workers.nemesis() {
+            self.counts.begun += 1;
+            self.keys.extend(call.key);
+        }
+        self.index += 1;
+        self.in_flight[seat] = Some(InFlight {
+            statement: statement.cloned(),
+            call,
+            node,
+        });
+        Ok(())
+    }
+
+    fn ask(&self, seat: Seat) {
+        let in_flight = self.in_flight[seat].as_ref().expect("it was begun");
+        let statement = in_flight.statement.as_ref().expect("it is one");
+        let (sql, rows) = statement.asked(in_flight.call.value, in_flight.call.key);
+        let (simulation, answers) = (self.simulation.clone(), self.answers.clone());
+        let settings = statement.settings(in_flight.call.value);
+        let timeout_ns = statement.timeout_ns;
+        let node = self.nodes[&in_flight.node];
+        self.simulation.world.begin(async move {
+            let answer = simulation.ask(node, sql, rows, settings, timeout_ns).await;
+            answers.borrow_mut()[seat] = Some(answer);
+            simulation.world.hand_out(OURS | ANSWER | seat as u64, true);
+        });
+    }
+
+    fn answered(&mut self, seat: Seat, host: &dyn Host) -> Result<(), Failure> {
+        let answer = self.answers.borrow_mut()[seat].take();
+        let in_flight = self.in_flight[seat].as_ref().expect("it was begun");
+        let is_write = in_flight.statement.as_ref().expect("it is one").is_write;
+        let (kind, value, error) = match answer.expect("it has come") {
+            Ok(_) if is_write => (Kind::Ok, lines::Value::of(in_flight.call.value), None),
+            Ok(rows) => (Kind::Ok, lines::Value::Tuple(first_of(&rows)), None),
+            Err(error) => {
+                let (kind, text) = self.outcomes.of(is_write, &error);
+                (kind, lines::Value::of(in_flight.call.value), Some(text))
+            }
+        };
+        let from = self.lines.len();
+        let time_ns = self.advanced(self.now_ns());
+        let in_flight = self.in_flight[seat].as_ref().expect("it was begun");
+        line(
+            &mut self.lines,
+            &Line {
+                index: self.index,
+                process: self.workers.of(seat).process,
+                kind,
+                f: &in_flight.call.f,
+                time_ns,
+                value,
+                key: in_flight.call.key,
+                node: &in_flight.node,
+                error: error.as_deref(),
+            },
+        );
+        self.index += 1;
+        let ended = self.freed(seat, kind, time_ns);
+        let written = self.lines[from..].to_vec();
+        self.tell(&ended, &|| host.op(&written))?;
+        if kind == Kind::Info {
+            host.retired(self.workers.number(seat))?;
+        }
+        Ok(())
+    }
+
+    /// A call of the host's has ended so: the place of its end in the history. `told` next.
+    pub fn end(&mut self, number: i64, kind: Kind) -> (Ended, u64) {
+        let time_ns = self.advanced(self.now_ns());
+        let index = self.index;
+        self.index += 1;
+        (self.freed(self.workers.seat(number), kind, time_ns), index)
+    }
+
+    /// The end's line, and the same as the host knows it.
+    pub fn told(&mut self, ended: &Ended, line: &[u8], op: &Rc<dyn Any>) -> Result<(), Failure> {
+        self.lines.extend_from_slice(line);
+        self.tell(ended, &|| Ok(op.clone()))
+    }
+
+    fn freed(&mut self, seat: Seat, kind: Kind, time_ns: Ns) -> Ended {
+        let process = self.workers.of(seat).process;
+        let in_flight = self.in_flight[seat].take().expect("it was begun");
+        self.workers.end(seat, kind == Kind::Info);
+        let f = in_flight.call.f;
+        if seat != self.workers.nemesis() {
+            *self.counts.ended.entry((f.clone(), kind)).or_default() += 1;
+        }
+        Ended {
+            seat,
+            process,
+            kind,
+            f,
+            node: in_flight.node,
+            time_ns,
+        }
+    }
+
+    fn tell(
+        &mut self,
+        ended: &Ended,
+        op: &dyn Fn() -> Result<Rc<dyn Any>, Failure>,
+    ) -> Result<(), Failure> {
+        if !self.told {
+            return Ok(());
+        }
+        let context = Context {
+            time_ns: ended.time_ns,
+            workers: &self.workers,
+            clients: true,
+            nemesis: true,
+        };
+        let event = Event {
+            seat: ended.seat,
+            process: ended.process,
+            kind: ended.kind,
+            f: &ended.f,
+            node: &ended.node,
+            time_ns: ended.time_ns,
+            op,
+        };
+        self.generator.update(&context, &event)?;
+        Ok(())
+    }
+}
+
+/// A call that has ended.
+pub struct Ended {
+    pub seat: Seat,
+    pub process: i64,
+    pub kind: Kind,
+    pub f: Rc<str>,
+    pub node: Rc<str>,
+    pub time_ns: Ns,
+}
+
+/// The numbers of the first column.
+fn first_of(rows: &[Row]) -> Vec<i64> {
+    let number = |row: &Row| match row[0] {
+        Value::Int(number) => number,
+        Value::Text(_) => panic!("a set holds numbers"),
+    };
+    rows.iter().map(number).collect()
+}

@@ -1,0 +1,70 @@
+//! What says what is to be done next, and what it may look at: harness/core/protocols.py in Rust.
+
+use std::any::Any;
+use std::rc::Rc;
+
+use crate::interpreter::workers::{Seat, Workers};
+use crate::interpreter::{Failure, Kind};
+use crate::world::Ns;
+
+/// What a generator wants done next.
+#[derive(Clone)]
+pub struct Call {
+    pub f: Rc<str>,
+    pub value: Option<i64>,
+    pub key: Option<i64>,
+    /// As a host knows it; without, there is no more to know.
+    pub foreign: Option<Foreign>,
+}
+
+/// A call of the host's own.
+#[derive(Clone)]
+pub struct Foreign {
+    pub call: Rc<dyn Any>,
+    /// Where a worker that roams is to make it.
+    pub node: Option<Rc<str>>,
+    /// Whether `value` and `key` are all that it holds.
+    pub plain: bool,
+}
+
+pub enum Step {
+    /// A call for a free worker, now.
+    Ready(Seat, Call),
+    /// Nothing now; ask again then, or (None) when some call has ended. Firm: whatever begins or
+    /// ends before changes nothing.
+    Pending(Option<Ns>, bool),
+    Exhausted,
+}
+
+/// What a generator may look at.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    pub time_ns: Ns,
+    pub workers: &'a Workers,
+    /// Whether it sees clients' workers, and the nemesis.
+    pub clients: bool,
+    pub nemesis: bool,
+}
+
+/// How a call ended.
+pub struct Event<'a> {
+    pub seat: Seat,
+    pub process: i64,
+    pub kind: Kind,
+    pub f: &'a str,
+    pub node: &'a str,
+    pub time_ns: Ns,
+    /// The same as the host knows it.
+    pub op: &'a dyn Fn() -> Result<Rc<dyn Any>, Failure>,
+}
+
+/// Says what to do next.
+pub trait Generator {
+    fn op(&mut self, context: &Context<'_>) -> Result<Step, Failure>;
+
+    /// Learns how a call ended; whether that changed anything.
+    fn update(&mut self, context: &Context<'_>, event: &Event<'_>) -> Result<bool, Failure>;
+
+    /// Whether events matter to it.
+    fn listens(&self) -> bool;
+}

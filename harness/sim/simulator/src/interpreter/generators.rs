@@ -1,0 +1,218 @@
+//! The combinators that stand between the interpreter and a workload's calls, as harness/generators
+//! has them.
+
+use crate::interpreter::generator::{Context, Event, Generator, Step};
+use crate::interpreter::Failure;
+use crate::seed::Seed;
+use crate::world::Ns;
+
+/// Calls until a time has passed.
+pub struct TimeLimit {
+    pub generator: Box<dyn Generator>,
+    pub length_ns: Ns,
+    /// None before the first question.
+    pub end_ns: Option<Ns>,
+}
+
+impl Generator for TimeLimit {
+    fn op(&mut self, context: &Context<'_>) -> Result<Step, Failure> {
+        let end_ns = *self.end_ns.get_or_insert(context.time_ns + self.length_ns);
+        if context.time_ns >= end_ns {
+            return Ok(Step::Exhausted);
+        }
+        Ok(match self.generator.op(context)? {
+            Step::Pending(wake_ns, firm) if wake_ns.is_none_or(|wake_ns| wake_ns > end_ns) => {
+                Step::Pending(Some(end_ns), firm)
+            }
+            step => step,
+        })
+    }
+
+    fn update(&mut self, context: &Context<'_>, event: &Event<'_>) -> Result<bool, Failure> {
+        self.generator.update(context, event)
+    }
+
+    fn listens(&self) -> bool {
+        self.generator.listens()
+    }
+}
+
+/// What a rate is behind by more than this is not made up for.
+const LAG_NS_MAX: Ns = 1_000_000_000;
+
+/// Calls spread over time.
+pub struct Rate {
+    pub generator: Box<dyn Generator>,
+    pub mean_ns: f64,
+    pub seed: Seed,
+    pub exponential: bool,
+    /// How many calls were made.
+    pub number: u64,
+    /// When the next call is due; None before the first question.
+    pub due_ns: Option<Ns>,
+    /// No call before this, however late it is.
+    pub spaced_ns: Ns,
+}
+
+impl Rate {
+    fn gap_ns(&self, number: u64) -> Ns {
+        let u = self.seed.unit(number);
+        let of_mean = if self.exponential {
+            -(1.0 - u).ln()
+        } else {
+            2.0 * u
+        };
+        (self.mean_ns * of_mean) as Ns
+    }
+}
+
+impl Generator for Rate {
+    fn op(&mut self, context: &Context<'_>) -> Result<Step, Failure> {
+        let now_ns = context.time_ns;
+        let first_ns = || now_ns + self.gap_ns(0);
+        let due_ns = self.due_ns.unwrap_or_else(first_ns);
+        self.due_ns = Some(due_ns);
+        let at_ns = due_ns.max(self.spaced_ns);
+        if now_ns < at_ns {
+            return Ok(Step::Pending(Some(at_ns), true));
+        }
+        let step = self.generator.op(context)?;
+        if let Step::Ready(..) = step {
+            self.number += 1;
+            let gap_ns = self.gap_ns(self.number);
+            self.due_ns = Some(due_ns.max(now_ns - LAG_NS_MAX) + gap_ns);
+            self.spaced_ns = now_ns + gap_ns / 2;
+        }
+        Ok(step)
+    }
+
+    fn update(&mut self, context: &Context<'_>, event: &Event<'_>) -> Result<bool, Failure> {
+        self.generator.update(context, event)
+    }
+
+    fn listens(&self) -> bool {
+        self.generator.listens()
+    }
+}
+
+/// Sees clients alone.
+pub struct OnClients(pub Box<dyn Generator>);
+
+impl Generator for OnClients {
+    fn op(&mut self, context: &Context<'_>) -> Result<Step, Failure> {
+        self.0.op(&Context {
+            nemesis: false,
+            ..*context
+        })
+    }
+
+    fn update(&mut self, context: &Context<'_>, event: &Event<'_>) -> Result<bool, Failure> {
+        Ok(event.seat != context.workers.nemesis() && self.0.update(context, event)?)
+    }
+
+    fn listens(&self) -> bool {
+        self.0.listens()
+    }
+}
+
+/// Sees the nemesis alone.
+pub struct OnNemesis {
+    pub generator: Box<dyn Generator>,
+    /// The generator says nothing to a free nemesis before this.
+    pub quiet_ns: Option<Ns>,
+}
+
+impl Generator for OnNemesis {
+    fn op(&mut self, context: &Context<'_>) -> Result<Step, Failure> {
+        if let Some(quiet_ns) = self.quiet_ns.filter(|&quiet_ns| context.time_ns < quiet_ns) {
+            return Ok(Step::Pending(Some(quiet_ns), true));
+        }
+        let step = self.generator.op(&Context {
+            clients: false,
+            ..*context
+        })?;
+        self.quiet_ns = None;
+        let is_free = context.workers.free().last() == Some(&context.workers.nemesis());
+        Ok(match step {
+            Step::Pending(Some(wake_ns), _) if is_free && context.nemesis => {
+                self.quiet_ns = Some(wake_ns);
+                Step::Pending(Some(wake_ns), true)
+            }
+            step => step,
+        })
+    }
+
+    fn update(&mut self, context: &Context<'_>, event: &Event<'_>) -> Result<bool, Failure> {
+        let changed = event.seat == context.workers.nemesis() && {
+            self.generator.listens() && self.generator.update(context, event)?
+        };
+        if changed {
+            self.quiet_ns = None;
+        }
+        Ok(changed)
+    }
+
+    fn listens(&self) -> bool {
+        self.generator.listens()
+    }
+}
+
+/// Several at the same time.
+pub struct Together {
+    pub parts: Vec<Box<dyn Generator>>,
+    /// How many calls were made.
+    pub turn: usize,
+}
+
+impl Generator for Together {
+    fn op(&mut self, context: &Context<'_>) -> Result<Step, Failure> {
+        if self.parts.is_empty() {
+            return Ok(Step::Exhausted);
+        }
+        let start = self.turn % self.parts.len();
+        let mut exhausted = Vec::new();
+        let (mut soonest_ns, mut all_firm, mut any_waits) = (None, true, false);
+        let mut ready = None;
+        for at in (start..self.parts.len()).chain(0..start) {
+            match self.parts[at].op(context)? {
+                Step::Ready(seat, call) => {
+                    ready = Some(Step::Ready(seat, call));
+                    break;
+                }
+                Step::Pending(wake_ns, firm) => {
+                    any_waits = true;
+                    all_firm &= firm;
+                    soonest_ns = match (soonest_ns, wake_ns) {
+                        (Some(a), Some(b)) => Some(Ns::min(a, b)),
+                        (one, None) | (None, one) => one,
+                    };
+                }
+                Step::Exhausted => exhausted.push(at),
+            }
+        }
+        exhausted.sort_unstable();
+        for at in exhausted.into_iter().rev() {
+            self.parts.remove(at);
+        }
+        Ok(match ready {
+            Some(step) => {
+                self.turn += 1;
+                step
+            }
+            None if any_waits => Step::Pending(soonest_ns, all_firm && soonest_ns.is_some()),
+            None => Step::Exhausted,
+        })
+    }
+
+    fn update(&mut self, context: &Context<'_>, event: &Event<'_>) -> Result<bool, Failure> {
+        let mut changed = false;
+        for part in self.parts.iter_mut().filter(|part| part.listens()) {
+            changed |= part.update(context, event)?;
+        }
+        Ok(changed)
+    }
+
+    fn listens(&self) -> bool {
+        self.parts.iter().any(|part| part.listens())
+    }
+}

@@ -1,0 +1,138 @@
+//! Lines of `history.jsonl`, as harness/run/journal.py writes them.
+
+use std::io::Write;
+
+use crate::interpreter::Kind;
+use crate::world::Ns;
+
+pub enum Value {
+    Null,
+    Int(i64),
+    Tuple(Vec<i64>),
+}
+
+impl Value {
+    pub fn of(number: Option<i64>) -> Value {
+        number.map_or(Value::Null, Value::Int)
+    }
+}
+
+/// A client's op.
+pub struct Line<'a> {
+    pub index: u64,
+    pub process: i64,
+    pub kind: Kind,
+    pub f: &'a str,
+    pub time_ns: Ns,
+    pub value: Value,
+    pub key: Option<i64>,
+    pub node: &'a str,
+    pub error: Option<&'a str>,
+}
+
+/// Writes an op, newline included.
+pub fn line(out: &mut Vec<u8>, op: &Line<'_>) {
+    out.extend(b"{\"index\":");
+    number(out, op.index as i64);
+    out.extend(b",\"process\":");
+    number(out, op.process);
+    out.extend(b",\"kind\":\"");
+    out.extend(op.kind.name().as_bytes());
+    out.extend(b"\",\"f\":");
+    text(out, op.f);
+    out.extend(b",\"time_ns\":");
+    number(out, op.time_ns);
+    out.extend(b",\"value\":");
+    match &op.value {
+        Value::Null => out.extend(b"null"),
+        Value::Int(value) => number(out, *value),
+        Value::Tuple(values) => {
+            out.push(b'[');
+            for (at, value) in values.iter().enumerate() {
+                if at > 0 {
+                    out.push(b',');
+                }
+                number(out, *value);
+            }
+            out.push(b']');
+        }
+    }
+    out.extend(b",\"key\":");
+    match op.key {
+        None => out.extend(b"null"),
+        Some(key) => number(out, key),
+    }
+    out.extend(b",\"node\":");
+    text(out, op.node);
+    out.extend(b",\"error\":");
+    match op.error {
+        None => out.extend(b"null"),
+        Some(error) => text(out, error),
+    }
+    out.extend(b"}\n");
+}
+
+/// In decimal digits.
+fn number(out: &mut Vec<u8>, value: i64) {
+    let mut digits = [0; 20];
+    let mut from = digits.len();
+    let mut left = value.unsigned_abs();
+    loop {
+        from -= 1;
+        digits[from] = b'0' + (left % 10) as u8;
+        left /= 10;
+        if left == 0 {
+            break;
+        }
+    }
+    if value < 0 {
+        out.push(b'-');
+    }
+    out.extend(&digits[from..]);
+}
+
+/// A JSON string; only what must be escaped is.
+fn text(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    for &byte in text.as_bytes() {
+        match byte {
+            b'"' | b'\\' => out.extend([b'\\', byte]),
+            b'\n' => out.extend(b"\\n"),
+            b'\r' => out.extend(b"\\r"),
+            b'\t' => out.extend(b"\\t"),
+            0x08 => out.extend(b"\\b"),
+            0x0c => out.extend(b"\\f"),
+            0..0x20 => write!(out, "\\u{byte:04x}").expect("a Vec takes all"),
+            _ => out.push(byte),
+        }
+    }
+    out.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_op_is_a_line() {
+        let mut out = Vec::new();
+        line(
+            &mut out,
+            &Line {
+                index: 12,
+                process: 3,
+                kind: Kind::Info,
+                f: "read",
+                time_ns: i64::MAX,
+                value: Value::Tuple(vec![0, -10, i64::MIN]),
+                key: None,
+                node: "ch1",
+                error: Some("3 \"X\":\n\u{1}\\é"),
+            },
+        );
+        let expected = "{\"index\":12,\"process\":3,\"kind\":\"info\",\"f\":\"read\",\
+            \"time_ns\":9223372036854775807,\"value\":[0,-10,-9223372036854775808],\"key\":null,\
+            \"node\":\"ch1\",\"error\":\"3 \\\"X\\\":\\n\\u0001\\\\é\"}\n";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+}

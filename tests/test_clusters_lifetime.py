@@ -140,6 +140,21 @@ def test_a_kept_cluster_outlives_its_process_and_is_healed_when_it_is_attached(
         clean([name])
 
 
+def test_a_cluster_that_is_up_executes_statements_on_cluster(tmp_path: Path) -> None:
+    """Each server as soon as it is up: asked too early it dies of a segmentation fault."""
+    cluster = DockerCluster(Topology.of(), tmp_path, images=build_images(lambda text: None))
+    try:
+        cluster.up()
+        for node in cluster.topology.replicas:
+            on_each_host = f"CREATE DATABASE by_{node} ON CLUSTER harness_each"
+            replica.query(cluster.endpoint(node), on_each_host, timeout_s=20)
+        for node in cluster.topology.replicas:
+            made = "SELECT count() FROM system.databases WHERE name LIKE 'by_ch%'"
+            assert replica.query(cluster.endpoint(node), made) == [(3,)]
+    finally:
+        cluster.down()
+
+
 def test_where_no_cluster_was_kept_there_is_none_to_attach(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match="no cluster was kept there"):
         DockerCluster.attach(tmp_path)

@@ -78,7 +78,7 @@ def test_known_anomalies_come_about_on_real_servers(tmp_path: Path) -> None:
     # and what comes after it passes through.
     names = ["crashing-mutation", "stale-read", "phantom-part", "hidden-insert", "torn-insert"]
     done = scenario(*names, "--store", str(tmp_path), "--json")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
     told = json.loads(done.stdout)
     assert [(one["scenario"], one["result"]) for one in told] == [(n, "REPRODUCED") for n in names]
     for one in told:

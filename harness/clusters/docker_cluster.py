@@ -2,7 +2,7 @@
 
 import fcntl
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import IO, Final
@@ -25,7 +25,7 @@ from harness.clusters.pods import PodAgent
 from harness.clusters.processes import Processes
 from harness.clusters.proxies import Proxies
 from harness.clusters.removal import LOCK, remove_files, remove_run
-from harness.clusters.replica import tables_led
+from harness.clusters.replica import tables_led, watches_of
 from harness.core.clock import utc_now
 from harness.core.errors import ClusterError
 from harness.core.op import Json
@@ -109,6 +109,8 @@ class DockerCluster:
             compose_up(self.name, self.directory / "compose.yml")
             self._find_pods()
         self._await_ready()
+        if not self._attached:
+            self._await_none(self._without_ddl)
         self._fetches.create()
         Kept(self.name, self.topology, self.images, self.settings).save(self.directory)
         self._whole = True
@@ -402,10 +404,25 @@ class DockerCluster:
         # ZooKeeper before sessions: a replica that finds none fills its log with errors.
         for nodes in (self.topology.keepers, self.topology.replicas):
             on_each(nodes, partial(self._await_node, deadline=deadline))
-        while reasons := self.unready():
+        self._await_none(self.unready)
+
+    def _await_none(self, reasons: Callable[[], Sequence[str]]) -> None:
+        deadline = time.monotonic() + _READY_S
+        while found := reasons():
             if time.monotonic() > deadline:
-                raise ClusterError(f"cluster {self.name}: not ready: {'; '.join(reasons)}")
+                raise ClusterError(f"cluster {self.name}: not ready: {'; '.join(found)}")
             time.sleep(0.1)
+
+    def _without_ddl(self) -> Sequence[str]:
+        """Which servers do not execute statements ON CLUSTER yet, before there is any table.
+
+        The thread that executes them tries again later where it found no ZooKeeper at first. Until
+        it succeeds a server that is given one may die of a segmentation fault, and its first writes
+        may come at any time; behind a write that a cut holds up all reads of its session wait
+        (18.16.1).
+        """
+        watches = on_each(self.topology.replicas, lambda node: watches_of(self.endpoint(node)))
+        return [f"{node} executes nothing ON CLUSTER" for node, n in watches.items() if not n]
 
     def _await_node(self, name: str, deadline: float) -> None:
         node = self.topology.node(name)

@@ -77,6 +77,15 @@ def tables_led(endpoint: Endpoint) -> int:
         return 0
 
 
+def watches_of(endpoint: Endpoint) -> int:
+    """On how many changes in ZooKeeper the server waits; none when it does not answer."""
+    text = "SELECT value FROM system.metrics WHERE metric = 'ZooKeeperWatch'"
+    try:
+        return int(query(endpoint, text)[0][0])
+    except ClusterError:
+        return 0
+
+
 def _fails(endpoint: Endpoint, text: str) -> str | None:
     try:
         query(endpoint, text)

@@ -21,12 +21,16 @@ use rustc_hash::FxHashMap;
 use crate::seed::{scaled, Seed};
 
 pub use promise::{Guard, Lock, Promise};
+use promise::{Turn, Waited};
 
 /// Nanoseconds of virtual time.
 pub type Ns = i64;
 
 pub const MS: Ns = 1_000_000;
 pub const SECOND: Ns = 1_000_000_000;
+
+/// Of idle events, before they are taken out of the heap.
+const MANY: usize = 32;
 
 /// What was waited for did not come in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +42,8 @@ pub enum Act {
     Call(Box<dyn FnOnce()>),
     /// A task goes on.
     Resume(Rc<Task>),
+    /// The time of a wait is over, if it still goes on.
+    TimeOut(Rc<dyn Waited>, Turn),
     /// Something of the caller's is due: its number, and whether it is a task.
     Due(u64, bool),
 }
@@ -101,6 +107,13 @@ struct Event {
     act: Act,
 }
 
+impl Event {
+    /// It does nothing when its time comes: nobody waits any more.
+    fn is_idle(&self) -> bool {
+        matches!(&self.act, Act::TimeOut(promise, turn) if !promise.waits(*turn))
+    }
+}
+
 impl Ord for Event {
     /// The greatest is the next.
     fn cmp(&self, other: &Event) -> Ordering {
@@ -130,6 +143,8 @@ pub struct World {
     drawn: Cell<u64>,
     sequence: Cell<u64>,
     heap: RefCell<BinaryHeap<Event>>,
+    /// So many waits have ended before their time was over, and their events may be in the heap.
+    idle: Cell<usize>,
     /// The task that runs.
     current: RefCell<Option<Rc<Task>>>,
     /// Whether a task of the caller's runs.
@@ -147,6 +162,7 @@ impl World {
             drawn: Cell::new(0),
             sequence: Cell::new(0),
             heap: RefCell::default(),
+            idle: Cell::new(0),
             current: RefCell::default(),
             outer: Cell::new(false),
             due: RefCell::default(),
@@ -325,6 +341,7 @@ impl World {
         match event.act {
             Act::Call(act) => act(),
             Act::Resume(task) => self.resume(task),
+            Act::TimeOut(promise, turn) => promise.time_out(self, turn),
             Act::Due(number, task) => self.due.borrow_mut().push_back((number, task)),
         }
     }
@@ -363,7 +380,7 @@ impl World {
 
     /// The value, unless the time is over before it comes.
     pub async fn wait_for<T: 'static>(
-        self: &Rc<Self>,
+        &self,
         promise: &Promise<T>,
         timeout_ns: Ns,
     ) -> Result<T, TimedOut> {
@@ -371,15 +388,26 @@ impl World {
             let task = self.running();
             let of = task.of.clone();
             let turn = promise.register(task);
-            let (promise, world) = (promise.clone(), self.clone());
-            let act = Act::call(move || promise.wake(&world, Some(turn)));
-            self.after(timeout_ns, of.as_ref(), act);
+            self.after(timeout_ns, of.as_ref(), promise.time_out_of(turn));
             Pause(false).await;
+            if promise.is_done() {
+                self.ended_in_time();
+            }
         }
         if promise.is_done() {
             Ok(promise.take())
         } else {
             Err(TimedOut)
+        }
+    }
+
+    /// The heap has about as many events that do something as others.
+    fn ended_in_time(&self) {
+        self.idle.set(self.idle.get() + 1);
+        let mut heap = self.heap.borrow_mut();
+        if self.idle.get() > MANY.max(heap.len() / 2) {
+            heap.retain(|event| !event.is_idle());
+            self.idle.set(0);
         }
     }
 

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use crate::world::{Task, World};
+use crate::world::{Act, Task, World};
 
 /// A value that one task may wait for.
 pub struct Promise<T>(Rc<Promised<T>>);
@@ -14,7 +14,39 @@ struct Promised<T> {
     value: RefCell<Option<T>>,
     waiting: RefCell<Option<Rc<Task>>>,
     /// How many waits there were.
-    turn: Cell<u64>,
+    turn: Cell<Turn>,
+}
+
+/// Which wait for a promise it is.
+pub type Turn = u64;
+
+/// A promise, of whatever.
+pub trait Waited {
+    /// Whether that wait still goes on.
+    fn waits(&self, turn: Turn) -> bool;
+    /// Ends that wait, if it still goes on.
+    fn time_out(&self, world: &World, turn: Turn);
+}
+
+impl<T> Waited for Promised<T> {
+    fn waits(&self, turn: Turn) -> bool {
+        turn == self.turn.get() && self.waiting.borrow().is_some()
+    }
+
+    fn time_out(&self, world: &World, turn: Turn) {
+        if turn == self.turn.get() {
+            self.wake(world);
+        }
+    }
+}
+
+impl<T> Promised<T> {
+    fn wake(&self, world: &World) {
+        let waiting = self.waiting.borrow_mut().take();
+        if let Some(task) = waiting {
+            world.wake(task);
+        }
+    }
 }
 
 impl<T> Clone for Promise<T> {
@@ -52,24 +84,22 @@ impl<T> Promise<T> {
     pub fn set(&self, world: &World, value: T) {
         if !self.0.done.replace(true) {
             *self.0.value.borrow_mut() = Some(value);
-            self.wake(world, None);
+            self.0.wake(world);
         }
     }
 
-    /// Of whoever waits, or of that turn: the value has come, or the time is over.
-    pub(super) fn wake(&self, world: &World, turn: Option<u64>) {
-        if turn.is_none_or(|turn| turn == self.0.turn.get()) {
-            let waiting = self.0.waiting.borrow_mut().take();
-            if let Some(task) = waiting {
-                world.wake(task);
-            }
-        }
-    }
-
-    pub(super) fn register(&self, task: Rc<Task>) -> u64 {
+    pub(super) fn register(&self, task: Rc<Task>) -> Turn {
         self.0.turn.set(self.0.turn.get() + 1);
         *self.0.waiting.borrow_mut() = Some(task);
         self.0.turn.get()
+    }
+
+    /// What happens when that wait has taken too long.
+    pub(super) fn time_out_of(&self, turn: Turn) -> Act
+    where
+        T: 'static,
+    {
+        Act::TimeOut(self.0.clone(), turn)
     }
 
     /// Once only.

@@ -10,6 +10,8 @@ machine's cores count against wall time.
 "servers_alone": simulated seconds per second of CPU time where the servers are asked the calls of
 the same runs at the same times, and the same links are cut, with no harness around them: no
 generator, no history, no judgement. About as fast would be a harness that cost nothing.
+"reading_us_per_operation": CPU time of reading a run's history from its file, which is in the
+others too.
 """
 
 import argparse
@@ -27,6 +29,7 @@ from harness.core.history import History
 from harness.core.op import NEMESIS, Kind
 from harness.core.seed import Seed
 from harness.core.topology import Topology
+from harness.run.journal import read_history
 from harness.run.monitor import Monitor
 from harness.run.phases import Trial, conduct
 from harness.run.plan import Plan
@@ -57,15 +60,16 @@ def main() -> None:
 def measured(rate: float | None, runs: int) -> dict[str, float | str | None]:
     wall, cpu = time.perf_counter(), time.process_time()
     operations = events = 0
-    simulated_s = 0.0
+    simulated_s = reading = 0.0
     histories = []
     for seed in range(1, runs + 1):
-        history, cluster = run(Seed(seed), rate)
+        history, cluster, again = run(Seed(seed), rate)
+        reading += again
         histories.append(history)
         operations += len(history.pairs)
         events += cluster.simulation.world.events
         simulated_s += cluster.simulation.world.now_ns / 1e9
-    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    wall, cpu = time.perf_counter() - wall - reading, time.process_time() - cpu - reading
     alone = [servers_alone(Seed(seed), history) for seed, history in enumerate(histories, 1)]
     return {
         "ops_per_s_asked": rate,
@@ -76,12 +80,13 @@ def measured(rate: float | None, runs: int) -> dict[str, float | str | None]:
         "events_per_cpu_s": round(events / cpu),
         "simulated_s_per_cpu_s": round(simulated_s / cpu, 1),
         "simulated_s_per_wall_s": round(simulated_s / wall, 1),
+        "reading_us_per_operation": round(reading / operations * 1e6, 2),
         "servers_alone": round(sum(s for s, _ in alone) / sum(cpu for _, cpu in alone), 1),
     }
 
 
-def run(seed: Seed, rate: float | None) -> tuple[History, SimCluster]:
-    """What happened, and the cluster."""
+def run(seed: Seed, rate: float | None) -> tuple[History, SimCluster, float]:
+    """What happened, the cluster, and the CPU seconds of reading the history once more."""
     topology = Topology.of()
     cluster = SimCluster(topology, seed.child("cluster"), protocol="repaired")
     cluster.up()
@@ -103,7 +108,10 @@ def run(seed: Seed, rate: float | None) -> tuple[History, SimCluster]:
         outcome = conduct(
             Trial(plan, cluster, workload, nemesis, place, monitor, Stop(), "bench", False)
         )
-    return outcome.history, cluster
+        cpu = time.process_time()
+        read_history(place.journal)
+        reading = time.process_time() - cpu
+    return outcome.history, cluster, reading
 
 
 def servers_alone(seed: Seed, history: History) -> tuple[float, float]:

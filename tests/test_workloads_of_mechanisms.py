@@ -49,6 +49,14 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]
     client.close()
 
 
+def a_host_gave_up(run: Path) -> bool:
+    """Whether one executed an ALTER after another of its shard had, and executes nothing ON CLUSTER
+    any more: without any fault, but seldom (18.16.1, docs/track-record.md)."""
+    logs = [log.read_text() for log in run.glob("logs/ch*/clickhouse-server.log")]
+    lines = [line for log in logs for line in log.splitlines() if "Node exists" in line]
+    return any("DDLWorker: Unexpected ZooKeeper error" in x and "/executed" in x for x in lines)
+
+
 @pytest.mark.containers
 @pytest.mark.parametrize(
     ("workload", "more", "checker"),
@@ -64,7 +72,8 @@ def test_what_they_promise_holds_without_faults(
     store, name = kept
     status, report = ran(store, "--workload", workload, "--seed", "1", "--reuse", name, *more)
     verdict = next(v for v in report["verdicts"] if v["checker"] == checker)
-    assert (status, verdict["status"]) == (0, "VALID"), report
+    expected = (2, "UNKNOWN") if a_host_gave_up(Path(report["run"])) else (0, "VALID")
+    assert (status, verdict["status"]) == expected, report
     assert verdict["checked"] > 10
 
 

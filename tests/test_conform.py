@@ -134,6 +134,35 @@ def test_a_fetch_that_counted_for_nothing_may_be_undone_and_done_again() -> None
     assert outcome.actions["UndoFetch"] == 1
 
 
+def taken_back(replica: str, part: str) -> tuple[Change, Change]:
+    """The replica takes the part back, and queues a fetch of it."""
+    node = f"{ROOT}/replicas/{replica}/queue/queue-0000000099"
+    entry = f"format version: 4\nsource replica: \nblock_id: \nget\n{part}\n"
+    return Change(Did.CREATE, node, entry.encode()), gone(f"replicas/{replica}/parts/{part}")
+
+
+def test_a_part_that_is_not_on_the_disk_is_taken_back_and_fetched_again() -> None:
+    index, made = at(Did.CREATE, "replicas/ch3/parts/0_1_1_0")
+    fetched = Txn(0, TXNS[index].session, 0, (made,), ends_session=False)
+    before = added(index, *taken_back("ch3", "0_1_1_0"))
+    outcome = replay(ROOT, (*before[: index + 2], fetched, *before[index + 2 :]))
+    assert (outcome.stopped, outcome.departures) == (None, {})
+    assert outcome.actions["FetchAgain"] == 1
+    stopped = stop_of(replay(ROOT, added(index - 1, *taken_back("ch3", "0_1_1_0"))))
+    assert stopped == (("FetchAgain ch3 0_1_1_0",), "ch3 does not have 0_1_1_0")
+
+
+def test_a_replica_that_was_counted_and_has_to_fetch_is_a_step_with_a_name() -> None:
+    """It asked ZooKeeper whether it has the part, and not its disk: 18.16.1 does so."""
+    index, made = at(Did.CREATE, "replicas/ch2/parts/0_1_1_0")
+    assert index < ended()
+    fetched = Txn(0, TXNS[index].session, 0, (made,), ends_session=False)
+    after = added(ended(), *taken_back("ch2", "0_1_1_0"))
+    outcome = replay(ROOT, (*after[: ended() + 2], fetched, *after[ended() + 2 :]))
+    assert outcome.stopped is None
+    assert outcome.departures == {"CountedWithout": 1}
+
+
 def test_parts_that_go_before_the_merged_one_comes_are_a_step_with_a_name() -> None:
     """A server that was killed between a merge and its commit starts so: 18.16.1 does."""
     queued = next(

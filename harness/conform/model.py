@@ -213,6 +213,17 @@ class Model:
         del replica.parts[part]
         return True
 
+    def fetch_again(self, name: str, queued: str, entry: Entry) -> bool:
+        """A server that finds that a part is registered and not on its disk takes it back, and
+        queues an entry of its own to fetch it. Returns whether a quorum has counted the replica for
+        it, which the server may do and the model never should."""
+        replica = self._replica(name)
+        assert entry.part is not None, "it asks for a part"
+        gone = replica.parts.pop(entry.part.name, None)
+        _must(gone is not None, f"{name} does not have {entry.part.name}")
+        replica.queue[queued] = entry
+        return (name, entry.part.name) in self.counted
+
     def remove_ahead(self, name: str, part: str) -> bool:
         """A server that was killed when a merged part was on its disk, and not yet in ZooKeeper,
         takes away what was merged when it starts, and registers the merged part later: for a moment

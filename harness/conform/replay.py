@@ -11,11 +11,13 @@ from harness.conform.txnlog import Change, Did, Txn
 FEW = 8
 LAST_PART_BACK = "LastPartBack"
 REMOVE_AHEAD = "RemoveAhead"
+COUNTED_WITHOUT = "CountedWithout"
 KEEP_FAILED = "KeepFailed"
 INSERT_INACTIVE = "InsertInactive"
 DEPARTURES = {
     LAST_PART_BACK: "last_part went back",
     REMOVE_AHEAD: "a part went while the merged one that covers it was yet to come",
+    COUNTED_WITHOUT: "a quorum counted a replica that did not have the part",
     KEEP_FAILED: "a replica became active with a part that had failed",
     INSERT_INACTIVE: "a replica that was not active, or lost, inserted",
 }
@@ -246,6 +248,11 @@ class _Run:
                 for path, change in by_path.items()
                 if path.startswith(own + "queue/") and change.did is Did.CREATE
             }
+            for node, entry in list(queued.items()):
+                path = f"{own}parts/{entry.part.name}" if entry.part else ""
+                if path in by_path and by_path[path].did is Did.DELETE:
+                    del by_path[path], queued[node]
+                    self._fetch_again(name, node, entry)
             pointer = by_path.get(own + "log_pointer")
             if pointer is not None and pointer.data:
                 to = int(pointer.data)
@@ -254,6 +261,12 @@ class _Run:
             elif queued:
                 self._say("CloneQueue", name, len(queued))
                 self.model.clone(name, queued)
+
+    def _fetch_again(self, name: str, node: str, entry: Entry) -> None:
+        assert entry.part is not None, "it asks for a part"
+        self._say("FetchAgain", name, entry.part.name)
+        if self.model.fetch_again(name, node, entry):
+            self._say(COUNTED_WITHOUT, name, entry.part.name)
 
     def _parts(self, by_path: dict[str, Change]) -> None:
         for path, change in by_path.items():

@@ -109,8 +109,7 @@ class DockerCluster:
             compose_up(self.name, self.directory / "compose.yml")
             self._find_pods()
         self._await_ready()
-        if not self._attached:
-            self._await_none(self._without_ddl)
+        self._await_none(self._without_ddl)
         self._fetches.create()
         Kept(self.name, self.topology, self.images, self.settings).save(self.directory)
         self._whole = True
@@ -414,7 +413,8 @@ class DockerCluster:
             time.sleep(0.1)
 
     def _without_ddl(self) -> Sequence[str]:
-        """Which servers do not execute statements ON CLUSTER yet, before there is any table.
+        """Which servers do not execute statements ON CLUSTER yet, as far as it can be seen: one with
+        tables waits for changes in any case.
 
         The thread that executes them tries again later where it found no ZooKeeper at first. Until
         it succeeds a server that is given one may die of a segmentation fault, and its first writes

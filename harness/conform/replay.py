@@ -17,7 +17,7 @@ INSERT_INACTIVE = "InsertInactive"
 DEPARTURES = {
     LAST_PART_BACK: "last_part went back",
     REMOVE_AHEAD: "a part went while the merged one that covers it was yet to come",
-    COUNTED_WITHOUT: "a quorum counted a replica that did not have the part",
+    COUNTED_WITHOUT: "a replica that a quorum counted did not have the part, or lost it",
     KEEP_FAILED: "a replica became active with a part that had failed",
     INSERT_INACTIVE: "a replica that was not active, or lost, inserted",
 }

@@ -1,7 +1,7 @@
 //! Packets on which nobody acts: each comes after a drawn delay, and its arrival sends the next. So
 //! fast would be servers that cost nothing.
 //!
-//!     cargo bench --bench packets
+//!     cargo bench --features python --bench packets   # with the allocator of `pysimulator`
 
 use std::cell::Cell;
 use std::hint::black_box;
@@ -21,7 +21,7 @@ struct Players {
     received: Cell<u64>,
 }
 
-/// With each goes as much as with a packet of ZooKeeper's.
+/// Each carries four numbers.
 fn play(players: &Rc<Players>, from: usize, carried: [u64; 4]) {
     let (to, them) = (1 - from, players.clone());
     players.network.send(from, to, None, move || {

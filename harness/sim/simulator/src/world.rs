@@ -401,7 +401,7 @@ impl World {
         }
     }
 
-    /// The heap has about as many events that do something as others.
+    /// Takes idle events out of the heap when they may be half of it.
     fn ended_in_time(&self) {
         self.idle.set(self.idle.get() + 1);
         let mut heap = self.heap.borrow_mut();

@@ -413,7 +413,7 @@ class DockerCluster:
             time.sleep(0.1)
 
     def _without_ddl(self) -> Sequence[str]:
-        """Which servers do not execute statements ON CLUSTER yet, as far as it can be seen: one with
+        """Which servers do not execute statements ON CLUSTER yet, as far as can be seen: one with
         tables waits for changes in any case.
 
         The thread that executes them tries again later where it found no ZooKeeper at first. Until

@@ -3,7 +3,7 @@
 
 READY := .venv/.ready
 PYTHON_ROOMS := harness workloads nemesis checkers compose tests benches
-CRATES := checkers/porcupine harness/sim/explorer harness/sim/simulator
+CRATES := checkers/histories checkers/porcupine harness/sim/explorer harness/sim/simulator
 
 run: $(READY)  ## the main job: 30 s of faults on real servers (simulated ones where no engine answers), and a verdict
 	.venv/bin/harness run --cluster auto --nemesis partition --time-limit 30 || [ $$? -le 2 ] # any verdict will do

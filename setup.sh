@@ -68,7 +68,7 @@ PATH="$PWD/.venv/bin:$PATH" # maturin, which builds the Rust modules
 # The Rust modules and the images need nothing of each other, nor does `harness build` of the modules.
 images=
 if engine_answers; then .venv/bin/harness build & images=$!; fi
-for crate in ./checkers/porcupine ./harness/sim/explorer ./harness/sim/simulator; do
+for crate in ./checkers/histories ./checkers/porcupine ./harness/sim/explorer ./harness/sim/simulator; do
     .venv/bin/pip install -q --no-deps --no-build-isolation "$crate" || { [ -z "$images" ] || kill $images; exit 1; }
 done
 [ -z "$images" ] || wait $images

@@ -2,29 +2,34 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from math import isfinite
-from typing import Literal
 
 import pyporcupine
 
-from checkers.key_sets import READS
+from checkers.calls import Calls, Consistency
 from checkers.objects import ObjectModel, SetObject
 from checkers.per_history import per_history
 from checkers.words import FEW, during, listed, number
 from harness.core.clock import WallClock
 from harness.core.history import History, Pair
-from harness.core.op import Json, Process
+from harness.core.op import Json
 from harness.core.verdict import Anomaly, Status, Verdict, worst
 
-Consistency = Literal["linearizable", "sequential"]
+
+@dataclass(frozen=True, slots=True)
+class OneKey:
+    """The calls of a key that constrain something."""
+
+    calls: Calls
+    decided: dict[Consistency, pyporcupine.ObjectResult] = field(default_factory=dict)
+    """What is known of them already, within whatever budget."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
     """What pyporcupine said of one key, and the calls that its positions mean."""
 
-    calls: "Calls"
+    calls: Calls
     result: pyporcupine.ObjectResult
 
     @property
@@ -56,12 +61,12 @@ class Linearizable:
     def check(self, history: History, *, deadline_s: float) -> Verdict:
         """VALID needs an answered read; UNKNOWN when a key ran out of time or memory."""
         clock, judged, late = WallClock(), list[Judged](), list[int | None]()
-        for calls in _by_key(history, self.model):
+        for one in _by_key(history, self.model):
             left_s = deadline_s - clock.now_ns() / 1e9
             if left_s <= 0:
-                late.append(calls.key)
+                late.append(one.calls.key)
                 continue
-            judged.append(self._judge(calls, left_s))
+            judged.append(self._judge(one, left_s))
         broken = [one for one in judged if one.status is Status.INVALID]
         open_ = [one for one in judged if one.status is Status.UNKNOWN]
         reads = sum([one.calls.reads for one in judged])
@@ -73,37 +78,36 @@ class Linearizable:
             checker=self.name,
             status=status,
             summary=self._summary(broken, open_, late, len(judged), reads),
-            checked=sum([len(one.calls.pairs) for one in judged]) if reads else 0,
+            checked=sum([len(one.calls) for one in judged]) if reads else 0,
             anomalies=tuple(anomalies[:FEW]),
             figures=_figures(judged, anomalies, late, reads),
         )
 
-    def _judge(self, calls: "Calls", time_s: float) -> Judged:
-        result = self._ask(calls, self.consistency, time_s)
-        if self.consistency == "linearizable" and result.status == "VALID" and _ties(calls.pairs):
+    def _judge(self, one: OneKey, time_s: float) -> Judged:
+        result = self._ask(one, self.consistency, time_s)
+        if self.consistency == "linearizable" and result.status == "VALID" and one.calls.ties:
             # Two calls of one process may touch in one nanosecond, which makes them concurrent
             # in real time, yet the process made one after the other. A violation needs one
             # order edge only, of either order, so that both are decided when each is.
-            result = self._ask(calls, "sequential", time_s)
-        return Judged(calls, result)
+            result = self._ask(one, "sequential", time_s)
+        return Judged(one.calls, result)
 
     def _ask(
-        self, calls: "Calls", consistency: Consistency, time_s: float
+        self, one: OneKey, consistency: Consistency, time_s: float
     ) -> pyporcupine.ObjectResult:
-        known = calls.decided.get(consistency)
+        known = one.decided.get(consistency)
         if known is not None:
             return known
-        result = pyporcupine.check(
-            calls.operations,
+        (result,) = pyporcupine.check(
+            one.calls.operations,
             self.model.name,
             consistency=consistency,
             time_s=time_s if isfinite(time_s) else None,
             memory_mb=self.memory_mb,
-        )
-        (one,) = result.objects
-        if one.status != "UNKNOWN":
-            calls.decided[consistency] = one
-        return one
+        ).objects
+        if result.status != "UNKNOWN":
+            one.decided[consistency] = result
+        return result
 
     def _summary(
         self,
@@ -116,7 +120,7 @@ class Linearizable:
         of = number(keys + len(late), "key")
         if broken:
             return f"{len(broken)} of {of} not {self.name} ({number(reads, 'read')})"
-        doubts = [f"key {one.result.key}: {one.result.reason}" for one in open_]
+        doubts = [f"key {one.calls.key}: {one.result.reason}" for one in open_]
         if late:
             doubts.append(f"no time left for key {listed(late)}")
         if doubts:
@@ -135,60 +139,24 @@ def _figures(
     return {
         "keys": len(judged) + len(late),
         "reads_ok": reads,
-        "writes": sum([len(one.calls.pairs) for one in judged]) - reads,
-        "by_key": {str(one.result.key): one.status.value for one in judged},
+        "writes": sum([len(one.calls) for one in judged]) - reads,
+        "by_key": {str(one.calls.key): one.status.value for one in judged},
         "anomalies": kinds,
     }
 
 
-@dataclass(frozen=True)
-class Calls:
-    """Those of one key that constrain something, in order of invocation."""
-
-    key: int | None
-    model: ObjectModel
-    pairs: Sequence[Pair]
-    decided: dict[Consistency, pyporcupine.ObjectResult] = field(default_factory=dict)
-    """What is known of them already, within whatever budget."""
-
-    @cached_property
-    def operations(self) -> list[pyporcupine.Operation]:
-        """As pyporcupine takes them."""
-        return [self.model.operation(self.key, pair) for pair in self.pairs]
-
-    @cached_property
-    def reads(self) -> int:
-        """How many of them are reads."""
-        return sum([pair.invoke.f in READS for pair in self.pairs])
-
-
 @per_history
-def _by_model(history: History) -> dict[type[ObjectModel], tuple[Calls, ...]]:  # noqa: ARG001
+def _by_model(history: History) -> dict[type[ObjectModel], tuple[OneKey, ...]]:  # noqa: ARG001
     """By key; none yet."""
     return {}
 
 
-def _by_key(history: History, model: ObjectModel) -> tuple[Calls, ...]:
+def _by_key(history: History, model: ObjectModel) -> tuple[OneKey, ...]:
     known = _by_model(history)
     found = known.get(type(model))
     if found is None:
-        by_key: dict[int | None, list[Pair]] = {}
-        for pair in filter(model.constrains, history.pairs):
-            by_key.setdefault(pair.invoke.key, []).append(pair)
-        found = tuple([Calls(key, model, pairs) for key, pairs in by_key.items()])
-        known[type(model)] = found
+        found = known[type(model)] = tuple([OneKey(calls) for calls in model.calls(history)])
     return found
-
-
-def _ties(pairs: Sequence[Pair]) -> bool:
-    """Whether a process called at the very time at which its last call ended."""
-    ended: dict[Process, int] = {}
-    for pair in pairs:
-        if ended.get(pair.invoke.process) == pair.invoke.time_ns:
-            return True
-        if pair.end is not None:
-            ended[pair.invoke.process] = pair.end.time_ns
-    return False
 
 
 def _anomaly(history: History, judged: Judged, model: ObjectModel) -> Anomaly:
@@ -208,7 +176,8 @@ def _anomaly(history: History, judged: Judged, model: ObjectModel) -> Anomaly:
     first = next((s.value for s in result.explanation if s.value is not None), None)
     seen = max((pair.end or pair.invoke for pair in members), key=lambda op: op.index)
     calls = ", ".join(f"#{_main(pair)}" for pair in members)
-    of = "" if result.key is None else f"key {result.key}: "
+    key = judged.calls.key
+    of = "" if key is None else f"key {key}: "
     return Anomaly(
         kind=_kind(result),
         text=f"{of}{result.reason} (op {calls}){during(history, seen.time_ns)}",

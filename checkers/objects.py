@@ -5,7 +5,8 @@ from typing import Literal, Protocol
 
 import pyporcupine
 
-from checkers.key_sets import INSERT, READS, insert_value, read_values
+from checkers.calls import Calls, ObjectCalls, set_calls
+from checkers.key_sets import INSERT, READS, insert_value
 from checkers.words import during, insert_acknowledged, insert_began, read_answered, seconds, where
 from harness.core.history import History, Pair
 from harness.core.op import Kind, Op
@@ -21,12 +22,8 @@ class ObjectModel(Protocol):
     name: Literal["set", "register", "cas-register"]
     """As pyporcupine calls it."""
 
-    def constrains(self, pair: Pair) -> bool:
-        """Whether the call says anything about the object."""
-        ...
-
-    def operation(self, key: int | None, pair: Pair) -> pyporcupine.Operation:
-        """The call, one that constrains, as pyporcupine takes it."""
+    def calls(self, history: History) -> Sequence[Calls]:
+        """Those that say anything about an object, by key, in order of its first."""
         ...
 
     def told(self, history: History, pair: Pair, steps: Sequence[pyporcupine.Step], at: int) -> str:
@@ -40,30 +37,13 @@ def is_read(pair: Pair) -> bool:
 
 
 class SetObject:
-    """An insert is an add, of unknown outcome it is an add that never returned; a refused insert
-    is left out, and so is an unanswered read. Multiplicity is kept: a set never returns a value
-    twice."""
+    """Values are added, and all of them are read."""
 
     name: Literal["set", "register", "cas-register"] = "set"
 
-    def constrains(self, pair: Pair) -> bool:
+    def calls(self, history: History) -> Sequence[Calls]:
         """Inserts that were not refused, and answered reads."""
-        f, kind = pair.invoke.f, pair.kind
-        return kind is not Kind.FAIL if f == INSERT else kind is Kind.OK and f in READS
-
-    def operation(self, key: int | None, pair: Pair) -> pyporcupine.Operation:
-        """An add or a read."""
-        invoke, end = pair.invoke, pair.end
-        process, call = _process(invoke), invoke.time_ns
-        if end is None or pair.kind is not Kind.OK:
-            return pyporcupine.Operation(process, "add", key, insert_value(invoke), call=call)
-        ret = end.time_ns
-        if invoke.f == INSERT:
-            return pyporcupine.Operation(
-                process, "add", key, insert_value(invoke), call=call, ret=ret
-            )
-        output = read_values(end)
-        return pyporcupine.Operation(process, "read", key, call=call, ret=ret, output=output)
+        return set_calls(history)
 
     def told(self, history: History, pair: Pair, steps: Sequence[pyporcupine.Step], at: int) -> str:
         """With what a read found, and an insert's end where that matters."""
@@ -89,6 +69,16 @@ class RegisterObject:
         """Writes that were not refused, and answered reads."""
         write = pair.invoke.f in (WRITE, CAS) and pair.kind is not Kind.FAIL
         return write or (is_read(pair) and pair.kind is Kind.OK)
+
+    def calls(self, history: History) -> Sequence[Calls]:
+        """Writes that were not refused, and answered reads."""
+        by_key: dict[int | None, list[Pair]] = {}
+        for pair in filter(self.constrains, history.pairs):
+            by_key.setdefault(pair.invoke.key, []).append(pair)
+        return [
+            ObjectCalls(key, pairs, [self.operation(key, pair) for pair in pairs])
+            for key, pairs in by_key.items()
+        ]
 
     def operation(self, key: int | None, pair: Pair) -> pyporcupine.Operation:
         """As it is called."""

@@ -92,5 +92,5 @@ def _replicas(op: Op) -> dict[str, Mapping[str, object]]:
 
 
 def _nodes(history: History, told: list[Op]) -> tuple[str, ...]:
-    named = {pair.invoke.node for pair in history.pairs if pair.invoke.node is not None}
+    named = frozenset(history.columns.nodes())
     return tuple(sorted(named.union(*(_replicas(op) for op in told))))

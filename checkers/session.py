@@ -10,10 +10,9 @@ The last two bind the reads of every process. Sequential consistency of the key 
 A refused insert is no write; one of unknown outcome is a write wherever it is seen.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final, TypeAlias
-
-import msgspec
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
 
 from checkers.key_sets import Insert, KeySet, Read, key_sets
 from checkers.per_history import per_history
@@ -28,35 +27,37 @@ from checkers.words import (
     where,
 )
 from harness.core.history import History
-from harness.core.op import Kind, Process
 from harness.core.verdict import Anomaly, Status, Verdict
 
+MONOTONIC_READS: Final = "monotonic-reads"
+READ_YOUR_WRITES: Final = "read-your-writes"
+MONOTONIC_WRITES: Final = "monotonic-writes"
+WRITES_FOLLOW_READS: Final = "writes-follow-reads"
+_NAMES: Final = (MONOTONIC_READS, READ_YOUR_WRITES, MONOTONIC_WRITES, WRITES_FOLLOW_READS)
+"""In the order in which `pyhistories` has them."""
 
-class Demand(msgspec.Struct, frozen=True, gc=False):
-    """A read that must hold every value of a mask, and does not."""
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """A read that had to hold a value, and does not."""
 
     key: KeySet
     read: Read
-    mask: int
-
-    @property
-    def missing(self) -> int:
-        """What it does not hold."""
-        return self.mask & ~self.read.mask
+    value: int
+    write: Insert | None
+    """The first that demands it; None: the read's own process does."""
 
 
-class Past(msgspec.Struct, frozen=True):
-    """What the processes did on a key, in order of invocation. With each call what its process
-    knew of the key before: its own values acknowledged, and the union of its reads."""
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What one guarantee comes to on one key."""
 
-    reads: list[tuple[Read, int, int]]
-    """Those that were answered."""
-    writes: list[tuple[Insert, int, int]]
-    """Those that were not refused."""
-
-
-Bound: TypeAlias = tuple[int, list[Demand]]
-"""Of how many reads something is demanded, and which of them lack some of it."""
+    reads: int
+    """Of how many reads something is demanded."""
+    broken: int
+    """How many of them lack some of it."""
+    first: tuple[Demand, ...]
+    """FEW of those at most, the first to end."""
 
 
 class SessionGuarantee:
@@ -67,9 +68,8 @@ class SessionGuarantee:
     deadline is not looked at.
     """
 
-    def __init__(self, name: str, bound: Callable[[KeySet, Past], Bound]) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
-        self._bound = bound
 
     def check(self, history: History, *, deadline_s: float) -> Verdict:  # noqa: ARG002
         """One verdict over every key."""
@@ -83,115 +83,44 @@ class SessionGuarantee:
                 "it does not say which write a read saw; unique values expected",
                 checked=0,
             )
-        found = [self._bound(key, past) for key, past in zip(keys, _pasts(history), strict=True)]
-        bound = sum([count for count, _ in found])
-        broken = [demand for _, demands in found for demand in demands]
-        broken.sort(key=lambda demand: demand.read.end.index)
-        shown = tuple(_anomaly(history, self.name, demand) for demand in broken[:FEW])
-        reads = sum(len(key.reads) for key in keys)
+        found = _bounds(history)[self.name]
+        bound = sum([one.reads for one in found])
+        broken = sum([one.broken for one in found])
+        first = [demand for one in found for demand in one.first]
+        first.sort(key=lambda demand: demand.read.end.index)
         return Verdict(
             checker=self.name,
             status=Status.INVALID if broken else Status.VALID if bound else Status.UNKNOWN,
-            summary=_summary(self.name, len(broken), bound),
+            summary=_summary(self.name, broken, bound),
             checked=bound,
-            anomalies=shown,
+            anomalies=tuple([_anomaly(history, self.name, demand) for demand in first[:FEW]]),
             figures={
-                "reads_ok": reads,
+                "reads_ok": sum([key.found.reads_count() for key in keys]),
                 "reads_bound": bound,
-                "anomalies": {self.name: len(broken)},
+                "anomalies": {self.name: broken},
             },
         )
 
 
 @per_history
-def _pasts(history: History) -> tuple[Past, ...]:
-    """By key."""
-    return tuple([_past(key) for key in key_sets(history)])
+def _bounds(history: History) -> Mapping[str, tuple[Bound, ...]]:
+    """By guarantee and key."""
+    by_key = [_bounds_of(key) for key in key_sets(history)]
+    return {name: tuple([bounds[at] for bounds in by_key]) for at, name in enumerate(_NAMES)}
 
 
-def _past(key: KeySet) -> Past:
-    writes = [i for i in key.inserts.values() if i.kind is not Kind.FAIL]
-    calls: list[Read | Insert] = [*writes, *key.reads]
-    calls.sort(key=lambda call: call.invoke.index)
-    past = Past([], [])
-    knows: dict[Process, tuple[int, int]] = {}
-    for call in calls:
-        who = call.invoke.process
-        written, seen = knows.get(who, (0, 0))
-        if isinstance(call, Read):
-            past.reads.append((call, written, seen))
-            knows[who] = written, seen | call.mask
-        else:
-            past.writes.append((call, written, seen))
-            if call.ack is not None:
-                knows[who] = written | call.bit, seen
-    return past
+def _bounds_of(key: KeySet) -> list[Bound]:
+    def demand(read: int, missing: int, write: int | None) -> Demand:
+        demanding = None if write is None else key.inserts[key.values[write]]
+        return Demand(key, key.read(read), key.values[missing], demanding)
+
+    return [
+        Bound(reads, broken, tuple([demand(*one) for one in first]))
+        for reads, broken, first in key.found.bounds(FEW)
+    ]
 
 
-def _monotonic_reads(key: KeySet, past: Past) -> Bound:
-    return _held(key, [(read, seen) for read, _, seen in past.reads])
-
-
-def _read_your_writes(key: KeySet, past: Past) -> Bound:
-    return _held(key, [(read, written) for read, written, _ in past.reads])
-
-
-def _monotonic_writes(key: KeySet, past: Past) -> Bound:
-    before = {write.bit: written for write, written, _ in past.writes}
-    return _held(key, _ordered_writes(key, before))
-
-
-def _writes_follow_reads(key: KeySet, past: Past) -> Bound:
-    before = {write.bit: seen for write, _, seen in past.writes}
-    return _held(key, _ordered_writes(key, before))
-
-
-def _held(key: KeySet, demanded: Iterable[tuple[Read, int]]) -> Bound:
-    """Of reads, each with what it must hold."""
-    count, lacking = 0, []
-    for read, mask in demanded:
-        if mask:
-            count += 1
-            if mask & ~read.mask:
-                lacking.append(Demand(key, read, mask))
-    return count, lacking
-
-
-def _ordered_writes(key: KeySet, before: Mapping[int, int]) -> Iterator[tuple[Read, int]]:
-    """Every read that saw a write must hold what came before that write in its process."""
-    needs = {bit: mask for bit, mask in before.items() if mask}
-    bound = 0
-    for bit in needs:
-        bound |= bit
-    # A replica's answers mostly grow, so what a read demands is mostly what the replica's last
-    # read demanded and what its new values add; after an answer that shrank it is summed anew.
-    last: dict[str | None, tuple[int, int]] = {}
-    for read in key.reads:
-        node = read.invoke.node
-        mask, demanded = last.get(node, (0, 0))
-        if mask != read.mask:
-            if mask & ~read.mask:
-                mask, demanded = 0, 0
-            fresh = read.mask & ~mask & bound
-            while fresh:
-                low = fresh & -fresh
-                demanded |= needs[low]
-                fresh ^= low
-            last[node] = (read.mask, demanded)
-        yield read, demanded
-
-
-MONOTONIC_READS: Final = "monotonic-reads"
-READ_YOUR_WRITES: Final = "read-your-writes"
-MONOTONIC_WRITES: Final = "monotonic-writes"
-WRITES_FOLLOW_READS: Final = "writes-follow-reads"
-
-SESSION_GUARANTEES: Final = (
-    SessionGuarantee(MONOTONIC_READS, _monotonic_reads),
-    SessionGuarantee(READ_YOUR_WRITES, _read_your_writes),
-    SessionGuarantee(MONOTONIC_WRITES, _monotonic_writes),
-    SessionGuarantee(WRITES_FOLLOW_READS, _writes_follow_reads),
-)
+SESSION_GUARANTEES: Final = tuple([SessionGuarantee(name) for name in _NAMES])
 
 
 def _summary(name: str, broken: int, demands: int) -> str:
@@ -203,9 +132,8 @@ def _summary(name: str, broken: int, demands: int) -> str:
 
 
 def _anomaly(history: History, name: str, demand: Demand) -> Anomaly:
-    key, read = demand.key, demand.read
-    value = next(key.named(demand.missing))
-    reason, ops, steps = _reason(history, name, demand, value)
+    key, read, value = demand.key, demand.read, demand.value
+    reason, ops, steps = _reason(history, name, demand)
     indices = {read.invoke.index, read.end.index, *ops}
     return Anomaly(
         kind=name,
@@ -223,34 +151,27 @@ def _anomaly(history: History, name: str, demand: Demand) -> Anomaly:
 
 
 def _reason(
-    history: History, name: str, demand: Demand, value: int
+    history: History, name: str, demand: Demand
 ) -> tuple[str, tuple[int, ...], tuple[str, ...]]:
     """Why the read had to hold the value: in words, the ops that show it, the steps."""
-    key, read = demand.key, demand.read
+    key, read, value = demand.key, demand.read, demand.value
+    if demand.write is not None:
+        return _reason_by_write(history, name, demand, demand.write)
     if name == READ_YOUR_WRITES:
         ack = key.inserts[value].ack
         assert ack is not None, "only acknowledged writes are demanded"
         step = insert_acknowledged(history, value, ack)
         return f"which wrote it (op #{ack.index})", (ack.index,), (step,)
-    if name == MONOTONIC_READS:
-        earlier = _earlier_read(key, read.invoke.process, value, read.invoke.index)
-        step = read_answered(history, earlier.invoke, earlier.end, f"with {value}")
-        ops = (earlier.invoke.index, earlier.end.index)
-        return f"which had read it (op #{earlier.end.index})", ops, (step,)
-    return _reason_by_write(history, name, demand, value)
+    earlier = _earlier_read(key, read.invoke.process, value, read.invoke.index)
+    step = read_answered(history, earlier.invoke, earlier.end, f"with {value}")
+    ops = (earlier.invoke.index, earlier.end.index)
+    return f"which had read it (op #{earlier.end.index})", ops, (step,)
 
 
 def _reason_by_write(
-    history: History, name: str, demand: Demand, value: int
+    history: History, name: str, demand: Demand, write: Insert
 ) -> tuple[str, tuple[int, ...], tuple[str, ...]]:
-    key, read = demand.key, demand.read
-    bit = next(1 << i for i, known in enumerate(key.values) if known == value)
-    for write, written, seen in _past(key).writes:
-        before = written if name == MONOTONIC_WRITES else seen
-        if write.bit & read.mask and before & bit:
-            break
-    else:
-        raise AssertionError(f"no write demands {value} of op #{read.invoke.index}")
+    key, value = demand.key, demand.value
     who, began = write.invoke.process, insert_began(history, write.value, write.invoke)
     if name == MONOTONIC_WRITES:
         ack = key.inserts[value].ack

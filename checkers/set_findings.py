@@ -1,12 +1,14 @@
-"""What became of every value of one key: missed, lost, unaccounted, duplicated, phantom.
+"""What became of every value of one key, in the words of a verdict.
 
-An acknowledgement and the invocation of a read at the very same nanosecond are concurrent, and
-so are the end of a read and the invocation of an insert: times are closed intervals.
+`pyhistories` finds it out: missed, lost, unaccounted, duplicated, phantom. An acknowledgement and
+the invocation of a read at the very same nanosecond are concurrent, and so are the end of a read
+and the invocation of an insert: times are closed intervals.
 """
 
-from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyhistories
 
 from checkers.key_sets import Insert, KeySet, Read
 from checkers.rest import Rest
@@ -38,106 +40,62 @@ class Seen:
     why: str
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True)
 class Findings:
     """Of one key; `examined` makes it."""
 
-    stale_reads: int = 0
-    """Reads that lack at least one value acknowledged before they were invoked."""
-    missed: dict[int, Missed] = field(default_factory=dict)
-    """By value, in order of the first read that missed it; lost values included."""
-    lost: list[tuple[Insert, tuple[Read, ...]]] = field(default_factory=list)
-    """Acknowledged, and in no final read though every replica answered one; with those reads."""
-    unaccounted: list[Insert] = field(default_factory=list)
-    """Acknowledged, in no final read, but some replica answered none after the
-    acknowledgement."""
-    never_read: int = 0
-    """Acknowledged, in no read at all, and not lost."""
-    duplicates: list[Seen] = field(default_factory=list)
-    phantoms: list[Seen] = field(default_factory=list)
+    key: KeySet
+    found: pyhistories.Findings
+    """Counts, and the rest by bit and place."""
+
+    @cached_property
+    def lost(self) -> list[tuple[Insert, tuple[Read, ...]]]:
+        """Acknowledged, in no final read though every replica answered one; with those reads."""
+        return [
+            (self._insert(bit), tuple([self.key.read(place) for place in reads]))
+            for bit, reads in self.found.lost
+        ]
+
+    @cached_property
+    def stale(self) -> list[Missed]:
+        """The missed values that are not lost, in order of the first read that missed them."""
+        lost = {bit for bit, _ in self.found.lost}
+        return [
+            Missed(self._insert(bit), self.key.read(first), self.key.read(last))
+            for bit, first, last in self.found.missed
+            if bit not in lost
+        ]
 
     @property
-    def stale(self) -> list[Missed]:
-        """The missed values that are not lost."""
-        gone = {insert.value for insert, _ in self.lost}
-        return [missed for value, missed in self.missed.items() if value not in gone]
+    def unaccounted(self) -> list[int]:
+        """Values acknowledged, in no final read, but some replica answered none after the
+        acknowledgement."""
+        return [self.key.values[bit] for bit in self.found.unaccounted]
+
+    @cached_property
+    def duplicates(self) -> list[Seen]:
+        """Values that came several times in one read; the first such read."""
+        return [
+            Seen(self.key.values[bit], self.key.read(place), f"came {times} times")
+            for bit, place, times in self.found.duplicates
+        ]
+
+    @cached_property
+    def phantoms(self) -> list[Seen]:
+        """Values that nobody can have inserted when a read returned them; the first such read."""
+        values = [(self.key.values[bit], place) for bit, place in self.found.phantoms]
+        return [
+            Seen(value, self.key.read(place), _why_phantom(self.key, value))
+            for value, place in values
+        ]
+
+    def _insert(self, bit: int) -> Insert:
+        return self.key.inserts[self.key.values[bit]]
 
 
 def examined(key: KeySet, rest: Rest) -> Findings:
     """All of it, linear in the number of values read."""
-    findings = Findings()
-    _find_missed(key, findings)
-    _find_lost(key, rest, findings)
-    _find_duplicates(key, findings)
-    _find_phantoms(key, findings)
-    return findings
-
-
-def _find_missed(key: KeySet, findings: Findings) -> None:
-    acks = sorted((insert.ack.time_ns, insert.bit) for insert in key.inserts.values() if insert.ack)
-    acknowledged = at = 0
-    missing: list[tuple[Read, int]] = []
-    for read in key.reads:
-        while at < len(acks) and acks[at][0] < read.invoke.time_ns:
-            acknowledged |= acks[at][1]
-            at += 1
-        lacks = acknowledged & ~read.mask
-        if lacks:
-            missing.append((read, lacks))
-    findings.stale_reads = len(missing)
-    last = dict(_first_holders(key, reversed(missing)))
-    for value, read in _first_holders(key, missing):
-        findings.missed[value] = Missed(key.inserts[value], read, last[value])
-
-
-def _first_holders(key: KeySet, reads: Iterable[tuple[Read, int]]) -> Iterable[tuple[int, Read]]:
-    """Each value of the masks with the first read whose mask has it: each value comes once,
-    however many reads repeat it."""
-    before = 0
-    for read, mask in reads:
-        fresh = mask & ~before
-        if fresh:
-            before |= fresh
-            for value in key.named(fresh):
-                yield value, read
-
-
-def _find_lost(key: KeySet, rest: Rest, findings: Findings) -> None:
-    ever = at_last = 0
-    for read in key.reads:
-        ever |= read.mask
-    for read in key.finals:
-        at_last |= read.mask
-    for insert in key.inserts.values():
-        if insert.ack is None or insert.bit & at_last:
-            continue
-        after = tuple(r for r in key.finals if r.invoke.time_ns > insert.ack.time_ns)
-        answered = {read.invoke.node for read in after}
-        if after and answered >= set(rest.nodes):
-            findings.lost.append((insert, after))
-            continue
-        findings.unaccounted.append(insert)
-        findings.never_read += not insert.bit & ever
-
-
-def _find_duplicates(key: KeySet, findings: Findings) -> None:
-    known: set[int] = set()
-    for read in key.reads:
-        if not read.duplicated:
-            continue
-        for value, times in Counter(read.values).items():
-            if times > 1 and value not in known:
-                known.add(value)
-                findings.duplicates.append(Seen(value, read, f"came {times} times"))
-
-
-def _find_phantoms(key: KeySet, findings: Findings) -> None:
-    # The first read to end that has a value is the only one that can have it too early.
-    reads = sorted(key.reads, key=lambda read: read.end.index)
-    for value, read in _first_holders(key, [(read, read.mask) for read in reads]):
-        insert = key.inserts.get(value)
-        if insert is None or insert.kind is Kind.FAIL or insert.invoke.time_ns > read.end.time_ns:
-            findings.phantoms.append(Seen(value, read, _why_phantom(key, value)))
+    return Findings(key, key.found.examined(rest.nodes))
 
 
 def _why_phantom(key: KeySet, value: int) -> str:

@@ -4,7 +4,6 @@ The question is that of Jepsen's `set-full`; here multiplicity counts as well, a
 value that nobody inserted. `checkers.set_findings` says precisely what each of these is.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import median
 
@@ -24,10 +23,12 @@ from checkers.words import (
     where,
 )
 from harness.core.history import History
-from harness.core.op import Json, Kind
+from harness.core.op import Json
 from harness.core.verdict import Anomaly, Status, Verdict
 
 NAME = "set-full"
+OK, FAIL, INFO = range(3)
+"""Ends of inserts, by place."""
 
 
 class SetFull:
@@ -75,10 +76,10 @@ class SetFull:
 def _counts(found: Sequence[Findings]) -> dict[str, int]:
     """How many values of each kind of anomaly, whether or not it breaks the promise."""
     return {
-        "lost": sum(len(findings.lost) for findings in found),
-        "duplicate": sum(len(findings.duplicates) for findings in found),
-        "phantom": sum(len(findings.phantoms) for findings in found),
-        "stale": sum(len(findings.stale) for findings in found),
+        "lost": sum([len(findings.found.lost) for findings in found]),
+        "duplicate": sum([len(findings.found.duplicates) for findings in found]),
+        "phantom": sum([len(findings.found.phantoms) for findings in found]),
+        "stale": sum([len(findings.stale) for findings in found]),
     }
 
 
@@ -187,17 +188,17 @@ def _doubts(
 ) -> tuple[str, ...]:
     """Why VALID may not be said."""
     doubts: list[str] = []
-    if not any(i.kind is Kind.OK for key in keys for i in key.inserts.values()):
+    if not any(key.found.ends()[OK] for key in keys):
         doubts.append("no insert was acknowledged")
-    if not any(key.reads for key in keys):
+    if not any(key.found.reads_count() for key in keys):
         doubts.append("no read was answered")
-    unaccounted = [i.value for _, findings in found for i in findings.unaccounted]
+    unaccounted = [value for _, findings in found for value in findings.unaccounted]
     if unaccounted:
         doubts.append(
             f"{number(len(unaccounted), 'acknowledged value')} in no final read, and not every "
             f"replica answered one: {listed(unaccounted)}"
         )
-    if pending and any(findings.lost for _, findings in found):
+    if pending and any(findings.found.lost for _, findings in found):
         doubts.append(f"not at rest before the final reads: {listed(pending)}")
     return tuple(doubts)
 
@@ -209,36 +210,29 @@ def _status(broken: bool, doubts: tuple[str, ...]) -> Status:
 
 
 def _figures(keys: Sequence[KeySet], found: Sequence[Findings]) -> dict[str, Json]:
-    inserts = [insert for key in keys for insert in key.inserts.values()]
-    kinds = Counter(insert.kind for insert in inserts)
+    by_key = [key.found.ends() for key in keys]
+    ends = [sum([of_key[kind] for of_key in by_key]) for kind in (OK, FAIL, INFO)]
     stale_ms = [missed.stale_ns / 1e6 for findings in found for missed in findings.stale]
+    counted = [findings.found for findings in found]
     return {
-        "attempts": len(inserts),
-        "acknowledged": kinds[Kind.OK],
-        "refused": kinds[Kind.FAIL],
-        "info": kinds[Kind.INFO],
-        "info_appeared": sum(_appeared(key) for key in keys),
-        "reads_ok": sum(len(key.reads) for key in keys),
-        "final_reads_ok": sum(len(key.finals) for key in keys),
+        "attempts": sum(ends),
+        "acknowledged": ends[OK],
+        "refused": ends[FAIL],
+        "info": ends[INFO],
+        "info_appeared": sum([one.appeared for one in counted]),
+        "reads_ok": sum([key.found.reads_count() for key in keys]),
+        "final_reads_ok": sum([len(key.found.finals()) for key in keys]),
         "stale": len(stale_ms),
-        "stale_reads": sum(findings.stale_reads for findings in found),
+        "stale_reads": sum([one.stale_reads for one in counted]),
         "stale_ms_max": max(stale_ms, default=None),
         "stale_ms_median": median(stale_ms) if stale_ms else None,
-        "missed": sum(len(findings.missed) for findings in found),
-        "lost": sum(len(findings.lost) for findings in found),
-        "unaccounted": sum(len(findings.unaccounted) for findings in found),
-        "never_read": sum(findings.never_read for findings in found),
-        "duplicated": sum(len(findings.duplicates) for findings in found),
-        "phantom": sum(len(findings.phantoms) for findings in found),
+        "missed": sum([len(one.missed) for one in counted]),
+        "lost": sum([len(one.lost) for one in counted]),
+        "unaccounted": sum([len(one.unaccounted) for one in counted]),
+        "never_read": sum([one.never_read for one in counted]),
+        "duplicated": sum([len(one.duplicates) for one in counted]),
+        "phantom": sum([len(one.phantoms) for one in counted]),
     }
-
-
-def _appeared(key: KeySet) -> int:
-    """Inserts of unknown outcome that some read shows."""
-    ever = 0
-    for read in key.reads:
-        ever |= read.mask
-    return sum(i.kind is Kind.INFO and bool(i.bit & ever) for i in key.inserts.values())
 
 
 _SAID = {

@@ -1,29 +1,50 @@
 """How much was done, how it ended and how long it took; too little is UNKNOWN."""
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from checkers.words import listed, number
-from harness.core.history import History, Pair
+from harness.core.history import History
 from harness.core.op import Json, Kind
 from harness.core.verdict import Status, Verdict
 
 MIN_OK: Mapping[str, int] = {"insert": 10, "read": 10}
 """Fewer answered calls than these say too little about a database."""
-QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
+QUANTILES: Mapping[str, float] = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
+"""By nearest rank."""
 
-Group: TypeAlias = tuple[Kind, list[Pair]]
-"""Calls that ended so."""
+
+class Ends(NamedTuple):
+    """How many calls ended so."""
+
+    ok: int
+    fail: int
+    info: int
+
+    def json(self) -> dict[str, Json]:
+        """By name."""
+        return {"ok": self.ok, "fail": self.fail, "info": self.info}
+
+
+@dataclass(frozen=True, slots=True)
+class OfF:
+    """The calls of one f."""
+
+    ends: Ends
+    took_ns: Mapping[str, int]
+    """Those that ended ok, by quantile; none without one."""
+    errors: Mapping[str, int]
+    """By "CODE NAME", the most frequent first; a call that never ended has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
     """The calls, by what is told of them."""
 
-    by_f: dict[str, list[Group]] = field(default_factory=dict)
-    by_node: dict[str, dict[str, list[Group]]] = field(default_factory=dict)
+    by_f: Mapping[str, OfF]
+    by_node: Mapping[str, Mapping[str, Ends]]
     """By node, "" of none, and f."""
 
 
@@ -50,8 +71,9 @@ class Stats:
 
     def check(self, history: History, *, deadline_s: float) -> Verdict:  # noqa: ARG002
         """VALID or UNKNOWN, with every reason."""
-        tally = _tallied(history.pairs)
-        ok = Counter({f: _ended(groups)[Kind.OK] for f, groups in tally.by_f.items()})
+        tally = _tallied(history)
+        calls = history.columns.calls_count()
+        ok = Counter({f: of_f.ends.ok for f, of_f in tally.by_f.items()})
         doubts = [
             f"{number(ok[f], f'ok {f}')}, at least {least:,} expected"
             for f, least in sorted(self.min_ok.items())
@@ -61,7 +83,7 @@ class Stats:
             doubts.append(
                 f"{number(ok.total(), 'ok call')} in all, at least {self.min_ok_total:,} expected"
             )
-        if not history.pairs:
+        if not calls:
             doubts.append("nothing was called")
         if self.faults_expected:
             doubts += _idle_faults(history)
@@ -69,7 +91,7 @@ class Stats:
             checker=self.name,
             status=Status.UNKNOWN if doubts else Status.VALID,
             summary="; ".join(doubts) or _summary(tally),
-            checked=len(history.pairs),
+            checked=calls,
             figures=_figures(history, tally) | {"doubts": list[Json](doubts)},
         )
 
@@ -81,37 +103,31 @@ def _idle_faults(history: History) -> list[str]:
         return [f"no fault took effect{why}"]
     for fault in history.faults:
         end_ns = history[-1].time_ns if fault.end_ns is None else fault.end_ns
-        for pair in history.pairs:
-            ended_ns = end_ns if pair.end is None else pair.end.time_ns
-            if pair.invoke.time_ns <= end_ns and ended_ns >= fault.begin_ns:
-                return []
+        if history.columns.called_between(fault.begin_ns, end_ns):
+            return []
     return ["no call was made while a fault was in force"]
 
 
-def _tallied(pairs: Sequence[Pair]) -> Tally:
-    groups: defaultdict[tuple[str, str | None, Kind], list[Pair]] = defaultdict(list)
-    for pair in pairs:
-        invoke = pair.invoke
-        groups[invoke.f, invoke.node, pair.kind].append(pair)
-    tally = Tally()
-    for (f, node, kind), alike in groups.items():
-        tally.by_f.setdefault(f, []).append((kind, alike))
-        tally.by_node.setdefault(node or "", {}).setdefault(f, []).append((kind, alike))
-    return tally
-
-
-def _ended(groups: Sequence[Group]) -> dict[Kind, int]:
-    """How many, OK, FAIL and INFO in this order."""
-    ends = {Kind.OK: 0, Kind.FAIL: 0, Kind.INFO: 0}
-    for kind, pairs in groups:
-        ends[kind] += len(pairs)
-    return ends
+def _tallied(history: History) -> Tally:
+    by_f, by_node = history.columns.tally(list(QUANTILES.values()))
+    of_f = {
+        f: OfF(
+            Ends(*ends),
+            dict(zip(QUANTILES, took_ns, strict=False)),
+            dict(Counter(dict(errors)).most_common()),
+        )
+        for f, ends, took_ns, errors in by_f
+    }
+    of_node: dict[str, dict[str, Ends]] = {}
+    for node, f, ends in by_node:
+        of_node.setdefault(node or "", {})[f] = Ends(*ends)
+    return Tally(of_f, of_node)
 
 
 def _summary(tally: Tally) -> str:
     return "; ".join(
-        f"{f}: " + listed([f"{n:,} {kind.value}" for kind, n in _ended(groups).items() if n])
-        for f, groups in sorted(tally.by_f.items())
+        f"{f}: " + listed([f"{n:,} {kind}" for kind, n in of_f.ends.json().items() if n])
+        for f, of_f in sorted(tally.by_f.items())
     )
 
 
@@ -120,56 +136,23 @@ def _figures(history: History, tally: Tally) -> dict[str, Json]:
     by_f = sorted(tally.by_f.items())
     return {
         "ops": len(history),
-        "calls": len(history.pairs),
+        "calls": history.columns.calls_count(),
         "duration_s": span_s,
         "faults": len(history.faults),
-        "by_f": {f: _figures_of(groups, span_s) for f, groups in by_f},
+        "by_f": {f: _figures_of(of_f, span_s) for f, of_f in by_f},
         "by_node": {
-            node: {f: _json(_ended(groups)) for f, groups in sorted(of_node.items())}
+            node: {f: ends.json() for f, ends in sorted(of_node.items())}
             for node, of_node in sorted(tally.by_node.items())
         },
-        "errors": {f: _errors(groups) for f, groups in by_f},
+        "errors": {f: dict(of_f.errors) for f, of_f in by_f},
     }
 
 
-def _figures_of(groups: Sequence[Group], span_s: float) -> dict[str, Json]:
-    ends = _ended(groups)
-    ok = ends[Kind.OK]
+def _figures_of(of_f: OfF, span_s: float) -> dict[str, Json]:
+    ends = of_f.ends
     return {
-        **_json(ends),
-        "ok_ratio": ok / sum(ends.values()),
-        "ok_per_s": ok / span_s if span_s else None,
-        "latency_ms": _latencies(groups),
+        **ends.json(),
+        "ok_ratio": ends.ok / sum(ends),
+        "ok_per_s": ends.ok / span_s if span_s else None,
+        "latency_ms": {name: took_ns / 1e6 for name, took_ns in of_f.took_ns.items()},
     }
-
-
-def _json(ends: Mapping[Kind, int]) -> dict[str, Json]:
-    return {kind.value: count for kind, count in ends.items()}
-
-
-def _errors(groups: Sequence[Group]) -> dict[str, Json]:
-    """By "CODE NAME", the most frequent first; a call that never ended has none."""
-    told = [
-        (pair.invoke.index, pair.end.error.partition(":")[0])
-        for _, pairs in groups
-        for pair in pairs
-        if pair.end is not None and pair.end.error is not None
-    ]
-    told.sort()
-    return dict(Counter([code for _, code in told]).most_common())
-
-
-def _latencies(groups: Sequence[Group]) -> dict[str, Json]:
-    """Of the ok calls, in ms, by nearest rank; none without an ok call."""
-    took = [
-        pair.end.time_ns - pair.invoke.time_ns
-        for kind, pairs in groups
-        if kind is Kind.OK
-        for pair in pairs
-        if pair.end is not None
-    ]
-    if not took:
-        return {}
-    took.sort()
-    last = len(took) - 1
-    return {name: took[round(q * last)] / 1e6 for name, q in QUANTILES.items()}

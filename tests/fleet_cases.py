@@ -11,11 +11,11 @@ from checkers.fleet_work import Asked
 from checkers.linearizable import Linearizable
 from harness.cli.workload import workload_of
 from harness.core.history import History
+from harness.core.lines import encoded
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.core.verdict import Verdict
 from harness.run.fleet import StoredRuns
-from harness.run.journal import encoded
 from harness.run.parquet import write_parquet
 from harness.run.plan import Plan
 from harness.run.store import RunDirectory, Store

@@ -10,10 +10,10 @@ from checkers.judge import judge
 from checkers.ladder import Level
 from checkers.suite import set_checkers
 from harness.core.history import History
+from harness.core.lines import encoded
 from harness.core.op import Kind, Op
 from harness.core.seed import Seed
 from harness.core.topology import Topology
-from harness.run.journal import encoded
 from harness.run.plan import Plan
 from harness.run.store import RunDirectory, Store
 

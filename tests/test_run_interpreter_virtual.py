@@ -17,6 +17,7 @@ from generators_play import (
 )
 
 from harness.core.errors import HarnessError
+from harness.core.lines import encoded
 from harness.core.op import Call, Done, Kind, Op
 from harness.core.protocols import Client, Exhausted, Generator, Pending, Worker
 from harness.core.seed import Seed
@@ -31,7 +32,6 @@ from harness.generators import (
     time_limit,
 )
 from harness.run.interpreter import run_threads
-from harness.run.journal import encoded
 from harness.run.live import Live
 from harness.run.scheduler import Assigned, Scheduler, workers_on
 from harness.run.virtual import run_virtual

@@ -12,6 +12,7 @@ from harness.clients.statement import Statement
 from harness.clients.table_session import TableSession
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.errors import HarnessError
+from harness.core.lines import decoded
 from harness.core.op import NEMESIS, Call, Done, Kind, Op
 from harness.core.protocols import ANY_NODE, Client, Context, Generator, Ready, Step, Worker
 from harness.core.seed import Seed
@@ -31,7 +32,6 @@ from harness.generators import (
 )
 from harness.generators.steps import PENDING, Compiled, listens
 from harness.run import simulated
-from harness.run.journal import decoded
 from harness.run.limits import Trouble
 from harness.run.scheduler import Scheduler, workers_on
 from harness.run.virtual import run_virtual

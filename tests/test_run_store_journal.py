@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from store_cases import JSON, NUMBERS, OPS, shape
 
 from harness.core.errors import HarnessError, HistoryError
+from harness.core.lines import decoded, encoded
 from harness.core.op import NEMESIS, Kind, Op
-from harness.run.journal import Journal, decoded, encoded, read_history, read_journal
+from harness.run.journal import Journal, read_history, read_journal
 
 
 @pytest.fixture

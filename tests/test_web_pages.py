@@ -21,8 +21,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.select import Select
 from selenium.webdriver.support.wait import WebDriverWait
 
+from harness.core.lines import encoded
 from harness.core.op import Kind, Op
-from harness.run.journal import encoded
 
 
 @contextmanager

@@ -1,4 +1,7 @@
-"""A history: everything that happened, in order. Validated before anything is concluded from it."""
+"""A history: everything that happened, in order. Validated before anything is concluded from it.
+
+Its ops are columns (`pyhistories`); one is an object only when it is asked for.
+"""
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -6,19 +9,12 @@ from typing import overload
 
 import msgspec
 from msgspec.structs import replace
+from pyhistories import Columns
 
-from harness.core.errors import HistoryError
-from harness.core.op import NEMESIS, Kind, Op, Process
+from harness.core.op import Kind, Op
+from harness.core.rows import Pair, Rows
 
-
-class Pair(msgspec.Struct, frozen=True, gc=False):
-    """A call and how it ended."""
-
-    invoke: Op
-    end: Op | None
-    """None: never ended, which is as good as info."""
-    kind: Kind
-    """OK, FAIL or INFO."""
+__all__ = ["Fault", "History", "Pair"]
 
 
 class Fault(msgspec.Struct, frozen=True):
@@ -40,36 +36,52 @@ class History(Sequence[Op]):
 
     Raises HistoryError, naming the op and the field, unless: indices count from 0; times do not
     go back; a process invokes only when its last call has ended, and never after an info; an
-    end has the f, key and node of its call.
+    end has the f, key and node of its call; and all numbers but values have 64 bits at most.
     """
 
-    def __init__(self, ops: Sequence[Op]) -> None:
-        self._ops = tuple(ops)
-        self.pairs: tuple[Pair, ...] = _paired(self._ops)
-        """Clients' calls, in order of invocation."""
+    def __init__(self, ops: Sequence[Op] | Rows) -> None:
+        self.rows = ops if isinstance(ops, Rows) else Rows(ops)
+
+    @property
+    def columns(self) -> Columns:
+        """What the ops say, in columns."""
+        return self.rows.columns
 
     @overload
     def __getitem__(self, at: int) -> Op: ...
     @overload
     def __getitem__(self, at: slice) -> Sequence[Op]: ...
     def __getitem__(self, at: int | slice) -> Op | Sequence[Op]:
-        return self._ops[at]
+        return self.rows[at]
 
     def __len__(self) -> int:
-        return len(self._ops)
+        return len(self.rows)
 
     def __iter__(self) -> Iterator[Op]:
-        return iter(self._ops)
+        return iter(self.rows)
+
+    @cached_property
+    def pairs(self) -> tuple[Pair, ...]:
+        """Clients' calls, in order of invocation."""
+        ops, ends = self.rows.ops, self.columns.pairs()
+        return tuple(
+            [
+                Pair(ops[call], None, Kind.INFO)
+                if end is None
+                else Pair(ops[call], ops[end], ops[end].kind)
+                for call, end in ends
+            ]
+        )
 
     @cached_property
     def nemesis(self) -> tuple[Op, ...]:
         """The ops of the nemesis."""
-        return tuple(op for op in self._ops if op.process == NEMESIS)
+        return tuple([self[row] for row in self.columns.nemesis()])
 
     @cached_property
     def keys(self) -> tuple[int, ...]:
         """Every key that a client named, ascending."""
-        return tuple(sorted({p.invoke.key for p in self.pairs if p.invoke.key is not None}))
+        return tuple(self.columns.keys())
 
     @cached_property
     def faults(self) -> tuple[Fault, ...]:
@@ -118,50 +130,3 @@ class History(Sequence[Op]):
             for f in self.faults
             if f.begin_ns <= time_ns and (f.end_ns is None or time_ns <= f.end_ns)
         )
-
-
-def _paired(ops: tuple[Op, ...]) -> tuple[Pair, ...]:
-    calls: list[Op] = []
-    ends: list[Op | None] = [None] * len(ops)
-    """By index of the call."""
-    open_: dict[Process, Op] = {}
-    retired: set[Process] = set()
-    last_ns, invoke, info = 0, Kind.INVOKE, Kind.INFO
-    for at, op in enumerate(ops):
-        if op.index != at:
-            raise HistoryError(f"op at row {at}: index is {op.index}, expected {at}")
-        if op.time_ns < last_ns:
-            raise HistoryError(
-                f"op #{at}: time_ns {op.time_ns} is before its predecessor's {last_ns}"
-            )
-        last_ns, process, kind = op.time_ns, op.process, op.kind
-        if kind is invoke:
-            if process in open_:
-                raise HistoryError(
-                    f"op #{at}: process {process} invokes {op.f} while its op "
-                    f"#{open_[process].index} is in flight"
-                )
-            if process in retired:
-                raise HistoryError(f"op #{at}: process {process} invokes after an info retired it")
-            open_[process] = op
-            if process != NEMESIS:
-                calls.append(op)
-            continue
-        call = open_.pop(process, None)
-        if call is None:
-            raise HistoryError(f"op #{at}: process {process} ends {op.f} that it never invoked")
-        if op.f != call.f or op.key != call.key or op.node != call.node:
-            raise HistoryError(
-                f"op #{at}: ends {op.f} key {op.key} on {op.node}, but its call #{call.index} is "
-                f"{call.f} key {call.key} on {call.node}"
-            )
-        ends[call.index] = op
-        if kind is info and process != NEMESIS:
-            retired.add(process)
-    ended = [ends[call.index] for call in calls]
-    return tuple(
-        [
-            Pair(call, end, info if end is None else end.kind)
-            for call, end in zip(calls, ended, strict=True)
-        ]
-    )

@@ -1,34 +1,27 @@
 """`history.jsonl`: the journal of a run, one op a line, written while the run goes on.
 
-A line is a JSON object with the fields of Op: index, process (a number or "nemesis"), kind, f,
-time_ns, value (a number, an array of numbers, an object or null), key, node, error. Two things
-go beyond strict JSON: numbers may have any number of digits, and a number that is not finite,
-inside an object, is written NaN, Infinity or -Infinity, as Python's json module does.
+A line is as `harness.core.lines` says.
 
 What is flushed survives the death of the harness (it is the operating system's then); what was
 recorded in the last tenth of a second may not.
 """
 
-import json
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Lock, Thread
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from harness.core.errors import HarnessError, HistoryError
 from harness.core.history import History
+from harness.core.lines import decoded, encoded
 from harness.core.op import Op
+from harness.core.rows import Rows
 
 FLUSH_S: Final = 0.05
 """How often the writer flushes. With the time a flush takes, well under a tenth of a second."""
-
-_ENCODER: Final = msgspec.json.Encoder()
-_DECODER: Final = msgspec.json.Decoder(Op)
-_ALL_DECODER: Final = msgspec.json.Decoder(list[Op])
 
 
 class Journal:
@@ -124,35 +117,6 @@ class Journal:
         )
 
 
-def encoded(op: Op) -> bytes:
-    """An op as a line, newline included."""
-    if op.value is None or isinstance(op.value, int | tuple):
-        return _ENCODER.encode(op) + b"\n"
-    # The fast encoder writes a number that is not finite as null, which would be another op.
-    fields = {
-        "index": op.index,
-        "process": op.process,
-        "kind": op.kind,
-        "f": op.f,
-        "time_ns": op.time_ns,
-        "value": dict(op.value) if isinstance(op.value, Mapping) else op.value,
-        "key": op.key,
-        "node": op.node,
-        "error": op.error,
-    }
-    return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
-
-
-def decoded(line: bytes) -> Op:
-    """A line as an op, exactly as it was written. Raises ValueError."""
-    try:
-        return _DECODER.decode(line)
-    except msgspec.ValidationError:
-        raise
-    except msgspec.DecodeError:
-        return msgspec.convert(json.loads(line), Op)
-
-
 @dataclass(frozen=True, slots=True)
 class Contents:
     """What a journal holds."""
@@ -174,18 +138,18 @@ def read_journal(path: Path) -> Contents:
         raise HistoryError(f"{path}: cannot be read: {error.strerror}") from error
     end = raw.rfind(b"\n") + 1
     whole, rest = raw[:end], raw[end:]
-    ops = _decoded_all(path, whole)
     truncated = None
     if rest:
         try:
-            ops.append(decoded(rest))
+            whole += encoded(decoded(rest))
         except ValueError:
+            line = whole.count(b"\n") + 1
             truncated = (
-                f"{path}: line {len(ops) + 1} is cut off after {len(rest)} bytes, for the "
+                f"{path}: line {line} is cut off after {len(rest)} bytes, for the "
                 "harness died while it wrote; the history is that of the lines before"
             )
     try:
-        return Contents(History(ops), truncated)
+        return Contents(_history(whole), truncated)
     except HistoryError as error:
         raise HistoryError(f"{path}: {error}") from error
 
@@ -195,27 +159,22 @@ def read_history(path: Path) -> History:
     return read_journal(path).history
 
 
-def _decoded_all(path: Path, raw: bytes) -> list[Op]:
-    """Whole lines, an op each."""
+def _history(lines: bytes) -> History:
     try:
-        ops = _ALL_DECODER.decode(b"[" + raw[:-1].replace(b"\n", b",") + b"]")
-    except ValueError:
-        ops = []
-    # An op on two lines would be one op here.
-    if len(ops) == raw.count(b"\n"):
-        return ops
-    return _decoded_each(path, raw.split(b"\n")[:-1])
+        return History(Rows.of_lines(lines))
+    except ValueError:  # edited, or written by another program
+        return History(_decoded_each(lines.split(b"\n")[:-1]))
 
 
-def _decoded_each(path: Path, lines: list[bytes]) -> list[Op]:
+def _decoded_each(lines: list[bytes]) -> list[Op]:
     ops: list[Op] = []
     for number, line in enumerate(lines, 1):
         try:
             ops.append(decoded(line))
         except ValueError as error:
-            shown: Any = line[:120].decode(errors="replace")
+            shown = line[:120].decode(errors="replace")
             raise HistoryError(
-                f"{path}: line {number}: {shown!r} is not an op ({error}); expected a JSON object "
-                "with index, process, kind, f, time_ns, value, key, node and error"
+                f"line {number}: {shown!r} is not an op ({error}); expected a JSON object with "
+                "index, process, kind, f, time_ns, value, key, node and error"
             ) from error
     return ops

@@ -6,8 +6,8 @@ from enum import StrEnum
 
 from checkers.live import LiveAnomalies
 from harness.core.clock import Clock, WallClock
+from harness.core.lines import decoded
 from harness.core.op import Op
-from harness.run.journal import decoded
 from harness.run.live import Live
 
 

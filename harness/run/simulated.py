@@ -16,11 +16,11 @@ from pysimulator import Interpreter
 from harness.clients.statement import Statement
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.clock import Clock
+from harness.core.lines import decoded, encoded
 from harness.core.op import NEMESIS, Call, Done, Kind, Op
 from harness.core.outcomes import READ_OUTCOMES, WRITE_OUTCOMES, Outcome
 from harness.core.protocols import ANY_NODE, Client, Generator, Worker
 from harness.generators.steps import compiled
-from harness.run.journal import decoded, encoded
 from harness.run.limits import Trouble
 from harness.run.scheduler import NEMESIS_NUMBER, Place, Scheduler
 

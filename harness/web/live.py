@@ -8,8 +8,8 @@ from typing import Final
 
 from checkers.key_sets import READS
 from checkers.live import LiveAnomalies
+from harness.core.lines import decoded
 from harness.core.op import Json, Kind, Op
-from harness.run.journal import decoded
 from harness.run.live import Live
 
 RATE_NS: Final = 5_000_000_000

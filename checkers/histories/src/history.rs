@@ -1,0 +1,207 @@
+//! A history in columns, a row an op, and the rules that every history keeps.
+
+use std::fmt;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::lines::{self, Kind, Unread, Value, NEMESIS};
+use crate::words::{Word, Words, NONE};
+
+/// A row that is not there.
+pub const NO_ROW: u32 = u32::MAX;
+
+/// A client's call and its end.
+#[derive(Clone, Copy)]
+pub struct Pair {
+    pub invoke: u32,
+    /// `NO_ROW`: never ended.
+    pub end: u32,
+    /// Ok, Fail or Info.
+    pub kind: Kind,
+}
+
+/// The ops in order, by columns.
+#[derive(Default)]
+pub struct History {
+    /// Where each line begins, and where the last one ends.
+    pub starts: Vec<usize>,
+    pub time_ns: Vec<i64>,
+    pub process: Vec<i64>,
+    pub kind: Vec<Kind>,
+    pub f: Vec<Word>,
+    pub value: Vec<Value>,
+    pub key: Vec<Option<i64>>,
+    pub node: Vec<Word>,
+    /// What stands before the first colon of each error.
+    pub code: Vec<Word>,
+    /// Those of every value that is an array.
+    pub numbers: Vec<i64>,
+    pub words: Words,
+    /// Clients' calls, in order of invocation.
+    pub pairs: Vec<Pair>,
+}
+
+/// Why there is no history.
+#[derive(Debug)]
+pub enum Refused {
+    /// A line, from 0, is not as the journal writes it; it may be an op all the same.
+    Form(usize),
+    /// Some op breaks a rule: a sentence.
+    Rule(String),
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refused::Form(line) => write!(out, "line {} is not as a journal has it", line + 1),
+            Refused::Rule(said) => out.write_str(said),
+        }
+    }
+}
+
+impl History {
+    /// Reads lines, each with its newline.
+    pub fn read(text: &[u8]) -> Result<History, Refused> {
+        let mut history = History::default();
+        let mut rest = text;
+        history.starts.push(0);
+        while !rest.is_empty() {
+            let row = history.time_ns.len();
+            let end = rest.iter().position(|&byte| byte == b'\n');
+            let end = end.ok_or(Refused::Form(row))?;
+            history.line(&rest[..end])?;
+            rest = &rest[end + 1..];
+            history.starts.push(text.len() - rest.len());
+        }
+        if std::str::from_utf8(text).is_err() {
+            return Err(Refused::Form(0));
+        }
+        history.pair()?;
+        Ok(history)
+    }
+
+    pub fn len(&self) -> usize {
+        self.time_ns.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.time_ns.is_empty()
+    }
+
+    /// The numbers of a value that is an array of them.
+    pub fn ints(&self, row: u32) -> Option<&[i64]> {
+        match &self.value[row as usize] {
+            Value::Ints(range) => Some(&self.numbers[range.clone()]),
+            _ => None,
+        }
+    }
+
+    fn line(&mut self, text: &[u8]) -> Result<(), Refused> {
+        let row = self.time_ns.len();
+        let line = lines::read(text, &mut self.numbers).map_err(|why| match why {
+            Unread::Form => Refused::Form(row),
+            Unread::Beyond(field) => {
+                Refused::Rule(format!("op at row {row}: {field} takes more than 64 bits"))
+            }
+        })?;
+        if line.index != row as i64 {
+            let said = format!("op at row {row}: index is {}, expected {row}", line.index);
+            return Err(Refused::Rule(said));
+        }
+        let last_ns = self.time_ns.last().map_or(0, |&last_ns| last_ns);
+        if line.time_ns < last_ns {
+            let said = format!(
+                "op #{row}: time_ns {} is before its predecessor's {last_ns}",
+                line.time_ns
+            );
+            return Err(Refused::Rule(said));
+        }
+        self.time_ns.push(line.time_ns);
+        self.process.push(line.process);
+        self.kind.push(line.kind);
+        self.f.push(self.words.word(line.f));
+        self.value.push(line.value);
+        self.key.push(line.key);
+        self.node
+            .push(line.node.map_or(NONE, |node| self.words.word(node)));
+        let code = line.error.map_or(NONE, |error| self.code_of(error));
+        self.code.push(code);
+        Ok(())
+    }
+
+    fn code_of(&mut self, error: &[u8]) -> Word {
+        match error.iter().position(|&byte| byte == b':') {
+            None => self.words.word(error),
+            Some(end) => self.words.word(&[&error[..end], b"\""].concat()),
+        }
+    }
+
+    /// A process has one call in flight, and none after an info; an end has the f, key and node of
+    /// its call.
+    fn pair(&mut self) -> Result<(), Refused> {
+        let mut open: FxHashMap<i64, (u32, usize)> = FxHashMap::default();
+        let mut retired: FxHashSet<i64> = FxHashSet::default();
+        for row in 0..self.len() {
+            let process = self.process[row];
+            if self.kind[row] != Kind::Invoke {
+                let Some((call, pair)) = open.remove(&process) else {
+                    return Err(self.broken(row, |f| format!("ends {f} that it never invoked")));
+                };
+                self.ends(row, call as usize)?;
+                if process != NEMESIS {
+                    self.pairs[pair].end = row as u32;
+                    self.pairs[pair].kind = self.kind[row];
+                    if self.kind[row] == Kind::Info {
+                        retired.insert(process);
+                    }
+                }
+                continue;
+            }
+            if let Some(&(call, _)) = open.get(&process) {
+                let said = |f: &str| format!("invokes {f} while its op #{call} is in flight");
+                return Err(self.broken(row, said));
+            }
+            if !retired.is_empty() && retired.contains(&process) {
+                return Err(self.broken(row, |_| "invokes after an info retired it".to_owned()));
+            }
+            open.insert(process, (row as u32, self.pairs.len()));
+            if process != NEMESIS {
+                self.pairs.push(Pair {
+                    invoke: row as u32,
+                    end: NO_ROW,
+                    kind: Kind::Info,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn ends(&self, row: usize, call: usize) -> Result<(), Refused> {
+        let same = self.f[row] == self.f[call]
+            && self.key[row] == self.key[call]
+            && self.node[row] == self.node[call];
+        if same {
+            return Ok(());
+        }
+        let said = |row: usize| {
+            let key = self.key[row].map_or("None".to_owned(), |key| key.to_string());
+            let node = self.words.text(self.node[row]);
+            let f = self.words.text(self.f[row]).unwrap_or_default();
+            format!("{f} key {key} on {}", node.as_deref().unwrap_or("None"))
+        };
+        Err(Refused::Rule(format!(
+            "op #{row}: ends {}, but its call #{call} is {}",
+            said(row),
+            said(call)
+        )))
+    }
+
+    fn broken(&self, row: usize, what: impl FnOnce(&str) -> String) -> Refused {
+        let process = match self.process[row] {
+            NEMESIS => "nemesis".to_owned(),
+            process => process.to_string(),
+        };
+        let f = self.words.text(self.f[row]).unwrap_or_default();
+        Refused::Rule(format!("op #{row}: process {process} {}", what(&f)))
+    }
+}

@@ -1,0 +1,333 @@
+//! The extension module `pyhistories`.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+use crate::calls;
+use crate::findings::{examined, Findings};
+use crate::history::{History, Refused, NO_ROW};
+use crate::lines::{Kind, Value, NEMESIS};
+use crate::sessions::bounds;
+use crate::sets::{self, Odd};
+use crate::tally::{tally, Ends};
+use crate::words::{Word, NONE};
+
+pyo3::create_exception!(
+    pyhistories,
+    FormError,
+    pyo3::exceptions::PyValueError,
+    "A line is not as the journal writes it; it may be an op all the same. The number of the line\nis in args, from 1."
+);
+
+pyo3::create_exception!(
+    pyhistories,
+    RuleError,
+    pyo3::exceptions::PyValueError,
+    "An op breaks the rules of histories; the text names the op and the field."
+);
+
+pyo3::create_exception!(
+    pyhistories,
+    OddValue,
+    pyo3::exceptions::PyValueError,
+    "An insert of what is no number, or a read that returned what is no array of numbers, of 64 bits\neach. The op's row is in args."
+);
+
+/// A history's ops in columns, a row each.
+#[pyclass(frozen, module = "pyhistories")]
+struct Columns(Arc<History>);
+
+/// (f, ends, times in ns at the given quantiles, errors).
+type OfF = (String, Ends, Vec<i64>, Vec<(String, usize)>);
+/// (node, f, ends).
+type OfNode = (Option<String>, String, Ends);
+
+#[pymethods]
+impl Columns {
+    #[new]
+    fn new(lines: &[u8]) -> PyResult<Columns> {
+        match History::read(lines) {
+            Ok(history) => Ok(Columns(Arc::new(history))),
+            Err(Refused::Form(line)) => Err(FormError::new_err(line + 1)),
+            Err(refused) => Err(RuleError::new_err(refused.to_string())),
+        }
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.len()
+    }
+
+    fn span(&self, row: usize) -> (usize, usize) {
+        (self.0.starts[row], self.0.starts[row + 1] - 1)
+    }
+
+    fn time_ns(&self, row: usize) -> i64 {
+        self.0.time_ns[row]
+    }
+
+    fn nemesis(&self) -> Vec<usize> {
+        self.rows(|row| self.0.process[row] == NEMESIS)
+    }
+
+    fn objects(&self) -> Vec<usize> {
+        self.rows(|row| self.0.value[row] == Value::Object)
+    }
+
+    fn pairs(&self) -> Vec<(u32, Option<u32>)> {
+        let pairs = self.0.pairs.iter();
+        pairs.map(|pair| (pair.invoke, row_of(pair.end))).collect()
+    }
+
+    fn calls_count(&self) -> usize {
+        self.0.pairs.len()
+    }
+
+    fn keys(&self) -> Vec<i64> {
+        let pairs = self.0.pairs.iter();
+        let mut keys: Vec<i64> = pairs
+            .filter_map(|pair| self.0.key[pair.invoke as usize])
+            .collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys
+    }
+
+    fn nodes(&self) -> Vec<String> {
+        let pairs = self.0.pairs.iter();
+        let mut nodes: Vec<Word> = pairs
+            .map(|pair| self.0.node[pair.invoke as usize])
+            .collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes
+            .into_iter()
+            .filter_map(|node| self.0.words.text(node))
+            .collect()
+    }
+
+    fn called_between(&self, begin_ns: i64, end_ns: i64) -> bool {
+        self.0.pairs.iter().any(|pair| {
+            let begun = self.0.time_ns[pair.invoke as usize] <= end_ns;
+            begun && (pair.end == NO_ROW || self.0.time_ns[pair.end as usize] >= begin_ns)
+        })
+    }
+
+    fn tally(&self, quantiles: Vec<f64>) -> (Vec<OfF>, Vec<OfNode>) {
+        let (by_f, by_node) = tally(&self.0);
+        let text = |word| self.0.words.text(word);
+        let of_f = by_f.into_iter().map(|one| {
+            let last = one.took.len().saturating_sub(1) as f64;
+            let at = |q: &f64| one.took.get((q * last).round_ties_even() as usize).copied();
+            let errors = one
+                .errors
+                .iter()
+                .map(|&(code, count)| (text(code).unwrap_or_default(), count));
+            (
+                text(one.f).unwrap_or_default(),
+                one.ends,
+                quantiles.iter().filter_map(at).collect(),
+                errors.collect(),
+            )
+        });
+        let of_node = by_node.into_iter();
+        let of_node =
+            of_node.map(|one| (text(one.node), text(one.f).unwrap_or_default(), one.ends));
+        (of_f.collect(), of_node.collect())
+    }
+
+    fn sets(&self) -> PyResult<Vec<Set>> {
+        let made = sets::sets(&self.0).map_err(odd)?;
+        let made = made.into_iter().map(|set| Set {
+            history: self.0.clone(),
+            set,
+        });
+        Ok(made.collect())
+    }
+
+    fn calls(&self) -> PyResult<Vec<Calls>> {
+        let made = calls::calls(&self.0).map_err(odd)?;
+        let made = made.into_iter().map(|calls| Calls {
+            history: self.0.clone(),
+            calls,
+        });
+        Ok(made.collect())
+    }
+}
+
+impl Columns {
+    fn rows(&self, wanted: impl Fn(usize) -> bool) -> Vec<usize> {
+        (0..self.0.len()).filter(|&row| wanted(row)).collect()
+    }
+}
+
+/// Everything that was asked of one key.
+#[pyclass(frozen, module = "pyhistories")]
+struct Set {
+    history: Arc<History>,
+    set: sets::Set,
+}
+
+/// (value, bit, kind, invoke, ack, attempts).
+type Insert = (i64, u32, &'static str, u32, Option<u32>, u32);
+/// (invoke, end, duplicated).
+type Read = (u32, u32, bool);
+/// (read, missing, write).
+type Demand = (usize, u32, Option<u32>);
+
+#[pymethods]
+impl Set {
+    #[getter]
+    fn key(&self) -> Option<i64> {
+        self.set.key
+    }
+
+    fn values(&self) -> Vec<i64> {
+        self.set.values.clone()
+    }
+
+    fn inserts(&self) -> Vec<Insert> {
+        let told = |one: &sets::Insert| {
+            let kind = one.kind.name();
+            (
+                one.value,
+                one.at,
+                kind,
+                one.invoke,
+                row_of(one.ack),
+                one.attempts,
+            )
+        };
+        self.set.inserts.iter().map(told).collect()
+    }
+
+    /// Ok, Fail and Info.
+    fn ends(&self) -> Ends {
+        let count = |kind| {
+            self.set
+                .inserts
+                .iter()
+                .filter(|one| one.kind == kind)
+                .count()
+        };
+        [count(Kind::Ok), count(Kind::Fail), count(Kind::Info)]
+    }
+
+    fn repeated(&self) -> Vec<u32> {
+        let repeated = self.set.inserts.iter().filter(|one| one.attempts > 1);
+        repeated.map(|one| one.at).collect()
+    }
+
+    fn reads(&self) -> Vec<Read> {
+        let told = |one: &sets::Read| (one.invoke, one.end, one.duplicated);
+        self.set.reads.iter().map(told).collect()
+    }
+
+    fn reads_count(&self) -> usize {
+        self.set.reads.len()
+    }
+
+    fn finals(&self) -> Vec<usize> {
+        let places = 0..self.set.reads.len();
+        places.filter(|&place| self.set.reads[place].last).collect()
+    }
+
+    fn mask<'py>(&self, py: Python<'py>, read: usize) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.set.mask(&self.set.reads[read]).bytes())
+    }
+
+    fn examined(&self, replicas: Vec<String>) -> Findings {
+        // One that no op names answered no read.
+        let word = |name: &String| self.history.words.find(name).unwrap_or(NONE - 1);
+        let replicas: Vec<Word> = replicas.iter().map(word).collect();
+        examined(&self.history, &self.set, &replicas)
+    }
+
+    fn bounds(&self, few: usize) -> Vec<(usize, usize, Vec<Demand>)> {
+        let found = bounds(&self.history, &self.set, few)
+            .into_iter()
+            .map(|bound| {
+                let first = bound.first.iter();
+                let first = first.map(|one| (one.read, one.missing, row_of(one.write)));
+                (bound.reads, bound.broken, first.collect())
+            });
+        found.collect()
+    }
+}
+
+/// The calls that constrain one key.
+#[pyclass(frozen, module = "pyhistories")]
+struct Calls {
+    history: Arc<History>,
+    calls: calls::Calls,
+}
+
+#[pymethods]
+impl Calls {
+    #[getter]
+    fn key(&self) -> Option<i64> {
+        self.calls.key
+    }
+
+    fn __len__(&self) -> usize {
+        self.calls.rows.len()
+    }
+
+    fn reads(&self) -> usize {
+        self.calls
+            .is_read
+            .iter()
+            .filter(|&&is_read| is_read)
+            .count()
+    }
+
+    fn ties(&self) -> bool {
+        self.calls.ties(&self.history)
+    }
+
+    fn rows(&self) -> Vec<(u32, Option<u32>)> {
+        let rows = self.calls.rows.iter();
+        rows.map(|&(invoke, end)| (invoke, row_of(end))).collect()
+    }
+
+    fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let made = self.calls.columns(&self.history);
+        let columns = PyDict::new(py);
+        for (name, bytes) in [
+            ("process", &made.process),
+            ("is_read", &made.is_read),
+            ("value", &made.value),
+            ("is_add", &made.is_add),
+            ("call", &made.call),
+            ("ret", &made.ret),
+            ("is_ok", &made.is_ok),
+            ("offsets", &made.offsets),
+            ("numbers", &made.numbers),
+            ("has_output", &made.has_output),
+        ] {
+            columns.set_item(name, PyBytes::new(py, bytes))?;
+        }
+        Ok(columns)
+    }
+}
+
+fn row_of(row: u32) -> Option<u32> {
+    (row != NO_ROW).then_some(row)
+}
+
+fn odd(Odd(row): Odd) -> PyErr {
+    OddValue::new_err(row)
+}
+
+/// Histories in columns.
+#[pymodule]
+fn pyhistories(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("FormError", module.py().get_type::<FormError>())?;
+    module.add("RuleError", module.py().get_type::<RuleError>())?;
+    module.add("OddValue", module.py().get_type::<OddValue>())?;
+    module.add_class::<Columns>()?;
+    module.add_class::<Set>()?;
+    module.add_class::<Calls>()?;
+    module.add_class::<Findings>()
+}

@@ -1,0 +1,82 @@
+//! How many calls there were, how they ended and how long they took.
+
+use rustc_hash::FxHashMap;
+
+use crate::history::{History, NO_ROW};
+use crate::lines::Kind;
+use crate::words::{Word, NONE};
+
+/// How many ended Ok, Fail and Info.
+pub type Ends = [usize; 3];
+
+/// The calls of one f.
+pub struct OfF {
+    pub f: Word,
+    pub ends: Ends,
+    /// Of those that ended Ok, in ns, ascending.
+    pub took: Vec<i64>,
+    /// How often each error came, in order of the calls.
+    pub errors: Vec<(Word, usize)>,
+}
+
+/// The calls of one f on one node.
+pub struct OfNode {
+    /// `NONE`: of no node.
+    pub node: Word,
+    pub f: Word,
+    pub ends: Ends,
+}
+
+pub fn tally(history: &History) -> (Vec<OfF>, Vec<OfNode>) {
+    let mut by_f: Vec<OfF> = Vec::new();
+    let mut by_node: Vec<OfNode> = Vec::new();
+    let mut places: FxHashMap<(Word, Word), (usize, usize)> = FxHashMap::default();
+    for pair in &history.pairs {
+        let row = pair.invoke as usize;
+        let (f, node) = (history.f[row], history.node[row]);
+        let &mut (of_f, of_node) = places.entry((f, node)).or_insert_with(|| {
+            let known = by_f.iter().position(|one| one.f == f);
+            let of_f = known.unwrap_or_else(|| {
+                by_f.push(OfF {
+                    f,
+                    ends: [0; 3],
+                    took: Vec::new(),
+                    errors: Vec::new(),
+                });
+                by_f.len() - 1
+            });
+            by_node.push(OfNode {
+                node,
+                f,
+                ends: [0; 3],
+            });
+            (of_f, by_node.len() - 1)
+        });
+        let end = match pair.kind {
+            Kind::Ok => 0,
+            Kind::Fail => 1,
+            _ => 2,
+        };
+        by_f[of_f].ends[end] += 1;
+        by_node[of_node].ends[end] += 1;
+        if pair.end == NO_ROW {
+            continue;
+        }
+        if pair.kind == Kind::Ok {
+            let took = history.time_ns[pair.end as usize] - history.time_ns[row];
+            by_f[of_f].took.push(took);
+        }
+        let code = history.code[pair.end as usize];
+        if code != NONE {
+            let errors = &mut by_f[of_f].errors;
+            match errors.iter_mut().find(|one| one.0 == code) {
+                Some(known) => known.1 += 1,
+                None => errors.push((code, 1)),
+            }
+        }
+    }
+    for of_f in &mut by_f {
+        of_f.took.sort_unstable();
+    }
+    (by_f, by_node)
+}

@@ -1,0 +1,37 @@
+//! Texts that a history repeats, each kept once.
+
+use rustc_hash::FxHashMap;
+
+/// Which of the texts; `NONE` where there is none.
+pub type Word = u32;
+pub const NONE: Word = Word::MAX;
+
+/// JSON strings as they stand in a history, quotes included.
+#[derive(Default)]
+pub struct Words {
+    known: FxHashMap<Box<[u8]>, Word>,
+    texts: Vec<Box<[u8]>>,
+}
+
+impl Words {
+    pub fn word(&mut self, raw: &[u8]) -> Word {
+        if let Some(&known) = self.known.get(raw) {
+            return known;
+        }
+        let word = self.texts.len() as Word;
+        self.texts.push(raw.into());
+        self.known.insert(raw.into(), word);
+        word
+    }
+
+    /// The word of a text.
+    pub fn find(&self, text: &str) -> Option<Word> {
+        self.known.get(serde_json::to_vec(text).ok()?.as_slice()).copied()
+    }
+
+    /// What it says; None for `NONE`, and for what is no JSON string.
+    pub fn text(&self, word: Word) -> Option<String> {
+        let raw = self.texts.get(word as usize)?;
+        serde_json::from_slice(raw).ok()
+    }
+}

@@ -1,0 +1,84 @@
+"""The ops of a history: columns (`pyhistories`), and objects where they are asked for."""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import overload
+
+import msgspec
+from pyhistories import Columns, RuleError
+
+from harness.core.errors import HistoryError
+from harness.core.lines import all_decoded, decoded, encoded
+from harness.core.op import Kind, Op
+
+
+class Pair(msgspec.Struct, frozen=True, gc=False):
+    """A call and how it ended."""
+
+    invoke: Op
+    end: Op | None
+    """None: never ended, which is as good as info."""
+    kind: Kind
+    """OK, FAIL or INFO."""
+
+
+class Rows(Sequence[Op]):
+    """Ops in order of index, which keep the rules of histories."""
+
+    columns: Columns
+    """What they say, but for what is in objects and behind the codes of errors."""
+    _lines: bytes
+    """Empty where the ops are objects already."""
+    _known: dict[int, Op]
+    """By row, those whose value is an object."""
+
+    def __init__(self, ops: Sequence[Op]) -> None:
+        self.ops = tuple(ops)
+        self.columns = _columns(b"".join([encoded(op) for op in self.ops]))
+        self._lines, self._known = b"", {}
+
+    @classmethod
+    def of_lines(cls, lines: bytes) -> "Rows":
+        """Of whole lines, as `encoded` writes them. Raises `pyhistories.FormError` where one is
+        written in another way, and ValueError where an object is none."""
+        rows = cls.__new__(cls)
+        rows._lines = lines
+        rows.columns = _columns(lines)
+        rows._known = {row: rows._decoded(row) for row in rows.columns.objects()}
+        return rows
+
+    @cached_property
+    def ops(self) -> tuple[Op, ...]:
+        """All of them, as objects."""
+        return all_decoded(self._lines)
+
+    @overload
+    def __getitem__(self, at: int) -> Op: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Op]: ...
+    def __getitem__(self, at: int | slice) -> Op | Sequence[Op]:
+        if isinstance(at, slice) or "ops" in self.__dict__:
+            return self.ops[at]
+        row = range(len(self))[at]
+        return self._known.get(row) or self._decoded(row)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def __iter__(self) -> Iterator[Op]:
+        return iter(self.ops)
+
+    def pair(self, invoke: int, end: int | None) -> Pair:
+        """A call of which these are the rows."""
+        ended = None if end is None else self[end]
+        return Pair(self[invoke], ended, Kind.INFO if ended is None else ended.kind)
+
+    def _decoded(self, row: int) -> Op:
+        return decoded(self._lines[slice(*self.columns.span(row))])
+
+
+def _columns(lines: bytes) -> Columns:
+    try:
+        return Columns(lines)
+    except RuleError as error:
+        raise HistoryError(str(error)) from error

@@ -227,10 +227,11 @@ impl<'a> Cursor<'a> {
 
     /// One of those that the journal writes.
     fn escape(&mut self) -> Result<(), Unread> {
-        let plain = |next| matches!(next, b'"' | b'\\' | b'b' | b'f' | b'n' | b'r' | b't');
         self.at += match &self.text[self.at + 1..] {
-            [next, ..] if plain(*next) => 2,
-            [b'u', b'0', b'0', a, b, ..] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit() => 6,
+            [b'"' | b'\\' | b'b' | b'f' | b'n' | b'r' | b't', ..] => 2,
+            // Control characters that have no letter.
+            [b'u', b'0', b'0', b'0', b'0'..=b'7' | b'b' | b'e' | b'f', ..] => 6,
+            [b'u', b'0', b'0', b'1', b'0'..=b'9' | b'a'..=b'f', ..] => 6,
             _ => return Err(Unread::Form),
         };
         Ok(())

@@ -26,7 +26,9 @@ impl Words {
 
     /// The word of a text.
     pub fn find(&self, text: &str) -> Option<Word> {
-        self.known.get(serde_json::to_vec(text).ok()?.as_slice()).copied()
+        self.known
+            .get(serde_json::to_vec(text).ok()?.as_slice())
+            .copied()
     }
 
     /// What it says; None for `NONE`, and for what is no JSON string.

@@ -1,0 +1,74 @@
+//! What lines say, and which are refused.
+
+use pyhistories::history::{History, Refused};
+use pyhistories::lines::Value;
+use pyhistories::sessions::bounds;
+use pyhistories::sets::sets;
+
+/// Ops as (process, kind, f, value), a nanosecond apart, on one key and node.
+fn lines(ops: &[(&str, &str, &str, &str)]) -> String {
+    let line = |(index, (process, kind, f, value)): (usize, &(&str, &str, &str, &str))| {
+        format!(
+            "{{\"index\":{index},\"process\":{process},\"kind\":\"{kind}\",\"f\":\"{f}\",\
+             \"time_ns\":{index},\"value\":{value},\"key\":0,\"node\":\"ch1\",\"error\":null}}\n"
+        )
+    };
+    ops.iter().enumerate().map(line).collect()
+}
+
+fn read(ops: &[(&str, &str, &str, &str)]) -> Result<History, Refused> {
+    History::read(lines(ops).as_bytes())
+}
+
+#[test]
+fn values_of_every_kind() {
+    let history = read(&[
+        ("0", "invoke", "insert", "-9223372036854775808"),
+        ("1", "invoke", "read", "null"),
+        ("1", "ok", "read", "[3,-1,9223372036854775807]"),
+        ("\"nemesis\"", "invoke", "cut", "{\"a\":{\"}\":[\"\\\"\"]}}"),
+        ("2", "invoke", "insert", "9223372036854775808"),
+        ("3", "invoke", "read", "[]"),
+        ("4", "invoke", "read", "[1,18446744073709551615]"),
+    ]);
+    let history = history.expect("these are ops");
+    assert_eq!(history.value[0], Value::Int(i64::MIN));
+    assert_eq!(history.value[1], Value::None);
+    assert_eq!(history.ints(2), Some(&[3, -1, i64::MAX][..]));
+    assert_eq!(history.value[3], Value::Object);
+    assert_eq!(history.value[4], Value::Big);
+    assert_eq!(history.ints(5), Some(&[][..]));
+    assert_eq!(history.value[6], Value::Big);
+    assert_eq!(history.pairs.len(), 5);
+}
+
+#[test]
+fn a_process_has_one_call_in_flight() {
+    let twice = [("0", "invoke", "read", "null"); 2];
+    let said = read(&twice).err().map(|why| why.to_string());
+    let expected = "op #1: process 0 invokes read while its op #0 is in flight";
+    assert_eq!(said.as_deref(), Some(expected));
+}
+
+#[test]
+fn what_a_process_read_it_must_read_again() {
+    let history = read(&[
+        ("0", "invoke", "insert", "7"),
+        ("0", "ok", "insert", "7"),
+        ("1", "invoke", "read", "null"),
+        ("1", "ok", "read", "[7]"),
+        ("1", "invoke", "read", "null"),
+        ("1", "ok", "read", "[]"),
+        ("0", "invoke", "read", "null"),
+        ("0", "ok", "read", "[]"),
+    ])
+    .expect("these are ops");
+    let sets = sets(&history).expect("values are numbers");
+    let [monotonic, own, ..] = bounds(&history, &sets[0], 3);
+    assert_eq!((monotonic.reads, monotonic.broken), (1, 1));
+    assert_eq!(
+        (monotonic.first[0].read, monotonic.first[0].missing),
+        (1, 0)
+    );
+    assert_eq!((own.reads, own.broken, own.first[0].read), (1, 1, 2));
+}

@@ -125,7 +125,8 @@ class _Recorder:
         """The cluster, if it has a time of its own."""
         self._statements = session.statements() if isinstance(session, HasStatements) else {}
         self._clock = clock_of(trial.cluster)
-        trial.directory.began(utc_now())
+        if self._timed is None:
+            trial.directory.began(utc_now())
         self._journal = Journal(trial.directory.journal)
         self._keys: set[int] = set()
         self._troubles: list[str] = []

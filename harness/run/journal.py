@@ -27,6 +27,7 @@ FLUSH_S: Final = 0.05
 """How often the writer flushes. With the time a flush takes, well under a tenth of a second."""
 
 _ENCODER: Final = msgspec.json.Encoder()
+_OBJECT_ENCODER: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 _DECODER: Final = msgspec.json.Decoder(Op)
 _ALL_DECODER: Final = msgspec.json.Decoder(list[Op])
 
@@ -145,7 +146,7 @@ def encoded(op: Op) -> bytes:
         "node": op.node,
         "error": op.error,
     }
-    return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+    return _OBJECT_ENCODER.encode(fields).encode() + b"\n"
 
 
 def decoded(line: bytes) -> Op:

@@ -91,8 +91,8 @@ def parse_nemesis(text: str, topology: Topology, seed: Seed, options: FaultOptio
 def _partitions(asked: Sequence[str], topology: Topology, options: FaultOptions) -> list[Family]:
     named = [name for name in asked if name in partition.VARIANTS]
     if "partition" in asked:
-        field = partition.Field.of(topology, options.link_classes)
-        drawn = [v for v in partition.VARIANTS if partition.unfit(v, field) is None]
+        unfit = partition.unfit(topology, options.link_classes)
+        drawn = [variant for variant in partition.VARIANTS if variant not in unfit]
         if not drawn and not named:
             raise UsageError("nemesis 'partition': this topology has no two nodes to part")
         named = list(dict.fromkeys((*drawn, *named)))

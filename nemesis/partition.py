@@ -6,6 +6,7 @@ verified link by link, both that what was to be cut is cut and that nothing else
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeAlias, cast
 
 from harness.core.errors import FaultError, UsageError
@@ -134,8 +135,15 @@ REDRAWS = 64
 between them left out; then the next one is taken. That many in a row means it never cuts."""
 
 
-def unfit(variant: str, field: Field) -> str | None:
-    """Why this variant cannot be laid on this field; None: it can."""
+@cache
+def unfit(topology: Topology, classes: tuple[LinkClass, ...]) -> Mapping[str, str]:
+    """The variants that cannot be laid on the links of these classes, and why."""
+    field = Field.of(topology, classes)
+    reasons = {variant: _unfit(variant, field) for variant in VARIANTS}
+    return {variant: reason for variant, reason in reasons.items() if reason}
+
+
+def _unfit(variant: str, field: Field) -> str | None:
     least = LEAST_NODES[variant]
     if variant == FOLLOWER:
         if LinkClass.PEER not in field.classes:
@@ -163,10 +171,10 @@ class Partition:
     ) -> None:
         """Raises UsageError, naming the first variant that this topology has no room for."""
         self._field = Field.of(topology, classes)
+        reasons = unfit(topology, self._field.classes)
         for variant in variants:
-            reason = unfit(variant, self._field)
-            if reason:
-                raise UsageError(f"nemesis {variant!r}: {reason}")
+            if variant in reasons:
+                raise UsageError(f"nemesis {variant!r}: {reasons[variant]}")
         self._variants = tuple(variants)
         leads: tuple[type, ...] = (CanLead,) if FOLLOWER in variants else ()
         self.needs: tuple[type, ...] = (CanPartition, *leads)

@@ -15,6 +15,7 @@ import msgspec
 from harness.core.op import Op
 
 _ENCODER: Final = msgspec.json.Encoder()
+_OBJECT_ENCODER: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 _DECODER: Final = msgspec.json.Decoder(Op)
 _ALL_DECODER: Final = msgspec.json.Decoder(tuple[Op, ...])
 
@@ -35,7 +36,7 @@ def encoded(op: Op) -> bytes:
         "node": op.node,
         "error": op.error,
     }
-    return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+    return _OBJECT_ENCODER.encode(fields).encode() + b"\n"
 
 
 def decoded(line: bytes) -> Op:

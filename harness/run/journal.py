@@ -25,7 +25,8 @@ FLUSH_S: Final = 0.05
 
 
 class Journal:
-    """Appends ops to a file, from one thread at a time; a thread of its own writes them out."""
+    """Appends ops to a file, from one thread at a time; a thread of its own encodes them and writes
+    them out. Lines are written at once."""
 
     def __init__(self, path: Path) -> None:
         """Raises HarnessError when there is a file already: a journal is never overwritten."""
@@ -40,8 +41,8 @@ class Journal:
         self._closed = Event()
         """Tells the writer that it is no longer open."""
         self._failure: str | None = None
-        self._writer = Thread(target=self._run, name="journal", daemon=True)
-        self._writer.start()
+        self._writer: Thread | None = None
+        """From the first op on."""
 
     def append(self, op: Op) -> None:
         """Takes an op; it is on its way to the file at once and there within 0.1 s.
@@ -51,14 +52,17 @@ class Journal:
         if self._failure is not None:
             raise self._unwritable()
         assert self._open, "the journal is closed"
+        if self._writer is None:
+            self._writer = Thread(target=self._run, name="journal", daemon=True)
+            self._writer.start()
         self._ops.append(op)
 
     def extend(self, lines: bytes) -> None:
-        """Takes ops that are lines already, as `append` does."""
-        if self._failure is not None:
-            raise self._unwritable()
+        """Takes ops that are lines already; they are the operating system's when it returns.
+        Raises HarnessError."""
         assert self._open, "the journal is closed"
         self._ops.append(lines)
+        self.flush()
 
     def flush(self) -> None:
         """Returns when every op taken so far is the operating system's. Raises HarnessError."""
@@ -72,7 +76,8 @@ class Journal:
             return
         self._open = False
         self._closed.set()
-        self._writer.join()
+        if self._writer is not None:
+            self._writer.join()
         self._write_out()
         try:
             os.fsync(self._fd)

@@ -17,10 +17,10 @@ import json
 import os
 from array import array
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -36,6 +36,10 @@ _NAMES: Final = pa.dictionary(pa.int32(), pa.string())
 _NUMBERS: Final = pa.list_(pa.int64())
 _WORDS: Final = ["node", "kind", "f"]
 """Columns of few words. No other column says the same thing often."""
+_STEPS: Final = dict.fromkeys(["index", "values.list.element", "time_ns"], "DELTA_BINARY_PACKED")
+"""Columns of numbers that are near the ones before them: half the bytes, in half the time."""
+
+_ENCODER: Final = msgspec.json.Encoder()
 
 SCHEMA: Final = pa.schema(
     [
@@ -100,7 +104,7 @@ def _made(column: list[Any], kind: pa.DataType) -> pa.Array:
     if kind == _NAMES:
         names = [name for name in dict.fromkeys(column) if name is not None]
         places = {name: place for place, name in enumerate(names)} | {None: None}
-        indices = _made([places[name] for name in column], kind.index_type)
+        indices = _made(list(map(places.__getitem__, column)), kind.index_type)
         return pa.DictionaryArray.from_arrays(indices, _made(names, kind.value_type))
     if kind == pa.string():
         builder = pa.lib.StringBuilder()
@@ -110,14 +114,15 @@ def _made(column: list[Any], kind: pa.DataType) -> pa.Array:
         lists = [entry or () for entry in column]
         offsets = np.zeros(len(lists) + 1, np.int32)
         np.cumsum(np.fromiter(map(len, lists), np.int64, len(lists)), out=offsets[1:])
-        inner = _made(list(chain.from_iterable(lists)), kind.value_type)
+        numbers = pa.py_buffer(b"".join([array("q", entry) for entry in lists if entry]))
+        inner = pa.Array.from_buffers(kind.value_type, offsets[-1], [None, numbers])
         buffers = [_there(column), pa.py_buffer(offsets)]
         return pa.Array.from_buffers(kind, len(column), buffers, children=[inner])
     there = None
     if None in column:
         there, column = _there(column), [entry or 0 for entry in column]
-    numbers = array("i" if kind == pa.int32() else "q", column)
-    return pa.Array.from_buffers(kind, len(column), [there, pa.py_buffer(numbers)])
+    entries = array("i" if kind == pa.int32() else "q", column)
+    return pa.Array.from_buffers(kind, len(column), [there, pa.py_buffer(entries)])
 
 
 def _there(column: list[Any]) -> pa.Buffer:
@@ -127,7 +132,10 @@ def _there(column: list[Any]) -> pa.Buffer:
 
 
 def _detail(value: Mapping[str, Any]) -> str:
-    return json.dumps(dict(value), separators=(",", ":"), ensure_ascii=False)
+    text = _ENCODER.encode(dict(value))
+    if b"null" in text:  # which it may have written for a number that is not finite
+        return json.dumps(dict(value), separators=(",", ":"), ensure_ascii=False)
+    return text.decode()
 
 
 def write_parquet(history: Sequence[Op], path: Path, *, journal_bytes: int = 0) -> None:
@@ -139,7 +147,10 @@ def write_parquet(history: Sequence[Op], path: Path, *, journal_bytes: int = 0) 
     table = table_of(history).replace_schema_metadata(metadata)
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
-        pq.write_table(table, partial, compression="zstd", use_dictionary=_WORDS)
+        with pa.OSFile(str(partial), "wb") as file:
+            pq.write_table(
+                table, file, compression="zstd", use_dictionary=_WORDS, column_encoding=_STEPS
+            )
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)

@@ -101,16 +101,16 @@ class _Run:
         """Lets the world go on until it is over."""
         interpreter = self._interpreter
         try:
-            with self._world.running():
-                while not interpreter.over:
-                    if stop.is_set():
-                        interpreter.exhaust()
-                    number = interpreter.step(self)
-                    if number is None:
-                        self._tell()
-                    else:
-                        self._world.do(number)
+            while not interpreter.over:
+                if stop.is_set():
+                    interpreter.exhaust()
+                number = interpreter.step(self)
+                if number is None:
+                    self._tell()
+                else:
+                    self._world.do(number)
         finally:
+            self._world.outside()
             self._tell()
             index, time_ns, _ = interpreter.place
             free, busy = interpreter.workers

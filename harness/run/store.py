@@ -59,7 +59,7 @@ class RunInfo:
     """What each node runs."""
     started_utc: str
     zero_utc: str | None = None
-    """The date at time 0 of the history: what servers log has dates."""
+    """The date at time 0 of the history: what servers log has dates. Virtual time has none."""
     ended_utc: str | None = None
     status: str | None = None
     """Of the judgement of a finished run: VALID, UNKNOWN or INVALID."""

@@ -4,8 +4,7 @@ Nothing here is concurrent. A task is a greenlet: it runs until it waits, and th
 does. Events of one time come in the order in which they were made, so that one seed is one run.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from itertools import count
 from typing import Final
 
@@ -60,15 +59,10 @@ class World:
         self._due[number] = act
         self._servers.after(delay_ns, number, task)
 
-    def run_until(self, over: Callable[[], bool]) -> None:
-        """What happens, one after the other, until it is over. Only outside of tasks."""
-        if not self._run(NEVER_NS, over):
-            raise AssertionError("nothing will ever happen again, and it is not over")
-
     def sleep(self, ns: int) -> None:
         """Waits so long."""
         if getcurrent() is self._hub:
-            self._run(self.now_ns + ns, lambda: False)
+            self._run(self.now_ns + ns)
         else:
             self._after(ns, getcurrent().switch, task=True)
             self._hub.switch()
@@ -79,32 +73,27 @@ class World:
         number = next(self._numbers)
         begin(number)
         if getcurrent() is self._hub:
-            ended: list[int] = []
-            self._due[number] = lambda: ended.append(number)
-            self.run_until(lambda: bool(ended))
+            if not self._run(NEVER_NS, number):
+                raise AssertionError("nothing will ever happen again, and it has not ended")
         else:
             self._due[number] = getcurrent().switch
             self._hub.switch()
         return number
 
-    def _run(self, until_ns: int, over: Callable[[], bool]) -> bool:
-        """What happens until then, or until it is over; whether it is over."""
-        with self.running():
-            while not over():
-                number = self._servers.step(until_ns)
-                if number is None:
-                    return False
-                self.do(number)
-            return True
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """While the block lets the world go on. Only outside of tasks."""
-        assert getcurrent() is self._hub, "a task cannot run the world that it is in"
+    def _run(self, until_ns: int, last: int | None = None) -> bool:
+        """What happens until then, or until the number `last` is due; whether it is."""
         try:
-            yield
+            while (number := self._servers.step(until_ns)) is not None:
+                if number == last:
+                    return True
+                self.do(number)
+            return False
         finally:
-            self._servers.outside()
+            self.outside()
+
+    def outside(self) -> None:
+        """None of the tasks runs any more: whoever has let the world go on says so."""
+        self._servers.outside()
 
     def do(self, number: int) -> None:
         """What is due has this number. Raises what a task raised."""

@@ -22,7 +22,7 @@ VALUES = st.one_of(
 
 
 def test_the_columns_are_typed() -> None:
-    assert [(f.name, str(f.type), f.nullable) for f in table_of(OPS).schema] == [
+    assert [(f.name, str(f.type), f.nullable) for f in table_of(History(OPS)).schema] == [
         ("index", "int64", False),
         ("process", "int32", False),
         ("node", "dictionary<values=string, indices=int32, ordered=0>", True),
@@ -38,7 +38,7 @@ def test_the_columns_are_typed() -> None:
 
 
 def test_a_row_is_an_op_and_each_kind_of_value_has_its_column() -> None:
-    rows = table_of(OPS).to_pylist()
+    rows = table_of(History(OPS)).to_pylist()
     assert rows[5] == {
         "index": 5,
         "process": 1,
@@ -61,7 +61,7 @@ def test_a_row_is_an_op_and_each_kind_of_value_has_its_column() -> None:
 
 def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
     path = tmp_path / "history.parquet"
-    write_parquet(OPS, path, journal_bytes=1234)
+    write_parquet(History(OPS), path, journal_bytes=1234)
     assert tuple(read_parquet(path)) == OPS
     assert journal_bytes_of(path) == 1234
     assert [file.name for file in tmp_path.iterdir()] == ["history.parquet"]
@@ -125,12 +125,12 @@ def test_a_number_beyond_int64_is_refused_by_name(value: Value, column: str) -> 
 def test_a_process_beyond_32_bits_is_refused_by_name() -> None:
     op = Op(index=0, process=2**31, kind=Kind.INVOKE, f="read", time_ns=0)
     with pytest.raises(HistoryError, match="op #0: process 2147483648 does not fit"):
-        table_of([op])
+        table_of(History([op]))
 
 
 def test_the_file_is_compressed_with_zstd(tmp_path: Path) -> None:
     path = tmp_path / "history.parquet"
-    write_parquet(OPS, path)
+    write_parquet(History(OPS), path)
     assert pq.ParquetFile(path).metadata.row_group(0).column(0).compression == "ZSTD"
 
 

@@ -21,8 +21,21 @@ class Columns:
 
     def __new__(cls, lines: bytes) -> Columns: ...
     def __len__(self) -> int: ...
-    def span(self, row: int) -> tuple[int, int]:
-        """Where the row's line begins and ends, in bytes, without its newline."""
+    @property
+    def lines(self) -> bytes:
+        """What it was read from."""
+
+    def line(self, row: int) -> bytes:
+        """Without its newline."""
+
+    def arrow(self) -> dict[str, list[bytes]]:
+        """Arrow's buffers (validity bits; offsets where entries differ in size; data) of process
+        (int32, the nemesis is -1), node and f (int32, indices of `words`), kind (int32: invoke, ok,
+        fail, info), key, value and time_ns (int64), values (lists of int64), detail and error
+        (texts). Raises OddValue for a number that does not fit."""
+
+    def words(self) -> list[tuple[str, list[str]]]:
+        """Of node and f."""
 
     def time_ns(self, row: int) -> int: ...
     def nemesis(self) -> list[int]:

@@ -27,22 +27,19 @@ class Rows(Sequence[Op]):
 
     columns: Columns
     """What they say, but for what is in objects and behind the codes of errors."""
-    _lines: bytes
-    """Empty where the ops are objects already."""
     _known: dict[int, Op]
     """By row, those whose value is an object."""
 
     def __init__(self, ops: Sequence[Op]) -> None:
         self.ops = tuple(ops)
         self.columns = _columns(b"".join([encoded(op) for op in self.ops]))
-        self._lines, self._known = b"", {}
+        self._known = {}
 
     @classmethod
     def of_lines(cls, lines: bytes) -> "Rows":
         """Of whole lines, as `encoded` writes them. Raises `pyhistories.FormError` where one is
         written in another way, and ValueError where an object is none."""
         rows = cls.__new__(cls)
-        rows._lines = lines
         rows.columns = _columns(lines)
         rows._known = {row: rows._decoded(row) for row in rows.columns.objects()}
         return rows
@@ -50,7 +47,7 @@ class Rows(Sequence[Op]):
     @cached_property
     def ops(self) -> tuple[Op, ...]:
         """All of them, as objects."""
-        return all_decoded(self._lines)
+        return all_decoded(self.columns.lines)
 
     @overload
     def __getitem__(self, at: int) -> Op: ...
@@ -74,7 +71,7 @@ class Rows(Sequence[Op]):
         return Pair(self[invoke], ended, Kind.INFO if ended is None else ended.kind)
 
     def _decoded(self, row: int) -> Op:
-        return decoded(self._lines[slice(*self.columns.span(row))])
+        return decoded(self.columns.line(row))
 
 
 def _columns(lines: bytes) -> Columns:

@@ -15,15 +15,13 @@ number beyond that, such as a UInt64 above 2**63 - 1, is refused here and kept b
 
 import json
 import os
-from array import array
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyhistories import OddValue
 
 from harness.core.errors import HistoryError
 from harness.core.history import History
@@ -34,12 +32,11 @@ NEMESIS_PROCESS: Final = -1
 
 _NAMES: Final = pa.dictionary(pa.int32(), pa.string())
 _NUMBERS: Final = pa.list_(pa.int64())
+_KINDS: Final = [kind.value for kind in Kind]
 _WORDS: Final = ["node", "kind", "f"]
 """Columns of few words. No other column says the same thing often."""
 _STEPS: Final = dict.fromkeys(["index", "values.list.element", "time_ns"], "DELTA_BINARY_PACKED")
 """Columns of numbers that are near the ones before them: half the bytes, in half the time."""
-
-_ENCODER: Final = msgspec.json.Encoder()
 
 SCHEMA: Final = pa.schema(
     [
@@ -58,87 +55,55 @@ SCHEMA: Final = pa.schema(
 )
 
 
-def table_of(ops: Sequence[Op]) -> pa.Table:
+def table_of(history: History) -> pa.Table:
     """The columns of a history. Raises HistoryError for a number that does not fit."""
-    values = [op.value for op in ops]
-    columns: dict[str, list[Any]] = {
-        "index": [op.index for op in ops],
-        "process": [NEMESIS_PROCESS if op.process == NEMESIS else op.process for op in ops],
-        "node": [op.node for op in ops],
-        "kind": [op.kind for op in ops],
-        "f": [op.f for op in ops],
-        "key": [op.key for op in ops],
-        "value": [value if isinstance(value, int) else None for value in values],
-        "values": [value if isinstance(value, tuple) else None for value in values],
-        "detail": [
-            None if value is None or isinstance(value, int | tuple) else _detail(value)
-            for value in values
-        ],
-        "time_ns": [op.time_ns for op in ops],
-        "error": [op.error for op in ops],
-    }
-    return pa.Table.from_arrays(
-        [_array(name, columns[name], ops) for name in SCHEMA.names], schema=SCHEMA
+    try:
+        buffers = history.columns.arrow()
+    except OddValue as error:
+        raise _unfit(history[error.args[0]]) from error
+    count = len(history)
+    words = {"kind": _KINDS, **dict(history.columns.words())}
+    index = pa.py_buffer(np.arange(count, dtype=np.int64))
+    columns = [pa.Array.from_buffers(pa.int64(), count, [None, index])]
+    for field in list(SCHEMA)[1:]:
+        there, offsets, data = map(pa.py_buffer, buffers[field.name])
+        if field.type == _NAMES:
+            codes = pa.Array.from_buffers(pa.int32(), count, [there, data])
+            columns.append(pa.DictionaryArray.from_arrays(codes, _texts(words[field.name])))
+        elif field.type == _NUMBERS:
+            numbers = pa.Array.from_buffers(pa.int64(), len(data) // 8, [None, data])
+            parts = [there, offsets]
+            columns.append(pa.Array.from_buffers(_NUMBERS, count, parts, children=[numbers]))
+        else:
+            parts = [there, offsets, data] if len(offsets) else [there, data]
+            columns.append(pa.Array.from_buffers(field.type, count, parts))
+    return pa.Table.from_arrays(columns, schema=SCHEMA)
+
+
+def _texts(texts: list[str]) -> pa.Array:
+    """`pa.array` loads pandas, which takes longer than most runs' last steps."""
+    builder = pa.lib.StringBuilder()
+    builder.append_values(texts)
+    return builder.finish()
+
+
+def _unfit(op: Op) -> HistoryError:
+    """Why an op has no row."""
+    fields: list[tuple[str, object, str]] = [
+        ("value", op.value if isinstance(op.value, int) else None, "int64"),
+        ("values", op.value if isinstance(op.value, tuple) else None, "list of int64"),
+        ("process", op.process, "int32"),
+    ]
+    if isinstance(op.process, int) and op.process >= 2**31:
+        fields.reverse()
+    column, found, kind = next(field for field in fields if field[1] is not None)
+    return HistoryError(
+        f"op #{op.index}: {column} {found!r} does not fit Parquet's {kind}; numbers must be from "
+        "-2**63 to 2**63 - 1 (process: 32 bit); the journal has the op as it is"
     )
 
 
-def _array(name: str, column: list[Any], ops: Sequence[Op]) -> pa.Array:
-    kind = SCHEMA.field(name).type
-    try:
-        return _made(column, kind)
-    except (OverflowError, TypeError, ValueError) as error:
-        for op, entry in zip(ops, column, strict=True):
-            try:
-                _made([entry], kind)
-            except (OverflowError, TypeError, ValueError):
-                raise HistoryError(
-                    f"op #{op.index}: {name} {entry!r} does not fit Parquet's {kind}; numbers "
-                    "must be from -2**63 to 2**63 - 1 (process: 32 bit); the journal has the op "
-                    "as it is"
-                ) from error
-        raise
-
-
-def _made(column: list[Any], kind: pa.DataType) -> pa.Array:
-    """Of buffers: `pa.array` loads pandas, which takes longer than most runs' last steps."""
-    if kind == _NAMES:
-        names = [name for name in dict.fromkeys(column) if name is not None]
-        places = {name: place for place, name in enumerate(names)} | {None: None}
-        indices = _made(list(map(places.__getitem__, column)), kind.index_type)
-        return pa.DictionaryArray.from_arrays(indices, _made(names, kind.value_type))
-    if kind == pa.string():
-        builder = pa.lib.StringBuilder()
-        builder.append_values(column)
-        return builder.finish()
-    if kind == _NUMBERS:
-        lists = [entry or () for entry in column]
-        offsets = np.zeros(len(lists) + 1, np.int32)
-        np.cumsum(np.fromiter(map(len, lists), np.int64, len(lists)), out=offsets[1:])
-        numbers = pa.py_buffer(b"".join([array("q", entry) for entry in lists if entry]))
-        inner = pa.Array.from_buffers(kind.value_type, offsets[-1], [None, numbers])
-        buffers = [_there(column), pa.py_buffer(offsets)]
-        return pa.Array.from_buffers(kind, len(column), buffers, children=[inner])
-    there = None
-    if None in column:
-        there, column = _there(column), [entry or 0 for entry in column]
-    entries = array("i" if kind == pa.int32() else "q", column)
-    return pa.Array.from_buffers(kind, len(column), [there, pa.py_buffer(entries)])
-
-
-def _there(column: list[Any]) -> pa.Buffer:
-    """A bit for each entry that is not None."""
-    given = bytes([entry is not None for entry in column])
-    return pa.py_buffer(np.packbits(np.frombuffer(given, np.uint8), bitorder="little"))
-
-
-def _detail(value: Mapping[str, Any]) -> str:
-    text = _ENCODER.encode(dict(value))
-    if b"null" in text:  # which it may have written for a number that is not finite
-        return json.dumps(dict(value), separators=(",", ":"), ensure_ascii=False)
-    return text.decode()
-
-
-def write_parquet(history: Sequence[Op], path: Path, *, journal_bytes: int = 0) -> None:
+def write_parquet(history: History, path: Path, *, journal_bytes: int = 0) -> None:
     """Writes a history, in one piece: `path` is whole or as it was. Raises HistoryError."""
     metadata = {
         "harness.schema": str(SCHEMA_VERSION),

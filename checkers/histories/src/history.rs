@@ -32,11 +32,13 @@ pub struct History {
     pub value: Vec<Value>,
     pub key: Vec<Option<i64>>,
     pub node: Vec<Word>,
-    /// What stands before the first colon of each error.
-    pub code: Vec<Word>,
+    /// The error of each op that has one, a JSON string as it stands.
+    pub error: Vec<Word>,
     /// Those of every value that is an array.
     pub numbers: Vec<i64>,
-    pub words: Words,
+    pub fs: Words,
+    pub nodes: Words,
+    pub errors: Words,
     /// Clients' calls, in order of invocation.
     pub pairs: Vec<Pair>,
 }
@@ -98,7 +100,8 @@ impl History {
 
     fn line(&mut self, text: &[u8]) -> Result<(), Refused> {
         let row = self.time_ns.len();
-        let line = lines::read(text, &mut self.numbers).map_err(|why| match why {
+        let from = self.starts[row];
+        let mut line = lines::read(text, &mut self.numbers).map_err(|why| match why {
             Unread::Form => Refused::Form(row),
             Unread::Beyond(field) => {
                 Refused::Rule(format!("op at row {row}: {field} takes more than 64 bits"))
@@ -116,24 +119,20 @@ impl History {
             );
             return Err(Refused::Rule(said));
         }
+        if let Value::Object(span) = &mut line.value {
+            *span = from + span.start..from + span.end;
+        }
         self.time_ns.push(line.time_ns);
         self.process.push(line.process);
         self.kind.push(line.kind);
-        self.f.push(self.words.word(line.f));
+        self.f.push(self.fs.word(line.f));
         self.value.push(line.value);
         self.key.push(line.key);
         self.node
-            .push(line.node.map_or(NONE, |node| self.words.word(node)));
-        let code = line.error.map_or(NONE, |error| self.code_of(error));
-        self.code.push(code);
+            .push(line.node.map_or(NONE, |node| self.nodes.word(node)));
+        self.error
+            .push(line.error.map_or(NONE, |error| self.errors.word(error)));
         Ok(())
-    }
-
-    fn code_of(&mut self, error: &[u8]) -> Word {
-        match error.iter().position(|&byte| byte == b':') {
-            None => self.words.word(error),
-            Some(end) => self.words.word(&[&error[..end], b"\""].concat()),
-        }
     }
 
     /// A process has one call in flight, and none after an info; an end has the f, key and node of
@@ -185,8 +184,8 @@ impl History {
         }
         let said = |row: usize| {
             let key = self.key[row].map_or("None".to_owned(), |key| key.to_string());
-            let node = self.words.text(self.node[row]);
-            let f = self.words.text(self.f[row]).unwrap_or_default();
+            let node = self.nodes.text(self.node[row]);
+            let f = self.fs.text(self.f[row]).unwrap_or_default();
             format!("{f} key {key} on {}", node.as_deref().unwrap_or("None"))
         };
         Err(Refused::Rule(format!(
@@ -201,7 +200,7 @@ impl History {
             NEMESIS => "nemesis".to_owned(),
             process => process.to_string(),
         };
-        let f = self.words.text(self.f[row]).unwrap_or_default();
+        let f = self.fs.text(self.f[row]).unwrap_or_default();
         Refused::Rule(format!("op #{row}: process {process} {}", what(&f)))
     }
 }

@@ -4,6 +4,7 @@
 //! The library is plain Rust; with the feature `python` it is the extension module
 //! `pyhistories`.
 
+pub mod arrow;
 pub mod calls;
 pub mod findings;
 pub mod history;

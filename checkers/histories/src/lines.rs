@@ -29,8 +29,8 @@ pub enum Value {
     Int(i64),
     /// Where its numbers are.
     Ints(Range<usize>),
-    /// A JSON object, which is not looked into.
-    Object,
+    /// Where a JSON object is, which is not looked into.
+    Object(Range<usize>),
     /// A number, or an array with one, that takes more than 64 bits.
     Big,
 }
@@ -175,7 +175,7 @@ impl<'a> Cursor<'a> {
         match self.next() {
             Some(b'n') => self.expect(b"null").map(|()| Value::None),
             Some(b'[') => self.ints(numbers),
-            Some(b'{') => self.object().map(|()| Value::Object),
+            Some(b'{') => self.object().map(Value::Object),
             _ => Ok(self.number()?.map_or(Value::Big, Value::Int)),
         }
     }
@@ -238,7 +238,8 @@ impl<'a> Cursor<'a> {
     }
 
     /// To the brace that ends it; whether what is between is JSON is not looked at.
-    fn object(&mut self) -> Result<(), Unread> {
+    fn object(&mut self) -> Result<Range<usize>, Unread> {
+        let from = self.at;
         let mut depth = 0_u32;
         loop {
             match self.next() {
@@ -253,7 +254,7 @@ impl<'a> Cursor<'a> {
             }
             self.at += 1;
             if depth == 0 {
-                return Ok(());
+                return Ok(from..self.at);
             }
         }
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
+use crate::arrow::table;
 use crate::calls;
 use crate::findings::{examined, Findings};
 use crate::history::{History, Refused, NO_ROW};
@@ -37,7 +38,11 @@ pyo3::create_exception!(
 
 /// A history's ops in columns, a row each.
 #[pyclass(frozen, module = "pyhistories")]
-struct Columns(Arc<History>);
+struct Columns {
+    history: Arc<History>,
+    /// What it was read from.
+    lines: Py<PyBytes>,
+}
 
 /// (f, ends, times in ns at the given quantiles, errors).
 type OfF = (String, Ends, Vec<i64>, Vec<(String, usize)>);
@@ -47,47 +52,87 @@ type OfNode = (Option<String>, String, Ends);
 #[pymethods]
 impl Columns {
     #[new]
-    fn new(lines: &[u8]) -> PyResult<Columns> {
-        match History::read(lines) {
-            Ok(history) => Ok(Columns(Arc::new(history))),
+    fn new(lines: Bound<'_, PyBytes>) -> PyResult<Columns> {
+        match History::read(lines.as_bytes()) {
+            Ok(history) => Ok(Columns {
+                history: Arc::new(history),
+                lines: lines.unbind(),
+            }),
             Err(Refused::Form(line)) => Err(FormError::new_err(line + 1)),
             Err(refused) => Err(RuleError::new_err(refused.to_string())),
         }
     }
 
     fn __len__(&self) -> usize {
-        self.0.len()
+        self.history.len()
     }
 
-    fn span(&self, row: usize) -> (usize, usize) {
-        (self.0.starts[row], self.0.starts[row + 1] - 1)
+    #[getter]
+    fn lines(&self, py: Python<'_>) -> Py<PyBytes> {
+        self.lines.clone_ref(py)
+    }
+
+    fn line<'py>(&self, py: Python<'py>, row: usize) -> Bound<'py, PyBytes> {
+        let starts = &self.history.starts;
+        let line = &self.lines.as_bytes(py)[starts[row]..starts[row + 1] - 1];
+        PyBytes::new(py, line)
+    }
+
+    /// By name: bits, offsets, data.
+    fn arrow<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let made = table(&self.history, self.lines.as_bytes(py)).map_err(odd)?;
+        let columns = PyDict::new(py);
+        for (name, column) in [
+            ("process", &made.process),
+            ("node", &made.node),
+            ("kind", &made.kind),
+            ("f", &made.f),
+            ("key", &made.key),
+            ("value", &made.value),
+            ("values", &made.values),
+            ("detail", &made.detail),
+            ("time_ns", &made.time_ns),
+            ("error", &made.error),
+        ] {
+            let buffers = [&column.there, &column.offsets, &column.data];
+            columns.set_item(name, buffers.map(|bytes| PyBytes::new(py, bytes)))?;
+        }
+        Ok(columns)
+    }
+
+    /// The words of the columns that are made of them, by name.
+    fn words(&self) -> [(&'static str, Vec<String>); 2] {
+        [
+            ("node", self.history.nodes.all()),
+            ("f", self.history.fs.all()),
+        ]
     }
 
     fn time_ns(&self, row: usize) -> i64 {
-        self.0.time_ns[row]
+        self.history.time_ns[row]
     }
 
     fn nemesis(&self) -> Vec<usize> {
-        self.rows(|row| self.0.process[row] == NEMESIS)
+        self.rows(|row| self.history.process[row] == NEMESIS)
     }
 
     fn objects(&self) -> Vec<usize> {
-        self.rows(|row| self.0.value[row] == Value::Object)
+        self.rows(|row| matches!(self.history.value[row], Value::Object(_)))
     }
 
     fn pairs(&self) -> Vec<(u32, Option<u32>)> {
-        let pairs = self.0.pairs.iter();
+        let pairs = self.history.pairs.iter();
         pairs.map(|pair| (pair.invoke, row_of(pair.end))).collect()
     }
 
     fn calls_count(&self) -> usize {
-        self.0.pairs.len()
+        self.history.pairs.len()
     }
 
     fn keys(&self) -> Vec<i64> {
-        let pairs = self.0.pairs.iter();
+        let pairs = self.history.pairs.iter();
         let mut keys: Vec<i64> = pairs
-            .filter_map(|pair| self.0.key[pair.invoke as usize])
+            .filter_map(|pair| self.history.key[pair.invoke as usize])
             .collect();
         keys.sort_unstable();
         keys.dedup();
@@ -95,61 +140,56 @@ impl Columns {
     }
 
     fn nodes(&self) -> Vec<String> {
-        let pairs = self.0.pairs.iter();
+        let pairs = self.history.pairs.iter();
         let mut nodes: Vec<Word> = pairs
-            .map(|pair| self.0.node[pair.invoke as usize])
+            .map(|pair| self.history.node[pair.invoke as usize])
             .collect();
         nodes.sort_unstable();
         nodes.dedup();
         nodes
             .into_iter()
-            .filter_map(|node| self.0.words.text(node))
+            .filter_map(|node| self.history.nodes.text(node))
             .collect()
     }
 
     fn called_between(&self, begin_ns: i64, end_ns: i64) -> bool {
-        self.0.pairs.iter().any(|pair| {
-            let begun = self.0.time_ns[pair.invoke as usize] <= end_ns;
-            begun && (pair.end == NO_ROW || self.0.time_ns[pair.end as usize] >= begin_ns)
+        self.history.pairs.iter().any(|pair| {
+            let begun = self.history.time_ns[pair.invoke as usize] <= end_ns;
+            begun && (pair.end == NO_ROW || self.history.time_ns[pair.end as usize] >= begin_ns)
         })
     }
 
     fn tally(&self, quantiles: Vec<f64>) -> (Vec<OfF>, Vec<OfNode>) {
-        let (by_f, by_node) = tally(&self.0);
-        let text = |word| self.0.words.text(word);
+        let (by_f, by_node) = tally(&self.history);
+        let text = |word| self.history.fs.text(word).unwrap_or_default();
         let of_f = by_f.into_iter().map(|one| {
             let last = one.took.len().saturating_sub(1) as f64;
             let at = |q: &f64| one.took.get((q * last).round_ties_even() as usize).copied();
-            let errors = one
-                .errors
-                .iter()
-                .map(|&(code, count)| (text(code).unwrap_or_default(), count));
             (
-                text(one.f).unwrap_or_default(),
+                text(one.f),
                 one.ends,
                 quantiles.iter().filter_map(at).collect(),
-                errors.collect(),
+                one.errors,
             )
         });
         let of_node = by_node.into_iter();
-        let of_node =
-            of_node.map(|one| (text(one.node), text(one.f).unwrap_or_default(), one.ends));
+        let of_node = of_node.map(|one| (self.history.nodes.text(one.node), text(one.f), one.ends));
         (of_f.collect(), of_node.collect())
     }
 
     fn sets(&self) -> PyResult<Vec<Set>> {
-        let made = sets::sets(&self.0).map_err(odd)?;
+        let made = sets::sets(&self.history).map_err(odd)?;
         let made = made.into_iter().map(|set| Set {
-            history: self.0.clone(),
+            history: self.history.clone(),
             set,
         });
         Ok(made.collect())
     }
 
     fn calls(&self) -> PyResult<Vec<Calls>> {
-        let made = calls::calls(&self.0).map_err(odd)?;
+        let made = calls::calls(&self.history).map_err(odd)?;
         let made = made.into_iter().map(|calls| Calls {
-            history: self.0.clone(),
+            history: self.history.clone(),
             calls,
         });
         Ok(made.collect())
@@ -158,7 +198,7 @@ impl Columns {
 
 impl Columns {
     fn rows(&self, wanted: impl Fn(usize) -> bool) -> Vec<usize> {
-        (0..self.0.len()).filter(|&row| wanted(row)).collect()
+        (0..self.history.len()).filter(|&row| wanted(row)).collect()
     }
 }
 
@@ -239,7 +279,7 @@ impl Set {
 
     fn examined(&self, replicas: Vec<String>) -> Findings {
         // One that no op names answered no read.
-        let word = |name: &String| self.history.words.find(name).unwrap_or(NONE - 1);
+        let word = |name: &String| self.history.nodes.find(name).unwrap_or(NONE - 1);
         let replicas: Vec<Word> = replicas.iter().map(word).collect();
         examined(&self.history, &self.set, &replicas)
     }

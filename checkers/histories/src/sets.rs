@@ -60,7 +60,7 @@ pub struct Names {
 
 impl Names {
     pub fn of(history: &History) -> Names {
-        let find = |name| history.words.find(name);
+        let find = |name| history.fs.find(name);
         Names {
             insert: find("insert"),
             read: find("read"),

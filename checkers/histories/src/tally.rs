@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use crate::history::{History, NO_ROW};
 use crate::lines::Kind;
-use crate::words::{Word, NONE};
+use crate::words::{Word, Words, NONE};
 
 /// How many ended Ok, Fail and Info.
 pub type Ends = [usize; 3];
@@ -15,8 +15,8 @@ pub struct OfF {
     pub ends: Ends,
     /// Of those that ended Ok, in ns, ascending.
     pub took: Vec<i64>,
-    /// How often each error came, in order of the calls.
-    pub errors: Vec<(Word, usize)>,
+    /// How often each error came, in order of the calls: what stands before its first colon.
+    pub errors: Vec<(String, usize)>,
 }
 
 /// The calls of one f on one node.
@@ -31,6 +31,7 @@ pub fn tally(history: &History) -> (Vec<OfF>, Vec<OfNode>) {
     let mut by_f: Vec<OfF> = Vec::new();
     let mut by_node: Vec<OfNode> = Vec::new();
     let mut places: FxHashMap<(Word, Word), (usize, usize)> = FxHashMap::default();
+    let mut told: FxHashMap<(usize, Word), usize> = FxHashMap::default();
     for pair in &history.pairs {
         let row = pair.invoke as usize;
         let (f, node) = (history.f[row], history.node[row]);
@@ -66,17 +67,30 @@ pub fn tally(history: &History) -> (Vec<OfF>, Vec<OfNode>) {
             let took = history.time_ns[pair.end as usize] - history.time_ns[row];
             by_f[of_f].took.push(took);
         }
-        let code = history.code[pair.end as usize];
-        if code != NONE {
+        let error = history.error[pair.end as usize];
+        if error != NONE {
             let errors = &mut by_f[of_f].errors;
-            match errors.iter_mut().find(|one| one.0 == code) {
-                Some(known) => known.1 += 1,
-                None => errors.push((code, 1)),
-            }
+            let place = told
+                .entry((of_f, error))
+                .or_insert_with(|| place_of(&history.errors, error, errors));
+            errors[*place].1 += 1;
         }
     }
     for of_f in &mut by_f {
         of_f.took.sort_unstable();
     }
     (by_f, by_node)
+}
+
+/// Where the code of an error is, put there if it is new.
+fn place_of(texts: &Words, error: Word, errors: &mut Vec<(String, usize)>) -> usize {
+    let text = texts.text(error).unwrap_or_default();
+    let code = text.split(':').next().unwrap_or_default();
+    errors
+        .iter()
+        .position(|one| one.0 == code)
+        .unwrap_or_else(|| {
+            errors.push((code.to_owned(), 0));
+            errors.len() - 1
+        })
 }

@@ -36,4 +36,12 @@ impl Words {
         let raw = self.texts.get(word as usize)?;
         serde_json::from_slice(raw).ok()
     }
+
+    /// What each says, in order.
+    pub fn all(&self) -> Vec<String> {
+        let words = 0..self.texts.len() as Word;
+        words
+            .map(|word| self.text(word).unwrap_or_default())
+            .collect()
+    }
 }

@@ -65,15 +65,11 @@ impl History {
     /// Reads lines, each with its newline.
     pub fn read(text: &[u8]) -> Result<History, Refused> {
         let mut history = History::default();
-        let mut rest = text;
-        history.starts.push(0);
-        while !rest.is_empty() {
-            let row = history.time_ns.len();
-            let end = rest.iter().position(|&byte| byte == b'\n');
-            let end = end.ok_or(Refused::Form(row))?;
-            history.line(&rest[..end])?;
-            rest = &rest[end + 1..];
-            history.starts.push(text.len() - rest.len());
+        let mut at = 0;
+        history.starts.push(at);
+        while at < text.len() {
+            at = history.line(text, at)?;
+            history.starts.push(at);
         }
         if std::str::from_utf8(text).is_err() {
             return Err(Refused::Form(0));
@@ -98,10 +94,9 @@ impl History {
         }
     }
 
-    fn line(&mut self, text: &[u8]) -> Result<(), Refused> {
+    fn line(&mut self, text: &[u8], from: usize) -> Result<usize, Refused> {
         let row = self.time_ns.len();
-        let from = self.starts[row];
-        let mut line = lines::read(text, &mut self.numbers).map_err(|why| match why {
+        let (line, end) = lines::read(text, from, &mut self.numbers).map_err(|why| match why {
             Unread::Form => Refused::Form(row),
             Unread::Beyond(field) => {
                 Refused::Rule(format!("op at row {row}: {field} takes more than 64 bits"))
@@ -119,9 +114,6 @@ impl History {
             );
             return Err(Refused::Rule(said));
         }
-        if let Value::Object(span) = &mut line.value {
-            *span = from + span.start..from + span.end;
-        }
         self.time_ns.push(line.time_ns);
         self.process.push(line.process);
         self.kind.push(line.kind);
@@ -132,7 +124,7 @@ impl History {
             .push(line.node.map_or(NONE, |node| self.nodes.word(node)));
         self.error
             .push(line.error.map_or(NONE, |error| self.errors.word(error)));
-        Ok(())
+        Ok(end)
     }
 
     /// A process has one call in flight, and none after an info; an end has the f, key and node of

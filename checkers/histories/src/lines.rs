@@ -60,9 +60,14 @@ pub enum Unread {
     Beyond(&'static str),
 }
 
-/// Reads a line without its newline. The numbers of an array are added to `numbers`.
-pub fn read<'a>(text: &'a [u8], numbers: &mut Vec<i64>) -> Result<Line<'a>, Unread> {
-    let mut at = Cursor { text, at: 0 };
+/// Reads the line that begins at `from`, and says where the next one does. The numbers of an array
+/// are added to `numbers`.
+pub fn read<'a>(
+    text: &'a [u8],
+    from: usize,
+    numbers: &mut Vec<i64>,
+) -> Result<(Line<'a>, usize), Unread> {
+    let mut at = Cursor { text, at: from };
     at.expect(b"{\"index\":")?;
     let index = at.int("index")?;
     at.expect(b",\"process\":")?;
@@ -84,11 +89,8 @@ pub fn read<'a>(text: &'a [u8], numbers: &mut Vec<i64>) -> Result<Line<'a>, Unre
     let node = at.unless_null(Cursor::string)?;
     at.expect(b",\"error\":")?;
     let error = at.unless_null(Cursor::string)?;
-    at.expect(b"}")?;
-    if at.at < text.len() {
-        return Err(Unread::Form);
-    }
-    Ok(Line {
+    at.expect(b"}\n")?;
+    let line = Line {
         index,
         process,
         kind,
@@ -98,7 +100,8 @@ pub fn read<'a>(text: &'a [u8], numbers: &mut Vec<i64>) -> Result<Line<'a>, Unre
         key,
         node,
         error,
-    })
+    };
+    Ok((line, at.at))
 }
 
 struct Cursor<'a> {

@@ -1,6 +1,7 @@
 """A history's columns say what its ops say; ops come back as they were written."""
 
 import json
+import pickle
 from collections import Counter
 from collections.abc import Mapping
 
@@ -41,6 +42,14 @@ def test_ops_of_lines_are_the_ops_that_were_written() -> None:
     assert Rows.of_lines(lines)[2:4] == OPS[2:4]
     with pytest.raises(IndexError):
         rows[len(OPS)]
+
+
+def test_a_history_goes_to_another_process() -> None:
+    h = History(OPS)
+    assert h.faults[0].text == "{ch1 | ch2 ch3}"
+    back = pickle.loads(pickle.dumps(h))
+    assert tuple(back) == OPS
+    assert back.pairs == h.pairs
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """The ops of a history: columns (`pyhistories`), and objects where they are asked for."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import overload
 
@@ -43,6 +43,9 @@ class Rows(Sequence[Op]):
         rows.columns = _columns(lines)
         rows._known = {row: rows._decoded(row) for row in rows.columns.objects()}
         return rows
+
+    def __reduce__(self) -> tuple[Callable[[bytes], "Rows"], tuple[bytes]]:
+        return Rows.of_lines, (self.columns.lines,)
 
     @cached_property
     def ops(self) -> tuple[Op, ...]:

@@ -4,7 +4,8 @@
     results.json     what was concluded                  history.parquet  the same, by columns
     logs/<node>/     each server's logs                  report.html      compose.yml
 
-`latest` in the store and in each of its folders is a link to the run that was begun last.
+`latest` in each folder is a link to its run that was begun last, and in the store to the `latest`
+of the folder that has the last of all.
 
 run.json is one object, see RunInfo. results.json is one object: "schema" 1, "troubles" (what
 went wrong around the run, a list of sentences), and what Judgement.json gives: "status",
@@ -20,6 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from threading import get_native_id
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -255,8 +257,8 @@ class Store:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             path = _fresh(folder, name)
-            _link(self.root / LATEST, path)
-            _link(folder / LATEST, path)
+            _link(folder / LATEST, path.name)
+            _link(self.root / LATEST, f"{folder.name}/{LATEST}")
         except OSError as error:
             raise HarnessError(
                 f"store {self.root}: cannot be written: {error.strerror}; give another --store"
@@ -305,11 +307,13 @@ def _fresh(folder: Path, name: str) -> Path:
             return path
 
 
-def _link(link: Path, target: Path) -> None:
+def _link(link: Path, target: str) -> None:
     """Points a link elsewhere in one step, so that it always leads somewhere."""
-    partial = link.with_name(f".{link.name}.{os.getpid()}.{target.name}")
+    if link.is_symlink() and os.readlink(link) == target:
+        return
+    partial = link.with_name(f".{link.name}.{get_native_id()}.partial")
     partial.unlink(missing_ok=True)
-    partial.symlink_to(os.path.relpath(target, link.parent), target_is_directory=True)
+    partial.symlink_to(target, target_is_directory=True)
     partial.replace(link)
 
 

@@ -268,7 +268,8 @@ def _kept(explored: Explored, root: Path) -> Path:
         journal.append(op)
     journal.close()
     judgement = judge(history, workload_of(plan).checkers(), plan.check_s, level)
-    directory.finish(judgement, history=history)
+    directory.parquet(history)
+    directory.finish(judgement)
     return directory.path
 
 

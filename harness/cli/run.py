@@ -298,7 +298,7 @@ def run(context: click.RichContext, /, as_json: bool, **options: Any) -> int:
             return
         if not run.directory.report.exists():
             status, path = outcome.judgement.status.value, run.directory.path
-            console.print(f"{status} {path}", soft_wrap=True, highlight=False)
+            print(f"{status} {path}", file=console.file, flush=True)
         else:
             panel = result(
                 outcome.judgement,

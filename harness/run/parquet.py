@@ -124,6 +124,8 @@ def write_parquet(history: History, path: Path, *, journal_bytes: int = 0) -> No
 def journal_bytes_of(path: Path) -> int | None:
     """How long the journal was that the file was made from; None: the file is missing, broken or
     of another layout."""
+    if not path.exists():  # no error of Arrow's, which takes longer
+        return None
     try:
         metadata = pq.read_schema(path).metadata or {}
     except (OSError, pa.ArrowInvalid):

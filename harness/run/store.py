@@ -4,7 +4,8 @@
     results.json     what was concluded                  history.parquet  the same, by columns
     logs/<node>/     each server's logs                  report.html      compose.yml
 
-`latest` in the store and in each of its folders is a link to the run that was begun last.
+`latest` in each folder is a link to its run that was begun last, and in the store to the `latest`
+of the folder that has the last of all.
 
 run.json is one object, see RunInfo. results.json is one object: "schema" 1, "troubles" (what
 went wrong around the run, a list of sentences), and what Judgement.json gives: "status",
@@ -20,6 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from threading import get_native_id
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -143,23 +145,9 @@ class RunDirectory:
             os.close(descriptor)
         return False
 
-    def finish(
-        self,
-        judgement: Judgement,
-        troubles: Sequence[str] = (),
-        history: History | None = None,
-    ) -> None:
-        """The run ended and was judged: writes history.parquet, results.json and run.json.
-
-        `history`: what the journal holds, where it was read already. One that Parquet cannot hold
-        is a trouble, not a crash: the journal has it.
-        """
-        told = list(troubles)
-        try:
-            self.parquet(history)
-        except HarnessError as error:
-            told.append(str(error))
-        self.save(judgement, told)
+    def finish(self, judgement: Judgement, troubles: Sequence[str] = ()) -> None:
+        """The run ended and was judged: writes results.json and run.json."""
+        self.save(judgement, troubles)
         self._write_info(
             replace(
                 self.info(),
@@ -232,6 +220,15 @@ class RunDirectory:
             write_parquet(known, self.parquet_file, journal_bytes=length)
         return self.parquet_file
 
+    def columns(self, history: History) -> str | None:
+        """Writes history.parquet, of what the journal holds; returns why Parquet cannot hold it,
+        which is a trouble and no crash: the journal has it."""
+        try:
+            self.parquet(history)
+        except HarnessError as error:
+            return str(error)
+        return None
+
     def _write_info(self, info: RunInfo) -> None:
         raw = msgspec.to_builtins(info)
         _write_json(self.info_file, {**raw, "plan": {**raw["plan"], "seed": str(info.plan.seed)}})
@@ -255,8 +252,8 @@ class Store:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             path = _fresh(folder, name)
-            _link(self.root / LATEST, path)
-            _link(folder / LATEST, path)
+            _link(folder / LATEST, path.name)
+            _link(self.root / LATEST, f"{folder.name}/{LATEST}")
         except OSError as error:
             raise HarnessError(
                 f"store {self.root}: cannot be written: {error.strerror}; give another --store"
@@ -305,11 +302,13 @@ def _fresh(folder: Path, name: str) -> Path:
             return path
 
 
-def _link(link: Path, target: Path) -> None:
+def _link(link: Path, target: str) -> None:
     """Points a link elsewhere in one step, so that it always leads somewhere."""
-    partial = link.with_name(f".{link.name}.{os.getpid()}.{target.name}")
+    if link.is_symlink() and os.readlink(link) == target:
+        return
+    partial = link.with_name(f".{link.name}.{get_native_id()}.partial")
     partial.unlink(missing_ok=True)
-    partial.symlink_to(os.path.relpath(target, link.parent), target_is_directory=True)
+    partial.symlink_to(target, target_is_directory=True)
     partial.replace(link)
 
 

@@ -122,6 +122,5 @@ def finished(store: Path, ops: History, *, least: int = 1, **given: object) -> R
     checkers = set_checkers(
         Level.LINEARIZABLE, faults_expected=False, min_ok={"insert": least, "read": least}
     )
-    run.columns(ops)
     run.finish(judge(ops, checkers, 60, "linearizable"))
     return run

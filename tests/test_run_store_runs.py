@@ -137,7 +137,6 @@ def test_run_json_says_what_is_run_from_the_start(store: Store) -> None:
 def test_a_finished_run_has_everything(store: Store) -> None:
     run = begun(store)
     judgement = judged(run)
-    assert run.columns(run.history()) is None
     run.finish(judgement, ["zk2 was slow"])
     info = run.info()
     assert (info.state, info.status, info.plan) == ("finished", "INVALID", PLAN)
@@ -223,9 +222,11 @@ def test_a_run_without_a_history_is_named(store: Store) -> None:
 def test_a_history_that_parquet_cannot_hold_is_a_trouble_not_a_crash(store: Store) -> None:
     big = Op(index=0, process=0, kind=Kind.INVOKE, f="insert", time_ns=0, value=2**64 - 1)
     run = begun(store, (big,))
-    trouble = run.columns(run.history())
-    assert trouble is not None
-    assert "op #0: value 18446744073709551615 does not fit" in trouble
+    run.finish(judged(run))
+    assert run.info().state == "finished"
+    troubles = run.results()["troubles"]
+    assert isinstance(troubles, list)
+    assert "op #0: value 18446744073709551615 does not fit" in troubles[0]
     assert tuple(run.history()) == (big,)
 
 

@@ -268,8 +268,7 @@ def _kept(explored: Explored, root: Path) -> Path:
         journal.append(op)
     journal.close()
     judgement = judge(history, workload_of(plan).checkers(), plan.check_s, level)
-    directory.parquet(history)
-    directory.finish(judgement)
+    directory.finish(judgement, history=history)
     return directory.path
 
 

@@ -146,10 +146,7 @@ class Campaign:
         directory = self.begun(plan, cluster)
         with directory.held():
             outcome = self._conducted(plan, cluster, directory, monitor, drop=drop)
-            # Simulated runs are made by the thousand: theirs are made when somebody asks for them.
-            unheld = None if isinstance(cluster, KeepsTime) else directory.columns(outcome.history)
-            troubles = [*outcome.troubles, *([unheld] if unheld else [])]
-            directory.finish(outcome.judgement, troubles)
+            directory.finish(outcome.judgement, outcome.troubles, outcome.history)
             monitor.enter(Phase.CLEAN_UP)
             uncollected = _collected(cluster, directory)
             monitor.enter(Phase.CLEAN_UP, "drawing the report")

@@ -145,9 +145,23 @@ class RunDirectory:
             os.close(descriptor)
         return False
 
-    def finish(self, judgement: Judgement, troubles: Sequence[str] = ()) -> None:
-        """The run ended and was judged: writes results.json and run.json."""
-        self.save(judgement, troubles)
+    def finish(
+        self,
+        judgement: Judgement,
+        troubles: Sequence[str] = (),
+        history: History | None = None,
+    ) -> None:
+        """The run ended and was judged: writes history.parquet, results.json and run.json.
+
+        `history`: what the journal holds, where it was read already. One that Parquet cannot hold
+        is a trouble, not a crash: the journal has it.
+        """
+        told = list(troubles)
+        try:
+            self.parquet(history)
+        except HarnessError as error:
+            told.append(str(error))
+        self.save(judgement, told)
         self._write_info(
             replace(
                 self.info(),
@@ -219,15 +233,6 @@ class RunDirectory:
             known = self.history() if history is None else history
             write_parquet(known, self.parquet_file, journal_bytes=length)
         return self.parquet_file
-
-    def columns(self, history: History) -> str | None:
-        """Writes history.parquet, of what the journal holds; returns why Parquet cannot hold it,
-        which is a trouble and no crash: the journal has it."""
-        try:
-            self.parquet(history)
-        except HarnessError as error:
-            return str(error)
-        return None
 
     def _write_info(self, info: RunInfo) -> None:
         raw = msgspec.to_builtins(info)

@@ -104,7 +104,7 @@ def played(options: str, bug: str, seed: int) -> tuple[frozenset[str], int]:
         campaign.run([asked.plan(Seed(seed))])
     outcome = ended[0].outcome
     by = {v.checker for v in outcome.judgement.verdicts if v.status is Status.INVALID}
-    return frozenset(by), len(outcome.history.pairs)
+    return frozenset(by), outcome.history.columns.calls_count()
 
 
 def main() -> None:

@@ -31,7 +31,6 @@ from harness.cli.run import Asked
 from harness.cli.run import run as command
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.errors import UsageError
-from harness.core.op import Kind
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.core.verdict import Status
@@ -123,7 +122,7 @@ def one(number: int, first: int, directory: Path) -> dict[str, Any]:
         asked.campaign(Console(file=io.StringIO()), Stop(), ended.append).run([plan])
     (run,) = ended
     judged = run.outcome.judgement
-    calls = run.outcome.history.pairs
+    by_f, _ = run.outcome.history.columns.tally(())
     if judged.status is not Status.INVALID:
         shutil.rmtree(run.directory.path)
     return {
@@ -131,8 +130,8 @@ def one(number: int, first: int, directory: Path) -> dict[str, Any]:
         "workload": workload,
         "nemesis": nemesis,
         "status": judged.status.value,
-        "calls": len(calls),
-        "ok": sum(call.kind is Kind.OK for call in calls),
+        "calls": sum(sum(ends) for _, ends, _, _ in by_f),
+        "ok": sum(ok for _, (ok, *_), _, _ in by_f),
         "cpu_s": round(time.process_time() - cpu, 3),
         "by": [v.checker for v in judged.verdicts if v.status is not Status.VALID],
         "again": plan.again,

@@ -19,6 +19,7 @@ STATUS_STYLE = {
     Status.INVALID: "bold red",
 }
 WIDTH_MAX = 120
+ENDS = (Kind.OK.value, Kind.FAIL.value, Kind.INFO.value)
 
 
 def result(
@@ -59,13 +60,10 @@ def print_result(console: Console, panel: RenderableType) -> None:
 
 def _totals(history: History) -> Text:
     """ "insert 212 ok 400 fail 3 info · read 1,902 ok …, 6 faults, 41 s"."""
-    counts: dict[str, dict[Kind, int]] = {}
-    for pair in history.pairs:
-        kinds = counts.setdefault(pair.invoke.f, {})
-        kinds[pair.kind] = kinds.get(pair.kind, 0) + 1
+    by_f, _ = history.columns.tally(())
     said = [
-        f"{f} " + " ".join(f"{n:,} {kind.value}" for kind, n in sorted(kinds.items()))
-        for f, kinds in sorted(counts.items())
+        f"{f} " + " ".join([f"{n:,} {kind}" for kind, n in zip(ENDS, ends, strict=True) if n])
+        for f, ends, _, _ in sorted(by_f)
     ]
     length_s = history[-1].time_ns / 1e9 if len(history) else 0.0
     faults = len(history.faults)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rich_click as click
-from rich.console import Console
+from rich.console import Console, RenderableType
 
 from harness.cli.catalogue import WORKLOADS
 from harness.cli.display import shown
@@ -192,12 +192,12 @@ class Asked:
             own_cluster=self._simulated_cluster if self.simulated else None,
         )
 
-    def alone(self, number: int) -> Finished:
+    def alone(self, number: int) -> "Told":
         """The run of that number, in a process of its own; nothing is shown of it meanwhile."""
-        ended: list[Finished] = []
+        ended: list[Told] = []
         quiet = Console(file=io.StringIO())
         plan = self.plan(Seed(self.seed.value + number))
-        self.campaign(quiet, Stop(), ended.append).run([plan])
+        self.campaign(quiet, Stop(), lambda run: ended.append(told(run))).run([plan])
         (run,) = ended
         return run
 
@@ -262,6 +262,35 @@ class Asked:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What is told of a run that came to an end."""
+
+    path: Path
+    status: Status
+    report: dict[str, Json]
+    """For --json."""
+    panel: RenderableType | None
+    """None: its page was not drawn, and a line will do."""
+
+
+def told(run: Finished) -> Told:
+    """Without its history, which may be long and would go from process to process."""
+    outcome, path = run.outcome, run.directory.path
+    panel = None
+    if run.directory.report.exists():
+        panel = result(
+            outcome.judgement,
+            outcome.history,
+            title=str(path),
+            workload=run.plan.workload,
+            again=run.plan.again,
+            troubles=outcome.troubles,
+        )
+    status = outcome.judgement.status
+    return Told(path, status, {"run": str(path), **outcome.judgement.json()}, panel)
+
+
 def _invalid_drawn(directory: RunDirectory, history: History | None) -> str | None:
     return draw(directory, history) if directory.info().status == Status.INVALID.value else None
 
@@ -290,30 +319,21 @@ def run(context: click.RichContext, /, as_json: bool, **options: Any) -> int:
     statuses: list[Status] = []
     reports: list[dict[str, Json]] = []
 
-    def finished(run: Finished) -> None:
-        outcome = run.outcome
-        statuses.append(outcome.judgement.status)
-        reports.append({"run": str(run.directory.path), **outcome.judgement.json()})
+    def finished(run: Told) -> None:
+        statuses.append(run.status)
+        reports.append(run.report)
         if as_json:
             return
-        if not run.directory.report.exists():
-            status, path = outcome.judgement.status.value, run.directory.path
-            print(f"{status} {path}", file=console.file, flush=True)
+        if run.panel is None:
+            print(f"{run.status.value} {run.path}", file=console.file, flush=True)
         else:
-            panel = result(
-                outcome.judgement,
-                outcome.history,
-                title=str(run.directory.path),
-                workload=run.plan.workload,
-                again=run.plan.again,
-                troubles=outcome.troubles,
-            )
-            print_result(console, panel)
-            console.print(f"report: {run.directory.report}", soft_wrap=True, highlight=False)
+            print_result(console, run.panel)
+            report = RunDirectory(run.path).report
+            console.print(f"report: {report}", soft_wrap=True, highlight=False)
 
     stop = Stop()
     with stop.obeying_signals():
-        campaign = asked.campaign(console, stop, finished)
+        campaign = asked.campaign(console, stop, lambda run: finished(told(run)))
         try:
             if options["jobs"] > 1:
                 for one in side_by_side(asked.alone, options["count"], options["jobs"], stop):

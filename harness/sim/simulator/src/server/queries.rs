@@ -14,7 +14,7 @@ use crate::table::mutation;
 use crate::table::optimize::optimize;
 use crate::table::parts::{spelled_rows, Part, Row, Value};
 use crate::table::replica::{Table, TableDisk};
-use crate::table::schema::Schema;
+use crate::table::schema::{Conditions, Schema};
 use crate::table::select::{visible, READINGS};
 use crate::world::{Ns, Promise, MS};
 
@@ -156,20 +156,26 @@ impl Server {
         }
         let table = self.table(name)?;
         self.world.sleep(self.world.around(READ_NS)).await;
-        let parts = visible(&table, self.reading(settings)?).await?;
+        let reading = self.reading(settings)?;
+        let conditions = table.schema.conditions(condition.unwrap_or(""));
         if what.contains("_part") {
             let what = what.replace(", _part", "");
+            let parts = visible(&table, reading, None).await?;
+            let conditions = conditions?;
             let mut out = Vec::new();
             for part in parts {
                 let name = Value::Text(part.name.clone());
-                for row in selected(&table.schema, &what, condition, part.rows.to_vec())? {
+                for row in selected(&table.schema, &what, &conditions, part.rows.iter())? {
                     out.push(row.iter().chain([&name]).cloned().collect());
                 }
             }
             return Ok(out);
         }
-        let rows = parts.iter().flat_map(|part| part.rows.iter().cloned());
-        Ok(selected(&table.schema, what, condition, rows.collect())?)
+        let known = conditions.as_ref().ok();
+        let partition = known.and_then(|known| table.schema.partition_of(known));
+        let parts = visible(&table, reading, partition.as_deref()).await?;
+        let rows = parts.iter().flat_map(|part| part.rows.iter());
+        Ok(selected(&table.schema, what, &conditions?, rows)?)
     }
 
     /// What a select is to read. Error 36 for what is no reading.
@@ -345,18 +351,23 @@ fn hashes(table: &Table) -> Vec<Row> {
     table.active.borrow().things().map(hashed).collect()
 }
 
-fn selected(
+fn selected<'a>(
     schema: &Schema,
     what: &str,
-    condition: Option<&str>,
-    rows: Vec<Row>,
+    conditions: &Conditions,
+    rows: impl Iterator<Item = &'a Row>,
 ) -> Result<Vec<Row>, ServerError> {
-    let found = schema.matching(condition, rows)?;
+    let found = rows.filter(|row| conditions.hold(row));
     if what.trim() == "count()" {
-        return Ok(vec![Rc::new([Value::Int(found.len() as i64)])]);
+        return Ok(vec![Rc::new([Value::Int(found.count() as i64)])]);
     }
     let columns = what.split(',').map(|column| schema.at(column.trim()));
     let places = columns.collect::<Result<Vec<_>, _>>()?;
-    let chosen = |row: &Row| places.iter().map(|at| row[*at].clone()).collect();
-    Ok(found.iter().map(chosen).collect())
+    let chosen = |row: &Row| -> Row {
+        match places[..] {
+            [at] => Rc::new([row[at].clone()]),
+            _ => places.iter().map(|at| row[*at].clone()).collect(),
+        }
+    };
+    Ok(found.map(chosen).collect())
 }

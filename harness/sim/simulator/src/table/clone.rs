@@ -9,8 +9,9 @@ use crate::errors::{KeeperError, ServerError, Trouble};
 use crate::keeper::session::{KeeperSession, Reading};
 use crate::keeper::tree::{Names, Operation};
 use crate::table::entries::{Data, Entry};
+use crate::table::listed::cover_of;
+use crate::table::parts::Info;
 use crate::table::replica::Table;
-use crate::table::select::parts_listed;
 
 /// After an error the replica is still lost, and tries again.
 pub async fn clone_if_lost(table: &Rc<Table>, zk: &Rc<KeeperSession>) -> Result<(), Trouble> {
@@ -58,7 +59,7 @@ async fn clone(
         Some((_, names)) if !table.bugs.has(Bug::CloneNoParts) => names,
         _ => Names::default(),
     };
-    for (info, _) in parts_listed(&names).pairs() {
+    for (info, _) in cover_of(&names, Info::named).pairs() {
         queue(table, zk, Data::Entry(Entry::get(info.clone()).into())).await?;
     }
     for (_, entry) in queued {

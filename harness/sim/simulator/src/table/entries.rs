@@ -23,6 +23,11 @@ impl EntryKind {
     }
 }
 
+/// Of the log's node with that number.
+pub fn log_name(number: i64) -> String {
+    format!("log-{number:010}")
+}
+
 /// Of the log and of queues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {

@@ -5,6 +5,7 @@ pub mod clone;
 pub mod entries;
 pub mod fetch;
 pub mod insert;
+pub mod listed;
 pub mod merge;
 pub mod missing;
 pub mod mutation;

@@ -182,17 +182,11 @@ pub async fn pull(
 ) -> Result<(), KeeperError> {
     let _guard = table.pulls.hold().await;
     let pointer_path = format!("{}/log_pointer", table.own);
-    let readings = [
-        Reading::values(format!("{}/log", table.path)),
-        Reading::get(pointer_path.as_str()),
-    ];
-    let [logged, pointed] = zk.read_all(readings, watch).await?;
+    let ahead = Reading::ahead(format!("{}/log", table.path), pointer_path.as_str());
+    let logged = zk.read_one(ahead, watch).await?;
     let mutations = zk.read_one(mutations_listed(table), None).await?;
     table.mutations.replace(known(mutations));
-    let (pointer, _) = pointed.get().expect("a replica has a pointer");
-    let first = format!("log-{:010}", pointer.as_number());
     let mut copied = logged.values();
-    copied.retain(|(name, _)| **name >= *first);
     let Some((newest, _)) = copied.last() else {
         return Ok(());
     };

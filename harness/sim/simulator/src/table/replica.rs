@@ -12,16 +12,16 @@ use rustc_hash::FxHashSet;
 use crate::bugs::{Bug, Bugs};
 use crate::errors::{KeeperError, ServerError, Trouble, NODE_EXISTS};
 use crate::keeper::session::{KeeperSession, Reading};
-use crate::keeper::tree::{Names, Operation, Path};
+use crate::keeper::tree::{Operation, Path};
 use crate::server::Server;
 use crate::table::clone::clone_if_lost;
 use crate::table::entries::{Data, Entry, Mutation};
 use crate::table::fetch::update_quorum;
+use crate::table::listed::Listed;
 use crate::table::missing::Missing;
 use crate::table::parts::{Cover, Info, Ordered, Part};
 use crate::table::queue::Queue;
 use crate::table::schema::Schema;
-use crate::table::select::parts_listed;
 use crate::table::settings::TableSettings;
 use crate::table::{cleanup, merge, missing, queue};
 use crate::world::{Lock, Ns, Promise, World, SECOND};
@@ -87,14 +87,9 @@ pub struct Table {
     pub choosing: Lock,
     pub dropped: Cell<bool>,
     host: Cell<i64>,
-    listed: RefCell<Option<Listed>>,
-}
-
-/// What ZooKeeper lists of this replica, and the active set of it.
-struct Listed {
-    made: i64,
-    names: Names,
-    cover: Rc<Cover<Rc<str>>>,
+    pub(super) listed: RefCell<Option<Listed>>,
+    /// How many parts were taken off the disk.
+    pub(super) forgotten: Cell<u64>,
 }
 
 impl Table {
@@ -121,35 +116,12 @@ impl Table {
 
     /// Neither visible nor on the disk any more.
     pub fn forget(&self, info: &Info) {
+        self.forgotten.set(self.forgotten.get() + 1);
         self.active.borrow_mut().remove(info);
         self.disk
             .parts
             .borrow_mut()
             .shift_remove(info.name().as_str());
-    }
-
-    /// The active set of what ZooKeeper lists, kept as long as the list is the same.
-    pub fn listed(&self, made: i64, names: &Names) -> Rc<Cover<Rc<str>>> {
-        let mut listed = self.listed.borrow_mut();
-        let cover = match listed.take() {
-            Some(same) if same.made == made => return listed.insert(same).cover.clone(),
-            Some(before) => {
-                let fresh: Vec<&Rc<str>> = names.difference(&before.names).collect();
-                if before.names.len() + fresh.len() == names.len() {
-                    let mut cover = before.cover;
-                    let larger = Rc::make_mut(&mut cover);
-                    for name in fresh {
-                        larger.add(&Info::named(name), name.clone());
-                    }
-                    cover
-                } else {
-                    Rc::new(parts_listed(names))
-                }
-            }
-            None => Rc::new(parts_listed(names)),
-        };
-        let names = names.clone();
-        listed.insert(Listed { made, names, cover }).cover.clone()
     }
 
     // --- what queries may use -------------------------------------------------------------------
@@ -216,6 +188,7 @@ impl Table {
             dropped: Cell::new(false),
             host: Cell::new(0),
             listed: RefCell::default(),
+            forgotten: Cell::new(0),
         })
     }
 

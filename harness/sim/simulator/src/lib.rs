@@ -4,6 +4,7 @@
 //! `pysimulator`.
 
 pub mod bugs;
+mod digits;
 pub mod errors;
 pub mod interpreter;
 pub mod keeper;

@@ -86,11 +86,11 @@ async fn replica(table: &Table) -> Result<Fields, KeeperError> {
     let (mut active, mut total) = (0, 0);
     let mut log_end = table.queue.pointer.get();
     if let Some(zk) = zk {
-        let replicas = format!("{}/replicas", table.path);
+        let replicas = table.paths.replicas.clone();
         let names = zk.children(&*replicas).await?;
-        let alive = |name| Reading::exists(format!("{replicas}/{name}/is_active"));
+        let alive = |name| Reading::exists(table.paths.of(name).is_active.clone());
         let mut readings: Vec<_> = names.iter().map(alive).collect();
-        readings.push(Reading::children(format!("{}/log", table.path)));
+        readings.push(Reading::children(table.paths.log.clone()));
         let mut found = zk.read(readings, None).await?;
         let logged = found.pop().and_then(Found::children).unwrap_or_default();
         total = names.len();

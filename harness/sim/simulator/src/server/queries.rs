@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use crate::errors::{ServerError, Trouble};
 use crate::keeper::session::KeeperSession;
+use crate::keeper::tree::child;
 use crate::server::{database_of, Refusal, Reply, Server, Settings};
 use crate::sql::{rows_of, unknown, Creation, Statement};
 use crate::system_tables::{system_rows, undone};
@@ -277,12 +278,12 @@ impl Server {
         sql: &Rc<str>,
         settings: &Rc<Settings>,
     ) -> Result<(), Trouble> {
-        let election = format!("{}/leader_election", table.path);
+        let election = table.paths.leader_election.clone();
         let line = zk.children(&*election).await?;
         let Some(first) = line.first() else {
             return Err(ServerError::new(254, "No active replicas").into());
         };
-        let leader = zk.data(format!("{election}/{first}")).await?;
+        let leader = zk.data(child(&election, first)).await?;
         if leader.as_text() == &*self.name {
             let text = "Leader was suddenly changed or logical error.";
             return Err(ServerError::new(292, text).into());

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::rc::Rc;
 
+use crate::keeper::tree::numbered;
 use crate::table::parts::{Info, Rows};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +26,7 @@ impl EntryKind {
 
 /// Of the log's node with that number.
 pub fn log_name(number: i64) -> String {
-    format!("log-{number:010}")
+    numbered("log-", number)
 }
 
 /// Of the log and of queues.

@@ -11,6 +11,7 @@ pub mod missing;
 pub mod mutation;
 pub mod optimize;
 pub mod parts;
+pub mod paths;
 pub mod queue;
 pub mod replica;
 pub mod schema;

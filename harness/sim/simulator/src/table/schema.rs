@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use crate::digits::Digits;
 use crate::errors::ServerError;
 use crate::table::parts::{Row, Rows, Value};
 
@@ -161,7 +162,7 @@ fn values(text: &str) -> Option<Vec<Value>> {
 /// As a partition's name has it.
 fn spelled(value: &Value) -> Rc<str> {
     match value {
-        Value::Int(number) => number.to_string().into(),
+        Value::Int(number) => Digits::of(*number).as_str().into(),
         Value::Text(text) => text.clone(),
     }
 }

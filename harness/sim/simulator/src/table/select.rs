@@ -57,12 +57,12 @@ fn here(table: &Table) -> Vec<Rc<Part>> {
 
 async fn server(table: &Table, zk: &KeeperSession) -> Result<Vec<Rc<Part>>, Trouble> {
     let mut largest = largest_blocks(&table.active.borrow());
-    let status = zk.get(format!("{}/quorum/status", table.path)).await?;
+    let status = zk.get(table.paths.quorum_status.clone()).await?;
     if let Some((status, _)) = status {
         let pending = &status.as_quorum().part;
         largest.insert(pending.partition.clone(), pending.max - 1);
     }
-    let last = zk.get(format!("{}/quorum/last_part", table.path)).await?;
+    let last = zk.get(table.paths.last_part.clone()).await?;
     let active = table.active.borrow();
     if let Some((last, _)) = last {
         for (partition, info) in last.as_last().iter() {
@@ -164,14 +164,14 @@ impl State {
 }
 
 async fn state(table: &Table, zk: &KeeperSession) -> Result<State, Trouble> {
-    let (path, own) = (&table.path, &table.own);
+    let (paths, own) = (&table.paths, &table.own);
     let readings = [
-        Reading::get(format!("{path}/quorum/status")),
-        Reading::children(format!("{path}/quorum/failed_parts")),
-        Reading::get(format!("{own}/is_lost")),
-        Reading::listed(format!("{own}/parts")),
-        Reading::ahead(format!("{path}/log"), format!("{own}/log_pointer")),
-        Reading::values(format!("{own}/queue")),
+        Reading::get(paths.quorum_status.clone()),
+        Reading::children(paths.failed_parts.clone()),
+        Reading::get(own.is_lost.clone()),
+        Reading::listed(own.parts.clone()),
+        Reading::ahead(paths.log.clone(), own.log_pointer.clone()),
+        Reading::values(own.queue.clone()),
     ];
     let [status, failed, lost, parts, log, queue] = zk.read_all(readings, None).await?;
     let whole = lost.get().is_some_and(|(lost, _)| lost.as_text() == "0");

@@ -7,7 +7,7 @@ use crate::errors::{KeeperError, SESSION_EXPIRED};
 use crate::keeper::clients::What;
 use crate::keeper::messages::{Answered, Request, Txn, Write, FSYNC_NS, SESSIONS};
 use crate::keeper::server::{session_path, Role, State};
-use crate::keeper::tree::{parent, Change, Operation, Tree};
+use crate::keeper::tree::{Change, Operation, Tree};
 use crate::network::Node;
 use crate::table::entries::Data;
 
@@ -202,7 +202,7 @@ impl State {
             let listed = disk.tree.change(change);
             self.clients.fire(What::Data, &change.path);
             if listed {
-                self.clients.fire(What::Children, parent(&change.path));
+                self.clients.fire(What::Children, change.above());
             }
         }
         if first {

@@ -3,6 +3,7 @@
 //! The library is plain Rust; with the feature `python` it is the extension module
 //! `pysimulator`.
 
+pub mod block;
 pub mod bugs;
 mod digits;
 pub mod errors;

@@ -248,7 +248,8 @@ fn read(tree: &Tree, reading: &Reading) -> Found {
 }
 
 fn values<'a>(tree: &Tree, path: &str, names: impl Iterator<Item = &'a Rc<str>>) -> Values {
-    let mut child = format!("{}/", path.trim_end_matches('/'));
+    let mut child = String::from(path.trim_end_matches('/'));
+    child.push('/');
     let above = child.len();
     let value = |name: &Rc<str>| {
         child.truncate(above);

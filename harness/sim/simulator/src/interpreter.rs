@@ -22,10 +22,11 @@ use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
 
+use crate::block::Block;
 use crate::errors::ServerError;
 use crate::network::Node;
 use crate::simulation::Simulation;
-use crate::table::parts::{Row, Value};
+use crate::table::parts::Value;
 use crate::world::{Act, Ns};
 use generator::{Call, Context, Event, Generator, Step};
 use host::{Begun, Host};
@@ -125,7 +126,7 @@ pub struct Interpreter {
     paused: Instant,
 }
 
-type Answer = Result<Vec<Row>, ServerError>;
+type Answer = Result<Block, ServerError>;
 
 /// How far a history has come.
 #[derive(Clone, Copy)]
@@ -377,7 +378,7 @@ impl Interpreter {
         let is_write = in_flight.statement.as_ref().expect("it is one").is_write;
         let (kind, value, error) = match answer.expect("it has come") {
             Ok(_) if is_write => (Kind::Ok, lines::Value::of(in_flight.call.value), None),
-            Ok(rows) => (Kind::Ok, lines::Value::Tuple(first_of(&rows)), None),
+            Ok(block) => (Kind::Ok, lines::Value::Tuple(first_of(&block)), None),
             Err(error) => {
                 let (kind, text) = self.outcomes.of(is_write, &error);
                 (kind, lines::Value::of(in_flight.call.value), Some(text))
@@ -402,8 +403,10 @@ impl Interpreter {
         );
         self.index += 1;
         let ended = self.freed(seat, kind, time_ns);
-        let written = self.lines[from..].to_vec();
-        self.tell(&ended, &|| host.op(&written))?;
+        let lines = std::mem::take(&mut self.lines);
+        let told = self.tell(&ended, &|| host.op(&lines[from..]));
+        self.lines = lines;
+        told?;
         if kind == Kind::Info {
             host.retired(self.workers.number(seat))?;
         }
@@ -481,10 +484,10 @@ pub struct Ended {
 }
 
 /// The numbers of the first column.
-fn first_of(rows: &[Row]) -> Vec<i64> {
-    let number = |row: &Row| match row[0] {
+fn first_of(block: &Block) -> Vec<i64> {
+    let number = |row: &[Value]| match row[0] {
         Value::Int(number) => number,
         Value::Text(_) => panic!("a set holds numbers"),
     };
-    rows.iter().map(number).collect()
+    block.rows().map(number).collect()
 }

@@ -3,7 +3,9 @@
 //! The library is plain Rust; with the feature `python` it is the extension module
 //! `pysimulator`.
 
+pub mod block;
 pub mod bugs;
+mod digits;
 pub mod errors;
 pub mod interpreter;
 pub mod keeper;

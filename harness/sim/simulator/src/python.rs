@@ -1,5 +1,6 @@
 //! The extension module `pysimulator`.
 
+mod allocator;
 mod generator;
 mod interpreter;
 mod words;
@@ -9,13 +10,13 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::rc::Rc;
 
-use mimalloc::MiMalloc;
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use pyo3::Borrowed;
 use rustc_hash::FxHashMap;
 
+use crate::block::Block;
 use crate::bugs::Bugs;
 use crate::errors::{KeeperError, ServerError};
 use crate::interpreter::is_own;
@@ -26,14 +27,14 @@ use crate::seed::Seed;
 use crate::server::Settings;
 use crate::simulation::{self, Member, Options};
 use crate::table::fetch::FETCH_NS;
-use crate::table::parts::{Row, Value};
+use crate::table::parts::Value;
 use crate::table::settings::TableSettings;
 use crate::world::{Act, Ns};
+use allocator::Allocator;
 use words::{columns, fact_of, operation, reading, said_of, texts};
 
-/// A simulation is many small things for a moment: this one takes a sixth off its time.
 #[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
+static ALLOCATOR: Allocator = Allocator;
 
 /// A value of a row, or of a setting.
 enum Word {
@@ -72,7 +73,7 @@ enum Said {
 
 /// What came of something that was asked.
 enum Answer {
-    OfServer(Result<Vec<Row>, ServerError>),
+    OfServer(Result<Block, ServerError>),
     OfKeeper(Result<Said, KeeperError>),
 }
 
@@ -422,7 +423,7 @@ impl Simulation {
     fn answer<'py>(&self, py: Python<'py>, number: u64) -> PyResult<Bound<'py, PyTuple>> {
         let answer = self.answers.borrow_mut().remove(&number);
         match answer.expect("it is taken once, when it has come") {
-            Answer::OfServer(Ok(rows)) => (columns(py, &rows)?, py.None()).into_pyobject(py),
+            Answer::OfServer(Ok(block)) => (columns(py, &block)?, py.None()).into_pyobject(py),
             Answer::OfKeeper(Ok(said)) => (said_of(py, said)?, py.None()).into_pyobject(py),
             Answer::OfServer(Err(error)) => {
                 (py.None(), (error.code, &*error.text)).into_pyobject(py)

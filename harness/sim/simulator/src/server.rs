@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 
+use crate::block::Block;
 use crate::bugs::Bugs;
 use crate::errors::{KeeperError, ServerError};
 use crate::keeper::messages::Ensemble;
@@ -14,7 +15,7 @@ use crate::keeper::session::KeeperSession;
 use crate::network::Node;
 use crate::sql::Statements;
 use crate::table::fetch::FETCH_NS;
-use crate::table::parts::{Info, Ordered, Row, Rows, Value};
+use crate::table::parts::{Info, Ordered, Rows, Value};
 use crate::table::replica::{Table, TableDisk};
 use crate::table::settings::TableSettings;
 use crate::world::{Ns, Process, Promise, World, MS, SECOND};
@@ -73,7 +74,7 @@ pub enum Refusal {
     Reset,
 }
 
-pub type Reply = Result<Vec<Row>, Refusal>;
+pub type Reply = Result<Block, Refusal>;
 
 /// One life of it.
 pub struct Server {

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use crate::block::Block;
 use crate::bugs::Bugs;
 use crate::errors::{KeeperError, ServerError};
 use crate::keeper::messages::{Disk, Ensemble};
@@ -382,7 +383,7 @@ impl Simulation {
         rows: Option<Vec<Row>>,
         settings: Rc<Settings>,
         timeout_ns: Ns,
-    ) -> Result<Vec<Row>, ServerError> {
+    ) -> Result<Block, ServerError> {
         let (world, name) = (&self.world, self.name(node));
         world.sleep(world.around(CLIENT_NS)).await;
         let server = self.server(node);

@@ -6,10 +6,11 @@ use std::sync::LazyLock;
 use regex::Regex;
 use rustc_hash::FxHashMap;
 
+use crate::block::Block;
 use crate::errors::{KeeperError, ServerError, Trouble};
 use crate::keeper::session::{Found, Reading};
 use crate::server::{database_of, Server};
-use crate::table::parts::{Part, Row, Value};
+use crate::table::parts::{Part, Value};
 use crate::table::replica::Table;
 
 /// A row, by the names of its columns.
@@ -25,7 +26,7 @@ pub async fn system_rows(
     name: &str,
     what: &str,
     condition: &str,
-) -> Result<Vec<Row>, Trouble> {
+) -> Result<Block, Trouble> {
     let pairs = EQUALS
         .captures_iter(condition)
         .map(|found| found.extract().1);
@@ -86,11 +87,11 @@ async fn replica(table: &Table) -> Result<Fields, KeeperError> {
     let (mut active, mut total) = (0, 0);
     let mut log_end = table.queue.pointer.get();
     if let Some(zk) = zk {
-        let replicas = format!("{}/replicas", table.path);
+        let replicas = table.paths.replicas.clone();
         let names = zk.children(&*replicas).await?;
-        let alive = |name| Reading::exists(format!("{replicas}/{name}/is_active"));
+        let alive = |name| Reading::exists(table.paths.of(name).is_active.clone());
         let mut readings: Vec<_> = names.iter().map(alive).collect();
-        readings.push(Reading::children(format!("{}/log", table.path)));
+        readings.push(Reading::children(table.paths.log.clone()));
         let mut found = zk.read(readings, None).await?;
         let logged = found.pop().and_then(Found::children).unwrap_or_default();
         total = names.len();
@@ -130,8 +131,8 @@ fn fields_of(part: &Part) -> Fields {
 }
 
 /// The mutations that have parts which they have not changed yet, and how many.
-pub fn undone(server: &Server, database: &str) -> Vec<Row> {
-    let mut out: Vec<Row> = Vec::new();
+pub fn undone(server: &Server, database: &str) -> Block {
+    let mut out = Block::new(2);
     for table in server.tables.borrow().values() {
         if database_of(&table.name) != database {
             continue;
@@ -141,7 +142,7 @@ pub fn undone(server: &Server, database: &str) -> Vec<Row> {
             let mine = active.infos(&mutation.partition).iter();
             let parts = mine.filter(|info| info.version() < mutation.number).count();
             if parts > 0 {
-                out.push([Value::Text(name.clone()), count(parts)].into());
+                out.push([Value::Text(name.clone()), count(parts)]);
             }
         }
     }
@@ -171,7 +172,7 @@ fn queued(table: &Table) -> Vec<Fields> {
     fields.collect()
 }
 
-async fn zookeeper(server: &Server, what: &str, path: &str) -> Result<Vec<Row>, Trouble> {
+async fn zookeeper(server: &Server, what: &str, path: &str) -> Result<Block, Trouble> {
     let Some(zk) = server.session().filter(|zk| zk.alive()) else {
         return Err(ServerError::new(999, "Session expired").into());
     };
@@ -180,7 +181,7 @@ async fn zookeeper(server: &Server, what: &str, path: &str) -> Result<Vec<Row>, 
         let last = values
             .last()
             .map_or_else(|| "".into(), |(name, _)| name.clone());
-        return Ok(vec![Rc::new([Value::Text(last)])]);
+        return Ok(Block::row([Value::Text(last)]));
     }
     let named = values.into_iter().map(|(name, data)| {
         let value = Value::Text(data.spelled().into());
@@ -189,17 +190,19 @@ async fn zookeeper(server: &Server, what: &str, path: &str) -> Result<Vec<Row>, 
     Ok(rows(what, &named.collect::<Vec<_>>())?)
 }
 
-fn rows(what: &str, found: &[Fields]) -> Result<Vec<Row>, ServerError> {
+fn rows(what: &str, found: &[Fields]) -> Result<Block, ServerError> {
     let columns: Vec<_> = what.split(',').map(str::trim).collect();
+    let mut out = Block::new(columns.len());
     if what.contains('(') {
         let totals = columns.iter().map(|column| totalled(column, found));
-        return Ok(vec![totals.collect::<Result<_, _>>()?]);
+        out.push(totals.collect::<Result<Vec<_>, _>>()?);
+        return Ok(out);
     }
-    let row = |fields: &Fields| {
+    for fields in found {
         let values = columns.iter().map(|column| value(fields, column).cloned());
-        values.collect::<Result<Row, _>>()
-    };
-    found.iter().map(row).collect()
+        out.push(values.collect::<Result<Vec<_>, _>>()?);
+    }
+    Ok(out)
 }
 
 fn value<'a>(fields: &'a Fields, column: &str) -> Result<&'a Value, ServerError> {

@@ -6,11 +6,11 @@
 //! Whoever runs the world has events and tasks of its own. They are known by numbers, and `step`
 //! gives back the number of the one whose time has come.
 
+mod events;
 mod promise;
 
 use std::cell::{Cell, RefCell};
-use std::cmp::Ordering;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -20,6 +20,7 @@ use rustc_hash::FxHashMap;
 
 use crate::seed::{scaled, Seed};
 
+use events::Events;
 pub use promise::{Guard, Lock, Promise};
 use promise::{Turn, Waited};
 
@@ -29,7 +30,7 @@ pub type Ns = i64;
 pub const MS: Ns = 1_000_000;
 pub const SECOND: Ns = 1_000_000_000;
 
-/// Of idle events, before they are taken out of the heap.
+/// Of idle events, before they are taken out.
 const MANY: usize = 32;
 
 /// What was waited for did not come in time.
@@ -100,8 +101,6 @@ pub trait Gate {
 }
 
 struct Event {
-    time_ns: Ns,
-    sequence: u64,
     of: Option<Rc<Process>>,
     gate: Option<Rc<dyn Gate>>,
     act: Act,
@@ -114,36 +113,16 @@ impl Event {
     }
 }
 
-impl Ord for Event {
-    /// The greatest is the next.
-    fn cmp(&self, other: &Event) -> Ordering {
-        (other.time_ns, other.sequence).cmp(&(self.time_ns, self.sequence))
-    }
-}
-
-impl PartialOrd for Event {
-    fn partial_cmp(&self, other: &Event) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Event {
-    fn eq(&self, other: &Event) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Event {}
-
 /// The events to come, and the time.
 pub struct World {
     now_ns: Cell<Ns>,
     events: Cell<u64>,
     seed: Seed,
     drawn: Cell<u64>,
-    sequence: Cell<u64>,
-    heap: RefCell<BinaryHeap<Event>>,
-    /// So many waits have ended before their time was over, and their events may be in the heap.
+    /// How many tasks there were.
+    tasks: Cell<u64>,
+    coming: RefCell<Events<Event>>,
+    /// So many waits have ended before their time was over, and their events may be still to come.
     idle: Cell<usize>,
     /// The task that runs.
     current: RefCell<Option<Rc<Task>>>,
@@ -160,8 +139,8 @@ impl World {
             events: Cell::new(0),
             seed,
             drawn: Cell::new(0),
-            sequence: Cell::new(0),
-            heap: RefCell::default(),
+            tasks: Cell::new(0),
+            coming: RefCell::default(),
             idle: Cell::new(0),
             current: RefCell::default(),
             outer: Cell::new(false),
@@ -209,20 +188,9 @@ impl World {
 
     // --- events ---------------------------------------------------------------------------------
 
-    /// Greater than every one before.
-    fn fresh(&self) -> u64 {
-        self.sequence.set(self.sequence.get() + 1);
-        self.sequence.get()
-    }
-
     fn push(&self, time_ns: Ns, of: Option<Rc<Process>>, gate: Option<Rc<dyn Gate>>, act: Act) {
-        self.heap.borrow_mut().push(Event {
-            time_ns,
-            sequence: self.fresh(),
-            of,
-            gate,
-            act,
-        });
+        let event = Event { of, gate, act };
+        self.coming.borrow_mut().push(time_ns, event);
     }
 
     /// Acts then, in the life of the process `of`.
@@ -242,7 +210,8 @@ impl World {
     }
 
     fn task(&self, of: Option<&Rc<Process>>, work: impl Future<Output = ()> + 'static) -> Rc<Task> {
-        let number = self.fresh();
+        let number = self.tasks.get();
+        self.tasks.set(number + 1);
         let task = Rc::new(Task {
             number,
             of: of.cloned(),
@@ -303,17 +272,12 @@ impl World {
                 self.outer.set(task);
                 return Some(number);
             }
-            let event = {
-                let mut heap = self.heap.borrow_mut();
-                match heap.peek() {
-                    Some(event) if event.time_ns <= until_ns => heap.pop().expect("it is there"),
-                    _ => {
-                        self.now_ns.set(self.now_ns().max(until_ns));
-                        return None;
-                    }
-                }
+            let next = self.coming.borrow_mut().pop(until_ns);
+            let Some((time_ns, event)) = next else {
+                self.now_ns.set(self.now_ns().max(until_ns));
+                return None;
             };
-            self.happen(event);
+            self.happen(time_ns, event);
         }
     }
 
@@ -322,10 +286,10 @@ impl World {
         self.outer.set(false);
     }
 
-    fn happen(&self, event: Event) {
-        self.now_ns.set(event.time_ns);
+    fn happen(&self, time_ns: Ns, event: Event) {
+        self.now_ns.set(time_ns);
         if let Some(gate) = event.gate {
-            if event.time_ns < gate.opens_ns() {
+            if time_ns < gate.opens_ns() {
                 return gate.hold(event.of, event.act);
             }
         }
@@ -353,7 +317,7 @@ impl World {
 
     /// Forgets everything that was to come.
     pub fn clear(&self) {
-        self.heap.take();
+        self.coming.take();
     }
 
     // --- waiting --------------------------------------------------------------------------------
@@ -401,12 +365,12 @@ impl World {
         }
     }
 
-    /// Takes idle events out of the heap when they may be half of it.
+    /// Takes idle events out when they may be half of all.
     fn ended_in_time(&self) {
         self.idle.set(self.idle.get() + 1);
-        let mut heap = self.heap.borrow_mut();
-        if self.idle.get() > MANY.max(heap.len() / 2) {
-            heap.retain(|event| !event.is_idle());
+        let mut coming = self.coming.borrow_mut();
+        if self.idle.get() > MANY.max(coming.len() / 2) {
+            coming.retain(|event| !event.is_idle());
             self.idle.set(0);
         }
     }

@@ -3,13 +3,14 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use pysimulator::block::Block;
 use pysimulator::bugs::Bugs;
 use pysimulator::errors::ServerError;
 use pysimulator::network::Node;
 use pysimulator::seed::Seed;
 use pysimulator::server::Settings;
 use pysimulator::simulation::{Member, Options, Simulation};
-use pysimulator::table::parts::{Row, Value};
+use pysimulator::table::parts::Value;
 use pysimulator::table::settings::TableSettings;
 use pysimulator::world::{Ns, SECOND};
 
@@ -43,7 +44,7 @@ fn pass(simulation: &Simulation, ns: Ns) {
 }
 
 /// What comes of a query, when it has.
-type Answer = Rc<RefCell<Option<Result<Vec<Row>, ServerError>>>>;
+type Answer = Rc<RefCell<Option<Result<Block, ServerError>>>>;
 
 fn ask(simulation: &Rc<Simulation>, node: Node, sql: &str, row: Option<[i64; 2]>) -> Answer {
     let (own, sql, answer) = (simulation.clone(), sql.into(), Answer::default());
@@ -64,7 +65,7 @@ fn what_one_replica_inserts_another_selects() {
     for node in 0..3 {
         let created = ask(&simulation, node, CREATE, None);
         pass(&simulation, 3 * SECOND);
-        assert_eq!(created.take(), Some(Ok(Vec::new())));
+        assert_eq!(created.take(), Some(Ok(Block::default())));
     }
     ask(&simulation, 0, "INSERT INTO d.t VALUES", Some([7, 8]));
     pass(&simulation, SECOND);
@@ -75,8 +76,8 @@ fn what_one_replica_inserts_another_selects() {
         None,
     );
     pass(&simulation, SECOND);
-    let row: Row = [8, 7].map(Value::Int).into();
-    assert_eq!(found.take(), Some(Ok(vec![row])));
+    let row = [8, 7].map(Value::Int);
+    assert_eq!(found.take(), Some(Ok(Block::row(row))));
     let unknown = ask(&simulation, 1, "SHOW TABLES", None);
     pass(&simulation, SECOND);
     assert_eq!(
@@ -96,8 +97,8 @@ fn the_children_of_the_root_can_be_asked_for() {
     let found = ask(&simulation, 0, of_root, None);
     pass(&simulation, SECOND);
     let names = found.take().expect("an answer").expect("rows");
-    let row = |name: &str| Row::from([Value::Text(name.into())]);
-    assert_eq!(names, ["d", "zookeeper"].map(row));
+    let row = |name: &str| [Value::Text(name.into())];
+    assert_eq!(names, ["d", "zookeeper"].map(row).into_iter().collect());
 }
 
 #[test]

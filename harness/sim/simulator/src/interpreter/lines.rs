@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use crate::digits::Digits;
 use crate::interpreter::Kind;
 use crate::world::Ns;
 
@@ -72,23 +73,8 @@ pub fn line(out: &mut Vec<u8>, op: &Line<'_>) {
     out.extend(b"}\n");
 }
 
-/// In decimal digits.
 fn number(out: &mut Vec<u8>, value: i64) {
-    let mut digits = [0; 20];
-    let mut from = digits.len();
-    let mut left = value.unsigned_abs();
-    loop {
-        from -= 1;
-        digits[from] = b'0' + (left % 10) as u8;
-        left /= 10;
-        if left == 0 {
-            break;
-        }
-    }
-    if value < 0 {
-        out.push(b'-');
-    }
-    out.extend(&digits[from..]);
+    out.extend_from_slice(Digits::of(value).as_bytes());
 }
 
 /// A JSON string; only what must be escaped is.

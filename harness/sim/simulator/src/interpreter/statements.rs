@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::rc::Rc;
 
+use crate::digits::Digits;
 use crate::errors::ServerError;
 use crate::interpreter::Kind;
 use crate::server::Settings;
@@ -38,7 +39,7 @@ impl Statement {
                 let row: Row = Rc::new([Value::Int(key), Value::Int(value)]);
                 (self.sql.clone(), Some(vec![row]))
             }
-            _ => (format!("{}{key}", self.sql).into(), None),
+            _ => ([&self.sql, Digits::of(key).as_str()].concat().into(), None),
         }
     }
 }

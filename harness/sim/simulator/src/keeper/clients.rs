@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::ops::Bound;
 use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
@@ -10,8 +11,9 @@ use crate::bugs::Bug;
 use crate::errors::SESSION_EXPIRED;
 use crate::keeper::messages::{Answer, Answered, Ask, Ensemble, Listener, Request};
 use crate::keeper::session::{Found, KeeperSession, Reading, Values};
-use crate::keeper::tree::{Names, Path, Tree};
+use crate::keeper::tree::{Path, Tree};
 use crate::network::Node;
+use crate::table::entries::log_name;
 use crate::table::parts::Ordered;
 
 /// What a watch is told of.
@@ -232,17 +234,27 @@ fn read(tree: &Tree, reading: &Reading) -> Found {
         Reading::Children(_) => Found::Children(node.children.clone()),
         Reading::Count(_) => Found::Count(node.children.len()),
         Reading::Listed(_) => Found::Listed(node.made, node.children.clone()),
-        Reading::Values(_) => Found::Values(values(tree, path, &node.children)),
+        Reading::Values(_) => Found::Values(values(tree, path, node.children.iter())),
+        Reading::Ahead { pointer, .. } => {
+            let Some(pointer) = tree.get(pointer) else {
+                return Found::Nothing;
+            };
+            let first = log_name(pointer.data.as_number());
+            let from = (Bound::Included(&*first), Bound::Unbounded);
+            let names = node.children.range::<str, _>(from);
+            Found::Values(values(tree, path, names))
+        }
     }
 }
 
-fn values(tree: &Tree, path: &str, names: &Names) -> Values {
-    let mut child = format!("{}/", path.trim_end_matches('/'));
+fn values<'a>(tree: &Tree, path: &str, names: impl Iterator<Item = &'a Rc<str>>) -> Values {
+    let mut child = String::from(path.trim_end_matches('/'));
+    child.push('/');
     let above = child.len();
     let value = |name: &Rc<str>| {
         child.truncate(above);
         child.push_str(name);
         (name.clone(), tree.nodes[child.as_str()].data.clone())
     };
-    names.iter().map(value).collect()
+    names.map(value).collect()
 }

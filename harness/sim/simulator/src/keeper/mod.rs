@@ -2,6 +2,7 @@
 
 pub mod clients;
 pub mod messages;
+mod operation;
 pub mod server;
 pub mod session;
 pub mod tree;

@@ -15,11 +15,12 @@ use std::rc::{Rc, Weak};
 use rustc_hash::FxHashMap;
 
 use crate::bugs::Bug;
+use crate::digits::Digits;
 use crate::keeper::clients::Clients;
 use crate::keeper::messages::{
     Answer, Ask, Disk, Ensemble, Listener, Request, Txn, Write, Zxid, SESSIONS, SYNC_LIMIT, TICK_NS,
 };
-use crate::keeper::tree::{Path, Tree};
+use crate::keeper::tree::{child, Path, Tree};
 use crate::network::Node;
 use crate::table::parts::Ordered;
 use crate::world::{Act, Ns, Process, World, SECOND};
@@ -390,7 +391,7 @@ impl State {
 
 /// Of a session's node.
 fn session_path(session: u64) -> Path {
-    format!("{SESSIONS}/{session}").into()
+    child(SESSIONS, Digits::of(session as i64).as_str())
 }
 
 /// Each, and how long it may be silent; in the order of their names.

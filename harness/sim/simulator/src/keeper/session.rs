@@ -39,6 +39,8 @@ pub enum Reading {
     Listed(Path),
     /// The data by name, ascending.
     Values(Path),
+    /// The same of a log, from the entry on whose number another node holds.
+    Ahead { log: Path, pointer: Path },
 }
 
 impl Reading {
@@ -66,8 +68,14 @@ impl Reading {
         Reading::Values(path.into())
     }
 
+    pub fn ahead(log: impl Into<Path>, pointer: impl Into<Path>) -> Reading {
+        let (log, pointer) = (log.into(), pointer.into());
+        Reading::Ahead { log, pointer }
+    }
+
     pub fn path(&self) -> &Path {
         match self {
+            Reading::Ahead { log, .. } => log,
             Reading::Get(path)
             | Reading::Exists(path)
             | Reading::Stat(path)
@@ -82,7 +90,7 @@ impl Reading {
 /// Children's data by name.
 pub type Values = Vec<(Rc<str>, Data)>;
 
-/// What a reading found, in the same order as `Reading` has them.
+/// What a reading found.
 #[derive(Debug, Clone)]
 pub enum Found {
     /// There is no such node.

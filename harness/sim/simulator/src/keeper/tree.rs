@@ -8,122 +8,32 @@ use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 
+use crate::digits::Digits;
 use crate::errors::{KeeperError, BAD_VERSION, NODE_EXISTS, NO_NODE};
 use crate::table::entries::Data;
 
+pub use crate::keeper::operation::{Done, Operation};
+
 pub type Path = Rc<str>;
+
+/// Of the node of that name below another.
+pub fn child(above: &str, name: &str) -> Path {
+    let mut out = String::with_capacity(above.len() + 1 + name.len());
+    out.push_str(above);
+    out.push('/');
+    out.push_str(name);
+    out.into()
+}
 
 /// The names of a node's children, ascending; shared with whoever read them.
 pub type Names = Rc<BTreeSet<Rc<str>>>;
-
-/// One operation of a multi.
-#[derive(Debug, Clone)]
-pub enum Operation {
-    /// Makes a node; a sequential one gets the parent's next number, ten digits, as its end.
-    Create {
-        path: Path,
-        data: Data,
-        ephemeral: bool,
-        sequential: bool,
-    },
-    /// Removes a node; `version` None is any.
-    Remove { path: Path, version: Option<i64> },
-    /// Replaces a node's data; `version` None is any.
-    Put {
-        path: Path,
-        data: Data,
-        version: Option<i64>,
-    },
-    /// The node must exist, and have this version unless it is None.
-    Check { path: Path, version: Option<i64> },
-    /// The node must not exist: a create and a remove of it, in a server's multi.
-    Absent { path: Path },
-}
-
-impl Operation {
-    /// A lasting node of that name.
-    pub fn create(path: impl Into<Path>, data: Data) -> Operation {
-        Operation::Create {
-            path: path.into(),
-            data,
-            ephemeral: false,
-            sequential: false,
-        }
-    }
-
-    /// A lasting node with a number.
-    pub fn numbered(path: impl Into<Path>, data: Data) -> Operation {
-        Operation::Create {
-            path: path.into(),
-            data,
-            ephemeral: false,
-            sequential: true,
-        }
-    }
-
-    pub fn remove(path: impl Into<Path>) -> Operation {
-        Operation::Remove {
-            path: path.into(),
-            version: None,
-        }
-    }
-
-    pub fn put(path: impl Into<Path>, data: Data) -> Operation {
-        Operation::Put {
-            path: path.into(),
-            data,
-            version: None,
-        }
-    }
-
-    /// With any version if it is None.
-    pub fn check(path: impl Into<Path>, version: Option<i64>) -> Operation {
-        Operation::Check {
-            path: path.into(),
-            version,
-        }
-    }
-
-    pub fn absent(path: impl Into<Path>) -> Operation {
-        Operation::Absent { path: path.into() }
-    }
-
-    /// Of the node that it is about; a sequential one's without the number.
-    fn path(&self) -> &Path {
-        match self {
-            Operation::Create { path, .. }
-            | Operation::Remove { path, .. }
-            | Operation::Put { path, .. }
-            | Operation::Check { path, .. }
-            | Operation::Absent { path } => path,
-        }
-    }
-}
-
-/// What a server says that an operation did.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Done {
-    /// The path of what was created.
-    Created(Path),
-    /// The version after it.
-    Put(i64),
-    Other,
-}
-
-impl Done {
-    /// Of what was created.
-    pub fn path(&self) -> &Path {
-        match self {
-            Done::Created(path) => path,
-            _ => panic!("{self:?} is no path"),
-        }
-    }
-}
 
 /// What happens to one node.
 #[derive(Debug, Clone)]
 pub struct Change {
     pub path: Path,
+    /// The end of the path.
+    name: Rc<str>,
     /// None: it is removed.
     pub data: Option<Data>,
     /// The session that owns an ephemeral node.
@@ -131,12 +41,32 @@ pub struct Change {
 }
 
 impl Change {
+    /// The node is made, or its data replaced.
+    fn set(path: Path, data: Data, owner: Option<u64>) -> Change {
+        Change {
+            data: Some(data),
+            owner,
+            ..Change::gone(path)
+        }
+    }
+
     /// The node is removed.
     pub fn gone(path: Path) -> Change {
         Change {
+            name: split(&path).1.into(),
             path,
             data: None,
             owner: None,
+        }
+    }
+
+    /// The path of the node above.
+    pub fn above(&self) -> &str {
+        let end = self.path.len() - self.name.len() - 1;
+        if end == 0 {
+            "/"
+        } else {
+            &self.path[..end]
         }
     }
 }
@@ -180,12 +110,12 @@ fn split(path: &str) -> (&str, &str) {
 }
 
 /// Of "/a/b" it is "/a".
-pub fn parent(path: &str) -> &str {
+fn parent(path: &str) -> &str {
     split(path).0
 }
 
-/// What undoes a change: the path, the node before it, the parent's next number.
-type Undo = (Path, Option<Node>, i64);
+/// What undoes a change: the node before it, the parent's next number.
+type Undo = (Change, Option<Node>, i64);
 
 /// One server's nodes.
 #[derive(Debug, Clone)]
@@ -222,8 +152,8 @@ impl Tree {
         self.owned.get(&session).map_or(&[], Vec::as_slice)
     }
 
-    fn above(&mut self, path: &str) -> &mut Node {
-        let above = self.nodes.get_mut(parent(path));
+    fn above(&mut self, change: &Change) -> &mut Node {
+        let above = self.nodes.get_mut(change.above());
         above.expect("what is changed has a parent")
     }
 
@@ -231,7 +161,7 @@ impl Tree {
     pub fn change(&mut self, change: &Change) -> bool {
         let zxid = self.zxid;
         let Some(data) = &change.data else {
-            self.remove(&change.path);
+            self.remove(change);
             return true;
         };
         if let Some(node) = self.nodes.get_mut(&change.path) {
@@ -240,13 +170,11 @@ impl Tree {
             node.mzxid = zxid;
             return false;
         }
-        let (above, name) = split(&change.path);
-        let holder = self.nodes.get_mut(above);
-        let holder = holder.expect("what is made has a parent");
-        holder.made += 1;
-        Rc::make_mut(&mut holder.children).insert(name.into());
-        if let Some(number) = number(name) {
-            holder.next = holder.next.max(number + 1);
+        let above = self.above(change);
+        above.made += 1;
+        Rc::make_mut(&mut above.children).insert(change.name.clone());
+        if let Some(number) = number(&change.name) {
+            above.next = above.next.max(number + 1);
         }
         let node = Node::new(data.clone(), change.owner, zxid);
         self.nodes.insert(change.path.clone(), node);
@@ -257,15 +185,14 @@ impl Tree {
         true
     }
 
-    fn remove(&mut self, path: &Path) {
-        let (above, name) = split(path);
-        let holder = self.nodes.get_mut(above);
-        let holder = holder.expect("what is removed has a parent");
-        holder.made += 1;
-        Rc::make_mut(&mut holder.children).remove(name);
-        let node = self.nodes.remove(path).expect("what is removed is there");
+    fn remove(&mut self, change: &Change) {
+        let above = self.above(change);
+        above.made += 1;
+        Rc::make_mut(&mut above.children).remove(&change.name);
+        let node = self.nodes.remove(&change.path);
+        let node = node.expect("what is removed is there");
         if let Some(owned) = node.owner.and_then(|owner| self.owned.get_mut(&owner)) {
-            owned.retain(|other| other != path);
+            owned.retain(|other| *other != change.path);
         }
     }
 
@@ -289,9 +216,9 @@ impl Tree {
             };
             if let Some(change) = change {
                 if at + 1 < operations.len() {
-                    let next = self.above(&change.path).next;
+                    let next = self.above(&change).next;
                     let before = self.nodes.get(&change.path).cloned();
-                    undo.push((change.path.clone(), before, next));
+                    undo.push((change.clone(), before, next));
                 }
                 self.change(&change);
                 changes.push(change);
@@ -329,17 +256,14 @@ impl Tree {
                 let holder = self.nodes.get(parent(path));
                 let holder = holder.ok_or_else(|| KeeperError::of(NO_NODE, path))?;
                 let made: Path = if *sequential {
-                    format!("{path}{:010}", holder.next).into()
+                    numbered(path, holder.next).into()
                 } else if node.is_some() {
                     return Err(KeeperError::of(NODE_EXISTS, path));
                 } else {
                     path.clone()
                 };
-                let change = Change {
-                    path: made.clone(),
-                    data: Some(data.clone()),
-                    owner: ephemeral.then_some(session),
-                };
+                let owner = ephemeral.then_some(session);
+                let change = Change::set(made.clone(), data.clone(), owner);
                 Ok((Some(change), Done::Created(made)))
             }
             Operation::Remove { version, .. } => {
@@ -348,11 +272,7 @@ impl Tree {
             }
             Operation::Put { data, version, .. } => {
                 let node = found(*version)?;
-                let change = Change {
-                    path: path.clone(),
-                    data: Some(data.clone()),
-                    owner: None,
-                };
+                let change = Change::set(path.clone(), data.clone(), None);
                 Ok((Some(change), Done::Put(node.version + 1)))
             }
             Operation::Check { version, .. } => {
@@ -364,22 +284,34 @@ impl Tree {
 
     /// Sequential numbers that were taken are free again, as in ZooKeeper.
     fn undo(&mut self, undo: Vec<Undo>) {
-        for (path, before, next) in undo.into_iter().rev() {
-            self.above(&path).next = next;
+        for (change, before, next) in undo.into_iter().rev() {
+            self.above(&change).next = next;
             let Some(before) = before else {
-                self.remove(&path);
+                self.remove(&change);
                 continue;
             };
-            if !self.has(&path) {
+            if !self.has(&change.path) {
                 self.change(&Change {
-                    path: path.clone(),
                     data: Some(before.data.clone()),
                     owner: before.owner,
+                    ..change.clone()
                 });
             }
-            self.nodes.insert(path, before);
+            self.nodes.insert(change.path, before);
         }
     }
+}
+
+/// With ten digits at its end.
+pub fn numbered(name: &str, number: i64) -> String {
+    let digits = Digits::of(number);
+    let mut out = String::with_capacity(name.len() + 10);
+    out.push_str(name);
+    for _ in digits.as_str().len()..10 {
+        out.push('0');
+    }
+    out.push_str(digits.as_str());
+    out
 }
 
 /// Of a name that ends with ten digits.

@@ -7,22 +7,27 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyList, PyString, PyTuple};
 use pyo3::IntoPyObjectExt;
 
+use crate::block::Block;
 use crate::keeper::session::{Found, Reading};
 use crate::keeper::tree::{Done, Names, Operation};
 use crate::python::Said;
 use crate::record::Fact;
 use crate::table::entries::Data;
-use crate::table::parts::{Row, Value};
+use crate::table::parts::Value;
 
 /// A tuple for each column; no columns where there is no row.
-pub(super) fn columns<'py>(py: Python<'py>, rows: &[Row]) -> PyResult<Bound<'py, PyList>> {
+pub(super) fn columns<'py>(py: Python<'py>, block: &Block) -> PyResult<Bound<'py, PyList>> {
     let value = |value: &Value| match value {
         Value::Int(number) => PyInt::new(py, *number).into_any(),
         Value::Text(text) => PyString::new(py, text).into_any(),
     };
-    let width = rows.first().map_or(0, |row| row.len());
-    let column = |at: usize| PyTuple::new(py, rows.iter().map(|row| value(&row[at])));
-    PyList::new(py, (0..width).map(column).collect::<PyResult<Vec<_>>>()?)
+    let column = |at: usize| PyTuple::new(py, block.rows().map(|row| value(&row[at])));
+    PyList::new(
+        py,
+        (0..block.width())
+            .map(column)
+            .collect::<PyResult<Vec<_>>>()?,
+    )
 }
 
 pub(super) fn texts<'py>(py: Python<'py>, texts: &[Rc<str>]) -> PyResult<Bound<'py, PyList>> {

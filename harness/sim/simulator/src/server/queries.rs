@@ -4,8 +4,10 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use crate::block::Block;
 use crate::errors::{ServerError, Trouble};
 use crate::keeper::session::KeeperSession;
+use crate::keeper::tree::child;
 use crate::server::{database_of, Refusal, Reply, Server, Settings};
 use crate::sql::{rows_of, unknown, Creation, Statement};
 use crate::system_tables::{system_rows, undone};
@@ -14,7 +16,7 @@ use crate::table::mutation;
 use crate::table::optimize::optimize;
 use crate::table::parts::{spelled_rows, Part, Row, Value};
 use crate::table::replica::{Table, TableDisk};
-use crate::table::schema::Schema;
+use crate::table::schema::{Conditions, Schema};
 use crate::table::select::{visible, READINGS};
 use crate::world::{Ns, Promise, MS};
 
@@ -56,7 +58,7 @@ impl Server {
         sql: &str,
         rows: Vec<Row>,
         settings: &Settings,
-    ) -> Result<Vec<Row>, Trouble> {
+    ) -> Result<Block, Trouble> {
         let words: Vec<_> = sql.split_whitespace().collect();
         match words[..] {
             [first, _, table, .., last]
@@ -73,21 +75,21 @@ impl Server {
         table: &str,
         rows: Vec<Row>,
         settings: &Settings,
-    ) -> Result<Vec<Row>, Trouble> {
+    ) -> Result<Block, Trouble> {
         let quorum = usize::try_from(settings.number("insert_quorum", 0)).unwrap_or(0);
         let timeout_ms = settings.number("insert_quorum_timeout", 600_000);
         let deduplicate = settings.number("insert_deduplicate", 1) != 0;
         insert(&self.table(table)?, rows, quorum, timeout_ms, deduplicate).await?;
-        Ok(Vec::new())
+        Ok(Block::default())
     }
 
     async fn query(
         self: &Rc<Self>,
         sql: &Rc<str>,
         settings: &Rc<Settings>,
-    ) -> Result<Vec<Row>, Trouble> {
+    ) -> Result<Block, Trouble> {
         match &*self.common.statements.parsed(sql)? {
-            Statement::Number(number) => return Ok(vec![Rc::new([Value::Int(*number)])]),
+            Statement::Number(number) => return Ok(Block::row([Value::Int(*number)])),
             Statement::Select {
                 what,
                 table,
@@ -112,8 +114,8 @@ impl Server {
                 return Ok(hashes(&table));
             }
             Statement::MutationsToDo { database } => {
-                let count = undone(self, database).len() as i64;
-                return Ok(vec![Rc::new([Value::Int(count)])]);
+                let count = undone(self, database).rows().len() as i64;
+                return Ok(Block::row([Value::Int(count)]));
             }
             Statement::MutationsUndone { database } => return Ok(undone(self, database)),
             Statement::CreateDatabase => {}
@@ -141,7 +143,7 @@ impl Server {
             }
             Statement::Fetches { stopped, table } => self.fetches(*stopped, table.as_deref()),
         }
-        Ok(Vec::new())
+        Ok(Block::default())
     }
 
     async fn select(
@@ -150,26 +152,33 @@ impl Server {
         name: &str,
         condition: Option<&str>,
         settings: &Settings,
-    ) -> Result<Vec<Row>, Trouble> {
+    ) -> Result<Block, Trouble> {
         if let Some(name) = name.strip_prefix("system.") {
             return system_rows(self, name, what, condition.unwrap_or("")).await;
         }
         let table = self.table(name)?;
         self.world.sleep(self.world.around(READ_NS)).await;
-        let parts = visible(&table, self.reading(settings)?).await?;
+        let reading = self.reading(settings)?;
+        let conditions = table.schema.conditions(condition.unwrap_or(""));
         if what.contains("_part") {
             let what = what.replace(", _part", "");
-            let mut out = Vec::new();
+            let parts = visible(&table, reading, None).await?;
+            let conditions = conditions?;
+            let mut out = Block::new(what.split(',').count() + 1);
             for part in parts {
                 let name = Value::Text(part.name.clone());
-                for row in selected(&table.schema, &what, condition, part.rows.to_vec())? {
-                    out.push(row.iter().chain([&name]).cloned().collect());
+                let rows = selected(&table.schema, &what, &conditions, part.rows.iter())?;
+                for row in rows.rows() {
+                    out.push(row.iter().chain([&name]).cloned());
                 }
             }
             return Ok(out);
         }
-        let rows = parts.iter().flat_map(|part| part.rows.iter().cloned());
-        Ok(selected(&table.schema, what, condition, rows.collect())?)
+        let known = conditions.as_ref().ok();
+        let partition = known.and_then(|known| table.schema.partition_of(known));
+        let parts = visible(&table, reading, partition.as_deref()).await?;
+        let rows = parts.iter().flat_map(|part| part.rows.iter());
+        Ok(selected(&table.schema, what, &conditions?, rows)?)
     }
 
     /// What a select is to read. Error 36 for what is no reading.
@@ -196,15 +205,16 @@ impl Server {
         table: &str,
         condition: &str,
         settings: &Settings,
-    ) -> Result<Vec<Row>, Trouble> {
+    ) -> Result<Block, Trouble> {
         let mut groups: BTreeMap<Value, (i64, Value)> = BTreeMap::new();
-        for row in self.select(what, table, Some(condition), settings).await? {
+        let rows = self.select(what, table, Some(condition), settings).await?;
+        for row in rows.rows() {
             let group = groups.entry(row[0].clone()).or_insert((0, row[1].clone()));
             *group = (group.0 + 1, row[1].clone());
         }
-        let rows = groups.into_iter();
-        Ok(rows
-            .map(|(value, (count, some))| [value, Value::Int(count), some].into())
+        let groups = groups.into_iter();
+        Ok(groups
+            .map(|(value, (count, some))| [value, Value::Int(count), some])
             .collect())
     }
 
@@ -271,12 +281,12 @@ impl Server {
         sql: &Rc<str>,
         settings: &Rc<Settings>,
     ) -> Result<(), Trouble> {
-        let election = format!("{}/leader_election", table.path);
+        let election = table.paths.leader_election.clone();
         let line = zk.children(&*election).await?;
         let Some(first) = line.first() else {
             return Err(ServerError::new(254, "No active replicas").into());
         };
-        let leader = zk.data(format!("{election}/{first}")).await?;
+        let leader = zk.data(child(&election, first)).await?;
         if leader.as_text() == &*self.name {
             let text = "Leader was suddenly changed or logical error.";
             return Err(ServerError::new(292, text).into());
@@ -334,29 +344,32 @@ impl Server {
 }
 
 /// Of each part that is visible: its name, how many rows it has, and a hash of them.
-fn hashes(table: &Table) -> Vec<Row> {
-    let hashed = |part: &Rc<Part>| -> Row {
+fn hashes(table: &Table) -> Block {
+    let hashed = |part: &Rc<Part>| {
         let mut rows = part.rows.to_vec();
         rows.sort();
         let hash = crc32fast::hash(spelled_rows(&rows, '[', ']').as_bytes());
         let (count, hash) = (Value::Int(rows.len() as i64), Value::Int(i64::from(hash)));
-        [Value::Text(part.name.clone()), count, hash].into()
+        [Value::Text(part.name.clone()), count, hash]
     };
     table.active.borrow().things().map(hashed).collect()
 }
 
-fn selected(
+fn selected<'a>(
     schema: &Schema,
     what: &str,
-    condition: Option<&str>,
-    rows: Vec<Row>,
-) -> Result<Vec<Row>, ServerError> {
-    let found = schema.matching(condition, rows)?;
+    conditions: &Conditions,
+    rows: impl Iterator<Item = &'a Row>,
+) -> Result<Block, ServerError> {
+    let found = rows.filter(|row| conditions.hold(row));
     if what.trim() == "count()" {
-        return Ok(vec![Rc::new([Value::Int(found.len() as i64)])]);
+        return Ok(Block::row([Value::Int(found.count() as i64)]));
     }
     let columns = what.split(',').map(|column| schema.at(column.trim()));
     let places = columns.collect::<Result<Vec<_>, _>>()?;
-    let chosen = |row: &Row| places.iter().map(|at| row[*at].clone()).collect();
-    Ok(found.iter().map(chosen).collect())
+    let mut out = Block::new(places.len());
+    for row in found {
+        out.push(places.iter().map(|at| row[*at].clone()));
+    }
+    Ok(out)
 }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use crate::bugs::Bug;
 use crate::errors::{KeeperError, ServerError, Trouble};
 use crate::keeper::session::{KeeperSession, Reading};
-use crate::keeper::tree::Operation;
+use crate::keeper::tree::{child, Operation};
 use crate::table::entries::Data;
 use crate::table::mutation::number_of;
 use crate::table::parts::Part;
@@ -44,7 +44,7 @@ async fn old_parts(table: &Table, zk: &KeeperSession) -> Result<(), KeeperError>
         parts.values().filter(old).cloned().collect()
     };
     for part in old {
-        let path = format!("{}/parts/{}", table.own, part.name);
+        let path = child(&table.own.parts, &part.name);
         zk.remove(path).await?;
         table.forget(&part.info);
     }
@@ -62,8 +62,7 @@ struct Behind {
 /// not active: these are marked as lost.
 async fn clear_log(table: &Table, zk: &KeeperSession) -> Result<(), Trouble> {
     let settings = &table.settings;
-    let path = &table.path;
-    let names = zk.children(format!("{path}/log")).await?;
+    let names = zk.children(table.paths.log.clone()).await?;
     if (names.len() as f64) < settings.min_replicated_logs_to_keep as f64 * 1.1 {
         return Ok(());
     }
@@ -76,14 +75,14 @@ async fn clear_log(table: &Table, zk: &KeeperSession) -> Result<(), Trouble> {
     let mut recovering = Vec::new();
     let mut candidates = Vec::new();
     let mut lost = Vec::new();
-    let replicas = zk.children(format!("{path}/replicas")).await?;
+    let replicas = zk.children(table.paths.replicas.clone()).await?;
     for replica in replicas.iter() {
-        let own = format!("{path}/replicas/{replica}");
+        let own = table.paths.of(replica);
         let readings = [
-            Reading::get(format!("{own}/log_pointer")),
-            Reading::exists(format!("{own}/is_active")),
-            Reading::get(format!("{own}/is_lost")),
-            Reading::get(format!("{own}/host")),
+            Reading::get(own.log_pointer.clone()),
+            Reading::exists(own.is_active.clone()),
+            Reading::get(own.is_lost.clone()),
+            Reading::get(own.host.clone()),
         ];
         let [pointer, active, is_lost, host] = zk.read_all(readings, None).await?;
         let found = "a replica's nodes are made at once, and stay";
@@ -120,7 +119,7 @@ async fn clear_log(table: &Table, zk: &KeeperSession) -> Result<(), Trouble> {
         .iter()
         .take(old)
         .filter(|name| number_of(name) < until);
-    let removed = removed.map(|name| Operation::remove(format!("{path}/log/{name}")));
+    let removed = removed.map(|name| Operation::remove(child(&table.paths.log, name)));
     let mut operations: Vec<Operation> = removed.collect();
     if operations.is_empty() {
         return Ok(());
@@ -129,7 +128,7 @@ async fn clear_log(table: &Table, zk: &KeeperSession) -> Result<(), Trouble> {
         mark_lost(table, zk, &candidates, replicas.len() - lost.len()).await?;
     }
     operations.extend(lost.iter().chain(&candidates).map(|behind| {
-        let host = format!("{path}/replicas/{}/host", behind.replica);
+        let host = table.paths.of(&behind.replica).host.clone();
         Operation::check(host, Some(behind.host))
     }));
     zk.multi(operations).await?;
@@ -147,11 +146,11 @@ async fn mark_lost(
         return Err(ServerError::new(415, text).into());
     }
     for behind in candidates {
-        let own = format!("{}/replicas/{}", table.path, behind.replica);
+        let own = table.paths.of(&behind.replica);
         // The version changes when the replica becomes active.
         let operations = vec![
-            Operation::check(format!("{own}/host"), Some(behind.host)),
-            Operation::put(format!("{own}/is_lost"), Data::text("1")),
+            Operation::check(own.host.clone(), Some(behind.host)),
+            Operation::put(own.is_lost.clone(), Data::text("1")),
         ];
         zk.multi(operations).await?;
     }
@@ -161,13 +160,13 @@ async fn mark_lost(
 /// Keeps the latest blocks. (By time in the server; here by the parts' block numbers.)
 async fn old_blocks(table: &Table, zk: &KeeperSession) -> Result<(), KeeperError> {
     let window = table.settings.replicated_deduplication_window;
-    let path = format!("{}/blocks", table.path);
-    let reading = Reading::count(path.as_str());
+    let path = &table.paths.blocks;
+    let reading = Reading::count(path.clone());
     let count = zk.read_one(reading, None).await?.count();
     if count.expect("a table has this node") as f64 <= window as f64 * 1.1 {
         return Ok(());
     }
-    let reading = Reading::values(path.as_str());
+    let reading = Reading::values(path.clone());
     let blocks = zk.read_one(reading, None).await?.values();
     let ages = blocks
         .iter()
@@ -183,7 +182,7 @@ async fn old_blocks(table: &Table, zk: &KeeperSession) -> Result<(), KeeperError
     let old = ages.len().saturating_sub(window);
     let old = ages[..old]
         .iter()
-        .map(|(_, name)| Operation::remove(format!("{path}/{name}")));
+        .map(|(_, name)| Operation::remove(child(path, name)));
     zk.multi(old.collect()).await?;
     Ok(())
 }

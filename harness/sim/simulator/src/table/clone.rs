@@ -9,27 +9,29 @@ use crate::errors::{KeeperError, ServerError, Trouble};
 use crate::keeper::session::{KeeperSession, Reading};
 use crate::keeper::tree::{Names, Operation};
 use crate::table::entries::{Data, Entry};
+use crate::table::listed::cover_of;
+use crate::table::parts::Info;
+use crate::table::paths::ReplicaPaths;
 use crate::table::replica::Table;
-use crate::table::select::parts_listed;
 
 /// After an error the replica is still lost, and tries again.
 pub async fn clone_if_lost(table: &Rc<Table>, zk: &Rc<KeeperSession>) -> Result<(), Trouble> {
-    let is_lost = format!("{}/is_lost", table.own);
-    if zk.data(is_lost.as_str()).await?.as_text() == "0" {
+    let is_lost = &table.own.is_lost;
+    if zk.data(is_lost.clone()).await?.as_text() == "0" {
         return Ok(());
     }
-    let replicas = zk.children(format!("{}/replicas", table.path)).await?;
+    let replicas = zk.children(table.paths.replicas.clone()).await?;
     for replica in replicas.iter() {
         if *replica == table.me {
             continue;
         }
-        let source = format!("{}/replicas/{replica}", table.path);
-        let Some((lost, version)) = zk.get(format!("{source}/is_lost")).await? else {
+        let source = table.paths.of(replica);
+        let Some((lost, version)) = zk.get(source.is_lost.clone()).await? else {
             continue;
         };
         if lost.as_text() == "0" || table.bugs.has(Bug::CloneLost) {
             clone(table, zk, &source, version).await?;
-            zk.put(is_lost, Data::text("0")).await?;
+            zk.put(is_lost.clone(), Data::text("0")).await?;
             return Ok(());
         }
     }
@@ -40,25 +42,25 @@ pub async fn clone_if_lost(table: &Rc<Table>, zk: &Rc<KeeperSession>) -> Result<
 async fn clone(
     table: &Table,
     zk: &KeeperSession,
-    source: &str,
+    source: &ReplicaPaths,
     lost_version: i64,
 ) -> Result<(), KeeperError> {
-    let pointer = zk.data(format!("{source}/log_pointer")).await?;
+    let pointer = zk.data(source.log_pointer.clone()).await?;
     let operations = vec![
-        Operation::put(format!("{}/log_pointer", table.own), pointer),
+        Operation::put(table.own.log_pointer.clone(), pointer),
         // The source must not become lost meanwhile.
-        Operation::check(format!("{source}/is_lost"), Some(lost_version)),
+        Operation::check(source.is_lost.clone(), Some(lost_version)),
     ];
     zk.multi(operations).await?;
-    let reading = Reading::values(format!("{source}/queue"));
+    let reading = Reading::values(source.queue.clone());
     let queued = zk.read_one(reading, None).await?.values();
-    let reading = Reading::listed(format!("{source}/parts"));
+    let reading = Reading::listed(source.parts.clone());
     let listed = zk.read_one(reading, None).await?;
     let names = match listed.listed() {
         Some((_, names)) if !table.bugs.has(Bug::CloneNoParts) => names,
         _ => Names::default(),
     };
-    for (info, _) in parts_listed(&names).pairs() {
+    for (info, _) in cover_of(&names, Info::named).pairs() {
         queue(table, zk, Data::Entry(Entry::get(info.clone()).into())).await?;
     }
     for (_, entry) in queued {
@@ -68,7 +70,7 @@ async fn clone(
 }
 
 async fn queue(table: &Table, zk: &KeeperSession, entry: Data) -> Result<(), KeeperError> {
-    let path = format!("{}/queue/queue-", table.own);
+    let path = table.own.queue_entry.clone();
     zk.create(Operation::numbered(path, entry)).await?;
     Ok(())
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::rc::Rc;
 
+use crate::keeper::tree::numbered;
 use crate::table::parts::{Info, Rows};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +22,11 @@ impl EntryKind {
             EntryKind::Mutate => "MUTATE_PART",
         }
     }
+}
+
+/// Of the log's node with that number.
+pub fn log_name(number: i64) -> String {
+    numbered("log-", number)
 }
 
 /// Of the log and of queues.

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use crate::bugs::Bug;
 use crate::errors::{KeeperError, ServerError, Trouble, BAD_VERSION, NODE_EXISTS, NO_NODE};
 use crate::keeper::session::{KeeperSession, Reading};
-use crate::keeper::tree::{Operation, Path};
+use crate::keeper::tree::{child, Operation, Path};
 use crate::table::entries::{Data, Entry, LastParts, Quorum};
 use crate::table::parts::{Info, Part, Rows};
 use crate::table::replica::Table;
@@ -62,7 +62,7 @@ async fn shuffled_replicas(
     table: &Rc<Table>,
     zk: &Rc<KeeperSession>,
 ) -> Result<Vec<Rc<str>>, KeeperError> {
-    let replicas = zk.children(format!("{}/replicas", table.path)).await?;
+    let replicas = zk.children(table.paths.replicas.clone()).await?;
     Ok(table.world.shuffled(replicas.iter().cloned().collect()))
 }
 
@@ -72,16 +72,17 @@ async fn holder(
     zk: &Rc<KeeperSession>,
     wanted: &Info,
 ) -> Result<Option<(Rc<str>, Info)>, KeeperError> {
+    let name = wanted.name();
     let mut best: Option<(Rc<str>, Info)> = None;
     for replica in shuffled_replicas(table, zk).await? {
         if replica == table.me {
             continue;
         }
-        let other = format!("{}/replicas/{replica}", table.path);
+        let other = table.paths.of(&replica);
         let readings = [
-            Reading::exists(format!("{other}/is_active")),
-            Reading::exists(format!("{other}/parts/{}", wanted.name())),
-            Reading::listed(format!("{other}/parts")),
+            Reading::exists(other.is_active.clone()),
+            Reading::exists(child(&other.parts, &name)),
+            Reading::listed(other.parts.clone()),
         ];
         let [active, has, listed] = zk.read_all(readings, None).await?;
         if active.is_nothing() {
@@ -95,7 +96,8 @@ async fn holder(
         }
         if let Some((_, names)) = listed.listed() {
             if !has || wanted.level > 0 || names.len() < 50 {
-                let infos = names.iter().map(|name| Info::named(name));
+                let near = names.iter().filter(|name| wanted.is_beside(name));
+                let infos = near.map(|name| Info::named(name));
                 covering.extend(infos.filter(|info| info.contains(wanted)));
             }
         }
@@ -169,7 +171,7 @@ async fn announced(
     let rows = Data::Rows(part.rows.clone());
     let mut operations = Vec::new();
     for replica in shuffled_replicas(table, zk).await? {
-        let path: Path = format!("{}/replicas/{replica}/parts/{name}", table.path).into();
+        let path = child(&table.paths.of(&replica).parts, name);
         if let Some((data, _)) = zk.get(path.clone()).await? {
             if data != rows && !table.bugs.has(Bug::MergeOrder) {
                 let text = format!("Checksums of part {name} differ from {replica}'s");
@@ -183,10 +185,7 @@ async fn announced(
         }
     }
     let absent = operations.len();
-    operations.push(Operation::create(
-        format!("{}/parts/{name}", table.own),
-        rows,
-    ));
+    operations.push(Operation::create(child(&table.own.parts, name), rows));
     match zk.multi(operations).await {
         Ok(_) => Ok(true),
         Err(error) if error.code == NODE_EXISTS => Ok(error.at >= absent),
@@ -204,8 +203,8 @@ pub async fn update_quorum(
     part: &Info,
 ) -> Result<(), KeeperError> {
     let bugs = table.bugs;
-    let status_path: Path = format!("{}/quorum/status", table.path).into();
-    let last_path: Path = format!("{}/quorum/last_part", table.path).into();
+    let status_path = &table.paths.quorum_status;
+    let last_path = &table.paths.last_part;
     loop {
         let readings = [
             Reading::get(status_path.clone()),
@@ -283,8 +282,8 @@ fn with_last(table: &Table, last: &LastParts, part: &Info) -> LastParts {
 }
 
 /// There is such a node when the quorum of the part has failed.
-fn failed_path(table: &Table, part: &Info) -> String {
-    format!("{}/quorum/failed_parts/{}", table.path, part.name())
+fn failed_path(table: &Table, part: &Info) -> Path {
+    child(&table.paths.failed_parts, &part.name())
 }
 
 /// Marks the quorum of a part that nobody active has as failed: all at once, if no replica has
@@ -295,19 +294,15 @@ async fn failed(
     entry: &Entry,
 ) -> Result<bool, KeeperError> {
     let mut operations = Vec::new();
-    for replica in zk
-        .children(format!("{}/replicas", table.path))
-        .await?
-        .iter()
-    {
-        let path: Path = format!("{}/replicas/{replica}/host", table.path).into();
+    for replica in zk.children(table.paths.replicas.clone()).await?.iter() {
+        let path = table.paths.of(replica).host.clone();
         let host = zk.get(path.clone()).await?;
         operations.push(Operation::check(path, host.map(|(_, version)| version)));
     }
     if holder(table, zk, &entry.new).await?.is_some() {
         return Ok(false);
     }
-    let status_path: Path = format!("{}/quorum/status", table.path).into();
+    let status_path = &table.paths.quorum_status;
     let Some((status, version)) = zk.get(status_path.clone()).await? else {
         return Ok(false);
     };
@@ -315,7 +310,7 @@ async fn failed(
         return Ok(false);
     }
     operations.push(Operation::Remove {
-        path: status_path,
+        path: status_path.clone(),
         version: Some(version),
     });
     operations.push(Operation::create(
@@ -323,7 +318,7 @@ async fn failed(
         Data::default(),
     ));
     if !entry.block_id.is_empty() {
-        let block: Path = format!("{}/blocks/{}", table.path, entry.block_id).into();
+        let block: Path = child(&table.paths.blocks, &entry.block_id);
         if zk.exists(block.clone()).await? {
             operations.push(Operation::remove(block));
         }

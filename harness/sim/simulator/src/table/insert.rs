@@ -11,7 +11,7 @@ use blake2::{Blake2b, Digest};
 use crate::bugs::Bug;
 use crate::errors::{KeeperError, ServerError, Trouble, CONNECTION_LOSS, NODE_EXISTS};
 use crate::keeper::session::{KeeperSession, Reading};
-use crate::keeper::tree::{Operation, Path};
+use crate::keeper::tree::{child, Operation, Path};
 use crate::table::entries::{Data, Entry, EntryKind, Quorum};
 use crate::table::parts::{spelled_rows, Info, Ordered, Part, Row, Rows};
 use crate::table::replica::{ensure, Table};
@@ -74,10 +74,10 @@ async fn precheck(
     timeout_ms: i64,
 ) -> Result<Asked, Trouble> {
     let readings = [
-        Reading::count(format!("{}/leader_election", table.path)),
-        Reading::get(format!("{}/quorum/status", table.path)),
-        Reading::get(format!("{}/is_active", table.own)),
-        Reading::get(format!("{}/host", table.own)),
+        Reading::count(table.paths.leader_election.clone()),
+        Reading::get(table.paths.quorum_status.clone()),
+        Reading::get(table.own.is_active.clone()),
+        Reading::get(table.own.host.clone()),
     ];
     let [live, status, active, host] = zk.read_all(readings, None).await?;
     let live = live.count().expect("the table has it");
@@ -114,9 +114,7 @@ async fn commit(
     deduplicate: bool,
 ) -> Result<(), Trouble> {
     let block_id = deduplicate.then(|| block_id_of(table, partition, &rows));
-    let block_path = block_id
-        .as_ref()
-        .map(|id| format!("{}/blocks/{id}", table.path).into());
+    let block_path = block_id.as_ref().map(|id| child(&table.paths.blocks, id));
     let Some((number, lock_path)) = allocate(table, zk, partition, block_path.as_ref()).await?
     else {
         return Ok(());
@@ -137,13 +135,10 @@ async fn commit(
         quorum: asked.map_or(0, |asked| asked.replicas),
         block_id: block_id.unwrap_or_default().into(),
     };
-    let (own, path) = (&table.own, &table.path);
+    let (own, paths) = (&table.own, &table.paths);
     operations.extend([
-        Operation::create(
-            format!("{own}/parts/{}", part.name),
-            Data::Rows(part.rows.clone()),
-        ),
-        Operation::numbered(format!("{path}/log/log-"), Data::Entry(Rc::new(entry))),
+        Operation::create(child(&own.parts, &part.name), Data::Rows(part.rows.clone())),
+        Operation::numbered(paths.log_entry.clone(), Data::Entry(Rc::new(entry))),
         Operation::remove(lock_path.clone()),
     ]);
     if let Some(asked) = asked {
@@ -153,12 +148,9 @@ async fn commit(
             replicas: vec![table.me.clone()],
         };
         operations.extend([
-            Operation::create(
-                format!("{path}/quorum/status"),
-                Data::Quorum(Rc::new(quorum)),
-            ),
-            Operation::check(format!("{own}/is_active"), Some(asked.version)),
-            Operation::check(format!("{own}/host"), Some(asked.host)),
+            Operation::create(paths.quorum_status.clone(), Data::Quorum(Rc::new(quorum))),
+            Operation::check(own.is_active.clone(), Some(asked.version)),
+            Operation::check(own.host.clone(), Some(asked.host)),
         ]);
     }
     table.store(part.clone());
@@ -202,7 +194,7 @@ async fn allocate(
     partition: &Rc<str>,
     block_path: Option<&Path>,
 ) -> Result<Option<(i64, Path)>, KeeperError> {
-    let numbers = format!("{}/block_numbers/{partition}", table.path);
+    let numbers = child(&table.paths.block_numbers, partition);
     let numbered = table.numbered.borrow().contains(partition);
     if !numbered {
         ensure(zk, &numbers, Data::default()).await?;
@@ -211,7 +203,7 @@ async fn allocate(
     let mut operations = Vec::new();
     operations.extend(block_path.cloned().map(Operation::absent));
     operations.push(Operation::Create {
-        path: format!("{numbers}/block-").into(),
+        path: child(&numbers, "block-"),
         data: Data::default(),
         ephemeral: true,
         sequential: true,
@@ -256,7 +248,7 @@ fn refused(
     if exists(error, block_path) {
         return Ok(());
     }
-    if error.code == NODE_EXISTS && *error.path == format!("{}/quorum/status", table.path) {
+    if error.code == NODE_EXISTS && error.path == table.paths.quorum_status {
         let text = "Another quorum insert has been already started";
         return Err(ServerError::new(286, text));
     }
@@ -287,7 +279,7 @@ async fn quorum_came(
     part: &Part,
     asked: &Asked,
 ) -> Result<(), KeeperError> {
-    let status_path: Path = format!("{}/quorum/status", table.path).into();
+    let status_path = &table.paths.quorum_status;
     loop {
         let event = Promise::new();
         let read = zk.read_one(Reading::get(status_path.clone()), Some(&event));
@@ -298,7 +290,7 @@ async fn quorum_came(
         let waited = table.world.wait_for(&event, asked.timeout_ms * MS).await;
         waited.map_err(|TimedOut| KeeperError::new("Timeout while waiting for quorum"))?;
     }
-    match zk.get(format!("{}/is_active", table.own)).await? {
+    match zk.get(table.own.is_active.clone()).await? {
         Some((identity, _)) if identity == asked.identity => Ok(()),
         _ => Err(KeeperError::new(
             "Replica become inactive while waiting for quorum",

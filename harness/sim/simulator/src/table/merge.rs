@@ -10,7 +10,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::bugs::Bug;
 use crate::errors::{KeeperError, ServerError, Trouble};
 use crate::keeper::session::{KeeperSession, Reading};
-use crate::keeper::tree::Operation;
+use crate::keeper::tree::{child, Operation};
 use crate::table::entries::{Data, Entry, EntryKind};
 use crate::table::fetch::commit;
 use crate::table::mutation::{changed, current_version, desired_version, number_of};
@@ -113,7 +113,7 @@ async fn log(
     entry: Entry,
 ) -> Result<Logged, KeeperError> {
     let entry = Rc::new(entry);
-    let path = format!("{}/log/log-", table.path);
+    let path = table.paths.log_entry.clone();
     let node = Operation::numbered(path, Data::Entry(entry.clone()));
     let path = zk.create(node).await?;
     table.pull_now(zk).await?;
@@ -140,10 +140,10 @@ impl<'a> Rule<'a> {
         for (info, ()) in table.queue.virtual_parts.borrow().pairs() {
             before.add(info, ());
         }
-        let path = &table.path;
+        let paths = &table.paths;
         let readings = [
-            Reading::get(format!("{path}/quorum/last_part")),
-            Reading::get(format!("{path}/quorum/status")),
+            Reading::get(paths.last_part.clone()),
+            Reading::get(paths.quorum_status.clone()),
         ];
         let [last, status] = zk.read_all(readings, None).await?;
         let mut held = FxHashSet::default();
@@ -154,10 +154,8 @@ impl<'a> Rule<'a> {
             held.insert(status.as_quorum().part.clone());
         }
         let mut committing = FxHashMap::default();
-        for partition in zk.children(format!("{path}/block_numbers")).await?.iter() {
-            let blocks = zk
-                .children(format!("{path}/block_numbers/{partition}"))
-                .await?;
+        for partition in zk.children(paths.block_numbers.clone()).await?.iter() {
+            let blocks = zk.children(child(&paths.block_numbers, partition)).await?;
             let numbers = blocks.iter().map(|name| number_of(name)).collect();
             committing.insert(partition.clone(), numbers);
         }

@@ -8,6 +8,7 @@ use std::rc::Rc;
 
 use crate::errors::{KeeperError, Trouble};
 use crate::keeper::session::KeeperSession;
+use crate::keeper::tree::child;
 use crate::table::parts::{Info, Ordered};
 use crate::table::queue;
 use crate::table::replica::Table;
@@ -88,21 +89,12 @@ async fn look_for(
     zk: &Rc<KeeperSession>,
     part: &Info,
 ) -> Result<(), KeeperError> {
-    if zk
-        .exists(format!("{}/parts/{}", table.own, part.name()))
-        .await?
-    {
+    if zk.exists(child(&table.own.parts, &part.name())).await? {
         return queue::fetch_again(table, zk, part).await;
     }
     let (mut first, mut last) = (false, false);
-    for replica in zk
-        .children(format!("{}/replicas", table.path))
-        .await?
-        .iter()
-    {
-        let parts = zk
-            .children(format!("{}/replicas/{replica}/parts", table.path))
-            .await?;
+    for replica in zk.children(table.paths.replicas.clone()).await?.iter() {
+        let parts = zk.children(table.paths.of(replica).parts.clone()).await?;
         for other in parts.iter().map(|name| Info::named(name)) {
             if other.contains(part) {
                 return Ok(());

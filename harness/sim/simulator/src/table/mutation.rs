@@ -8,7 +8,7 @@ use std::rc::Rc;
 use crate::bugs::Bug;
 use crate::errors::{KeeperError, ServerError, Trouble, BAD_VERSION};
 use crate::keeper::session::KeeperSession;
-use crate::keeper::tree::Operation;
+use crate::keeper::tree::{child, Operation};
 use crate::table::entries::{Data, Mutation};
 use crate::table::parts::{Info, Part, Rows};
 use crate::table::replica::{Mutations, Table};
@@ -17,7 +17,7 @@ use crate::table::replica::{Mutations, Table};
 pub async fn order(table: &Rc<Table>, change: &str) -> Result<(), Trouble> {
     let zk = table.writable()?;
     let change: Rc<str> = change.into();
-    let partitions = zk.children(format!("{}/block_numbers", table.path)).await?;
+    let partitions = zk.children(table.paths.block_numbers.clone()).await?;
     for partition in partitions.iter() {
         while !ordered(table, &zk, partition, &change).await? {}
     }
@@ -32,11 +32,11 @@ async fn ordered(
     partition: &Rc<str>,
     change: &Rc<str>,
 ) -> Result<bool, KeeperError> {
-    let mutations = format!("{}/mutations", table.path);
-    let found = zk.get(mutations.as_str()).await?;
+    let mutations = &table.paths.mutations;
+    let found = zk.get(mutations.clone()).await?;
     let (data, version) = found.expect("a table has mutations");
     let taken = Operation::Create {
-        path: format!("{}/block_numbers/{partition}/block-", table.path).into(),
+        path: child(&child(&table.paths.block_numbers, partition), "block-"),
         data: Data::default(),
         ephemeral: true,
         sequential: true,
@@ -50,11 +50,11 @@ async fn ordered(
     };
     let operations = vec![
         Operation::Put {
-            path: mutations.as_str().into(),
+            path: mutations.clone(),
             data,
             version: Some(version),
         },
-        Operation::numbered(format!("{mutations}/"), Data::Mutation(mutation.into())),
+        Operation::numbered(child(mutations, ""), Data::Mutation(mutation.into())),
         Operation::remove(lock.clone()),
     ];
     match zk.multi(operations).await {

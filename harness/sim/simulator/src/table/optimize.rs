@@ -8,6 +8,7 @@ use std::rc::Rc;
 use crate::bugs::Bug;
 use crate::errors::Trouble;
 use crate::keeper::session::{Found, Reading};
+use crate::keeper::tree::child;
 use crate::table::merge::{assign, Logged};
 use crate::table::replica::Table;
 use crate::world::Promise;
@@ -36,7 +37,7 @@ pub async fn optimize(
         }
     }
     if let (true, Some(last)) = (wait, last) {
-        let replicas = zk.children(format!("{}/replicas", table.path)).await?;
+        let replicas = zk.children(table.paths.replicas.clone()).await?;
         for replica in replicas.iter() {
             done(table, replica, &last).await?;
         }
@@ -47,9 +48,9 @@ pub async fn optimize(
 /// Waits until a replica has done what the entry says: it has copied it to its queue, and removed
 /// it from there. One that is lost moves its pointer first, then takes over a queue, in which
 /// another entry may make the part.
-async fn done(table: &Table, replica: &str, logged: &Logged) -> Result<(), Trouble> {
-    let own = format!("{}/replicas/{replica}", table.path);
-    let pointer = Reading::get(format!("{own}/log_pointer"));
+async fn done(table: &Table, replica: &Rc<str>, logged: &Logged) -> Result<(), Trouble> {
+    let own = table.paths.of(replica);
+    let pointer = Reading::get(own.log_pointer.clone());
     until(table, pointer, |found| {
         let pointer = found.get();
         pointer.is_some_and(|(pointer, _)| pointer.as_number() > logged.number)
@@ -57,20 +58,20 @@ async fn done(table: &Table, replica: &str, logged: &Logged) -> Result<(), Troub
     .await?;
     let careless = table.bugs.has(Bug::CloneUnwaited);
     if !careless {
-        let lost = Reading::get(format!("{own}/is_lost"));
+        let lost = Reading::get(own.is_lost.clone());
         until(table, lost, |found| {
             let lost = found.get();
             lost.is_none_or(|(lost, _)| lost.as_text() == "0")
         })
         .await?;
     }
-    let queue = Reading::values(format!("{own}/queue"));
+    let queue = Reading::values(own.queue.clone());
     let queue = table.connected()?.read_one(queue, None).await?.values();
     // Their numbers differ from replica to replica.
     for (name, entry) in queue {
         let entry = entry.as_entry();
         if *entry == logged.entry || (!careless && entry.new.contains(&logged.entry.new)) {
-            let queued = Reading::exists(format!("{own}/queue/{name}"));
+            let queued = Reading::exists(child(&own.queue, &name));
             until(table, queued, |found| found.is_nothing()).await?;
         }
     }

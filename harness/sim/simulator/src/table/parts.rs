@@ -1,13 +1,13 @@
 //! Parts of a table: intervals of block numbers, and sets of them in which none covers another.
 
 use std::cell::Cell;
-use std::fmt::Write;
 use std::hash::BuildHasherDefault;
 use std::rc::Rc;
 
 use indexmap::IndexMap;
 use rustc_hash::FxHasher;
 
+use crate::digits::Digits;
 use crate::world::Ns;
 
 /// A map in the order in which its keys came.
@@ -55,10 +55,9 @@ pub fn spell_row(out: &mut String, row: &[Value]) {
             out.push_str(", ");
         }
         match value {
-            Value::Int(number) => write!(out, "{number}"),
-            Value::Text(text) => write!(out, "'{text}'"),
+            Value::Int(number) => out.push_str(Digits::of(*number).as_str()),
+            Value::Text(text) => out.extend(["'", text, "'"]),
         }
-        .expect("a string takes everything");
     }
     out.push_str(if row.len() == 1 { ",)" } else { ")" });
 }
@@ -101,11 +100,20 @@ impl Info {
 
     /// As ClickHouse spells it.
     pub fn name(&self) -> String {
-        let (partition, min, max, level) = (&self.partition, self.min, self.max, self.level);
-        match self.mutation {
-            0 => format!("{partition}_{min}_{max}_{level}"),
-            mutation => format!("{partition}_{min}_{max}_{level}_{mutation}"),
+        let mut out = String::with_capacity(self.partition.len() + 24);
+        out.push_str(&self.partition);
+        let mutation = Some(self.mutation).filter(|mutation| *mutation != 0);
+        for number in [self.min, self.max, self.level].into_iter().chain(mutation) {
+            out.push('_');
+            out.push_str(Digits::of(number).as_str());
         }
+        out
+    }
+
+    /// Whether the name is of a part of the same partition.
+    pub fn is_beside(&self, name: &str) -> bool {
+        let rest = name.strip_prefix(&*self.partition);
+        rest.is_some_and(|rest| rest.starts_with('_'))
     }
 
     /// Mutations above it are yet to be applied.

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use crate::bugs::Bug;
 use crate::errors::{KeeperError, Trouble};
 use crate::keeper::session::{Found, KeeperSession, Reading};
-use crate::keeper::tree::Operation;
+use crate::keeper::tree::{child, Operation};
 use crate::table::entries::{Data, Entry, EntryKind};
 use crate::table::fetch::{fetch, update_quorum};
 use crate::table::merge::{merge, mutate};
@@ -107,7 +107,7 @@ pub async fn fetch_again(
     let entry = Rc::new(Entry::get(part.clone()));
     let operations = vec![
         queued(table, Data::Entry(entry.clone())),
-        Operation::remove(format!("{}/parts/{}", table.own, part.name())),
+        Operation::remove(child(&table.own.parts, &part.name())),
     ];
     let made = zk.multi(operations).await?;
     table.queue.add(last_word(made[0].path()), &entry);
@@ -132,7 +132,7 @@ pub async fn give_up(
     };
     if let Some(name) = name {
         queue.wake();
-        zk.remove(format!("{}/queue/{name}", table.own)).await?;
+        zk.remove(child(&table.own.queue, &name)).await?;
     }
     Ok(())
 }
@@ -145,7 +145,7 @@ fn last_word(path: &str) -> Rc<str> {
 
 /// A node of the replica's queue.
 pub fn queued(table: &Table, entry: Data) -> Operation {
-    Operation::numbered(format!("{}/queue/queue-", table.own), entry)
+    Operation::numbered(table.own.queue_entry.clone(), entry)
 }
 
 // --- the log ------------------------------------------------------------------------------------
@@ -161,9 +161,9 @@ pub fn log_number(name: &str) -> i64 {
 /// What ZooKeeper has and memory has not.
 pub async fn load(table: &Rc<Table>, zk: &Rc<KeeperSession>) -> Result<(), KeeperError> {
     let queue = &table.queue;
-    let pointer = zk.data(format!("{}/log_pointer", table.own)).await?;
+    let pointer = zk.data(table.own.log_pointer.clone()).await?;
     queue.pointer.set(pointer.as_number());
-    let path = format!("{}/queue", table.own);
+    let path = table.own.queue.clone();
     let found = zk.read_one(Reading::values(path), None).await?;
     for (name, entry) in found.values() {
         let known = queue.entries.borrow().contains_key(&name);
@@ -181,18 +181,12 @@ pub async fn pull(
     watch: Option<&Promise<()>>,
 ) -> Result<(), KeeperError> {
     let _guard = table.pulls.hold().await;
-    let pointer_path = format!("{}/log_pointer", table.own);
-    let readings = [
-        Reading::values(format!("{}/log", table.path)),
-        Reading::get(pointer_path.as_str()),
-    ];
-    let [logged, pointed] = zk.read_all(readings, watch).await?;
+    let pointer = &table.own.log_pointer;
+    let ahead = Reading::ahead(table.paths.log.clone(), pointer.clone());
+    let logged = zk.read_one(ahead, watch).await?;
     let mutations = zk.read_one(mutations_listed(table), None).await?;
     table.mutations.replace(known(mutations));
-    let (pointer, _) = pointed.get().expect("a replica has a pointer");
-    let first = format!("log-{:010}", pointer.as_number());
     let mut copied = logged.values();
-    copied.retain(|(name, _)| **name >= *first);
     let Some((newest, _)) = copied.last() else {
         return Ok(());
     };
@@ -202,7 +196,7 @@ pub async fn pull(
     }
     let entries = copied.iter().map(|(_, entry)| queued(table, entry.clone()));
     let mut operations: Vec<Operation> = entries.collect();
-    operations.push(Operation::put(pointer_path, Data::Number(end)));
+    operations.push(Operation::put(pointer.clone(), Data::Number(end)));
     let made = zk.multi(operations).await?;
     table.queue.pointer.set(end);
     for ((_, entry), done) in copied.iter().zip(made.iter()) {
@@ -225,7 +219,7 @@ pub async fn follow(table: Rc<Table>, zk: Rc<KeeperSession>) {
 }
 
 fn mutations_listed(table: &Table) -> Reading {
-    Reading::values(format!("{}/mutations", table.path))
+    Reading::values(table.paths.mutations.clone())
 }
 
 fn known(listed: Found) -> Mutations {
@@ -321,7 +315,7 @@ async fn executed(table: &Rc<Table>, name: &str) {
     table.queue.wake();
     if let Some(zk) = zk {
         // Where it fails, the entry is executed again after the restart, and found done.
-        let _ = zk.remove(format!("{}/queue/{name}", table.own)).await;
+        let _ = zk.remove(child(&table.own.queue, name)).await;
     }
 }
 
@@ -330,7 +324,7 @@ async fn execute(table: &Rc<Table>, entry: &Entry) -> Result<bool, Trouble> {
     let zk = table.connected()?;
     let existing = table.active.borrow().containing(&entry.new).map(Info::name);
     if let Some(existing) = existing {
-        if zk.exists(format!("{}/parts/{existing}", table.own)).await? {
+        if zk.exists(child(&table.own.parts, &existing)).await? {
             if table.bugs.has(Bug::QuorumUncounted) && entry.quorum > 0 {
                 update_quorum(table, &zk, &entry.new).await?;
             }
@@ -338,7 +332,7 @@ async fn execute(table: &Rc<Table>, entry: &Entry) -> Result<bool, Trouble> {
         }
     }
     if entry.quorum > 0 {
-        let failed = format!("{}/quorum/failed_parts/{}", table.path, entry.new.name());
+        let failed = child(&table.paths.failed_parts, &entry.new.name());
         if zk.exists(failed).await? {
             return Ok(true);
         }

@@ -12,16 +12,17 @@ use rustc_hash::FxHashSet;
 use crate::bugs::{Bug, Bugs};
 use crate::errors::{KeeperError, ServerError, Trouble, NODE_EXISTS};
 use crate::keeper::session::{KeeperSession, Reading};
-use crate::keeper::tree::{Names, Operation, Path};
+use crate::keeper::tree::{child, Operation, Path};
 use crate::server::Server;
 use crate::table::clone::clone_if_lost;
 use crate::table::entries::{Data, Entry, Mutation};
 use crate::table::fetch::update_quorum;
+use crate::table::listed::Listed;
 use crate::table::missing::Missing;
 use crate::table::parts::{Cover, Info, Ordered, Part};
+use crate::table::paths::{ReplicaPaths, TablePaths};
 use crate::table::queue::Queue;
 use crate::table::schema::Schema;
-use crate::table::select::parts_listed;
 use crate::table::settings::TableSettings;
 use crate::table::{cleanup, merge, missing, queue};
 use crate::world::{Lock, Ns, Promise, World, SECOND};
@@ -63,10 +64,9 @@ pub struct Table {
     /// The replica's name.
     pub me: Rc<str>,
     pub name: Rc<str>,
-    /// In ZooKeeper.
-    pub path: Rc<str>,
+    pub paths: TablePaths,
     /// The replica's own.
-    pub own: Rc<str>,
+    pub own: Rc<ReplicaPaths>,
     pub schema: Rc<Schema>,
     pub settings: TableSettings,
     pub disk: Rc<TableDisk>,
@@ -87,14 +87,9 @@ pub struct Table {
     pub choosing: Lock,
     pub dropped: Cell<bool>,
     host: Cell<i64>,
-    listed: RefCell<Option<Listed>>,
-}
-
-/// What ZooKeeper lists of this replica, and the active set of it.
-struct Listed {
-    made: i64,
-    names: Names,
-    cover: Rc<Cover<Rc<str>>>,
+    pub(super) listed: RefCell<Option<Listed>>,
+    /// How many parts were taken off the disk.
+    pub(super) forgotten: Cell<u64>,
 }
 
 impl Table {
@@ -121,35 +116,12 @@ impl Table {
 
     /// Neither visible nor on the disk any more.
     pub fn forget(&self, info: &Info) {
+        self.forgotten.set(self.forgotten.get() + 1);
         self.active.borrow_mut().remove(info);
         self.disk
             .parts
             .borrow_mut()
             .shift_remove(info.name().as_str());
-    }
-
-    /// The active set of what ZooKeeper lists, kept as long as the list is the same.
-    pub fn listed(&self, made: i64, names: &Names) -> Rc<Cover<Rc<str>>> {
-        let mut listed = self.listed.borrow_mut();
-        let cover = match listed.take() {
-            Some(same) if same.made == made => return listed.insert(same).cover.clone(),
-            Some(before) => {
-                let fresh: Vec<&Rc<str>> = names.difference(&before.names).collect();
-                if before.names.len() + fresh.len() == names.len() {
-                    let mut cover = before.cover;
-                    let larger = Rc::make_mut(&mut cover);
-                    for name in fresh {
-                        larger.add(&Info::named(name), name.clone());
-                    }
-                    cover
-                } else {
-                    Rc::new(parts_listed(names))
-                }
-            }
-            None => Rc::new(parts_listed(names)),
-        };
-        let names = names.clone();
-        listed.insert(Listed { made, names, cover }).cover.clone()
     }
 
     // --- what queries may use -------------------------------------------------------------------
@@ -189,15 +161,15 @@ impl Table {
     // --- a table's beginning --------------------------------------------------------------------
 
     pub fn new(server: &Rc<Server>, disk: Rc<TableDisk>) -> Rc<Table> {
-        let world = &server.world;
+        let (world, paths) = (&server.world, TablePaths::new(&disk.path));
         Rc::new(Table {
             server: server.clone(),
             world: world.clone(),
             bugs: server.bugs,
             me: server.name.clone(),
             name: disk.name.clone(),
-            path: disk.path.clone(),
-            own: format!("{}/replicas/{}", disk.path, server.name).into(),
+            own: paths.of(&server.name),
+            paths,
             schema: disk.schema.clone(),
             settings: disk.settings.clone(),
             disk,
@@ -216,41 +188,37 @@ impl Table {
             dropped: Cell::new(false),
             host: Cell::new(0),
             listed: RefCell::default(),
+            forgotten: Cell::new(0),
         })
     }
 
     /// Its nodes in ZooKeeper, where another replica has not made them; and this replica.
     pub async fn create(self: &Rc<Self>, zk: &Rc<KeeperSession>) -> Result<(), KeeperError> {
-        let (path, own) = (&self.path, &self.own);
+        let (path, paths, own) = (&self.disk.path, &self.paths, &self.own);
         for (end, _) in path.match_indices('/').skip(1) {
             ensure(zk, &path[..end], Data::default()).await?;
         }
         ensure(zk, path, Data::default()).await?;
         for name in NODES {
-            ensure(zk, &format!("{path}/{name}"), Data::default()).await?;
+            ensure(zk, &child(path, name), Data::default()).await?;
         }
-        ensure(
-            zk,
-            &format!("{path}/quorum/last_part"),
-            Data::Last(Rc::default()),
-        )
-        .await?;
-        ensure(zk, &format!("{path}/quorum/failed_parts"), Data::default()).await?;
-        let logged = zk.children(format!("{path}/log")).await?;
+        ensure(zk, &paths.last_part, Data::Last(Rc::default())).await?;
+        ensure(zk, &paths.failed_parts, Data::default()).await?;
+        let logged = zk.children(paths.log.clone()).await?;
         let pointer = logged.first().map_or(0, |name| queue::log_number(name));
-        let others = zk.children(format!("{path}/replicas")).await?;
+        let others = zk.children(paths.replicas.clone()).await?;
         let lost = if others.is_empty() || pointer == 0 {
             "0"
         } else {
             "1"
         };
         let operations = vec![
-            Operation::create(own.clone(), Data::default()),
-            Operation::create(format!("{own}/host"), Data::Number(0)),
-            Operation::create(format!("{own}/log_pointer"), Data::Number(pointer)),
-            Operation::create(format!("{own}/queue"), Data::default()),
-            Operation::create(format!("{own}/parts"), Data::default()),
-            Operation::create(format!("{own}/is_lost"), Data::text(lost)),
+            Operation::create(own.root.clone(), Data::default()),
+            Operation::create(own.host.clone(), Data::Number(0)),
+            Operation::create(own.log_pointer.clone(), Data::Number(pointer)),
+            Operation::create(own.queue.clone(), Data::default()),
+            Operation::create(own.parts.clone(), Data::default()),
+            Operation::create(own.is_lost.clone(), Data::text(lost)),
         ];
         zk.multi(operations).await?;
         Ok(())
@@ -262,7 +230,7 @@ impl Table {
     /// The list lacks nothing that was committed before the session was opened, for that is a
     /// write itself. What an earlier life sent may be committed later (18.16.1: checkParts).
     pub async fn attach(self: &Rc<Self>, zk: &Rc<KeeperSession>) -> Result<(), KeeperError> {
-        let listed = zk.children(format!("{}/parts", self.own)).await?;
+        let listed = zk.children(self.own.parts.clone()).await?;
         let mut parts: Vec<Rc<Part>> = {
             let mut parts = self.disk.parts.borrow_mut();
             parts.retain(|name, _| listed.contains(name));
@@ -284,7 +252,7 @@ impl Table {
                 continue;
             }
             let info = Info::named(name);
-            let mut operations = vec![Operation::remove(format!("{}/parts/{name}", self.own))];
+            let mut operations = vec![Operation::remove(child(&self.own.parts, name))];
             let covered = self.active.borrow().containing(&info).is_some();
             if !covered {
                 let entry = Data::Entry(Rc::new(Entry::get(info)));
@@ -356,18 +324,18 @@ impl Table {
     /// What must hold when it becomes active: the part that was pending, asked for first, has not
     /// failed since.
     async fn remove_failed(&self, zk: &Rc<KeeperSession>) -> Result<Vec<Operation>, KeeperError> {
-        let failed = format!("{}/quorum/failed_parts", self.path);
+        let failed = &self.paths.failed_parts;
         let mut checks = Vec::new();
         if !self.bugs.has(Bug::FailedPartMissed) {
             zk.barrier().await?;
-            let status = zk.get(format!("{}/quorum/status", self.path)).await?;
+            let status = zk.get(self.paths.quorum_status.clone()).await?;
             if let Some((status, _)) = status {
                 let name = status.as_quorum().part.name();
-                checks.push(Operation::absent(format!("{failed}/{name}")));
+                checks.push(Operation::absent(child(failed, &name)));
             }
         }
-        for name in zk.children(failed).await?.iter() {
-            let part: Path = format!("{}/parts/{name}", self.own).into();
+        for name in zk.children(failed.clone()).await?.iter() {
+            let part: Path = child(&self.own.parts, name);
             if zk.exists(part.clone()).await? {
                 zk.remove(part).await?;
             }
@@ -385,7 +353,7 @@ impl Table {
         let to_check = self.to_check.borrow().clone();
         for (name, lock) in to_check {
             zk.remove(lock).await?;
-            let committed = zk.exists(format!("{}/parts/{name}", self.own)).await?;
+            let committed = zk.exists(child(&self.own.parts, &name)).await?;
             if let Some(part) = self.part(&name) {
                 if committed {
                     self.activate(&part);
@@ -406,14 +374,14 @@ impl Table {
         mut operations: Vec<Operation>,
     ) -> Result<(), KeeperError> {
         if self.bugs.has(Bug::DedupForgotten) {
-            let path = format!("{}/blocks", self.path);
-            let blocks = zk.children(path.as_str()).await?;
+            let path = &self.paths.blocks;
+            let blocks = zk.children(path.clone()).await?;
             let removals = blocks
                 .iter()
-                .map(|name| Operation::remove(format!("{path}/{name}")));
+                .map(|name| Operation::remove(child(path, name)));
             zk.multi(removals.collect()).await?;
         }
-        let path: Path = format!("{}/is_active", self.own).into();
+        let path = &self.own.is_active;
         let identity = Data::Text(self.server.identity.clone());
         let found = zk.get(path.clone()).await?;
         if found.is_some_and(|(data, _)| data == identity) {
@@ -421,19 +389,19 @@ impl Table {
         }
         self.host.set(self.host.get() + 1);
         operations.push(Operation::Create {
-            path,
+            path: path.clone(),
             data: identity,
             ephemeral: true,
             sequential: false,
         });
         let host = Data::Number(self.host.get());
-        operations.push(Operation::put(format!("{}/host", self.own), host));
+        operations.push(Operation::put(self.own.host.clone(), host));
         zk.multi(operations).await?;
         Ok(())
     }
 
     async fn join_quorum(self: &Rc<Self>, zk: &Rc<KeeperSession>) -> Result<(), KeeperError> {
-        let status = zk.get(format!("{}/quorum/status", self.path)).await?;
+        let status = zk.get(self.paths.quorum_status.clone()).await?;
         let Some((status, _)) = status else {
             return Ok(());
         };
@@ -441,7 +409,7 @@ impl Table {
         if status.replicas.contains(&self.me) {
             return Ok(());
         }
-        let part = format!("{}/parts/{}", self.own, status.part.name());
+        let part = child(&self.own.parts, &status.part.name());
         if zk.exists(part).await? {
             update_quorum(self, zk, &status.part).await?;
         }
@@ -450,9 +418,9 @@ impl Table {
 
     /// The first in line leads; everybody else watches the one ahead.
     async fn elect(self: Rc<Self>, zk: Rc<KeeperSession>) -> Result<(), KeeperError> {
-        let election = format!("{}/leader_election", self.path);
+        let election = &self.paths.leader_election;
         let candidate = Operation::Create {
-            path: format!("{election}/leader_election-").into(),
+            path: child(election, "leader_election-"),
             data: Data::Text(self.me.clone()),
             ephemeral: true,
             sequential: true,
@@ -460,7 +428,7 @@ impl Table {
         let mine = zk.create(candidate).await?;
         let (_, name) = mine.rsplit_once('/').expect("a path");
         while self.uses(&zk) {
-            let line = zk.children(election.as_str()).await?;
+            let line = zk.children(election.clone()).await?;
             if !line.contains(name) {
                 return Ok(());
             }
@@ -471,7 +439,7 @@ impl Table {
                 return Ok(());
             };
             let gone = Promise::new();
-            let ahead = Reading::exists(format!("{election}/{ahead}"));
+            let ahead = Reading::exists(child(election, ahead));
             if !zk.read_one(ahead, Some(&gone)).await?.is_nothing() {
                 self.world.wait(&gone).await;
             }

@@ -6,12 +6,11 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use crate::digits::Digits;
 use crate::errors::ServerError;
 use crate::table::parts::{Row, Rows, Value};
 
 static AND: LazyLock<Regex> = LazyLock::new(|| expression(r"\bAND\b"));
-static CONDITION: LazyLock<Regex> =
-    LazyLock::new(|| expression(r"(?s)^\s*(\w+)\s*(=|!=|<=|>=|<|>|IN)\s*(.+?)\s*$"));
 static CHANGE: LazyLock<Regex> =
     LazyLock::new(|| expression(r"(?s)^(?:UPDATE\s+(?P<what>.+?)|DELETE)\s+WHERE\s+(?P<where>.+)"));
 static ASSIGNMENT: LazyLock<Regex> =
@@ -36,10 +35,7 @@ impl Schema {
         let Some(column) = &self.partition_by else {
             return Ok("all".into());
         };
-        Ok(match &row[self.at(column)?] {
-            Value::Int(number) => number.to_string().into(),
-            Value::Text(text) => text.clone(),
-        })
+        Ok(spelled(&row[self.at(column)?]))
     }
 
     /// By the sorting key; rows of one key stay as they were.
@@ -61,23 +57,12 @@ impl Schema {
         at.ok_or_else(|| ServerError::new(47, format!("Unknown identifier: {column}")))
     }
 
-    /// The rows for which every condition, with AND between them, holds.
-    pub fn matching(
-        &self,
-        where_: Option<&str>,
-        mut rows: Vec<Row>,
-    ) -> Result<Vec<Row>, ServerError> {
-        let conditions = self.conditions(where_.unwrap_or_default())?;
-        rows.retain(|row| all_hold(&conditions, row));
-        Ok(rows)
-    }
-
     /// What UPDATE … WHERE … or DELETE WHERE … makes of rows.
     pub fn apply(&self, change: &str, rows: &Rows) -> Result<Rows, ServerError> {
         let found = CHANGE.captures(change).ok_or_else(|| unknown(change))?;
         let struck = self.conditions(&found["where"])?;
         let Some(what) = found.name("what") else {
-            let kept = rows.iter().filter(|row| !all_hold(&struck, row));
+            let kept = rows.iter().filter(|row| !struck.hold(row));
             return Ok(kept.cloned().collect());
         };
         let (at, source, by) = self.assignment(what.as_str())?;
@@ -91,7 +76,7 @@ impl Schema {
             values.into()
         };
         let rows = rows.iter().map(|row| {
-            if all_hold(&struck, row) {
+            if struck.hold(row) {
                 changed(row)
             } else {
                 row.clone()
@@ -111,32 +96,52 @@ impl Schema {
         Ok((at, source.transpose()?, by))
     }
 
-    fn conditions(&self, text: &str) -> Result<Vec<Condition>, ServerError> {
+    /// Those of a WHERE, with AND between them.
+    pub fn conditions(&self, text: &str) -> Result<Conditions, ServerError> {
         if text.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Conditions::default());
         }
-        let texts = AND.split(text).filter(|text| text.trim() != "1");
-        texts.map(|text| self.condition(text)).collect()
+        let mut texts: Vec<&str> = vec![text];
+        if text.contains("AND") {
+            texts = AND.split(text).collect();
+        }
+        let texts = texts.into_iter().filter(|text| text.trim() != "1");
+        let all = texts.map(|text| self.condition(text));
+        Ok(Conditions(all.collect::<Result<_, _>>()?))
     }
 
     fn condition(&self, text: &str) -> Result<Condition, ServerError> {
-        let found = CONDITION.captures(text).ok_or_else(|| unknown(text))?;
-        let at = self.at(&found[1])?;
-        let mut values = values(&found[3]).ok_or_else(|| unknown(text))?;
-        let holds: fn(Ordering) -> bool = match &found[2] {
-            "=" => Ordering::is_eq,
-            "!=" => Ordering::is_ne,
-            "<" => Ordering::is_lt,
-            ">" => Ordering::is_gt,
-            "<=" => Ordering::is_le,
-            ">=" => Ordering::is_ge,
-            _ => {
-                let test = Test::In(values);
-                return Ok(Condition { at, test });
+        let of_word = |letter: char| letter.is_alphanumeric() || letter == '_';
+        let rest = text.trim().trim_start_matches(of_word);
+        let column = &text.trim()[..text.trim().len() - rest.len()];
+        let rest = rest.trim_start();
+        let operator = OPERATORS.iter().find(|(sign, _)| rest.starts_with(sign));
+        let (sign, holds) = operator.ok_or_else(|| unknown(text))?;
+        if column.is_empty() {
+            return Err(unknown(text));
+        }
+        let at = self.at(column)?;
+        let mut values = values(&rest[sign.len()..]).ok_or_else(|| unknown(text))?;
+        let test = match holds {
+            Some(holds) => Test::Than(*holds, values.swap_remove(0)),
+            None => {
+                if *sign == "=" {
+                    values.truncate(1);
+                }
+                Test::In(values)
             }
         };
-        let test = Test::Than(holds, values.swap_remove(0));
         Ok(Condition { at, test })
+    }
+
+    /// The only partition in which rows may be for which these hold; None: any may have some.
+    pub fn partition_of(&self, conditions: &Conditions) -> Option<Rc<str>> {
+        let column = self.partition_by.as_deref()?;
+        let column = self.columns.iter().position(|known| **known == *column)?;
+        conditions.0.iter().find_map(|one| match &one.test {
+            Test::In(values) if one.at == column && values.len() == 1 => Some(spelled(&values[0])),
+            _ => None,
+        })
     }
 }
 
@@ -154,6 +159,32 @@ fn values(text: &str) -> Option<Vec<Value>> {
     values.collect()
 }
 
+/// As a partition's name has it.
+fn spelled(value: &Value) -> Rc<str> {
+    match value {
+        Value::Int(number) => Digits::of(*number).as_str().into(),
+        Value::Text(text) => text.clone(),
+    }
+}
+
+/// How a value compares to another.
+type Holds = fn(Ordering) -> bool;
+
+/// None: it is one of several. No sign begins with one that is before it.
+const OPERATORS: [(&str, Option<Holds>); 7] = [
+    ("=", None),
+    ("!=", Some(Ordering::is_ne)),
+    ("<=", Some(Ordering::is_le)),
+    (">=", Some(Ordering::is_ge)),
+    ("<", Some(Ordering::is_lt)),
+    (">", Some(Ordering::is_gt)),
+    ("IN", None),
+];
+
+/// All of a WHERE.
+#[derive(Default)]
+pub struct Conditions(Vec<Condition>);
+
 /// Of a column's value.
 struct Condition {
     at: usize,
@@ -164,17 +195,20 @@ enum Test {
     /// It is one of them.
     In(Vec<Value>),
     /// How it compares to this one.
-    Than(fn(Ordering) -> bool, Value),
+    Than(Holds, Value),
 }
 
-fn all_hold(conditions: &[Condition], row: &[Value]) -> bool {
-    conditions.iter().all(|condition| {
-        let found = &row[condition.at];
-        match &condition.test {
-            Test::In(values) => values.contains(found),
-            Test::Than(holds, value) => holds(found.cmp(value)),
-        }
-    })
+impl Conditions {
+    /// Whether each holds for this row.
+    pub fn hold(&self, row: &[Value]) -> bool {
+        self.0.iter().all(|condition| {
+            let found = &row[condition.at];
+            match &condition.test {
+                Test::In(values) => values.contains(found),
+                Test::Than(holds, value) => holds(found.cmp(value)),
+            }
+        })
+    }
 }
 
 #[cfg(test)]
@@ -204,7 +238,10 @@ mod tests {
 
     /// The column v of those that match.
     fn matched(text: &str) -> Result<Vec<i64>, ServerError> {
-        Ok(seconds(&schema().matching(Some(text), rows())?))
+        let conditions = schema().conditions(text)?;
+        let mut rows = rows();
+        rows.retain(|row| conditions.hold(row));
+        Ok(seconds(&rows))
     }
 
     fn seconds(rows: &[Row]) -> Vec<i64> {
@@ -227,7 +264,6 @@ mod tests {
         assert_eq!(matched("v >= 20"), Ok(vec![20, 30]));
         assert_eq!(matched("v > -1"), Ok(vec![20, 10, 30, 5]));
         assert_eq!(matched("s = 'c'\n"), Ok(vec![30]));
-        assert_eq!(seconds(&schema().matching(None, rows()).unwrap()).len(), 4);
     }
 
     #[test]
@@ -241,6 +277,24 @@ mod tests {
     fn several_conditions() {
         assert_eq!(matched("k = 1 AND v = 5"), Ok(vec![5]));
         assert_eq!(matched("1 AND k IN (1,2) AND v>5"), Ok(vec![20, 10]));
+    }
+
+    #[test]
+    fn one_partition() {
+        let of = |text: &str| schema().partition_of(&schema().conditions(text).unwrap());
+        assert_eq!(of("k = 7").as_deref(), Some("7"));
+        assert_eq!(of("v > 5 AND k IN (7)").as_deref(), Some("7"));
+        for text in ["", "1", "v = 7", "k > 7", "k IN (7, 8)"] {
+            assert_eq!(of(text), None);
+        }
+        let whole = Schema {
+            partition_by: None,
+            ..schema()
+        };
+        assert_eq!(
+            whole.partition_of(&schema().conditions("k = 7").unwrap()),
+            None
+        );
     }
 
     #[test]

@@ -22,20 +22,33 @@ use crate::table::replica::Table;
 
 pub const READINGS: &[&str] = &["plain", "server", "sync", "thesis", "linearizable"];
 
-/// The parts that a select reads, in no order that means anything. Error 289 where this replica
-/// lacks what others have.
-pub async fn visible(table: &Rc<Table>, reading: &str) -> Result<Vec<Rc<Part>>, Trouble> {
-    if reading == "plain" {
-        return Ok(here(table));
+/// The parts that a select reads, in no order that means anything; with a partition, those of it.
+/// Error 289 where this replica lacks what others have.
+pub async fn visible(
+    table: &Rc<Table>,
+    reading: &str,
+    partition: Option<&str>,
+) -> Result<Vec<Rc<Part>>, Trouble> {
+    if reading == "linearizable" {
+        return linearizable(table, &*table.connected()?, partition).await;
     }
-    let zk = table.connected()?;
-    match reading {
-        "linearizable" => return linearizable(table, &zk).await,
-        "thesis" => return thesis(table, &zk).await,
-        "sync" => zk.sync().await?,
-        _ => {}
-    }
-    server(table, &zk).await
+    let mut parts = match reading {
+        "plain" => here(table),
+        "thesis" => thesis(table, &*table.connected()?).await?,
+        _ => {
+            let zk = table.connected()?;
+            if reading == "sync" {
+                zk.sync().await?;
+            }
+            server(table, &zk).await?
+        }
+    };
+    parts.retain(|part| is_of(&part.info, partition));
+    Ok(parts)
+}
+
+fn is_of(info: &Info, partition: Option<&str>) -> bool {
+    partition.is_none_or(|partition| *info.partition == *partition)
 }
 
 fn here(table: &Table) -> Vec<Rc<Part>> {
@@ -44,12 +57,12 @@ fn here(table: &Table) -> Vec<Rc<Part>> {
 
 async fn server(table: &Table, zk: &KeeperSession) -> Result<Vec<Rc<Part>>, Trouble> {
     let mut largest = largest_blocks(&table.active.borrow());
-    let status = zk.get(format!("{}/quorum/status", table.path)).await?;
+    let status = zk.get(table.paths.quorum_status.clone()).await?;
     if let Some((status, _)) = status {
         let pending = &status.as_quorum().part;
         largest.insert(pending.partition.clone(), pending.max - 1);
     }
-    let last = zk.get(format!("{}/quorum/last_part", table.path)).await?;
+    let last = zk.get(table.paths.last_part.clone()).await?;
     let active = table.active.borrow();
     if let Some((last, _)) = last {
         for (partition, info) in last.as_last().iter() {
@@ -104,21 +117,29 @@ async fn thesis(table: &Table, zk: &KeeperSession) -> Result<Vec<Rc<Part>>, Trou
 /// Everything is decided by one moment of ZooKeeper, at or after the barrier: the committed parts
 /// are those of the log less the pending and the failed; each must be among the parts that
 /// ZooKeeper lists for this replica, and those are what is read.
-async fn linearizable(table: &Table, zk: &KeeperSession) -> Result<Vec<Rc<Part>>, Trouble> {
+async fn linearizable(
+    table: &Table,
+    zk: &KeeperSession,
+    partition: Option<&str>,
+) -> Result<Vec<Rc<Part>>, Trouble> {
     zk.barrier().await?;
     let state = state(table, zk).await?;
     let listed = table.listed(state.made, &state.parts);
-    check_committed(&state, &listed)?;
+    check_committed(&state, &listed.cover)?;
+    let all_here = table.has_all(&listed);
     let parts = table.disk.parts.borrow();
-    let mut out = Vec::with_capacity(listed.len());
-    for (info, name) in listed.pairs() {
-        if state.leaves_out(info, name) {
+    let mut out = Vec::new();
+    for (info, name) in listed.cover.pairs() {
+        let wanted = is_of(info, partition);
+        if (all_here && !wanted) || state.leaves_out(info, name) {
             continue;
         }
         let part = parts.get(name).ok_or_else(|| {
             ServerError::new(289, format!("Part {name} is not on the disk any more."))
         })?;
-        out.push(part.clone());
+        if wanted {
+            out.push(part.clone());
+        }
     }
     Ok(out)
 }
@@ -130,7 +151,7 @@ struct State {
     /// How often the list of this replica's parts changed.
     made: i64,
     parts: Names,
-    pointer: i64,
+    /// From the replica's pointer on.
     log: Values,
     queue: Values,
 }
@@ -143,20 +164,18 @@ impl State {
 }
 
 async fn state(table: &Table, zk: &KeeperSession) -> Result<State, Trouble> {
-    let (path, own) = (&table.path, &table.own);
+    let (paths, own) = (&table.paths, &table.own);
     let readings = [
-        Reading::get(format!("{path}/quorum/status")),
-        Reading::children(format!("{path}/quorum/failed_parts")),
-        Reading::get(format!("{own}/is_lost")),
-        Reading::listed(format!("{own}/parts")),
-        Reading::get(format!("{own}/log_pointer")),
-        Reading::values(format!("{path}/log")),
-        Reading::values(format!("{own}/queue")),
+        Reading::get(paths.quorum_status.clone()),
+        Reading::children(paths.failed_parts.clone()),
+        Reading::get(own.is_lost.clone()),
+        Reading::listed(own.parts.clone()),
+        Reading::ahead(paths.log.clone(), own.log_pointer.clone()),
+        Reading::values(own.queue.clone()),
     ];
-    let [status, failed, lost, parts, pointer, log, queue] = zk.read_all(readings, None).await?;
+    let [status, failed, lost, parts, log, queue] = zk.read_all(readings, None).await?;
     let whole = lost.get().is_some_and(|(lost, _)| lost.as_text() == "0");
-    let (true, Some((made, parts)), Some((pointer, _))) = (whole, parts.listed(), pointer.get())
-    else {
+    let (true, Some((made, parts))) = (whole, parts.listed()) else {
         return Err(ServerError::new(289, "Replica is lost, or being cloned.").into());
     };
     let status = status.get();
@@ -165,7 +184,6 @@ async fn state(table: &Table, zk: &KeeperSession) -> Result<State, Trouble> {
         failed: failed.children().unwrap_or_default(),
         made,
         parts,
-        pointer: pointer.as_number(),
         log: log.values(),
         queue: queue.values(),
     })
@@ -174,9 +192,7 @@ async fn state(table: &Table, zk: &KeeperSession) -> Result<State, Trouble> {
 /// Error 289 for a committed part that is not here. Those that the replica may lack are in the log
 /// from its pointer on, and in its queue; what it had before is here.
 fn check_committed<T: Clone>(state: &State, here: &Cover<T>) -> Result<(), ServerError> {
-    let first = format!("log-{:010}", state.pointer);
-    let copied = state.log.partition_point(|(name, _)| **name < *first);
-    for (_, entry) in state.log[copied..].iter().chain(&state.queue) {
+    for (_, entry) in state.log.iter().chain(&state.queue) {
         let entry = entry.as_entry();
         if entry.kind != EntryKind::Get || here.containing(&entry.new).is_some() {
             continue;
@@ -186,19 +202,4 @@ fn check_committed<T: Clone>(state: &State, here: &Cover<T>) -> Result<(), Serve
         }
     }
     Ok(())
-}
-
-/// Of ZooKeeper's list of a replica's parts, the names that no other covers.
-pub fn parts_listed(names: &Names) -> Cover<Rc<str>> {
-    let parts = names.iter().map(|name| (Info::named(name), name));
-    let mut parts: Vec<(Info, &Rc<str>)> = parts.collect();
-    parts.sort_by(|(one, _), (other, _)| {
-        let latest = (other.level, other.mutation).cmp(&(one.level, one.mutation));
-        latest.then_with(|| one.cmp(other))
-    });
-    let mut cover = Cover::default();
-    for (info, name) in parts {
-        cover.add(&info, name.clone());
-    }
-    cover
 }

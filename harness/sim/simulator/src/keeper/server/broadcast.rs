@@ -1,13 +1,12 @@
 //! The log: the leader proposes, a majority has it on its disk, everybody applies it.
 
-use std::cmp::Reverse;
 use std::rc::Rc;
 
 use crate::errors::{KeeperError, SESSION_EXPIRED};
 use crate::keeper::clients::What;
 use crate::keeper::messages::{Answered, Request, Txn, Write, FSYNC_NS, SESSIONS};
 use crate::keeper::server::{session_path, Role, State};
-use crate::keeper::tree::{parent, Change, Operation, Tree};
+use crate::keeper::tree::{Change, Operation, Tree};
 use crate::network::Node;
 use crate::table::entries::Data;
 
@@ -115,10 +114,10 @@ impl State {
     }
 
     pub(super) fn commit_what_is_acked(&mut self) {
-        let mut counts: Vec<usize> = self.acked.values().copied().collect();
-        counts.sort_unstable_by_key(|count| Reverse(*count));
-        let committed = counts.get(self.ensemble.majority() - 1);
-        let committed = committed.copied().unwrap_or(0);
+        let most = self.ensemble.majority();
+        let counts = || self.acked.values().copied();
+        let on_most = |count: &usize| counts().filter(|other| other >= count).count() >= most;
+        let committed = counts().filter(on_most).max().unwrap_or(0);
         if committed < self.activated_at || committed < self.committed {
             return;
         }
@@ -202,7 +201,7 @@ impl State {
             let listed = disk.tree.change(change);
             self.clients.fire(What::Data, &change.path);
             if listed {
-                self.clients.fire(What::Children, parent(&change.path));
+                self.clients.fire(What::Children, change.above());
             }
         }
         if first {

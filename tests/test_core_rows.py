@@ -17,8 +17,8 @@ from checkers.ladder import Level
 from checkers.suite import set_checkers
 from harness.core.errors import HistoryError
 from harness.core.history import History
-from harness.core.lines import encoded
-from harness.core.op import NEMESIS, Kind, Op
+from harness.core.lines import decoded, encoded
+from harness.core.op import NEMESIS, Kind, Op, Written
 from harness.core.rows import Rows
 from harness.core.verdict import Status
 
@@ -50,6 +50,14 @@ def test_a_history_goes_to_another_process() -> None:
     back = pickle.loads(pickle.dumps(h))
     assert tuple(back) == OPS
     assert back.pairs == h.pairs
+
+
+def test_an_entry_that_is_written_already_stands_for_what_it_says() -> None:
+    value = {"pending": [], "protocol": Written('[["last",5,"0",7]]'), "é": float("inf")}
+    op = Op(index=0, process=NEMESIS, kind=Kind.OK, f="quiesce", time_ns=5, value=value)
+    told = {"pending": [], "protocol": [["last", 5, "0", 7]], "é": float("inf")}
+    assert decoded(encoded(op)).value == told
+    assert encoded(op) == encoded(decoded(encoded(op)))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Every planted bug is caught, by the checker that should; the same runs without it are not
 accused by that checker. Some 3 s of CPU a bug."""
 
+import json
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -261,7 +262,7 @@ def test_merges_come_from_the_leader(bug: str) -> None:
     for value in range(60):
         connect(cluster, other).insert(table.name, [(0, value)])
         wait(cluster, 0.2)
-    merges = [fact for fact in cluster.record(0) if fact[0] == "merge"]
+    merges = [fact for fact in json.loads(cluster.record(0)) if fact[0] == "merge"]
     assert merges
     assert any(by != first for *_, by, first in merges) == bool(bug)
 

@@ -8,7 +8,7 @@ from pysimulator import FETCH_NS
 
 from harness.core.clock import Clock
 from harness.core.errors import ClusterError
-from harness.core.op import Json
+from harness.core.op import Written
 from harness.core.protocols import Endpoint
 from harness.core.seed import Seed
 from harness.core.topology import Link, Topology
@@ -87,11 +87,10 @@ class SimCluster:
 
     # --- KeepsRecord ------------------------------------------------------------------------
 
-    def record(self, now_ns: int) -> Json:
+    def record(self, now_ns: int) -> Written:
         """The facts, on a clock that shows `now_ns` now."""
         ahead_ns = self.simulation.world.now_ns - now_ns
-        facts = self.simulation.servers.record()
-        return [[name, time_ns - ahead_ns, *rest] for name, time_ns, *rest in facts]
+        return Written(self.simulation.servers.record(ahead_ns), "utf-8")
 
     # --- CanPartition -----------------------------------------------------------------------
 

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
-from harness.core.op import Op
+from harness.core.op import Json, Op, Written
 
 _ENCODER: Final = msgspec.json.Encoder()
 _OBJECT_ENCODER: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
@@ -25,18 +26,20 @@ def encoded(op: Op) -> bytes:
     if op.value is None or isinstance(op.value, int | tuple):
         return _ENCODER.encode(op) + b"\n"
     # The fast encoder writes a number that is not finite as null, which would be another op.
-    fields = {
-        "index": op.index,
-        "process": op.process,
-        "kind": op.kind,
-        "f": op.f,
-        "time_ns": op.time_ns,
-        "value": dict(op.value) if isinstance(op.value, Mapping) else op.value,
-        "key": op.key,
-        "node": op.node,
-        "error": op.error,
-    }
-    return _OBJECT_ENCODER.encode(fields).encode() + b"\n"
+    return _ENCODER.encode(replace(op, value=msgspec.Raw(_object(op.value)))) + b"\n"
+
+
+def _object(value: Mapping[str, Json]) -> str:
+    if not isinstance(value, Mapping):
+        return _OBJECT_ENCODER.encode(value)
+    if not any(isinstance(entry, Written) for entry in value.values()):
+        return _OBJECT_ENCODER.encode(dict(value))
+    entries = [
+        f"{_OBJECT_ENCODER.encode(name)}:"
+        f"{entry if isinstance(entry, Written) else _OBJECT_ENCODER.encode(entry)}"
+        for name, entry in value.items()
+    ]
+    return f"{{{','.join(entries)}}}"
 
 
 def decoded(line: bytes) -> Op:

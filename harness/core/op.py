@@ -16,6 +16,13 @@ Value: TypeAlias = int | tuple[int, ...] | Mapping[str, Json] | None
 came, duplicates kept), or a JSON object (a fault, an observation)."""
 
 
+class Written(str):
+    """JSON, as text that stands for what it says: an entry of an op's object that is long, and of
+    which nobody asks anything before the op is a line."""
+
+    __slots__ = ()
+
+
 class Kind(StrEnum):
     """What is known of an operation."""
 

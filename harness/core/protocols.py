@@ -13,7 +13,7 @@ import msgspec
 
 from harness.core.clock import Clock, WallClock
 from harness.core.history import History
-from harness.core.op import Call, Done, Json, Op
+from harness.core.op import Call, Done, Json, Op, Written
 from harness.core.topology import Link, Topology
 from harness.core.verdict import Verdict
 
@@ -380,7 +380,7 @@ class KeepsTime(Protocol):
 class KeepsRecord(Protocol):
     """Knows everything that was agreed on in ZooKeeper."""
 
-    def record(self, now_ns: int) -> Json:
+    def record(self, now_ns: int) -> Written:
         """Facts, as `checkers/protocol.py` has them, on a clock that shows `now_ns` now."""
         ...
 

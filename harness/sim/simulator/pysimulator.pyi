@@ -154,8 +154,9 @@ class Simulation:
         """The median time of a replica's fetches, over all its lives; `ns` sets it."""
     def skew(self, name: str, rate: float) -> None:
         """How fast the clock of a ZooKeeper server goes from now on, over all its lives."""
-    def record(self) -> list[list[Any]]:
-        """Everything of note that was committed, and the sessions that should have ended:
+    def record(self, ahead_ns: int) -> bytes:
+        """Everything of note that was committed, and the sessions that should have ended, as JSON,
+        on a clock that the world's is so much ahead of:
 
         ended    quorum of PART ended, so many NEEDED, HOLDERS had it
         last     last_part of PARTITION became block NUMBER

@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
 use pyo3::Borrowed;
 use rustc_hash::FxHashMap;
 
@@ -23,6 +23,7 @@ use crate::interpreter::is_own;
 use crate::keeper::session::{Found, KeeperSession};
 use crate::keeper::tree::Done;
 use crate::network::Node;
+use crate::record::written;
 use crate::seed::Seed;
 use crate::server::Settings;
 use crate::simulation::{self, Member, Options};
@@ -31,7 +32,7 @@ use crate::table::parts::Value;
 use crate::table::settings::TableSettings;
 use crate::world::{Act, Ns};
 use allocator::Allocator;
-use words::{columns, fact_of, operation, reading, said_of, texts};
+use words::{columns, operation, reading, said_of, texts};
 
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
@@ -295,11 +296,10 @@ impl Simulation {
         Ok(())
     }
 
-    fn record<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+    fn record<'py>(&self, py: Python<'py>, ahead_ns: Ns) -> Bound<'py, PyBytes> {
         self.simulation.finish_record();
         let record = self.simulation.ensemble.record.borrow();
-        let facts = record.facts.iter().map(|fact| fact_of(py, fact));
-        PyList::new(py, facts.collect::<PyResult<Vec<_>>>()?)
+        PyBytes::new(py, &written(&record.facts, ahead_ns))
     }
 
     fn replica<'py>(

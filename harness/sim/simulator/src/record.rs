@@ -1,5 +1,7 @@
 //! What was agreed on in ZooKeeper, as facts for the checkers: every committed write is seen here.
 
+mod written;
+
 use std::rc::Rc;
 
 use crate::keeper::messages::Txn;
@@ -7,6 +9,8 @@ use crate::keeper::tree::{Change, Tree};
 use crate::table::entries::{Data, Entry, EntryKind, LastParts};
 use crate::table::parts::{spelled_rows, Row};
 use crate::world::{Ns, MS};
+
+pub use written::written;
 
 /// Of note. Each begins with its time.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -73,12 +73,12 @@ pub fn line(out: &mut Vec<u8>, op: &Line<'_>) {
     out.extend(b"}\n");
 }
 
-fn number(out: &mut Vec<u8>, value: i64) {
+pub fn number(out: &mut Vec<u8>, value: i64) {
     out.extend_from_slice(Digits::of(value).as_bytes());
 }
 
 /// A JSON string; only what must be escaped is.
-fn text(out: &mut Vec<u8>, text: &str) {
+pub fn text(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     for &byte in text.as_bytes() {
         match byte {

@@ -11,7 +11,6 @@ use crate::block::Block;
 use crate::keeper::session::{Found, Reading};
 use crate::keeper::tree::{Done, Names, Operation};
 use crate::python::Said;
-use crate::record::Fact;
 use crate::table::entries::Data;
 use crate::table::parts::Value;
 
@@ -119,61 +118,6 @@ fn found_of(py: Python<'_>, found: Found) -> PyResult<Bound<'_, PyAny>> {
             Ok(out.into_any())
         }
     }
-}
-
-/// A list: its name, then the time, then as the record has it.
-pub(super) fn fact_of<'py>(py: Python<'py>, fact: &Fact) -> PyResult<Bound<'py, PyList>> {
-    let words = match fact {
-        Fact::Ended {
-            now_ns,
-            part,
-            needed,
-            holders,
-        } => ("ended", now_ns, part, needed, texts(py, holders)?).into_pyobject(py)?,
-        Fact::Last {
-            now_ns,
-            partition,
-            number,
-        } => ("last", now_ns, &**partition, number).into_pyobject(py)?,
-        Fact::Places {
-            now_ns,
-            first,
-            replicas,
-        } => {
-            let places = PyDict::new(py);
-            for place in replicas {
-                let words = (place.pointer, place.active, place.lost).into_pyobject(py)?;
-                places.set_item(&*place.replica, words.to_list())?;
-            }
-            ("places", now_ns, first, places).into_pyobject(py)?
-        }
-        Fact::Pointer {
-            now_ns,
-            replica,
-            from,
-            to,
-            copied,
-            lost,
-        } => ("pointer", now_ns, replica, from, to, copied, lost).into_pyobject(py)?,
-        Fact::Part {
-            now_ns,
-            replica,
-            name,
-            hash,
-        } => ("part", now_ns, replica, name, hash).into_pyobject(py)?,
-        Fact::Merge {
-            now_ns,
-            name,
-            by,
-            leader,
-        } => ("merge", now_ns, name, &**by, &**leader).into_pyobject(py)?,
-        Fact::Session {
-            now_ns,
-            silent_ms,
-            allowed_ms,
-        } => ("session", now_ns, silent_ms, allowed_ms).into_pyobject(py)?,
-    };
-    Ok(words.to_list())
 }
 
 fn names_of<'py>(py: Python<'py>, names: &Names) -> PyResult<Bound<'py, PyList>> {

@@ -115,10 +115,15 @@ pub fn table(history: &History, lines: &[u8]) -> Result<Table, Odd> {
         let text = (history.error[row] != NONE).then_some((error.1.as_bytes(), error.1.len()));
         table.error.some_of(text);
     }
-    table.values.data = history
-        .numbers
-        .iter()
-        .flat_map(|number| number.to_le_bytes())
-        .collect();
+    add_bytes(&mut table.values.data, &history.numbers);
     Ok(table)
+}
+
+/// Adds numbers in little-endian bytes.
+pub fn add_bytes(out: &mut Vec<u8>, numbers: &[i64]) {
+    let from = out.len();
+    out.resize(from + 8 * numbers.len(), 0);
+    for (place, number) in out[from..].chunks_exact_mut(8).zip(numbers) {
+        place.copy_from_slice(&number.to_le_bytes());
+    }
 }

@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::arrow::add_bytes;
 use crate::history::{History, NO_ROW};
 use crate::lines::{Kind, Value};
 use crate::sets::{Names, Odd};
@@ -68,7 +69,9 @@ impl Calls {
     pub fn columns(&self, history: &History) -> Columns {
         let count = self.rows.len();
         let bits = || vec![0; count.div_ceil(8)];
+        let answers = self.rows.iter().filter_map(|&(_, end)| history.ints(end));
         let mut columns = Columns {
+            numbers: Vec::with_capacity(8 * answers.map(<[i64]>::len).sum::<usize>()),
             is_add: bits(),
             is_ok: bits(),
             has_output: bits(),
@@ -93,9 +96,7 @@ impl Calls {
             columns.value.extend(value.to_le_bytes());
             if is_read {
                 let values = history.ints(end).unwrap_or_default();
-                columns
-                    .numbers
-                    .extend(values.iter().flat_map(|value| value.to_le_bytes()));
+                add_bytes(&mut columns.numbers, values);
                 ended += values.len() as i32;
                 columns.has_output[at / 8] |= bit;
             } else {

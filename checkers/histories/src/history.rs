@@ -86,9 +86,9 @@ impl History {
         self.time_ns.is_empty()
     }
 
-    /// The numbers of a value that is an array of them.
+    /// The numbers of a value that is an array of them; None of a row that is not there, too.
     pub fn ints(&self, row: u32) -> Option<&[i64]> {
-        match &self.value[row as usize] {
+        match self.value.get(row as usize)? {
             Value::Ints(range) => Some(&self.numbers[range.clone()]),
             _ => None,
         }

@@ -28,6 +28,11 @@ impl Block {
         Block::from_iter([values])
     }
 
+    /// The next value of a row.
+    pub fn add(&mut self, value: Value) {
+        self.values.push(value);
+    }
+
     /// As many values as the block is wide.
     pub fn push(&mut self, row: impl IntoIterator<Item = Value>) {
         self.values.extend(row);

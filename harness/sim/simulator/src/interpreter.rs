@@ -286,10 +286,8 @@ impl Interpreter {
 
     fn wake_at(&mut self, wake_ns: Ns, now_ns: Ns) {
         assert!(wake_ns > now_ns, "a wait must end later than now");
-        if self
-            .wake_ns
-            .is_none_or(|known| known <= now_ns || wake_ns < known)
-        {
+        let is_sooner = |known| known <= now_ns || wake_ns < known;
+        if self.wake_ns.is_none_or(is_sooner) {
             self.wake_ns = Some(wake_ns);
             let act = Act::Due(self.wake, false);
             self.simulation.world.after(wake_ns - now_ns, None, act);
@@ -468,8 +466,7 @@ impl Interpreter {
             time_ns: ended.time_ns,
             op,
         };
-        self.generator.update(&context, &event)?;
-        Ok(())
+        self.generator.update(&context, &event).map(|_| ())
     }
 }
 

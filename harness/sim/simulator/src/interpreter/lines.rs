@@ -79,17 +79,21 @@ pub fn number(out: &mut Vec<u8>, value: i64) {
 
 /// A JSON string; only what must be escaped is.
 pub fn text(out: &mut Vec<u8>, text: &str) {
+    let is_plain = |byte: &u8| *byte >= 0x20 && *byte != b'"' && *byte != b'\\';
     out.push(b'"');
-    for &byte in text.as_bytes() {
-        match byte {
-            b'"' | b'\\' => out.extend([b'\\', byte]),
+    for run in text
+        .as_bytes()
+        .chunk_by(|one, other| is_plain(one) && is_plain(other))
+    {
+        match run[0] {
+            byte @ (b'"' | b'\\') => out.extend([b'\\', byte]),
             b'\n' => out.extend(b"\\n"),
             b'\r' => out.extend(b"\\r"),
             b'\t' => out.extend(b"\\t"),
             0x08 => out.extend(b"\\b"),
             0x0c => out.extend(b"\\f"),
-            0..0x20 => write!(out, "\\u{byte:04x}").expect("a Vec takes all"),
-            _ => out.push(byte),
+            byte @ 0..0x20 => write!(out, "\\u{byte:04x}").expect("a Vec takes all"),
+            _ => out.extend_from_slice(run),
         }
     }
     out.push(b'"');

@@ -4,6 +4,7 @@
 //! and another one is opened. What was sent and not answered may have been done (CONNECTIONLOSS).
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 
 use crate::errors::{KeeperError, CONNECTION_LOSS, NO_NODE, SESSION_EXPIRED};
@@ -159,6 +160,13 @@ impl Found {
     }
 }
 
+/// A request without an answer.
+struct Sent {
+    xid: i64,
+    answer: Promise<Answer>,
+    since_ns: Ns,
+}
+
 /// One session. Every call waits for its answer.
 pub struct KeeperSession {
     me: Weak<KeeperSession>,
@@ -170,8 +178,8 @@ pub struct KeeperSession {
     session: u64,
     alive: Cell<bool>,
     xid: Cell<i64>,
-    /// Requests without an answer, oldest first, and since when.
-    sent: RefCell<Ordered<i64, (Promise<Answer>, Ns)>>,
+    /// Oldest first.
+    sent: RefCell<VecDeque<Sent>>,
     watches: RefCell<Ordered<i64, Promise<()>>>,
     pinged_ns: Cell<Ns>,
 }
@@ -375,10 +383,13 @@ impl KeeperSession {
     }
 
     fn note(&self, xid: i64) -> Promise<Answer> {
-        let promise = Promise::new();
-        let sent = (promise.clone(), self.world.now_ns());
-        self.sent.borrow_mut().insert(xid, sent);
-        promise
+        let answer = Promise::new();
+        self.sent.borrow_mut().push_back(Sent {
+            xid,
+            answer: answer.clone(),
+            since_ns: self.world.now_ns(),
+        });
+        answer
     }
 
     fn request(&self, xid: i64, ask: Ask) {
@@ -401,16 +412,21 @@ impl KeeperSession {
         }
     }
 
+    fn taken(&self, xid: i64) -> Option<Sent> {
+        let mut sent = self.sent.borrow_mut();
+        let at = sent.iter().position(|sent| sent.xid == xid)?;
+        sent.remove(at)
+    }
+
     /// From the server.
     pub fn answered(&self, xid: i64, answer: Answer) {
-        let found = self.sent.borrow_mut().shift_remove(&xid);
-        let Some((promise, _)) = found else {
+        let Some(sent) = self.taken(xid) else {
             return;
         };
         if matches!(&answer, Err(error) if error.code == SESSION_EXPIRED) {
             self.lose();
         }
-        promise.set(&self.world, answer);
+        sent.answer.set(&self.world, answer);
     }
 
     /// A watch's event, from the server.
@@ -438,11 +454,7 @@ impl KeeperSession {
             return;
         }
         let now_ns = self.world.now_ns();
-        let oldest = self
-            .sent
-            .borrow()
-            .first()
-            .map(|(_, (_, since_ns))| *since_ns);
+        let oldest = self.sent.borrow().front().map(|sent| sent.since_ns);
         if oldest.is_some_and(|since_ns| now_ns - since_ns > OPERATION_TIMEOUT_NS) {
             return self.lose();
         }
@@ -462,8 +474,9 @@ impl KeeperSession {
         network.send(self.node, to.node, Some(&process), move || {
             to.disconnect(session)
         });
-        for (promise, _) in self.sent.take().into_values() {
-            promise.set(&self.world, Err(KeeperError::new(CONNECTION_LOSS)));
+        for sent in self.sent.take() {
+            sent.answer
+                .set(&self.world, Err(KeeperError::new(CONNECTION_LOSS)));
         }
         for promise in self.watches.take().into_values() {
             promise.set(&self.world, ());

@@ -369,7 +369,9 @@ fn selected<'a>(
     let places = columns.collect::<Result<Vec<_>, _>>()?;
     let mut out = Block::new(places.len());
     for row in found {
-        out.push(places.iter().map(|at| row[*at].clone()));
+        for at in &places {
+            out.add(row[*at].clone());
+        }
     }
     Ok(out)
 }

@@ -1,10 +1,12 @@
 //! What ZooKeeper lists of a replica's parts.
 
-use std::cell::{Cell, RefMut};
+use std::cell::RefMut;
 use std::rc::Rc;
 
+use rustc_hash::FxHashMap;
+
 use crate::keeper::tree::Names;
-use crate::table::parts::{Cover, Info};
+use crate::table::parts::{Cover, Info, Part};
 use crate::table::replica::Table;
 
 /// A list, and the active set of it.
@@ -13,8 +15,28 @@ pub struct Listed {
     names: Names,
     /// The names that no other covers.
     pub cover: Cover<Rc<str>>,
-    /// How many parts were forgotten when all of these were on the disk.
-    all_here: Cell<Option<u64>>,
+    /// The parts of those names by partition, and of which state of the disk.
+    here: Option<(u64, ByPartition)>,
+}
+
+type ByPartition = FxHashMap<Rc<str>, Vec<Rc<Part>>>;
+
+impl Listed {
+    /// The parts of the active set, of one partition; None: not all partitions' are on the disk.
+    pub fn here(&mut self, table: &Table, partition: &str) -> Option<&[Rc<Part>]> {
+        let now = table.replaced.get();
+        if self.here.as_ref().is_none_or(|(then, _)| *then != now) {
+            let parts = table.disk.parts.borrow();
+            let mut here = ByPartition::default();
+            for (info, name) in self.cover.pairs() {
+                let of_partition = here.entry(info.partition.clone()).or_default();
+                of_partition.push(parts.get(name)?.clone());
+            }
+            self.here = Some((now, here));
+        }
+        let (_, here) = self.here.as_ref()?;
+        Some(here.get(partition).map_or(&[], Vec::as_slice))
+    }
 }
 
 impl Table {
@@ -29,7 +51,7 @@ impl Table {
                 made,
                 names: names.clone(),
                 cover,
-                all_here: Cell::new(None),
+                here: None,
             });
         }
         RefMut::map(listed, |listed| listed.as_mut().expect("it is there"))
@@ -60,19 +82,6 @@ impl Table {
         let parts = self.disk.parts.borrow();
         let part = parts.get(name);
         part.map_or_else(|| Info::named(name), |part| part.info.clone())
-    }
-
-    /// Whether every part of that active set is on the disk.
-    pub fn has_all(&self, listed: &Listed) -> bool {
-        let now = Some(self.forgotten.get());
-        if listed.all_here.get() != now {
-            let parts = self.disk.parts.borrow();
-            if !listed.cover.things().all(|name| parts.contains_key(name)) {
-                return false;
-            }
-            listed.all_here.set(now);
-        }
-        true
     }
 }
 

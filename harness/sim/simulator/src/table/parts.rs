@@ -86,15 +86,26 @@ impl Info {
 
     /// The other way round. Panics at what is no part's name.
     pub fn named(name: &str) -> Info {
-        let mut words = name.split('_');
-        let partition = words.next().expect("a partition").into();
-        let mut number = || words.next().map(|word| word.parse().expect("a number"));
+        let partition = name.bytes().position(|letter| letter == b'_');
+        let (partition, rest) = name.split_at(partition.expect("a partition"));
+        // First and last block, level and mutation.
+        let (mut numbers, mut count) = ([0; 4], 0);
+        for letter in rest.bytes() {
+            if letter == b'_' {
+                count += 1;
+            } else {
+                assert!(letter.is_ascii_digit(), "{name} is no part's name");
+                numbers[count - 1] = numbers[count - 1] * 10 + i64::from(letter - b'0');
+            }
+        }
+        assert!(count > 2, "{name} is no part's name");
+        let [min, max, level, mutation] = numbers;
         Info {
-            partition,
-            min: number().expect("a first block"),
-            max: number().expect("a last block"),
-            level: number().expect("a level"),
-            mutation: number().unwrap_or(0),
+            partition: partition.into(),
+            min,
+            max,
+            level,
+            mutation,
         }
     }
 

@@ -88,8 +88,8 @@ pub struct Table {
     pub dropped: Cell<bool>,
     host: Cell<i64>,
     pub(super) listed: RefCell<Option<Listed>>,
-    /// How many parts were taken off the disk.
-    pub(super) forgotten: Cell<u64>,
+    /// How often a part was taken off the disk, or another took its place.
+    pub(super) replaced: Cell<u64>,
 }
 
 impl Table {
@@ -98,7 +98,9 @@ impl Table {
     /// On the disk, and not visible yet.
     pub fn store(&self, part: Rc<Part>) {
         let mut parts = self.disk.parts.borrow_mut();
-        parts.insert(part.name.clone(), part);
+        if parts.insert(part.name.clone(), part).is_some() {
+            self.replaced.set(self.replaced.get() + 1);
+        }
     }
 
     /// Of that name, on the disk.
@@ -116,7 +118,7 @@ impl Table {
 
     /// Neither visible nor on the disk any more.
     pub fn forget(&self, info: &Info) {
-        self.forgotten.set(self.forgotten.get() + 1);
+        self.replaced.set(self.replaced.get() + 1);
         self.active.borrow_mut().remove(info);
         self.disk
             .parts
@@ -188,7 +190,7 @@ impl Table {
             dropped: Cell::new(false),
             host: Cell::new(0),
             listed: RefCell::default(),
-            forgotten: Cell::new(0),
+            replaced: Cell::new(0),
         })
     }
 

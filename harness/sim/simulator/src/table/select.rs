@@ -124,20 +124,24 @@ async fn linearizable(
 ) -> Result<Vec<Rc<Part>>, Trouble> {
     zk.barrier().await?;
     let state = state(table, zk).await?;
-    let listed = table.listed(state.made, &state.parts);
+    let mut listed = table.listed(state.made, &state.parts);
     check_committed(&state, &listed.cover)?;
-    let all_here = table.has_all(&listed);
+    if let Some(here) = partition.and_then(|partition| listed.here(table, partition)) {
+        let read = here
+            .iter()
+            .filter(|part| !state.leaves_out(&part.info, &part.name));
+        return Ok(read.cloned().collect());
+    }
     let parts = table.disk.parts.borrow();
     let mut out = Vec::new();
     for (info, name) in listed.cover.pairs() {
-        let wanted = is_of(info, partition);
-        if (all_here && !wanted) || state.leaves_out(info, name) {
+        if state.leaves_out(info, name) {
             continue;
         }
         let part = parts.get(name).ok_or_else(|| {
             ServerError::new(289, format!("Part {name} is not on the disk any more."))
         })?;
-        if wanted {
+        if is_of(info, partition) {
             out.push(part.clone());
         }
     }

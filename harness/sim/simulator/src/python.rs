@@ -33,6 +33,7 @@ use crate::table::settings::TableSettings;
 use crate::world::{Act, Ns};
 use words::{columns, operation, reading, said_of, texts};
 
+/// A simulation is many small things for a moment: this one takes a sixth off its time.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

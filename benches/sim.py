@@ -102,7 +102,7 @@ def run(seed: Seed, rate: float | None) -> tuple[History, SimCluster, tuple[floa
     workload = QuorumSet(QuorumSetOptions(read="linearizable"), seed.child("workload"))
     nemesis = parse_nemesis("partition", topology, seed, FaultOptions())
     with tempfile.TemporaryDirectory() as directory:
-        monitor, place = Monitor("", TIME_LIMIT_S), RunDirectory(Path(directory))
+        monitor, place = Monitor("", TIME_LIMIT_S), RunDirectory(Path(directory), durable=False)
         monitor.anomalies = None  # as where nobody watches
         place.begin(plan, topology, cluster.versions())
         outcome = conduct(

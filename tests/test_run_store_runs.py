@@ -2,6 +2,8 @@
 
 import json
 import math
+import os
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -132,6 +134,29 @@ def test_run_json_says_what_is_run_from_the_start(store: Store) -> None:
     assert (info.plan, info.topology) == (PLAN, Topology.of())
     assert info.versions == {"ch1": "18.16.1", "zk1": "3.8.0"}
     assert info.ended_utc is None
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_durable_runs_files_are_on_the_disk(
+    store: Store, monkeypatch: pytest.MonkeyPatch, durable: bool
+) -> None:
+    synced: list[str] = []
+
+    def fsync(descriptor: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{descriptor}").readlink().name.removeprefix("."))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    run = replace(begun(store), durable=durable)
+    synced.clear()
+    run.save(judged(run))
+    assert [name.partition(".json")[0] for name in synced] == (["results"] if durable else [])
+    run.crash("why")
+    assert len(synced) == 2 * durable
+    journal = Journal(run.path / "more.jsonl", durable=durable)
+    journal.append(OPS[0])
+    journal.close()
+    assert len(synced) == 3 * durable
+    assert run.info().error == "why"
 
 
 def test_a_finished_run_has_everything(store: Store) -> None:

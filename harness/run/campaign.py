@@ -107,7 +107,8 @@ class Campaign:
 
     def begun(self, plan: Plan, cluster: Cluster) -> RunDirectory:
         """A directory for a run on this cluster."""
-        directory = self.store.create(plan.workload, plan.nemesis, plan.seed)
+        fresh = self.store.create(plan.workload, plan.nemesis, plan.seed)
+        directory = replace(fresh, durable=not isinstance(cluster, KeepsTime))
         directory.begin(plan, cluster.topology, cluster.versions())
         return directory
 

@@ -28,9 +28,12 @@ class Journal:
     """Appends ops to a file, from one thread at a time; a thread of its own encodes them and writes
     them out. Lines are written at once."""
 
-    def __init__(self, path: Path) -> None:
-        """Raises HarnessError when there is a file already: a journal is never overwritten."""
+    def __init__(self, path: Path, *, durable: bool = True) -> None:
+        """Raises HarnessError when there is a file already: a journal is never overwritten.
+
+        `durable`: once it is closed it outlives a loss of power, too."""
         self.path = path
+        self._durable = durable
         try:
             self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
         except OSError as error:
@@ -71,7 +74,8 @@ class Journal:
             raise self._unwritable()
 
     def close(self) -> None:
-        """Flushes, to the disk, and closes. May be called twice. Raises HarnessError."""
+        """Flushes, to the disk if it is durable, and closes. May be called twice. Raises
+        HarnessError."""
         if not self._open:
             return
         self._open = False
@@ -80,7 +84,8 @@ class Journal:
             self._writer.join()
         self._write_out()
         try:
-            os.fsync(self._fd)
+            if self._durable:
+                os.fsync(self._fd)
         except OSError as error:
             self._failure = self._failure or error.strerror
         os.close(self._fd)

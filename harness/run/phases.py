@@ -128,7 +128,7 @@ class _Recorder:
         self._clock = clock_of(trial.cluster)
         if self._timed is None:
             trial.directory.began(utc_now())
-        self._journal = Journal(trial.directory.journal)
+        self._journal = Journal(trial.directory.journal, durable=trial.directory.durable)
         self._keys: set[int] = set()
         self._troubles: list[str] = []
         self._trouble = Trouble()

@@ -96,6 +96,12 @@ def test_a_field_beyond_64_bits_is_named(field: str) -> None:
         History([op])
 
 
+def test_no_number_of_a_process_is_the_nemesis() -> None:
+    op = Op(index=0, process=-(2**63), kind=Kind.INVOKE, f="read", time_ns=1)
+    with pytest.raises(HistoryError, match="row 0: process takes more than 64 bits"):
+        History([op])
+
+
 def test_a_value_beyond_64_bits_is_kept_and_not_judged() -> None:
     h = history(insert(0, 2**63, 0, 1), read(1, [2**63 - 1, 2**64], 2, 3))
     assert of_lines(h)[1].value == 2**63

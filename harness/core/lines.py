@@ -2,8 +2,9 @@
 "nemesis"), kind, f, time_ns, value (a number, an array of numbers, an object or null), key, node,
 error.
 
-Two things go beyond strict JSON: numbers may have any number of digits, and a number that is not
-finite, inside an object, is written NaN, Infinity or -Infinity, as Python's json module does.
+Two things go beyond strict JSON: the numbers of a value may have any number of digits, and a number
+that is not finite, inside an object, is written NaN, Infinity or -Infinity, as Python's json module
+does.
 """
 
 import json

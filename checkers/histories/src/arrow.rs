@@ -34,7 +34,7 @@ impl Column {
     fn some_of(&mut self, data: Option<(&[u8], usize)>) {
         if let Some((bytes, count)) = data {
             self.data.extend(bytes);
-            self.ended += i32::try_from(count).expect("less than 2 GiB");
+            self.ended = i32::try_from(self.ended as usize + count).expect("less than 2^31");
         }
         self.offsets.extend(self.ended.to_le_bytes());
         self.entry(data.is_some());

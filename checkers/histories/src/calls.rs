@@ -97,7 +97,8 @@ impl Calls {
             if is_read {
                 let values = history.ints(end).unwrap_or_default();
                 add_bytes(&mut columns.numbers, values);
-                ended += values.len() as i32;
+                ended =
+                    i32::try_from(ended as usize + values.len()).expect("less than 2^31 numbers");
                 columns.has_output[at / 8] |= bit;
             } else {
                 columns.is_add[at / 8] |= bit;

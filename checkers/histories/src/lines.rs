@@ -35,7 +35,7 @@ pub enum Value {
     Big,
 }
 
-/// The process of every fault.
+/// The process of every fault, a number that no client's has.
 pub const NEMESIS: i64 = i64::MIN;
 
 /// The fields of a line; texts are JSON strings as they stand, quotes included.
@@ -73,7 +73,10 @@ pub fn read<'a>(
     at.expect(b",\"process\":")?;
     let process = match at.next() {
         Some(b'"') => at.expect(b"\"nemesis\"").map(|()| NEMESIS)?,
-        _ => at.int("process")?,
+        _ => match at.int("process")? {
+            NEMESIS => return Err(Unread::Beyond("process")),
+            number => number,
+        },
     };
     at.expect(b",\"kind\":\"")?;
     let kind = at.kind()?;

@@ -36,7 +36,7 @@ _KINDS: Final = [kind.value for kind in Kind]
 _WORDS: Final = ["node", "kind", "f"]
 """Columns of few words. No other column says the same thing often."""
 _STEPS: Final = dict.fromkeys(["index", "values.list.element", "time_ns"], "DELTA_BINARY_PACKED")
-"""Columns of numbers that are near the ones before them: half the bytes, in less time."""
+"""Columns of numbers that are near the ones before them: a fifth fewer bytes in all."""
 
 SCHEMA: Final = pa.schema(
     [

@@ -1,18 +1,16 @@
 """Who no longer hears whom: from a shape to the set of directed links to drop. Pure.
 
 The word is Jepsen's. A node's grudge is the set of nodes whose packets it does not hear. Only
-links of the given classes are ever in a grudge.
+links that are given are ever in a grudge: those of some classes.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from harness.core.op import Json
-from harness.core.topology import Link, LinkClass, Topology
+from harness.core.topology import Link
 
 
-def complete(
-    topology: Topology, components: Sequence[Collection[str]], classes: Iterable[LinkClass]
-) -> frozenset[Link]:
+def complete(links: Iterable[Link], components: Sequence[Collection[str]]) -> frozenset[Link]:
     """Every link from one component to another, in both directions.
 
     Components are disjoint. A node in none of them keeps all its links.
@@ -22,7 +20,7 @@ def complete(
     return frozenset(
         [
             link
-            for link in topology.links(classes)
+            for link in links
             if link.source in home
             and link.target in home
             and home[link.source] != home[link.target]
@@ -31,14 +29,11 @@ def complete(
 
 
 def bridge(
-    topology: Topology,
-    middle: str,
-    sides: tuple[Sequence[str], Sequence[str]],
-    classes: Iterable[LinkClass],
+    links: Iterable[Link], middle: str, sides: tuple[Sequence[str], Sequence[str]]
 ) -> frozenset[Link]:
     """The two sides do not hear each other; the node in the middle hears, and is heard by, all."""
     assert middle not in (*sides[0], *sides[1]), "the bridge belongs to no side"
-    return complete(topology, sides, classes)
+    return complete(links, sides)
 
 
 def ring_reach(size: int) -> int:
@@ -51,7 +46,7 @@ def ring_reach(size: int) -> int:
     return majority // 2
 
 
-def ring(topology: Topology, order: Sequence[str], classes: Iterable[LinkClass]) -> frozenset[Link]:
+def ring(links: Iterable[Link], order: Sequence[str]) -> frozenset[Link]:
     """Each node hears a majority, itself included, and no two hear the same one.
 
     `order` is the ring. A node keeps its `ring_reach` nearest on either side. With fewer than
@@ -66,17 +61,17 @@ def ring(topology: Topology, order: Sequence[str], classes: Iterable[LinkClass])
         steps = abs(at[link.source] - at[link.target])
         return min(steps, size - steps) > reach
 
-    return frozenset(filter(apart, topology.links(classes)))
+    return frozenset(filter(apart, links))
 
 
-def deaf(topology: Topology, node: str, classes: Iterable[LinkClass]) -> frozenset[Link]:
+def deaf(links: Iterable[Link], node: str) -> frozenset[Link]:
     """The node hears nobody; everybody hears it."""
-    return frozenset([link for link in topology.links(classes) if link.target == node])
+    return frozenset([link for link in links if link.target == node])
 
 
-def mute(topology: Topology, node: str, classes: Iterable[LinkClass]) -> frozenset[Link]:
+def mute(links: Iterable[Link], node: str) -> frozenset[Link]:
     """Nobody hears the node; it hears everybody."""
-    return frozenset([link for link in topology.links(classes) if link.source == node])
+    return frozenset([link for link in links if link.source == node])
 
 
 def to_json(links: Iterable[Link]) -> dict[str, Json]:

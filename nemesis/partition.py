@@ -27,8 +27,10 @@ class Field:
 
     topology: Topology
     classes: tuple[LinkClass, ...]
+    links: tuple[Link, ...]
+    """Of these classes."""
     nodes: tuple[str, ...]
-    """The nodes with a link of these classes, in the topology's order."""
+    """The nodes with such a link, in the topology's order."""
 
     @staticmethod
     def of(topology: Topology, classes: Sequence[LinkClass]) -> "Field":
@@ -36,12 +38,12 @@ class Field:
         links = topology.links(classes)
         ends = {link.source for link in links} | {link.target for link in links}
         nodes = tuple([name for name in topology.names if name in ends])
-        return Field(topology, tuple(classes), nodes)
+        return Field(topology, tuple(classes), links, nodes)
 
     def split(self, part: Sequence[str]) -> Cut:
         """These nodes on one side, all others on the other."""
         sides = (self.ordered(part), self.ordered(set(self.nodes) - set(part)))
-        return grudge.complete(self.topology, sides, self.classes), _braces(sides)
+        return grudge.complete(self.links, sides), _braces(sides)
 
     def ordered(self, part: Sequence[str] | set[str]) -> tuple[str, ...]:
         """In the topology's order."""
@@ -68,21 +70,20 @@ def _ring(field: Field, seed: Seed) -> Cut:
     order = seed.shuffled(0, field.nodes)
     reach = grudge.ring_reach(len(order))
     text = f"ring {' '.join(order)}, each hears {reach} on either side"
-    return grudge.ring(field.topology, order, field.classes), text
+    return grudge.ring(field.links, order), text
 
 
 def _bridge(field: Field, seed: Seed) -> Cut:
     middle, *rest = seed.shuffled(0, field.nodes)
     sides = (field.ordered(rest[: len(rest) // 2]), field.ordered(rest[len(rest) // 2 :]))
-    dropped = grudge.bridge(field.topology, middle, sides, field.classes)
-    return dropped, f"{_braces(sides)}, bridge {middle}"
+    return grudge.bridge(field.links, middle, sides), f"{_braces(sides)}, bridge {middle}"
 
 
 def _one_way(field: Field, seed: Seed) -> Cut:
     node = seed.choice(0, field.nodes)
     if seed.below(1, 2):
-        return grudge.deaf(field.topology, node, field.classes), f"{node} hears nobody"
-    return grudge.mute(field.topology, node, field.classes), f"nobody hears {node}"
+        return grudge.deaf(field.links, node), f"{node} hears nobody"
+    return grudge.mute(field.links, node), f"nobody hears {node}"
 
 
 def _pair(field: Field, seed: Seed) -> Cut:
@@ -175,7 +176,9 @@ class Partition:
         for variant in variants:
             if variant in reasons:
                 raise UsageError(f"nemesis {variant!r}: {reasons[variant]}")
-        self._variants = tuple(variants)
+        self._links = topology.links()
+        self._first = [variant for variant in variants if variant in FOREMOST]
+        self._rest = [variant for variant in variants if variant not in FOREMOST]
         leads: tuple[type, ...] = (CanLead,) if FOLLOWER in variants else ()
         self.needs: tuple[type, ...] = (CanPartition, *leads)
 
@@ -184,11 +187,9 @@ class Partition:
 
         Every variant comes once before any comes again, so that a short run sees the foremost.
         """
-        rounds, at = divmod(turn, len(self._variants))
-        first = [v for v in self._variants if v in FOREMOST]
-        rest = [v for v in self._variants if v not in FOREMOST]
+        rounds, at = divmod(turn, len(self._first) + len(self._rest))
         own = seed.child("round", rounds)
-        variant = (*own.shuffled(0, first), *own.shuffled(1, rest))[at]
+        variant = (*own.shuffled(0, self._first), *own.shuffled(1, self._rest))[at]
         drawing = seed.child("turn", turn)
         if variant == FOLLOWER:
             order = drawing.shuffled(0, self._field.topology.keepers)
@@ -207,7 +208,7 @@ class Partition:
         dropped = grudge.from_json(shape)
         watch.check()
         target.cut(sorted(dropped))
-        wrong = watch.until_none(lambda: _differences(target, self._field.topology, dropped))
+        wrong = watch.until_none(lambda: _differences(target, self._links, dropped))
         if wrong:
             raise FaultError("; ".join(wrong))
         return decided
@@ -227,7 +228,7 @@ class Partition:
 
     def broken(self, cluster: Cluster) -> Sequence[str]:
         """The links that drop packets, any link of the cluster."""
-        return _differences(_partitionable(cluster), self._field.topology, frozenset())
+        return _differences(_partitionable(cluster), self._links, frozenset())
 
     def _follower(self, cluster: Cluster, plan: Mapping[str, Json]) -> dict[str, Json]:
         assert isinstance(cluster, CanLead), "capabilities are checked before the run"
@@ -240,7 +241,7 @@ class Partition:
         keepers = self._field.topology.keepers
         others = tuple(name for name in keepers if name != follower)
         sides = ((follower,), others)
-        dropped = grudge.complete(self._field.topology, sides, (LinkClass.PEER,))
+        dropped = grudge.complete(self._field.topology.links((LinkClass.PEER,)), sides)
         return {
             "leader": leader,
             "follower": follower,
@@ -258,9 +259,9 @@ def _drawn(variant: str, field: Field, seed: Seed) -> Cut | None:
 
 
 def _differences(
-    cluster: CanPartition, topology: Topology, dropped: frozenset[Link]
+    cluster: CanPartition, links: Sequence[Link], dropped: frozenset[Link]
 ) -> tuple[str, ...]:
-    alive = cluster.reachable(topology.links())
+    alive = cluster.reachable(links)
     wrong = [link for link, arrived in alive.items() if arrived == (link in dropped)]
     return tuple(
         f"link {link.source} → {link.target} is {'alive' if alive[link] else 'dead'}, "

@@ -35,6 +35,10 @@ class Track(msgspec.Struct, frozen=True):
     f: str
     once: bool
     plan: Plan
+    faults: Seed = Seed(0)
+    """What its plans are drawn from; it gets it from `schedule`, as it does the next."""
+    waits: Seed = Seed(0)
+    """What its waits are drawn from."""
     due_ns: int = 0
     """When its next call is due, in the timetable's own time."""
     calls: int = 0
@@ -66,7 +70,6 @@ class Schedule(msgspec.Struct, frozen=True):
     """The generator. Made by `schedule`."""
 
     tracks: tuple[Track, ...]
-    seed: Seed
     options: FaultOptions
     faults: int = 0
     """How many faults have begun."""
@@ -122,18 +125,13 @@ class Schedule(msgspec.Struct, frozen=True):
             number = self.faults + 1
             edge = "once" if track.once else "begin"
             turn = track.calls if track.once else track.calls // 2
-            plan = track.plan(self.seed.child("faults", track.f), turn)
-            value = {"fault": number, "edge": edge, **plan}
-        wait_ns = _jittered_ns(
-            self._wait_s(str(value["edge"])),
-            self.seed.child("wait", track.f),
-            track.calls + 1,
-            self.options.jitter,
-        )
+            value = {"fault": number, "edge": edge, **track.plan(track.faults, turn)}
+        calls, wait_s = track.calls + 1, self._wait_s(str(value["edge"]))
+        wait_ns = _jittered_ns(wait_s, track.waits, calls, self.options.jitter)
         after = replace(
             track,
             due_ns=track.due_ns + wait_ns,
-            calls=track.calls + 1,
+            calls=calls,
             open=value if value["edge"] == "begin" else None,
         )
         return value, after
@@ -149,16 +147,19 @@ class Schedule(msgspec.Struct, frozen=True):
 def schedule(tracks: Sequence[Track], seed: Seed, options: FaultOptions) -> Schedule:
     """The families in an order drawn from the seed, the first fault after one interval, and each
     family's first one interval after its predecessor's. Without families it is exhausted."""
-    ordered = seed.child("order").shuffled(0, tracks)
-    placed = tuple(
-        replace(
-            track,
-            due_ns=int(options.interval_s * 1e9 * at)
-            + _jittered_ns(options.interval_s, seed.child("wait", track.f), 0, options.jitter),
+    placed = []
+    for at, track in enumerate(seed.child("order").shuffled(0, tracks)):
+        waits = seed.child("wait", track.f)
+        first_ns = _jittered_ns(options.interval_s, waits, 0, options.jitter)
+        placed.append(
+            replace(
+                track,
+                faults=seed.child("faults", track.f),
+                waits=waits,
+                due_ns=int(options.interval_s * 1e9 * at) + first_ns,
+            )
         )
-        for at, track in enumerate(ordered)
-    )
-    return Schedule(placed, seed, options)
+    return Schedule(tuple(placed), options)
 
 
 def _told(track: Track, value: Mapping[str, Json], kind: Kind, now_ns: int) -> Track:

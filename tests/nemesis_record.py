@@ -12,7 +12,7 @@ from typing import Any
 from harness.core.op import NEMESIS, Kind, Op
 from harness.core.protocols import Endpoint
 from harness.core.seed import Seed
-from harness.core.topology import Link, LinkClass, Topology
+from harness.core.topology import Link, Topology
 from nemesis.catalogue import parse_nemesis
 from nemesis.composed import Composed
 from nemesis.grudge import complete, to_json
@@ -132,7 +132,7 @@ def op(f: str, edge: str = "begin", fault: int = 1, **plan: Any) -> Op:
     return Op(index=0, process=NEMESIS, kind=Kind.INVOKE, f=f, time_ns=0, value=value)
 
 
-ALONE = complete(THREE, [["ch1"], NODES[1:]], LinkClass)
+ALONE = complete(THREE.links(), [["ch1"], NODES[1:]])
 CUT = op("partition", grudge=to_json(ALONE), text="{ch1 | ch2 ch3 zk1 zk2 zk3}")
 KILL = op("kill", nodes=["ch2", "zk1"])
 PAUSE = op("pause", nodes=["ch3"])

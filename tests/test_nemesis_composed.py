@@ -21,7 +21,7 @@ from nemesis_record import (
 
 from harness.core.errors import ClusterError, UsageError
 from harness.core.op import Done, Kind, Op
-from harness.core.topology import Link, LinkClass
+from harness.core.topology import Link
 from nemesis.composed import check_capabilities
 from nemesis.grudge import complete
 from nemesis.quorum import quorum
@@ -240,7 +240,7 @@ def test_who_belongs_to_a_quorum(
 ) -> None:
     cluster = Record()
     cluster.leads, cluster.dead = leads, set(dead)
-    cluster.dropped = set(complete(THREE, [cut, set(NODES) - set(cut)], LinkClass))
+    cluster.dropped = set(complete(THREE.links(), [cut, set(NODES) - set(cut)]))
     assert quorum(cluster, THREE) == members
 
 

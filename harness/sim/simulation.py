@@ -78,14 +78,16 @@ class Simulation:
     ) -> list[tuple[int | str, ...]]:
         """A query from outside; the result by columns, none where there is no row. Raises
         ServerError, also with a client's own codes."""
-        answer: list[tuple[int | str, ...]] = self.wait(
-            lambda number: self.servers.ask(number, node, sql, rows, dict(settings), timeout_ns)
-        )
+        number = self.world.number()
+        self.servers.ask(number, node, sql, rows, dict(settings), timeout_ns)
+        answer: list[tuple[int | str, ...]] = self.answer(number)
         return answer
 
     def session(self, keepers: Sequence[str]) -> "KeeperSession":
         """A ZooKeeper session from outside, through one of these servers. Raises KeeperError."""
-        return KeeperSession(self, self.wait(lambda n: self.servers.open_session(n, keepers)))
+        number = self.world.number()
+        self.servers.open_session(number, keepers)
+        return KeeperSession(self, self.answer(number))
 
     def wait_until(self, seen: Callable[[], bool], within_ns: int, poll_ns: int = 20 * MS) -> bool:
         """Lets the world go on until something is seen, at most so long; says whether it was."""
@@ -96,9 +98,11 @@ class Simulation:
             self.world.sleep(poll_ns)
         return True
 
-    def wait(self, begin: Callable[[int], object]) -> Any:
-        """The answer to what begins with a number. Raises ServerError and KeeperError."""
-        answer, error = self.servers.answer(self.world.wait(begin))
+    def answer(self, number: int) -> Any:
+        """Waits for the answer to what was begun with a number. Raises ServerError and
+        KeeperError."""
+        self.world.wait(number)
+        answer, error = self.servers.answer(number)
         if error is None:
             return answer
         code, text = error
@@ -114,23 +118,23 @@ class KeeperSession:
 
     def read(self, *readings: tuple[str, str]) -> list[Any]:
         """Several reads of one moment, as `pysimulator.Simulation.read` has them."""
-        servers = self._simulation.servers
-        answer: list[Any] = self._simulation.wait(
-            lambda number: servers.read(number, self._number, readings)
-        )
+        number = self._simulation.world.number()
+        self._simulation.servers.read(number, self._number, readings)
+        answer: list[Any] = self._simulation.answer(number)
         return answer
 
     def multi(self, *operations: Operation) -> list[Any]:
         """All or nothing, in the order of all writes; what each operation answers."""
-        servers = self._simulation.servers
-        answer: list[Any] = self._simulation.wait(
-            lambda number: servers.multi(number, self._number, operations)
-        )
+        number = self._simulation.world.number()
+        self._simulation.servers.multi(number, self._number, operations)
+        answer: list[Any] = self._simulation.answer(number)
         return answer
 
     def sync(self) -> None:
         """Reads after this see what the leader had committed when the call reached it."""
-        self._simulation.wait(lambda number: self._simulation.servers.sync(number, self._number))
+        number = self._simulation.world.number()
+        self._simulation.servers.sync(number, self._number)
+        self._simulation.answer(number)
 
     def close(self) -> None:
         """Ends the session, and its ephemeral nodes with it; does not wait. Once only."""

@@ -67,18 +67,18 @@ class World:
             self._after(ns, getcurrent().switch, task=True)
             self._hub.switch()
 
-    def wait(self, begin: Callable[[int], object]) -> int:
-        """Begins something of the servers' that ends with the number that it is given, which is
-        returned then."""
-        number = next(self._numbers)
-        begin(number)
+    def number(self) -> int:
+        """For what is begun on the servers: they say so when it ends."""
+        return next(self._numbers)
+
+    def wait(self, number: int) -> None:
+        """Until what was begun with this number has ended."""
         if getcurrent() is self._hub:
             if not self._run(NEVER_NS, number):
                 raise AssertionError("nothing will ever happen again, and it has not ended")
         else:
             self._due[number] = getcurrent().switch
             self._hub.switch()
-        return number
 
     def _run(self, until_ns: int, last: int | None = None) -> bool:
         """What happens until then, or until the number `last` is due; whether it is."""

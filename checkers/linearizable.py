@@ -104,6 +104,7 @@ class Linearizable:
             consistency=consistency,
             time_s=time_s if isfinite(time_s) else None,
             memory_mb=self.memory_mb,
+            threads=1,  # one object; to count the cores takes longer than to decide most
         ).objects
         if result.status != "UNKNOWN":
             one.decided[consistency] = result

@@ -102,17 +102,17 @@ class Journal:
             count = len(self._ops)
             if not count or self._failure is not None:
                 return
-            lines = bytearray()
+            lines: list[bytes] = []
             try:
                 for op in self._ops[:count]:
-                    lines += op if isinstance(op, bytes) else encoded(op)
+                    lines.append(op if isinstance(op, bytes) else encoded(op))
             except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:
                 assert not isinstance(op, bytes), "lines are as they are"
                 self._failure = f"op #{op.index} ({op.f}) has a value that is not JSON: {error}"
             del self._ops[:count]
-            self._write(lines)
+            self._write(b"".join(lines))
 
-    def _write(self, lines: bytearray) -> None:
+    def _write(self, lines: bytes) -> None:
         left = memoryview(lines)
         try:
             while left:

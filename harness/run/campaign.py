@@ -121,7 +121,9 @@ class Campaign:
         with directory.held():
             try:
                 with _crashing(directory):
-                    troubles = record(self._trial(plan, cluster, directory, monitor, drop=True))
+                    nemesis = self.nemesis(plan, cluster)
+                    trial = self._trial(plan, cluster, nemesis, directory, monitor, drop=True)
+                    troubles = record(trial)
             except BaseException:
                 _collected(cluster, directory)
                 raise
@@ -132,21 +134,30 @@ class Campaign:
         return troubles
 
     def _trial(
-        self, plan: Plan, cluster: Cluster, directory: RunDirectory, monitor: Monitor, *, drop: bool
+        self,
+        plan: Plan,
+        cluster: Cluster,
+        nemesis: Nemesis,
+        directory: RunDirectory,
+        monitor: Monitor,
+        *,
+        drop: bool,
     ) -> Trial:
-        workload, nemesis = self.workload(plan), self.nemesis(plan, cluster)
+        workload, script = self.workload(plan), self.script(plan)
         # On a cluster with a time of its own, the same seed is to leave the same bytes.
         name = "sim" if isinstance(cluster, KeepsTime) else directory.path.name
         token = fresh_token(name, plan.seed)
         monitor.enter(Phase.SET_UP, "creating tables")
-        trial = Trial(plan, cluster, workload, nemesis, directory, monitor, self.stop, token, drop)
-        return replace(trial, script=self.script(plan))
+        stop = self.stop
+        return Trial(
+            plan, cluster, workload, nemesis, directory, monitor, stop, token, drop, script
+        )
 
     def _one(self, plan: Plan, cluster: Cluster, monitor: Monitor, *, drop: bool) -> Finished:
-        self.nemesis(plan, cluster)  # refused before anything is made
+        nemesis = self.nemesis(plan, cluster)  # refused before anything is made
         directory = self.begun(plan, cluster)
         with directory.held():
-            outcome = self._conducted(plan, cluster, directory, monitor, drop=drop)
+            outcome = self._conducted(plan, cluster, nemesis, directory, monitor, drop=drop)
             directory.finish(outcome.judgement, outcome.troubles, outcome.history)
             monitor.enter(Phase.CLEAN_UP)
             uncollected = _collected(cluster, directory)
@@ -156,13 +167,20 @@ class Campaign:
         return Finished(plan, directory, replace(outcome, troubles=(*outcome.troubles, *more)))
 
     def _conducted(
-        self, plan: Plan, cluster: Cluster, directory: RunDirectory, monitor: Monitor, *, drop: bool
+        self,
+        plan: Plan,
+        cluster: Cluster,
+        nemesis: Nemesis,
+        directory: RunDirectory,
+        monitor: Monitor,
+        *,
+        drop: bool,
     ) -> Outcome:
         try:
             with _crashing(directory):
                 if self.files is not None:
                     copy_cluster(self.files, directory.path)
-                return conduct(self._trial(plan, cluster, directory, monitor, drop=drop))
+                return conduct(self._trial(plan, cluster, nemesis, directory, monitor, drop=drop))
         except BaseException:
             _collected(cluster, directory)
             self.draw(directory, None)

@@ -18,7 +18,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from threading import get_native_id
@@ -112,19 +112,20 @@ class RunDirectory:
 
     def begin(self, plan: Plan, topology: Topology, versions: Mapping[str, str]) -> None:
         """Writes run.json, before anything happens."""
-        self._write_info(
-            RunInfo(
-                state="running",
-                plan=plan,
-                topology=topology,
-                versions=dict(versions),
-                started_utc=_stamp(utc_now()),
-            )
+        info = RunInfo(
+            state="running",
+            plan=plan,
+            topology=topology,
+            versions=dict(versions),
+            started_utc=_stamp(utc_now()),
         )
+        raw = msgspec.to_builtins(info)
+        raw["plan"]["seed"] = str(plan.seed)
+        _write_json(self.info_file, raw, durable=self.durable)
 
     def began(self, utc: datetime) -> None:
         """Now is time 0 of the history."""
-        self._write_info(replace(self.info(), zero_utc=utc.isoformat(timespec="microseconds")))
+        self._change(zero_utc=utc.isoformat(timespec="microseconds"))
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -165,31 +166,15 @@ class RunDirectory:
         except HarnessError as error:
             told.append(str(error))
         self.save(judgement, told)
-        self._write_info(
-            replace(
-                self.info(),
-                state="finished",
-                status=judgement.status.value,
-                ended_utc=_stamp(utc_now()),
-            )
-        )
+        self._change(state="finished", status=judgement.status.value, ended_utc=_stamp(utc_now()))
 
     def recorded(self, troubles: Sequence[str]) -> None:
         """The run ended, and its history is whole; it is judged later."""
-        self._write_info(
-            replace(
-                self.info(),
-                state="recorded",
-                troubles=tuple(troubles),
-                ended_utc=_stamp(utc_now()),
-            )
-        )
+        self._change(state="recorded", troubles=list(troubles), ended_utc=_stamp(utc_now()))
 
     def crash(self, error: str) -> None:
         """The run ended without a judgement: says so in run.json."""
-        self._write_info(
-            replace(self.info(), state="crashed", error=error, ended_utc=_stamp(utc_now()))
-        )
+        self._change(state="crashed", error=error, ended_utc=_stamp(utc_now()))
 
     def save(self, judgement: Judgement, troubles: Sequence[str] = ()) -> None:
         """Writes results.json, in the place of an earlier one."""
@@ -237,10 +222,9 @@ class RunDirectory:
             write_parquet(known, self.parquet_file, journal_bytes=length)
         return self.parquet_file
 
-    def _write_info(self, info: RunInfo) -> None:
-        raw = msgspec.to_builtins(info)
-        plan = {**raw["plan"], "seed": str(info.plan.seed)}
-        _write_json(self.info_file, {**raw, "plan": plan}, durable=self.durable)
+    def _change(self, **fields: Json) -> None:
+        """Writes run.json again, with other values in these fields."""
+        _write_json(self.info_file, {**_read_json(self.info_file), **fields}, durable=self.durable)
 
 
 @dataclass(frozen=True, slots=True)

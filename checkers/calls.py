@@ -1,6 +1,6 @@
 """The calls of a key that constrain it, as `pyporcupine` takes them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Literal, Protocol
@@ -15,7 +15,17 @@ from harness.core.op import Process
 from harness.core.rows import Rows
 
 Consistency = Literal["linearizable", "sequential"]
-_ADD_OR_READ: Final = ("add", "read")
+_NUMBERS: Final = pa.list_(pa.int64())
+
+
+def _texts(*texts: str) -> pa.Array:
+    """`pa.array` loads pandas, which takes longer than judging most runs."""
+    builder = pa.lib.StringBuilder()
+    builder.append_values(list(texts))
+    return builder.finish()
+
+
+_ADD_OR_READ: Final = _texts("add", "read")
 
 
 class Calls(Protocol):
@@ -85,17 +95,16 @@ class SetCalls:
         returned = len(columns["numbers"]) // 8
         inner = pa.Array.from_buffers(pa.int64(), returned, [None, buffers["numbers"]])
         lists = [buffers["has_output"], buffers["offsets"]]
-        return pa.table(
-            {
-                "process": numbers("process"),
-                "f": pa.DictionaryArray.from_arrays(which, _texts(_ADD_OR_READ)),
-                "value": numbers("value", "is_add"),
-                "call": numbers("call"),
-                "ret": numbers("ret", "is_ok"),
-                "output": pa.Array.from_buffers(
-                    pa.list_(pa.int64()), count, lists, children=[inner]
-                ),
-            }
+        return pa.Table.from_arrays(
+            [
+                numbers("process"),
+                pa.DictionaryArray.from_arrays(which, _ADD_OR_READ),
+                numbers("value", "is_add"),
+                numbers("call"),
+                numbers("ret", "is_ok"),
+                pa.Array.from_buffers(_NUMBERS, count, lists, children=[inner]),
+            ],
+            names=["process", "f", "value", "call", "ret", "output"],
         )
 
     @property
@@ -143,10 +152,3 @@ class ObjectCalls:
             if pair.end is not None:
                 ended[pair.invoke.process] = pair.end.time_ns
         return False
-
-
-def _texts(texts: Iterable[str]) -> pa.Array:
-    """`pa.array` loads pandas, which takes longer than judging most runs."""
-    builder = pa.lib.StringBuilder()
-    builder.append_values(list(texts))
-    return builder.finish()

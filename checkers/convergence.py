@@ -100,10 +100,10 @@ def _differences(key: KeySet, finals: Mapping[str, Read]) -> tuple[list[Differen
     """Of settled values; and the other values that differ."""
     if len(finals) < 2:
         return [], []
-    counts = {node: Counter(read.values) for node, read in finals.items()}
-    first, *others = counts.values()
+    first, *others = [sorted(read.values) for read in finals.values()]
     if all(other == first for other in others):
         return [], []
+    counts = {node: Counter(read.values) for node, read in finals.items()}
     settled, unsettled = [], []
     for value in sorted({value for count in counts.values() for value in count}):
         by_count = sorted(counts, key=lambda node: counts[node][value])

@@ -5,7 +5,7 @@ columns (`pyhistories`), which have the same sets; inserts and reads are objects
 are asked of.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Final
 
@@ -97,13 +97,9 @@ class KeySet:
 
     def read(self, place: int) -> Read:
         """One of the reads."""
-        invoke, end, duplicated = self._rows[place]
+        invoke, end, duplicated = self.found.read(place)
         mask = int.from_bytes(self.found.mask(place), "little")
         return Read(self._ops[invoke], self._ops[end], mask, duplicated)
-
-    @cached_property
-    def _rows(self) -> Sequence[tuple[int, int, bool]]:
-        return self.found.reads()
 
 
 def read_values(end: Op) -> tuple[int, ...]:

@@ -98,7 +98,7 @@ class Set:
     def repeated(self) -> list[int]:
         """Inserts that were tried more than once."""
 
-    def reads(self) -> list[tuple[int, int, bool]]:
+    def read(self, read: int) -> tuple[int, int, bool]:
         """The rows of call and end; whether some value came more than once."""
 
     def reads_count(self) -> int:

@@ -259,9 +259,9 @@ impl Set {
         repeated.map(|one| one.at).collect()
     }
 
-    fn reads(&self) -> Vec<Read> {
-        let told = |one: &sets::Read| (one.invoke, one.end, one.duplicated);
-        self.set.reads.iter().map(told).collect()
+    fn read(&self, read: usize) -> Read {
+        let one = &self.set.reads[read];
+        (one.invoke, one.end, one.duplicated)
     }
 
     fn reads_count(&self) -> usize {

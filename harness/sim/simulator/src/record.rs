@@ -87,7 +87,7 @@ impl Record {
     pub fn saw(&mut self, now_ns: Ns, txn: &Txn, before: &Tree) {
         for change in &txn.changes {
             let path = &*change.path;
-            match &change.data {
+            match change.data() {
                 None => self.quorum_over(now_ns, path, &txn.changes, before),
                 Some(Data::Rows(rows)) => self.part(now_ns, path, rows),
                 Some(Data::Number(to)) => self.pointer(now_ns, path, *to, &txn.changes, before),
@@ -107,7 +107,7 @@ impl Record {
             if path.ends_with("/is_lost") || path.ends_with("/is_active") {
                 return path.split("/replicas/").next();
             }
-            change.data.is_none().then(|| logged_in(path)).flatten()
+            change.data().is_none().then(|| logged_in(path)).flatten()
         });
         if let Some(root) = root {
             self.places(now_ns, root, after);
@@ -131,9 +131,9 @@ impl Record {
         if changes.iter().any(failed) {
             return;
         }
-        let status = before.nodes[path].data.as_quorum();
+        let status = before.node(path).data.as_quorum();
         let part = status.part.name();
-        let replicas = &before.nodes[format!("{root}/replicas").as_str()].children;
+        let replicas = &before.node(&format!("{root}/replicas")).children;
         let has =
             |replica: &&Rc<str>| before.has(&format!("{root}/replicas/{replica}/parts/{part}"));
         let holders = replicas.iter().filter(has).cloned().collect();
@@ -183,7 +183,7 @@ impl Record {
             return;
         };
         let queue = format!("{own}/queue/queue-");
-        let copied = |other: &&Change| other.data.is_some() && other.path.starts_with(&queue);
+        let copied = |other: &&Change| other.data().is_some() && other.path.starts_with(&queue);
         self.facts.push(Fact::Pointer {
             now_ns,
             replica: own.rsplit('/').next().unwrap_or_default().into(),
@@ -199,9 +199,9 @@ impl Record {
             return;
         };
         let election = format!("{root}/leader_election");
-        let first = before.nodes[election.as_str()].children.first();
+        let first = before.node(&election).children.first();
         let leader = first.map(|first| {
-            let node = &before.nodes[format!("{election}/{first}").as_str()];
+            let node = before.node(&format!("{election}/{first}"));
             node.data.as_text().into()
         });
         self.facts.push(Fact::Merge {
@@ -213,13 +213,13 @@ impl Record {
     }
 
     fn places(&mut self, now_ns: Ns, root: &str, tree: &Tree) {
-        let log = &tree.nodes[format!("{root}/log").as_str()].children;
+        let log = &tree.node(&format!("{root}/log")).children;
         let Some(first) = log.first() else {
             return;
         };
         let place = |replica: &Rc<str>| {
             let own = format!("{root}/replicas/{replica}");
-            let pointer = &tree.nodes[format!("{own}/log_pointer").as_str()];
+            let pointer = tree.node(&format!("{own}/log_pointer"));
             Place {
                 replica: replica.clone(),
                 pointer: pointer.data.as_number(),
@@ -227,7 +227,7 @@ impl Record {
                 lost: is_lost(tree, &own),
             }
         };
-        let replicas = &tree.nodes[format!("{root}/replicas").as_str()].children;
+        let replicas = &tree.node(&format!("{root}/replicas")).children;
         self.facts.push(Fact::Places {
             now_ns,
             first: number(first),
@@ -249,7 +249,7 @@ fn number(entry: &str) -> i64 {
 }
 
 fn is_lost(tree: &Tree, own: &str) -> bool {
-    tree.nodes[format!("{own}/is_lost").as_str()].data.as_text() == "1"
+    tree.node(&format!("{own}/is_lost")).data.as_text() == "1"
 }
 
 #[cfg(test)]

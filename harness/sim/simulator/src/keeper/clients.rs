@@ -2,16 +2,14 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::ops::Bound;
 use std::rc::Rc;
-
-use rustc_hash::FxHashMap;
 
 use crate::bugs::Bug;
 use crate::errors::SESSION_EXPIRED;
 use crate::keeper::messages::{Answer, Answered, Ask, Ensemble, Listener, Request};
+use crate::keeper::paths::{Key, PathMap};
 use crate::keeper::session::{Found, KeeperSession, Reading, Values};
-use crate::keeper::tree::{Path, Tree};
+use crate::keeper::tree::Tree;
 use crate::network::Node;
 use crate::table::entries::log_name;
 use crate::table::parts::Ordered;
@@ -34,7 +32,7 @@ struct Connection {
 }
 
 /// By path: sessions, and the numbers that they gave their watches.
-type Watches = FxHashMap<Path, Vec<(u64, i64)>>;
+type Watches = PathMap<Vec<(u64, i64)>>;
 
 /// Of one server. A write that is to be passed on to the leader is returned.
 pub struct Clients {
@@ -110,12 +108,12 @@ impl Clients {
     }
 
     /// Tells who watches this, once.
-    pub fn fire(&mut self, what: What, path: &str) {
+    pub fn fire(&mut self, what: What, node: Key) {
         let watches = self.watches(what);
         if watches.is_empty() {
             return;
         }
-        for (session, watch) in watches.remove(path).unwrap_or_default() {
+        for (session, watch) in watches.remove(node).unwrap_or_default() {
             let Some(connection) = self.connections.get(&session) else {
                 continue;
             };
@@ -212,8 +210,11 @@ impl Clients {
             Reading::Get(_) => What::Data,
             _ => What::Children,
         };
-        let watches = self.watches(what).entry(path.clone());
-        watches.or_default().push(watch);
+        let (watches, node) = (self.watches(what), Key::of(path));
+        match watches.get_mut(node) {
+            Some(others) => others.push(watch),
+            None => watches.insert(node.hash, path.clone(), vec![watch]),
+        }
     }
 }
 
@@ -234,27 +235,25 @@ fn read(tree: &Tree, reading: &Reading) -> Found {
         Reading::Children(_) => Found::Children(node.children.clone()),
         Reading::Count(_) => Found::Count(node.children.len()),
         Reading::Listed(_) => Found::Listed(node.made, node.children.clone()),
-        Reading::Values(_) => Found::Values(values(tree, path, node.children.iter())),
+        Reading::Values(_) => Found::Values(values(tree, path, &node.children)),
         Reading::Ahead { pointer, .. } => {
             let Some(pointer) = tree.get(pointer) else {
                 return Found::Nothing;
             };
             let first = log_name(pointer.data.as_number());
-            let from = (Bound::Included(&*first), Bound::Unbounded);
-            let names = node.children.range::<str, _>(from);
-            Found::Values(values(tree, path, names))
+            Found::Values(values(tree, path, node.children.from(&first)))
         }
     }
 }
 
-fn values<'a>(tree: &Tree, path: &str, names: impl Iterator<Item = &'a Rc<str>>) -> Values {
+fn values(tree: &Tree, path: &str, names: &[Rc<str>]) -> Values {
     let mut child = String::from(path.trim_end_matches('/'));
     child.push('/');
     let above = child.len();
     let value = |name: &Rc<str>| {
         child.truncate(above);
         child.push_str(name);
-        (name.clone(), tree.nodes[child.as_str()].data.clone())
+        (name.clone(), tree.node(&child).data.clone())
     };
-    names.map(value).collect()
+    names.iter().map(value).collect()
 }

@@ -2,7 +2,9 @@
 
 pub mod clients;
 pub mod messages;
+mod names;
 mod operation;
+pub mod paths;
 pub mod server;
 pub mod session;
 pub mod tree;

@@ -400,7 +400,7 @@ fn open_sessions(tree: &Tree) -> Vec<(u64, Ns)> {
     let names = names.into_iter().flat_map(|names| names.iter());
     let open = names.map(|name| {
         let session = name.parse().expect("a session's name is its number");
-        (session, tree.nodes[&session_path(session)].data.as_number())
+        (session, tree.node(&session_path(session)).data.as_number())
     });
     open.collect()
 }

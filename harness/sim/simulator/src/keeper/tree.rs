@@ -3,71 +3,85 @@
 //! The leader turns a request into changes, once; every server applies the changes. So no two
 //! servers can disagree on what a request meant.
 
-use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 
 use crate::digits::Digits;
 use crate::errors::{KeeperError, BAD_VERSION, NODE_EXISTS, NO_NODE};
+use crate::keeper::paths::{above, split, Key, PathMap};
 use crate::table::entries::Data;
 
+pub use crate::keeper::names::Names;
 pub use crate::keeper::operation::{Done, Operation};
+pub use crate::keeper::paths::{child, Path};
 
-pub type Path = Rc<str>;
-
-/// Of the node of that name below another.
-pub fn child(above: &str, name: &str) -> Path {
-    let mut out = String::with_capacity(above.len() + 1 + name.len());
-    out.push_str(above);
-    out.push('/');
-    out.push_str(name);
-    out.into()
-}
-
-/// The names of a node's children, ascending; shared with whoever read them.
-pub type Names = Rc<BTreeSet<Rc<str>>>;
-
-/// What happens to one node.
+/// Effect happens to one node.
 #[derive(Debug, Clone)]
 pub struct Change {
     pub path: Path,
-    /// The end of the path.
-    name: Rc<str>,
-    /// None: it is removed.
-    pub data: Option<Data>,
-    /// The session that owns an ephemeral node.
-    pub owner: Option<u64>,
+    /// Of the path, and of that of the node above.
+    hashes: [u64; 2],
+    /// Where the path's last slash is.
+    slash: usize,
+    pub effect: Effect,
+}
+
+#[derive(Debug, Clone)]
+pub enum Effect {
+    Made {
+        /// The end of the path.
+        name: Rc<str>,
+        data: Data,
+        /// The session that owns an ephemeral node.
+        owner: Option<u64>,
+    },
+    Put(Data),
+    Removed,
 }
 
 impl Change {
-    /// The node is made, or its data replaced.
-    fn set(path: Path, data: Data, owner: Option<u64>) -> Change {
+    fn new(path: Path, effect: Effect) -> Change {
+        let (above, name) = split(&path);
         Change {
-            data: Some(data),
-            owner,
-            ..Change::gone(path)
+            hashes: [Key::of(&path).hash, Key::of(above).hash],
+            slash: path.len() - name.len() - 1,
+            path,
+            effect,
         }
+    }
+
+    fn made(path: Path, data: Data, owner: Option<u64>) -> Change {
+        let name = split(&path).1.into();
+        Change::new(path, Effect::Made { name, data, owner })
     }
 
     /// The node is removed.
     pub fn gone(path: Path) -> Change {
-        Change {
-            name: split(&path).1.into(),
-            path,
-            data: None,
-            owner: None,
+        Change::new(path, Effect::Removed)
+    }
+
+    /// Effect the node holds from now on, unless it is removed.
+    pub fn data(&self) -> Option<&Data> {
+        match &self.effect {
+            Effect::Made { data, .. } | Effect::Put(data) => Some(data),
+            Effect::Removed => None,
         }
     }
 
-    /// The path of the node above.
-    pub fn above(&self) -> &str {
-        let end = self.path.len() - self.name.len() - 1;
-        if end == 0 {
-            "/"
-        } else {
-            &self.path[..end]
-        }
+    pub fn key(&self) -> Key<'_> {
+        let (path, hash) = (&*self.path, self.hashes[0]);
+        Key { path, hash }
+    }
+
+    /// Of the node above.
+    pub fn above(&self) -> Key<'_> {
+        let (path, hash) = (above(&self.path, self.slash), self.hashes[1]);
+        Key { path, hash }
+    }
+
+    fn name(&self) -> &str {
+        &self.path[self.slash + 1..]
     }
 }
 
@@ -103,36 +117,33 @@ impl Node {
     }
 }
 
-/// Of "/a/b" it is "/a", and the name "b".
-fn split(path: &str) -> (&str, &str) {
-    let (above, name) = path.rsplit_once('/').expect("a path begins with /");
-    (if above.is_empty() { "/" } else { above }, name)
+/// Effect a change took away.
+enum Before {
+    /// There was no such node; the parent's next number.
+    Nothing(i64),
+    /// Effect it held, and since when.
+    Data(Data, i64),
+    Node(Node),
 }
-
-/// Of "/a/b" it is "/a".
-fn parent(path: &str) -> &str {
-    split(path).0
-}
-
-/// What undoes a change: the node before it, the parent's next number.
-type Undo = (Change, Option<Node>, i64);
 
 /// One server's nodes.
 #[derive(Debug, Clone)]
 pub struct Tree {
     /// Of the transaction whose changes come next.
     pub zxid: i64,
-    pub nodes: FxHashMap<Path, Node>,
+    nodes: PathMap<Node>,
     /// Ephemeral nodes by session, in the order in which they came.
     owned: FxHashMap<u64, Vec<Path>>,
 }
 
 impl Default for Tree {
     fn default() -> Tree {
-        let root = ("/".into(), Node::new(Data::default(), None, 0));
+        let mut nodes = PathMap::default();
+        let root = Node::new(Data::default(), None, 0);
+        nodes.insert(Key::of("/").hash, "/".into(), root);
         Tree {
             zxid: 0,
-            nodes: FxHashMap::from_iter([root]),
+            nodes,
             owned: FxHashMap::default(),
         }
     }
@@ -140,11 +151,16 @@ impl Default for Tree {
 
 impl Tree {
     pub fn get(&self, path: &str) -> Option<&Node> {
-        self.nodes.get(path)
+        self.nodes.get(Key::of(path))
+    }
+
+    /// One that there is.
+    pub fn node(&self, path: &str) -> &Node {
+        self.get(path).expect("there is such a node")
     }
 
     pub fn has(&self, path: &str) -> bool {
-        self.nodes.contains_key(path)
+        self.get(path).is_some()
     }
 
     /// The ephemeral nodes of a session.
@@ -152,48 +168,61 @@ impl Tree {
         self.owned.get(&session).map_or(&[], Vec::as_slice)
     }
 
+    /// Makes a change; whether it changes the parent's list of children.
+    pub fn change(&mut self, change: &Change) -> bool {
+        !matches!(self.exchange(change), Before::Data(..))
+    }
+
+    /// The same; what was there before.
+    fn exchange(&mut self, change: &Change) -> Before {
+        match &change.effect {
+            Effect::Made { name, data, owner } => {
+                let node = Node::new(data.clone(), *owner, self.zxid);
+                Before::Nothing(self.make(change, name.clone(), node))
+            }
+            Effect::Put(data) => {
+                let node = self.nodes.get_mut(change.key());
+                let node = node.expect("what is changed is there");
+                node.version += 1;
+                let since = std::mem::replace(&mut node.mzxid, self.zxid);
+                Before::Data(std::mem::replace(&mut node.data, data.clone()), since)
+            }
+            Effect::Removed => Before::Node(self.remove(change)),
+        }
+    }
+
     fn above(&mut self, change: &Change) -> &mut Node {
         let above = self.nodes.get_mut(change.above());
         above.expect("what is changed has a parent")
     }
 
-    /// Makes a change; whether it changes the parent's list of children.
-    pub fn change(&mut self, change: &Change) -> bool {
-        let zxid = self.zxid;
-        let Some(data) = &change.data else {
-            self.remove(change);
-            return true;
-        };
-        if let Some(node) = self.nodes.get_mut(&change.path) {
-            node.data = data.clone();
-            node.version += 1;
-            node.mzxid = zxid;
-            return false;
-        }
+    /// Effect the parent's next number was.
+    fn make(&mut self, change: &Change, name: Rc<str>, node: Node) -> i64 {
+        let number = number(&name);
         let above = self.above(change);
         above.made += 1;
-        Rc::make_mut(&mut above.children).insert(change.name.clone());
-        if let Some(number) = number(&change.name) {
-            above.next = above.next.max(number + 1);
-        }
-        let node = Node::new(data.clone(), change.owner, zxid);
-        self.nodes.insert(change.path.clone(), node);
-        if let Some(owner) = change.owner {
+        above.children.insert(name);
+        let next = above.next;
+        above.next = number.map_or(next, |number| next.max(number + 1));
+        if let Some(owner) = node.owner {
             let owned = self.owned.entry(owner).or_default();
             owned.push(change.path.clone());
         }
-        true
+        self.nodes
+            .insert(change.key().hash, change.path.clone(), node);
+        next
     }
 
-    fn remove(&mut self, change: &Change) {
+    fn remove(&mut self, change: &Change) -> Node {
         let above = self.above(change);
         above.made += 1;
-        Rc::make_mut(&mut above.children).remove(&change.name);
-        let node = self.nodes.remove(&change.path);
+        above.children.remove(change.name());
+        let node = self.nodes.remove(change.key());
         let node = node.expect("what is removed is there");
         if let Some(owned) = node.owner.and_then(|owner| self.owned.get_mut(&owner)) {
             owned.retain(|other| *other != change.path);
         }
+        node
     }
 
     /// The changes that a multi comes to, and what each operation answers. Makes them as it goes;
@@ -205,22 +234,17 @@ impl Tree {
     ) -> Result<(Vec<Change>, Vec<Done>), KeeperError> {
         let mut changes = Vec::with_capacity(operations.len());
         let mut answers = Vec::with_capacity(operations.len());
-        let mut undo: Vec<Undo> = Vec::new();
+        let mut undo = Vec::with_capacity(operations.len());
         for (at, operation) in operations.iter().enumerate() {
             let (change, answer) = match self.plan(operation, session) {
                 Ok(planned) => planned,
                 Err(error) => {
-                    self.undo(undo);
+                    self.undo(&changes, undo);
                     return Err(KeeperError { at, ..error });
                 }
             };
             if let Some(change) = change {
-                if at + 1 < operations.len() {
-                    let next = self.above(&change).next;
-                    let before = self.nodes.get(&change.path).cloned();
-                    undo.push((change.clone(), before, next));
-                }
-                self.change(&change);
+                undo.push(self.exchange(&change));
                 changes.push(change);
             }
             answers.push(answer);
@@ -234,8 +258,8 @@ impl Tree {
         session: u64,
     ) -> Result<(Option<Change>, Done), KeeperError> {
         let path = operation.path();
-        let node = self.nodes.get(path);
         let found = |wanted: Option<i64>| {
+            let node = self.get(path);
             let node = node.ok_or_else(|| KeeperError::of(NO_NODE, path))?;
             if wanted.is_some_and(|wanted| wanted != node.version) {
                 return Err(KeeperError::of(BAD_VERSION, path));
@@ -243,27 +267,29 @@ impl Tree {
             Ok(node)
         };
         match operation {
-            Operation::Absent { .. } => match node {
-                Some(_) => Err(KeeperError::of(NODE_EXISTS, path)),
-                None => Ok((None, Done::Other)),
-            },
+            Operation::Absent { .. } => {
+                if self.has(path) {
+                    return Err(KeeperError::of(NODE_EXISTS, path));
+                }
+                Ok((None, Done::Other))
+            }
             Operation::Create {
                 data,
                 ephemeral,
                 sequential,
                 ..
             } => {
-                let holder = self.nodes.get(parent(path));
+                let holder = self.get(split(path).0);
                 let holder = holder.ok_or_else(|| KeeperError::of(NO_NODE, path))?;
                 let made: Path = if *sequential {
                     numbered(path, holder.next).into()
-                } else if node.is_some() {
+                } else if self.has(path) {
                     return Err(KeeperError::of(NODE_EXISTS, path));
                 } else {
                     path.clone()
                 };
                 let owner = ephemeral.then_some(session);
-                let change = Change::set(made.clone(), data.clone(), owner);
+                let change = Change::made(made.clone(), data.clone(), owner);
                 Ok((Some(change), Done::Created(made)))
             }
             Operation::Remove { version, .. } => {
@@ -272,7 +298,7 @@ impl Tree {
             }
             Operation::Put { data, version, .. } => {
                 let node = found(*version)?;
-                let change = Change::set(path.clone(), data.clone(), None);
+                let change = Change::new(path.clone(), Effect::Put(data.clone()));
                 Ok((Some(change), Done::Put(node.version + 1)))
             }
             Operation::Check { version, .. } => {
@@ -283,21 +309,24 @@ impl Tree {
     }
 
     /// Sequential numbers that were taken are free again, as in ZooKeeper.
-    fn undo(&mut self, undo: Vec<Undo>) {
-        for (change, before, next) in undo.into_iter().rev() {
-            self.above(&change).next = next;
-            let Some(before) = before else {
-                self.remove(&change);
-                continue;
-            };
-            if !self.has(&change.path) {
-                self.change(&Change {
-                    data: Some(before.data.clone()),
-                    owner: before.owner,
-                    ..change.clone()
-                });
+    fn undo(&mut self, changes: &[Change], undo: Vec<Before>) {
+        for (change, before) in changes.iter().zip(undo).rev() {
+            match before {
+                Before::Nothing(next) => {
+                    self.remove(change);
+                    self.above(change).next = next;
+                }
+                Before::Data(data, since) => {
+                    let node = self.nodes.get_mut(change.key());
+                    let node = node.expect("it has been changed");
+                    node.data = data;
+                    node.version -= 1;
+                    node.mzxid = since;
+                }
+                Before::Node(node) => {
+                    self.make(change, change.name().into(), node);
+                }
             }
-            self.nodes.insert(change.path, before);
         }
     }
 }
@@ -363,7 +392,8 @@ mod tests {
         let answers = applied(&mut tree, &[Operation::numbered("/a/n-", Data::default())]);
         let path = Done::Created("/a/n-0000000000".into());
         assert_eq!(answers, Ok(vec![path]));
-        let names: Vec<_> = tree.nodes["/a"]
+        let names: Vec<_> = tree
+            .node("/a")
             .children
             .iter()
             .map(|name| &**name)

@@ -4,7 +4,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
-use std::ops::Bound;
 use std::rc::Rc;
 
 use rustc_hash::FxHashSet;
@@ -434,8 +433,7 @@ impl Table {
             if !line.contains(name) {
                 return Ok(());
             }
-            let before = (Bound::Unbounded, Bound::Excluded(name));
-            let Some(ahead) = line.range::<str, _>(before).next_back() else {
+            let Some(ahead) = line.before(name) else {
                 self.leader.set(true);
                 merge::select(&self, zk).await;
                 return Ok(());

@@ -6,7 +6,7 @@ use crate::errors::{KeeperError, SESSION_EXPIRED};
 use crate::keeper::clients::What;
 use crate::keeper::messages::{Answered, Request, Txn, Write, FSYNC_NS, SESSIONS};
 use crate::keeper::server::{session_path, Role, State};
-use crate::keeper::tree::{Change, Operation, Tree};
+use crate::keeper::tree::{Change, Effect, Operation, Tree};
 use crate::network::Node;
 use crate::table::entries::Data;
 
@@ -199,7 +199,7 @@ impl State {
         }
         for change in &txn.changes {
             let listed = disk.tree.change(change);
-            self.clients.fire(What::Data, &change.path);
+            self.clients.fire(What::Data, change.key());
             if listed {
                 self.clients.fire(What::Children, change.above());
             }
@@ -242,7 +242,9 @@ fn planned(
 /// Whether it ends its session: its own node goes last.
 fn closes(txn: &Txn) -> bool {
     match txn.changes.last() {
-        Some(Change { path, data, .. }) if data.is_none() && path.starts_with(SESSIONS) => {
+        Some(Change { path, effect, .. })
+            if matches!(effect, Effect::Removed) && path.starts_with(SESSIONS) =>
+        {
             *path == session_path(txn.session)
         }
         _ => false,

@@ -1,0 +1,61 @@
+//! The names of a node's children, ascending; shared with whoever read them.
+
+use std::ops::Deref;
+use std::rc::Rc;
+
+/// None: there are none.
+#[derive(Debug, Clone, Default)]
+pub struct Names(Option<Rc<Vec<Rc<str>>>>);
+
+impl Deref for Names {
+    type Target = [Rc<str>];
+
+    fn deref(&self) -> &[Rc<str>] {
+        self.0.as_ref().map_or(&[], |names| names.as_slice())
+    }
+}
+
+impl Names {
+    pub fn contains(&self, name: &str) -> bool {
+        self.place(name).is_ok()
+    }
+
+    /// From this one on.
+    pub fn from(&self, name: &str) -> &[Rc<str>] {
+        &self[self.first_from(name)..]
+    }
+
+    /// The last one before this.
+    pub fn before(&self, name: &str) -> Option<&Rc<str>> {
+        self[..self.first_from(name)].last()
+    }
+
+    /// Those that the other has not.
+    pub fn difference<'a>(&'a self, other: &'a Names) -> impl Iterator<Item = &'a Rc<str>> {
+        self.iter().filter(|name| !other.contains(name))
+    }
+
+    /// A new one: the last, mostly.
+    pub(super) fn insert(&mut self, name: Rc<str>) {
+        let at = match self.last() {
+            Some(last) if name <= *last => self.first_from(&name),
+            _ => self.len(),
+        };
+        Rc::make_mut(self.0.get_or_insert_default()).insert(at, name);
+    }
+
+    /// One that there is.
+    pub(super) fn remove(&mut self, name: &str) {
+        if let (Ok(at), Some(names)) = (self.place(name), &mut self.0) {
+            Rc::make_mut(names).remove(at);
+        }
+    }
+
+    fn place(&self, name: &str) -> Result<usize, usize> {
+        self.binary_search_by(|other| (**other).cmp(name))
+    }
+
+    fn first_from(&self, name: &str) -> usize {
+        self.partition_point(|other| **other < *name)
+    }
+}

@@ -1,9 +1,10 @@
 //! Events to come, by time, and of one time in the order in which they were made.
 //!
 //! Most come within milliseconds, and are few at a time: a sorted list has them, which timers of
-//! seconds wait beside in a heap.
+//! seconds wait beside in a heap. What is sorted are their times alone; they themselves stay where
+//! they are.
 
-use std::cmp::Ordering;
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::world::{Ns, MS};
@@ -11,40 +12,25 @@ use crate::world::{Ns, MS};
 /// How far the list reaches.
 const SOON_NS: Ns = 16 * MS;
 
-struct Event<T> {
-    time_ns: Ns,
+/// When an event comes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Time {
+    ns: Ns,
     /// Tells it from the others of its time.
     sequence: u64,
-    what: T,
+    /// Where the event is.
+    slot: usize,
 }
-
-impl<T> Ord for Event<T> {
-    /// The greatest is the next.
-    fn cmp(&self, other: &Event<T>) -> Ordering {
-        (other.time_ns, other.sequence).cmp(&(self.time_ns, self.sequence))
-    }
-}
-
-impl<T> PartialOrd for Event<T> {
-    fn partial_cmp(&self, other: &Event<T>) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<T> PartialEq for Event<T> {
-    fn eq(&self, other: &Event<T>) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl<T> Eq for Event<T> {}
 
 pub struct Events<T> {
     pushed: u64,
     /// Those until `end_ns`, the next one last.
-    soon: Vec<Event<T>>,
+    soon: Vec<Time>,
     end_ns: Ns,
-    later: BinaryHeap<Event<T>>,
+    later: BinaryHeap<Reverse<Time>>,
+    slots: Vec<Option<T>>,
+    /// Slots without an event.
+    free: Vec<usize>,
 }
 
 impl<T> Default for Events<T> {
@@ -54,6 +40,8 @@ impl<T> Default for Events<T> {
             soon: Vec::new(),
             end_ns: 0,
             later: BinaryHeap::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
         }
     }
 }
@@ -63,46 +51,74 @@ impl<T> Events<T> {
         self.soon.len() + self.later.len()
     }
 
-    pub fn push(&mut self, time_ns: Ns, what: T) {
+    pub fn push(&mut self, ns: Ns, what: T) {
         self.pushed += 1;
-        let event = Event {
-            time_ns,
+        let time = Time {
+            ns,
             sequence: self.pushed,
-            what,
+            slot: self.put(what),
         };
-        if time_ns > self.end_ns {
-            self.later.push(event);
+        if ns > self.end_ns {
+            self.later.push(Reverse(time));
         } else {
-            let after = |other: &Event<T>| other.time_ns > time_ns;
+            let after = |other: &Time| other.ns > ns;
             let at = self.soon.partition_point(after);
-            self.soon.insert(at, event);
+            self.soon.insert(at, time);
+        }
+    }
+
+    fn put(&mut self, what: T) -> usize {
+        match self.free.pop() {
+            Some(slot) => {
+                self.slots[slot] = Some(what);
+                slot
+            }
+            None => {
+                self.slots.push(Some(what));
+                self.slots.len() - 1
+            }
         }
     }
 
     /// The next, and its time, if that is not later.
     pub fn pop(&mut self, until_ns: Ns) -> Option<(Ns, T)> {
         if self.soon.is_empty() {
-            self.end_ns = self.later.peek()?.time_ns + SOON_NS;
-            while self
-                .later
-                .peek()
-                .is_some_and(|next| next.time_ns <= self.end_ns)
-            {
-                self.soon.extend(self.later.pop());
-            }
-            self.soon.reverse();
+            self.refill()?;
         }
-        if self.soon.last()?.time_ns > until_ns {
+        let next = *self.soon.last()?;
+        if next.ns > until_ns {
             return None;
         }
-        let next = self.soon.pop()?;
-        Some((next.time_ns, next.what))
+        self.soon.pop();
+        self.free.push(next.slot);
+        Some((next.ns, self.slots[next.slot].take()?))
+    }
+
+    /// The list, from the heap.
+    fn refill(&mut self) -> Option<()> {
+        self.end_ns = self.later.peek()?.0.ns + SOON_NS;
+        let end_ns = self.end_ns;
+        let is_soon = |next: &Reverse<Time>| next.0.ns <= end_ns;
+        while self.later.peek().is_some_and(is_soon) {
+            self.soon.extend(self.later.pop().map(|next| next.0));
+        }
+        self.soon.reverse();
+        Some(())
     }
 
     /// Without those that are not to be kept.
     pub fn retain(&mut self, keeps: impl Fn(&T) -> bool) {
-        self.soon.retain(|event| keeps(&event.what));
-        self.later.retain(|event| keeps(&event.what));
+        let (slots, free) = (&mut self.slots, &mut self.free);
+        let mut keeps = |time: &Time| {
+            let kept = slots[time.slot].as_ref().is_some_and(&keeps);
+            if !kept {
+                slots[time.slot] = None;
+                free.push(time.slot);
+            }
+            kept
+        };
+        self.soon.retain(&mut keeps);
+        self.later.retain(|time| keeps(&time.0));
     }
 }
 

@@ -5,6 +5,7 @@ mod written;
 use std::rc::Rc;
 
 use crate::keeper::messages::Txn;
+use crate::keeper::paths::split;
 use crate::keeper::tree::{Change, Tree};
 use crate::table::entries::{Data, Entry, EntryKind, LastParts};
 use crate::table::parts::{spelled_rows, Row};
@@ -127,15 +128,16 @@ impl Record {
         let Some(root) = path.strip_suffix("/quorum/status") else {
             return;
         };
-        let failed = |other: &Change| other.path.contains("/quorum/failed_parts/");
+        let failed = |other: &Change| other.above().path.ends_with("/quorum/failed_parts");
         if changes.iter().any(failed) {
             return;
         }
         let status = before.node(path).data.as_quorum();
         let part = status.part.name();
-        let replicas = &before.node(&format!("{root}/replicas")).children;
-        let has =
-            |replica: &&Rc<str>| before.has(&format!("{root}/replicas/{replica}/parts/{part}"));
+        let replicas = &before.node(&[root, "/replicas"].concat()).children;
+        let has = |replica: &&Rc<str>| {
+            before.has(&[root, "/replicas/", replica, "/parts/", &part].concat())
+        };
         let holders = replicas.iter().filter(has).cloned().collect();
         self.facts.push(Fact::Ended {
             now_ns,
@@ -146,10 +148,11 @@ impl Record {
     }
 
     fn part(&mut self, now_ns: Ns, path: &str, rows: &[Row]) {
-        let (_, own) = path.rsplit_once("/replicas/").unwrap_or_default();
-        let Some((replica, name)) = own.split_once("/parts/") else {
+        let (parts, name) = split(path);
+        let Some(own) = parts.strip_suffix("/parts") else {
             return;
         };
+        let (_, replica) = split(own);
         self.facts.push(Fact::Part {
             now_ns,
             replica: replica.into(),
@@ -182,11 +185,11 @@ impl Record {
         let Some(node) = before.get(path) else {
             return;
         };
-        let queue = format!("{own}/queue/queue-");
-        let copied = |other: &&Change| other.data().is_some() && other.path.starts_with(&queue);
+        let queue = [own, "/queue"].concat();
+        let copied = |other: &&Change| other.data().is_some() && other.above().path == queue;
         self.facts.push(Fact::Pointer {
             now_ns,
-            replica: own.rsplit('/').next().unwrap_or_default().into(),
+            replica: split(own).1.into(),
             from: node.data.as_number(),
             to,
             copied: changes.iter().filter(copied).count(),
@@ -238,7 +241,7 @@ impl Record {
 
 /// Of an entry of a log: the path of its table.
 fn logged_in(path: &str) -> Option<&str> {
-    let (log, name) = path.rsplit_once('/')?;
+    let (log, name) = split(path);
     log.strip_suffix("/log")
         .filter(|_| name.starts_with("log-"))
 }
@@ -249,7 +252,7 @@ fn number(entry: &str) -> i64 {
 }
 
 fn is_lost(tree: &Tree, own: &str) -> bool {
-    tree.node(&format!("{own}/is_lost")).data.as_text() == "1"
+    tree.node(&[own, "/is_lost"].concat()).data.as_text() == "1"
 }
 
 #[cfg(test)]

@@ -54,11 +54,6 @@ impl Clients {
         }
     }
 
-    /// Whether there is such a client.
-    pub fn has(&self, session: u64) -> bool {
-        self.connections.contains_key(&session)
-    }
-
     /// A session is being opened: its first write is.
     pub fn opens(&mut self, session: u64, listener: Listener) {
         let connection = Connection {
@@ -70,14 +65,20 @@ impl Clients {
         self.connections.insert(session, Rc::new(connection));
     }
 
-    /// After the session's earlier ones, but for a ping.
-    pub fn request(&mut self, tree: &Tree, session: u64, xid: i64, ask: Ask) -> Option<Request> {
+    /// After the session's earlier ones, but for a ping. None: there is no such client.
+    pub fn request(
+        &mut self,
+        tree: &Tree,
+        session: u64,
+        xid: i64,
+        ask: Ask,
+    ) -> Option<Option<Request>> {
         let connection = self.connections.get(&session)?.clone();
         if connection.busy.get().is_none() || matches!(ask, Ask::Ping) {
-            return self.serve(tree, &connection, xid, ask);
+            return Some(self.serve(tree, &connection, xid, ask));
         }
         connection.queue.borrow_mut().push_back((xid, ask));
-        None
+        Some(None)
     }
 
     /// A write has ended; what waited for it is next.
@@ -247,8 +248,12 @@ fn read(tree: &Tree, reading: &Reading) -> Found {
 }
 
 fn values(tree: &Tree, path: &str, names: &[Rc<str>]) -> Values {
-    let mut child = String::from(path.trim_end_matches('/'));
-    child.push('/');
+    let longest = names.iter().map(|name| name.len()).max();
+    let mut child = String::with_capacity(path.len() + 1 + longest.unwrap_or(0));
+    child.push_str(path);
+    if path != "/" {
+        child.push('/');
+    }
     let above = child.len();
     let value = |name: &Rc<str>| {
         child.truncate(above);

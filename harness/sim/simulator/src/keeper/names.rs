@@ -44,9 +44,11 @@ impl Names {
         Rc::make_mut(self.0.get_or_insert_default()).insert(at, name);
     }
 
-    /// One that there is.
+    /// One that there is: the first, often.
     pub(super) fn remove(&mut self, name: &str) {
-        if let (Ok(at), Some(names)) = (self.place(name), &mut self.0) {
+        let is_first = self.first().is_some_and(|first| **first == *name);
+        let at = if is_first { Ok(0) } else { self.place(name) };
+        if let (Ok(at), Some(names)) = (at, &mut self.0) {
             Rc::make_mut(names).remove(at);
         }
     }

@@ -18,7 +18,7 @@ pub fn child(above: &str, name: &str) -> Path {
 }
 
 /// Of "/a/b" it is "/a", and the name "b".
-pub(super) fn split(path: &str) -> (&str, &str) {
+pub fn split(path: &str) -> (&str, &str) {
     let slash = path.bytes().rposition(|byte| byte == b'/');
     let slash = slash.expect("a path begins with /");
     (above(path, slash), &path[slash + 1..])
@@ -32,7 +32,7 @@ pub(super) fn above(path: &str, slash: usize) -> &str {
 /// A path, and its hash.
 #[derive(Clone, Copy)]
 pub struct Key<'a> {
-    pub(super) path: &'a str,
+    pub path: &'a str,
     pub(super) hash: u64,
 }
 

@@ -172,6 +172,8 @@ struct State {
     syncs: Vec<(usize, Request)>,
     /// Leading: when each session was last heard of. Following: those heard of since.
     seen: FxHashMap<u64, Ns>,
+    /// Of sessions' nodes.
+    session_paths: FxHashMap<u64, Path>,
     clients: Clients,
 }
 
@@ -210,6 +212,7 @@ impl State {
             planned: None,
             syncs: Vec::new(),
             seen: FxHashMap::default(),
+            session_paths: FxHashMap::default(),
             clients: Clients::new(node, ensemble),
         }
     }
@@ -346,16 +349,20 @@ impl State {
     // --- clients --------------------------------------------------------------------------------
 
     fn request(&mut self, session: u64, xid: i64, ask: Ask) {
-        if !self.clients.has(session) {
-            return;
-        }
         let disk = self.disk.borrow();
-        let write = self.clients.request(&disk.tree, session, xid, ask);
+        let served = self.clients.request(&disk.tree, session, xid, ask);
         drop(disk);
+        let Some(write) = served else {
+            return;
+        };
         if let Some(write) = write {
             self.forward(write);
         }
-        self.seen.insert(session, self.world.now_ns());
+        let now_ns = self.world.now_ns();
+        match self.seen.get_mut(&session) {
+            Some(seen_ns) => *seen_ns = now_ns,
+            None => _ = self.seen.insert(session, now_ns),
+        }
     }
 
     /// Of a client's write.

@@ -32,6 +32,8 @@ pub enum Effect {
     Made {
         /// The end of the path.
         name: Rc<str>,
+        /// The one at the end of its name.
+        number: Option<i64>,
         data: Data,
         /// The session that owns an ephemeral node.
         owner: Option<u64>,
@@ -41,24 +43,28 @@ pub enum Effect {
 }
 
 impl Change {
-    fn new(path: Path, effect: Effect) -> Change {
+    fn new(path: Path, effect: impl FnOnce(&str) -> Effect) -> Change {
         let (above, name) = split(&path);
         Change {
             hashes: [Key::of(&path).hash, Key::of(above).hash],
             slash: path.len() - name.len() - 1,
+            effect: effect(name),
             path,
-            effect,
         }
     }
 
     fn made(path: Path, data: Data, owner: Option<u64>) -> Change {
-        let name = split(&path).1.into();
-        Change::new(path, Effect::Made { name, data, owner })
+        Change::new(path, |name| Effect::Made {
+            name: name.into(),
+            number: number(name),
+            data,
+            owner,
+        })
     }
 
     /// The node is removed.
     pub fn gone(path: Path) -> Change {
-        Change::new(path, Effect::Removed)
+        Change::new(path, |_| Effect::Removed)
     }
 
     /// Effect the node holds from now on, unless it is removed.
@@ -174,11 +180,17 @@ impl Tree {
     }
 
     /// The same; what was there before.
+    #[inline]
     fn exchange(&mut self, change: &Change) -> Before {
         match &change.effect {
-            Effect::Made { name, data, owner } => {
+            Effect::Made {
+                name,
+                number,
+                data,
+                owner,
+            } => {
                 let node = Node::new(data.clone(), *owner, self.zxid);
-                Before::Nothing(self.make(change, name.clone(), node))
+                Before::Nothing(self.make(change, name.clone(), *number, node))
             }
             Effect::Put(data) => {
                 let node = self.nodes.get_mut(change.key());
@@ -196,9 +208,8 @@ impl Tree {
         above.expect("what is changed has a parent")
     }
 
-    /// Effect the parent's next number was.
-    fn make(&mut self, change: &Change, name: Rc<str>, node: Node) -> i64 {
-        let number = number(&name);
+    /// What the parent's next number was.
+    fn make(&mut self, change: &Change, name: Rc<str>, number: Option<i64>, node: Node) -> i64 {
         let above = self.above(change);
         above.made += 1;
         above.children.insert(name);
@@ -234,7 +245,7 @@ impl Tree {
     ) -> Result<(Vec<Change>, Vec<Done>), KeeperError> {
         let mut changes = Vec::with_capacity(operations.len());
         let mut answers = Vec::with_capacity(operations.len());
-        let mut undo = Vec::with_capacity(operations.len());
+        let mut undo = Vec::new();
         for (at, operation) in operations.iter().enumerate() {
             let (change, answer) = match self.plan(operation, session) {
                 Ok(planned) => planned,
@@ -244,7 +255,10 @@ impl Tree {
                 }
             };
             if let Some(change) = change {
-                undo.push(self.exchange(&change));
+                let before = self.exchange(&change);
+                if at + 1 < operations.len() {
+                    undo.push(before);
+                }
                 changes.push(change);
             }
             answers.push(answer);
@@ -298,7 +312,7 @@ impl Tree {
             }
             Operation::Put { data, version, .. } => {
                 let node = found(*version)?;
-                let change = Change::new(path.clone(), Effect::Put(data.clone()));
+                let change = Change::new(path.clone(), |_| Effect::Put(data.clone()));
                 Ok((Some(change), Done::Put(node.version + 1)))
             }
             Operation::Check { version, .. } => {
@@ -324,7 +338,7 @@ impl Tree {
                     node.mzxid = since;
                 }
                 Before::Node(node) => {
-                    self.make(change, change.name().into(), node);
+                    self.make(change, change.name().into(), None, node);
                 }
             }
         }

@@ -58,7 +58,8 @@ impl State {
         let session = request.session;
         let tree = self.planned.as_mut();
         let tree = tree.expect("a leader that serves has its plans");
-        let path = session_path(session);
+        let path = self.session_paths.entry(session);
+        let path = path.or_insert_with(|| session_path(session));
         match &request.write {
             Write::Open(timeout_ns) => {
                 self.seen.insert(session, self.world.now_ns());
@@ -67,13 +68,13 @@ impl State {
                     .filter(|path| !tree.has(path))
                     .map(|path| Operation::create(path, Data::default()))
                     .collect();
-                operations.push(Operation::create(path, Data::Number(*timeout_ns)));
+                operations.push(Operation::create(path.clone(), Data::Number(*timeout_ns)));
                 planned(tree, &operations, session)
             }
-            _ if !tree.has(&path) => Err(KeeperError::new(SESSION_EXPIRED)),
+            _ if !tree.has(path) => Err(KeeperError::new(SESSION_EXPIRED)),
             Write::Multi(operations) => planned(tree, operations, session),
             Write::Close => {
-                let gone = tree.owned(session).iter().cloned().chain([path]);
+                let gone = tree.owned(session).iter().cloned().chain([path.clone()]);
                 let changes: Vec<Change> = gone.map(Change::gone).collect();
                 for change in &changes {
                     tree.change(change);
@@ -116,8 +117,13 @@ impl State {
     pub(super) fn commit_what_is_acked(&mut self) {
         let most = self.ensemble.majority();
         let counts = || self.acked.values().copied();
-        let on_most = |count: &usize| counts().filter(|other| other >= count).count() >= most;
-        let committed = counts().filter(on_most).max().unwrap_or(0);
+        let on_most = |count| counts().filter(|other| *other >= count).count() >= most;
+        let mut committed = 0;
+        for count in counts() {
+            if count > committed && on_most(count) {
+                committed = count;
+            }
+        }
         if committed < self.activated_at || committed < self.committed {
             return;
         }

@@ -175,12 +175,19 @@ impl Clients {
     ) -> Option<Request> {
         match ask {
             Ask::Ping => self.reply(connection, xid, Ok(Answered::Nothing)),
-            Ask::Read(readings, watch) => {
+            Ask::Read(reading, watch) => {
+                if let Some(watch) = watch {
+                    self.watch(tree, &reading, (connection.session, watch));
+                }
+                let found = read(tree, &reading);
+                self.reply(connection, xid, Ok(Answered::Found(found)));
+            }
+            Ask::ReadAll(readings, watch) => {
                 if let (Some(watch), Some(first)) = (watch, readings.first()) {
                     self.watch(tree, first, (connection.session, watch));
                 }
                 let found = readings.iter().map(|reading| read(tree, reading)).collect();
-                self.reply(connection, xid, Ok(Answered::Found(found)));
+                self.reply(connection, xid, Ok(Answered::FoundAll(found)));
             }
             Ask::Write(write) => {
                 connection.busy.set(Some(xid));

@@ -28,8 +28,10 @@ pub type Zxid = (u64, u64);
 pub enum Ask {
     /// Nothing: it is there.
     Ping,
-    /// Several reads, and the number of a watch on the first of them.
-    Read(Vec<Reading>, Option<i64>),
+    /// A read, and the number of a watch.
+    Read(Reading, Option<i64>),
+    /// Several, and the number of a watch on the first of them.
+    ReadAll(Vec<Reading>, Option<i64>),
     Write(Write),
 }
 
@@ -59,8 +61,10 @@ pub enum Answered {
     Nothing,
     /// Of a multi.
     Done(Rc<[Done]>),
-    /// Of reads.
-    Found(Vec<Found>),
+    /// Of a read.
+    Found(Found),
+    /// Of several.
+    FoundAll(Vec<Found>),
 }
 
 /// The same, or why not.

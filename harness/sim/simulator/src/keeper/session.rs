@@ -252,14 +252,10 @@ impl KeeperSession {
         readings: Vec<Reading>,
         watch: Option<&Promise<()>>,
     ) -> Result<Vec<Found>, KeeperError> {
-        let number = watch.map(|watch| {
-            let number = self.xid.get() + 1;
-            self.watches.borrow_mut().insert(number, watch.clone());
-            number
-        });
-        match self.ask(Ask::Read(readings, number)).await? {
-            Answered::Found(found) => Ok(found),
-            other => panic!("{other:?} answers no reading"),
+        let number = watch.map(|watch| self.watch(watch));
+        match self.ask(Ask::ReadAll(readings, number)).await? {
+            Answered::FoundAll(found) => Ok(found),
+            other => panic!("{other:?} answers no readings"),
         }
     }
 
@@ -269,8 +265,18 @@ impl KeeperSession {
         reading: Reading,
         watch: Option<&Promise<()>>,
     ) -> Result<Found, KeeperError> {
-        let mut found = self.read(vec![reading], watch).await?;
-        Ok(found.pop().expect("an answer for each reading"))
+        let number = watch.map(|watch| self.watch(watch));
+        match self.ask(Ask::Read(reading, number)).await? {
+            Answered::Found(found) => Ok(found),
+            other => panic!("{other:?} answers no reading"),
+        }
+    }
+
+    /// The number of a watch, which the next request sets.
+    fn watch(&self, watch: &Promise<()>) -> i64 {
+        let number = self.xid.get() + 1;
+        self.watches.borrow_mut().insert(number, watch.clone());
+        number
     }
 
     /// The same, of several whose number is known.

@@ -272,8 +272,8 @@ impl Tree {
         session: u64,
     ) -> Result<(Option<Change>, Done), KeeperError> {
         let path = operation.path();
-        let found = |wanted: Option<i64>| {
-            let node = self.get(path);
+        let found = |key: Key, wanted: Option<i64>| {
+            let node = self.nodes.get(key);
             let node = node.ok_or_else(|| KeeperError::of(NO_NODE, path))?;
             if wanted.is_some_and(|wanted| wanted != node.version) {
                 return Err(KeeperError::of(BAD_VERSION, path));
@@ -293,30 +293,34 @@ impl Tree {
                 sequential,
                 ..
             } => {
-                let holder = self.get(split(path).0);
-                let holder = holder.ok_or_else(|| KeeperError::of(NO_NODE, path))?;
-                let made: Path = if *sequential {
-                    numbered(path, holder.next).into()
-                } else if self.has(path) {
-                    return Err(KeeperError::of(NODE_EXISTS, path));
-                } else {
-                    path.clone()
-                };
                 let owner = ephemeral.then_some(session);
-                let change = Change::made(made.clone(), data.clone(), owner);
-                Ok((Some(change), Done::Created(made)))
+                let change = if *sequential {
+                    let above = found(Key::of(split(path).0), None)?;
+                    let path = numbered(path, above.next).into();
+                    Change::made(path, data.clone(), owner)
+                } else {
+                    let change = Change::made(path.clone(), data.clone(), owner);
+                    found(change.above(), None)?;
+                    if self.nodes.get(change.key()).is_some() {
+                        return Err(KeeperError::of(NODE_EXISTS, path));
+                    }
+                    change
+                };
+                let made = Done::Created(change.path.clone());
+                Ok((Some(change), made))
             }
             Operation::Remove { version, .. } => {
-                found(*version)?;
-                Ok((Some(Change::gone(path.clone())), Done::Other))
+                let change = Change::gone(path.clone());
+                found(change.key(), *version)?;
+                Ok((Some(change), Done::Other))
             }
             Operation::Put { data, version, .. } => {
-                let node = found(*version)?;
                 let change = Change::new(path.clone(), |_| Effect::Put(data.clone()));
+                let node = found(change.key(), *version)?;
                 Ok((Some(change), Done::Put(node.version + 1)))
             }
             Operation::Check { version, .. } => {
-                found(*version)?;
+                found(Key::of(path), *version)?;
                 Ok((None, Done::Other))
             }
         }
@@ -345,15 +349,17 @@ impl Tree {
     }
 }
 
+/// As many as a sequential node has digits.
+const ZEROS: &str = "0000000000";
+
 /// With ten digits at its end.
 pub fn numbered(name: &str, number: i64) -> String {
     let digits = Digits::of(number);
     let mut out = String::with_capacity(name.len() + 10);
     out.push_str(name);
-    for _ in digits.as_str().len()..10 {
-        out.push('0');
-    }
-    out.push_str(digits.as_str());
+    let digits = digits.as_str();
+    out.push_str(ZEROS.get(digits.len()..).unwrap_or_default());
+    out.push_str(digits);
     out
 }
 

@@ -17,17 +17,26 @@ impl Digits {
     pub fn of(number: i64) -> Digits {
         let (mut text, mut from) = ([0; MOST], MOST);
         let mut left = number.unsigned_abs();
-        while left >= 10 {
-            let pair = (left % 100) as usize * 2;
-            left /= 100;
+        let mut put = |two: usize| {
             from -= 2;
-            text[from..from + 2].copy_from_slice(&PAIRS[pair..pair + 2]);
+            text[from..from + 2].copy_from_slice(&PAIRS[two * 2..two * 2 + 2]);
+        };
+        while left >= 10_000 {
+            let four = (left % 10_000) as usize;
+            left /= 10_000;
+            put(four % 100);
+            put(four / 100);
         }
-        if left > 0 || from == MOST {
+        let mut left = left as usize;
+        if left >= 100 {
+            put(left % 100);
+            left /= 100;
+        }
+        if left >= 10 {
+            put(left);
+        } else {
             from -= 1;
             text[from] = b'0' + left as u8;
-        } else if text[from] == b'0' {
-            from += 1;
         }
         if number < 0 {
             from -= 1;

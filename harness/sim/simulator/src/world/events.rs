@@ -61,9 +61,9 @@ impl<T> Events<T> {
         if ns > self.end_ns {
             self.later.push(Reverse(time));
         } else {
-            let after = |other: &Time| other.ns > ns;
-            let at = self.soon.partition_point(after);
-            self.soon.insert(at, time);
+            // It is among the next ones, mostly.
+            let after = self.soon.iter().rposition(|other| other.ns > ns);
+            self.soon.insert(after.map_or(0, |at| at + 1), time);
         }
     }
 

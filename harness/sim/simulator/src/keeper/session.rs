@@ -180,6 +180,8 @@ pub struct KeeperSession {
     xid: Cell<i64>,
     /// Oldest first.
     sent: RefCell<VecDeque<Sent>>,
+    /// Of answers that have been taken: the next requests have them.
+    spare: RefCell<Vec<Promise<Answer>>>,
     watches: RefCell<Ordered<i64, Promise<()>>>,
     pinged_ns: Cell<Ns>,
 }
@@ -204,6 +206,7 @@ impl KeeperSession {
             alive: Cell::new(true),
             xid: Cell::new(0),
             sent: RefCell::default(),
+            spare: RefCell::default(),
             watches: RefCell::default(),
             pinged_ns: Cell::new(ensemble.world.now_ns()),
         })
@@ -376,7 +379,10 @@ impl KeeperSession {
             return Err(KeeperError::new(SESSION_EXPIRED));
         }
         let promise = self.note_request(ask);
-        self.world.wait(&promise).await
+        let answer = self.world.wait(&promise).await;
+        promise.renew();
+        self.spare.borrow_mut().push(promise);
+        answer
     }
 
     /// Sends one that is to be answered.
@@ -389,7 +395,7 @@ impl KeeperSession {
     }
 
     fn note(&self, xid: i64) -> Promise<Answer> {
-        let answer = Promise::new();
+        let answer = self.spare.borrow_mut().pop().unwrap_or_default();
         self.sent.borrow_mut().push_back(Sent {
             xid,
             answer: answer.clone(),
@@ -420,6 +426,9 @@ impl KeeperSession {
 
     fn taken(&self, xid: i64) -> Option<Sent> {
         let mut sent = self.sent.borrow_mut();
+        if sent.front()?.xid == xid {
+            return sent.pop_front();
+        }
         let at = sent.iter().position(|sent| sent.xid == xid)?;
         sent.remove(at)
     }

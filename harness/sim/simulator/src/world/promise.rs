@@ -75,6 +75,11 @@ impl<T> Promise<T> {
         self.0.done.get()
     }
 
+    /// Its value has been taken: there may be another.
+    pub fn renew(&self) {
+        self.0.done.set(false);
+    }
+
     /// Whether both are the same.
     pub fn is(&self, other: &Promise<T>) -> bool {
         Rc::ptr_eq(&self.0, &other.0)

@@ -88,7 +88,7 @@ impl Process {
 pub struct Task {
     number: u64,
     of: Option<Rc<Process>>,
-    /// None while it runs, and when it is over.
+    /// None when it is over.
     work: RefCell<Option<Pin<Box<dyn Future<Output = ()>>>>>,
 }
 
@@ -236,20 +236,21 @@ impl World {
     }
 
     fn resume(&self, task: Rc<Task>) {
-        let Some(mut work) = task.work.borrow_mut().take() else {
+        let mut work = task.work.borrow_mut();
+        let Some(running) = &mut *work else {
             return;
         };
         let outside = self.current.replace(Some(task.clone()));
         assert!(outside.is_none(), "a task cannot run in another");
-        let polled = work.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        let polled = running
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()));
         self.current.replace(None);
-        match polled {
-            Poll::Pending => *task.work.borrow_mut() = Some(work),
-            Poll::Ready(()) => {
-                if let Some(of) = &task.of {
-                    of.tasks.borrow_mut().remove(&task.number);
-                }
+        if polled.is_ready() {
+            if let Some(of) = &task.of {
+                of.tasks.borrow_mut().remove(&task.number);
             }
+            *work = None;
         }
     }
 
@@ -382,7 +383,9 @@ impl World {
         process.alive.set(false);
         process.deferred.take();
         for task in process.tasks.take().into_values() {
-            let work = task.work.borrow_mut().take();
+            // One that runs goes on until it waits.
+            let work = task.work.try_borrow_mut();
+            let work = work.ok().and_then(|mut work| work.take());
             drop(work);
         }
     }

@@ -29,17 +29,21 @@ pub struct Change {
 
 #[derive(Debug, Clone)]
 pub enum Effect {
-    Made {
-        /// The end of the path.
-        name: Rc<str>,
-        /// The one at the end of its name.
-        number: Option<i64>,
-        data: Data,
-        /// The session that owns an ephemeral node.
-        owner: Option<u64>,
-    },
+    Made(Made),
     Put(Data),
     Removed,
+}
+
+/// A node that is made.
+#[derive(Debug, Clone)]
+pub struct Made {
+    /// The end of the path.
+    name: Rc<str>,
+    /// The one at the end of its name.
+    number: Option<i64>,
+    data: Data,
+    /// The session that owns an ephemeral node.
+    owner: Option<u64>,
 }
 
 impl Change {
@@ -54,11 +58,13 @@ impl Change {
     }
 
     fn made(path: Path, data: Data, owner: Option<u64>) -> Change {
-        Change::new(path, |name| Effect::Made {
-            name: name.into(),
-            number: number(name),
-            data,
-            owner,
+        Change::new(path, |name| {
+            Effect::Made(Made {
+                name: name.into(),
+                number: number(name),
+                data,
+                owner,
+            })
         })
     }
 
@@ -70,7 +76,7 @@ impl Change {
     /// Effect the node holds from now on, unless it is removed.
     pub fn data(&self) -> Option<&Data> {
         match &self.effect {
-            Effect::Made { data, .. } | Effect::Put(data) => Some(data),
+            Effect::Made(Made { data, .. }) | Effect::Put(data) => Some(data),
             Effect::Removed => None,
         }
     }
@@ -176,28 +182,21 @@ impl Tree {
 
     /// Makes a change; whether it changes the parent's list of children.
     pub fn change(&mut self, change: &Change) -> bool {
-        !matches!(self.exchange(change), Before::Data(..))
+        match &change.effect {
+            Effect::Made(made) => _ = self.make(change, made),
+            Effect::Put(data) => _ = self.put(change, data),
+            Effect::Removed => _ = self.remove(change),
+        }
+        !matches!(change.effect, Effect::Put(_))
     }
 
     /// The same; what was there before.
-    #[inline]
     fn exchange(&mut self, change: &Change) -> Before {
         match &change.effect {
-            Effect::Made {
-                name,
-                number,
-                data,
-                owner,
-            } => {
-                let node = Node::new(data.clone(), *owner, self.zxid);
-                Before::Nothing(self.make(change, name.clone(), *number, node))
-            }
+            Effect::Made(made) => Before::Nothing(self.make(change, made)),
             Effect::Put(data) => {
-                let node = self.nodes.get_mut(change.key());
-                let node = node.expect("what is changed is there");
-                node.version += 1;
-                let since = std::mem::replace(&mut node.mzxid, self.zxid);
-                Before::Data(std::mem::replace(&mut node.data, data.clone()), since)
+                let (data, since) = self.put(change, data);
+                Before::Data(data, since)
             }
             Effect::Removed => Before::Node(self.remove(change)),
         }
@@ -209,7 +208,22 @@ impl Tree {
     }
 
     /// What the parent's next number was.
-    fn make(&mut self, change: &Change, name: Rc<str>, number: Option<i64>, node: Node) -> i64 {
+    fn make(&mut self, change: &Change, made: &Made) -> i64 {
+        let node = Node::new(made.data.clone(), made.owner, self.zxid);
+        self.insert(change, made.name.clone(), made.number, node)
+    }
+
+    /// What the node held, and since when.
+    fn put(&mut self, change: &Change, data: &Data) -> (Data, i64) {
+        let node = self.nodes.get_mut(change.key());
+        let node = node.expect("what is changed is there");
+        node.version += 1;
+        let since = std::mem::replace(&mut node.mzxid, self.zxid);
+        (std::mem::replace(&mut node.data, data.clone()), since)
+    }
+
+    /// A node, below its parent; what the parent's next number was.
+    fn insert(&mut self, change: &Change, name: Rc<str>, number: Option<i64>, node: Node) -> i64 {
         let above = self.above(change);
         above.made += 1;
         above.children.insert(name);
@@ -342,7 +356,7 @@ impl Tree {
                     node.mzxid = since;
                 }
                 Before::Node(node) => {
-                    self.make(change, change.name().into(), None, node);
+                    self.insert(change, change.name().into(), None, node);
                 }
             }
         }

@@ -259,7 +259,7 @@ impl Tree {
     ) -> Result<(Vec<Change>, Vec<Done>), KeeperError> {
         let mut changes = Vec::with_capacity(operations.len());
         let mut answers = Vec::with_capacity(operations.len());
-        let mut undo = Vec::new();
+        let mut undo = Vec::with_capacity(operations.len().saturating_sub(1));
         for (at, operation) in operations.iter().enumerate() {
             let (change, answer) = match self.plan(operation, session) {
                 Ok(planned) => planned,

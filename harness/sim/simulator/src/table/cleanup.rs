@@ -69,7 +69,7 @@ async fn clear_log(table: &Table, zk: &KeeperSession) -> Result<(), Trouble> {
     let keep = names
         .len()
         .saturating_sub(settings.max_replicated_logs_to_keep as usize);
-    let oldest_kept = names.iter().nth(keep);
+    let oldest_kept = names.get(keep);
     let oldest_kept = number_of(oldest_kept.expect("some entries are to be kept"));
     let mut needed = Vec::new();
     let mut recovering = Vec::new();

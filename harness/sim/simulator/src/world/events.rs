@@ -12,22 +12,28 @@ use crate::world::{Ns, MS};
 /// How far the list reaches.
 const SOON_NS: Ns = 16 * MS;
 
-/// When an event comes.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Time {
+/// When an event comes, and in which slot it is.
+struct Soon {
+    ns: Ns,
+    slot: usize,
+}
+
+/// The same of one that comes later.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Later {
     ns: Ns,
     /// Tells it from the others of its time.
     sequence: u64,
-    /// Where the event is.
     slot: usize,
 }
 
 pub struct Events<T> {
+    /// How many came into the heap.
     pushed: u64,
     /// Those until `end_ns`, the next one last.
-    soon: Vec<Time>,
+    soon: Vec<Soon>,
     end_ns: Ns,
-    later: BinaryHeap<Reverse<Time>>,
+    later: BinaryHeap<Reverse<Later>>,
     slots: Vec<Option<T>>,
     /// Slots without an event.
     free: Vec<usize>,
@@ -52,18 +58,16 @@ impl<T> Events<T> {
     }
 
     pub fn push(&mut self, ns: Ns, what: T) {
-        self.pushed += 1;
-        let time = Time {
-            ns,
-            sequence: self.pushed,
-            slot: self.put(what),
-        };
+        let slot = self.put(what);
         if ns > self.end_ns {
-            self.later.push(Reverse(time));
+            self.pushed += 1;
+            let sequence = self.pushed;
+            self.later.push(Reverse(Later { ns, sequence, slot }));
         } else {
             // It is among the next ones, mostly.
             let after = self.soon.iter().rposition(|other| other.ns > ns);
-            self.soon.insert(after.map_or(0, |at| at + 1), time);
+            let at = after.map_or(0, |at| at + 1);
+            self.soon.insert(at, Soon { ns, slot });
         }
     }
 
@@ -85,11 +89,10 @@ impl<T> Events<T> {
         if self.soon.is_empty() {
             self.refill()?;
         }
-        let next = *self.soon.last()?;
-        if next.ns > until_ns {
+        if self.soon.last()?.ns > until_ns {
             return None;
         }
-        self.soon.pop();
+        let next = self.soon.pop()?;
         self.free.push(next.slot);
         Some((next.ns, self.slots[next.slot].take()?))
     }
@@ -98,9 +101,11 @@ impl<T> Events<T> {
     fn refill(&mut self) -> Option<()> {
         self.end_ns = self.later.peek()?.0.ns + SOON_NS;
         let end_ns = self.end_ns;
-        let is_soon = |next: &Reverse<Time>| next.0.ns <= end_ns;
+        let is_soon = |next: &Reverse<Later>| next.0.ns <= end_ns;
         while self.later.peek().is_some_and(is_soon) {
-            self.soon.extend(self.later.pop().map(|next| next.0));
+            let next = self.later.pop().map(|next| next.0);
+            self.soon
+                .extend(next.map(|Later { ns, slot, .. }| Soon { ns, slot }));
         }
         self.soon.reverse();
         Some(())
@@ -109,16 +114,16 @@ impl<T> Events<T> {
     /// Without those that are not to be kept.
     pub fn retain(&mut self, keeps: impl Fn(&T) -> bool) {
         let (slots, free) = (&mut self.slots, &mut self.free);
-        let mut keeps = |time: &Time| {
-            let kept = slots[time.slot].as_ref().is_some_and(&keeps);
+        let mut keeps = |slot: usize| {
+            let kept = slots[slot].as_ref().is_some_and(&keeps);
             if !kept {
-                slots[time.slot] = None;
-                free.push(time.slot);
+                slots[slot] = None;
+                free.push(slot);
             }
             kept
         };
-        self.soon.retain(&mut keeps);
-        self.later.retain(|time| keeps(&time.0));
+        self.soon.retain(|next| keeps(next.slot));
+        self.later.retain(|next| keeps(next.0.slot));
     }
 }
 

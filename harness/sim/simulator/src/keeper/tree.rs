@@ -16,7 +16,7 @@ pub use crate::keeper::names::Names;
 pub use crate::keeper::operation::{Done, Operation};
 pub use crate::keeper::paths::{child, Path};
 
-/// Effect happens to one node.
+/// What happens to one node.
 #[derive(Debug, Clone)]
 pub struct Change {
     pub path: Path,
@@ -73,7 +73,7 @@ impl Change {
         Change::new(path, |_| Effect::Removed)
     }
 
-    /// Effect the node holds from now on, unless it is removed.
+    /// What the node holds from now on, unless it is removed.
     pub fn data(&self) -> Option<&Data> {
         match &self.effect {
             Effect::Made(Made { data, .. }) | Effect::Put(data) => Some(data),
@@ -129,11 +129,11 @@ impl Node {
     }
 }
 
-/// Effect a change took away.
+/// What a change took away.
 enum Before {
     /// There was no such node; the parent's next number.
     Nothing(i64),
-    /// Effect it held, and since when.
+    /// What it held, and since when.
     Data(Data, i64),
     Node(Node),
 }

@@ -23,6 +23,12 @@ impl Block {
         Block { width, values }
     }
 
+    /// The same, with space for so many.
+    pub fn with_capacity(width: usize, rows: usize) -> Block {
+        let values = Vec::with_capacity(width * rows);
+        Block { width, values }
+    }
+
     /// Of one row.
     pub fn row<const N: usize>(values: [Value; N]) -> Block {
         Block::from_iter([values])

@@ -26,7 +26,6 @@ use crate::block::Block;
 use crate::errors::ServerError;
 use crate::network::Node;
 use crate::simulation::Simulation;
-use crate::table::parts::Value;
 use crate::world::{Act, Ns};
 use generator::{Call, Context, Event, Generator, Step};
 use host::{Begun, Host};
@@ -358,13 +357,16 @@ impl Interpreter {
     fn ask(&self, seat: Seat) {
         let in_flight = self.in_flight[seat].as_ref().expect("it was begun");
         let statement = in_flight.statement.as_ref().expect("it is one");
-        let (sql, rows) = statement.asked(in_flight.call.value, in_flight.call.key);
         let (simulation, answers) = (self.simulation.clone(), self.answers.clone());
+        let (value, key) = (in_flight.call.value, in_flight.call.key);
+        let (query, rows) = statement.asked(&simulation, value, key);
         let settings = statement.settings(in_flight.call.value);
         let timeout_ns = statement.timeout_ns;
         let node = self.nodes[&in_flight.node];
         self.simulation.world.begin(async move {
-            let answer = simulation.ask(node, sql, rows, settings, timeout_ns).await;
+            let answer = simulation
+                .ask(node, query, rows, settings, timeout_ns)
+                .await;
             answers.borrow_mut()[seat] = Some(answer);
             simulation.world.hand_out(OURS | ANSWER | seat as u64, true);
         });
@@ -374,17 +376,19 @@ impl Interpreter {
         let answer = self.answers.borrow_mut()[seat].take();
         let in_flight = self.in_flight[seat].as_ref().expect("it was begun");
         let is_write = in_flight.statement.as_ref().expect("it is one").is_write;
-        let (kind, value, error) = match answer.expect("it has come") {
-            Ok(_) if is_write => (Kind::Ok, lines::Value::of(in_flight.call.value), None),
-            Ok(block) => (Kind::Ok, lines::Value::Tuple(first_of(&block)), None),
+        let answer = answer.expect("it has come");
+        let asked = lines::Value::of(in_flight.call.value);
+        let (kind, value, error) = match &answer {
+            Ok(_) if is_write => (Kind::Ok, asked, None),
+            Ok(block) => (Kind::Ok, lines::Value::Column(block), None),
             Err(error) => {
-                let (kind, text) = self.outcomes.of(is_write, &error);
-                (kind, lines::Value::of(in_flight.call.value), Some(text))
+                let (kind, said) = self.outcomes.of(is_write, error);
+                (kind, asked, Some((said, &error.text)))
             }
         };
         let from = self.lines.len();
-        let time_ns = self.advanced(self.now_ns());
-        let in_flight = self.in_flight[seat].as_ref().expect("it was begun");
+        let time_ns = self.time_ns.max(self.now_ns());
+        self.time_ns = time_ns;
         line(
             &mut self.lines,
             &Line {
@@ -396,7 +400,7 @@ impl Interpreter {
                 value,
                 key: in_flight.call.key,
                 node: &in_flight.node,
-                error: error.as_deref(),
+                error: error.as_ref().map(|(said, text)| (&**said, &***text)),
             },
         );
         self.index += 1;
@@ -478,13 +482,4 @@ pub struct Ended {
     pub f: Rc<str>,
     pub node: Rc<str>,
     pub time_ns: Ns,
-}
-
-/// The numbers of the first column.
-fn first_of(block: &Block) -> Vec<i64> {
-    let number = |row: &[Value]| match row[0] {
-        Value::Int(number) => number,
-        Value::Text(_) => panic!("a set holds numbers"),
-    };
-    block.rows().map(number).collect()
 }

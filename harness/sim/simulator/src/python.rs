@@ -359,13 +359,18 @@ impl Simulation {
         settings: HashMap<String, Word>,
         timeout_ns: Ns,
     ) -> PyResult<()> {
-        let (simulation, node, sql) = (self.simulation.clone(), self.node(name)?, sql.into());
+        let (simulation, node) = (self.simulation.clone(), self.node(name)?);
+        let query = simulation.query(sql);
         let row = |row: Vec<Word>| row.into_iter().map(Value::from).collect();
         let rows = rows.map(|rows| rows.into_iter().map(row).collect());
         let settings = settings.into_iter().map(|(name, word)| (name, word.into()));
-        let settings = Rc::new(Settings(settings.collect()));
+        let settings = Rc::new(settings.collect::<Settings>());
         self.begin(number, async move {
-            Answer::OfServer(simulation.ask(node, sql, rows, settings, timeout_ns).await)
+            Answer::OfServer(
+                simulation
+                    .ask(node, query, rows, settings, timeout_ns)
+                    .await,
+            )
         });
         Ok(())
     }

@@ -5,15 +5,13 @@ mod queries;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use rustc_hash::FxHashMap;
-
 use crate::block::Block;
 use crate::bugs::Bugs;
 use crate::errors::{KeeperError, ServerError};
 use crate::keeper::messages::Ensemble;
 use crate::keeper::session::KeeperSession;
 use crate::network::Node;
-use crate::sql::Statements;
+use crate::sql::Queries;
 use crate::table::fetch::FETCH_NS;
 use crate::table::parts::{Info, Ordered, Rows, Value};
 use crate::table::replica::{Table, TableDisk};
@@ -48,21 +46,59 @@ pub struct Common {
     pub defaults: TableSettings,
     /// What a sequentially consistent select means.
     pub reading: Rc<str>,
-    pub statements: Statements,
+    pub queries: Queries,
 }
 
-/// What a query sets, by name.
-#[derive(Default)]
-pub struct Settings(pub FxHashMap<String, Value>);
+/// What a query sets.
+pub struct Settings {
+    pub insert_quorum: i64,
+    pub insert_quorum_timeout: i64,
+    pub insert_deduplicate: bool,
+    pub select_sequential_consistency: bool,
+    /// What that means, where it is not as everywhere.
+    pub sequential_reading: Option<Rc<str>>,
+    pub replication_alter_partitions_sync: i64,
+}
 
-impl Settings {
-    /// A number, or this where it is not set.
-    fn number(&self, name: &str, default: i64) -> i64 {
-        match self.0.get(name) {
-            None => default,
-            Some(Value::Int(number)) => *number,
-            Some(Value::Text(text)) => text.parse().expect("a number"),
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            insert_quorum: 0,
+            insert_quorum_timeout: 600_000,
+            insert_deduplicate: true,
+            select_sequential_consistency: false,
+            sequential_reading: None,
+            replication_alter_partitions_sync: 1,
         }
+    }
+}
+
+impl FromIterator<(String, Value)> for Settings {
+    /// By name; others change nothing here.
+    fn from_iter<I: IntoIterator<Item = (String, Value)>>(set: I) -> Settings {
+        let number = |value: Value| match value {
+            Value::Int(number) => number,
+            Value::Text(text) => text.parse().expect("a number"),
+        };
+        let mut out = Settings::default();
+        for (name, value) in set {
+            match (name.as_str(), value) {
+                ("insert_quorum", value) => out.insert_quorum = number(value),
+                ("insert_quorum_timeout", value) => out.insert_quorum_timeout = number(value),
+                ("insert_deduplicate", value) => out.insert_deduplicate = number(value) != 0,
+                ("select_sequential_consistency", value) => {
+                    out.select_sequential_consistency = number(value) != 0;
+                }
+                ("sequential_reading", Value::Text(reading)) => {
+                    out.sequential_reading = Some(reading);
+                }
+                ("replication_alter_partitions_sync", value) => {
+                    out.replication_alter_partitions_sync = number(value);
+                }
+                _ => {}
+            }
+        }
+        out
     }
 }
 

@@ -13,7 +13,7 @@ use crate::network::{Network, Node};
 use crate::record::Record;
 use crate::seed::Seed;
 use crate::server::{Common, Refusal, Server, ServerDisk, Settings};
-use crate::sql::Statements;
+use crate::sql::{Queries, Query};
 use crate::table::parts::Row;
 use crate::table::settings::TableSettings;
 use crate::world::{Ns, Process, Promise, World, MS, SECOND};
@@ -132,7 +132,7 @@ impl Simulation {
             common: Rc::new(Common {
                 defaults: options.settings,
                 reading: options.reading,
-                statements: Statements::default(),
+                queries: Queries::default(),
             }),
             ensemble,
         })
@@ -375,11 +375,16 @@ impl Simulation {
 
     // --- clients --------------------------------------------------------------------------------
 
+    /// As clients may ask it, again and again.
+    pub fn query(&self, text: &str) -> Rc<Query> {
+        self.common.queries.of(text)
+    }
+
     /// A query from outside. Errors have a client's own codes too.
     pub async fn ask(
         &self,
         node: Node,
-        sql: Rc<str>,
+        query: Rc<Query>,
         rows: Option<Vec<Row>>,
         settings: Rc<Settings>,
         timeout_ns: Ns,
@@ -401,7 +406,7 @@ impl Simulation {
             ));
         }
         let reply = Promise::new();
-        server.ask(reply.clone(), sql, rows, settings);
+        server.ask(reply.clone(), query, rows, settings);
         let answer = match world.wait_for(&reply, timeout_ns).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(Refusal::Error(error))) => return Err(error),

@@ -2,7 +2,7 @@
 //!
 //! It knows what the harness' own workloads and clusters say, and not more.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::LazyLock;
 
@@ -12,6 +12,7 @@ use rustc_hash::FxHashMap;
 use crate::errors::ServerError;
 use crate::table::parts::{Row, Value};
 use crate::table::schema::Schema;
+use crate::table::selection::Selection;
 
 /// A statement, and its words.
 pub enum Statement {
@@ -53,19 +54,44 @@ pub enum Statement {
         columns: Vec<Column>,
         count: i64,
     },
-    /// `what`: the column that groups, and one of which any value will do.
-    Groups {
-        what: Rc<str>,
-        table: Rc<str>,
-        condition: Rc<str>,
-    },
-    Select {
-        what: Rc<str>,
-        table: Rc<str>,
-        condition: Option<Rc<str>>,
-    },
+    /// Of the column that groups, and one of which any value will do.
+    Groups(Select),
+    Select(Select),
     /// SELECT of a number.
     Number(i64),
+}
+
+/// SELECT `what` FROM `table` WHERE `condition`.
+pub struct Select {
+    pub what: Rc<str>,
+    pub table: Rc<str>,
+    /// Empty where there is none.
+    pub condition: Rc<str>,
+    /// As it was prepared last.
+    prepared: RefCell<Option<Rc<Selection>>>,
+}
+
+impl Select {
+    fn new(what: Rc<str>, table: Rc<str>, condition: Rc<str>) -> Select {
+        Select {
+            what,
+            table,
+            condition,
+            prepared: RefCell::default(),
+        }
+    }
+
+    /// What it takes of tables of that schema.
+    pub fn prepared(&self, schema: &Rc<Schema>) -> Rc<Selection> {
+        let mut prepared = self.prepared.borrow_mut();
+        match &*prepared {
+            Some(selection) if selection.is_of(schema) => selection.clone(),
+            _ => {
+                let selection = Selection::new(schema, &self.what, &self.condition);
+                prepared.insert(Rc::new(selection)).clone()
+            }
+        }
+    }
 }
 
 /// What a CREATE TABLE says.
@@ -85,25 +111,45 @@ pub enum Column {
     Hash(Rc<str>),
 }
 
-/// Statements by their text, as far as they are remembered.
-#[derive(Default)]
-pub struct Statements(RefCell<FxHashMap<Rc<str>, Rc<Statement>>>);
+/// A statement's text, and what it says, once somebody has asked.
+pub struct Query {
+    pub text: Rc<str>,
+    parsed: OnceCell<Result<Statement, ServerError>>,
+}
 
-impl Statements {
+impl Query {
+    fn new(text: &str) -> Query {
+        Query {
+            text: text.into(),
+            parsed: OnceCell::new(),
+        }
+    }
+
+    /// Error 62 where it is none.
+    pub fn statement(&self) -> Result<&Statement, ServerError> {
+        let parsed = self.parsed.get_or_init(|| parsed(&self.text));
+        parsed.as_ref().map_err(ServerError::clone)
+    }
+}
+
+/// Queries by their text, as far as they are remembered.
+#[derive(Default)]
+pub struct Queries(RefCell<FxHashMap<Rc<str>, Rc<Query>>>);
+
+impl Queries {
     const MOST: usize = 1024;
 
-    /// Error 62 for what is none.
-    pub fn parsed(&self, text: &Rc<str>) -> Result<Rc<Statement>, ServerError> {
+    pub fn of(&self, text: &str) -> Rc<Query> {
         let mut known = self.0.borrow_mut();
-        if let Some(statement) = known.get(text) {
-            return Ok(statement.clone());
+        if let Some(query) = known.get(text) {
+            return query.clone();
         }
-        if known.len() == Statements::MOST {
+        if known.len() == Queries::MOST {
             known.clear();
         }
-        let statement = Rc::new(parsed(text)?);
-        known.insert(text.clone(), statement.clone());
-        Ok(statement)
+        let query = Rc::new(Query::new(text));
+        known.insert(query.text.clone(), query.clone());
+        query
     }
 }
 
@@ -263,11 +309,11 @@ const READERS: &[(&str, Reader)] = &[
             if !same("by") || !same("order") {
                 return Ok(None);
             }
-            Ok(Some(Statement::Groups {
-                what: format!("{what}, {}", words.get("any")).into(),
-                table: words.word("table"),
-                condition: words.word("condition"),
-            }))
+            Ok(Some(Statement::Groups(Select::new(
+                format!("{what}, {}", words.get("any")).into(),
+                words.word("table"),
+                words.word("condition"),
+            ))))
         },
     ),
     (
@@ -276,11 +322,11 @@ const READERS: &[(&str, Reader)] = &[
             r"( ORDER BY (?P<order>[\w, ]+))?( LIMIT \d+)?",
         ),
         |words| {
-            Ok(Some(Statement::Select {
-                what: words.word("what"),
-                table: words.word("table"),
-                condition: words.maybe("condition"),
-            }))
+            Ok(Some(Statement::Select(Select::new(
+                words.word("what"),
+                words.word("table"),
+                words.word("condition"),
+            ))))
         },
     ),
     (r"SELECT (?P<what>\d+)", |words| {

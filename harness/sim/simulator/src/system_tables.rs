@@ -139,7 +139,7 @@ pub fn undone(server: &Server, database: &str) -> Block {
         }
         let active = table.active.borrow();
         for (name, mutation) in table.mutations.borrow().iter() {
-            let mine = active.infos(&mutation.partition).iter();
+            let mine = active.infos(&mutation.partition);
             let parts = mine.filter(|info| info.version() < mutation.number).count();
             if parts > 0 {
                 out.push([Value::Text(name.clone()), count(parts)]);

@@ -47,12 +47,13 @@ fn pass(simulation: &Simulation, ns: Ns) {
 type Answer = Rc<RefCell<Option<Result<Block, ServerError>>>>;
 
 fn ask(simulation: &Rc<Simulation>, node: Node, sql: &str, row: Option<[i64; 2]>) -> Answer {
-    let (own, sql, answer) = (simulation.clone(), sql.into(), Answer::default());
+    let (own, answer) = (simulation.clone(), Answer::default());
+    let query = simulation.query(sql);
     let rows = row.map(|row| vec![row.map(Value::Int).into()]);
     let set = answer.clone();
     simulation.world.begin(async move {
         let found = own
-            .ask(node, sql, rows, Rc::new(Settings::default()), 10 * SECOND)
+            .ask(node, query, rows, Rc::new(Settings::default()), 10 * SECOND)
             .await;
         set.replace(Some(found));
     });

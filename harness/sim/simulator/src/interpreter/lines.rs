@@ -2,21 +2,27 @@
 
 use std::io::Write;
 
+use crate::block::Block;
 use crate::digits::Digits;
 use crate::interpreter::Kind;
+use crate::table::parts;
 use crate::world::Ns;
 
-pub enum Value {
+pub enum Value<'a> {
     Null,
     Int(i64),
-    Tuple(Vec<i64>),
+    /// The numbers of the first column.
+    Column(&'a Block),
 }
 
-impl Value {
-    pub fn of(number: Option<i64>) -> Value {
+impl Value<'_> {
+    pub fn of(number: Option<i64>) -> Value<'static> {
         number.map_or(Value::Null, Value::Int)
     }
 }
+
+/// What an error is called, and what was said.
+pub type Error<'a> = (&'a str, &'a str);
 
 /// A client's op.
 pub struct Line<'a> {
@@ -25,10 +31,10 @@ pub struct Line<'a> {
     pub kind: Kind,
     pub f: &'a str,
     pub time_ns: Ns,
-    pub value: Value,
+    pub value: Value<'a>,
     pub key: Option<i64>,
     pub node: &'a str,
-    pub error: Option<&'a str>,
+    pub error: Option<Error<'a>>,
 }
 
 /// Writes an op, newline included.
@@ -47,13 +53,16 @@ pub fn line(out: &mut Vec<u8>, op: &Line<'_>) {
     match &op.value {
         Value::Null => out.extend(b"null"),
         Value::Int(value) => number(out, *value),
-        Value::Tuple(values) => {
+        Value::Column(block) => {
             out.push(b'[');
-            for (at, value) in values.iter().enumerate() {
+            for (at, row) in block.rows().enumerate() {
                 if at > 0 {
                     out.push(b',');
                 }
-                number(out, *value);
+                match row[0] {
+                    parts::Value::Int(value) => number(out, value),
+                    parts::Value::Text(_) => panic!("a set holds numbers"),
+                }
             }
             out.push(b']');
         }
@@ -68,23 +77,42 @@ pub fn line(out: &mut Vec<u8>, op: &Line<'_>) {
     out.extend(b",\"error\":");
     match op.error {
         None => out.extend(b"null"),
-        Some(error) => text(out, error),
+        Some((name, said)) => {
+            out.push(b'"');
+            escaped(out, name);
+            escaped(out, said);
+            out.push(b'"');
+        }
     }
     out.extend(b"}\n");
 }
 
+/// Most are small.
 pub fn number(out: &mut Vec<u8>, value: i64) {
-    out.extend_from_slice(Digits::of(value).as_bytes());
+    let digit = |unit: u32| b'0' + (value as u32 / unit % 10) as u8;
+    match value {
+        0..10 => out.push(digit(1)),
+        10..100 => out.extend_from_slice(&[10, 1].map(digit)),
+        100..1000 => out.extend_from_slice(&[100, 10, 1].map(digit)),
+        1000..10_000 => out.extend_from_slice(&[1000, 100, 10, 1].map(digit)),
+        _ => out.extend_from_slice(Digits::of(value).as_bytes()),
+    }
 }
 
 /// A JSON string; only what must be escaped is.
 pub fn text(out: &mut Vec<u8>, text: &str) {
-    let is_plain = |byte: &u8| *byte >= 0x20 && *byte != b'"' && *byte != b'\\';
     out.push(b'"');
-    for run in text
-        .as_bytes()
-        .chunk_by(|one, other| is_plain(one) && is_plain(other))
-    {
+    escaped(out, text);
+    out.push(b'"');
+}
+
+fn escaped(out: &mut Vec<u8>, text: &str) {
+    let is_plain = |byte: &u8| (*byte >= 0x20) & (*byte != b'"') & (*byte != b'\\');
+    let text = text.as_bytes();
+    if text.iter().fold(true, |all, byte| all & is_plain(byte)) {
+        return out.extend_from_slice(text);
+    }
+    for run in text.chunk_by(|one, other| is_plain(one) && is_plain(other)) {
         match run[0] {
             byte @ (b'"' | b'\\') => out.extend([b'\\', byte]),
             b'\n' => out.extend(b"\\n"),
@@ -96,7 +124,6 @@ pub fn text(out: &mut Vec<u8>, text: &str) {
             _ => out.extend_from_slice(run),
         }
     }
-    out.push(b'"');
 }
 
 #[cfg(test)]
@@ -106,6 +133,7 @@ mod tests {
     #[test]
     fn an_op_is_a_line() {
         let mut out = Vec::new();
+        let numbers = [0, -10, i64::MIN].map(|number| [parts::Value::Int(number)]);
         line(
             &mut out,
             &Line {
@@ -114,15 +142,24 @@ mod tests {
                 kind: Kind::Info,
                 f: "read",
                 time_ns: i64::MAX,
-                value: Value::Tuple(vec![0, -10, i64::MIN]),
+                value: Value::Column(&numbers.into_iter().collect()),
                 key: None,
                 node: "ch1",
-                error: Some("3 \"X\":\n\u{1}\\é"),
+                error: Some(("3 \"X\":", "\n\u{1}\\é")),
             },
         );
         let expected = "{\"index\":12,\"process\":3,\"kind\":\"info\",\"f\":\"read\",\
             \"time_ns\":9223372036854775807,\"value\":[0,-10,-9223372036854775808],\"key\":null,\
             \"node\":\"ch1\",\"error\":\"3 \\\"X\\\":\\n\\u0001\\\\é\"}\n";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn numbers() {
+        for value in (-20..20_000).chain([i64::MAX, i64::MIN, 1 << 32]) {
+            let mut out = Vec::new();
+            number(&mut out, value);
+            assert_eq!(out, value.to_string().as_bytes());
+        }
     }
 }

@@ -1,12 +1,17 @@
 //! Calls that are one statement, and what their errors mean.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::rc::Rc;
+
+use rustc_hash::FxHashMap;
 
 use crate::digits::Digits;
 use crate::errors::ServerError;
 use crate::interpreter::Kind;
 use crate::server::Settings;
+use crate::simulation::Simulation;
+use crate::sql::Query;
 use crate::table::parts::{Row, Value};
 use crate::world::Ns;
 
@@ -14,13 +19,30 @@ use crate::world::Ns;
 pub struct Statement {
     pub is_write: bool,
     /// Without the key of a SELECT.
-    pub sql: Rc<str>,
+    sql: Rc<str>,
     /// The next of these for the next value.
-    pub settings: Vec<Rc<Settings>>,
+    settings: Vec<Rc<Settings>>,
     pub timeout_ns: Ns,
+    /// By key; an INSERT's is the same for all.
+    queries: RefCell<FxHashMap<i64, Rc<Query>>>,
 }
 
 impl Statement {
+    pub fn new(
+        is_write: bool,
+        sql: &str,
+        settings: Vec<Rc<Settings>>,
+        timeout_ns: Ns,
+    ) -> Statement {
+        Statement {
+            is_write,
+            sql: sql.into(),
+            settings,
+            timeout_ns,
+            queries: RefCell::default(),
+        }
+    }
+
     /// Whether a call has what it needs.
     pub fn takes(&self, value: Option<i64>, key: Option<i64>) -> bool {
         key.is_some() && (value.is_some() || !self.is_write)
@@ -32,22 +54,35 @@ impl Statement {
     }
 
     /// What a server is asked.
-    pub fn asked(&self, value: Option<i64>, key: Option<i64>) -> (Rc<str>, Option<Vec<Row>>) {
+    pub fn asked(
+        &self,
+        simulation: &Simulation,
+        value: Option<i64>,
+        key: Option<i64>,
+    ) -> (Rc<Query>, Option<Vec<Row>>) {
         let key = key.expect("it takes such calls only");
-        match value {
-            Some(value) if self.is_write => {
-                let row: Row = Rc::new([Value::Int(key), Value::Int(value)]);
-                (self.sql.clone(), Some(vec![row]))
-            }
-            _ => ([&self.sql, Digits::of(key).as_str()].concat().into(), None),
-        }
+        let row = value
+            .filter(|_| self.is_write)
+            .map(|value| -> Row { Rc::new([Value::Int(key), Value::Int(value)]) });
+        let mut queries = self.queries.borrow_mut();
+        let query = match row {
+            Some(_) => queries
+                .entry(0)
+                .or_insert_with(|| simulation.query(&self.sql)),
+            None => queries.entry(key).or_insert_with(|| {
+                let text = [&self.sql, Digits::of(key).as_str()].concat();
+                simulation.query(&text)
+            }),
+        };
+        (query.clone(), row.map(|row| vec![row]))
     }
 }
 
 /// The meaning of an error.
 pub struct Outcome {
     pub code: i32,
-    pub name: String,
+    /// Code and name.
+    pub said: String,
     pub kind: Kind,
     /// Only where the message contains this.
     pub text: String,
@@ -60,18 +95,21 @@ pub struct Outcomes {
 }
 
 impl Outcomes {
-    /// The kind of end, and the op's error.
-    pub fn of(&self, is_write: bool, error: &ServerError) -> (Kind, String) {
+    /// The kind of end, and what comes before the error's text in the op's.
+    pub fn of(&self, is_write: bool, error: &ServerError) -> (Kind, Cow<'_, str>) {
         let (rows, otherwise) = match is_write {
             true => (&self.writes, Kind::Info),
             false => (&self.reads, Kind::Fail),
         };
-        let text: &Cow<'static, str> = &error.text;
-        let fits = |row: &&Outcome| row.code == error.code && text.contains(&row.text);
-        let (kind, name) = match rows.iter().find(fits) {
-            Some(row) => (row.kind, row.name.as_str()),
-            None => (otherwise, "UNLISTED"),
-        };
-        (kind, format!("{} {name}: {text}", error.code))
+        let fits = |row: &&Outcome| row.code == error.code && error.text.contains(&row.text);
+        match rows.iter().find(fits) {
+            Some(row) => (row.kind, row.said.as_str().into()),
+            None => (otherwise, said(error.code, "UNLISTED").into()),
+        }
     }
+}
+
+/// As an op's error begins.
+pub fn said(code: i32, name: &str) -> String {
+    format!("{code} {name}: ")
 }

@@ -11,7 +11,7 @@ use pyo3::types::PyBytes;
 use super::generator::{generator_of, python};
 use super::{Simulation, Word};
 use crate::interpreter::host::{Begun, Host};
-use crate::interpreter::statements::{Outcome, Outcomes, Statement};
+use crate::interpreter::statements::{said, Outcome, Outcomes, Statement};
 use crate::interpreter::workers::{Seat, Worker, Workers};
 use crate::interpreter::{self, Failure, Kind, Place, Stop};
 use crate::server::Settings;
@@ -60,14 +60,10 @@ impl Interpreter {
         let statement = |(f, (is_write, sql, settings, timeout_ns)): (String, StatementWords)| {
             let set = |words: HashMap<String, Word>| {
                 let words = words.into_iter().map(|(name, word)| (name, word.into()));
-                Rc::new(Settings(words.collect()))
+                Rc::new(words.collect::<Settings>())
             };
-            let statement = Statement {
-                is_write,
-                sql: sql.into(),
-                settings: settings.into_iter().map(set).collect(),
-                timeout_ns,
-            };
+            let settings = settings.into_iter().map(set).collect();
+            let statement = Statement::new(is_write, &sql, settings, timeout_ns);
             (f.into(), Rc::new(statement))
         };
         let nodes = simulation.nodes.iter();
@@ -190,7 +186,7 @@ fn outcomes_of(words: Vec<OutcomeWords>) -> PyResult<Vec<Outcome>> {
     let outcome = |(code, name, kind, text): OutcomeWords| {
         Ok(Outcome {
             code,
-            name,
+            said: said(code, &name),
             kind: kind_of(&kind)?,
             text,
         })

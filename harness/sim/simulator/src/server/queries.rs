@@ -9,15 +9,14 @@ use crate::errors::{ServerError, Trouble};
 use crate::keeper::session::KeeperSession;
 use crate::keeper::tree::child;
 use crate::server::{database_of, Refusal, Reply, Server, Settings};
-use crate::sql::{rows_of, unknown, Creation, Statement};
+use crate::sql::{rows_of, unknown, Creation, Query, Select, Statement};
 use crate::system_tables::{system_rows, undone};
 use crate::table::insert::insert;
 use crate::table::mutation;
 use crate::table::optimize::optimize;
 use crate::table::parts::{spelled_rows, Part, Row, Value};
 use crate::table::replica::{Table, TableDisk};
-use crate::table::schema::{Conditions, Schema};
-use crate::table::select::{visible, READINGS};
+use crate::table::select::{visible, Reading};
 use crate::world::{Ns, Promise, MS};
 
 /// Parsing, planning and reading a few rows, median.
@@ -28,7 +27,7 @@ impl Server {
     pub fn ask(
         self: &Rc<Self>,
         answer: Promise<Reply>,
-        sql: Rc<str>,
+        query: Rc<Query>,
         rows: Option<Vec<Row>>,
         settings: Rc<Settings>,
     ) {
@@ -38,8 +37,8 @@ impl Server {
         let server = self.clone();
         self.world.spawn(Some(&self.process), async move {
             let result = match rows {
-                None => server.query(&sql, &settings).await,
-                Some(rows) => server.insert(&sql, rows, &settings).await,
+                None => server.query(&query, &settings).await,
+                Some(rows) => server.insert(&query.text, rows, &settings).await,
             };
             let reply = result.map_err(|trouble| Refusal::Error(trouble.into()));
             answer.set(&server.world, reply);
@@ -76,34 +75,22 @@ impl Server {
         rows: Vec<Row>,
         settings: &Settings,
     ) -> Result<Block, Trouble> {
-        let quorum = usize::try_from(settings.number("insert_quorum", 0)).unwrap_or(0);
-        let timeout_ms = settings.number("insert_quorum_timeout", 600_000);
-        let deduplicate = settings.number("insert_deduplicate", 1) != 0;
+        let quorum = usize::try_from(settings.insert_quorum).unwrap_or(0);
+        let timeout_ms = settings.insert_quorum_timeout;
+        let deduplicate = settings.insert_deduplicate;
         insert(&self.table(table)?, rows, quorum, timeout_ms, deduplicate).await?;
         Ok(Block::default())
     }
 
     async fn query(
         self: &Rc<Self>,
-        sql: &Rc<str>,
+        query: &Rc<Query>,
         settings: &Rc<Settings>,
     ) -> Result<Block, Trouble> {
-        match &*self.common.statements.parsed(sql)? {
+        match query.statement()? {
             Statement::Number(number) => return Ok(Block::row([Value::Int(*number)])),
-            Statement::Select {
-                what,
-                table,
-                condition,
-            } => {
-                return self
-                    .select(what, table, condition.as_deref(), settings)
-                    .await
-            }
-            Statement::Groups {
-                what,
-                table,
-                condition,
-            } => return self.groups(what, table, condition, settings).await,
+            Statement::Select(select) => return self.select(select, settings).await,
+            Statement::Groups(select) => return self.groups(select, settings).await,
             Statement::Insert {
                 table,
                 columns,
@@ -135,10 +122,10 @@ impl Server {
                 let table = self.table(table)?;
                 let zk = table.writable()?;
                 if table.leader.get() {
-                    let wait = settings.number("replication_alter_partitions_sync", 1) != 0;
+                    let wait = settings.replication_alter_partitions_sync != 0;
                     optimize(&table, partition.as_deref(), *is_final, wait).await?;
                 } else {
-                    self.pass_to_leader(&table, &zk, sql, settings).await?;
+                    self.pass_to_leader(&table, &zk, query, settings).await?;
                 }
             }
             Statement::Fetches { stopped, table } => self.fetches(*stopped, table.as_deref()),
@@ -146,68 +133,35 @@ impl Server {
         Ok(Block::default())
     }
 
-    async fn select(
-        &self,
-        what: &str,
-        name: &str,
-        condition: Option<&str>,
-        settings: &Settings,
-    ) -> Result<Block, Trouble> {
-        if let Some(name) = name.strip_prefix("system.") {
-            return system_rows(self, name, what, condition.unwrap_or("")).await;
+    async fn select(&self, select: &Select, settings: &Settings) -> Result<Block, Trouble> {
+        if let Some(name) = select.table.strip_prefix("system.") {
+            return system_rows(self, name, &select.what, &select.condition).await;
         }
-        let table = self.table(name)?;
+        let table = self.table(&select.table)?;
         self.world.sleep(self.world.around(READ_NS)).await;
         let reading = self.reading(settings)?;
-        let conditions = table.schema.conditions(condition.unwrap_or(""));
-        if what.contains("_part") {
-            let what = what.replace(", _part", "");
-            let parts = visible(&table, reading, None).await?;
-            let conditions = conditions?;
-            let mut out = Block::new(what.split(',').count() + 1);
-            for part in parts {
-                let name = Value::Text(part.name.clone());
-                let rows = selected(&table.schema, &what, &conditions, part.rows.iter())?;
-                for row in rows.rows() {
-                    out.push(row.iter().chain([&name]).cloned());
-                }
-            }
-            return Ok(out);
-        }
-        let known = conditions.as_ref().ok();
-        let partition = known.and_then(|known| table.schema.partition_of(known));
-        let parts = visible(&table, reading, partition.as_deref()).await?;
-        let rows = parts.iter().flat_map(|part| part.rows.iter());
-        Ok(selected(&table.schema, what, &conditions?, rows)?)
+        let selection = select.prepared(&table.schema);
+        let parts = visible(&table, reading, selection.partition.as_deref()).await?;
+        Ok(selection.of(&parts)?)
     }
 
     /// What a select is to read. Error 36 for what is no reading.
-    fn reading<'a>(&'a self, settings: &'a Settings) -> Result<&'a str, ServerError> {
-        if settings.number("select_sequential_consistency", 0) == 0 {
-            return Ok("plain");
+    fn reading(&self, settings: &Settings) -> Result<Reading, ServerError> {
+        if !settings.select_sequential_consistency {
+            return Ok(Reading::Plain);
         }
-        let reading = match settings.0.get("sequential_reading") {
-            Some(Value::Text(reading)) => reading,
-            _ => &self.common.reading,
-        };
-        if READINGS.contains(&&**reading) {
-            Ok(reading)
-        } else {
-            let text = format!("sequential_reading {reading}: unknown");
-            Err(ServerError::new(36, text))
-        }
+        let name = settings.sequential_reading.as_ref();
+        let name = name.unwrap_or(&self.common.reading);
+        Reading::named(name).ok_or_else(|| {
+            let text = format!("sequential_reading {name}: unknown");
+            ServerError::new(36, text)
+        })
     }
 
     /// For each value of a column how many rows have it, and another column of one of them.
-    async fn groups(
-        &self,
-        what: &str,
-        table: &str,
-        condition: &str,
-        settings: &Settings,
-    ) -> Result<Block, Trouble> {
+    async fn groups(&self, select: &Select, settings: &Settings) -> Result<Block, Trouble> {
         let mut groups: BTreeMap<Value, (i64, Value)> = BTreeMap::new();
-        let rows = self.select(what, table, Some(condition), settings).await?;
+        let rows = self.select(select, settings).await?;
         for row in rows.rows() {
             let group = groups.entry(row[0].clone()).or_insert((0, row[1].clone()));
             *group = (group.0 + 1, row[1].clone());
@@ -278,7 +232,7 @@ impl Server {
         self: &Rc<Self>,
         table: &Table,
         zk: &KeeperSession,
-        sql: &Rc<str>,
+        query: &Rc<Query>,
         settings: &Rc<Settings>,
     ) -> Result<(), Trouble> {
         let election = table.paths.leader_election.clone();
@@ -292,7 +246,7 @@ impl Server {
             return Err(ServerError::new(292, text).into());
         }
         Ok(self
-            .forward(&self.peer(leader.as_text()), sql, settings)
+            .forward(&self.peer(leader.as_text()), query, settings)
             .await?)
     }
 
@@ -300,7 +254,7 @@ impl Server {
     async fn forward(
         self: &Rc<Self>,
         peer: &Rc<Server>,
-        sql: &Rc<str>,
+        query: &Rc<Query>,
         settings: &Rc<Settings>,
     ) -> Result<(), ServerError> {
         if !peer.process.alive() {
@@ -309,8 +263,8 @@ impl Server {
         }
         let answer = Promise::new();
         let (asker, asked, awaited) = (self.clone(), peer.clone(), answer.clone());
-        let (sql, settings) = (sql.clone(), settings.clone());
-        let ask = move || asked.ask_for(asker, awaited, sql, settings);
+        let (query, settings) = (query.clone(), settings.clone());
+        let ask = move || asked.ask_for(asker, awaited, query, settings);
         let network = &self.ensemble.network;
         network.send(self.node, peer.node, Some(&peer.process), ask);
         self.world.wait(&answer).await
@@ -321,11 +275,11 @@ impl Server {
         self: &Rc<Self>,
         asker: Rc<Server>,
         answer: Promise<Result<(), ServerError>>,
-        sql: Rc<str>,
+        query: Rc<Query>,
         settings: Rc<Settings>,
     ) {
         let reply = Promise::new();
-        self.ask(reply.clone(), sql, None, settings);
+        self.ask(reply.clone(), query, None, settings);
         let server = self.clone();
         self.world.spawn(None, async move {
             let result = match server.world.wait(&reply).await {
@@ -353,25 +307,4 @@ fn hashes(table: &Table) -> Block {
         [Value::Text(part.name.clone()), count, hash]
     };
     table.active.borrow().things().map(hashed).collect()
-}
-
-fn selected<'a>(
-    schema: &Schema,
-    what: &str,
-    conditions: &Conditions,
-    rows: impl Iterator<Item = &'a Row>,
-) -> Result<Block, ServerError> {
-    let found = rows.filter(|row| conditions.hold(row));
-    if what.trim() == "count()" {
-        return Ok(Block::row([Value::Int(found.count() as i64)]));
-    }
-    let columns = what.split(',').map(|column| schema.at(column.trim()));
-    let places = columns.collect::<Result<Vec<_>, _>>()?;
-    let mut out = Block::new(places.len());
-    for row in found {
-        for at in &places {
-            out.add(row[*at].clone());
-        }
-    }
-    Ok(out)
 }

@@ -60,7 +60,8 @@ async fn clone(
         Some((_, names)) if !table.bugs.has(Bug::CloneNoParts) => names,
         _ => Names::default(),
     };
-    for (info, _) in cover_of(&names, Info::named).pairs() {
+    let listed = names.iter().map(|name| (Info::named(name), ()));
+    for (info, ()) in cover_of(listed).pairs() {
         queue(table, zk, Data::Entry(Entry::get(info.clone()).into())).await?;
     }
     for (_, entry) in queued {

@@ -90,21 +90,19 @@ async fn holder(
         }
         // Usually it is there by its own name and not yet merged.
         let has = !has.is_nothing();
-        let mut covering = Vec::new();
-        if has {
-            covering.push(wanted.clone());
-        }
-        if let Some((_, names)) = listed.listed() {
-            if !has || wanted.level > 0 || names.len() < 50 {
-                let near = names.iter().filter(|name| wanted.is_beside(name));
-                let infos = near.map(|name| Info::named(name));
-                covering.extend(infos.filter(|info| info.contains(wanted)));
-            }
-        }
-        for info in covering {
+        let mut consider = |info: Info| {
             let found = best.as_ref();
             if found.is_none_or(|(_, found)| info != *found && info.contains(found)) {
                 best = Some((replica.clone(), info));
+            }
+        };
+        if has {
+            consider(wanted.clone());
+        }
+        if let Some((_, names)) = listed.listed() {
+            if !has || wanted.level > 0 || names.len() < 50 {
+                let near = names.iter().filter_map(|name| wanted.beside(name));
+                near.filter(|info| info.contains(wanted)).for_each(consider);
             }
         }
     }

@@ -2,7 +2,6 @@
 //!
 //! Source: ReplicatedMergeTreeBlockOutputStream of 18.16.1.
 
-use std::fmt::Write;
 use std::rc::Rc;
 
 use blake2::digest::consts::U16;
@@ -179,9 +178,12 @@ fn block_id_of(table: &Table, partition: &str, rows: &[Row]) -> String {
     if table.bugs.has(Bug::DedupPerReplica) {
         hash.update(&*table.me);
     }
-    let mut out = format!("{partition}_");
+    let mut out = String::with_capacity(partition.len() + 33);
+    out.push_str(partition);
+    out.push('_');
+    let digit = |digit: u8| char::from(b"0123456789abcdef"[usize::from(digit)]);
     for byte in hash.finalize() {
-        write!(out, "{byte:02x}").expect("a string takes it");
+        out.extend([digit(byte >> 4), digit(byte & 15)]);
     }
     out
 }

@@ -1,6 +1,7 @@
 //! What ZooKeeper lists of a replica's parts.
 
 use std::cell::RefMut;
+use std::cmp::Ordering;
 use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
@@ -13,29 +14,49 @@ use crate::table::replica::Table;
 pub struct Listed {
     made: i64,
     names: Names,
-    /// The names that no other covers.
-    pub cover: Cover<Rc<str>>,
-    /// The parts of those names by partition, and of which state of the disk.
-    here: Option<(u64, ByPartition)>,
+    /// What no other covers; None: it is not on the disk.
+    pub cover: Cover<Option<Rc<Part>>>,
+    /// Of which state of the disk that is.
+    replaced: u64,
+    /// Whether all of it is on the disk.
+    whole: bool,
+    /// The parts of some partitions.
+    here: FxHashMap<Rc<str>, Rc<[Rc<Part>]>>,
 }
 
-type ByPartition = FxHashMap<Rc<str>, Vec<Rc<Part>>>;
-
 impl Listed {
-    /// The parts of the active set, of one partition; None: not all partitions' are on the disk.
-    pub fn here(&mut self, table: &Table, partition: &str) -> Option<&[Rc<Part>]> {
-        let now = table.replaced.get();
-        if self.here.as_ref().is_none_or(|(then, _)| *then != now) {
-            let parts = table.disk.parts.borrow();
-            let mut here = ByPartition::default();
-            for (info, name) in self.cover.pairs() {
-                let of_partition = here.entry(info.partition.clone()).or_default();
-                of_partition.push(parts.get(name)?.clone());
-            }
-            self.here = Some((now, here));
+    fn new(table: &Table, made: i64, names: &Names, cover: Cover<Option<Rc<Part>>>) -> Listed {
+        Listed {
+            made,
+            names: names.clone(),
+            whole: cover.all(Option::is_some),
+            cover,
+            replaced: table.replaced.get(),
+            here: FxHashMap::default(),
         }
-        let (_, here) = self.here.as_ref()?;
-        Some(here.get(partition).map_or(&[], Vec::as_slice))
+    }
+
+    /// The parts of the active set, of one partition; None: not all partitions' are on the disk.
+    pub fn here(&mut self, partition: &str) -> Option<Rc<[Rc<Part>]>> {
+        if !self.whole {
+            return None;
+        }
+        if let Some(here) = self.here.get(partition) {
+            return Some(here.clone());
+        }
+        let here: Rc<[Rc<Part>]> = self.cover.of(partition).flatten().cloned().collect();
+        self.here.insert(partition.into(), here.clone());
+        Some(here)
+    }
+
+    /// The same list, as the disk is now.
+    fn looked_up(self, table: &Table) -> Listed {
+        if self.whole && self.replaced == table.replaced.get() {
+            return self;
+        }
+        let mut cover = self.cover;
+        cover.replace(|info| table.part(&info.name()));
+        Listed::new(table, self.made, &self.names, cover)
     }
 }
 
@@ -43,59 +64,82 @@ impl Table {
     /// The active set of what ZooKeeper lists, kept as long as the list is the same.
     pub fn listed(&self, made: i64, names: &Names) -> RefMut<'_, Listed> {
         let mut listed = self.listed.borrow_mut();
-        if listed.as_ref().is_none_or(|same| same.made != made) {
-            let before = listed.take();
-            let larger = before.and_then(|before| self.larger(before, names));
-            let cover = larger.unwrap_or_else(|| cover_of(names, |name| self.info(name)));
-            *listed = Some(Listed {
-                made,
-                names: names.clone(),
-                cover,
-                here: None,
-            });
-        }
+        let known = listed.take().map(|known| known.looked_up(self));
+        *listed = Some(match known {
+            Some(same) if same.made == made => same,
+            Some(before) => self.changed(before, made, names),
+            None => Listed::new(self, made, names, self.cover_of(names)),
+        });
         RefMut::map(listed, |listed| listed.as_mut().expect("it is there"))
     }
 
-    /// None: something was taken off the list.
-    fn larger(&self, before: Listed, names: &Names) -> Option<Cover<Rc<str>>> {
-        let count = names.len().checked_sub(before.names.len())?;
-        let mut same = before.names.iter().peekable();
-        let is_fresh = |name: &&Rc<str>| same.next_if(|one| Rc::ptr_eq(one, name)).is_none();
-        let mut fresh: Vec<&Rc<str>> = names.iter().filter(is_fresh).collect();
-        if fresh.len() != count {
-            // The same names may come from another server.
-            fresh = names.difference(&before.names).collect();
-        }
-        if fresh.len() != count {
-            return None;
-        }
+    /// A list after another.
+    fn changed(&self, before: Listed, made: i64, names: &Names) -> Listed {
+        let (gone, fresh) = differences(&before.names, names);
         let mut cover = before.cover;
         for name in fresh {
-            cover.add(&self.info(name), name.clone());
+            let (info, part) = self.known(name);
+            cover.add(&info, part);
         }
-        Some(cover)
+        if gone
+            .iter()
+            .any(|name| cover.get(&Info::named(name)).is_some())
+        {
+            // What it covered is to be seen again.
+            cover = self.cover_of(names);
+        } else if !gone.is_empty() {
+            cover.reorder(latest_first);
+        }
+        Listed::new(self, made, names, cover)
     }
 
-    /// What a part's name says.
-    fn info(&self, name: &str) -> Info {
-        let parts = self.disk.parts.borrow();
-        let part = parts.get(name);
-        part.map_or_else(|| Info::named(name), |part| part.info.clone())
+    fn cover_of(&self, names: &Names) -> Cover<Option<Rc<Part>>> {
+        cover_of(names.iter().map(|name| self.known(name)))
+    }
+
+    /// What a part's name says, and the part, if it is on the disk.
+    fn known(&self, name: &str) -> (Info, Option<Rc<Part>>) {
+        match self.part(name) {
+            Some(part) => (part.info.clone(), Some(part)),
+            None => (Info::named(name), None),
+        }
     }
 }
 
-/// Of a list of parts, the names that no other covers.
-pub fn cover_of(names: &Names, info: impl Fn(&str) -> Info) -> Cover<Rc<str>> {
-    let parts = names.iter().map(|name| (info(name), name));
-    let mut parts: Vec<(Info, &Rc<str>)> = parts.collect();
-    parts.sort_by(|(one, _), (other, _)| {
-        let latest = (other.level, other.mutation).cmp(&(one.level, one.mutation));
-        latest.then_with(|| one.cmp(other))
-    });
+/// What only the one has, and what only the other.
+fn differences<'a>(before: &'a Names, now: &'a Names) -> (Vec<&'a str>, Vec<&'a str>) {
+    let (mut gone, mut fresh) = (Vec::new(), Vec::new());
+    let mut before = before.iter().peekable();
+    for name in now.iter() {
+        // The same names are usually shared, but those of another server are not.
+        let order = |one: &&Rc<str>| match Rc::ptr_eq(one, name) {
+            true => Ordering::Equal,
+            false => one.cmp(&name),
+        };
+        while let Some(one) = before.next_if(|one| order(one).is_lt()) {
+            gone.push(&**one);
+        }
+        if before.next_if(|one| order(one).is_eq()).is_none() {
+            fresh.push(&**name);
+        }
+    }
+    gone.extend(before.map(|name| &**name));
+    (gone, fresh)
+}
+
+/// What comes first when a list is read for the first time.
+fn latest_first(one: &Info, other: &Info) -> Ordering {
+    let latest = (other.level, other.mutation).cmp(&(one.level, one.mutation));
+    latest.then_with(|| one.cmp(other))
+}
+
+/// Of a list of parts, what no other covers.
+pub fn cover_of<T>(parts: impl Iterator<Item = (Info, T)>) -> Cover<T> {
+    let mut parts: Vec<(Info, T)> = parts.collect();
+    parts.sort_by(|(one, _), (other, _)| latest_first(one, other));
     let mut cover = Cover::default();
-    for (info, name) in parts {
-        cover.add(&info, name.clone());
+    for (info, thing) in parts {
+        cover.add(&info, thing);
     }
     cover
 }

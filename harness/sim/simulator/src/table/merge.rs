@@ -69,7 +69,7 @@ pub async fn assign(
     let run = match partition {
         None => rule.first_run(2).unwrap_or_default(),
         Some(partition) => {
-            let run = table.active.borrow().infos(partition).to_vec();
+            let run: Vec<Info> = table.active.borrow().infos(partition).cloned().collect();
             if !rule.joins(&run) || (run.len() == 1 && !is_final) {
                 return Ok(None);
             }
@@ -136,10 +136,7 @@ struct Rule<'a> {
 
 impl<'a> Rule<'a> {
     async fn new(table: &'a Rc<Table>, zk: &Rc<KeeperSession>) -> Result<Rule<'a>, KeeperError> {
-        let mut before = Cover::default();
-        for (info, ()) in table.queue.virtual_parts.borrow().pairs() {
-            before.add(info, ());
-        }
+        let before = table.queue.virtual_parts.borrow().clone();
         let paths = &table.paths;
         let readings = [
             Reading::get(paths.last_part.clone()),
@@ -213,7 +210,7 @@ impl<'a> Rule<'a> {
     }
 
     /// The first so many neighbours, or more, up to twice as many; none if there are none.
-    fn run(&self, infos: &[Info], least: usize) -> Vec<Info> {
+    fn run<'i>(&self, infos: impl Iterator<Item = &'i Info>, least: usize) -> Vec<Info> {
         let mut run: Vec<Info> = Vec::new();
         for info in infos {
             let free = self.free(info);

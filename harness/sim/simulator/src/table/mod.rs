@@ -16,4 +16,5 @@ pub mod queue;
 pub mod replica;
 pub mod schema;
 pub mod select;
+pub mod selection;
 pub mod settings;

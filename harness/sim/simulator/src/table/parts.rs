@@ -1,6 +1,7 @@
 //! Parts of a table: intervals of block numbers, and sets of them in which none covers another.
 
 use std::cell::Cell;
+use std::cmp::Ordering;
 use std::hash::BuildHasherDefault;
 use std::rc::Rc;
 
@@ -88,20 +89,31 @@ impl Info {
     pub fn named(name: &str) -> Info {
         let partition = name.bytes().position(|letter| letter == b'_');
         let (partition, rest) = name.split_at(partition.expect("a partition"));
-        // First and last block, level and mutation.
+        Info::numbered(partition.into(), rest)
+    }
+
+    /// What a name says, if it is of a part of the same partition.
+    pub fn beside(&self, name: &str) -> Option<Info> {
+        let rest = name.strip_prefix(&*self.partition)?;
+        let is_beside = rest.starts_with('_');
+        is_beside.then(|| Info::numbered(self.partition.clone(), rest))
+    }
+
+    /// By the numbers in a name: first and last block, level and mutation.
+    fn numbered(partition: Rc<str>, name: &str) -> Info {
         let (mut numbers, mut count) = ([0; 4], 0);
-        for letter in rest.bytes() {
+        for letter in name.bytes() {
             if letter == b'_' {
                 count += 1;
             } else {
-                assert!(letter.is_ascii_digit(), "{name} is no part's name");
+                assert!(letter.is_ascii_digit(), "{name} ends no part's name");
                 numbers[count - 1] = numbers[count - 1] * 10 + i64::from(letter - b'0');
             }
         }
-        assert!(count > 2, "{name} is no part's name");
+        assert!(count > 2, "{name} ends no part's name");
         let [min, max, level, mutation] = numbers;
         Info {
-            partition: partition.into(),
+            partition,
             min,
             max,
             level,
@@ -121,10 +133,9 @@ impl Info {
         out
     }
 
-    /// Whether the name is of a part of the same partition.
-    pub fn is_beside(&self, name: &str) -> bool {
-        let rest = name.strip_prefix(&*self.partition);
-        rest.is_some_and(|rest| rest.starts_with('_'))
+    /// By what parts of a partition are sorted.
+    fn place(&self) -> (i64, i64, i64, i64) {
+        (self.min, self.max, self.level, self.mutation)
     }
 
     /// Mutations above it are yet to be applied.
@@ -171,41 +182,61 @@ impl Part {
 /// Things by their Info, no one covered by another: the active set.
 #[derive(Clone)]
 pub struct Cover<T> {
-    /// Of each partition, sorted.
-    inside: Ordered<Rc<str>, Vec<Info>>,
-    things: Ordered<Info, T>,
+    /// Of each partition, by block number.
+    inside: Ordered<Rc<str>, Vec<Member<T>>>,
+    len: usize,
+    /// How many were added.
+    added: u64,
+}
+
+#[derive(Clone)]
+struct Member<T> {
+    info: Info,
+    thing: T,
+    /// How many were added before.
+    turn: u64,
 }
 
 impl<T> Default for Cover<T> {
     fn default() -> Cover<T> {
         Cover {
             inside: Ordered::default(),
-            things: Ordered::default(),
+            len: 0,
+            added: 0,
         }
     }
 }
 
-impl<T: Clone> Cover<T> {
+impl<T> Cover<T> {
     pub fn len(&self) -> usize {
-        self.things.len()
+        self.len
     }
 
     pub fn is_empty(&self) -> bool {
-        self.things.is_empty()
+        self.len == 0
     }
 
     /// In the order in which they came.
     pub fn things(&self) -> impl Iterator<Item = &T> {
-        self.things.values()
+        self.pairs().map(|(_, thing)| thing)
     }
 
     /// Each with its Info.
     pub fn pairs(&self) -> impl Iterator<Item = (&Info, &T)> {
-        self.things.iter()
+        in_turn(self.inside.values().flatten())
+    }
+
+    /// The things of a partition, in the order in which they came.
+    pub fn of(&self, partition: &str) -> impl Iterator<Item = &T> {
+        in_turn(self.members(partition).iter()).map(|(_, thing)| thing)
     }
 
     /// Of a partition, by block number.
-    pub fn infos(&self, partition: &str) -> &[Info] {
+    pub fn infos(&self, partition: &str) -> impl ExactSizeIterator<Item = &Info> {
+        self.members(partition).iter().map(|member| &member.info)
+    }
+
+    fn members(&self, partition: &str) -> &[Member<T>] {
         self.inside.get(partition).map_or(&[], Vec::as_slice)
     }
 
@@ -217,26 +248,32 @@ impl<T: Clone> Cover<T> {
 
     /// Exactly this one.
     pub fn get(&self, info: &Info) -> Option<&T> {
-        self.things.get(info)
+        let inside = self.members(&info.partition);
+        let at = inside.binary_search_by_key(&info.place(), |member| member.info.place());
+        at.ok().map(|at| &inside[at].thing)
     }
 
     /// The one that is or covers it.
     pub fn containing(&self, info: &Info) -> Option<&Info> {
-        if let Some((found, _)) = self.things.get_key_value(info) {
-            return Some(found);
-        }
-        let inside = self.infos(&info.partition);
-        let after = inside.partition_point(|other| (other.min, other) <= (info.min, info));
+        self.covering(info).map(|(info, _)| info)
+    }
+
+    /// The same, and what it is of.
+    pub fn covering(&self, info: &Info) -> Option<(&Info, &T)> {
+        let inside = self.members(&info.partition);
+        let after = inside.partition_point(|other| other.info.place() <= info.place());
         // Equal ends sort by the rest of the name, so the neighbour on the right may be it too.
         let near = inside[after.saturating_sub(1)..]
             .iter()
             .take(1 + usize::from(after > 0));
-        near.into_iter().find(|other| other.contains(info))
+        let mut near = near.into_iter();
+        let found = near.find(|other| other.info.contains(info))?;
+        Some((&found.info, &found.thing))
     }
 
     /// Those that lie between these block numbers, both included.
     pub fn within(&self, partition: &str, low: i64, high: i64) -> bool {
-        let mut inside = self.infos(partition).iter();
+        let mut inside = self.infos(partition);
         inside.any(|info| low <= info.min && info.max <= high)
     }
 
@@ -245,35 +282,72 @@ impl<T: Clone> Cover<T> {
         if self.containing(info).is_some() {
             return Vec::new();
         }
-        let inside = self.inside.entry(info.partition.clone()).or_default();
         let mut covered = Vec::new();
-        if inside.last().is_some_and(|last| last.max >= info.min) {
-            inside.retain(|other| {
-                let kept = !info.contains(other);
-                if !kept {
-                    covered.push(other.clone());
+        let inside = match self.inside.get_mut(&info.partition) {
+            Some(inside) => inside,
+            None => self.inside.entry(info.partition.clone()).or_default(),
+        };
+        if inside.iter().any(|other| info.contains(&other.info)) {
+            for other in std::mem::take(inside) {
+                if info.contains(&other.info) {
+                    covered.push(other.thing);
+                } else {
+                    inside.push(other);
                 }
-                kept
-            });
+            }
         }
-        let at = inside.partition_point(|other| (other.min, other) <= (info.min, info));
-        inside.insert(at, info.clone());
-        let out = covered
-            .iter()
-            .filter_map(|other| self.things.shift_remove(other));
-        let out = out.collect();
-        self.things.insert(info.clone(), thing);
-        out
+        let at = inside.partition_point(|other| other.info.place() <= info.place());
+        let member = Member {
+            info: info.clone(),
+            thing,
+            turn: self.added,
+        };
+        inside.insert(at, member);
+        self.added += 1;
+        self.len = self.len + 1 - covered.len();
+        covered
     }
 
     /// Of what is not there, nothing happens.
     pub fn remove(&mut self, info: &Info) {
-        if self.things.shift_remove(info).is_some() {
-            if let Some(inside) = self.inside.get_mut(&info.partition) {
-                inside.retain(|other| other != info);
+        if let Some(inside) = self.inside.get_mut(&info.partition) {
+            let at = inside.binary_search_by_key(&info.place(), |member| member.info.place());
+            if let Ok(at) = at {
+                inside.remove(at);
+                self.len -= 1;
             }
         }
     }
+
+    /// Whether it is so of each.
+    pub fn all(&self, so: impl Fn(&T) -> bool) -> bool {
+        let mut members = self.inside.values().flatten();
+        members.all(|member| so(&member.thing))
+    }
+
+    /// Each thing by another.
+    pub fn replace(&mut self, by: impl Fn(&Info) -> T) {
+        for member in self.inside.values_mut().flatten() {
+            member.thing = by(&member.info);
+        }
+    }
+
+    /// As if they had come in this order.
+    pub fn reorder(&mut self, order: impl Fn(&Info, &Info) -> Ordering) {
+        let mut members: Vec<_> = self.inside.values_mut().flatten().collect();
+        members.sort_unstable_by(|one, other| order(&one.info, &other.info));
+        for (turn, member) in (0..).zip(members) {
+            member.turn = turn;
+        }
+    }
+}
+
+fn in_turn<'a, T: 'a>(
+    members: impl Iterator<Item = &'a Member<T>>,
+) -> impl Iterator<Item = (&'a Info, &'a T)> {
+    let mut members: Vec<_> = members.collect();
+    members.sort_unstable_by_key(|member| member.turn);
+    members.into_iter().map(|one| (&one.info, &one.thing))
 }
 
 #[cfg(test)]
@@ -396,7 +470,11 @@ mod tests {
                 let partitions = partitions.filter(|one| !naive.infos(one).is_empty());
                 assert!(cover.partitions().eq(partitions));
                 for partition in &naive.partitions {
-                    assert_eq!(cover.infos(partition), naive.infos(partition));
+                    let infos: Vec<Info> = cover.infos(partition).cloned().collect();
+                    assert_eq!(infos, naive.infos(partition));
+                    let of_partition = naive.things.iter();
+                    let of_partition = of_partition.filter(|(one, _)| one.partition == *partition);
+                    assert!(cover.of(partition).eq(of_partition.map(|(_, thing)| thing)));
                     let low = draws.below(60) as i64;
                     let high = low + draws.below(20) as i64;
                     let within = cover.within(partition, low, high);

@@ -21,7 +21,7 @@ fn expression(text: &str) -> Regex {
 }
 
 /// Of one table.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schema {
     pub columns: Vec<Rc<str>>,
     /// A column; None: one partition.
@@ -128,7 +128,10 @@ impl Schema {
                 if *sign == "=" {
                     values.truncate(1);
                 }
-                Test::In(values)
+                match values.len() {
+                    1 => Test::Is(values.swap_remove(0)),
+                    _ => Test::In(values),
+                }
             }
         };
         Ok(Condition { at, test })
@@ -139,7 +142,7 @@ impl Schema {
         let column = self.partition_by.as_deref()?;
         let column = self.columns.iter().position(|known| **known == *column)?;
         conditions.0.iter().find_map(|one| match &one.test {
-            Test::In(values) if one.at == column && values.len() == 1 => Some(spelled(&values[0])),
+            Test::Is(value) if one.at == column => Some(spelled(value)),
             _ => None,
         })
     }
@@ -192,6 +195,7 @@ struct Condition {
 }
 
 enum Test {
+    Is(Value),
     /// It is one of them.
     In(Vec<Value>),
     /// How it compares to this one.
@@ -204,6 +208,7 @@ impl Conditions {
         self.0.iter().all(|condition| {
             let found = &row[condition.at];
             match &condition.test {
+                Test::Is(value) => value == found,
                 Test::In(values) => values.contains(found),
                 Test::Than(holds, value) => holds(found.cmp(value)),
             }

@@ -14,48 +14,73 @@ use std::rc::Rc;
 use rustc_hash::FxHashMap;
 
 use crate::errors::{ServerError, Trouble};
-use crate::keeper::session::{KeeperSession, Reading, Values};
+use crate::keeper::session::{self, KeeperSession, Values};
 use crate::keeper::tree::Names;
 use crate::table::entries::EntryKind;
 use crate::table::parts::{Cover, Info, Part};
 use crate::table::replica::Table;
 
-pub const READINGS: &[&str] = &["plain", "server", "sync", "thesis", "linearizable"];
+/// Which parts a select reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reading {
+    Plain,
+    Server,
+    Sync,
+    Thesis,
+    Linearizable,
+}
+
+impl Reading {
+    pub fn named(name: &str) -> Option<Reading> {
+        Some(match name {
+            "plain" => Reading::Plain,
+            "server" => Reading::Server,
+            "sync" => Reading::Sync,
+            "thesis" => Reading::Thesis,
+            "linearizable" => Reading::Linearizable,
+            _ => return None,
+        })
+    }
+}
 
 /// The parts that a select reads, in no order that means anything; with a partition, those of it.
 /// Error 289 where this replica lacks what others have.
 pub async fn visible(
     table: &Rc<Table>,
-    reading: &str,
+    reading: Reading,
     partition: Option<&str>,
-) -> Result<Vec<Rc<Part>>, Trouble> {
-    if reading == "linearizable" {
-        return linearizable(table, &*table.connected()?, partition).await;
-    }
-    let mut parts = match reading {
-        "plain" => here(table),
-        "thesis" => thesis(table, &*table.connected()?).await?,
-        _ => {
+) -> Result<Rc<[Rc<Part>]>, Trouble> {
+    match reading {
+        Reading::Plain => Ok(here(&table.active.borrow(), partition, |_| true)),
+        Reading::Server => server(table, &*table.connected()?, partition).await,
+        Reading::Sync => {
             let zk = table.connected()?;
-            if reading == "sync" {
-                zk.sync().await?;
-            }
-            server(table, &zk).await?
+            zk.sync().await?;
+            server(table, &zk, partition).await
         }
-    };
-    parts.retain(|part| is_of(&part.info, partition));
-    Ok(parts)
+        Reading::Thesis => thesis(table, &*table.connected()?, partition).await,
+        Reading::Linearizable => linearizable(table, &*table.connected()?, partition).await,
+    }
 }
 
-fn is_of(info: &Info, partition: Option<&str>) -> bool {
-    partition.is_none_or(|partition| *info.partition == *partition)
+/// Those that are read, in the order in which they came.
+fn here(
+    active: &Cover<Rc<Part>>,
+    partition: Option<&str>,
+    is_read: impl Fn(&Part) -> bool,
+) -> Rc<[Rc<Part>]> {
+    let is_read = |part: &&Rc<Part>| is_read(part);
+    match partition {
+        Some(partition) => active.of(partition).filter(is_read).cloned().collect(),
+        None => active.things().filter(is_read).cloned().collect(),
+    }
 }
 
-fn here(table: &Table) -> Vec<Rc<Part>> {
-    table.active.borrow().things().cloned().collect()
-}
-
-async fn server(table: &Table, zk: &KeeperSession) -> Result<Vec<Rc<Part>>, Trouble> {
+async fn server(
+    table: &Table,
+    zk: &KeeperSession,
+    partition: Option<&str>,
+) -> Result<Rc<[Rc<Part>]>, Trouble> {
     let mut largest = largest_blocks(&table.active.borrow());
     let status = zk.get(table.paths.quorum_status.clone()).await?;
     if let Some((status, _)) = status {
@@ -72,17 +97,16 @@ async fn server(table: &Table, zk: &KeeperSession) -> Result<Vec<Rc<Part>>, Trou
             largest.insert(partition.clone(), info.max);
         }
     }
-    let read = active.things().filter(|part| {
+    Ok(here(&active, partition, |part| {
         let largest = largest.get(&part.info.partition);
         part.info.max <= largest.copied().unwrap_or(-1)
-    });
-    Ok(read.cloned().collect())
+    }))
 }
 
 /// The last block number of each partition.
 fn largest_blocks(active: &Cover<Rc<Part>>) -> FxHashMap<Rc<str>, i64> {
     let largest = active.partitions().map(|partition| {
-        let ends = active.infos(partition).iter().map(|info| info.max);
+        let ends = active.infos(partition).map(|info| info.max);
         let last = ends.max().expect("a partition has parts");
         (partition.clone(), last)
     });
@@ -101,17 +125,16 @@ fn lacks(info: &Info) -> ServerError {
 ///
 /// The model of the thesis has no insert of unknown outcome, so that every local part is in the
 /// log. Here one may be local that never will be: see docs/simulated-cluster.md.
-async fn thesis(table: &Table, zk: &KeeperSession) -> Result<Vec<Rc<Part>>, Trouble> {
-    let mut here = here(table);
-    let mut covers = Cover::default();
-    for part in &here {
-        covers.add(&part.info, ());
-    }
+async fn thesis(
+    table: &Table,
+    zk: &KeeperSession,
+    partition: Option<&str>,
+) -> Result<Rc<[Rc<Part>]>, Trouble> {
+    let active = table.active.borrow().clone();
     zk.sync().await?;
     let state = state(table, zk).await?;
-    check_committed(&state, &covers)?;
-    here.retain(|part| !state.leaves_out(&part.info, &part.name));
-    Ok(here)
+    check_committed(&state, &active)?;
+    Ok(here(&active, partition, |part| !state.leaves_out(part)))
 }
 
 /// Everything is decided by one moment of ZooKeeper, at or after the barrier: the committed parts
@@ -121,31 +144,34 @@ async fn linearizable(
     table: &Table,
     zk: &KeeperSession,
     partition: Option<&str>,
-) -> Result<Vec<Rc<Part>>, Trouble> {
+) -> Result<Rc<[Rc<Part>]>, Trouble> {
     zk.barrier().await?;
     let state = state(table, zk).await?;
     let mut listed = table.listed(state.made, &state.parts);
     check_committed(&state, &listed.cover)?;
-    if let Some(here) = partition.and_then(|partition| listed.here(table, partition)) {
-        let read = here
-            .iter()
-            .filter(|part| !state.leaves_out(&part.info, &part.name));
+    if let Some(here) = partition.and_then(|partition| listed.here(partition)) {
+        if !here.iter().any(|part| state.leaves_out(part)) {
+            return Ok(here);
+        }
+        let read = here.iter().filter(|part| !state.leaves_out(part));
         return Ok(read.cloned().collect());
     }
-    let parts = table.disk.parts.borrow();
     let mut out = Vec::new();
-    for (info, name) in listed.cover.pairs() {
-        if state.leaves_out(info, name) {
-            continue;
-        }
-        let part = parts.get(name).ok_or_else(|| {
-            ServerError::new(289, format!("Part {name} is not on the disk any more."))
-        })?;
-        if is_of(info, partition) {
-            out.push(part.clone());
+    for (info, part) in listed.cover.pairs() {
+        match part {
+            Some(part) if state.leaves_out(part) => {}
+            Some(part) if partition.is_none_or(|one| *info.partition == *one) => {
+                out.push(part.clone());
+            }
+            Some(_) => {}
+            None if state.is_left_out(info, &info.name()) => {}
+            None => {
+                let text = format!("Part {} is not on the disk any more.", info.name());
+                return Err(ServerError::new(289, text).into());
+            }
         }
     }
-    Ok(out)
+    Ok(out.into())
 }
 
 /// What ZooKeeper has, at one moment, of what decides a select.
@@ -162,7 +188,11 @@ struct State {
 
 impl State {
     /// Whether a part's quorum is pending, or has failed.
-    fn leaves_out(&self, info: &Info, name: &str) -> bool {
+    fn leaves_out(&self, part: &Part) -> bool {
+        self.is_left_out(&part.info, &part.name)
+    }
+
+    fn is_left_out(&self, info: &Info, name: &str) -> bool {
         self.pending.as_ref() == Some(info) || self.failed.contains(name)
     }
 }
@@ -170,12 +200,12 @@ impl State {
 async fn state(table: &Table, zk: &KeeperSession) -> Result<State, Trouble> {
     let (paths, own) = (&table.paths, &table.own);
     let readings = [
-        Reading::get(paths.quorum_status.clone()),
-        Reading::children(paths.failed_parts.clone()),
-        Reading::get(own.is_lost.clone()),
-        Reading::listed(own.parts.clone()),
-        Reading::ahead(paths.log.clone(), own.log_pointer.clone()),
-        Reading::values(own.queue.clone()),
+        session::Reading::get(paths.quorum_status.clone()),
+        session::Reading::children(paths.failed_parts.clone()),
+        session::Reading::get(own.is_lost.clone()),
+        session::Reading::listed(own.parts.clone()),
+        session::Reading::ahead(paths.log.clone(), own.log_pointer.clone()),
+        session::Reading::values(own.queue.clone()),
     ];
     let [status, failed, lost, parts, log, queue] = zk.read_all(readings, None).await?;
     let whole = lost.get().is_some_and(|(lost, _)| lost.as_text() == "0");
@@ -195,13 +225,13 @@ async fn state(table: &Table, zk: &KeeperSession) -> Result<State, Trouble> {
 
 /// Error 289 for a committed part that is not here. Those that the replica may lack are in the log
 /// from its pointer on, and in its queue; what it had before is here.
-fn check_committed<T: Clone>(state: &State, here: &Cover<T>) -> Result<(), ServerError> {
+fn check_committed<T>(state: &State, here: &Cover<T>) -> Result<(), ServerError> {
     for (_, entry) in state.log.iter().chain(&state.queue) {
         let entry = entry.as_entry();
         if entry.kind != EntryKind::Get || here.containing(&entry.new).is_some() {
             continue;
         }
-        if !state.leaves_out(&entry.new, &entry.new.name()) {
+        if !state.is_left_out(&entry.new, &entry.new.name()) {
             return Err(lacks(&entry.new));
         }
     }

@@ -1,0 +1,96 @@
+//! What a SELECT takes of a table's rows.
+
+use std::rc::Rc;
+
+use crate::block::Block;
+use crate::errors::ServerError;
+use crate::table::parts::{Part, Value};
+use crate::table::schema::{Conditions, Schema};
+
+/// Of tables of one schema. What it does not know is an error when rows are taken.
+pub struct Selection {
+    schema: Rc<Schema>,
+    conditions: Result<Conditions, ServerError>,
+    columns: Result<Columns, ServerError>,
+    /// The name of each row's part comes last.
+    with_part: bool,
+    /// The only one that may have such rows; None: any may.
+    pub partition: Option<Rc<str>>,
+}
+
+enum Columns {
+    /// How many rows there are.
+    Count,
+    /// By their places.
+    At(Vec<usize>),
+}
+
+impl Selection {
+    /// Of SELECT `what` … WHERE `condition`.
+    pub fn new(schema: &Rc<Schema>, what: &str, condition: &str) -> Selection {
+        let conditions = schema.conditions(condition);
+        let with_part = what.contains("_part");
+        let known = conditions.as_ref().ok().filter(|_| !with_part);
+        Selection {
+            columns: columns(schema, &what.replace(", _part", "")),
+            partition: known.and_then(|known| schema.partition_of(known)),
+            schema: schema.clone(),
+            conditions,
+            with_part,
+        }
+    }
+
+    /// Whether it is of such tables.
+    pub fn is_of(&self, schema: &Rc<Schema>) -> bool {
+        Rc::ptr_eq(&self.schema, schema) || self.schema == *schema
+    }
+
+    /// The rows of these parts.
+    pub fn of(&self, parts: &[Rc<Part>]) -> Result<Block, ServerError> {
+        let conditions = self.conditions.as_ref().map_err(ServerError::clone)?;
+        if self.with_part && parts.is_empty() {
+            return Ok(Block::default());
+        }
+        match self.columns.as_ref().map_err(ServerError::clone)? {
+            Columns::Count => Ok(self.counted(conditions, parts)),
+            Columns::At(places) => Ok(self.taken(conditions, places, parts)),
+        }
+    }
+
+    fn counted(&self, conditions: &Conditions, parts: &[Rc<Part>]) -> Block {
+        let count = |part: &Rc<Part>| {
+            let found = part.rows.iter().filter(|row| conditions.hold(row));
+            found.count() as i64
+        };
+        if self.with_part {
+            let row = |part| [Value::Int(count(part)), Value::Text(part.name.clone())];
+            return parts.iter().map(row).collect();
+        }
+        Block::row([Value::Int(parts.iter().map(count).sum())])
+    }
+
+    fn taken(&self, conditions: &Conditions, places: &[usize], parts: &[Rc<Part>]) -> Block {
+        let width = places.len() + usize::from(self.with_part);
+        let rows = parts.iter().map(|part| part.rows.len()).sum();
+        let mut out = Block::with_capacity(width, rows);
+        for part in parts {
+            for row in part.rows.iter().filter(|row| conditions.hold(row)) {
+                for at in places {
+                    out.add(row[*at].clone());
+                }
+                if self.with_part {
+                    out.add(Value::Text(part.name.clone()));
+                }
+            }
+        }
+        out
+    }
+}
+
+fn columns(schema: &Schema, what: &str) -> Result<Columns, ServerError> {
+    if what.trim() == "count()" {
+        return Ok(Columns::Count);
+    }
+    let places = what.split(',').map(|column| schema.at(column.trim()));
+    Ok(Columns::At(places.collect::<Result<_, _>>()?))
+}

@@ -54,6 +54,28 @@ impl Digits {
     }
 }
 
+/// Appends a number's text. Most are of few digits.
+pub fn append(out: &mut Vec<u8>, number: i64) {
+    let Ok(small @ 0..10_000) = u32::try_from(number) else {
+        return out.extend_from_slice(Digits::of(number).as_bytes());
+    };
+    let digit = |of: u32| b'0' + (of % 10) as u8;
+    let pair = |of: u32| [digit(of / 10), digit(of)];
+    let (high, low) = (small / 100, small % 100);
+    match small {
+        0..10 => out.push(digit(small)),
+        10..100 => out.extend_from_slice(&pair(low)),
+        100..1000 => {
+            out.push(digit(high));
+            out.extend_from_slice(&pair(low));
+        }
+        _ => {
+            out.extend_from_slice(&pair(high));
+            out.extend_from_slice(&pair(low));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,6 +98,15 @@ mod tests {
         ];
         for number in (-1100..1100).chain(some) {
             assert_eq!(Digits::of(number).as_str(), number.to_string());
+        }
+    }
+
+    #[test]
+    fn appended_they_are_the_same() {
+        for number in (-20..20_000).chain([i64::MAX, i64::MIN, 1 << 32]) {
+            let mut out = Vec::new();
+            append(&mut out, number);
+            assert_eq!(out, number.to_string().as_bytes());
         }
     }
 }

@@ -198,10 +198,12 @@ impl Interpreter {
         &self.workers
     }
 
-    /// The history's lines since the last call.
-    pub fn take_lines(&mut self) -> Vec<u8> {
+    /// The history's lines since the last call, for whoever copies them.
+    pub fn take_lines<T>(&mut self, copied: impl FnOnce(&[u8]) -> T) -> T {
         self.paused = Instant::now();
-        std::mem::take(&mut self.lines)
+        let out = copied(&self.lines);
+        self.lines.clear();
+        out
     }
 
     pub fn take_counts(&mut self) -> Counts {

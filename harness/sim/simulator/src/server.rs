@@ -13,7 +13,7 @@ use crate::keeper::session::KeeperSession;
 use crate::network::Node;
 use crate::sql::Queries;
 use crate::table::fetch::FETCH_NS;
-use crate::table::parts::{Info, Ordered, Rows, Value};
+use crate::table::parts::{Ordered, Rows, Value};
 use crate::table::replica::{Table, TableDisk};
 use crate::table::settings::TableSettings;
 use crate::world::{Ns, Process, Promise, World, MS, SECOND};
@@ -262,13 +262,13 @@ impl Server {
     pub fn serve_part(
         &self,
         table: &str,
-        info: &Info,
+        name: &str,
         answer: Promise<Option<Rows>>,
         asker: &Rc<Server>,
         fetch_ns: Ns,
     ) {
         let table = self.tables.borrow().get(table).cloned();
-        let part = table.and_then(|table| table.part(&info.name()));
+        let part = table.and_then(|table| table.part(name));
         let rows = part.map(|part| part.rows.clone());
         let (took_ns, world) = (self.world.around(fetch_ns), self.world.clone());
         let set = move || answer.set(&world, rows);

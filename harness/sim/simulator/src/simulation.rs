@@ -359,7 +359,7 @@ impl Simulation {
         let entries = table.queue.entries.borrow();
         let queue = entries.values().map(|attempts| {
             let entry = &attempts.entry;
-            (entry.kind.name(), entry.new.name(), entry.quorum)
+            (entry.kind.name(), entry.name.to_string(), entry.quorum)
         });
         let parts = table.disk.parts.borrow().keys().cloned().collect();
         let connected = table.zk.borrow().is_some();

@@ -153,10 +153,7 @@ fn queued(table: &Table) -> Vec<Fields> {
     let entries = table.queue.entries.borrow();
     let fields = entries.values().map(|attempts| {
         vec![
-            (
-                "new_part_name",
-                Value::Text(attempts.entry.new.name().into()),
-            ),
+            ("new_part_name", Value::Text(attempts.entry.name.clone())),
             ("type", Value::text(attempts.entry.kind.name())),
             ("required_quorum", count(attempts.entry.quorum)),
             ("num_tries", Value::Int(attempts.tries as i64)),

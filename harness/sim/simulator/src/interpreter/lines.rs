@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use crate::block::Block;
-use crate::digits::Digits;
+pub use crate::digits::append as number;
 use crate::interpreter::Kind;
 use crate::table::parts;
 use crate::world::Ns;
@@ -87,18 +87,6 @@ pub fn line(out: &mut Vec<u8>, op: &Line<'_>) {
     out.extend(b"}\n");
 }
 
-/// Most are small.
-pub fn number(out: &mut Vec<u8>, value: i64) {
-    let digit = |unit: u32| b'0' + (value as u32 / unit % 10) as u8;
-    match value {
-        0..10 => out.push(digit(1)),
-        10..100 => out.extend_from_slice(&[10, 1].map(digit)),
-        100..1000 => out.extend_from_slice(&[100, 10, 1].map(digit)),
-        1000..10_000 => out.extend_from_slice(&[1000, 100, 10, 1].map(digit)),
-        _ => out.extend_from_slice(Digits::of(value).as_bytes()),
-    }
-}
-
 /// A JSON string; only what must be escaped is.
 pub fn text(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
@@ -152,14 +140,5 @@ mod tests {
             \"time_ns\":9223372036854775807,\"value\":[0,-10,-9223372036854775808],\"key\":null,\
             \"node\":\"ch1\",\"error\":\"3 \\\"X\\\":\\n\\u0001\\\\é\"}\n";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
-    }
-
-    #[test]
-    fn numbers() {
-        for value in (-20..20_000).chain([i64::MAX, i64::MIN, 1 << 32]) {
-            let mut out = Vec::new();
-            number(&mut out, value);
-            assert_eq!(out, value.to_string().as_bytes());
-        }
     }
 }

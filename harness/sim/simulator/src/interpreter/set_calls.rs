@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use crate::interpreter::generator::{Call, Context, Event, Generator, Step};
-use crate::interpreter::workers::Seat;
+use crate::interpreter::workers::{Seat, Workers};
 use crate::interpreter::{Failure, Kind};
 use crate::seed::Seed;
 use crate::world::Ns;
@@ -70,6 +70,13 @@ impl SetCalls {
         self.inserting.iter().any(|(busy, _)| **busy == *node)
     }
 
+    /// Whether its last call was not refused just now.
+    fn is_awake(&self, workers: &Workers, seat: Seat, now_ns: Ns) -> bool {
+        let process = workers.of(seat).process;
+        let mut resting = self.resting.iter();
+        !resting.any(|&(one, until_ns)| one == process && until_ns > now_ns)
+    }
+
     /// Some nodes drawn anew among the idle, when the turn is over or the insert of each hangs.
     fn take_turn(&mut self, context: &Context<'_>) {
         let all_busy = self.nodes.iter().all(|node| self.inserts_on(node));
@@ -106,19 +113,14 @@ impl SetCalls {
 impl Generator for SetCalls {
     fn op(&mut self, context: &Context<'_>) -> Result<Step, Failure> {
         let (now_ns, workers) = (context.time_ns, context.workers);
-        let rests = |&seat: &Seat| {
-            let process = workers.of(seat).process;
-            let resting = self.resting.iter();
-            !resting
-                .into_iter()
-                .any(|&(one, until_ns)| one == process && until_ns > now_ns)
-        };
-        let awake: Vec<Seat> = workers.free_clients().filter(rests).collect();
-        if awake.is_empty() {
+        let Some(awake) = workers
+            .free_clients()
+            .find(|&seat| self.is_awake(workers, seat, now_ns))
+        else {
             let until = self.resting.iter().map(|&(_, until_ns)| until_ns);
             let until_ns = until.filter(|&until_ns| until_ns > now_ns).min();
             return Ok(Step::Pending(until_ns, false));
-        }
+        };
         let hanging_ns = self.rules.hanging_ns;
         let waits = self
             .inserting
@@ -130,11 +132,13 @@ impl Generator for SetCalls {
         let key = Some(self.key());
         self.calls += 1;
         if self.inserts < self.turn_end && now_ns >= self.due_ns {
-            let writes = |&&seat: &&Seat| {
+            let writes = |&seat: &Seat| {
                 let node = &workers.of(seat).node;
-                self.nodes.contains(node) && !self.inserts_on(node)
+                self.nodes.contains(node)
+                    && !self.inserts_on(node)
+                    && self.is_awake(workers, seat, now_ns)
             };
-            let writers: Vec<Seat> = awake.iter().filter(writes).copied().collect();
+            let writers: Vec<Seat> = workers.free_clients().filter(writes).collect();
             if !writers.is_empty() {
                 let seat = writers[self.seed.choice(-1 - self.inserts, writers.len())];
                 self.inserting.push((workers.of(seat).node.clone(), now_ns));
@@ -143,7 +147,7 @@ impl Generator for SetCalls {
                 return Ok(Step::Ready(seat, call(&self.insert, value, key)));
             }
         }
-        Ok(Step::Ready(awake[0], call(&self.read, None, key)))
+        Ok(Step::Ready(awake, call(&self.read, None, key)))
     }
 
     fn update(&mut self, _: &Context<'_>, event: &Event<'_>) -> Result<bool, Failure> {

@@ -126,7 +126,7 @@ impl Interpreter {
     }
 
     fn lines<'py>(&mut self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, &self.inner.take_lines())
+        self.inner.take_lines(|lines| PyBytes::new(py, lines))
     }
 
     fn counts(&mut self) -> (u64, Vec<(String, &'static str, u64)>) {

@@ -46,7 +46,7 @@ async fn old_parts(table: &Table, zk: &KeeperSession) -> Result<(), KeeperError>
     for part in old {
         let path = child(&table.own.parts, &part.name);
         zk.remove(path).await?;
-        table.forget(&part.info);
+        table.forget(&part);
     }
     Ok(())
 }

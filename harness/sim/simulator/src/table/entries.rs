@@ -34,6 +34,8 @@ pub fn log_name(number: i64) -> String {
 pub struct Entry {
     pub kind: EntryKind,
     pub new: Info,
+    /// Of the new part.
+    pub name: Rc<str>,
     /// The replica that wrote it.
     pub source: Rc<str>,
     /// What is merged or mutated.
@@ -47,6 +49,7 @@ impl Entry {
     pub fn get(new: Info) -> Entry {
         Entry {
             kind: EntryKind::Get,
+            name: new.name().into(),
             new,
             source: "".into(),
             parts: Vec::new(),
@@ -201,7 +204,7 @@ fn spelled_entry(entry: &Entry) -> String {
     if !entry.parts.is_empty() {
         out.push_str("into\n");
     }
-    out += &entry.new.name();
+    out += &entry.name;
     out.push('\n');
     if entry.quorum > 0 {
         writeln!(out, "quorum: {}", entry.quorum).expect("a string takes it");

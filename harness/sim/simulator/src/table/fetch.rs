@@ -28,7 +28,7 @@ pub async fn fetch(
     if table.fetches_stopped.get() {
         return Err(ServerError::new(236, "Fetching of parts was cancelled").into());
     }
-    let Some((holder, found)) = holder(table, zk, &entry.new).await? else {
+    let Some(held) = holder(table, zk, entry).await? else {
         if entry.quorum > 0 && failed(table, zk, entry).await? {
             return Ok(true);
         }
@@ -36,23 +36,23 @@ pub async fn fetch(
             return Ok(false);
         }
         table.missing.add(&entry.new);
-        let text = format!("No active replica has part {}", entry.new.name());
+        let text = format!("No active replica has part {}", entry.name);
         return Err(ServerError::new(NO_REPLICA_HAS_PART, text).into());
     };
-    let rows = download(table, &holder, &found).await?;
-    let part = Part::new(found, rows, table.world.now_ns());
+    let rows = download(table, &held).await?;
+    let part = Part::named(held.info, held.name, rows, table.world.now_ns());
     if table.bugs.has(Bug::FetchTorn) && part.rows.len() > 1 {
         let torn = part.rows[..part.rows.len() / 2].into();
         let torn = Part::new(part.info.clone(), torn, table.world.now_ns());
         table.store(torn.clone());
         table.activate(&torn);
         table.world.sleep(100 * MS).await;
-        table.forget(&part.info);
+        table.forget(&part);
     }
     table.store(part.clone());
     commit(table, zk, &part).await?;
     if entry.quorum > 0 {
-        update_quorum(table, zk, &part.info).await?;
+        update_quorum(table, zk, &part.info, &part.name).await?;
     }
     Ok(true)
 }
@@ -66,14 +66,21 @@ async fn shuffled_replicas(
     Ok(table.world.shuffled(replicas.iter().cloned().collect()))
 }
 
+/// A part that a replica has.
+struct Held {
+    replica: Rc<str>,
+    info: Info,
+    name: Rc<str>,
+}
+
 /// A replica, and what it has that is or covers the part.
 async fn holder(
     table: &Rc<Table>,
     zk: &Rc<KeeperSession>,
-    wanted: &Info,
-) -> Result<Option<(Rc<str>, Info)>, KeeperError> {
-    let name = wanted.name();
-    let mut best: Option<(Rc<str>, Info)> = None;
+    entry: &Entry,
+) -> Result<Option<Held>, KeeperError> {
+    let wanted = &entry.new;
+    let mut best: Option<Held> = None;
     for replica in shuffled_replicas(table, zk).await? {
         if replica == table.me {
             continue;
@@ -81,7 +88,7 @@ async fn holder(
         let other = table.paths.of(&replica);
         let readings = [
             Reading::exists(other.is_active.clone()),
-            Reading::exists(child(&other.parts, &name)),
+            Reading::exists(child(&other.parts, &entry.name)),
             Reading::listed(other.parts.clone()),
         ];
         let [active, has, listed] = zk.read_all(readings, None).await?;
@@ -90,34 +97,43 @@ async fn holder(
         }
         // Usually it is there by its own name and not yet merged.
         let has = !has.is_nothing();
-        let mut consider = |info: Info| {
-            let found = best.as_ref();
-            if found.is_none_or(|(_, found)| info != *found && info.contains(found)) {
-                best = Some((replica.clone(), info));
+        let mut consider = |info: Info, name: &Rc<str>| {
+            let found = best.as_ref().map(|held| &held.info);
+            if found.is_none_or(|found| info != *found && info.contains(found)) {
+                best = Some(Held {
+                    replica: replica.clone(),
+                    info,
+                    name: name.clone(),
+                });
             }
         };
         if has {
-            consider(wanted.clone());
+            consider(wanted.clone(), &entry.name);
         }
         if let Some((_, names)) = listed.listed() {
             if !has || wanted.level > 0 || names.len() < 50 {
-                let near = names.iter().filter_map(|name| wanted.beside(name));
-                near.filter(|info| info.contains(wanted)).for_each(consider);
+                for name in names.iter() {
+                    let near = wanted.beside(name);
+                    if let Some(info) = near.filter(|info| info.contains(wanted)) {
+                        consider(info, name);
+                    }
+                }
             }
         }
     }
     Ok(best)
 }
 
-async fn download(table: &Rc<Table>, holder: &str, info: &Info) -> Result<Rows, ServerError> {
+async fn download(table: &Rc<Table>, held: &Held) -> Result<Rows, ServerError> {
     let asker = &table.server;
+    let (holder, part) = (&held.replica, &held.name);
     let source = asker.peer(holder);
     let answer = Promise::new();
     let ask = {
-        let (source, name, info) = (source.clone(), table.name.clone(), info.clone());
+        let (source, name, part) = (source.clone(), table.name.clone(), part.clone());
         let (answer, asker) = (answer.clone(), asker.clone());
         let fetch_ns = asker.disk.fetch_ns.get();
-        move || source.serve_part(&name, &info, answer, &asker, fetch_ns)
+        move || source.serve_part(&name, &part, answer, &asker, fetch_ns)
     };
     let network = &asker.ensemble.network;
     network.send(asker.node, source.node, Some(&source.process), ask);
@@ -128,11 +144,11 @@ async fn download(table: &Rc<Table>, holder: &str, info: &Info) -> Result<Rows, 
     match table.world.wait_for(&answer, FETCH_TIMEOUT_NS).await {
         Ok(Some(rows)) => Ok(rows),
         Ok(None) => {
-            let text = format!("No part {} in table on {holder}", info.name());
+            let text = format!("No part {part} in table on {holder}");
             Err(ServerError::new(232, text))
         }
         Err(TimedOut) => {
-            let text = format!("Timeout of a fetch of {} from {holder}", info.name());
+            let text = format!("Timeout of a fetch of {part} from {holder}");
             Err(ServerError::new(209, text))
         }
     }
@@ -150,7 +166,7 @@ pub async fn commit(
             Ok(true) => break,
             Ok(false) => {}
             Err(error) => {
-                table.forget(&part.info);
+                table.forget(part);
                 return Err(error);
             }
         }
@@ -199,6 +215,7 @@ pub async fn update_quorum(
     table: &Rc<Table>,
     zk: &Rc<KeeperSession>,
     part: &Info,
+    name: &str,
 ) -> Result<(), KeeperError> {
     let bugs = table.bugs;
     let status_path = &table.paths.quorum_status;
@@ -223,7 +240,7 @@ pub async fn update_quorum(
         }
         let mut operations = vec![
             Operation::check(last_path.clone(), Some(last.1)),
-            Operation::absent(failed_path(table, part)),
+            Operation::absent(failed_path(table, name)),
         ];
         if bugs.has(Bug::QuorumAba) {
             last = zk.get(last_path.clone()).await?.expect("the table has it");
@@ -280,8 +297,8 @@ fn with_last(table: &Table, last: &LastParts, part: &Info) -> LastParts {
 }
 
 /// There is such a node when the quorum of the part has failed.
-fn failed_path(table: &Table, part: &Info) -> Path {
-    child(&table.paths.failed_parts, &part.name())
+fn failed_path(table: &Table, name: &str) -> Path {
+    child(&table.paths.failed_parts, name)
 }
 
 /// Marks the quorum of a part that nobody active has as failed: all at once, if no replica has
@@ -297,7 +314,7 @@ async fn failed(
         let host = zk.get(path.clone()).await?;
         operations.push(Operation::check(path, host.map(|(_, version)| version)));
     }
-    if holder(table, zk, &entry.new).await?.is_some() {
+    if holder(table, zk, entry).await?.is_some() {
         return Ok(false);
     }
     let status_path = &table.paths.quorum_status;
@@ -312,7 +329,7 @@ async fn failed(
         version: Some(version),
     });
     operations.push(Operation::create(
-        failed_path(table, &entry.new),
+        failed_path(table, &entry.name),
         Data::default(),
     ));
     if !entry.block_id.is_empty() {

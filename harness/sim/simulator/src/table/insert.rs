@@ -129,6 +129,7 @@ async fn commit(
     let entry = Entry {
         kind: EntryKind::Get,
         new: part.info.clone(),
+        name: part.name.clone(),
         source: table.me.clone(),
         parts: Vec::new(),
         quorum: asked.map_or(0, |asked| asked.replicas),
@@ -246,7 +247,7 @@ fn refused(
         let text = "Unknown status, client must retry. Reason: Connection loss";
         return Err(ServerError::new(319, text));
     }
-    table.forget(&part.info);
+    table.forget(part);
     if exists(error, block_path) {
         return Ok(());
     }

@@ -55,7 +55,10 @@ impl Listed {
             return self;
         }
         let mut cover = self.cover;
-        cover.replace(|info| table.part(&info.name()));
+        cover.replace(|info, part| match part {
+            Some(part) => table.part(&part.name),
+            None => table.part(&info.name()),
+        });
         Listed::new(table, self.made, &self.names, cover)
     }
 }

@@ -319,7 +319,8 @@ async fn announce(
     entry: &Entry,
     rows: Rows,
 ) -> Result<(), Trouble> {
-    let part = Part::new(entry.new.clone(), rows, table.world.now_ns());
+    let (info, name) = (entry.new.clone(), entry.name.clone());
+    let part = Part::named(info, name, rows, table.world.now_ns());
     table.store(part.clone());
     commit(table, zk, &part).await
 }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use indexmap::IndexMap;
 use rustc_hash::FxHasher;
 
-use crate::digits::Digits;
+use crate::digits::{self, Digits};
 use crate::world::Ns;
 
 /// A map in the order in which its keys came.
@@ -123,14 +123,14 @@ impl Info {
 
     /// As ClickHouse spells it.
     pub fn name(&self) -> String {
-        let mut out = String::with_capacity(self.partition.len() + 24);
-        out.push_str(&self.partition);
+        let mut out = Vec::with_capacity(self.partition.len() + 24);
+        out.extend_from_slice(self.partition.as_bytes());
         let mutation = Some(self.mutation).filter(|mutation| *mutation != 0);
         for number in [self.min, self.max, self.level].into_iter().chain(mutation) {
-            out.push('_');
-            out.push_str(Digits::of(number).as_str());
+            out.push(b'_');
+            digits::append(&mut out, number);
         }
-        out
+        String::from_utf8(out).expect("digits are ASCII")
     }
 
     /// By what parts of a partition are sorted.
@@ -169,9 +169,15 @@ pub struct Part {
 
 impl Part {
     pub fn new(info: Info, rows: Rows, made_ns: Ns) -> Rc<Part> {
+        let name = info.name().into();
+        Part::named(info, name, rows, made_ns)
+    }
+
+    /// The same, where the name is known.
+    pub fn named(info: Info, name: Rc<str>, rows: Rows, made_ns: Ns) -> Rc<Part> {
         Rc::new(Part {
-            name: info.name().into(),
             info,
+            name,
             rows,
             made_ns,
             old_ns: Cell::new(0),
@@ -326,9 +332,9 @@ impl<T> Cover<T> {
     }
 
     /// Each thing by another.
-    pub fn replace(&mut self, by: impl Fn(&Info) -> T) {
+    pub fn replace(&mut self, by: impl Fn(&Info, &T) -> T) {
         for member in self.inside.values_mut().flatten() {
-            member.thing = by(&member.info);
+            member.thing = by(&member.info, &member.thing);
         }
     }
 

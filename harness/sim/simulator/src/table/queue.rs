@@ -322,17 +322,21 @@ async fn executed(table: &Rc<Table>, name: &str) {
 /// False or an error: again later.
 async fn execute(table: &Rc<Table>, entry: &Entry) -> Result<bool, Trouble> {
     let zk = table.connected()?;
-    let existing = table.active.borrow().containing(&entry.new).map(Info::name);
+    let existing = {
+        let active = table.active.borrow();
+        let covering = active.covering(&entry.new);
+        covering.map(|(_, part)| child(&table.own.parts, &part.name))
+    };
     if let Some(existing) = existing {
-        if zk.exists(child(&table.own.parts, &existing)).await? {
+        if zk.exists(existing).await? {
             if table.bugs.has(Bug::QuorumUncounted) && entry.quorum > 0 {
-                update_quorum(table, &zk, &entry.new).await?;
+                update_quorum(table, &zk, &entry.new, &entry.name).await?;
             }
             return Ok(true);
         }
     }
     if entry.quorum > 0 {
-        let failed = child(&table.paths.failed_parts, &entry.new.name());
+        let failed = child(&table.paths.failed_parts, &entry.name);
         if zk.exists(failed).await? {
             return Ok(true);
         }

@@ -116,13 +116,10 @@ impl Table {
     }
 
     /// Neither visible nor on the disk any more.
-    pub fn forget(&self, info: &Info) {
+    pub fn forget(&self, part: &Part) {
         self.replaced.set(self.replaced.get() + 1);
-        self.active.borrow_mut().remove(info);
-        self.disk
-            .parts
-            .borrow_mut()
-            .shift_remove(info.name().as_str());
+        self.active.borrow_mut().remove(&part.info);
+        self.disk.parts.borrow_mut().shift_remove(&part.name);
     }
 
     // --- what queries may use -------------------------------------------------------------------
@@ -341,7 +338,7 @@ impl Table {
                 zk.remove(part).await?;
             }
             if let Some(part) = self.part(name) {
-                self.forget(&part.info);
+                self.forget(&part);
                 self.queue.virtual_parts.borrow_mut().remove(&part.info);
             }
         }
@@ -359,7 +356,7 @@ impl Table {
                 if committed {
                     self.activate(&part);
                 } else {
-                    self.forget(&part.info);
+                    self.forget(&part);
                 }
             }
             self.to_check.borrow_mut().shift_remove(&name);
@@ -410,9 +407,9 @@ impl Table {
         if status.replicas.contains(&self.me) {
             return Ok(());
         }
-        let part = child(&self.own.parts, &status.part.name());
-        if zk.exists(part).await? {
-            update_quorum(self, zk, &status.part).await?;
+        let name = status.part.name();
+        if zk.exists(child(&self.own.parts, &name)).await? {
+            update_quorum(self, zk, &status.part, &name).await?;
         }
         Ok(())
     }

@@ -208,6 +208,9 @@ impl Conditions {
         self.0.iter().all(|condition| {
             let found = &row[condition.at];
             match &condition.test {
+                Test::Is(Value::Int(number)) => {
+                    matches!(found, Value::Int(other) if other == number)
+                }
                 Test::Is(value) => value == found,
                 Test::In(values) => values.contains(found),
                 Test::Than(holds, value) => holds(found.cmp(value)),

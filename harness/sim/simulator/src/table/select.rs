@@ -231,7 +231,7 @@ fn check_committed<T>(state: &State, here: &Cover<T>) -> Result<(), ServerError>
         if entry.kind != EntryKind::Get || here.containing(&entry.new).is_some() {
             continue;
         }
-        if !state.is_left_out(&entry.new, &entry.new.name()) {
+        if !state.is_left_out(&entry.new, &entry.name) {
             return Err(lacks(&entry.new));
         }
     }

@@ -1,14 +1,24 @@
 //! What a query answers: rows of one width, one after the other.
 
+use std::cell::OnceCell;
 use std::slice::ChunksExact;
 
 use crate::table::parts::Value;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Block {
     width: usize,
     values: Vec<Value>,
+    written: OnceCell<Vec<u8>>,
 }
+
+impl PartialEq for Block {
+    fn eq(&self, other: &Block) -> bool {
+        (self.width, &self.values) == (other.width, &other.values)
+    }
+}
+
+impl Eq for Block {}
 
 impl Default for Block {
     fn default() -> Block {
@@ -19,14 +29,16 @@ impl Default for Block {
 impl Block {
     /// Without rows. `width`: one value at least.
     pub fn new(width: usize) -> Block {
-        let values = Vec::new();
-        Block { width, values }
+        Block::with_capacity(width, 0)
     }
 
     /// The same, with space for so many.
     pub fn with_capacity(width: usize, rows: usize) -> Block {
-        let values = Vec::with_capacity(width * rows);
-        Block { width, values }
+        Block {
+            width,
+            values: Vec::with_capacity(width * rows),
+            written: OnceCell::new(),
+        }
     }
 
     /// Of one row.
@@ -53,6 +65,11 @@ impl Block {
         }
     }
 
+    /// As a history has it, which is written once, however often the same block is answered.
+    pub fn written(&self, write: impl FnOnce(&Block) -> Vec<u8>) -> &[u8] {
+        self.written.get_or_init(|| write(self))
+    }
+
     pub fn rows(&self) -> ChunksExact<'_, Value> {
         self.values.chunks_exact(self.width)
     }
@@ -60,7 +77,10 @@ impl Block {
 
 impl<const N: usize> FromIterator<[Value; N]> for Block {
     fn from_iter<I: IntoIterator<Item = [Value; N]>>(rows: I) -> Block {
-        let values = rows.into_iter().flatten().collect();
-        Block { width: N, values }
+        Block {
+            width: N,
+            values: rows.into_iter().flatten().collect(),
+            written: OnceCell::new(),
+        }
     }
 }

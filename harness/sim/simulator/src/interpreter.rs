@@ -125,7 +125,7 @@ pub struct Interpreter {
     paused: Instant,
 }
 
-type Answer = Result<Block, ServerError>;
+type Answer = Result<Rc<Block>, ServerError>;
 
 /// How far a history has come.
 #[derive(Clone, Copy)]

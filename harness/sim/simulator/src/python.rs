@@ -74,7 +74,7 @@ enum Said {
 
 /// What came of something that was asked.
 enum Answer {
-    OfServer(Result<Block, ServerError>),
+    OfServer(Result<Rc<Block>, ServerError>),
     OfKeeper(Result<Said, KeeperError>),
 }
 

@@ -110,7 +110,7 @@ pub enum Refusal {
     Reset,
 }
 
-pub type Reply = Result<Block, Refusal>;
+pub type Reply = Result<Rc<Block>, Refusal>;
 
 /// One life of it.
 pub struct Server {

@@ -388,7 +388,7 @@ impl Simulation {
         rows: Option<Vec<Row>>,
         settings: Rc<Settings>,
         timeout_ns: Ns,
-    ) -> Result<Block, ServerError> {
+    ) -> Result<Rc<Block>, ServerError> {
         let (world, name) = (&self.world, self.name(node));
         world.sleep(world.around(CLIENT_NS)).await;
         let server = self.server(node);

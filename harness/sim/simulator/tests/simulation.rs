@@ -44,7 +44,7 @@ fn pass(simulation: &Simulation, ns: Ns) {
 }
 
 /// What comes of a query, when it has.
-type Answer = Rc<RefCell<Option<Result<Block, ServerError>>>>;
+type Answer = Rc<RefCell<Option<Result<Rc<Block>, ServerError>>>>;
 
 fn ask(simulation: &Rc<Simulation>, node: Node, sql: &str, row: Option<[i64; 2]>) -> Answer {
     let (own, answer) = (simulation.clone(), Answer::default());
@@ -66,7 +66,7 @@ fn what_one_replica_inserts_another_selects() {
     for node in 0..3 {
         let created = ask(&simulation, node, CREATE, None);
         pass(&simulation, 3 * SECOND);
-        assert_eq!(created.take(), Some(Ok(Block::default())));
+        assert_eq!(created.take(), Some(Ok(Rc::default())));
     }
     ask(&simulation, 0, "INSERT INTO d.t VALUES", Some([7, 8]));
     pass(&simulation, SECOND);
@@ -78,7 +78,7 @@ fn what_one_replica_inserts_another_selects() {
     );
     pass(&simulation, SECOND);
     let row = [8, 7].map(Value::Int);
-    assert_eq!(found.take(), Some(Ok(Block::row(row))));
+    assert_eq!(found.take(), Some(Ok(Block::row(row).into())));
     let unknown = ask(&simulation, 1, "SHOW TABLES", None);
     pass(&simulation, SECOND);
     assert_eq!(
@@ -99,7 +99,7 @@ fn the_children_of_the_root_can_be_asked_for() {
     pass(&simulation, SECOND);
     let names = found.take().expect("an answer").expect("rows");
     let row = |name: &str| [Value::Text(name.into())];
-    assert_eq!(names, ["d", "zookeeper"].map(row).into_iter().collect());
+    assert_eq!(*names, ["d", "zookeeper"].map(row).into_iter().collect());
 }
 
 #[test]

@@ -53,19 +53,7 @@ pub fn line(out: &mut Vec<u8>, op: &Line<'_>) {
     match &op.value {
         Value::Null => out.extend(b"null"),
         Value::Int(value) => number(out, *value),
-        Value::Column(block) => {
-            out.push(b'[');
-            for (at, row) in block.rows().enumerate() {
-                if at > 0 {
-                    out.push(b',');
-                }
-                match row[0] {
-                    parts::Value::Int(value) => number(out, value),
-                    parts::Value::Text(_) => panic!("a set holds numbers"),
-                }
-            }
-            out.push(b']');
-        }
+        Value::Column(block) => out.extend_from_slice(block.written(column)),
     }
     out.extend(b",\"key\":");
     match op.key {
@@ -85,6 +73,22 @@ pub fn line(out: &mut Vec<u8>, op: &Line<'_>) {
         }
     }
     out.extend(b"}\n");
+}
+
+/// The numbers of the first column, as a JSON list.
+fn column(block: &Block) -> Vec<u8> {
+    let mut out = vec![b'['];
+    for (at, row) in block.rows().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        match row[0] {
+            parts::Value::Int(value) => number(&mut out, value),
+            parts::Value::Text(_) => panic!("a set holds numbers"),
+        }
+    }
+    out.push(b']');
+    out
 }
 
 /// A JSON string; only what must be escaped is.

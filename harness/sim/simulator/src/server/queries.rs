@@ -57,7 +57,7 @@ impl Server {
         sql: &str,
         rows: Vec<Row>,
         settings: &Settings,
-    ) -> Result<Block, Trouble> {
+    ) -> Result<Rc<Block>, Trouble> {
         let words: Vec<_> = sql.split_whitespace().collect();
         match words[..] {
             [first, _, table, .., last]
@@ -74,21 +74,21 @@ impl Server {
         table: &str,
         rows: Vec<Row>,
         settings: &Settings,
-    ) -> Result<Block, Trouble> {
+    ) -> Result<Rc<Block>, Trouble> {
         let quorum = usize::try_from(settings.insert_quorum).unwrap_or(0);
         let timeout_ms = settings.insert_quorum_timeout;
         let deduplicate = settings.insert_deduplicate;
         insert(&self.table(table)?, rows, quorum, timeout_ms, deduplicate).await?;
-        Ok(Block::default())
+        Ok(Rc::default())
     }
 
     async fn query(
         self: &Rc<Self>,
         query: &Rc<Query>,
         settings: &Rc<Settings>,
-    ) -> Result<Block, Trouble> {
+    ) -> Result<Rc<Block>, Trouble> {
         match query.statement()? {
-            Statement::Number(number) => return Ok(Block::row([Value::Int(*number)])),
+            Statement::Number(number) => return Ok(Block::row([Value::Int(*number)]).into()),
             Statement::Select(select) => return self.select(select, settings).await,
             Statement::Groups(select) => return self.groups(select, settings).await,
             Statement::Insert {
@@ -98,13 +98,13 @@ impl Server {
             } => return self.put(table, rows_of(columns, *count), settings).await,
             Statement::Hashes { table } => {
                 let table = self.table(table)?;
-                return Ok(hashes(&table));
+                return Ok(hashes(&table).into());
             }
             Statement::MutationsToDo { database } => {
                 let count = undone(self, database).rows().len() as i64;
-                return Ok(Block::row([Value::Int(count)]));
+                return Ok(Block::row([Value::Int(count)]).into());
             }
-            Statement::MutationsUndone { database } => return Ok(undone(self, database)),
+            Statement::MutationsUndone { database } => return Ok(undone(self, database).into()),
             Statement::CreateDatabase => {}
             Statement::CreateTable(creation) => self.create(creation).await?,
             Statement::DropTable { table } => self.drop_tables(|name| name == &**table),
@@ -130,19 +130,20 @@ impl Server {
             }
             Statement::Fetches { stopped, table } => self.fetches(*stopped, table.as_deref()),
         }
-        Ok(Block::default())
+        Ok(Rc::default())
     }
 
-    async fn select(&self, select: &Select, settings: &Settings) -> Result<Block, Trouble> {
+    async fn select(&self, select: &Select, settings: &Settings) -> Result<Rc<Block>, Trouble> {
         if let Some(name) = select.table.strip_prefix("system.") {
-            return system_rows(self, name, &select.what, &select.condition).await;
+            let rows = system_rows(self, name, &select.what, &select.condition).await?;
+            return Ok(rows.into());
         }
         let table = self.table(&select.table)?;
         self.world.sleep(self.world.around(READ_NS)).await;
         let reading = self.reading(settings)?;
         let selection = select.prepared(&table.schema);
-        let parts = visible(&table, reading, selection.partition.as_deref()).await?;
-        Ok(selection.of(&parts)?)
+        let source = visible(&table, reading, selection.partition.as_deref()).await?;
+        Ok(selection.of(&source)?)
     }
 
     /// What a select is to read. Error 36 for what is no reading.
@@ -159,7 +160,7 @@ impl Server {
     }
 
     /// For each value of a column how many rows have it, and another column of one of them.
-    async fn groups(&self, select: &Select, settings: &Settings) -> Result<Block, Trouble> {
+    async fn groups(&self, select: &Select, settings: &Settings) -> Result<Rc<Block>, Trouble> {
         let mut groups: BTreeMap<Value, (i64, Value)> = BTreeMap::new();
         let rows = self.select(select, settings).await?;
         for row in rows.rows() {
@@ -167,9 +168,8 @@ impl Server {
             *group = (group.0 + 1, row[1].clone());
         }
         let groups = groups.into_iter();
-        Ok(groups
-            .map(|(value, (count, some))| [value, Value::Int(count), some])
-            .collect())
+        let row = |(value, (count, some))| [value, Value::Int(count), some];
+        Ok(Rc::new(groups.map(row).collect()))
     }
 
     async fn create(self: &Rc<Self>, creation: &Creation) -> Result<(), Trouble> {

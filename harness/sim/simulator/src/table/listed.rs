@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 use crate::keeper::tree::Names;
 use crate::table::parts::{Cover, Info, Part};
 use crate::table::replica::Table;
+use crate::table::selection::Source;
 
 /// A list, and the active set of it.
 pub struct Listed {
@@ -21,8 +22,10 @@ pub struct Listed {
     /// Whether all of it is on the disk.
     whole: bool,
     /// The parts of some partitions.
-    here: FxHashMap<Rc<str>, Rc<[Rc<Part>]>>,
+    here: Sources,
 }
+
+type Sources = FxHashMap<Rc<str>, Rc<Source>>;
 
 impl Listed {
     fn new(table: &Table, made: i64, names: &Names, cover: Cover<Option<Rc<Part>>>) -> Listed {
@@ -32,19 +35,19 @@ impl Listed {
             whole: cover.all(Option::is_some),
             cover,
             replaced: table.replaced.get(),
-            here: FxHashMap::default(),
+            here: Sources::default(),
         }
     }
 
     /// The parts of the active set, of one partition; None: not all partitions' are on the disk.
-    pub fn here(&mut self, partition: &str) -> Option<Rc<[Rc<Part>]>> {
+    pub fn here(&mut self, partition: &str) -> Option<Rc<Source>> {
         if !self.whole {
             return None;
         }
         if let Some(here) = self.here.get(partition) {
             return Some(here.clone());
         }
-        let here: Rc<[Rc<Part>]> = self.cover.of(partition).flatten().cloned().collect();
+        let here: Rc<Source> = Rc::new(self.cover.of(partition).flatten().cloned().collect());
         self.here.insert(partition.into(), here.clone());
         Some(here)
     }

@@ -204,6 +204,7 @@ enum Test {
 
 impl Conditions {
     /// Whether each holds for this row.
+    #[inline]
     pub fn hold(&self, row: &[Value]) -> bool {
         self.0.iter().all(|condition| {
             let found = &row[condition.at];

@@ -19,6 +19,7 @@ use crate::keeper::tree::Names;
 use crate::table::entries::EntryKind;
 use crate::table::parts::{Cover, Info, Part};
 use crate::table::replica::Table;
+use crate::table::selection::Source;
 
 /// Which parts a select reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +50,7 @@ pub async fn visible(
     table: &Rc<Table>,
     reading: Reading,
     partition: Option<&str>,
-) -> Result<Rc<[Rc<Part>]>, Trouble> {
+) -> Result<Rc<Source>, Trouble> {
     match reading {
         Reading::Plain => Ok(here(&table.active.borrow(), partition, |_| true)),
         Reading::Server => server(table, &*table.connected()?, partition).await,
@@ -68,19 +69,19 @@ fn here(
     active: &Cover<Rc<Part>>,
     partition: Option<&str>,
     is_read: impl Fn(&Part) -> bool,
-) -> Rc<[Rc<Part>]> {
+) -> Rc<Source> {
     let is_read = |part: &&Rc<Part>| is_read(part);
-    match partition {
+    Rc::new(match partition {
         Some(partition) => active.of(partition).filter(is_read).cloned().collect(),
         None => active.things().filter(is_read).cloned().collect(),
-    }
+    })
 }
 
 async fn server(
     table: &Table,
     zk: &KeeperSession,
     partition: Option<&str>,
-) -> Result<Rc<[Rc<Part>]>, Trouble> {
+) -> Result<Rc<Source>, Trouble> {
     let mut largest = largest_blocks(&table.active.borrow());
     let status = zk.get(table.paths.quorum_status.clone()).await?;
     if let Some((status, _)) = status {
@@ -129,7 +130,7 @@ async fn thesis(
     table: &Table,
     zk: &KeeperSession,
     partition: Option<&str>,
-) -> Result<Rc<[Rc<Part>]>, Trouble> {
+) -> Result<Rc<Source>, Trouble> {
     let active = table.active.borrow().clone();
     zk.sync().await?;
     let state = state(table, zk).await?;
@@ -144,17 +145,17 @@ async fn linearizable(
     table: &Table,
     zk: &KeeperSession,
     partition: Option<&str>,
-) -> Result<Rc<[Rc<Part>]>, Trouble> {
+) -> Result<Rc<Source>, Trouble> {
     zk.barrier().await?;
     let state = state(table, zk).await?;
     let mut listed = table.listed(state.made, &state.parts);
     check_committed(&state, &listed.cover)?;
     if let Some(here) = partition.and_then(|partition| listed.here(partition)) {
-        if !here.iter().any(|part| state.leaves_out(part)) {
+        if !here.parts.iter().any(|part| state.leaves_out(part)) {
             return Ok(here);
         }
-        let read = here.iter().filter(|part| !state.leaves_out(part));
-        return Ok(read.cloned().collect());
+        let read = here.parts.iter().filter(|part| !state.leaves_out(part));
+        return Ok(Rc::new(read.cloned().collect()));
     }
     let mut out = Vec::new();
     for (info, part) in listed.cover.pairs() {
@@ -171,7 +172,7 @@ async fn linearizable(
             }
         }
     }
-    Ok(out.into())
+    Ok(Rc::new(out.into_iter().collect()))
 }
 
 /// What ZooKeeper has, at one moment, of what decides a select.
@@ -193,7 +194,9 @@ impl State {
     }
 
     fn is_left_out(&self, info: &Info, name: &str) -> bool {
-        self.pending.as_ref() == Some(info) || self.failed.contains(name)
+        let is_pending = |pending: &Info| pending.min == info.min && pending == info;
+        self.pending.as_ref().is_some_and(is_pending)
+            || (!self.failed.is_empty() && self.failed.contains(name))
     }
 }
 

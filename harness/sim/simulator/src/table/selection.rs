@@ -1,5 +1,6 @@
 //! What a SELECT takes of a table's rows.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use crate::block::Block;
@@ -46,7 +47,19 @@ impl Selection {
     }
 
     /// The rows of these parts.
-    pub fn of(&self, parts: &[Rc<Part>]) -> Result<Block, ServerError> {
+    pub fn of(self: &Rc<Self>, source: &Source) -> Result<Rc<Block>, ServerError> {
+        let mut taken = source.taken.borrow_mut();
+        match &*taken {
+            Some((by, block)) if Rc::ptr_eq(by, self) => Ok(block.clone()),
+            _ => {
+                let block = Rc::new(self.read(&source.parts)?);
+                *taken = Some((self.clone(), block.clone()));
+                Ok(block)
+            }
+        }
+    }
+
+    fn read(&self, parts: &[Rc<Part>]) -> Result<Block, ServerError> {
         let conditions = self.conditions.as_ref().map_err(ServerError::clone)?;
         if self.with_part && parts.is_empty() {
             return Ok(Block::default());
@@ -84,6 +97,21 @@ impl Selection {
             }
         }
         out
+    }
+}
+
+/// Parts that are read together, and what was taken of them last.
+pub struct Source {
+    pub parts: Box<[Rc<Part>]>,
+    taken: RefCell<Option<(Rc<Selection>, Rc<Block>)>>,
+}
+
+impl FromIterator<Rc<Part>> for Source {
+    fn from_iter<I: IntoIterator<Item = Rc<Part>>>(parts: I) -> Source {
+        Source {
+            parts: parts.into_iter().collect(),
+            taken: RefCell::default(),
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use crate::sql::Queries;
 use crate::table::fetch::FETCH_NS;
 use crate::table::parts::{Ordered, Rows, Value};
 use crate::table::replica::{Table, TableDisk};
+use crate::table::schema::Schema;
 use crate::table::settings::TableSettings;
 use crate::world::{Ns, Process, Promise, World, MS, SECOND};
 
@@ -47,6 +48,22 @@ pub struct Common {
     /// What a sequentially consistent select means.
     pub reading: Rc<str>,
     pub queries: Queries,
+    /// No two of them are equal.
+    pub schemas: RefCell<Vec<Rc<Schema>>>,
+}
+
+impl Common {
+    /// The schema that all tables like this share.
+    pub fn schema(&self, like: &Rc<Schema>) -> Rc<Schema> {
+        let mut schemas = self.schemas.borrow_mut();
+        match schemas.iter().find(|known| *known == like) {
+            Some(known) => known.clone(),
+            None => {
+                schemas.push(like.clone());
+                like.clone()
+            }
+        }
+    }
 }
 
 /// What a query sets.

@@ -133,6 +133,7 @@ impl Simulation {
                 defaults: options.settings,
                 reading: options.reading,
                 queries: Queries::default(),
+                schemas: RefCell::default(),
             }),
             ensemble,
         })

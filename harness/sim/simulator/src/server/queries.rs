@@ -38,7 +38,7 @@ impl Server {
         self.world.spawn(Some(&self.process), async move {
             let result = match rows {
                 None => server.query(&query, &settings).await,
-                Some(rows) => server.insert(&query.text, rows, &settings).await,
+                Some(rows) => Box::pin(server.insert(&query.text, rows, &settings)).await,
             };
             let reply = result.map_err(|trouble| Refusal::Error(trouble.into()));
             answer.set(&server.world, reply);
@@ -82,6 +82,7 @@ impl Server {
         Ok(Rc::default())
     }
 
+    /// What is rare, and takes more than a select, has a place of its own while it goes on.
     async fn query(
         self: &Rc<Self>,
         query: &Rc<Query>,
@@ -90,12 +91,15 @@ impl Server {
         match query.statement()? {
             Statement::Number(number) => return Ok(Block::row([Value::Int(*number)]).into()),
             Statement::Select(select) => return self.select(select, settings).await,
-            Statement::Groups(select) => return self.groups(select, settings).await,
+            Statement::Groups(select) => return Box::pin(self.groups(select, settings)).await,
             Statement::Insert {
                 table,
                 columns,
                 count,
-            } => return self.put(table, rows_of(columns, *count), settings).await,
+            } => {
+                let rows = rows_of(columns, *count);
+                return Box::pin(self.put(table, rows, settings)).await;
+            }
             Statement::Hashes { table } => {
                 let table = self.table(table)?;
                 return Ok(hashes(&table).into());
@@ -106,13 +110,14 @@ impl Server {
             }
             Statement::MutationsUndone { database } => return Ok(undone(self, database).into()),
             Statement::CreateDatabase => {}
-            Statement::CreateTable(creation) => self.create(creation).await?,
+            Statement::CreateTable(creation) => Box::pin(self.create(creation)).await?,
             Statement::DropTable { table } => self.drop_tables(|name| name == &**table),
             Statement::DropDatabase { database } => {
                 self.drop_tables(|name| database_of(name) == &**database);
             }
             Statement::Mutate { table, change } => {
-                mutation::order(&self.table(table)?, change).await?;
+                let table = self.table(table)?;
+                Box::pin(mutation::order(&table, change)).await?;
             }
             Statement::Optimize {
                 table,
@@ -123,9 +128,10 @@ impl Server {
                 let zk = table.writable()?;
                 if table.leader.get() {
                     let wait = settings.replication_alter_partitions_sync != 0;
-                    optimize(&table, partition.as_deref(), *is_final, wait).await?;
+                    let partition = partition.as_deref();
+                    Box::pin(optimize(&table, partition, *is_final, wait)).await?;
                 } else {
-                    self.pass_to_leader(&table, &zk, query, settings).await?;
+                    Box::pin(self.pass_to_leader(&table, &zk, query, settings)).await?;
                 }
             }
             Statement::Fetches { stopped, table } => self.fetches(*stopped, table.as_deref()),
@@ -186,7 +192,7 @@ impl Server {
         let disk = Rc::new(TableDisk {
             name: name.clone(),
             path: creation.path.clone(),
-            schema: creation.schema.clone(),
+            schema: self.common.schema(&creation.schema),
             settings,
             parts: RefCell::default(),
         });

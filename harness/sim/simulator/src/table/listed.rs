@@ -52,9 +52,14 @@ impl Listed {
         Some(here)
     }
 
+    /// Whether the disk is as it was.
+    fn is_true(&self, table: &Table) -> bool {
+        self.whole && self.replaced == table.replaced.get()
+    }
+
     /// The same list, as the disk is now.
     fn looked_up(self, table: &Table) -> Listed {
-        if self.whole && self.replaced == table.replaced.get() {
+        if self.is_true(table) {
             return self;
         }
         let mut cover = self.cover;
@@ -70,12 +75,15 @@ impl Table {
     /// The active set of what ZooKeeper lists, kept as long as the list is the same.
     pub fn listed(&self, made: i64, names: &Names) -> RefMut<'_, Listed> {
         let mut listed = self.listed.borrow_mut();
-        let known = listed.take().map(|known| known.looked_up(self));
-        *listed = Some(match known {
-            Some(same) if same.made == made => same,
-            Some(before) => self.changed(before, made, names),
-            None => Listed::new(self, made, names, self.cover_of(names)),
-        });
+        let is_same = |known: &Listed| known.made == made && known.is_true(self);
+        if !listed.as_ref().is_some_and(is_same) {
+            let known = listed.take().map(|known| known.looked_up(self));
+            *listed = Some(match known {
+                Some(same) if same.made == made => same,
+                Some(before) => self.changed(before, made, names),
+                None => Listed::new(self, made, names, self.cover_of(names)),
+            });
+        }
         RefMut::map(listed, |listed| listed.as_mut().expect("it is there"))
     }
 

@@ -151,7 +151,8 @@ async fn linearizable(
     let mut listed = table.listed(state.made, &state.parts);
     check_committed(&state, &listed.cover)?;
     if let Some(here) = partition.and_then(|partition| listed.here(partition)) {
-        if !here.parts.iter().any(|part| state.leaves_out(part)) {
+        if state.leaves_none_out(partition) || !here.parts.iter().any(|part| state.leaves_out(part))
+        {
             return Ok(here);
         }
         let read = here.parts.iter().filter(|part| !state.leaves_out(part));
@@ -193,10 +194,14 @@ impl State {
         self.is_left_out(&part.info, &part.name)
     }
 
+    /// Whether nothing of the partition is left out, at the first glance.
+    fn leaves_none_out(&self, partition: Option<&str>) -> bool {
+        let mut pending = self.pending.iter();
+        self.failed.is_empty() && pending.all(|info| Some(&*info.partition) != partition)
+    }
+
     fn is_left_out(&self, info: &Info, name: &str) -> bool {
-        let is_pending = |pending: &Info| pending.min == info.min && pending == info;
-        self.pending.as_ref().is_some_and(is_pending)
-            || (!self.failed.is_empty() && self.failed.contains(name))
+        self.pending.as_ref() == Some(info) || self.failed.contains(name)
     }
 }
 

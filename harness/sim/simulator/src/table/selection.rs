@@ -43,7 +43,7 @@ impl Selection {
 
     /// Whether it is of such tables.
     pub fn is_of(&self, schema: &Rc<Schema>) -> bool {
-        Rc::ptr_eq(&self.schema, schema) || self.schema == *schema
+        Rc::ptr_eq(&self.schema, schema)
     }
 
     /// The rows of these parts.

@@ -14,7 +14,7 @@ pub struct Call {
     pub value: Option<i64>,
     pub key: Option<i64>,
     /// As a host knows it; without, there is no more to know.
-    pub foreign: Option<Foreign>,
+    pub foreign: Option<Box<Foreign>>,
 }
 
 /// A call of the host's own.

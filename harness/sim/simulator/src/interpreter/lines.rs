@@ -99,9 +99,9 @@ pub fn text(out: &mut Vec<u8>, text: &str) {
 }
 
 fn escaped(out: &mut Vec<u8>, text: &str) {
-    let is_plain = |byte: &u8| (*byte >= 0x20) & (*byte != b'"') & (*byte != b'\\');
+    let is_plain = |byte: &u8| *byte >= 0x20 && *byte != b'"' && *byte != b'\\';
     let text = text.as_bytes();
-    if text.iter().fold(true, |all, byte| all & is_plain(byte)) {
+    if text.iter().all(is_plain) {
         return out.extend_from_slice(text);
     }
     for run in text.chunk_by(|one, other| is_plain(one) && is_plain(other)) {

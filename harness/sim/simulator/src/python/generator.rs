@@ -182,11 +182,11 @@ fn call_of(call: &Bound<'_, PyAny>) -> PyResult<Call> {
         f: f.into(),
         value: number,
         key,
-        foreign: Some(Foreign {
+        foreign: Some(Box::new(Foreign {
             call: Rc::new(call.clone().unbind()),
             node: node.map(Rc::from),
             plain: number.is_some() || value.is_none(),
-        }),
+        })),
     })
 }
 

@@ -38,11 +38,8 @@ async fn clean_once(table: &Table, zk: &KeeperSession) -> Result<(), Trouble> {
 
 async fn old_parts(table: &Table, zk: &KeeperSession) -> Result<(), KeeperError> {
     let before = table.world.now_ns() - table.settings.old_parts_lifetime * SECOND;
-    let old: Vec<Rc<Part>> = {
-        let parts = table.disk.parts.borrow();
-        let old = |part: &&Rc<Part>| (1..before).contains(&part.old_ns.get());
-        parts.values().filter(old).cloned().collect()
-    };
+    let is_old = |part: &Part| (1..before).contains(&part.old_ns.get());
+    let old = table.disk.parts.borrow().some(is_old);
     for part in old {
         let path = child(&table.own.parts, &part.name);
         zk.remove(path).await?;

@@ -113,8 +113,7 @@ async fn holder(
         if let Some((_, names)) = listed.listed() {
             if !has || wanted.level > 0 || names.len() < 50 {
                 for name in names.iter() {
-                    let near = wanted.beside(name);
-                    if let Some(info) = near.filter(|info| info.contains(wanted)) {
+                    if let Some(info) = wanted.contained_in(name) {
                         consider(info, name);
                     }
                 }
@@ -238,10 +237,9 @@ pub async fn update_quorum(
         if !replicas.contains(&table.me) {
             replicas.push(table.me.clone());
         }
-        let mut operations = vec![
-            Operation::check(last_path.clone(), Some(last.1)),
-            Operation::absent(failed_path(table, name)),
-        ];
+        let mut operations = Vec::with_capacity(4);
+        operations.push(Operation::check(last_path.clone(), Some(last.1)));
+        operations.push(Operation::absent(failed_path(table, name)));
         if bugs.has(Bug::QuorumAba) {
             last = zk.get(last_path.clone()).await?.expect("the table has it");
             operations.clear();

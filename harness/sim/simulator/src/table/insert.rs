@@ -119,7 +119,7 @@ async fn commit(
         return Ok(());
     };
     let part = Part::new(Info::block(partition, number), rows, table.world.now_ns());
-    let mut operations = Vec::new();
+    let mut operations = Vec::with_capacity(7);
     if let Some(path) = &block_path {
         operations.push(Operation::create(
             path.clone(),
@@ -203,7 +203,7 @@ async fn allocate(
         ensure(zk, &numbers, Data::default()).await?;
         table.numbered.borrow_mut().insert(partition.clone());
     }
-    let mut operations = Vec::new();
+    let mut operations = Vec::with_capacity(2);
     operations.extend(block_path.cloned().map(Operation::absent));
     operations.push(Operation::Create {
         path: child(&numbers, "block-"),

@@ -18,3 +18,4 @@ pub mod schema;
 pub mod select;
 pub mod selection;
 pub mod settings;
+pub mod stored;

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::cmp::Ordering;
 use std::hash::BuildHasherDefault;
 use std::rc::Rc;
+use std::str::Bytes;
 
 use indexmap::IndexMap;
 use rustc_hash::FxHasher;
@@ -89,36 +90,32 @@ impl Info {
     pub fn named(name: &str) -> Info {
         let partition = name.bytes().position(|letter| letter == b'_');
         let (partition, rest) = name.split_at(partition.expect("a partition"));
-        Info::numbered(partition.into(), rest)
-    }
-
-    /// What a name says, if it is of a part of the same partition.
-    pub fn beside(&self, name: &str) -> Option<Info> {
-        let rest = name.strip_prefix(&*self.partition)?;
-        let is_beside = rest.starts_with('_');
-        is_beside.then(|| Info::numbered(self.partition.clone(), rest))
-    }
-
-    /// By the numbers in a name: first and last block, level and mutation.
-    fn numbered(partition: Rc<str>, name: &str) -> Info {
-        let (mut numbers, mut count) = ([0; 4], 0);
-        for letter in name.bytes() {
-            if letter == b'_' {
-                count += 1;
-            } else {
-                assert!(letter.is_ascii_digit(), "{name} ends no part's name");
-                numbers[count - 1] = numbers[count - 1] * 10 + i64::from(letter - b'0');
-            }
-        }
-        assert!(count > 2, "{name} ends no part's name");
-        let [min, max, level, mutation] = numbers;
+        let mut rest = rest[1..].bytes();
         Info {
-            partition,
+            partition: partition.into(),
+            min: number_in(&mut rest),
+            max: number_in(&mut rest),
+            level: number_in(&mut rest),
+            mutation: number_in(&mut rest),
+        }
+    }
+
+    /// What a name says, if that part would have every row of this one.
+    pub fn contained_in(&self, name: &str) -> Option<Info> {
+        let rest = name.strip_prefix(&*self.partition)?;
+        let mut rest = rest.strip_prefix('_')?.bytes();
+        let (min, max) = (number_in(&mut rest), number_in(&mut rest));
+        if min > self.min || max < self.max {
+            return None;
+        }
+        let other = Info {
+            partition: self.partition.clone(),
             min,
             max,
-            level,
-            mutation,
-        }
+            level: number_in(&mut rest),
+            mutation: number_in(&mut rest),
+        };
+        other.contains(self).then_some(other)
     }
 
     /// As ClickHouse spells it.
@@ -155,6 +152,19 @@ impl Info {
             && self.mutation >= other.mutation
             && self.partition == other.partition
     }
+}
+
+/// The next number in the rest of a part's name; 0 at its end.
+fn number_in(rest: &mut Bytes<'_>) -> i64 {
+    let mut number = 0;
+    for letter in rest {
+        if letter == b'_' {
+            break;
+        }
+        assert!(letter.is_ascii_digit(), "only numbers follow a partition");
+        number = number * 10 + i64::from(letter - b'0');
+    }
+    number
 }
 
 /// A part on a disk. Its rows never change, and stand for its checksums.
@@ -502,5 +512,12 @@ mod tests {
         }
         assert_eq!(Info::named("7_3_12_2_40").version(), 40);
         assert_eq!(Info::named("7_3_12_2").version(), 3);
+        let contained = |name| Info::named("7_3_5_1").contained_in(name);
+        for name in ["7_3_5_1", "7_0_5_2", "7_3_6_1_9"] {
+            assert_eq!(contained(name), Some(Info::named(name)));
+        }
+        for name in ["7_4_5_1", "7_3_4_2", "7_3_5_0", "77_3_5_1", "6_3_5_1"] {
+            assert_eq!(contained(name), None);
+        }
     }
 }

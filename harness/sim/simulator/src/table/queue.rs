@@ -194,8 +194,9 @@ pub async fn pull(
     if table.bugs.has(Bug::PointerSkips) && copied.len() > 2 {
         copied.remove(0);
     }
+    let mut operations = Vec::with_capacity(copied.len() + 1);
     let entries = copied.iter().map(|(_, entry)| queued(table, entry.clone()));
-    let mut operations: Vec<Operation> = entries.collect();
+    operations.extend(entries);
     operations.push(Operation::put(pointer.clone(), Data::Number(end)));
     let made = zk.multi(operations).await?;
     table.queue.pointer.set(end);

@@ -23,6 +23,7 @@ use crate::table::paths::{ReplicaPaths, TablePaths};
 use crate::table::queue::Queue;
 use crate::table::schema::Schema;
 use crate::table::settings::TableSettings;
+use crate::table::stored::Stored;
 use crate::table::{cleanup, merge, missing, queue};
 use crate::world::{Lock, Ns, Promise, World, SECOND};
 
@@ -49,7 +50,7 @@ pub struct TableDisk {
     pub path: Rc<str>,
     pub schema: Rc<Schema>,
     pub settings: TableSettings,
-    pub parts: RefCell<Ordered<Rc<str>, Rc<Part>>>,
+    pub parts: RefCell<Stored>,
 }
 
 /// The mutations that a replica knows, by the names of their nodes, ascending.
@@ -96,8 +97,7 @@ impl Table {
 
     /// On the disk, and not visible yet.
     pub fn store(&self, part: Rc<Part>) {
-        let mut parts = self.disk.parts.borrow_mut();
-        if parts.insert(part.name.clone(), part).is_some() {
+        if self.disk.parts.borrow_mut().insert(part) {
             self.replaced.set(self.replaced.get() + 1);
         }
     }
@@ -119,7 +119,7 @@ impl Table {
     pub fn forget(&self, part: &Part) {
         self.replaced.set(self.replaced.get() + 1);
         self.active.borrow_mut().remove(&part.info);
-        self.disk.parts.borrow_mut().shift_remove(&part.name);
+        self.disk.parts.borrow_mut().remove(&part.name);
     }
 
     // --- what queries may use -------------------------------------------------------------------
@@ -231,8 +231,8 @@ impl Table {
         let listed = zk.children(self.own.parts.clone()).await?;
         let mut parts: Vec<Rc<Part>> = {
             let mut parts = self.disk.parts.borrow_mut();
-            parts.retain(|name, _| listed.contains(name));
-            parts.values().cloned().collect()
+            parts.retain(|part| listed.contains(&part.name));
+            parts.some(|_| true)
         };
         parts.sort_by(|a, b| {
             let levels = b.info.level.cmp(&a.info.level);

@@ -186,7 +186,7 @@ const OPERATORS: [(&str, Option<Holds>); 7] = [
 
 /// All of a WHERE.
 #[derive(Default)]
-pub struct Conditions(Vec<Condition>);
+pub struct Conditions(Box<[Condition]>);
 
 /// Of a column's value.
 struct Condition {

@@ -94,9 +94,20 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// What has been counted since it was last asked.
 #[derive(Default)]
 pub struct Counts {
-    /// Clients' calls that ended.
-    pub ended: FxHashMap<(Rc<str>, Kind), u64>,
+    /// Clients' calls that ended: few kinds of them.
+    pub ended: Vec<(Rc<str>, Kind, u64)>,
     pub begun: u64,
+}
+
+impl Counts {
+    fn end(&mut self, f: &Rc<str>, kind: Kind) {
+        let same = |one: &Rc<str>| Rc::ptr_eq(one, f) || one == f;
+        let mut ended = self.ended.iter_mut();
+        match ended.find(|(one, of, _)| *of == kind && same(one)) {
+            Some((.., count)) => *count += 1,
+            None => self.ended.push((f.clone(), kind, 1)),
+        }
+    }
 }
 
 pub struct Interpreter {
@@ -106,7 +117,8 @@ pub struct Interpreter {
     told: bool,
     workers: Workers,
     in_flight: Vec<Option<InFlight>>,
-    statements: FxHashMap<Rc<str>, Rc<Statement>>,
+    /// By the names of calls.
+    statements: Vec<(Rc<str>, Rc<Statement>)>,
     outcomes: Outcomes,
     /// By seat.
     answers: Rc<RefCell<Vec<Option<Answer>>>>,
@@ -144,7 +156,7 @@ impl Interpreter {
         nodes: FxHashMap<Rc<str>, Node>,
         generator: Box<dyn Generator>,
         workers: Workers,
-        statements: FxHashMap<Rc<str>, Rc<Statement>>,
+        statements: Vec<(Rc<str>, Rc<Statement>)>,
         outcomes: Outcomes,
         place: Place,
     ) -> Interpreter {
@@ -312,7 +324,8 @@ impl Interpreter {
             _ => worker.node.clone(),
         };
         let plain = foreign.is_none_or(|foreign| foreign.plain);
-        let statement = self.statements.get(&call.f);
+        let statement = self.statements.iter().find(|(f, _)| *f == call.f);
+        let statement = statement.map(|(_, statement)| statement);
         let statement = statement.filter(|s| plain && s.takes(call.value, call.key));
         if statement.is_some() {
             line(
@@ -437,7 +450,7 @@ impl Interpreter {
         self.workers.end(seat, kind == Kind::Info);
         let f = in_flight.call.f;
         if seat != self.workers.nemesis() {
-            *self.counts.ended.entry((f.clone(), kind)).or_default() += 1;
+            self.counts.end(&f, kind);
         }
         Ended {
             seat,

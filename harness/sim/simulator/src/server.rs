@@ -149,7 +149,7 @@ pub struct Server {
     keepers: Rc<[Node]>,
     session: RefCell<Option<Rc<KeeperSession>>>,
     /// Queries without an answer, by number.
-    running: RefCell<Ordered<u64, Promise<Reply>>>,
+    running: RefCell<Vec<(u64, Promise<Reply>)>>,
     asked: Cell<u64>,
 }
 
@@ -259,7 +259,7 @@ impl Server {
                 .send(self.node, node, Some(&process), disconnect);
         }
         self.world.kill(&self.process);
-        for answer in self.running.take().into_values() {
+        for (_, answer) in self.running.take() {
             answer.set(&self.world, Err(Refusal::Reset));
         }
         // They know it, as it knows them.

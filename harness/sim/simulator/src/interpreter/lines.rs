@@ -77,8 +77,10 @@ pub fn line(out: &mut Vec<u8>, op: &Line<'_>) {
 
 /// The numbers of the first column, as a JSON list.
 fn column(block: &Block) -> Vec<u8> {
-    let mut out = vec![b'['];
-    for (at, row) in block.rows().enumerate() {
+    let rows = block.rows();
+    let mut out = Vec::with_capacity(2 + 5 * rows.len());
+    out.push(b'[');
+    for (at, row) in rows.enumerate() {
         if at > 0 {
             out.push(b',');
         }

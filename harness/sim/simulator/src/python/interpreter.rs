@@ -132,7 +132,7 @@ impl Interpreter {
     fn counts(&mut self) -> (u64, Vec<(String, &'static str, u64)>) {
         let counts = self.inner.take_counts();
         let ended = counts.ended.into_iter();
-        let ended = ended.map(|((f, kind), count)| (f.to_string(), kind.name(), count));
+        let ended = ended.map(|(f, kind, count)| (f.to_string(), kind.name(), count));
         (counts.begun, ended.collect())
     }
 

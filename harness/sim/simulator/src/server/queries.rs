@@ -33,7 +33,7 @@ impl Server {
     ) {
         let number = self.asked.get() + 1;
         self.asked.set(number);
-        self.running.borrow_mut().insert(number, answer.clone());
+        self.running.borrow_mut().push((number, answer.clone()));
         let server = self.clone();
         self.world.spawn(Some(&self.process), async move {
             let result = match rows {
@@ -42,7 +42,8 @@ impl Server {
             };
             let reply = result.map_err(|trouble| Refusal::Error(trouble.into()));
             answer.set(&server.world, reply);
-            server.running.borrow_mut().shift_remove(&number);
+            let mut running = server.running.borrow_mut();
+            running.retain(|(other, _)| *other != number);
         });
     }
 

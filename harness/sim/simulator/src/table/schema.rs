@@ -202,21 +202,29 @@ enum Test {
     Than(Holds, Value),
 }
 
+impl Condition {
+    #[inline]
+    fn holds(&self, row: &[Value]) -> bool {
+        match (&self.test, &row[self.at]) {
+            (Test::Is(Value::Int(number)), Value::Int(found)) => number == found,
+            (_, found) => self.holds_of(found),
+        }
+    }
+
+    fn holds_of(&self, found: &Value) -> bool {
+        match &self.test {
+            Test::Is(value) => value == found,
+            Test::In(values) => values.contains(found),
+            Test::Than(holds, value) => holds(found.cmp(value)),
+        }
+    }
+}
+
 impl Conditions {
     /// Whether each holds for this row.
     #[inline]
     pub fn hold(&self, row: &[Value]) -> bool {
-        self.0.iter().all(|condition| {
-            let found = &row[condition.at];
-            match &condition.test {
-                Test::Is(Value::Int(number)) => {
-                    matches!(found, Value::Int(other) if other == number)
-                }
-                Test::Is(value) => value == found,
-                Test::In(values) => values.contains(found),
-                Test::Than(holds, value) => holds(found.cmp(value)),
-            }
-        })
+        self.0.iter().all(|condition| condition.holds(row))
     }
 }
 

@@ -87,7 +87,10 @@ impl Selection {
         let rows = parts.iter().map(|part| part.rows.len()).sum();
         let mut out = Block::with_capacity(width, rows);
         for part in parts {
-            for row in part.rows.iter().filter(|row| conditions.hold(row)) {
+            for row in part.rows.iter() {
+                if !conditions.hold(row) {
+                    continue;
+                }
                 for at in places {
                     out.add(row[*at].clone());
                 }

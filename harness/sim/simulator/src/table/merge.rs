@@ -178,10 +178,8 @@ impl<'a> Rule<'a> {
     /// Of the first part that lacks one.
     fn mutation(&self) -> Option<Entry> {
         for (info, _) in self.table.active.borrow().pairs() {
-            if !self.free(info) {
-                continue;
-            }
-            if let Some(mutation) = desired_version(self.table, info) {
+            let lacks = desired_version(self.table, info);
+            if let Some(mutation) = lacks.filter(|_| self.free(info)) {
                 let new = Info {
                     mutation,
                     ..info.clone()
@@ -210,8 +208,11 @@ impl<'a> Rule<'a> {
     }
 
     /// The first so many neighbours, or more, up to twice as many; none if there are none.
-    fn run<'i>(&self, infos: impl Iterator<Item = &'i Info>, least: usize) -> Vec<Info> {
+    fn run<'i>(&self, infos: impl ExactSizeIterator<Item = &'i Info>, least: usize) -> Vec<Info> {
         let mut run: Vec<Info> = Vec::new();
+        if infos.len() < least {
+            return run;
+        }
         for info in infos {
             let free = self.free(info);
             if !free || run.last().is_some_and(|last| !self.adjacent(last, info)) {

@@ -7,7 +7,8 @@ use std::rc::Rc;
 use rustc_hash::FxHashMap;
 
 use crate::keeper::tree::Names;
-use crate::table::parts::{Cover, Info, Part};
+use crate::table::cover::Cover;
+use crate::table::parts::{Info, Part};
 use crate::table::replica::Table;
 use crate::table::selection::Source;
 

@@ -11,10 +11,11 @@ use crate::bugs::Bug;
 use crate::errors::{KeeperError, ServerError, Trouble};
 use crate::keeper::session::{KeeperSession, Reading};
 use crate::keeper::tree::{child, Operation};
+use crate::table::cover::Cover;
 use crate::table::entries::{Data, Entry, EntryKind};
 use crate::table::fetch::commit;
 use crate::table::mutation::{changed, current_version, desired_version, number_of};
-use crate::table::parts::{spell_row, Cover, Info, Part, Row, Rows, Value};
+use crate::table::parts::{spell_row, Info, Part, Row, Rows, Value};
 use crate::table::replica::Table;
 use crate::world::{Ns, MS};
 

@@ -2,6 +2,7 @@
 
 pub mod cleanup;
 pub mod clone;
+pub mod cover;
 pub mod entries;
 pub mod fetch;
 pub mod insert;

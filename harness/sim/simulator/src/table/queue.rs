@@ -9,10 +9,11 @@ use crate::bugs::Bug;
 use crate::errors::{KeeperError, Trouble};
 use crate::keeper::session::{Found, KeeperSession, Reading};
 use crate::keeper::tree::{child, Operation};
+use crate::table::cover::Cover;
 use crate::table::entries::{Data, Entry, EntryKind};
 use crate::table::fetch::{fetch, update_quorum};
 use crate::table::merge::{merge, mutate};
-use crate::table::parts::{Cover, Info, Ordered};
+use crate::table::parts::{Info, Ordered};
 use crate::table::replica::{Mutations, Table};
 use crate::world::{Ns, Promise, World, SECOND};
 

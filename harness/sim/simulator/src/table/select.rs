@@ -16,8 +16,9 @@ use rustc_hash::FxHashMap;
 use crate::errors::{ServerError, Trouble};
 use crate::keeper::session::{self, KeeperSession, Values};
 use crate::keeper::tree::Names;
+use crate::table::cover::Cover;
 use crate::table::entries::EntryKind;
-use crate::table::parts::{Cover, Info, Part};
+use crate::table::parts::{Info, Part};
 use crate::table::replica::Table;
 use crate::table::selection::Source;
 

@@ -1,0 +1,317 @@
+//! Sets of parts in which none covers another.
+
+use std::cmp::Ordering;
+use std::rc::Rc;
+
+use crate::table::parts::{Info, Ordered};
+
+/// Things by their Info, no one covered by another: the active set.
+#[derive(Clone)]
+pub struct Cover<T> {
+    /// Of each partition, by block number.
+    inside: Ordered<Rc<str>, Vec<Member<T>>>,
+    len: usize,
+    /// How many were added.
+    added: u64,
+}
+
+#[derive(Clone)]
+struct Member<T> {
+    info: Info,
+    thing: T,
+    /// How many were added before.
+    turn: u64,
+}
+
+impl<T> Default for Cover<T> {
+    fn default() -> Cover<T> {
+        Cover {
+            inside: Ordered::default(),
+            len: 0,
+            added: 0,
+        }
+    }
+}
+
+impl<T> Cover<T> {
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// In the order in which they came.
+    pub fn things(&self) -> impl Iterator<Item = &T> {
+        self.pairs().map(|(_, thing)| thing)
+    }
+
+    /// Each with its Info.
+    pub fn pairs(&self) -> impl Iterator<Item = (&Info, &T)> {
+        in_turn(self.inside.values().flatten())
+    }
+
+    /// The things of a partition, in the order in which they came.
+    pub fn of(&self, partition: &str) -> impl Iterator<Item = &T> {
+        in_turn(self.members(partition).iter()).map(|(_, thing)| thing)
+    }
+
+    /// Of a partition, by block number.
+    pub fn infos(&self, partition: &str) -> impl ExactSizeIterator<Item = &Info> {
+        self.members(partition).iter().map(|member| &member.info)
+    }
+
+    fn members(&self, partition: &str) -> &[Member<T>] {
+        self.inside.get(partition).map_or(&[], Vec::as_slice)
+    }
+
+    /// Those with anything in them.
+    pub fn partitions(&self) -> impl Iterator<Item = &Rc<str>> {
+        let inside = self.inside.iter().filter(|(_, inside)| !inside.is_empty());
+        inside.map(|(name, _)| name)
+    }
+
+    /// Exactly this one.
+    pub fn get(&self, info: &Info) -> Option<&T> {
+        let inside = self.members(&info.partition);
+        let at = inside.binary_search_by_key(&info.place(), |member| member.info.place());
+        at.ok().map(|at| &inside[at].thing)
+    }
+
+    /// The one that is or covers it.
+    pub fn containing(&self, info: &Info) -> Option<&Info> {
+        self.covering(info).map(|(info, _)| info)
+    }
+
+    /// The same, and what it is of.
+    pub fn covering(&self, info: &Info) -> Option<(&Info, &T)> {
+        let inside = self.members(&info.partition);
+        let after = inside.partition_point(|other| other.info.place() <= info.place());
+        // Equal ends sort by the rest of the name, so the neighbour on the right may be it too.
+        let near = inside[after.saturating_sub(1)..]
+            .iter()
+            .take(1 + usize::from(after > 0));
+        let mut near = near.into_iter();
+        let found = near.find(|other| other.info.contains(info))?;
+        Some((&found.info, &found.thing))
+    }
+
+    /// Those that lie between these block numbers, both included.
+    pub fn within(&self, partition: &str, low: i64, high: i64) -> bool {
+        let mut inside = self.infos(partition);
+        inside.any(|info| low <= info.min && info.max <= high)
+    }
+
+    /// Adds it, unless it is covered, and takes out what it covers, which is returned.
+    pub fn add(&mut self, info: &Info, thing: T) -> Vec<T> {
+        if self.containing(info).is_some() {
+            return Vec::new();
+        }
+        let mut covered = Vec::new();
+        let inside = match self.inside.get_mut(&info.partition) {
+            Some(inside) => inside,
+            None => self.inside.entry(info.partition.clone()).or_default(),
+        };
+        if inside.iter().any(|other| info.contains(&other.info)) {
+            for other in std::mem::take(inside) {
+                if info.contains(&other.info) {
+                    covered.push(other.thing);
+                } else {
+                    inside.push(other);
+                }
+            }
+        }
+        let at = inside.partition_point(|other| other.info.place() <= info.place());
+        let member = Member {
+            info: info.clone(),
+            thing,
+            turn: self.added,
+        };
+        inside.insert(at, member);
+        self.added += 1;
+        self.len = self.len + 1 - covered.len();
+        covered
+    }
+
+    /// Of what is not there, nothing happens.
+    pub fn remove(&mut self, info: &Info) {
+        if let Some(inside) = self.inside.get_mut(&info.partition) {
+            let at = inside.binary_search_by_key(&info.place(), |member| member.info.place());
+            if let Ok(at) = at {
+                inside.remove(at);
+                self.len -= 1;
+            }
+        }
+    }
+
+    /// Whether it is so of each.
+    pub fn all(&self, so: impl Fn(&T) -> bool) -> bool {
+        let mut members = self.inside.values().flatten();
+        members.all(|member| so(&member.thing))
+    }
+
+    /// Each thing by another.
+    pub fn replace(&mut self, by: impl Fn(&Info, &T) -> T) {
+        for member in self.inside.values_mut().flatten() {
+            member.thing = by(&member.info, &member.thing);
+        }
+    }
+
+    /// As if they had come in this order.
+    pub fn reorder(&mut self, order: impl Fn(&Info, &Info) -> Ordering) {
+        let mut members: Vec<_> = self.inside.values_mut().flatten().collect();
+        members.sort_unstable_by(|one, other| order(&one.info, &other.info));
+        for (turn, member) in (0..).zip(members) {
+            member.turn = turn;
+        }
+    }
+}
+
+fn in_turn<'a, T: 'a>(
+    members: impl Iterator<Item = &'a Member<T>>,
+) -> impl Iterator<Item = (&'a Info, &'a T)> {
+    let mut members: Vec<_> = members.collect();
+    members.sort_unstable_by_key(|member| member.turn);
+    members.into_iter().map(|one| (&one.info, &one.thing))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seed::Seed;
+
+    /// Draws one after the other.
+    struct Draws {
+        seed: Seed,
+        drawn: u64,
+    }
+
+    impl Draws {
+        fn below(&mut self, bound: usize) -> usize {
+            self.drawn += 1;
+            self.seed.below(self.drawn, bound as u64) as usize
+        }
+    }
+
+    /// What the parts of a table have been: inserted, merged with neighbours, mutated.
+    fn history(draws: &mut Draws) -> Vec<Info> {
+        let names: [Rc<str>; 2] = ["all".into(), "7".into()];
+        let mut partitions = [Vec::new(), Vec::new()];
+        let mut all = Vec::new();
+        for number in 0..60 {
+            let at = draws.below(2);
+            let parts: &mut Vec<Info> = &mut partitions[at];
+            let (which, first) = (draws.below(4), draws.below(parts.len().max(1)));
+            let made = if which < 2 || parts.is_empty() {
+                parts.push(Info::block(&names[at], number));
+                parts.len() - 1
+            } else if which == 2 {
+                parts[first].mutation = number;
+                first
+            } else {
+                let end = parts.len().min(first + 1 + draws.below(4));
+                let run: Vec<Info> = parts.drain(first..end).collect();
+                let merged = Info {
+                    partition: names[at].clone(),
+                    min: run[0].min,
+                    max: run[run.len() - 1].max,
+                    level: 1 + run.iter().map(|info| info.level).max().unwrap(),
+                    mutation: run.iter().map(|info| info.mutation).max().unwrap(),
+                };
+                parts.insert(first, merged);
+                first
+            };
+            all.push(parts[made].clone());
+        }
+        all
+    }
+
+    /// The same as a cover, without a thought of speed.
+    #[derive(Default)]
+    struct Naive {
+        partitions: Vec<Rc<str>>,
+        things: Vec<(Info, usize)>,
+    }
+
+    impl Naive {
+        fn infos(&self, partition: &str) -> Vec<Info> {
+            let infos = self.things.iter().map(|(info, _)| info.clone());
+            let mut infos: Vec<Info> = infos.filter(|one| *one.partition == *partition).collect();
+            infos.sort();
+            infos
+        }
+
+        fn containing(&self, info: &Info) -> Option<&Info> {
+            let mut infos = self.things.iter().map(|(info, _)| info);
+            infos.find(|other| other.contains(info))
+        }
+
+        fn within(&self, partition: &str, low: i64, high: i64) -> bool {
+            let infos = self.infos(partition);
+            infos.iter().any(|info| low <= info.min && info.max <= high)
+        }
+
+        fn add(&mut self, info: &Info, thing: usize) -> Vec<usize> {
+            if self.containing(info).is_some() {
+                return Vec::new();
+            }
+            if !self.partitions.contains(&info.partition) {
+                self.partitions.push(info.partition.clone());
+            }
+            let covered = self.things.iter().filter(|(other, _)| info.contains(other));
+            let mut covered: Vec<(Info, usize)> = covered.cloned().collect();
+            covered.sort();
+            self.things.retain(|(other, _)| !info.contains(other));
+            self.things.push((info.clone(), thing));
+            covered.into_iter().map(|(_, thing)| thing).collect()
+        }
+
+        fn remove(&mut self, info: &Info) {
+            self.things.retain(|(other, _)| other != info);
+        }
+    }
+
+    #[test]
+    fn a_cover_is_what_a_naive_one_is() {
+        for seed in 0..200 {
+            let mut draws = Draws {
+                seed: Seed(seed),
+                drawn: 0,
+            };
+            let infos = history(&mut draws);
+            let (mut cover, mut naive) = (Cover::default(), Naive::default());
+            for thing in 0..150 {
+                let info = &infos[draws.below(infos.len())];
+                if draws.below(5) == 0 {
+                    cover.remove(info);
+                    naive.remove(info);
+                } else {
+                    assert_eq!(cover.add(info, thing), naive.add(info, thing));
+                }
+                let pairs = cover.pairs().map(|(info, thing)| (info.clone(), *thing));
+                assert_eq!(pairs.collect::<Vec<_>>(), naive.things);
+                assert_eq!(cover.len(), naive.things.len());
+                let partitions = naive.partitions.iter();
+                let partitions = partitions.filter(|one| !naive.infos(one).is_empty());
+                assert!(cover.partitions().eq(partitions));
+                for partition in &naive.partitions {
+                    let infos: Vec<Info> = cover.infos(partition).cloned().collect();
+                    assert_eq!(infos, naive.infos(partition));
+                    let of_partition = naive.things.iter();
+                    let of_partition = of_partition.filter(|(one, _)| one.partition == *partition);
+                    assert!(cover.of(partition).eq(of_partition.map(|(_, thing)| thing)));
+                    let low = draws.below(60) as i64;
+                    let high = low + draws.below(20) as i64;
+                    let within = cover.within(partition, low, high);
+                    assert_eq!(within, naive.within(partition, low, high));
+                }
+                for info in &infos {
+                    assert_eq!(cover.containing(info), naive.containing(info));
+                    let thing = naive.things.iter().find(|(one, _)| one == info);
+                    assert_eq!(cover.get(info), thing.map(|(_, thing)| thing));
+                }
+            }
+        }
+    }
+}

@@ -87,13 +87,10 @@ impl<T> Cover<T> {
     /// The same, and what it is of.
     pub fn covering(&self, info: &Info) -> Option<(&Info, &T)> {
         let inside = self.members(&info.partition);
-        let after = inside.partition_point(|other| other.info.place() <= info.place());
-        // Equal ends sort by the rest of the name, so the neighbour on the right may be it too.
-        let near = inside[after.saturating_sub(1)..]
-            .iter()
-            .take(1 + usize::from(after > 0));
-        let mut near = near.into_iter();
-        let found = near.find(|other| other.info.contains(info))?;
+        let from = inside.partition_point(|other| other.info.min <= info.min);
+        // The nearest, mostly. Where a protocol is broken, parts may overlap: so it looks on.
+        let mut before = inside[..from].iter().rev();
+        let found = before.find(|other| other.info.contains(info))?;
         Some((&found.info, &found.thing))
     }
 
@@ -313,5 +310,19 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn where_parts_overlap_a_part_is_found_behind_its_neighbour() {
+        let mut cover = Cover::default();
+        for (thing, name) in ["0_51_110_1", "0_57_102_3", "0_103_103_0"]
+            .iter()
+            .enumerate()
+        {
+            cover.add(&Info::named(name), thing);
+        }
+        assert!(cover.things().eq(&[0, 1]));
+        let inner = Info::named("0_103_103_0");
+        assert_eq!(cover.containing(&inner), Some(&Info::named("0_51_110_1")));
     }
 }

@@ -157,7 +157,8 @@ class Campaign:
         nemesis = self.nemesis(plan, cluster)  # refused before anything is made
         directory = self.begun(plan, cluster)
         with directory.held():
-            outcome = self._conducted(plan, cluster, nemesis, directory, monitor, drop=drop)
+            trial = partial(self._trial, plan, cluster, nemesis, directory, monitor, drop=drop)
+            outcome = self._conducted(cluster, directory, trial)
             directory.finish(outcome.judgement, outcome.troubles, outcome.history)
             monitor.enter(Phase.CLEAN_UP)
             uncollected = _collected(cluster, directory)
@@ -167,20 +168,13 @@ class Campaign:
         return Finished(plan, directory, replace(outcome, troubles=(*outcome.troubles, *more)))
 
     def _conducted(
-        self,
-        plan: Plan,
-        cluster: Cluster,
-        nemesis: Nemesis,
-        directory: RunDirectory,
-        monitor: Monitor,
-        *,
-        drop: bool,
+        self, cluster: Cluster, directory: RunDirectory, trial: Callable[[], Trial]
     ) -> Outcome:
         try:
             with _crashing(directory):
                 if self.files is not None:
                     copy_cluster(self.files, directory.path)
-                return conduct(self._trial(plan, cluster, nemesis, directory, monitor, drop=drop))
+                return conduct(trial())
         except BaseException:
             _collected(cluster, directory)
             self.draw(directory, None)

@@ -122,5 +122,5 @@ def finished(store: Path, ops: History, *, least: int = 1, **given: object) -> R
     checkers = set_checkers(
         Level.LINEARIZABLE, faults_expected=False, min_ok={"insert": least, "read": least}
     )
-    run.finish(judge(ops, checkers, 60, "linearizable"))
+    run.finish(judge(ops, checkers, 60, "linearizable"), history=ops)
     return run

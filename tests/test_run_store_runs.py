@@ -162,7 +162,7 @@ def test_a_durable_runs_files_are_on_the_disk(
 def test_a_finished_run_has_everything(store: Store) -> None:
     run = begun(store)
     judgement = judged(run)
-    run.finish(judgement, ["zk2 was slow"])
+    run.finish(judgement, ["zk2 was slow"], run.history())
     info = run.info()
     assert (info.state, info.status, info.plan) == ("finished", "INVALID", PLAN)
     assert info.ended_utc is not None
@@ -247,7 +247,7 @@ def test_a_run_without_a_history_is_named(store: Store) -> None:
 def test_a_history_that_parquet_cannot_hold_is_a_trouble_not_a_crash(store: Store) -> None:
     big = Op(index=0, process=0, kind=Kind.INVOKE, f="insert", time_ns=0, value=2**64 - 1)
     run = begun(store, (big,))
-    run.finish(judged(run))
+    run.finish(judged(run), history=run.history())
     assert run.info().state == "finished"
     troubles = run.results()["troubles"]
     assert isinstance(troubles, list)

@@ -10,6 +10,7 @@ import pytest
 from sim_play import play
 
 from harness.core.verdict import Status
+from harness.run.parquet import read_parquet
 from harness.run.store import Store
 
 HARNESS = [sys.executable, "-m", "harness.cli.main"]
@@ -46,6 +47,22 @@ def test_the_thesis_rule_shows_a_part_that_no_log_has(read: str, status: str) ->
     often = {"interval_s": 0.5, "duration_s": 0.5, "rate": 200.0, "time_limit_s": 15.0}
     played = play(4, "kill-zookeeper", read=read, insert="plain", **often)
     assert played.status.value == status
+
+
+@pytest.mark.parametrize(
+    ("asked", "read", "drawn"),
+    [("all", "linearizable", True), ("invalid", "server", True),
+     ("invalid", "linearizable", False), ("none", "server", False)],
+)  # fmt: skip
+def test_report_says_which_runs_have_a_page_and_columns(
+    tmp_path: Path, asked: str, read: str, drawn: bool
+) -> None:
+    faults = ["--nemesis", "partition-keeper-follower", "--time-limit", "5", "--rate", "60"]
+    status, _ = run(tmp_path, *faults, "--seed", "1", "--read", read, "--report", asked)
+    assert status == (1 if read == "server" else 0)
+    left = Store(tmp_path).find("latest")
+    assert (left.report.exists(), left.parquet_file.exists()) == (drawn, drawn)
+    assert len(read_parquet(left.parquet())) == len(left.history()), "made when it is asked for"
 
 
 def test_one_seed_is_one_run_byte_for_byte_and_another_is_another(tmp_path: Path) -> None:

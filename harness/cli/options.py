@@ -205,7 +205,8 @@ GROUPS: dict[str, tuple[Any, ...]] = {
             "--report",
             type=click.Choice(["all", "invalid", "none"]),
             default="all",
-            help="Whose page is drawn; `harness report` draws the others later.",
+            help="Whose page is drawn and history.parquet written; `harness report` draws, and "
+            "`harness check STORE` writes, the others later.",
         ),
         click.option("--json", "as_json", is_flag=True, help="Results as JSON on standard output."),
     ),

@@ -19,7 +19,6 @@ from harness.cli.result import print_result, result
 from harness.cli.workload import FLAGS, KEPT, options_of, workload_of
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.errors import EXIT_CRASH, HarnessError, UsageError
-from harness.core.history import History
 from harness.core.op import Json
 from harness.core.protocols import Cluster, Nemesis
 from harness.core.seed import Seed
@@ -187,7 +186,8 @@ class Asked:
             leave=bool(self.reused or self.options["keep_cluster"]),
             shown=lambda monitor: shown(monitor, console),
             finished=finished,
-            draw=DRAWN[self.options["report"]],
+            draw=draw,
+            reported=REPORTED[self.options["report"]],
             stop=stop,
             own_cluster=self._simulated_cluster if self.simulated else None,
         )
@@ -291,16 +291,12 @@ def told(run: Finished) -> Told:
     return Told(path, status, {"run": str(path), **outcome.judgement.json()}, panel)
 
 
-def _invalid_drawn(directory: RunDirectory, history: History | None) -> str | None:
-    return draw(directory, history) if directory.info().status == Status.INVALID.value else None
-
-
-DRAWN: Mapping[str, Callable[[RunDirectory, History | None], str | None]] = {
-    "all": draw,
-    "invalid": _invalid_drawn,
-    "none": lambda *_: None,
+REPORTED: Mapping[str, Callable[[Status | None], bool]] = {
+    "all": lambda _: True,
+    "invalid": lambda status: status is Status.INVALID,
+    "none": lambda _: False,
 }
-"""By --report, what draws a run's page."""
+"""By --report, the runs that have their page drawn, by their status."""
 
 
 @click.command("run")

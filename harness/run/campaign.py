@@ -10,6 +10,7 @@ from pathlib import Path
 from harness.core.errors import ClusterError
 from harness.core.history import History
 from harness.core.protocols import Cluster, Generator, KeepsTime, Nemesis, Workload
+from harness.core.verdict import Status
 from harness.run.monitor import Monitor, Phase
 from harness.run.phases import Outcome, Trial, conduct, fresh_token, record
 from harness.run.plan import Plan
@@ -43,11 +44,14 @@ class Campaign:
     shown: Callable[[Monitor], AbstractContextManager[None]]
     finished: Callable[[Finished], None]
     draw: Callable[[RunDirectory, History | None], str | None]
-    """Draws the report of a run, whatever became of it, with its history where that was read
+    """Draws the page of a run, whatever became of it, with its history where that was read
     already; returns why it could not."""
     stop: Stop
     own_cluster: Callable[[Plan], Cluster] | None = None
     """In the place of `bring_up`: a cluster for each run, one that the run's seed decides."""
+    reported: Callable[[Status | None], bool] = lambda _: True
+    """By a run's status, None where it crashed: whether its page is drawn and its history.parquet
+    written. Those of others are made when somebody asks for them."""
     script: Callable[[Plan], Generator | None] = lambda _: None
     """Calls and faults in one sequence, in the place of the workload's and the nemesis' own."""
 
@@ -159,13 +163,16 @@ class Campaign:
         with directory.held():
             trial = partial(self._trial, plan, cluster, nemesis, directory, monitor, drop=drop)
             outcome = self._conducted(cluster, directory, trial)
-            directory.finish(outcome.judgement, outcome.troubles, outcome.history)
+            reported = self.reported(outcome.judgement.status)
+            history = outcome.history if reported else None
+            directory.finish(outcome.judgement, outcome.troubles, history)
             monitor.enter(Phase.CLEAN_UP)
-            uncollected = _collected(cluster, directory)
-            monitor.enter(Phase.CLEAN_UP, "drawing the report")
-            undrawn = self.draw(directory, outcome.history)
-            more = [text for text in (uncollected, undrawn) if text]
-        return Finished(plan, directory, replace(outcome, troubles=(*outcome.troubles, *more)))
+            more = [_collected(cluster, directory)]
+            if reported:
+                monitor.enter(Phase.CLEAN_UP, "drawing the report")
+                more.append(self.draw(directory, history))
+        told = (*outcome.troubles, *[text for text in more if text])
+        return Finished(plan, directory, replace(outcome, troubles=told))
 
     def _conducted(
         self, cluster: Cluster, directory: RunDirectory, trial: Callable[[], Trial]
@@ -177,7 +184,8 @@ class Campaign:
                 return conduct(trial())
         except BaseException:
             _collected(cluster, directory)
-            self.draw(directory, None)
+            if self.reported(None):
+                self.draw(directory, None)
             raise
 
 

@@ -92,7 +92,7 @@ class RunDirectory:
 
     @property
     def parquet_file(self) -> Path:
-        """history.parquet; `parquet` makes sure that it is there."""
+        """history.parquet, which may not be there yet: `parquet` makes it."""
         return self.path / "history.parquet"
 
     @property
@@ -155,16 +155,17 @@ class RunDirectory:
         troubles: Sequence[str] = (),
         history: History | None = None,
     ) -> None:
-        """The run ended and was judged: writes history.parquet, results.json and run.json.
+        """The run ended and was judged: writes results.json and run.json.
 
-        `history`: what the journal holds, where it was read already. One that Parquet cannot hold
-        is a trouble, not a crash: the journal has it.
+        `history`: what the journal holds, of which history.parquet is written, too. What Parquet
+        cannot hold is a trouble, not a crash: the journal has it.
         """
         told = list(troubles)
-        try:
-            self.parquet(history)
-        except HarnessError as error:
-            told.append(str(error))
+        if history is not None:
+            try:
+                self.parquet(history)
+            except HarnessError as error:
+                told.append(str(error))
         self.save(judgement, told)
         self._change(state="finished", status=judgement.status.value, ended_utc=_stamp(utc_now()))
 

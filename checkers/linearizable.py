@@ -98,6 +98,9 @@ class Linearizable:
         known = one.decided.get(consistency)
         if known is not None:
             return known
+        stronger = one.decided.get("linearizable")
+        if stronger is not None and stronger.status == "VALID" and not one.calls.ties:
+            return stronger  # an order in real time is one of every process, too
         (result,) = pyporcupine.check(
             one.calls.operations,
             self.model.name,

@@ -2,13 +2,16 @@
 
 use std::fmt;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use crate::lines::{self, Kind, Unread, Value, NEMESIS};
 use crate::words::{Word, Words, NONE};
 
 /// A row that is not there.
 pub const NO_ROW: u32 = u32::MAX;
+
+/// A line of few words.
+const LINE_BYTES: usize = 100;
 
 /// A client's call and its end.
 #[derive(Clone, Copy)]
@@ -43,6 +46,19 @@ pub struct History {
     pub pairs: Vec<Pair>,
 }
 
+/// What a process does.
+#[derive(Clone, Copy)]
+enum Does {
+    Nothing,
+    Call {
+        row: u32,
+        /// Of a client, which pair it will be.
+        pair: usize,
+    },
+    /// An info was its last end.
+    NoMore,
+}
+
 /// Why there is no history.
 #[derive(Debug)]
 pub enum Refused {
@@ -64,7 +80,7 @@ impl fmt::Display for Refused {
 impl History {
     /// Reads lines, each with its newline.
     pub fn read(text: &[u8]) -> Result<History, Refused> {
-        let mut history = History::default();
+        let mut history = History::of(text.len() / LINE_BYTES);
         let mut at = 0;
         history.starts.push(at);
         while at < text.len() {
@@ -76,6 +92,23 @@ impl History {
         }
         history.pair()?;
         Ok(history)
+    }
+
+    /// Of no rows, with room for so many.
+    fn of(rows: usize) -> History {
+        History {
+            starts: Vec::with_capacity(rows + 1),
+            time_ns: Vec::with_capacity(rows),
+            process: Vec::with_capacity(rows),
+            kind: Vec::with_capacity(rows),
+            f: Vec::with_capacity(rows),
+            value: Vec::with_capacity(rows),
+            key: Vec::with_capacity(rows),
+            node: Vec::with_capacity(rows),
+            error: Vec::with_capacity(rows),
+            pairs: Vec::with_capacity(rows / 2),
+            ..History::default()
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -130,32 +163,39 @@ impl History {
     /// A process has one call in flight, and none after an info; an end has the f, key and node of
     /// its call.
     fn pair(&mut self) -> Result<(), Refused> {
-        let mut open: FxHashMap<i64, (u32, usize)> = FxHashMap::default();
-        let mut retired: FxHashSet<i64> = FxHashSet::default();
+        let mut known: FxHashMap<i64, Does> = FxHashMap::default();
         for row in 0..self.len() {
             let process = self.process[row];
+            let does = known.entry(process).or_insert(Does::Nothing);
             if self.kind[row] != Kind::Invoke {
-                let Some((call, pair)) = open.remove(&process) else {
+                let Does::Call { row: call, pair } = *does else {
                     return Err(self.broken(row, |f| format!("ends {f} that it never invoked")));
                 };
+                *does = Does::Nothing;
                 self.ends(row, call as usize)?;
                 if process != NEMESIS {
                     self.pairs[pair].end = row as u32;
                     self.pairs[pair].kind = self.kind[row];
                     if self.kind[row] == Kind::Info {
-                        retired.insert(process);
+                        *does = Does::NoMore;
                     }
                 }
                 continue;
             }
-            if let Some(&(call, _)) = open.get(&process) {
-                let said = |f: &str| format!("invokes {f} while its op #{call} is in flight");
-                return Err(self.broken(row, said));
+            match *does {
+                Does::Nothing => {}
+                Does::Call { row: call, .. } => {
+                    let said = |f: &str| format!("invokes {f} while its op #{call} is in flight");
+                    return Err(self.broken(row, said));
+                }
+                Does::NoMore => {
+                    return Err(self.broken(row, |_| "invokes after an info retired it".to_owned()));
+                }
             }
-            if !retired.is_empty() && retired.contains(&process) {
-                return Err(self.broken(row, |_| "invokes after an info retired it".to_owned()));
-            }
-            open.insert(process, (row as u32, self.pairs.len()));
+            *does = Does::Call {
+                row: row as u32,
+                pair: self.pairs.len(),
+            };
             if process != NEMESIS {
                 self.pairs.push(Pair {
                     invoke: row as u32,

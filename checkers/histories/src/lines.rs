@@ -62,17 +62,21 @@ pub enum Unread {
 
 /// Reads the line that begins at `from`, and says where the next one does. The numbers of an array
 /// are added to `numbers`.
+#[inline]
 pub fn read<'a>(
     text: &'a [u8],
     from: usize,
     numbers: &mut Vec<i64>,
 ) -> Result<(Line<'a>, usize), Unread> {
-    let mut at = Cursor { text, at: from };
+    let mut at = Cursor {
+        text,
+        rest: text.get(from..).ok_or(Unread::Form)?,
+    };
     at.expect(b"{\"index\":")?;
     let index = at.int("index")?;
     at.expect(b",\"process\":")?;
-    let process = match at.next() {
-        Some(b'"') => at.expect(b"\"nemesis\"").map(|()| NEMESIS)?,
+    let process = match at.rest {
+        [b'"', ..] => at.expect(b"\"nemesis\"").map(|()| NEMESIS)?,
         _ => match at.int("process")? {
             NEMESIS => return Err(Unread::Beyond("process")),
             number => number,
@@ -104,47 +108,51 @@ pub fn read<'a>(
         node,
         error,
     };
-    Ok((line, at.at))
+    Ok((line, at.place()))
 }
 
 struct Cursor<'a> {
     text: &'a [u8],
-    at: usize,
+    /// From where it is.
+    rest: &'a [u8],
 }
 
 impl<'a> Cursor<'a> {
-    fn next(&self) -> Option<u8> {
-        self.text.get(self.at).copied()
+    fn place(&self) -> usize {
+        self.text.len() - self.rest.len()
     }
 
-    fn expect(&mut self, said: &[u8]) -> Result<(), Unread> {
-        if !self.text[self.at..].starts_with(said) {
-            return Err(Unread::Form);
+    fn skip(&mut self, bytes: usize) {
+        self.rest = &self.rest[bytes..];
+    }
+
+    fn expect<const N: usize>(&mut self, said: &[u8; N]) -> Result<(), Unread> {
+        match self.rest.split_first_chunk() {
+            Some((found, rest)) if found == said => {
+                self.rest = rest;
+                Ok(())
+            }
+            _ => Err(Unread::Form),
         }
-        self.at += said.len();
-        Ok(())
     }
 
     fn unless_null<T>(
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<T, Unread>,
     ) -> Result<Option<T>, Unread> {
-        if self.next() == Some(b'n') {
-            return self.expect(b"null").map(|()| None);
+        match self.rest {
+            [b'n', ..] => self.expect(b"null").map(|()| None),
+            _ => read(self).map(Some),
         }
-        read(self).map(Some)
     }
 
     fn kind(&mut self) -> Result<Kind, Unread> {
-        for kind in [Kind::Invoke, Kind::Ok, Kind::Fail, Kind::Info] {
-            let name = kind.name().as_bytes();
-            if self.text[self.at..].starts_with(name) {
-                self.at += name.len();
-                self.expect(b"\"")?;
-                return Ok(kind);
-            }
+        match self.rest {
+            [b'o', ..] => self.expect(b"ok\"").map(|()| Kind::Ok),
+            [b'f', ..] => self.expect(b"fail\"").map(|()| Kind::Fail),
+            [b'i', b'n', b'v', ..] => self.expect(b"invoke\"").map(|()| Kind::Invoke),
+            _ => self.expect(b"info\"").map(|()| Kind::Info),
         }
-        Err(Unread::Form)
     }
 
     fn int(&mut self, field: &'static str) -> Result<i64, Unread> {
@@ -153,35 +161,34 @@ impl<'a> Cursor<'a> {
 
     /// None: it takes more than 64 bits.
     fn number(&mut self) -> Result<Option<i64>, Unread> {
-        let negative = self.next() == Some(b'-');
-        self.at += usize::from(negative);
-        let from = self.at;
+        let from = self.rest;
+        let negative = matches!(from, [b'-', ..]);
+        self.skip(usize::from(negative));
         let mut found: u64 = 0;
-        while let Some(digit @ b'0'..=b'9') = self.next() {
+        let mut digits = 0;
+        let first = self.rest.first();
+        while let [digit @ b'0'..=b'9', rest @ ..] = self.rest {
             found = found.wrapping_mul(10).wrapping_add(u64::from(digit - b'0'));
-            self.at += 1;
+            digits += 1;
+            self.rest = rest;
         }
-        let digits = &self.text[from..self.at];
         match digits {
-            [] | [b'0', _, ..] => Err(Unread::Form),
-            _ if digits.len() < 19 => Ok(Some(if negative {
-                -(found as i64)
-            } else {
-                found as i64
-            })),
+            0 => Err(Unread::Form),
+            2.. if first == Some(&b'0') => Err(Unread::Form),
+            ..19 if negative => Ok(Some(-(found as i64))),
+            ..19 => Ok(Some(found as i64)),
             _ => {
-                let from = from - usize::from(negative);
-                let text = std::str::from_utf8(&self.text[from..self.at]).expect("digits");
-                Ok(text.parse().ok())
+                let text = &from[..digits + usize::from(negative)];
+                Ok(std::str::from_utf8(text).expect("digits").parse().ok())
             }
         }
     }
 
     fn value(&mut self, numbers: &mut Vec<i64>) -> Result<Value, Unread> {
-        match self.next() {
-            Some(b'n') => self.expect(b"null").map(|()| Value::None),
-            Some(b'[') => self.ints(numbers),
-            Some(b'{') => self.object().map(Value::Object),
+        match self.rest {
+            [b'n', ..] => self.expect(b"null").map(|()| Value::None),
+            [b'[', ..] => self.ints(numbers),
+            [b'{', ..] => self.object().map(Value::Object),
             _ => Ok(self.number()?.map_or(Value::Big, Value::Int)),
         }
     }
@@ -189,21 +196,21 @@ impl<'a> Cursor<'a> {
     fn ints(&mut self, numbers: &mut Vec<i64>) -> Result<Value, Unread> {
         let from = numbers.len();
         let mut big = false;
-        self.at += 1;
-        if self.next() != Some(b']') {
+        self.skip(1);
+        if !matches!(self.rest, [b']', ..]) {
             loop {
                 match self.number()? {
                     Some(number) => numbers.push(number),
                     None => big = true,
                 }
-                match self.next() {
-                    Some(b',') => self.at += 1,
-                    Some(b']') => break,
+                match self.rest {
+                    [b',', ..] => self.skip(1),
+                    [b']', ..] => break,
                     _ => return Err(Unread::Form),
                 }
             }
         }
-        self.at += 1;
+        self.skip(1);
         Ok(if big {
             numbers.truncate(from);
             Value::Big
@@ -214,30 +221,30 @@ impl<'a> Cursor<'a> {
 
     /// A JSON string as it stands.
     fn string(&mut self) -> Result<&'a [u8], Unread> {
-        let from = self.at;
-        if self.next() != Some(b'"') {
+        let from = self.rest;
+        if !matches!(from, [b'"', ..]) {
             return Err(Unread::Form);
         }
-        self.at += 1;
+        self.skip(1);
         loop {
-            match self.next() {
-                Some(b'"') => break,
-                Some(b'\\') => self.escape()?,
-                Some(0..0x20) | None => return Err(Unread::Form),
-                Some(_) => self.at += 1,
+            match self.rest {
+                [b'"', ..] => break,
+                [b'\\', ..] => self.escape()?,
+                [0..0x20, ..] | [] => return Err(Unread::Form),
+                [_, rest @ ..] => self.rest = rest,
             }
         }
-        self.at += 1;
-        self.text.get(from..self.at).ok_or(Unread::Form)
+        self.skip(1);
+        Ok(&from[..from.len() - self.rest.len()])
     }
 
     /// One of those that the journal writes.
     fn escape(&mut self) -> Result<(), Unread> {
-        self.at += match &self.text[self.at + 1..] {
-            [b'"' | b'\\' | b'b' | b'f' | b'n' | b'r' | b't', ..] => 2,
+        self.rest = match self.rest {
+            [_, b'"' | b'\\' | b'b' | b'f' | b'n' | b'r' | b't', rest @ ..] => rest,
             // Control characters that have no letter.
-            [b'u', b'0', b'0', b'0', b'0'..=b'7' | b'b' | b'e' | b'f', ..] => 6,
-            [b'u', b'0', b'0', b'1', b'0'..=b'9' | b'a'..=b'f', ..] => 6,
+            [_, b'u', b'0', b'0', b'0', b'0'..=b'7' | b'b' | b'e' | b'f', rest @ ..] => rest,
+            [_, b'u', b'0', b'0', b'1', b'0'..=b'9' | b'a'..=b'f', rest @ ..] => rest,
             _ => return Err(Unread::Form),
         };
         Ok(())
@@ -245,22 +252,22 @@ impl<'a> Cursor<'a> {
 
     /// To the brace that ends it; whether what is between is JSON is not looked at.
     fn object(&mut self) -> Result<Range<usize>, Unread> {
-        let from = self.at;
+        let from = self.place();
         let mut depth = 0_u32;
         loop {
-            match self.next() {
-                Some(b'"') => {
+            match self.rest {
+                [b'"', ..] => {
                     self.string()?;
                     continue;
                 }
-                Some(b'{') => depth += 1,
-                Some(b'}') => depth -= 1,
-                Some(_) => {}
-                None => return Err(Unread::Form),
+                [b'{', ..] => depth += 1,
+                [b'}', ..] => depth -= 1,
+                [_, ..] => {}
+                [] => return Err(Unread::Form),
             }
-            self.at += 1;
+            self.skip(1);
             if depth == 0 {
-                return Ok(from..self.at);
+                return Ok(from..self.place());
             }
         }
     }

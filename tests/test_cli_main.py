@@ -10,7 +10,7 @@ import pytest
 from harness.cli.main import COMMANDS
 
 SIMULATED = ["run", "--cluster", "sim", "--time-limit", "1", "--rate", "20", "--report", "none"]
-HEAVY = {"clickhouse_driver", "docker", "matplotlib", "pandas", "pyspark", "starlette"}
+HEAVY = {"clickhouse_driver", "docker", "jinja2", "matplotlib", "pandas", "pyspark", "starlette"}
 
 
 @pytest.mark.parametrize("name", COMMANDS)

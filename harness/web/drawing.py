@@ -3,7 +3,6 @@
 from harness.core.errors import HistoryError
 from harness.core.history import History
 from harness.report.facts import Facts, facts_of
-from harness.report.page import write
 from harness.run.store import RunDirectory
 
 
@@ -27,6 +26,8 @@ def draw(directory: RunDirectory, history: History | None = None) -> str | None:
     """Writes report.html. Returns why it could not, and never raises: whatever is wrong with a
     report, the run and its verdict stay as they are. `history` as in `facts_in`."""
     try:
+        from harness.report.page import write  # its templates are slow to load
+
         write(facts_in(directory, history), directory.report)
     except Exception as error:
         return f"{directory.report.name} was not drawn: {type(error).__name__}: {error}"

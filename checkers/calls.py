@@ -53,7 +53,8 @@ class Calls(Protocol):
 
     @property
     def ties(self) -> bool:
-        """Whether a process called at the very time at which its last call ended."""
+        """Whether a process called at the very time at which its last call ended, and `operations`
+        do not say that it did so afterwards."""
         ...
 
     def __len__(self) -> int: ...
@@ -114,7 +115,8 @@ class SetCalls:
 
     @property
     def ties(self) -> bool:
-        """Whether a process called at the very time at which its last call ended."""
+        """Whether a process called at the very time at which its last call ended, and another call
+        ended then."""
         return self.found.ties()
 
 

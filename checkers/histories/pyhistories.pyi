@@ -172,7 +172,8 @@ class Calls:
         """How many are reads."""
 
     def ties(self) -> bool:
-        """Whether a process called at the very time at which its last call ended."""
+        """Whether a process called at the very time at which its last call ended, and another call
+        ended then: that the one came after the other, and not after all, no times can tell."""
 
     def rows(self) -> list[tuple[int, int | None]]:
         """Of call and end."""
@@ -180,5 +181,7 @@ class Calls:
     def columns(self) -> dict[str, bytes]:
         """Arrow's buffers, an entry a call: "process", "value", "call" and "ret" (int64, times in
         ns), "is_read" (int8), "offsets" (int32) and "numbers" (int64) of what reads returned; and
-        the validity bits of value ("is_add"), ret ("is_ok") and what was returned
-        ("has_output")."""
+        the validity bits of value ("is_add"), ret ("is_ok") and what was returned ("has_output").
+
+        A process that called at the very time at which its last call ended, when nothing else did,
+        called a nanosecond later here: after that call, and after no other."""

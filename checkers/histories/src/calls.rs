@@ -66,6 +66,8 @@ pub struct Columns {
 }
 
 impl Calls {
+    /// A call that was made at once when the last of its process ended, and nothing else ended
+    /// then, is a nanosecond later here: so it comes after that one, and after no other.
     pub fn columns(&self, history: &History) -> Columns {
         let count = self.rows.len();
         let bits = || vec![0; count.div_ceil(8)];
@@ -79,12 +81,14 @@ impl Calls {
         };
         let mut ended = 0_i32;
         columns.offsets.extend(ended.to_le_bytes());
-        for (at, &(invoke, end)) in self.rows.iter().enumerate() {
+        for (at, (&(invoke, end), after)) in self.rows.iter().zip(self.order(history)).enumerate() {
             let (row, bit) = (invoke as usize, 1_u8 << (at % 8));
             let is_read = self.is_read[at];
             columns.process.extend(history.process[row].to_le_bytes());
             columns.is_read.push(u8::from(is_read));
-            columns.call.extend(history.time_ns[row].to_le_bytes());
+            let later_ns = i64::from(after == After::AtOnce);
+            let call_ns = history.time_ns[row].saturating_add(later_ns);
+            columns.call.extend(call_ns.to_le_bytes());
             let ok = end != NO_ROW && history.kind[end as usize] == Kind::Ok;
             let ret = if ok { history.time_ns[end as usize] } else { 0 };
             columns.ret.extend(ret.to_le_bytes());
@@ -108,18 +112,48 @@ impl Calls {
         columns
     }
 
-    /// Whether a process called at the very time at which its last call ended.
+    /// Whether some call's place after the last of its process is not told by `columns`' times.
     pub fn ties(&self, history: &History) -> bool {
-        let mut ended: FxHashMap<i64, i64> = FxHashMap::default();
-        for &(invoke, end) in &self.rows {
-            let process = history.process[invoke as usize];
-            if ended.get(&process) == Some(&history.time_ns[invoke as usize]) {
-                return true;
-            }
-            if end != NO_ROW {
-                ended.insert(process, history.time_ns[end as usize]);
-            }
-        }
-        false
+        self.order(history).any(|after| after == After::Tied)
     }
+
+    /// Of each call, how it comes after the last of its process.
+    fn order<'a>(&'a self, history: &'a History) -> impl Iterator<Item = After> + 'a {
+        let mut ended: FxHashMap<i64, u32> = FxHashMap::default();
+        self.rows.iter().map(move |&(invoke, end)| {
+            let process = history.process[invoke as usize];
+            let last = match end {
+                NO_ROW => ended.remove(&process),
+                _ => ended.insert(process, end),
+            };
+            match last {
+                Some(row) if history.time_ns[row as usize] == history.time_ns[invoke as usize] => {
+                    if ends_alone(history, row as usize) {
+                        After::AtOnce
+                    } else {
+                        After::Tied
+                    }
+                }
+                _ => After::Later,
+            }
+        })
+    }
+}
+
+#[derive(PartialEq)]
+enum After {
+    Later,
+    /// At the very time at which that ended, and nothing else ended then.
+    AtOnce,
+    /// At the very time at which that ended, and something else did.
+    Tied,
+}
+
+/// Whether no other row of its time is an end.
+fn ends_alone(history: &History, row: usize) -> bool {
+    let then = |&other: &usize| history.time_ns[other] == history.time_ns[row];
+    let before = (0..row).rev().take_while(then);
+    let after = (row + 1..history.len()).take_while(then);
+    let mut others = before.chain(after);
+    others.all(|other| history.kind[other] == Kind::Invoke)
 }

@@ -174,9 +174,9 @@ impl<'a> Cursor<'a> {
         }
         match digits {
             0 => Err(Unread::Form),
-            2.. if first == Some(&b'0') => Err(Unread::Form),
-            ..19 if negative => Ok(Some(-(found as i64))),
-            ..19 => Ok(Some(found as i64)),
+            _ if digits > 1 && first == Some(&b'0') => Err(Unread::Form),
+            1..19 if negative => Ok(Some(-(found as i64))),
+            1..19 => Ok(Some(found as i64)),
             _ => {
                 let text = &from[..digits + usize::from(negative)];
                 Ok(std::str::from_utf8(text).expect("digits").parse().ok())

@@ -49,7 +49,6 @@ pub fn calls(history: &History) -> Result<Vec<Calls>, Odd> {
 }
 
 /// Little-endian columns of 64 bits, as Arrow has them, and a bit for each entry that is there.
-#[derive(Default)]
 pub struct Columns {
     pub process: Vec<u8>,
     /// A byte each.
@@ -70,14 +69,20 @@ impl Calls {
     /// then, is a nanosecond later here: so it comes after that one, and after no other.
     pub fn columns(&self, history: &History) -> Columns {
         let count = self.rows.len();
+        let wide = || Vec::with_capacity(8 * count);
         let bits = || vec![0; count.div_ceil(8)];
         let answers = self.rows.iter().filter_map(|&(_, end)| history.ints(end));
         let mut columns = Columns {
-            numbers: Vec::with_capacity(8 * answers.map(<[i64]>::len).sum::<usize>()),
+            process: wide(),
+            is_read: Vec::with_capacity(count),
+            value: wide(),
             is_add: bits(),
+            call: wide(),
+            ret: wide(),
             is_ok: bits(),
+            offsets: Vec::with_capacity(4 * (count + 1)),
+            numbers: Vec::with_capacity(8 * answers.map(<[i64]>::len).sum::<usize>()),
             has_output: bits(),
-            ..Columns::default()
         };
         let mut ended = 0_i32;
         columns.offsets.extend(ended.to_le_bytes());

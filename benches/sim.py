@@ -66,7 +66,7 @@ def measured(rate: float | None, runs: int) -> dict[str, float | str | None]:
         history, cluster, (again_wall, again) = run(Seed(seed), rate)
         reading_wall, reading = reading_wall + again_wall, reading + again
         histories.append(history)
-        operations += len(history.pairs)
+        operations += history.columns.calls_count()
         events += cluster.simulation.world.events
         simulated_s += cluster.simulation.world.now_ns / 1e9
     wall, cpu = time.perf_counter() - wall - reading_wall, time.process_time() - cpu - reading

@@ -6,25 +6,40 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::mem;
 
 use crate::world::{Ns, MS};
 
 /// How far the list reaches.
 const SOON_NS: Ns = 16 * MS;
+/// The slot that there is not.
+const NONE: u32 = u32::MAX;
 
 /// When an event comes, and in which slot it is.
+#[derive(Clone, Copy)]
 struct Soon {
     ns: Ns,
-    slot: usize,
+    slot: u32,
 }
 
 /// The same of one that comes later.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Later {
-    ns: Ns,
-    /// Tells it from the others of its time.
-    sequence: u64,
-    slot: usize,
+    /// Its time, and what tells it from the others of its time: one number is compared at once.
+    key: u128,
+    slot: u32,
+}
+
+impl Later {
+    fn ns(&self) -> Ns {
+        (self.key >> 64) as Ns
+    }
+}
+
+enum Slot<T> {
+    Taken(T),
+    /// The next free one.
+    Free(u32),
 }
 
 pub struct Events<T> {
@@ -34,9 +49,8 @@ pub struct Events<T> {
     soon: Vec<Soon>,
     end_ns: Ns,
     later: BinaryHeap<Reverse<Later>>,
-    slots: Vec<Option<T>>,
-    /// Slots without an event.
-    free: Vec<usize>,
+    slots: Vec<Slot<T>>,
+    free: u32,
 }
 
 impl<T> Default for Events<T> {
@@ -47,7 +61,7 @@ impl<T> Default for Events<T> {
             end_ns: 0,
             later: BinaryHeap::new(),
             slots: Vec::new(),
-            free: Vec::new(),
+            free: NONE,
         }
     }
 }
@@ -60,70 +74,94 @@ impl<T> Events<T> {
     pub fn push(&mut self, ns: Ns, what: T) {
         let slot = self.put(what);
         if ns > self.end_ns {
-            self.pushed += 1;
-            let sequence = self.pushed;
-            self.later.push(Reverse(Later { ns, sequence, slot }));
-        } else {
-            // It is among the next ones, mostly.
-            let after = self.soon.iter().rposition(|other| other.ns > ns);
-            let at = after.map_or(0, |at| at + 1);
-            self.soon.insert(at, Soon { ns, slot });
+            return self.push_later(ns, slot);
         }
+        // It is among the next ones, mostly.
+        let mut at = self.soon.len();
+        self.soon.push(Soon { ns, slot });
+        while at > 0 && self.soon[at - 1].ns <= ns {
+            self.soon[at] = self.soon[at - 1];
+            at -= 1;
+        }
+        self.soon[at] = Soon { ns, slot };
     }
 
-    fn put(&mut self, what: T) -> usize {
-        match self.free.pop() {
-            Some(slot) => {
-                self.slots[slot] = Some(what);
+    #[inline(never)]
+    fn push_later(&mut self, ns: Ns, slot: u32) {
+        self.pushed += 1;
+        let key = (ns as u128) << 64 | u128::from(self.pushed);
+        self.later.push(Reverse(Later { key, slot }));
+    }
+
+    fn put(&mut self, what: T) -> u32 {
+        let slot = self.free;
+        match self.slots.get_mut(slot as usize) {
+            Some(place) => {
+                if let Slot::Free(next) = mem::replace(place, Slot::Taken(what)) {
+                    self.free = next;
+                }
                 slot
             }
             None => {
-                self.slots.push(Some(what));
-                self.slots.len() - 1
+                self.slots.push(Slot::Taken(what));
+                self.slots.len() as u32 - 1
             }
+        }
+    }
+
+    fn free(&mut self, slot: u32) -> Option<T> {
+        let next = mem::replace(&mut self.free, slot);
+        match mem::replace(&mut self.slots[slot as usize], Slot::Free(next)) {
+            Slot::Taken(what) => Some(what),
+            Slot::Free(_) => None,
         }
     }
 
     /// The next, and its time, if that is not later.
     pub fn pop(&mut self, until_ns: Ns) -> Option<(Ns, T)> {
         if self.soon.is_empty() {
-            self.refill()?;
+            self.refill();
         }
-        if self.soon.last()?.ns > until_ns {
+        let Soon { ns, slot } = *self.soon.last()?;
+        if ns > until_ns {
             return None;
         }
-        let next = self.soon.pop()?;
-        self.free.push(next.slot);
-        Some((next.ns, self.slots[next.slot].take()?))
+        self.soon.pop();
+        Some((ns, self.free(slot)?))
     }
 
     /// The list, from the heap.
-    fn refill(&mut self) -> Option<()> {
-        self.end_ns = self.later.peek()?.0.ns + SOON_NS;
-        let end_ns = self.end_ns;
-        let is_soon = |next: &Reverse<Later>| next.0.ns <= end_ns;
+    #[inline(never)]
+    fn refill(&mut self) {
+        let Some(Reverse(first)) = self.later.peek() else {
+            return;
+        };
+        let end_ns = first.ns() + SOON_NS;
+        let is_soon = |next: &Reverse<Later>| next.0.ns() <= end_ns;
         while self.later.peek().is_some_and(is_soon) {
-            let next = self.later.pop().map(|next| next.0);
-            self.soon
-                .extend(next.map(|Later { ns, slot, .. }| Soon { ns, slot }));
+            let next = self.later.pop().map(|Reverse(next)| Soon {
+                ns: next.ns(),
+                slot: next.slot,
+            });
+            self.soon.extend(next);
         }
         self.soon.reverse();
-        Some(())
+        self.end_ns = end_ns;
     }
 
     /// Without those that are not to be kept.
     pub fn retain(&mut self, keeps: impl Fn(&T) -> bool) {
         let (slots, free) = (&mut self.slots, &mut self.free);
-        let mut keeps = |slot: usize| {
-            let kept = slots[slot].as_ref().is_some_and(&keeps);
+        let mut keeps = |slot: u32| {
+            let place = &mut slots[slot as usize];
+            let kept = matches!(place, Slot::Taken(what) if keeps(what));
             if !kept {
-                slots[slot] = None;
-                free.push(slot);
+                *place = Slot::Free(mem::replace(free, slot));
             }
             kept
         };
         self.soon.retain(|next| keeps(next.slot));
-        self.later.retain(|next| keeps(next.0.slot));
+        self.later.retain(|Reverse(next)| keeps(next.slot));
     }
 }
 

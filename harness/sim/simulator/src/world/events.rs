@@ -1,65 +1,61 @@
 //! Events to come, by time, and of one time in the order in which they were made.
 //!
-//! Most come within milliseconds, and are few at a time: a sorted list has them, which timers of
-//! seconds wait beside in a heap. What is sorted are their times alone; they themselves stay where
-//! they are.
+//! They hang on wheels (Varghese, Lauck, "Hashed and hierarchical timing wheels", SOSP 1987): the
+//! first one turns in some 2 ms, each of the others in 64 turns of the one before. Most events come
+//! within a millisecond or are not needed any more when they come, so that few change wheels.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::mem;
 
-use crate::world::{Ns, MS};
+use crate::world::Ns;
 
-/// How far the list reaches.
-const SOON_NS: Ns = 16 * MS;
+/// A place of the first wheel is 2^15 ns wide.
+const WIDTH: u32 = 15;
+/// A wheel has 2^6 places: a word tells which are taken.
+const DIGIT: u32 = 6;
+const PLACES: usize = 1 << DIGIT;
+/// Enough for every time.
+const WHEELS: usize = ((Ns::BITS - 1 - WIDTH) / DIGIT) as usize;
 /// The slot that there is not.
 const NONE: u32 = u32::MAX;
 
-/// When an event comes, and in which slot it is.
-#[derive(Clone, Copy)]
-struct Soon {
+struct Slot<T> {
     ns: Ns,
-    slot: u32,
+    /// The one behind it at its place, or the next free one.
+    next: u32,
+    what: Option<T>,
 }
 
-/// The same of one that comes later.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Later {
-    /// Its time, and what tells it from the others of its time: one number is compared at once.
-    key: u128,
-    slot: u32,
+/// The slots of events: on the first wheel by time, on others as they came.
+#[derive(Clone, Copy)]
+struct Place {
+    first: u32,
+    last: u32,
 }
 
-impl Later {
-    fn ns(&self) -> Ns {
-        (self.key >> 64) as Ns
-    }
-}
-
-enum Slot<T> {
-    Taken(T),
-    /// The next free one.
-    Free(u32),
+#[derive(Clone, Copy)]
+struct Wheel {
+    /// A bit for each place.
+    taken: u64,
+    places: [Place; PLACES],
 }
 
 pub struct Events<T> {
-    /// How many came into the heap.
-    pushed: u64,
-    /// Those until `end_ns`, the next one last.
-    soon: Vec<Soon>,
-    end_ns: Ns,
-    later: BinaryHeap<Reverse<Later>>,
+    len: usize,
+    /// Where the wheels stand. An event is on the first one that does not end its turn before.
+    at_ns: Ns,
+    wheels: Box<[Wheel; WHEELS]>,
     slots: Vec<Slot<T>>,
     free: u32,
 }
 
 impl<T> Default for Events<T> {
     fn default() -> Events<T> {
+        let (first, last) = (NONE, NONE);
+        let places = [Place { first, last }; PLACES];
         Events {
-            pushed: 0,
-            soon: Vec::new(),
-            end_ns: 0,
-            later: BinaryHeap::new(),
+            len: 0,
+            at_ns: 0,
+            wheels: Box::new([Wheel { taken: 0, places }; WHEELS]),
             slots: Vec::new(),
             free: NONE,
         }
@@ -68,100 +64,119 @@ impl<T> Default for Events<T> {
 
 impl<T> Events<T> {
     pub fn len(&self) -> usize {
-        self.soon.len() + self.later.len()
+        self.len
     }
 
     pub fn push(&mut self, ns: Ns, what: T) {
-        let slot = self.put(what);
-        if ns > self.end_ns {
-            return self.push_later(ns, slot);
-        }
-        // It is among the next ones, mostly.
-        let mut at = self.soon.len();
-        self.soon.push(Soon { ns, slot });
-        while at > 0 && self.soon[at - 1].ns <= ns {
-            self.soon[at] = self.soon[at - 1];
-            at -= 1;
-        }
-        self.soon[at] = Soon { ns, slot };
-    }
-
-    #[inline(never)]
-    fn push_later(&mut self, ns: Ns, slot: u32) {
-        self.pushed += 1;
-        let key = (ns as u128) << 64 | u128::from(self.pushed);
-        self.later.push(Reverse(Later { key, slot }));
-    }
-
-    fn put(&mut self, what: T) -> u32 {
-        let slot = self.free;
+        self.len += 1;
+        let (slot, next, what) = (self.free, NONE, Some(what));
         match self.slots.get_mut(slot as usize) {
             Some(place) => {
-                if let Slot::Free(next) = mem::replace(place, Slot::Taken(what)) {
-                    self.free = next;
-                }
-                slot
+                self.free = place.next;
+                *place = Slot { ns, next, what };
+                self.hang(slot, ns);
             }
             None => {
-                self.slots.push(Slot::Taken(what));
-                self.slots.len() as u32 - 1
+                self.slots.push(Slot { ns, next, what });
+                self.hang(self.slots.len() as u32 - 1, ns);
             }
         }
     }
 
-    fn free(&mut self, slot: u32) -> Option<T> {
-        let next = mem::replace(&mut self.free, slot);
-        match mem::replace(&mut self.slots[slot as usize], Slot::Free(next)) {
-            Slot::Taken(what) => Some(what),
-            Slot::Free(_) => None,
+    /// At its place, behind those that come no later.
+    fn hang(&mut self, slot: u32, ns: Ns) {
+        let place_ns = ns.max(self.at_ns);
+        let apart = (place_ns ^ self.at_ns) >> WIDTH;
+        let number = apart.checked_ilog2().map_or(0, |bit| bit / DIGIT);
+        let digit = (place_ns >> (WIDTH + number * DIGIT)) as usize % PLACES;
+        let wheel = &mut self.wheels[number as usize];
+        let place = &mut wheel.places[digit];
+        if wheel.taken >> digit & 1 == 0 {
+            wheel.taken |= 1 << digit;
+            (place.first, place.last) = (slot, slot);
+        } else if number > 0 || self.slots[place.last as usize].ns <= ns {
+            self.slots[place.last as usize].next = slot;
+            place.last = slot;
+        } else {
+            let (mut before, mut next) = (NONE, place.first);
+            while self.slots[next as usize].ns <= ns {
+                (before, next) = (next, self.slots[next as usize].next);
+            }
+            self.slots[slot as usize].next = next;
+            match self.slots.get_mut(before as usize) {
+                Some(before) => before.next = slot,
+                None => place.first = slot,
+            }
         }
     }
 
     /// The next, and its time, if that is not later.
     pub fn pop(&mut self, until_ns: Ns) -> Option<(Ns, T)> {
-        if self.soon.is_empty() {
-            self.refill();
+        while self.wheels[0].taken == 0 {
+            self.turn(until_ns)?;
         }
-        let Soon { ns, slot } = *self.soon.last()?;
-        if ns > until_ns {
+        let wheel = &mut self.wheels[0];
+        let place = &mut wheel.places[wheel.taken.trailing_zeros() as usize];
+        let slot = place.first;
+        let next = &mut self.slots[slot as usize];
+        if next.ns > until_ns {
             return None;
         }
-        self.soon.pop();
-        Some((ns, self.free(slot)?))
+        if slot == place.last {
+            wheel.taken &= wheel.taken - 1;
+        } else {
+            place.first = next.next;
+        }
+        next.next = mem::replace(&mut self.free, slot);
+        self.len -= 1;
+        Some((next.ns, next.what.take()?))
     }
 
-    /// The list, from the heap.
+    /// To the next place that is taken, if that does not begin later: its events change wheels.
     #[inline(never)]
-    fn refill(&mut self) {
-        let Some(Reverse(first)) = self.later.peek() else {
-            return;
-        };
-        let end_ns = first.ns() + SOON_NS;
-        let is_soon = |next: &Reverse<Later>| next.0.ns() <= end_ns;
-        while self.later.peek().is_some_and(is_soon) {
-            let next = self.later.pop().map(|Reverse(next)| Soon {
-                ns: next.ns(),
-                slot: next.slot,
-            });
-            self.soon.extend(next);
+    fn turn(&mut self, until_ns: Ns) -> Option<()> {
+        let number = self.wheels.iter().position(|wheel| wheel.taken > 0)?;
+        let wheel = &mut self.wheels[number];
+        let (digit, shift) = (wheel.taken.trailing_zeros(), WIDTH + number as u32 * DIGIT);
+        let turn = self.at_ns >> (shift + DIGIT) << DIGIT;
+        let at_ns = (turn | Ns::from(digit)) << shift;
+        if at_ns > until_ns {
+            return None;
         }
-        self.soon.reverse();
-        self.end_ns = end_ns;
+        wheel.taken &= wheel.taken - 1;
+        self.at_ns = at_ns;
+        let first = wheel.places[digit as usize].first;
+        self.hang_anew(first, |_| true);
+        Some(())
+    }
+
+    /// What was at a place, of that what is to be kept.
+    fn hang_anew(&mut self, first: u32, keeps: impl Fn(&T) -> bool) {
+        let mut next = first;
+        while next != NONE {
+            let (number, slot) = (next, &mut self.slots[next as usize]);
+            next = mem::replace(&mut slot.next, NONE);
+            if slot.what.as_ref().is_some_and(&keeps) {
+                let ns = slot.ns;
+                self.hang(number, ns);
+            } else {
+                slot.what = None;
+                slot.next = mem::replace(&mut self.free, number);
+                self.len -= 1;
+            }
+        }
     }
 
     /// Without those that are not to be kept.
     pub fn retain(&mut self, keeps: impl Fn(&T) -> bool) {
-        let (slots, free) = (&mut self.slots, &mut self.free);
-        let mut keeps = |slot: u32| {
-            let place = &mut slots[slot as usize];
-            let kept = matches!(place, Slot::Taken(what) if keeps(what));
-            if !kept {
-                *place = Slot::Free(mem::replace(free, slot));
+        for number in 0..WHEELS {
+            let mut taken = mem::take(&mut self.wheels[number].taken);
+            while taken > 0 {
+                let digit = taken.trailing_zeros() as usize;
+                taken &= taken - 1;
+                self.hang_anew(self.wheels[number].places[digit].first, &keeps);
             }
-            kept
-        };
-        self.soon.retain(|next| keeps(next.slot));
-        self.later.retain(|Reverse(next)| keeps(next.slot));
+        }
     }
 }
 
@@ -178,12 +193,12 @@ mod tests {
             for sequence in 0..500 {
                 let draw = seed.below(sequence, 100) as Ns;
                 if draw < 60 {
-                    let time_ns = now_ns + draw % 20 * draw % 7 * MS;
+                    let time_ns = now_ns + ((draw % 20) << (draw % 7 * 5));
                     events.push(time_ns, sequence);
                     naive.push((time_ns, sequence));
                 } else if draw < 98 {
                     naive.sort_unstable();
-                    let until_ns = now_ns + draw % 15 * MS;
+                    let until_ns = now_ns + ((draw % 20) << (draw % 7 * 5));
                     let next = naive.first().copied();
                     let due = next.filter(|(time_ns, _)| *time_ns <= until_ns);
                     assert_eq!(events.pop(until_ns), due);

@@ -43,10 +43,8 @@ pub struct TimedOut;
 pub enum Act {
     /// Calls something, which must not wait.
     Call(Box<dyn FnOnce()>),
-    /// A task goes on.
-    Resume(Rc<Task>),
-    /// The time of a task's wait is over, if it still goes on.
-    TimeOut(Rc<Task>, Turn),
+    /// A task goes on; if a wait is given, then if that still goes on.
+    Resume(Rc<Task>, Option<Turn>),
     /// Something of the caller's is due: its number, and whether it is a task.
     Due(u64, bool),
 }
@@ -68,7 +66,7 @@ struct Event {
 impl Event {
     fn process(&self) -> Option<&Rc<Process>> {
         match &self.act {
-            Act::Resume(task) | Act::TimeOut(task, _) => task.of.as_ref(),
+            Act::Resume(task, _) => task.of.as_ref(),
             Act::Call(_) | Act::Due(..) => self.of.as_ref(),
         }
     }
@@ -84,7 +82,7 @@ impl Event {
 
     /// It does nothing when its time comes: nobody waits any more.
     fn is_idle(&self) -> bool {
-        matches!(&self.act, Act::TimeOut(task, turn) if !task.waits(*turn))
+        matches!(&self.act, Act::Resume(task, Some(turn)) if !task.waits(*turn))
     }
 }
 
@@ -98,9 +96,9 @@ pub struct World {
     /// So many waits have ended before their time was over, and their events may be still to come.
     idle: Cell<usize>,
     /// The task that runs.
-    current: RefCell<Option<Rc<Task>>>,
-    /// Whether a task of the caller's runs.
-    outer: Cell<bool>,
+    current: Cell<Option<Rc<Task>>>,
+    /// Whether a task runs, one of the caller's perhaps.
+    busy: Cell<bool>,
     /// What is due of the caller's.
     due: RefCell<VecDeque<(u64, bool)>>,
 }
@@ -114,8 +112,8 @@ impl World {
             drawn: Cell::new(0),
             coming: RefCell::default(),
             idle: Cell::new(0),
-            current: RefCell::default(),
-            outer: Cell::new(false),
+            current: Cell::default(),
+            busy: Cell::new(false),
             due: RefCell::default(),
         })
     }
@@ -160,30 +158,35 @@ impl World {
 
     // --- events ---------------------------------------------------------------------------------
 
+    #[inline(always)]
     fn push(&self, time_ns: Ns, event: Event) {
         self.coming.borrow_mut().push(time_ns, event);
     }
 
     /// Acts then, in the life of the process `of`.
+    #[inline(never)]
     pub fn after(&self, delay_ns: Ns, of: Option<&Rc<Process>>, act: Act) {
         let (of, gate) = (of.cloned(), None);
         self.push(self.now_ns() + delay_ns, Event { of, gate, act });
     }
 
     /// Acts at that time, unless the gate holds it then.
+    #[inline(never)]
     pub fn through(&self, gate: &Rc<Gate>, time_ns: Ns, of: Option<&Rc<Process>>, act: Act) {
         let (of, gate) = (of.cloned(), Some(gate.clone()));
         self.push(time_ns, Event { of, gate, act });
     }
 
-    /// Of a task, which knows in whose life it is.
-    fn task_after(&self, delay_ns: Ns, act: Act) {
-        self.after(delay_ns, None, act);
+    /// A task goes on then; of a wait, if that still goes on.
+    #[inline(never)]
+    fn resume_after(&self, delay_ns: Ns, task: Rc<Task>, turn: Option<Turn>) {
+        let (of, gate, act) = (None, None, Act::Resume(task, turn));
+        self.push(self.now_ns() + delay_ns, Event { of, gate, act });
     }
 
     /// Starts a task at this time, after what is due already.
     pub fn spawn(&self, of: Option<&Rc<Process>>, work: impl Future<Output = ()> + 'static) {
-        self.task_after(0, Act::Resume(Task::new(of, Box::pin(work))));
+        self.resume_after(0, Task::new(of, Box::pin(work)), None);
     }
 
     /// Starts a task of no process at once, for the caller. Only outside of tasks of this world.
@@ -197,7 +200,9 @@ impl World {
         };
         let outside = self.current.replace(Some(task));
         assert!(outside.is_none(), "a task cannot run in another");
+        let busy = self.busy.replace(true);
         let polled = work.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        self.busy.set(busy);
         let task = self.current.take().expect("it runs");
         match polled {
             Poll::Pending => task.work.set(Some(work)),
@@ -208,20 +213,20 @@ impl World {
     /// A task goes on: at once, where it may.
     fn wake(&self, task: Rc<Task>) {
         let may = task.of.as_ref().is_none_or(|of| of.runs());
-        if may && !self.outer.get() && self.current.borrow().is_none() {
+        if may && !self.busy.get() {
             self.resume(task);
         } else {
-            self.task_after(0, Act::Resume(task));
+            self.resume_after(0, task, None);
         }
     }
 
     /// The number of what is due next of the caller's; None: nothing until then, which is now.
     /// Whether it is a task is known until the next call.
     pub fn step(&self, until_ns: Ns) -> Option<u64> {
-        self.outer.set(false);
+        self.busy.set(false);
         loop {
             if let Some((number, task)) = self.due.borrow_mut().pop_front() {
-                self.outer.set(task);
+                self.busy.set(task);
                 return Some(number);
             }
             let next = self.coming.borrow_mut().pop(until_ns);
@@ -235,7 +240,7 @@ impl World {
 
     /// None of the caller's tasks runs any more.
     pub fn outside(&self) {
-        self.outer.set(false);
+        self.busy.set(false);
     }
 
     fn happen(&self, time_ns: Ns, event: Event) {
@@ -251,8 +256,8 @@ impl World {
         self.events.set(self.events() + 1);
         match event.act {
             Act::Call(act) => act(),
-            Act::Resume(task) => self.resume(task),
-            Act::TimeOut(task, turn) => self.end_wait(task, turn),
+            Act::Resume(task, None) => self.resume(task),
+            Act::Resume(task, Some(turn)) => self.end_wait(task, turn),
             Act::Due(number, task) => self.hand_out(number, task),
         }
     }
@@ -280,13 +285,14 @@ impl World {
     // --- waiting --------------------------------------------------------------------------------
 
     fn running(&self) -> Rc<Task> {
-        let current = self.current.borrow();
-        current.as_ref().expect("only a task waits").clone()
+        let current = self.current.take();
+        self.current.set(current.clone());
+        current.expect("only a task waits")
     }
 
     /// Waits so long.
     pub async fn sleep(&self, ns: Ns) {
-        self.task_after(ns, Act::Resume(self.running()));
+        self.resume_after(ns, self.running(), None);
         Pause(false).await;
     }
 
@@ -304,7 +310,7 @@ impl World {
         if !promise.is_done() {
             let task = self.running();
             let turn = promise.register(task.clone());
-            self.task_after(timeout_ns, Act::TimeOut(task, turn));
+            self.resume_after(timeout_ns, task, Some(turn));
             Pause(false).await;
             if !promise.is_done() {
                 return Err(TimedOut);

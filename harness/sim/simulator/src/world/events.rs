@@ -18,6 +18,8 @@ const WHEELS: usize = ((Ns::BITS - 1 - WIDTH) / DIGIT) as usize;
 /// The slot that there is not.
 const NONE: u32 = u32::MAX;
 
+/// As long as a line of the processor's cache.
+#[repr(align(64))]
 struct Slot<T> {
     ns: Ns,
     /// The one behind it at its place, or the next free one.
@@ -67,47 +69,83 @@ impl<T> Events<T> {
         self.len
     }
 
+    #[inline]
     pub fn push(&mut self, ns: Ns, what: T) {
+        if self.free == NONE {
+            self.add_slot();
+        }
         self.len += 1;
-        let (slot, next, what) = (self.free, NONE, Some(what));
-        match self.slots.get_mut(slot as usize) {
-            Some(place) => {
-                self.free = place.next;
-                *place = Slot { ns, next, what };
-                self.hang(slot, ns);
-            }
-            None => {
-                self.slots.push(Slot { ns, next, what });
-                self.hang(self.slots.len() as u32 - 1, ns);
-            }
+        let number = self.free;
+        let slot = &mut self.slots[number as usize];
+        self.free = slot.next;
+        slot.ns = ns;
+        // A free slot has nothing that would have to be dropped.
+        mem::forget(slot.what.replace(what));
+        self.hang(number, ns);
+    }
+
+    #[cold]
+    fn add_slot(&mut self) {
+        let (ns, next, what) = (0, self.free, None);
+        self.free = self.slots.len() as u32;
+        self.slots.push(Slot { ns, next, what });
+    }
+
+    /// At its place.
+    #[inline]
+    fn hang(&mut self, slot: u32, ns: Ns) {
+        self.slots[slot as usize].next = NONE;
+        let place_ns = ns.max(self.at_ns);
+        let apart = place_ns ^ self.at_ns;
+        if apart >> (WIDTH + DIGIT) > 0 {
+            return self.hang_far(slot, place_ns, apart);
+        }
+        let digit = (place_ns >> WIDTH) as usize % PLACES;
+        let Wheel { taken, places } = &mut self.wheels[0];
+        let place = &mut places[digit];
+        if *taken >> digit & 1 == 0 {
+            *taken |= 1 << digit;
+            (place.first, place.last) = (slot, slot);
+        } else {
+            self.hang_between(slot, ns, digit);
         }
     }
 
-    /// At its place, behind those that come no later.
-    fn hang(&mut self, slot: u32, ns: Ns) {
-        let place_ns = ns.max(self.at_ns);
-        let apart = (place_ns ^ self.at_ns) >> WIDTH;
-        let number = apart.checked_ilog2().map_or(0, |bit| bit / DIGIT);
-        let digit = (place_ns >> (WIDTH + number * DIGIT)) as usize % PLACES;
-        let wheel = &mut self.wheels[number as usize];
-        let place = &mut wheel.places[digit];
-        if wheel.taken >> digit & 1 == 0 {
-            wheel.taken |= 1 << digit;
-            (place.first, place.last) = (slot, slot);
-        } else if number > 0 || self.slots[place.last as usize].ns <= ns {
-            self.slots[place.last as usize].next = slot;
+    /// On the first wheel, behind those that come no later.
+    #[inline(never)]
+    fn hang_between(&mut self, slot: u32, ns: Ns, digit: usize) {
+        let place = &mut self.wheels[0].places[digit];
+        let last = &mut self.slots[place.last as usize];
+        if last.ns <= ns {
+            last.next = slot;
             place.last = slot;
-        } else {
-            let (mut before, mut next) = (NONE, place.first);
-            while self.slots[next as usize].ns <= ns {
-                (before, next) = (next, self.slots[next as usize].next);
-            }
-            self.slots[slot as usize].next = next;
-            match self.slots.get_mut(before as usize) {
-                Some(before) => before.next = slot,
-                None => place.first = slot,
-            }
+            return;
         }
+        let (mut before, mut next) = (NONE, place.first);
+        while self.slots[next as usize].ns <= ns {
+            (before, next) = (next, self.slots[next as usize].next);
+        }
+        self.slots[slot as usize].next = next;
+        match self.slots.get_mut(before as usize) {
+            Some(before) => before.next = slot,
+            None => place.first = slot,
+        }
+    }
+
+    /// On another one, behind those that came before.
+    #[inline(never)]
+    fn hang_far(&mut self, slot: u32, place_ns: Ns, apart: Ns) {
+        let number = (apart >> WIDTH).ilog2() / DIGIT;
+        let digit = (place_ns >> (WIDTH + number * DIGIT)) as usize % PLACES;
+        let Wheel { taken, places } = &mut self.wheels[number as usize];
+        let place = &mut places[digit];
+        if *taken >> digit & 1 == 0 {
+            *taken |= 1 << digit;
+            place.first = slot;
+        } else {
+            self.slots[place.last as usize].next = slot;
+        }
+        place.last = slot;
     }
 
     /// The next, and its time, if that is not later.
@@ -116,7 +154,7 @@ impl<T> Events<T> {
             self.turn(until_ns)?;
         }
         let wheel = &mut self.wheels[0];
-        let place = &mut wheel.places[wheel.taken.trailing_zeros() as usize];
+        let place = &mut wheel.places[wheel.taken.trailing_zeros() as usize % PLACES];
         let slot = place.first;
         let next = &mut self.slots[slot as usize];
         if next.ns > until_ns {
@@ -155,7 +193,7 @@ impl<T> Events<T> {
         let mut next = first;
         while next != NONE {
             let (number, slot) = (next, &mut self.slots[next as usize]);
-            next = mem::replace(&mut slot.next, NONE);
+            next = slot.next;
             if slot.what.as_ref().is_some_and(&keeps) {
                 let ns = slot.ns;
                 self.hang(number, ns);

@@ -224,11 +224,7 @@ impl World {
     /// Whether it is a task is known until the next call.
     pub fn step(&self, until_ns: Ns) -> Option<u64> {
         self.busy.set(false);
-        loop {
-            if let Some((number, task)) = self.due.borrow_mut().pop_front() {
-                self.busy.set(task);
-                return Some(number);
-            }
+        while self.due.borrow().is_empty() {
             let next = self.coming.borrow_mut().pop(until_ns);
             let Some((time_ns, event)) = next else {
                 self.now_ns.set(self.now_ns().max(until_ns));
@@ -236,6 +232,9 @@ impl World {
             };
             self.happen(time_ns, event);
         }
+        let (number, task) = self.due.borrow_mut().pop_front()?;
+        self.busy.set(task);
+        Some(number)
     }
 
     /// None of the caller's tasks runs any more.

@@ -69,7 +69,6 @@ impl<T> Events<T> {
         self.len
     }
 
-    #[inline]
     pub fn push(&mut self, ns: Ns, what: T) {
         if self.free == NONE {
             self.add_slot();

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
+use std::num::NonZeroU64;
 use std::pin::Pin;
 use std::rc::Rc;
 
@@ -78,7 +79,7 @@ impl Process {
 pub(super) type Work = Pin<Box<dyn Future<Output = ()>>>;
 
 /// Which wait of a task it is.
-pub(super) type Turn = u64;
+pub(super) type Turn = NonZeroU64;
 
 /// Something that runs until it waits.
 pub struct Task {
@@ -96,7 +97,7 @@ impl Task {
             of: of.cloned(),
             place: Cell::new(0),
             work: Cell::new(Some(work)),
-            turn: Cell::new(0),
+            turn: Cell::new(Turn::MIN),
         });
         if let Some(of) = of {
             let mut tasks = of.tasks.borrow_mut();
@@ -122,7 +123,7 @@ impl Task {
 
     /// Begins a wait, or ends it.
     pub(super) fn turn(&self) -> Turn {
-        self.turn.set(self.turn.get() + 1);
+        self.turn.set(self.turn.get().saturating_add(1));
         self.turn.get()
     }
 

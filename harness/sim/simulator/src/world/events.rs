@@ -1,20 +1,20 @@
 //! Events to come, by time, and of one time in the order in which they were made.
 //!
 //! They hang on wheels (Varghese, Lauck, "Hashed and hierarchical timing wheels", SOSP 1987): the
-//! first one turns in some 2 ms, each of the others in 64 turns of the one before. Most events come
+//! first one turns in some 4 ms, each of the others in 64 turns of the one before. Most events come
 //! within a millisecond or are not needed any more when they come, so that few change wheels.
 
 use std::mem;
 
 use crate::world::Ns;
 
-/// A place of the first wheel is 2^15 ns wide.
-const WIDTH: u32 = 15;
+/// A place of the first wheel is 2^16 ns wide.
+const WIDTH: u32 = 16;
 /// A wheel has 2^6 places: a word tells which are taken.
 const DIGIT: u32 = 6;
 const PLACES: usize = 1 << DIGIT;
 /// Enough for every time.
-const WHEELS: usize = ((Ns::BITS - 1 - WIDTH) / DIGIT) as usize;
+const WHEELS: usize = (Ns::BITS - WIDTH).div_ceil(DIGIT) as usize;
 /// The slot that there is not.
 const NONE: u32 = u32::MAX;
 
@@ -175,7 +175,7 @@ impl<T> Events<T> {
         let number = self.wheels.iter().position(|wheel| wheel.taken > 0)?;
         let wheel = &mut self.wheels[number];
         let (digit, shift) = (wheel.taken.trailing_zeros(), WIDTH + number as u32 * DIGIT);
-        let turn = self.at_ns >> (shift + DIGIT) << DIGIT;
+        let turn = self.at_ns >> shift >> DIGIT << DIGIT;
         let at_ns = (turn | Ns::from(digit)) << shift;
         if at_ns > until_ns {
             return None;

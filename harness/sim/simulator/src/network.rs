@@ -4,7 +4,7 @@
 //! never, and no later packet of that link overtakes it. What ends a connection is a timeout of its
 //! ends.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::rc::Rc;
 
 use crate::world::{Act, Gate, Ns, Process, World, MS};
@@ -17,46 +17,17 @@ const DELAY_NS: Ns = 200_000;
 /// TCP's least time until it sends again (Linux: TCP_RTO_MIN).
 const RETRANSMIT_NS: Ns = 200 * MS;
 const RETRANSMIT_NS_MAX: Ns = 3_000 * MS;
-const NEVER_NS: Ns = 1 << 62;
-
-/// A packet that waits for the end of a cut.
-type Held = (Option<Rc<Process>>, Act);
 
 /// One direction between two nodes.
+#[derive(Default)]
 struct Wire {
-    world: Rc<World>,
-    me: std::rc::Weak<Wire>,
-    cut: Cell<bool>,
+    /// Shut by a cut. After it: opens when what was held arrives, and nothing before it.
+    gate: Rc<Gate>,
     cut_ns: Cell<Ns>,
     /// When the last packet arrives: none overtakes it.
     free_ns: Cell<Ns>,
-    /// After a cut: when what was held arrives, and nothing before it.
-    opens_ns: Cell<Ns>,
-    held: RefCell<Vec<Held>>,
     /// Of a thousand packets.
     loss: Cell<u64>,
-}
-
-impl Gate for Wire {
-    fn opens_ns(&self) -> Ns {
-        self.opens_ns.get()
-    }
-
-    /// Keeps a packet until the cut ends, and what was held before it has come.
-    fn hold(&self, of: Option<Rc<Process>>, act: Act) {
-        if self.cut.get() {
-            self.held.borrow_mut().push((of, act));
-        } else {
-            self.through(self.opens_ns.get(), of, act);
-        }
-    }
-}
-
-impl Wire {
-    fn through(&self, at_ns: Ns, of: Option<Rc<Process>>, act: Act) {
-        let me = self.me.upgrade().expect("the network keeps its wires");
-        self.world.through(me, at_ns, of, act);
-    }
 }
 
 /// Every directed link.
@@ -64,24 +35,15 @@ pub struct Network {
     world: Rc<World>,
     nodes: usize,
     /// None: the two are not linked.
-    wires: Vec<Option<Rc<Wire>>>,
+    wires: Vec<Option<Wire>>,
 }
 
 impl Network {
     /// `links` in an order, which that of `mend` is.
     pub fn new(world: &Rc<World>, nodes: usize, links: &[(Node, Node)]) -> Network {
-        let mut wires: Vec<Option<Rc<Wire>>> = vec![None; nodes * nodes];
+        let mut wires: Vec<_> = (0..nodes * nodes).map(|_| None).collect();
         for (source, target) in links {
-            wires[source * nodes + target] = Some(Rc::new_cyclic(|me| Wire {
-                world: world.clone(),
-                me: me.clone(),
-                cut: Cell::new(false),
-                cut_ns: Cell::new(0),
-                free_ns: Cell::new(0),
-                opens_ns: Cell::new(0),
-                held: RefCell::default(),
-                loss: Cell::new(0),
-            }));
+            wires[source * nodes + target] = Some(Wire::default());
         }
         Network {
             world: world.clone(),
@@ -90,7 +52,7 @@ impl Network {
         }
     }
 
-    fn wire(&self, source: Node, target: Node) -> &Rc<Wire> {
+    fn wire(&self, source: Node, target: Node) -> &Wire {
         let wire = self.wires[source * self.nodes + target].as_ref();
         wire.expect("they are linked")
     }
@@ -115,7 +77,11 @@ impl Network {
         to: Option<&Rc<Process>>,
         act: impl FnOnce() + 'static,
     ) {
-        let (world, act) = (&self.world, Act::call(act));
+        self.post(took_ns, source, target, to, Act::call(act));
+    }
+
+    fn post(&self, took_ns: Ns, source: Node, target: Node, to: Option<&Rc<Process>>, act: Act) {
+        let world = &self.world;
         if source == target {
             return world.after(took_ns, to, act);
         }
@@ -126,16 +92,16 @@ impl Network {
         }
         at_ns = at_ns.max(wire.free_ns.get());
         wire.free_ns.set(at_ns);
-        world.through(wire.clone(), at_ns, to.cloned(), act);
+        world.through(&wire.gate, at_ns, to, act);
     }
 
     /// Drops every packet of these links, from now on and what is under way.
     pub fn cut(&self, links: &[(Node, Node)]) {
         for (source, target) in links {
             let wire = self.wire(*source, *target);
-            if !wire.cut.replace(true) {
+            if !wire.gate.is_shut() {
                 wire.cut_ns.set(self.world.now_ns());
-                wire.opens_ns.set(NEVER_NS);
+                wire.gate.shut();
             }
         }
     }
@@ -144,21 +110,20 @@ impl Network {
     pub fn mend(&self) {
         let now_ns = self.world.now_ns();
         for wire in self.wires.iter().flatten() {
-            if !wire.cut.replace(false) {
+            if !wire.gate.is_shut() {
                 continue;
             }
-            wire.opens_ns.set(now_ns);
-            let held = wire.held.take();
+            let held = wire.gate.open(now_ns);
             if held.is_empty() {
                 continue;
             }
             let wait = (now_ns - wire.cut_ns.get()).clamp(RETRANSMIT_NS, RETRANSMIT_NS_MAX);
             let opens_ns = now_ns + self.world.below(wait as u64) as Ns;
-            wire.opens_ns.set(opens_ns);
+            wire.gate.open(opens_ns);
             // What is under way is put off until then, and what is sent now comes after it.
             wire.free_ns.set(wire.free_ns.get().max(opens_ns + 1));
             for (to, act) in held {
-                wire.through(opens_ns, to, act);
+                self.world.through(&wire.gate, opens_ns, to.as_ref(), act);
             }
         }
     }
@@ -177,6 +142,6 @@ impl Network {
 
     /// Whether packets pass.
     pub fn alive(&self, source: Node, target: Node) -> bool {
-        !self.wire(source, target).cut.get()
+        !self.wire(source, target).gate.is_shut()
     }
 }

@@ -1,5 +1,6 @@
 //! The extension module `pysimulator`.
 
+mod allocator;
 mod generator;
 mod interpreter;
 mod words;
@@ -9,7 +10,6 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::rc::Rc;
 
-use mimalloc::MiMalloc;
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
@@ -31,11 +31,11 @@ use crate::table::fetch::FETCH_NS;
 use crate::table::parts::Value;
 use crate::table::settings::TableSettings;
 use crate::world::{Act, Ns};
+use allocator::Allocator;
 use words::{columns, operation, reading, said_of, texts};
 
-/// A simulation is many small things for a moment: this one takes a sixth off its time.
 #[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
+static ALLOCATOR: Allocator = Allocator;
 
 /// A value of a row, or of a setting.
 enum Word {

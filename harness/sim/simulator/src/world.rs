@@ -7,6 +7,8 @@
 //! gives back the number of the one whose time has come.
 
 mod events;
+mod gate;
+mod process;
 mod promise;
 
 use std::cell::{Cell, RefCell};
@@ -16,13 +18,13 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use rustc_hash::FxHashMap;
-
 use crate::seed::{scaled, Seed};
 
 use events::Events;
+pub use gate::Gate;
+pub use process::Process;
+use process::{Task, Turn};
 pub use promise::{Guard, Lock, Promise};
-use promise::{Turn, Waited};
 
 /// Nanoseconds of virtual time.
 pub type Ns = i64;
@@ -41,10 +43,8 @@ pub struct TimedOut;
 pub enum Act {
     /// Calls something, which must not wait.
     Call(Box<dyn FnOnce()>),
-    /// A task goes on.
-    Resume(Rc<Task>),
-    /// The time of a wait is over, if it still goes on.
-    TimeOut(Rc<dyn Waited>, Turn),
+    /// A task goes on; if a wait is given, then if that still goes on.
+    Resume(Rc<Task>, Option<Turn>),
     /// Something of the caller's is due: its number, and whether it is a task.
     Due(u64, bool),
 }
@@ -56,60 +56,33 @@ impl Act {
     }
 }
 
-/// One life of a server: what it has scheduled ends with it and stands still with it.
-pub struct Process {
-    alive: Cell<bool>,
-    paused: Cell<bool>,
-    /// What would have happened while it was paused.
-    deferred: RefCell<Vec<Act>>,
-    tasks: RefCell<FxHashMap<u64, Rc<Task>>>,
-}
-
-impl Process {
-    pub fn new() -> Rc<Process> {
-        Rc::new(Process {
-            alive: Cell::new(true),
-            paused: Cell::new(false),
-            deferred: RefCell::default(),
-            tasks: RefCell::default(),
-        })
-    }
-
-    pub fn alive(&self) -> bool {
-        self.alive.get()
-    }
-
-    pub fn paused(&self) -> bool {
-        self.paused.get()
-    }
-}
-
-/// Something that runs until it waits.
-pub struct Task {
-    number: u64,
-    of: Option<Rc<Process>>,
-    /// None when it is over.
-    work: RefCell<Option<Pin<Box<dyn Future<Output = ()>>>>>,
-}
-
-/// What an event may have to pass when its time has come.
-pub trait Gate {
-    /// Not before this.
-    fn opens_ns(&self) -> Ns;
-    /// Keeps an event whose time came too early.
-    fn hold(&self, of: Option<Rc<Process>>, act: Act);
-}
-
 struct Event {
+    /// In whose life; a task knows its own.
     of: Option<Rc<Process>>,
-    gate: Option<Rc<dyn Gate>>,
+    gate: Option<Rc<Gate>>,
     act: Act,
 }
 
 impl Event {
+    fn process(&self) -> Option<&Rc<Process>> {
+        match &self.act {
+            Act::Resume(task, _) => task.of.as_ref(),
+            Act::Call(_) | Act::Due(..) => self.of.as_ref(),
+        }
+    }
+
+    /// Until its process runs again, if it does.
+    #[cold]
+    fn put_off(self) {
+        let of = self.process().cloned();
+        if let Some(of) = of {
+            of.defer(self.act);
+        }
+    }
+
     /// It does nothing when its time comes: nobody waits any more.
     fn is_idle(&self) -> bool {
-        matches!(&self.act, Act::TimeOut(promise, turn) if !promise.waits(*turn))
+        matches!(&self.act, Act::Resume(task, Some(turn)) if !task.waits(*turn))
     }
 }
 
@@ -119,15 +92,13 @@ pub struct World {
     events: Cell<u64>,
     seed: Seed,
     drawn: Cell<u64>,
-    /// How many tasks there were.
-    tasks: Cell<u64>,
     coming: RefCell<Events<Event>>,
     /// So many waits have ended before their time was over, and their events may be still to come.
     idle: Cell<usize>,
     /// The task that runs.
-    current: RefCell<Option<Rc<Task>>>,
-    /// Whether a task of the caller's runs.
-    outer: Cell<bool>,
+    current: Cell<Option<Rc<Task>>>,
+    /// Whether a task runs, one of the caller's perhaps.
+    busy: Cell<bool>,
     /// What is due of the caller's.
     due: RefCell<VecDeque<(u64, bool)>>,
 }
@@ -139,11 +110,10 @@ impl World {
             events: Cell::new(0),
             seed,
             drawn: Cell::new(0),
-            tasks: Cell::new(0),
             coming: RefCell::default(),
             idle: Cell::new(0),
-            current: RefCell::default(),
-            outer: Cell::new(false),
+            current: Cell::default(),
+            busy: Cell::new(false),
             due: RefCell::default(),
         })
     }
@@ -188,91 +158,73 @@ impl World {
 
     // --- events ---------------------------------------------------------------------------------
 
-    fn push(&self, time_ns: Ns, of: Option<Rc<Process>>, gate: Option<Rc<dyn Gate>>, act: Act) {
-        let event = Event { of, gate, act };
+    #[inline(always)]
+    fn push(&self, time_ns: Ns, event: Event) {
         self.coming.borrow_mut().push(time_ns, event);
     }
 
     /// Acts then, in the life of the process `of`.
+    #[inline(never)]
     pub fn after(&self, delay_ns: Ns, of: Option<&Rc<Process>>, act: Act) {
-        self.push(self.now_ns() + delay_ns, of.cloned(), None, act);
-    }
-
-    /// A task goes on then.
-    fn resume_after(&self, delay_ns: Ns, task: Rc<Task>) {
-        let of = task.of.clone();
-        self.push(self.now_ns() + delay_ns, of, None, Act::Resume(task));
+        let (of, gate) = (of.cloned(), None);
+        self.push(self.now_ns() + delay_ns, Event { of, gate, act });
     }
 
     /// Acts at that time, unless the gate holds it then.
-    pub fn through(&self, gate: Rc<dyn Gate>, time_ns: Ns, of: Option<Rc<Process>>, act: Act) {
-        self.push(time_ns, of, Some(gate), act);
+    #[inline(never)]
+    pub fn through(&self, gate: &Rc<Gate>, time_ns: Ns, of: Option<&Rc<Process>>, act: Act) {
+        let (of, gate) = (of.cloned(), Some(gate.clone()));
+        self.push(time_ns, Event { of, gate, act });
     }
 
-    fn task(&self, of: Option<&Rc<Process>>, work: impl Future<Output = ()> + 'static) -> Rc<Task> {
-        let number = self.tasks.get();
-        self.tasks.set(number + 1);
-        let task = Rc::new(Task {
-            number,
-            of: of.cloned(),
-            work: RefCell::new(Some(Box::pin(work))),
-        });
-        if let Some(of) = of {
-            of.tasks.borrow_mut().insert(number, task.clone());
-        }
-        task
+    /// A task goes on then; of a wait, if that still goes on.
+    #[inline(never)]
+    fn resume_after(&self, delay_ns: Ns, task: Rc<Task>, turn: Option<Turn>) {
+        let (of, gate, act) = (None, None, Act::Resume(task, turn));
+        self.push(self.now_ns() + delay_ns, Event { of, gate, act });
     }
 
     /// Starts a task at this time, after what is due already.
     pub fn spawn(&self, of: Option<&Rc<Process>>, work: impl Future<Output = ()> + 'static) {
-        let task = self.task(of, work);
-        self.after(0, of, Act::Resume(task));
+        self.resume_after(0, Task::new(of, Box::pin(work)), None);
     }
 
     /// Starts a task of no process at once, for the caller. Only outside of tasks of this world.
     pub fn begin(&self, work: impl Future<Output = ()> + 'static) {
-        let task = self.task(None, work);
-        self.resume(task);
+        self.resume(Task::new(None, Box::pin(work)));
     }
 
     fn resume(&self, task: Rc<Task>) {
-        let mut work = task.work.borrow_mut();
-        let Some(running) = &mut *work else {
+        let Some(mut work) = task.work.take() else {
             return;
         };
-        let outside = self.current.replace(Some(task.clone()));
+        let outside = self.current.replace(Some(task));
         assert!(outside.is_none(), "a task cannot run in another");
-        let polled = running
-            .as_mut()
-            .poll(&mut Context::from_waker(Waker::noop()));
-        self.current.replace(None);
-        if polled.is_ready() {
-            if let Some(of) = &task.of {
-                of.tasks.borrow_mut().remove(&task.number);
-            }
-            *work = None;
+        let busy = self.busy.replace(true);
+        let polled = work.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        self.busy.set(busy);
+        let task = self.current.take().expect("it runs");
+        match polled {
+            Poll::Pending => task.work.set(Some(work)),
+            Poll::Ready(()) => task.end(),
         }
     }
 
     /// A task goes on: at once, where it may.
     fn wake(&self, task: Rc<Task>) {
-        let may = task.of.as_ref().is_none_or(|of| of.alive() && !of.paused());
-        if may && !self.outer.get() && self.current.borrow().is_none() {
+        let may = task.of.as_ref().is_none_or(|of| of.runs());
+        if may && !self.busy.get() {
             self.resume(task);
         } else {
-            self.resume_after(0, task);
+            self.resume_after(0, task, None);
         }
     }
 
     /// The number of what is due next of the caller's; None: nothing until then, which is now.
     /// Whether it is a task is known until the next call.
     pub fn step(&self, until_ns: Ns) -> Option<u64> {
-        self.outer.set(false);
-        loop {
-            if let Some((number, task)) = self.due.borrow_mut().pop_front() {
-                self.outer.set(task);
-                return Some(number);
-            }
+        self.busy.set(false);
+        while self.due.borrow().is_empty() {
             let next = self.coming.borrow_mut().pop(until_ns);
             let Some((time_ns, event)) = next else {
                 self.now_ns.set(self.now_ns().max(until_ns));
@@ -280,34 +232,42 @@ impl World {
             };
             self.happen(time_ns, event);
         }
+        let (number, task) = self.due.borrow_mut().pop_front()?;
+        self.busy.set(task);
+        Some(number)
     }
 
     /// None of the caller's tasks runs any more.
     pub fn outside(&self) {
-        self.outer.set(false);
+        self.busy.set(false);
     }
 
     fn happen(&self, time_ns: Ns, event: Event) {
         self.now_ns.set(time_ns);
-        if let Some(gate) = event.gate {
+        if let Some(gate) = &event.gate {
             if time_ns < gate.opens_ns() {
-                return gate.hold(event.of, event.act);
+                return self.hold(gate, event.of, event.act);
             }
         }
-        if let Some(of) = &event.of {
-            if !of.alive() {
-                return;
-            }
-            if of.paused() {
-                return of.deferred.borrow_mut().push(event.act);
-            }
+        if event.process().is_some_and(|of| !of.runs()) {
+            return event.put_off();
         }
         self.events.set(self.events() + 1);
         match event.act {
             Act::Call(act) => act(),
-            Act::Resume(task) => self.resume(task),
-            Act::TimeOut(promise, turn) => promise.time_out(self, turn),
-            Act::Due(number, task) => self.due.borrow_mut().push_back((number, task)),
+            Act::Resume(task, None) => self.resume(task),
+            Act::Resume(task, Some(turn)) => self.end_wait(task, turn),
+            Act::Due(number, task) => self.hand_out(number, task),
+        }
+    }
+
+    /// Keeps what came too early until its gate is opened, or until that time.
+    #[cold]
+    fn hold(&self, gate: &Rc<Gate>, of: Option<Rc<Process>>, act: Act) {
+        if gate.is_shut() {
+            gate.hold(of, act);
+        } else {
+            self.through(gate, gate.opens_ns(), of.as_ref(), act);
         }
     }
 
@@ -324,18 +284,19 @@ impl World {
     // --- waiting --------------------------------------------------------------------------------
 
     fn running(&self) -> Rc<Task> {
-        let current = self.current.borrow();
-        current.as_ref().expect("only a task waits").clone()
+        let current = self.current.take();
+        self.current.set(current.clone());
+        current.expect("only a task waits")
     }
 
     /// Waits so long.
     pub async fn sleep(&self, ns: Ns) {
-        self.resume_after(ns, self.running());
+        self.resume_after(ns, self.running(), None);
         Pause(false).await;
     }
 
     /// The value, when it has come.
-    pub async fn wait<T: 'static>(&self, promise: &Promise<T>) -> T {
+    pub async fn wait<T>(&self, promise: &Promise<T>) -> T {
         if !promise.is_done() {
             promise.register(self.running());
             Pause(false).await;
@@ -344,25 +305,25 @@ impl World {
     }
 
     /// The value, unless the time is over before it comes.
-    pub async fn wait_for<T: 'static>(
-        &self,
-        promise: &Promise<T>,
-        timeout_ns: Ns,
-    ) -> Result<T, TimedOut> {
+    pub async fn wait_for<T>(&self, promise: &Promise<T>, timeout_ns: Ns) -> Result<T, TimedOut> {
         if !promise.is_done() {
             let task = self.running();
-            let of = task.of.clone();
-            let turn = promise.register(task);
-            self.after(timeout_ns, of.as_ref(), promise.time_out_of(turn));
+            let turn = promise.register(task.clone());
+            self.resume_after(timeout_ns, task, Some(turn));
             Pause(false).await;
-            if promise.is_done() {
-                self.ended_in_time();
+            if !promise.is_done() {
+                return Err(TimedOut);
             }
+            self.ended_in_time();
         }
-        if promise.is_done() {
-            Ok(promise.take())
-        } else {
-            Err(TimedOut)
+        Ok(promise.take())
+    }
+
+    /// Ends that wait, if it still goes on.
+    fn end_wait(&self, task: Rc<Task>, turn: Turn) {
+        if task.waits(turn) {
+            task.turn();
+            self.wake(task);
         }
     }
 
@@ -380,28 +341,18 @@ impl World {
 
     /// Ends it: its tasks and everything that it has scheduled.
     pub fn kill(&self, process: &Process) {
-        process.alive.set(false);
-        process.deferred.take();
-        for task in process.tasks.take().into_values() {
-            // One that runs goes on until it waits.
-            let work = task.work.try_borrow_mut();
-            let work = work.ok().and_then(|mut work| work.take());
-            drop(work);
-        }
+        process.end();
     }
 
     /// What it would do is put off.
     pub fn pause(&self, process: &Process) {
-        process.paused.set(true);
+        process.pause();
     }
 
     /// What was put off is done now, in its order.
     pub fn resume_process(&self, process: &Rc<Process>) {
-        if process.paused() && process.alive() {
-            process.paused.set(false);
-            for act in process.deferred.take() {
-                self.after(0, Some(process), act);
-            }
+        for act in process.resume() {
+            self.after(0, Some(process), act);
         }
     }
 }

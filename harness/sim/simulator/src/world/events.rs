@@ -1,129 +1,219 @@
 //! Events to come, by time, and of one time in the order in which they were made.
 //!
-//! Most come within milliseconds, and are few at a time: a sorted list has them, which timers of
-//! seconds wait beside in a heap. What is sorted are their times alone; they themselves stay where
-//! they are.
+//! They hang on wheels (Varghese, Lauck, "Hashed and hierarchical timing wheels", SOSP 1987): the
+//! first one turns in some 4 ms, each of the others in 64 turns of the one before. Most events come
+//! within a millisecond or are not needed any more when they come, so that few change wheels.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::mem;
 
-use crate::world::{Ns, MS};
+use crate::world::Ns;
 
-/// How far the list reaches.
-const SOON_NS: Ns = 16 * MS;
+/// A place of the first wheel is 2^16 ns wide.
+const WIDTH: u32 = 16;
+/// A wheel has 2^6 places: a word tells which are taken.
+const DIGIT: u32 = 6;
+const PLACES: usize = 1 << DIGIT;
+/// Enough for every time.
+const WHEELS: usize = (Ns::BITS - WIDTH).div_ceil(DIGIT) as usize;
+/// The slot that there is not.
+const NONE: u32 = u32::MAX;
 
-/// When an event comes, and in which slot it is.
-struct Soon {
+/// As long as a line of the processor's cache.
+#[repr(align(64))]
+struct Slot<T> {
     ns: Ns,
-    slot: usize,
+    /// The one behind it at its place, or the next free one.
+    next: u32,
+    what: Option<T>,
 }
 
-/// The same of one that comes later.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Later {
-    ns: Ns,
-    /// Tells it from the others of its time.
-    sequence: u64,
-    slot: usize,
+/// The slots of events: on the first wheel by time, on others as they came.
+#[derive(Clone, Copy)]
+struct Place {
+    first: u32,
+    last: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Wheel {
+    /// A bit for each place.
+    taken: u64,
+    places: [Place; PLACES],
 }
 
 pub struct Events<T> {
-    /// How many came into the heap.
-    pushed: u64,
-    /// Those until `end_ns`, the next one last.
-    soon: Vec<Soon>,
-    end_ns: Ns,
-    later: BinaryHeap<Reverse<Later>>,
-    slots: Vec<Option<T>>,
-    /// Slots without an event.
-    free: Vec<usize>,
+    len: usize,
+    /// Where the wheels stand. An event is on the first one that does not end its turn before.
+    at_ns: Ns,
+    wheels: Box<[Wheel; WHEELS]>,
+    slots: Vec<Slot<T>>,
+    free: u32,
 }
 
 impl<T> Default for Events<T> {
     fn default() -> Events<T> {
+        let (first, last) = (NONE, NONE);
+        let places = [Place { first, last }; PLACES];
         Events {
-            pushed: 0,
-            soon: Vec::new(),
-            end_ns: 0,
-            later: BinaryHeap::new(),
+            len: 0,
+            at_ns: 0,
+            wheels: Box::new([Wheel { taken: 0, places }; WHEELS]),
             slots: Vec::new(),
-            free: Vec::new(),
+            free: NONE,
         }
     }
 }
 
 impl<T> Events<T> {
     pub fn len(&self) -> usize {
-        self.soon.len() + self.later.len()
+        self.len
     }
 
     pub fn push(&mut self, ns: Ns, what: T) {
-        let slot = self.put(what);
-        if ns > self.end_ns {
-            self.pushed += 1;
-            let sequence = self.pushed;
-            self.later.push(Reverse(Later { ns, sequence, slot }));
+        if self.free == NONE {
+            self.add_slot();
+        }
+        self.len += 1;
+        let number = self.free;
+        let slot = &mut self.slots[number as usize];
+        self.free = slot.next;
+        slot.ns = ns;
+        // A free slot has nothing that would have to be dropped.
+        mem::forget(slot.what.replace(what));
+        self.hang(number, ns);
+    }
+
+    #[cold]
+    fn add_slot(&mut self) {
+        let (ns, next, what) = (0, self.free, None);
+        self.free = self.slots.len() as u32;
+        self.slots.push(Slot { ns, next, what });
+    }
+
+    /// At its place.
+    #[inline]
+    fn hang(&mut self, slot: u32, ns: Ns) {
+        self.slots[slot as usize].next = NONE;
+        let place_ns = ns.max(self.at_ns);
+        let apart = place_ns ^ self.at_ns;
+        if apart >> (WIDTH + DIGIT) > 0 {
+            return self.hang_far(slot, place_ns, apart);
+        }
+        let digit = (place_ns >> WIDTH) as usize % PLACES;
+        let Wheel { taken, places } = &mut self.wheels[0];
+        let place = &mut places[digit];
+        if *taken >> digit & 1 == 0 {
+            *taken |= 1 << digit;
+            (place.first, place.last) = (slot, slot);
         } else {
-            // It is among the next ones, mostly.
-            let after = self.soon.iter().rposition(|other| other.ns > ns);
-            let at = after.map_or(0, |at| at + 1);
-            self.soon.insert(at, Soon { ns, slot });
+            self.hang_between(slot, ns, digit);
         }
     }
 
-    fn put(&mut self, what: T) -> usize {
-        match self.free.pop() {
-            Some(slot) => {
-                self.slots[slot] = Some(what);
-                slot
-            }
-            None => {
-                self.slots.push(Some(what));
-                self.slots.len() - 1
-            }
+    /// On the first wheel, behind those that come no later.
+    #[inline(never)]
+    fn hang_between(&mut self, slot: u32, ns: Ns, digit: usize) {
+        let place = &mut self.wheels[0].places[digit];
+        let last = &mut self.slots[place.last as usize];
+        if last.ns <= ns {
+            last.next = slot;
+            place.last = slot;
+            return;
         }
+        let (mut before, mut next) = (NONE, place.first);
+        while self.slots[next as usize].ns <= ns {
+            (before, next) = (next, self.slots[next as usize].next);
+        }
+        self.slots[slot as usize].next = next;
+        match self.slots.get_mut(before as usize) {
+            Some(before) => before.next = slot,
+            None => place.first = slot,
+        }
+    }
+
+    /// On another one, behind those that came before.
+    #[inline(never)]
+    fn hang_far(&mut self, slot: u32, place_ns: Ns, apart: Ns) {
+        let number = (apart >> WIDTH).ilog2() / DIGIT;
+        let digit = (place_ns >> (WIDTH + number * DIGIT)) as usize % PLACES;
+        let Wheel { taken, places } = &mut self.wheels[number as usize];
+        let place = &mut places[digit];
+        if *taken >> digit & 1 == 0 {
+            *taken |= 1 << digit;
+            place.first = slot;
+        } else {
+            self.slots[place.last as usize].next = slot;
+        }
+        place.last = slot;
     }
 
     /// The next, and its time, if that is not later.
     pub fn pop(&mut self, until_ns: Ns) -> Option<(Ns, T)> {
-        if self.soon.is_empty() {
-            self.refill()?;
+        while self.wheels[0].taken == 0 {
+            self.turn(until_ns)?;
         }
-        if self.soon.last()?.ns > until_ns {
+        let wheel = &mut self.wheels[0];
+        let place = &mut wheel.places[wheel.taken.trailing_zeros() as usize % PLACES];
+        let slot = place.first;
+        let next = &mut self.slots[slot as usize];
+        if next.ns > until_ns {
             return None;
         }
-        let next = self.soon.pop()?;
-        self.free.push(next.slot);
-        Some((next.ns, self.slots[next.slot].take()?))
+        if slot == place.last {
+            wheel.taken &= wheel.taken - 1;
+        } else {
+            place.first = next.next;
+        }
+        next.next = mem::replace(&mut self.free, slot);
+        self.len -= 1;
+        Some((next.ns, next.what.take()?))
     }
 
-    /// The list, from the heap.
-    fn refill(&mut self) -> Option<()> {
-        self.end_ns = self.later.peek()?.0.ns + SOON_NS;
-        let end_ns = self.end_ns;
-        let is_soon = |next: &Reverse<Later>| next.0.ns <= end_ns;
-        while self.later.peek().is_some_and(is_soon) {
-            let next = self.later.pop().map(|next| next.0);
-            self.soon
-                .extend(next.map(|Later { ns, slot, .. }| Soon { ns, slot }));
+    /// To the next place that is taken, if that does not begin later: its events change wheels.
+    #[inline(never)]
+    fn turn(&mut self, until_ns: Ns) -> Option<()> {
+        let number = self.wheels.iter().position(|wheel| wheel.taken > 0)?;
+        let wheel = &mut self.wheels[number];
+        let (digit, shift) = (wheel.taken.trailing_zeros(), WIDTH + number as u32 * DIGIT);
+        let turn = self.at_ns >> shift >> DIGIT << DIGIT;
+        let at_ns = (turn | Ns::from(digit)) << shift;
+        if at_ns > until_ns {
+            return None;
         }
-        self.soon.reverse();
+        wheel.taken &= wheel.taken - 1;
+        self.at_ns = at_ns;
+        let first = wheel.places[digit as usize].first;
+        self.hang_anew(first, |_| true);
         Some(())
+    }
+
+    /// What was at a place, of that what is to be kept.
+    fn hang_anew(&mut self, first: u32, keeps: impl Fn(&T) -> bool) {
+        let mut next = first;
+        while next != NONE {
+            let (number, slot) = (next, &mut self.slots[next as usize]);
+            next = slot.next;
+            if slot.what.as_ref().is_some_and(&keeps) {
+                let ns = slot.ns;
+                self.hang(number, ns);
+            } else {
+                slot.what = None;
+                slot.next = mem::replace(&mut self.free, number);
+                self.len -= 1;
+            }
+        }
     }
 
     /// Without those that are not to be kept.
     pub fn retain(&mut self, keeps: impl Fn(&T) -> bool) {
-        let (slots, free) = (&mut self.slots, &mut self.free);
-        let mut keeps = |slot: usize| {
-            let kept = slots[slot].as_ref().is_some_and(&keeps);
-            if !kept {
-                slots[slot] = None;
-                free.push(slot);
+        for number in 0..WHEELS {
+            let mut taken = mem::take(&mut self.wheels[number].taken);
+            while taken > 0 {
+                let digit = taken.trailing_zeros() as usize;
+                taken &= taken - 1;
+                self.hang_anew(self.wheels[number].places[digit].first, &keeps);
             }
-            kept
-        };
-        self.soon.retain(|next| keeps(next.slot));
-        self.later.retain(|next| keeps(next.0.slot));
+        }
     }
 }
 
@@ -140,12 +230,12 @@ mod tests {
             for sequence in 0..500 {
                 let draw = seed.below(sequence, 100) as Ns;
                 if draw < 60 {
-                    let time_ns = now_ns + draw % 20 * draw % 7 * MS;
+                    let time_ns = now_ns + ((draw % 20) << (draw % 7 * 5));
                     events.push(time_ns, sequence);
                     naive.push((time_ns, sequence));
                 } else if draw < 98 {
                     naive.sort_unstable();
-                    let until_ns = now_ns + draw % 15 * MS;
+                    let until_ns = now_ns + ((draw % 20) << (draw % 7 * 5));
                     let next = naive.first().copied();
                     let due = next.filter(|(time_ns, _)| *time_ns <= until_ns);
                     assert_eq!(events.pop(until_ns), due);

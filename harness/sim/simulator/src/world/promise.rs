@@ -4,49 +4,17 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use crate::world::{Act, Task, World};
+use crate::world::process::{Task, Turn};
+use crate::world::World;
 
 /// A value that one task may wait for.
 pub struct Promise<T>(Rc<Promised<T>>);
 
 struct Promised<T> {
     done: Cell<bool>,
-    value: RefCell<Option<T>>,
-    waiting: RefCell<Option<Rc<Task>>>,
-    /// How many waits there were.
-    turn: Cell<Turn>,
-}
-
-/// Which wait for a promise it is.
-pub type Turn = u64;
-
-/// A promise, of whatever.
-pub trait Waited {
-    /// Whether that wait still goes on.
-    fn waits(&self, turn: Turn) -> bool;
-    /// Ends that wait, if it still goes on.
-    fn time_out(&self, world: &World, turn: Turn);
-}
-
-impl<T> Waited for Promised<T> {
-    fn waits(&self, turn: Turn) -> bool {
-        turn == self.turn.get() && self.waiting.borrow().is_some()
-    }
-
-    fn time_out(&self, world: &World, turn: Turn) {
-        if turn == self.turn.get() {
-            self.wake(world);
-        }
-    }
-}
-
-impl<T> Promised<T> {
-    fn wake(&self, world: &World) {
-        let waiting = self.waiting.borrow_mut().take();
-        if let Some(task) = waiting {
-            world.wake(task);
-        }
-    }
+    value: Cell<Option<T>>,
+    /// It may have ceased to wait.
+    waiting: Cell<Option<(Rc<Task>, Turn)>>,
 }
 
 impl<T> Clone for Promise<T> {
@@ -65,9 +33,8 @@ impl<T> Promise<T> {
     pub fn new() -> Promise<T> {
         Promise(Rc::new(Promised {
             done: Cell::new(false),
-            value: RefCell::new(None),
-            waiting: RefCell::new(None),
-            turn: Cell::new(0),
+            value: Cell::new(None),
+            waiting: Cell::new(None),
         }))
     }
 
@@ -87,30 +54,24 @@ impl<T> Promise<T> {
 
     /// The first value counts.
     pub fn set(&self, world: &World, value: T) {
-        if !self.0.done.replace(true) {
-            *self.0.value.borrow_mut() = Some(value);
-            self.0.wake(world);
+        if self.0.done.replace(true) {
+            return;
+        }
+        self.0.value.set(Some(value));
+        if let Some((task, turn)) = self.0.waiting.take() {
+            world.end_wait(task, turn);
         }
     }
 
     pub(super) fn register(&self, task: Rc<Task>) -> Turn {
-        self.0.turn.set(self.0.turn.get() + 1);
-        *self.0.waiting.borrow_mut() = Some(task);
-        self.0.turn.get()
-    }
-
-    /// What happens when that wait has taken too long.
-    pub(super) fn time_out_of(&self, turn: Turn) -> Act
-    where
-        T: 'static,
-    {
-        Act::TimeOut(self.0.clone(), turn)
+        let turn = task.turn();
+        self.0.waiting.set(Some((task, turn)));
+        turn
     }
 
     /// Once only.
     pub(super) fn take(&self) -> T {
-        let value = self.0.value.borrow_mut().take();
-        value.expect("a value is taken once")
+        self.0.value.take().expect("a value is taken once")
     }
 }
 

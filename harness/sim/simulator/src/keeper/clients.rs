@@ -8,15 +8,14 @@ use crate::bugs::Bug;
 use crate::errors::SESSION_EXPIRED;
 use crate::keeper::messages::{Answer, Answered, Ask, Ensemble, Listener, Request};
 use crate::keeper::paths::{Key, PathMap};
-use crate::keeper::session::{Found, KeeperSession, Reading, Values};
-use crate::keeper::tree::Tree;
+use crate::keeper::session::{Found, KeeperSession, Reading, Readings};
+use crate::keeper::tree::{Change, Tree};
 use crate::network::Node;
-use crate::table::entries::log_name;
 use crate::table::parts::Ordered;
 
 /// What a watch is told of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
+enum What {
     Data,
     Children,
 }
@@ -29,6 +28,21 @@ struct Connection {
     queue: RefCell<VecDeque<(i64, Ask)>>,
     /// The xid of the write that all others wait for.
     busy: Cell<Option<i64>>,
+    /// What was found, and would be now.
+    kept: RefCell<Vec<(Rc<Readings>, Rc<[Found]>)>>,
+}
+
+impl Connection {
+    fn again(&self, tree: &Tree, readings: Rc<Readings>) -> Rc<[Found]> {
+        let mut kept = self.kept.borrow_mut();
+        let same = |(other, _): &&(Rc<Readings>, _)| Rc::ptr_eq(other, &readings);
+        if let Some((_, found)) = kept.iter().find(same) {
+            return found.clone();
+        }
+        let found = readings.found(tree);
+        kept.push((readings, found.clone()));
+        found
+    }
 }
 
 /// By path: sessions, and the numbers that they gave their watches.
@@ -61,6 +75,7 @@ impl Clients {
             listener,
             queue: RefCell::default(),
             busy: Cell::new(Some(0)),
+            kept: RefCell::default(),
         };
         self.connections.insert(session, Rc::new(connection));
     }
@@ -108,8 +123,20 @@ impl Clients {
         }
     }
 
+    /// The tree was changed; `listed`: so was the parent's list of children.
+    pub fn changed(&mut self, change: &Change, listed: bool) {
+        for connection in self.connections.values() {
+            let mut kept = connection.kept.borrow_mut();
+            kept.retain(|(readings, _)| !readings.depend_on(change));
+        }
+        self.fire(What::Data, change.key());
+        if listed {
+            self.fire(What::Children, change.above());
+        }
+    }
+
     /// Tells who watches this, once.
-    pub fn fire(&mut self, what: What, node: Key) {
+    fn fire(&mut self, what: What, node: Key) {
         let watches = self.watches(what);
         if watches.is_empty() {
             return;
@@ -179,15 +206,19 @@ impl Clients {
                 if let Some(watch) = watch {
                     self.watch(tree, &reading, (connection.session, watch));
                 }
-                let found = read(tree, &reading);
+                let found = reading.found(tree);
                 self.reply(connection, xid, Ok(Answered::Found(found)));
             }
             Ask::ReadAll(readings, watch) => {
                 if let (Some(watch), Some(first)) = (watch, readings.first()) {
                     self.watch(tree, first, (connection.session, watch));
                 }
-                let found = readings.iter().map(|reading| read(tree, reading)).collect();
-                self.reply(connection, xid, Ok(Answered::FoundAll(found)));
+                let found = readings.iter().map(|reading| reading.found(tree));
+                self.reply(connection, xid, Ok(Answered::FoundAll(found.collect())));
+            }
+            Ask::ReadAgain(readings) => {
+                let found = connection.again(tree, readings);
+                self.reply(connection, xid, Ok(Answered::FoundAgain(found)));
             }
             Ask::Write(write) => {
                 connection.busy.set(Some(xid));
@@ -224,48 +255,4 @@ impl Clients {
             None => watches.insert(node.hash, path.clone(), vec![watch]),
         }
     }
-}
-
-fn read(tree: &Tree, reading: &Reading) -> Found {
-    let path = reading.path();
-    let Some(node) = tree.get(path) else {
-        return Found::Nothing;
-    };
-    match reading {
-        Reading::Get(_) => Found::Get(node.data.clone(), node.version),
-        Reading::Exists(_) => Found::Exists(node.version),
-        Reading::Stat(_) => Found::Stat {
-            data: node.data.clone(),
-            version: node.version,
-            czxid: node.czxid,
-            mzxid: node.mzxid,
-        },
-        Reading::Children(_) => Found::Children(node.children.clone()),
-        Reading::Count(_) => Found::Count(node.children.len()),
-        Reading::Listed(_) => Found::Listed(node.made, node.children.clone()),
-        Reading::Values(_) => Found::Values(values(tree, path, &node.children)),
-        Reading::Ahead { pointer, .. } => {
-            let Some(pointer) = tree.get(pointer) else {
-                return Found::Nothing;
-            };
-            let first = log_name(pointer.data.as_number());
-            Found::Values(values(tree, path, node.children.from(&first)))
-        }
-    }
-}
-
-fn values(tree: &Tree, path: &str, names: &[Rc<str>]) -> Values {
-    let longest = names.iter().map(|name| name.len()).max();
-    let mut child = String::with_capacity(path.len() + 1 + longest.unwrap_or(0));
-    child.push_str(path);
-    if path != "/" {
-        child.push('/');
-    }
-    let above = child.len();
-    let value = |name: &Rc<str>| {
-        child.truncate(above);
-        child.push_str(name);
-        (name.clone(), tree.node(&child).data.clone())
-    };
-    names.iter().map(value).collect()
 }

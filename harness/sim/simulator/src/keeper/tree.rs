@@ -378,7 +378,7 @@ pub fn numbered(name: &str, number: i64) -> String {
 }
 
 /// Of a name that ends with ten digits.
-fn number(name: &str) -> Option<i64> {
+pub(super) fn number(name: &str) -> Option<i64> {
     let (_, end) = name.as_bytes().split_last_chunk::<10>()?;
     let add = |sum: i64, digit: &u8| {
         let digit = digit.is_ascii_digit().then_some(i64::from(digit - b'0'))?;

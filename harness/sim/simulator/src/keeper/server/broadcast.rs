@@ -3,7 +3,6 @@
 use std::rc::Rc;
 
 use crate::errors::{KeeperError, SESSION_EXPIRED};
-use crate::keeper::clients::What;
 use crate::keeper::messages::{Answered, Request, Txn, Write, FSYNC_NS, SESSIONS};
 use crate::keeper::server::{session_path, Role, State};
 use crate::keeper::tree::{Change, Effect, Operation, Tree};
@@ -205,10 +204,7 @@ impl State {
         }
         for change in &txn.changes {
             let listed = disk.tree.change(change);
-            self.clients.fire(What::Data, change.key());
-            if listed {
-                self.clients.fire(What::Children, change.above());
-            }
+            self.clients.changed(change, listed);
         }
         if first {
             record.saw_after(self.world.now_ns(), &txn, &disk.tree);

@@ -61,7 +61,7 @@ pub struct Request {
 #[derive(Debug, Clone)]
 pub enum Answered {
     Nothing,
-    /// Of a multi.
+    /// Of a multi, unless it is empty.
     Done(Rc<[Done]>),
     /// Of a read.
     Found(Found),

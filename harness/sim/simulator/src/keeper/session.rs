@@ -5,6 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::future::Future;
 use std::rc::{Rc, Weak};
 
 use crate::errors::{KeeperError, CONNECTION_LOSS, NO_NODE, SESSION_EXPIRED};
@@ -198,6 +199,7 @@ impl KeeperSession {
     pub async fn multi(&self, operations: Vec<Operation>) -> Result<Rc<[Done]>, KeeperError> {
         match self.ask(Ask::Write(Write::Multi(operations))).await? {
             Answered::Done(done) => Ok(done),
+            Answered::Nothing => Ok(Rc::default()),
             other => panic!("{other:?} answers no multi"),
         }
     }
@@ -233,7 +235,7 @@ impl KeeperSession {
     /// Reads after this see every write that was acknowledged before the call: a write of nothing,
     /// which takes a majority as every write does.
     pub async fn barrier(&self) -> Result<(), KeeperError> {
-        self.multi(Vec::new()).await?;
+        self.ask(Ask::Write(Write::Multi(Vec::new()))).await?;
         Ok(())
     }
 
@@ -247,15 +249,18 @@ impl KeeperSession {
 
     // --- the wire -------------------------------------------------------------------------------
 
-    async fn ask(&self, ask: Ask) -> Answer {
-        if !self.alive() {
-            return Err(KeeperError::new(SESSION_EXPIRED));
+    /// Asks at once; the future is the answer's.
+    fn ask(&self, ask: Ask) -> impl Future<Output = Answer> + '_ {
+        let promise = self.alive().then(|| self.note_request(ask));
+        async move {
+            let Some(promise) = promise else {
+                return Err(KeeperError::new(SESSION_EXPIRED));
+            };
+            let answer = self.world.wait(&promise).await;
+            promise.renew();
+            self.spare.borrow_mut().push(promise);
+            answer
         }
-        let promise = self.note_request(ask);
-        let answer = self.world.wait(&promise).await;
-        promise.renew();
-        self.spare.borrow_mut().push(promise);
-        answer
     }
 
     /// Sends one that is to be answered.
@@ -283,18 +288,28 @@ impl KeeperSession {
     }
 
     fn send(&self, act: impl FnOnce(&KeeperServer) + 'static) {
+        if !self.server.process.alive() {
+            return self.be_refused();
+        }
         let (network, to) = (&self.ensemble.network, self.server.clone());
-        if to.process.alive() {
-            let process = to.process.clone();
-            network.send(self.node, to.node, Some(&process), move || act(&to));
-        } else {
-            let me = self.me.clone();
-            network.send(to.node, self.node, Some(&self.process), move || {
+        let process = Some(&self.server.process);
+        network.send(self.node, self.server.node, process, move || act(&to));
+    }
+
+    /// Where no server is, a connection is reset.
+    #[cold]
+    fn be_refused(&self) {
+        let (network, me) = (&self.ensemble.network, self.me.clone());
+        network.send(
+            self.server.node,
+            self.node,
+            Some(&self.process),
+            move || {
                 if let Some(me) = me.upgrade() {
                     me.broken();
                 }
-            });
-        }
+            },
+        );
     }
 
     fn taken(&self, xid: i64) -> Option<Sent> {

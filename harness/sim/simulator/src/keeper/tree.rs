@@ -163,7 +163,11 @@ impl Default for Tree {
 
 impl Tree {
     pub fn get(&self, path: &str) -> Option<&Node> {
-        self.nodes.get(Key::of(path))
+        self.find(Key::of(path))
+    }
+
+    pub fn find(&self, key: Key) -> Option<&Node> {
+        self.nodes.get(key)
     }
 
     /// One that there is.

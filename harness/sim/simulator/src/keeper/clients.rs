@@ -11,7 +11,6 @@ use crate::keeper::paths::{Key, PathMap};
 use crate::keeper::session::{Found, KeeperSession, Reading, Readings};
 use crate::keeper::tree::{Change, Tree};
 use crate::network::Node;
-use crate::table::parts::Ordered;
 
 /// What a watch is told of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,21 +27,6 @@ struct Connection {
     queue: RefCell<VecDeque<(i64, Ask)>>,
     /// The xid of the write that all others wait for.
     busy: Cell<Option<i64>>,
-    /// What was found, and would be now.
-    kept: RefCell<Vec<(Rc<Readings>, Rc<[Found]>)>>,
-}
-
-impl Connection {
-    fn again(&self, tree: &Tree, readings: Rc<Readings>) -> Rc<[Found]> {
-        let mut kept = self.kept.borrow_mut();
-        let same = |(other, _): &&(Rc<Readings>, _)| Rc::ptr_eq(other, &readings);
-        if let Some((_, found)) = kept.iter().find(same) {
-            return found.clone();
-        }
-        let found = readings.found(tree);
-        kept.push((readings, found.clone()));
-        found
-    }
 }
 
 /// By path: sessions, and the numbers that they gave their watches.
@@ -52,7 +36,10 @@ type Watches = PathMap<Vec<(u64, i64)>>;
 pub struct Clients {
     node: Node,
     ensemble: Rc<Ensemble>,
-    connections: Ordered<u64, Rc<Connection>>,
+    /// In the order in which they came.
+    connections: Vec<Rc<Connection>>,
+    /// What was found, and would be now.
+    kept: Vec<(Rc<Readings>, Rc<[Found]>)>,
     of_data: Watches,
     of_children: Watches,
 }
@@ -62,7 +49,8 @@ impl Clients {
         Clients {
             node,
             ensemble: ensemble.clone(),
-            connections: Ordered::default(),
+            connections: Vec::new(),
+            kept: Vec::new(),
             of_data: Watches::default(),
             of_children: Watches::default(),
         }
@@ -75,9 +63,8 @@ impl Clients {
             listener,
             queue: RefCell::default(),
             busy: Cell::new(Some(0)),
-            kept: RefCell::default(),
         };
-        self.connections.insert(session, Rc::new(connection));
+        self.connections.push(Rc::new(connection));
     }
 
     /// After the session's earlier ones, but for a ping. None: there is no such client.
@@ -88,7 +75,7 @@ impl Clients {
         xid: i64,
         ask: Ask,
     ) -> Option<Option<Request>> {
-        let connection = self.connections.get(&session)?.clone();
+        let connection = self.connection(session)?.clone();
         if connection.busy.get().is_none() || matches!(ask, Ask::Ping) {
             return Some(self.serve(tree, &connection, xid, ask));
         }
@@ -104,7 +91,7 @@ impl Clients {
         xid: i64,
         answer: &Answer,
     ) -> Option<Request> {
-        let connection = self.connections.get(&session)?;
+        let connection = self.connection(session)?;
         if connection.busy.get() != Some(xid) {
             return None;
         }
@@ -125,10 +112,8 @@ impl Clients {
 
     /// The tree was changed; `listed`: so was the parent's list of children.
     pub fn changed(&mut self, change: &Change, listed: bool) {
-        for connection in self.connections.values() {
-            let mut kept = connection.kept.borrow_mut();
-            kept.retain(|(readings, _)| !readings.depend_on(change));
-        }
+        self.kept
+            .retain(|(readings, _)| !readings.depend_on(change));
         self.fire(What::Data, change.key());
         if listed {
             self.fire(What::Children, change.above());
@@ -142,7 +127,7 @@ impl Clients {
             return;
         }
         for (session, watch) in watches.remove(node).unwrap_or_default() {
-            let Some(connection) = self.connections.get(&session) else {
+            let Some(connection) = self.connection(session) else {
                 continue;
             };
             let ensemble = &self.ensemble;
@@ -155,21 +140,22 @@ impl Clients {
 
     /// The client ended the connection; its session lives on until it expires.
     pub fn gone(&mut self, session: u64) {
-        self.connections.shift_remove(&session);
+        self.taken(session);
     }
 
     /// The server ends the connection.
     pub fn close(&mut self, session: u64) {
-        if let Some(connection) = self.connections.shift_remove(&session) {
+        if let Some(connection) = self.taken(session) {
             self.refuse(&connection.listener);
         }
     }
 
     /// As a server does that no longer serves, or dies.
     pub fn close_all(&mut self) {
-        for connection in std::mem::take(&mut self.connections).values() {
+        for connection in std::mem::take(&mut self.connections) {
             self.refuse(&connection.listener);
         }
+        self.kept.clear();
         self.of_data.clear();
         self.of_children.clear();
     }
@@ -177,6 +163,27 @@ impl Clients {
     /// Resets a connection.
     pub fn refuse(&self, listener: &Listener) {
         self.tell(listener, KeeperSession::broken);
+    }
+
+    fn connection(&self, session: u64) -> Option<&Rc<Connection>> {
+        let mut all = self.connections.iter();
+        all.find(|connection| connection.session == session)
+    }
+
+    fn taken(&mut self, session: u64) -> Option<Rc<Connection>> {
+        let mut all = self.connections.iter();
+        let at = all.position(|connection| connection.session == session)?;
+        Some(self.connections.remove(at))
+    }
+
+    fn again(&mut self, tree: &Tree, readings: Rc<Readings>) -> Rc<[Found]> {
+        let same = |(other, _): &&(Rc<Readings>, _)| Rc::ptr_eq(other, &readings);
+        if let Some((_, found)) = self.kept.iter().find(same) {
+            return found.clone();
+        }
+        let found = readings.found(tree);
+        self.kept.push((readings, found.clone()));
+        found
     }
 
     fn reply(&self, connection: &Connection, xid: i64, answer: Answer) {
@@ -217,7 +224,7 @@ impl Clients {
                 self.reply(connection, xid, Ok(Answered::FoundAll(found.collect())));
             }
             Ask::ReadAgain(readings) => {
-                let found = connection.again(tree, readings);
+                let found = self.again(tree, readings);
                 self.reply(connection, xid, Ok(Answered::FoundAgain(found)));
             }
             Ask::Write(write) => {

@@ -43,10 +43,11 @@ impl Acked {
         from.map(|(peer, _)| *peer)
     }
 
-    /// As many as so many servers have.
-    pub(super) fn on(&self, servers: usize) -> usize {
+    /// As many as so many servers have; 0 where that is less than `least`.
+    pub(super) fn on(&self, servers: usize, least: usize) -> usize {
         let counts = self.0.iter().map(|(_, count)| *count);
-        let on_most = counts.filter(|count| self.from(*count).count() >= servers);
+        let counts = counts.filter(|count| *count >= least);
+        let on_most = counts.filter(|count| self.from(*count).nth(servers - 1).is_some());
         on_most.max().unwrap_or(0)
     }
 }

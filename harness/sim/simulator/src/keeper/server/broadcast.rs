@@ -106,7 +106,9 @@ impl State {
     }
 
     pub(super) fn commit_what_is_acked(&mut self) {
-        let committed = self.acked.on(self.ensemble.majority());
+        let waits = !self.serves || self.ready.len() + 1 < self.acked.len();
+        let least = self.committed + usize::from(!waits);
+        let committed = self.acked.on(self.ensemble.majority(), least);
         if committed < self.activated_at || committed < self.committed {
             return;
         }
@@ -114,7 +116,7 @@ impl State {
         if !self.serves || committed > before {
             self.commit(committed);
         }
-        if self.ready.len() + 1 < self.acked.len() {
+        if waits {
             self.make_ready(committed);
         }
     }

@@ -176,7 +176,7 @@ struct State {
     /// Leading: when each session was last heard of. Following: those heard of since.
     seen: FxHashMap<u64, Ns>,
     /// Of sessions' nodes.
-    session_paths: FxHashMap<u64, Hashed>,
+    session_paths: SessionPaths,
     clients: Clients,
 }
 
@@ -215,7 +215,7 @@ impl State {
             planned: None,
             syncs: Vec::new(),
             seen: FxHashMap::default(),
-            session_paths: FxHashMap::default(),
+            session_paths: SessionPaths::default(),
             clients: Clients::new(node, ensemble),
         }
     }
@@ -399,7 +399,22 @@ impl State {
     }
 }
 
+/// By session.
+#[derive(Default)]
+struct SessionPaths(Vec<Option<Hashed>>);
+
+impl SessionPaths {
+    fn of(&mut self, session: u64) -> &Hashed {
+        let at = session as usize;
+        if at >= self.0.len() {
+            self.0.resize_with(at + 1, || None);
+        }
+        self.0[at].get_or_insert_with(|| session_path(session).into())
+    }
+}
+
 /// Of a session's node.
+#[cold]
 fn session_path(session: u64) -> Path {
     child(SESSIONS, Digits::of(session as i64).as_str())
 }

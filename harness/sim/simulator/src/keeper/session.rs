@@ -368,6 +368,7 @@ impl KeeperSession {
         self.check_later();
     }
 
+    #[cold]
     fn lose(&self) {
         if !self.alive.replace(false) {
             return;

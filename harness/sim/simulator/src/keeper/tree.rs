@@ -345,6 +345,7 @@ impl Tree {
     }
 
     /// Sequential numbers that were taken are free again, as in ZooKeeper.
+    #[cold]
     fn undo(&mut self, changes: &[Change], undo: Vec<Before>) {
         for (change, before) in changes.iter().zip(undo).rev() {
             match before {

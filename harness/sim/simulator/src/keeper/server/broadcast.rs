@@ -4,7 +4,6 @@ use std::rc::Rc;
 
 use crate::errors::{KeeperError, SESSION_EXPIRED};
 use crate::keeper::messages::{Answered, Request, Txn, Write, FSYNC_NS, SESSIONS};
-use crate::keeper::paths::Hashed;
 use crate::keeper::server::{session_path, Role, State};
 use crate::keeper::tree::{Change, Effect, Operation, Path, Tree};
 use crate::network::Node;
@@ -57,8 +56,7 @@ impl State {
 
     fn changes(&mut self, request: &Request) -> Result<(Vec<Change>, Answered), KeeperError> {
         let session = request.session;
-        let path = self.session_paths.entry(session);
-        let path = path.or_insert_with(|| Hashed::from(session_path(session)));
+        let path = self.session_paths.of(session);
         let tree = self.planned.as_mut();
         let tree = tree.expect("a leader that serves has its plans");
         match &request.write {
@@ -136,6 +134,7 @@ impl State {
         }
     }
 
+    #[cold]
     fn end_syncs(&mut self, committed: usize) {
         for (count, request) in std::mem::take(&mut self.syncs) {
             if count <= committed {
@@ -147,6 +146,7 @@ impl State {
     }
 
     /// Followers that have the log now, and wait to serve.
+    #[cold]
     fn make_ready(&mut self, committed: usize) {
         let epoch = self.epoch;
         for peer in self.acked.from(self.activated_at) {
@@ -158,6 +158,7 @@ impl State {
     }
 
     /// A leader begins to serve.
+    #[cold]
     fn activate(&mut self, committed: usize) {
         self.apply(committed);
         let disk = self.disk.borrow();
@@ -236,6 +237,7 @@ impl State {
 }
 
 /// What the first write of a session comes to.
+#[cold]
 fn opened(
     tree: &mut Tree,
     path: &Path,
@@ -252,6 +254,7 @@ fn opened(
 }
 
 /// What the end of a session comes to.
+#[cold]
 fn closed(tree: &mut Tree, path: &Path, session: u64) -> Vec<Change> {
     let gone = tree.owned(session).iter().cloned().chain([path.clone()]);
     let changes: Vec<Change> = gone.map(Change::gone).collect();
@@ -273,12 +276,9 @@ fn planned(
 
 /// Whether it ends its session: its own node goes last.
 fn closes(txn: &Txn) -> bool {
-    match txn.changes.last() {
-        Some(Change { path, effect, .. })
-            if matches!(effect, Effect::Removed) && path.starts_with(SESSIONS) =>
-        {
-            *path == session_path(txn.session)
-        }
-        _ => false,
-    }
+    let last = txn.changes.last();
+    let last = last.filter(|change| matches!(change.effect, Effect::Removed));
+    last.is_some_and(|Change { path, .. }| {
+        path.starts_with(SESSIONS) && *path == session_path(txn.session)
+    })
 }

@@ -5,8 +5,9 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::future::Future;
+use std::future::{poll_fn, Future};
 use std::rc::{Rc, Weak};
+use std::task::{ready, Poll};
 
 use crate::errors::{KeeperError, CONNECTION_LOSS, NO_NODE, SESSION_EXPIRED};
 use crate::keeper::messages::{Answer, Answered, Ask, Ensemble, Listener, Write};
@@ -251,16 +252,16 @@ impl KeeperSession {
 
     /// Asks at once; the future is the answer's.
     fn ask(&self, ask: Ask) -> impl Future<Output = Answer> + '_ {
-        let promise = self.alive().then(|| self.note_request(ask));
-        async move {
-            let Some(promise) = promise else {
-                return Err(KeeperError::new(SESSION_EXPIRED));
+        let mut promise = self.alive().then(|| self.note_request(ask));
+        poll_fn(move |_| {
+            let Some(asked) = &promise else {
+                return Poll::Ready(Err(KeeperError::new(SESSION_EXPIRED)));
             };
-            let answer = self.world.wait(&promise).await;
-            promise.renew();
-            self.spare.borrow_mut().push(promise);
-            answer
-        }
+            let answer = ready!(self.world.poll(asked));
+            asked.renew();
+            self.spare.borrow_mut().extend(promise.take());
+            Poll::Ready(answer)
+        })
     }
 
     /// Sends one that is to be answered.

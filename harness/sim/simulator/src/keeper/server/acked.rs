@@ -45,9 +45,35 @@ impl Acked {
 
     /// As many as so many servers have; 0 where that is less than `least`.
     pub(super) fn on(&self, servers: usize, least: usize) -> usize {
-        let counts = self.0.iter().map(|(_, count)| *count);
-        let counts = counts.filter(|count| *count >= least);
-        let on_most = counts.filter(|count| self.from(*count).nth(servers - 1).is_some());
-        on_most.max().unwrap_or(0)
+        let (mut many, mut lowest) = (0, usize::MAX);
+        for (_, count) in &self.0 {
+            if *count >= least {
+                many += 1;
+                lowest = lowest.min(*count);
+            }
+        }
+        if many < servers {
+            0
+        } else {
+            lowest.max(self.on(servers, lowest + 1))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_majority_has_the_lowest_of_its_counts() {
+        let mut acked = Acked::default();
+        for (peer, count) in [7, 3, 5, 9, 5].into_iter().enumerate() {
+            acked.set(peer, count);
+        }
+        assert_eq!(
+            [1, 2, 3, 4, 5, 6].map(|most| acked.on(most, 0)),
+            [9, 7, 5, 5, 3, 0]
+        );
+        assert_eq!([5, 6].map(|least| acked.on(3, least)), [5, 0]);
     }
 }

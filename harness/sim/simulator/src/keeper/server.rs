@@ -92,7 +92,7 @@ impl KeeperServer {
 
     /// Of a leader's open sessions: how long each is silent, and how long it may be, in ns.
     pub fn sessions(&self) -> Vec<(Ns, Ns)> {
-        self.state.borrow().sessions()
+        self.state.borrow_mut().sessions()
     }
 
     /// A client opens a session; it is answered, with xid 0, when that is committed.
@@ -323,7 +323,7 @@ impl State {
         };
         // While it is paused a leader cannot end a session.
         let stood_ns = (now_ns - self.ticked_ns - self.tick_ns).max(0);
-        for (session, allowed_ns) in open_sessions(tree) {
+        for (session, allowed_ns) in self.session_paths.open(tree) {
             let silent_ns = now_ns - *self.seen.entry(session).or_insert(now_ns);
             if silent_ns > allowed_ns {
                 let mut record = self.ensemble.record.borrow_mut();
@@ -339,13 +339,13 @@ impl State {
         }
     }
 
-    fn sessions(&self) -> Vec<(Ns, Ns)> {
+    fn sessions(&mut self) -> Vec<(Ns, Ns)> {
         let now_ns = self.world.now_ns();
         let silent = |(session, allowed_ns): (u64, Ns)| {
             let seen_ns = self.seen.get(&session).copied().unwrap_or(now_ns);
             (now_ns - seen_ns, allowed_ns)
         };
-        let open = open_sessions(&self.disk.borrow().tree);
+        let open = self.session_paths.open(&self.disk.borrow().tree);
         open.into_iter().map(silent).collect()
     }
 
@@ -411,21 +411,23 @@ impl SessionPaths {
         }
         self.0[at].get_or_insert_with(|| session_path(session).into())
     }
+
+    /// Open sessions, and how long each may be silent; in the order of their names.
+    fn open(&mut self, tree: &Tree) -> Vec<(u64, Ns)> {
+        let names = tree.get(SESSIONS).map(|node| &node.children);
+        let open = names.into_iter().flat_map(|names| names.iter());
+        let open = open.map(|name| {
+            let session = name.parse().expect("a session's name is its number");
+            let node = tree.find(self.of(session).key());
+            let node = node.expect("a child is a node");
+            (session, node.data.as_number())
+        });
+        open.collect()
+    }
 }
 
 /// Of a session's node.
 #[cold]
 fn session_path(session: u64) -> Path {
     child(SESSIONS, Digits::of(session as i64).as_str())
-}
-
-/// Each, and how long it may be silent; in the order of their names.
-fn open_sessions(tree: &Tree) -> Vec<(u64, Ns)> {
-    let names = tree.get(SESSIONS).map(|node| &node.children);
-    let names = names.into_iter().flat_map(|names| names.iter());
-    let open = names.map(|name| {
-        let session = name.parse().expect("a session's name is its number");
-        (session, tree.node(&session_path(session)).data.as_number())
-    });
-    open.collect()
 }

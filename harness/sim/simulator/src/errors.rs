@@ -20,10 +20,12 @@ pub struct KeeperError {
 
 impl KeeperError {
     /// Of no path.
+    #[cold]
     pub fn new(code: &'static str) -> KeeperError {
         KeeperError::of(code, "")
     }
 
+    #[cold]
     pub fn of(code: &'static str, path: &str) -> KeeperError {
         KeeperError {
             code,

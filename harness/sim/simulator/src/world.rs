@@ -13,7 +13,7 @@ mod promise;
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::future::Future;
+use std::future::{poll_fn, Future};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -296,12 +296,17 @@ impl World {
     }
 
     /// The value, when it has come.
-    pub async fn wait<T>(&self, promise: &Promise<T>) -> T {
-        if !promise.is_done() {
-            promise.register(self.running());
-            Pause(false).await;
+    pub fn wait<'a, T>(&'a self, promise: &'a Promise<T>) -> impl Future<Output = T> + 'a {
+        poll_fn(|_| self.poll(promise))
+    }
+
+    /// The value if it has come; if not, the task that runs goes on when it has.
+    pub fn poll<T>(&self, promise: &Promise<T>) -> Poll<T> {
+        if promise.is_done() {
+            return Poll::Ready(promise.take());
         }
-        promise.take()
+        promise.register(self.running());
+        Poll::Pending
     }
 
     /// The value, unless the time is over before it comes.

@@ -37,6 +37,7 @@ pub struct Key<'a> {
 }
 
 impl Key<'_> {
+    #[inline(never)]
     pub fn of(path: &str) -> Key<'_> {
         let mut hasher = FxHasher::default();
         hasher.write(path.as_bytes());
@@ -46,6 +47,26 @@ impl Key<'_> {
 
     fn is(&self, path: &str) -> bool {
         std::ptr::eq(self.path, path) || self.path == path
+    }
+}
+
+/// A path that is looked up again and again.
+pub struct Hashed {
+    pub path: Path,
+    hash: u64,
+}
+
+impl From<Path> for Hashed {
+    fn from(path: Path) -> Hashed {
+        let hash = Key::of(&path).hash;
+        Hashed { path, hash }
+    }
+}
+
+impl Hashed {
+    pub fn key(&self) -> Key<'_> {
+        let (path, hash) = (&*self.path, self.hash);
+        Key { path, hash }
     }
 }
 
@@ -67,11 +88,13 @@ impl<T> Default for PathMap<T> {
 }
 
 impl<T> PathMap<T> {
+    #[inline(never)]
     pub fn get(&self, key: Key) -> Option<&T> {
         let found = self.0.find(key.hash, |item| key.is(&item.path));
         found.map(|item| &item.value)
     }
 
+    #[inline(never)]
     pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         let found = self.0.find_mut(key.hash, |item| key.is(&item.path));
         found.map(|item| &mut item.value)

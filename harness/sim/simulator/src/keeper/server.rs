@@ -6,6 +6,7 @@
 //! round of votes in place of ZooKeeper's several; its outcome is the same, the server with the
 //! longest log among a majority.
 
+mod acked;
 mod broadcast;
 mod election;
 
@@ -20,10 +21,12 @@ use crate::keeper::clients::Clients;
 use crate::keeper::messages::{
     Answer, Ask, Disk, Ensemble, Listener, Request, Txn, Write, Zxid, SESSIONS, SYNC_LIMIT, TICK_NS,
 };
+use crate::keeper::paths::Hashed;
 use crate::keeper::tree::{child, Path, Tree};
 use crate::network::Node;
-use crate::table::parts::Ordered;
 use crate::world::{Act, Ns, Process, World, SECOND};
+
+use acked::Acked;
 
 /// Until a candidate, or who joined one, looks again.
 const JOIN_NS: Ns = 2 * SECOND;
@@ -89,7 +92,7 @@ impl KeeperServer {
 
     /// Of a leader's open sessions: how long each is silent, and how long it may be, in ns.
     pub fn sessions(&self) -> Vec<(Ns, Ns)> {
-        self.state.borrow().sessions()
+        self.state.borrow_mut().sessions()
     }
 
     /// A client opens a session; it is answered, with xid 0, when that is committed.
@@ -157,8 +160,8 @@ struct State {
     votes: Vec<Option<Vote>>,
     /// When each peer was last heard of in this role; 0: never.
     heard_ns: Vec<Ns>,
-    /// Leading: how many entries each follower, and itself, has on its disk.
-    acked: Ordered<Node, usize>,
+    /// Leading: of each follower, and of itself.
+    acked: Acked,
     /// A candidate's: who promised to follow.
     joined: Vec<Node>,
     /// Leading: the followers that were told to serve.
@@ -173,7 +176,7 @@ struct State {
     /// Leading: when each session was last heard of. Following: those heard of since.
     seen: FxHashMap<u64, Ns>,
     /// Of sessions' nodes.
-    session_paths: FxHashMap<u64, Path>,
+    session_paths: SessionPaths,
     clients: Clients,
 }
 
@@ -204,7 +207,7 @@ impl State {
             ticked_ns: now_ns,
             votes: vec![None; nodes],
             heard_ns: vec![0; nodes],
-            acked: Ordered::default(),
+            acked: Acked::default(),
             joined: Vec::new(),
             ready: Vec::new(),
             committed: 0,
@@ -212,7 +215,7 @@ impl State {
             planned: None,
             syncs: Vec::new(),
             seen: FxHashMap::default(),
-            session_paths: FxHashMap::default(),
+            session_paths: SessionPaths::default(),
             clients: Clients::new(node, ensemble),
         }
     }
@@ -224,11 +227,11 @@ impl State {
     }
 
     fn tell_later(&self, took_ns: Ns, peer: Node, act: impl FnOnce(&mut State) + 'static) {
-        let target = self.ensemble.keeper(peer);
-        let process = target.process.clone();
-        let act = move || act(&mut target.state.borrow_mut());
-        let network = &self.ensemble.network;
-        network.send_later(took_ns, self.node, peer, Some(&process), act);
+        let (network, lives) = (&self.ensemble.network, self.ensemble.lives.borrow());
+        let target = lives[peer].as_ref().expect("it has been started");
+        let life = target.clone();
+        let act = move || act(&mut life.state.borrow_mut());
+        network.send_later(took_ns, self.node, peer, Some(&target.process), act);
     }
 
     /// Does something itself.
@@ -247,7 +250,7 @@ impl State {
     fn peer_gone(&mut self, peer: Node) {
         self.heard_ns[peer] = 0;
         self.votes[peer] = None;
-        self.acked.shift_remove(&peer);
+        self.acked.remove(peer);
         self.ready.retain(|other| *other != peer);
         if self.leader == Some(peer) && matches!(self.role, Role::Joining | Role::Following) {
             self.look();
@@ -267,13 +270,13 @@ impl State {
         let near = |peer: Node| now_ns - self.heard_ns[peer] <= patience_ns;
         match self.role {
             Role::Leading => {
-                let followers = || self.acked.keys().filter(|peer| **peer != self.node);
-                if 1 + followers().filter(|peer| near(**peer)).count() < self.ensemble.majority() {
+                let followers = || self.acked.peers().filter(|peer| *peer != self.node);
+                if 1 + followers().filter(|peer| near(*peer)).count() < self.ensemble.majority() {
                     self.look();
                 } else {
                     let (me, epoch) = (self.node, self.epoch);
                     for peer in followers() {
-                        self.tell(*peer, move |peer| peer.on_ping(me, epoch));
+                        self.tell(peer, move |peer| peer.on_ping(me, epoch));
                     }
                     self.expire(now_ns);
                 }
@@ -320,7 +323,7 @@ impl State {
         };
         // While it is paused a leader cannot end a session.
         let stood_ns = (now_ns - self.ticked_ns - self.tick_ns).max(0);
-        for (session, allowed_ns) in open_sessions(tree) {
+        for (session, allowed_ns) in self.session_paths.open(tree) {
             let silent_ns = now_ns - *self.seen.entry(session).or_insert(now_ns);
             if silent_ns > allowed_ns {
                 let mut record = self.ensemble.record.borrow_mut();
@@ -336,13 +339,13 @@ impl State {
         }
     }
 
-    fn sessions(&self) -> Vec<(Ns, Ns)> {
+    fn sessions(&mut self) -> Vec<(Ns, Ns)> {
         let now_ns = self.world.now_ns();
         let silent = |(session, allowed_ns): (u64, Ns)| {
             let seen_ns = self.seen.get(&session).copied().unwrap_or(now_ns);
             (now_ns - seen_ns, allowed_ns)
         };
-        let open = open_sessions(&self.disk.borrow().tree);
+        let open = self.session_paths.open(&self.disk.borrow().tree);
         open.into_iter().map(silent).collect()
     }
 
@@ -396,18 +399,35 @@ impl State {
     }
 }
 
-/// Of a session's node.
-fn session_path(session: u64) -> Path {
-    child(SESSIONS, Digits::of(session as i64).as_str())
+/// By session.
+#[derive(Default)]
+struct SessionPaths(Vec<Option<Hashed>>);
+
+impl SessionPaths {
+    fn of(&mut self, session: u64) -> &Hashed {
+        let at = session as usize;
+        if at >= self.0.len() {
+            self.0.resize_with(at + 1, || None);
+        }
+        self.0[at].get_or_insert_with(|| session_path(session).into())
+    }
+
+    /// Open sessions, and how long each may be silent; in the order of their names.
+    fn open(&mut self, tree: &Tree) -> Vec<(u64, Ns)> {
+        let names = tree.get(SESSIONS).map(|node| &node.children);
+        let open = names.into_iter().flat_map(|names| names.iter());
+        let open = open.map(|name| {
+            let session = name.parse().expect("a session's name is its number");
+            let node = tree.find(self.of(session).key());
+            let node = node.expect("a child is a node");
+            (session, node.data.as_number())
+        });
+        open.collect()
+    }
 }
 
-/// Each, and how long it may be silent; in the order of their names.
-fn open_sessions(tree: &Tree) -> Vec<(u64, Ns)> {
-    let names = tree.get(SESSIONS).map(|node| &node.children);
-    let names = names.into_iter().flat_map(|names| names.iter());
-    let open = names.map(|name| {
-        let session = name.parse().expect("a session's name is its number");
-        (session, tree.node(&session_path(session)).data.as_number())
-    });
-    open.collect()
+/// Of a session's node.
+#[cold]
+fn session_path(session: u64) -> Path {
+    child(SESSIONS, Digits::of(session as i64).as_str())
 }

@@ -163,7 +163,11 @@ impl Default for Tree {
 
 impl Tree {
     pub fn get(&self, path: &str) -> Option<&Node> {
-        self.nodes.get(Key::of(path))
+        self.find(Key::of(path))
+    }
+
+    pub fn find(&self, key: Key) -> Option<&Node> {
+        self.nodes.get(key)
     }
 
     /// One that there is.
@@ -341,6 +345,7 @@ impl Tree {
     }
 
     /// Sequential numbers that were taken are free again, as in ZooKeeper.
+    #[cold]
     fn undo(&mut self, changes: &[Change], undo: Vec<Before>) {
         for (change, before) in changes.iter().zip(undo).rev() {
             match before {
@@ -378,7 +383,7 @@ pub fn numbered(name: &str, number: i64) -> String {
 }
 
 /// Of a name that ends with ten digits.
-fn number(name: &str) -> Option<i64> {
+pub(super) fn number(name: &str) -> Option<i64> {
     let (_, end) = name.as_bytes().split_last_chunk::<10>()?;
     let add = |sum: i64, digit: &u8| {
         let digit = digit.is_ascii_digit().then_some(i64::from(digit - b'0'))?;

@@ -14,11 +14,12 @@ use std::rc::Rc;
 use rustc_hash::FxHashMap;
 
 use crate::errors::{ServerError, Trouble};
-use crate::keeper::session::{self, KeeperSession, Values};
+use crate::keeper::session::{self, Found, KeeperSession, Readings};
 use crate::keeper::tree::Names;
 use crate::table::cover::Cover;
-use crate::table::entries::EntryKind;
+use crate::table::entries::{Entry, EntryKind};
 use crate::table::parts::{Info, Part};
+use crate::table::paths::{ReplicaPaths, TablePaths};
 use crate::table::replica::Table;
 use crate::table::selection::Source;
 
@@ -184,9 +185,7 @@ struct State {
     /// How often the list of this replica's parts changed.
     made: i64,
     parts: Names,
-    /// From the replica's pointer on.
-    log: Values,
-    queue: Values,
+    found: Rc<[Found]>,
 }
 
 impl State {
@@ -201,42 +200,59 @@ impl State {
         self.failed.is_empty() && pending.all(|info| Some(&*info.partition) != partition)
     }
 
+    /// Of the log from the replica's pointer on, and of its queue.
+    fn entries(&self) -> impl Iterator<Item = &Rc<Entry>> {
+        let values = self.found[4..].iter().flat_map(Found::as_values);
+        values.map(|(_, entry)| entry.as_entry())
+    }
+
     fn is_left_out(&self, info: &Info, name: &str) -> bool {
         self.pending.as_ref() == Some(info) || self.failed.contains(name)
     }
 }
 
 async fn state(table: &Table, zk: &KeeperSession) -> Result<State, Trouble> {
-    let (paths, own) = (&table.paths, &table.own);
-    let readings = [
+    let found = zk.read_again(&table.deciding).await?;
+    let [status, failed, lost, parts, ..] = &*found else {
+        panic!("an answer for each reading");
+    };
+    let (made, parts) = match (lost, parts) {
+        (Found::Get(lost, _), Found::Listed(made, parts)) if lost.as_text() == "0" => {
+            (*made, parts.clone())
+        }
+        _ => return Err(ServerError::new(289, "Replica is lost, or being cloned.").into()),
+    };
+    let pending = match status {
+        Found::Get(status, _) => Some(status.as_quorum().part.clone()),
+        _ => None,
+    };
+    let failed = failed.clone().children().unwrap_or_default();
+    Ok(State {
+        pending,
+        failed,
+        made,
+        parts,
+        found,
+    })
+}
+
+/// What decides a select: the quorum that is pending, those that failed, whether the replica is
+/// lost, its parts, the log from its pointer on, and its queue.
+pub fn deciding(paths: &TablePaths, own: &ReplicaPaths) -> Rc<Readings> {
+    Readings::new([
         session::Reading::get(paths.quorum_status.clone()),
         session::Reading::children(paths.failed_parts.clone()),
         session::Reading::get(own.is_lost.clone()),
         session::Reading::listed(own.parts.clone()),
         session::Reading::ahead(paths.log.clone(), own.log_pointer.clone()),
         session::Reading::values(own.queue.clone()),
-    ];
-    let [status, failed, lost, parts, log, queue] = zk.read_all(readings, None).await?;
-    let whole = lost.get().is_some_and(|(lost, _)| lost.as_text() == "0");
-    let (true, Some((made, parts))) = (whole, parts.listed()) else {
-        return Err(ServerError::new(289, "Replica is lost, or being cloned.").into());
-    };
-    let status = status.get();
-    Ok(State {
-        pending: status.map(|(status, _)| status.as_quorum().part.clone()),
-        failed: failed.children().unwrap_or_default(),
-        made,
-        parts,
-        log: log.values(),
-        queue: queue.values(),
-    })
+    ])
 }
 
 /// Error 289 for a committed part that is not here. Those that the replica may lack are in the log
 /// from its pointer on, and in its queue; what it had before is here.
 fn check_committed<T>(state: &State, here: &Cover<T>) -> Result<(), ServerError> {
-    for (_, entry) in state.log.iter().chain(&state.queue) {
-        let entry = entry.as_entry();
+    for entry in state.entries() {
         if entry.kind != EntryKind::Get || here.containing(&entry.new).is_some() {
             continue;
         }

@@ -1,0 +1,79 @@
+//! How much of the log is on whose disk, as a leader knows it.
+
+use crate::network::Node;
+
+/// Servers in the order in which they came, and how many entries each has on its disk.
+#[derive(Default)]
+pub(super) struct Acked(Vec<(Node, usize)>);
+
+impl Acked {
+    /// One that has so many now.
+    pub(super) fn set(&mut self, peer: Node, count: usize) {
+        match self.of(peer) {
+            Some(acked) => *acked = count,
+            None => self.0.push((peer, count)),
+        }
+    }
+
+    pub(super) fn of(&mut self, peer: Node) -> Option<&mut usize> {
+        let mut all = self.0.iter_mut();
+        all.find(|(other, _)| *other == peer)
+            .map(|(_, count)| count)
+    }
+
+    pub(super) fn remove(&mut self, peer: Node) {
+        self.0.retain(|(other, _)| *other != peer);
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn peers(&self) -> impl Iterator<Item = Node> + '_ {
+        self.0.iter().map(|(peer, _)| *peer)
+    }
+
+    /// Who has as many as that.
+    pub(super) fn from(&self, least: usize) -> impl Iterator<Item = Node> + '_ {
+        let from = self.0.iter().filter(move |(_, count)| *count >= least);
+        from.map(|(peer, _)| *peer)
+    }
+
+    /// As many as so many servers have; 0 where that is less than `least`.
+    pub(super) fn on(&self, servers: usize, least: usize) -> usize {
+        let (mut many, mut lowest) = (0, usize::MAX);
+        for (_, count) in &self.0 {
+            if *count >= least {
+                many += 1;
+                lowest = lowest.min(*count);
+            }
+        }
+        if many < servers {
+            0
+        } else {
+            lowest.max(self.on(servers, lowest + 1))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_majority_has_the_lowest_of_its_counts() {
+        let mut acked = Acked::default();
+        for (peer, count) in [7, 3, 5, 9, 5].into_iter().enumerate() {
+            acked.set(peer, count);
+        }
+        assert_eq!(
+            [1, 2, 3, 4, 5, 6].map(|most| acked.on(most, 0)),
+            [9, 7, 5, 5, 3, 0]
+        );
+        assert_eq!([5, 6].map(|least| acked.on(3, least)), [5, 0]);
+    }
+}

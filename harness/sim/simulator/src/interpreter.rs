@@ -4,6 +4,7 @@
 //! that is one statement never leaves this module: who asks, what is answered and the two lines of
 //! the history. Every other call, and every fault, is its `Host`'s.
 
+pub mod finals;
 pub mod generator;
 pub mod generators;
 pub mod host;
@@ -268,12 +269,7 @@ impl Interpreter {
                 self.wake_at(self.quiet_ns, now_ns);
                 return Ok(());
             }
-            let context = Context {
-                time_ns: now_ns,
-                workers: &self.workers,
-                clients: true,
-                nemesis: true,
-            };
+            let context = Context::of(now_ns, &self.workers);
             match self.generator.op(&context)? {
                 Step::Ready(seat, call) => self.begin(seat, call, now_ns, host)?,
                 Step::Exhausted => self.exhausted = true,
@@ -470,12 +466,7 @@ impl Interpreter {
         if !self.told {
             return Ok(());
         }
-        let context = Context {
-            time_ns: ended.time_ns,
-            workers: &self.workers,
-            clients: true,
-            nemesis: true,
-        };
+        let context = Context::of(ended.time_ns, &self.workers);
         let event = Event {
             seat: ended.seat,
             process: ended.process,

@@ -36,6 +36,32 @@ pub enum Step {
     Exhausted,
 }
 
+/// One wait for several generators: until the earliest time that is named.
+#[derive(Default)]
+pub struct Waits {
+    any: bool,
+    soft: bool,
+    soonest_ns: Option<Ns>,
+}
+
+impl Waits {
+    pub fn add(&mut self, wake_ns: Option<Ns>, firm: bool) {
+        self.any = true;
+        self.soft |= !firm;
+        let known = self.soonest_ns.into_iter().chain(wake_ns);
+        self.soonest_ns = known.min();
+    }
+
+    /// What they all say: none has a call.
+    pub fn step(&self) -> Step {
+        match self.soonest_ns {
+            Some(_) => Step::Pending(self.soonest_ns, !self.soft),
+            None if self.any => Step::Pending(None, false),
+            None => Step::Exhausted,
+        }
+    }
+}
+
 /// What a generator may look at.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
@@ -44,6 +70,47 @@ pub struct Context<'a> {
     /// Whether it sees clients' workers, and the nemesis.
     pub clients: bool,
     pub nemesis: bool,
+    /// Only those of this node.
+    pub node: Option<&'a str>,
+}
+
+impl<'a> Context<'a> {
+    /// With all workers.
+    pub fn of(time_ns: Ns, workers: &'a Workers) -> Context<'a> {
+        Context {
+            time_ns,
+            workers,
+            clients: true,
+            nemesis: true,
+            node: None,
+        }
+    }
+
+    pub fn sees(&self, seat: Seat) -> bool {
+        let kind = match seat == self.workers.nemesis() {
+            true => self.nemesis,
+            false => self.clients,
+        };
+        kind && self
+            .node
+            .is_none_or(|node| *self.workers.of(seat).node == *node)
+    }
+
+    /// The preferred one first.
+    pub fn free(&self) -> impl Iterator<Item = Seat> + '_ {
+        let free = self.workers.free().iter().copied();
+        free.filter(|&seat| self.sees(seat))
+    }
+
+    pub fn busy(&self) -> impl Iterator<Item = Seat> + '_ {
+        let busy = self.workers.busy().iter().copied();
+        busy.filter(|&seat| self.sees(seat))
+    }
+
+    pub fn free_clients(&self) -> impl Iterator<Item = Seat> + '_ {
+        let nemesis = self.workers.nemesis();
+        self.free().filter(move |&seat| seat != nemesis)
+    }
 }
 
 /// How a call ended.

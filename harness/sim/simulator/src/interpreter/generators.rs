@@ -1,7 +1,7 @@
 //! The combinators that stand between the interpreter and a workload's calls, as harness/generators
 //! has them.
 
-use crate::interpreter::generator::{Context, Event, Generator, Step};
+use crate::interpreter::generator::{Context, Event, Generator, Step, Waits};
 use crate::interpreter::Failure;
 use crate::seed::Seed;
 use crate::world::Ns;
@@ -120,10 +120,16 @@ pub struct OnNemesis {
     pub generator: Box<dyn Generator>,
     /// The generator says nothing to a free nemesis before this.
     pub quiet_ns: Option<Ns>,
+    /// It said nothing to a busy nemesis: until that call has ended, of which it is told, nothing
+    /// that it sees will change.
+    pub waits: bool,
 }
 
 impl Generator for OnNemesis {
     fn op(&mut self, context: &Context<'_>) -> Result<Step, Failure> {
+        if self.waits {
+            return Ok(Step::Pending(None, false));
+        }
         if let Some(quiet_ns) = self.quiet_ns.filter(|&quiet_ns| context.time_ns < quiet_ns) {
             return Ok(Step::Pending(Some(quiet_ns), true));
         }
@@ -132,20 +138,26 @@ impl Generator for OnNemesis {
             ..*context
         })?;
         self.quiet_ns = None;
-        let is_free = context.workers.free().last() == Some(&context.workers.nemesis());
+        let is_free = context.workers.nemesis_is_free();
         Ok(match step {
             Step::Pending(Some(wake_ns), _) if is_free && context.nemesis => {
                 self.quiet_ns = Some(wake_ns);
                 Step::Pending(Some(wake_ns), true)
+            }
+            Step::Pending(None, _) if !is_free && self.generator.listens() => {
+                self.waits = true;
+                Step::Pending(None, false)
             }
             step => step,
         })
     }
 
     fn update(&mut self, context: &Context<'_>, event: &Event<'_>) -> Result<bool, Failure> {
-        let changed = event.seat == context.workers.nemesis() && {
-            self.generator.listens() && self.generator.update(context, event)?
-        };
+        if event.seat != context.workers.nemesis() {
+            return Ok(false);
+        }
+        self.waits = false;
+        let changed = self.generator.listens() && self.generator.update(context, event)?;
         if changed {
             self.quiet_ns = None;
         }
@@ -170,38 +182,24 @@ impl Generator for Together {
             return Ok(Step::Exhausted);
         }
         let start = self.turn % self.parts.len();
-        let mut exhausted = Vec::new();
-        let (mut soonest_ns, mut all_firm, mut any_waits) = (None, true, false);
+        let (mut waits, mut exhausted) = (Waits::default(), Vec::new());
         let mut ready = None;
         for at in (start..self.parts.len()).chain(0..start) {
             match self.parts[at].op(context)? {
-                Step::Ready(seat, call) => {
-                    ready = Some(Step::Ready(seat, call));
+                Step::Pending(wake_ns, firm) => waits.add(wake_ns, firm),
+                Step::Exhausted => exhausted.push(at),
+                step => {
+                    self.turn += 1;
+                    ready = Some(step);
                     break;
                 }
-                Step::Pending(wake_ns, firm) => {
-                    any_waits = true;
-                    all_firm &= firm;
-                    soonest_ns = match (soonest_ns, wake_ns) {
-                        (Some(a), Some(b)) => Some(Ns::min(a, b)),
-                        (one, None) | (None, one) => one,
-                    };
-                }
-                Step::Exhausted => exhausted.push(at),
             }
         }
         exhausted.sort_unstable();
         for at in exhausted.into_iter().rev() {
             self.parts.remove(at);
         }
-        Ok(match ready {
-            Some(step) => {
-                self.turn += 1;
-                step
-            }
-            None if any_waits => Step::Pending(soonest_ns, all_firm && soonest_ns.is_some()),
-            None => Step::Exhausted,
-        })
+        Ok(ready.unwrap_or_else(|| waits.step()))
     }
 
     fn update(&mut self, context: &Context<'_>, event: &Event<'_>) -> Result<bool, Failure> {

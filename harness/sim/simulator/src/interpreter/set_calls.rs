@@ -83,8 +83,9 @@ impl SetCalls {
         if self.inserts < self.turn_end && !all_busy {
             return;
         }
-        let every = context.workers.clients().iter().map(|worker| &worker.node);
-        let every: BTreeSet<&Rc<str>> = every.collect();
+        let workers = context.workers;
+        let every = (0..workers.nemesis()).filter(|&seat| context.sees(seat));
+        let every: BTreeSet<&Rc<str>> = every.map(|seat| &workers.of(seat).node).collect();
         let idle = every.into_iter().filter(|node| !self.inserts_on(node));
         let mut idle: Vec<Rc<str>> = idle.cloned().collect();
         let own = self.seed.child(&format!("turn/{}", self.turn));
@@ -113,7 +114,7 @@ impl SetCalls {
 impl Generator for SetCalls {
     fn op(&mut self, context: &Context<'_>) -> Result<Step, Failure> {
         let (now_ns, workers) = (context.time_ns, context.workers);
-        let Some(awake) = workers
+        let Some(awake) = context
             .free_clients()
             .find(|&seat| self.is_awake(workers, seat, now_ns))
         else {
@@ -138,7 +139,7 @@ impl Generator for SetCalls {
                     && !self.inserts_on(node)
                     && self.is_awake(workers, seat, now_ns)
             };
-            let writers: Vec<Seat> = workers.free_clients().filter(writes).collect();
+            let writers: Vec<Seat> = context.free_clients().filter(writes).collect();
             if !writers.is_empty() {
                 let seat = writers[self.seed.choice(-1 - self.inserts, writers.len())];
                 self.inserting.push((workers.of(seat).node.clone(), now_ns));

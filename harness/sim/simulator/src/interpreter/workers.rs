@@ -77,12 +77,8 @@ impl Workers {
         &self.all[..self.nemesis()]
     }
 
-    pub fn free_clients(&self) -> impl Iterator<Item = Seat> + '_ {
-        let nemesis = self.nemesis();
-        self.free
-            .iter()
-            .copied()
-            .filter(move |&seat| seat != nemesis)
+    pub fn nemesis_is_free(&self) -> bool {
+        self.free.last() == Some(&self.nemesis())
     }
 
     pub fn all_free(&self) -> bool {
@@ -103,7 +99,7 @@ impl Workers {
     pub fn end(&mut self, seat: Seat, retires: bool) {
         let nemesis = self.nemesis();
         self.busy.retain(|&busy| busy != seat);
-        let behind = usize::from(self.free.last() == Some(&nemesis));
+        let behind = usize::from(self.nemesis_is_free());
         self.free.insert(self.free.len() - behind, seat);
         if retires && seat != nemesis {
             self.all[seat].process += nemesis as i64;

@@ -21,8 +21,6 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use rustc_hash::FxHashMap;
-
 use crate::block::Block;
 use crate::errors::ServerError;
 use crate::network::Node;
@@ -47,6 +45,8 @@ pub enum Kind {
 }
 
 impl Kind {
+    pub const ALL: [Kind; 4] = [Kind::Invoke, Kind::Ok, Kind::Fail, Kind::Info];
+
     pub fn name(self) -> &'static str {
         match self {
             Kind::Invoke => "invoke",
@@ -57,9 +57,7 @@ impl Kind {
     }
 
     pub fn named(name: &str) -> Option<Kind> {
-        [Kind::Invoke, Kind::Ok, Kind::Fail, Kind::Info]
-            .into_iter()
-            .find(|kind| kind.name() == name)
+        Kind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 }
 
@@ -74,7 +72,26 @@ pub enum Stop {
 struct InFlight {
     call: Call,
     node: Rc<str>,
-    statement: Option<Rc<Statement>>,
+    /// What is asked in its place, and which of the nodes.
+    asked: Option<(Rc<Statement>, usize)>,
+}
+
+/// A server that may be asked.
+pub struct Named {
+    name: Rc<str>,
+    node: Node,
+    /// As lines say it.
+    written: Vec<u8>,
+}
+
+impl Named {
+    pub fn new(name: &str, node: Node) -> Named {
+        Named {
+            name: name.into(),
+            node,
+            written: lines::node(name),
+        }
+    }
 }
 
 /// Numbers of events that are not the host's: a worker asks, it is answered, or (with a number of
@@ -113,13 +130,14 @@ impl Counts {
 
 pub struct Interpreter {
     simulation: Rc<Simulation>,
-    nodes: FxHashMap<Rc<str>, Node>,
+    nodes: Vec<Named>,
+    /// By seat: which of the nodes its worker is on, if it is on one.
+    homes: Vec<Option<usize>>,
     generator: Box<dyn Generator>,
     told: bool,
     workers: Workers,
     in_flight: Vec<Option<InFlight>>,
-    /// By the names of calls.
-    statements: Vec<(Rc<str>, Rc<Statement>)>,
+    statements: Vec<Rc<Statement>>,
     outcomes: Outcomes,
     /// By seat.
     answers: Rc<RefCell<Vec<Option<Answer>>>>,
@@ -154,10 +172,10 @@ pub struct Place {
 impl Interpreter {
     pub fn new(
         simulation: Rc<Simulation>,
-        nodes: FxHashMap<Rc<str>, Node>,
+        nodes: Vec<Named>,
         generator: Box<dyn Generator>,
         workers: Workers,
-        statements: Vec<(Rc<str>, Rc<Statement>)>,
+        statements: Vec<Rc<Statement>>,
         outcomes: Outcomes,
         place: Place,
     ) -> Interpreter {
@@ -165,7 +183,13 @@ impl Interpreter {
         let wake = OURS | WAKE | MADE.fetch_add(1, Ordering::Relaxed);
         simulation.world.after(0, None, Act::Due(wake, false));
         let seats = workers.seats();
+        let home = |seat| {
+            nodes
+                .iter()
+                .position(|own| own.name == workers.of(seat).node)
+        };
         Interpreter {
+            homes: (0..seats).map(home).collect(),
             told: generator.listens(),
             simulation,
             nodes,
@@ -320,21 +344,25 @@ impl Interpreter {
             _ => worker.node.clone(),
         };
         let plain = foreign.is_none_or(|foreign| foreign.plain);
-        let statement = self.statements.iter().find(|(f, _)| *f == call.f);
-        let statement = statement.map(|(_, statement)| statement);
+        let mut statements = self.statements.iter();
+        let statement = statements.find(|statement| statement.f == call.f);
         let statement = statement.filter(|s| plain && s.takes(call.value, call.key));
-        if statement.is_some() {
+        let asked = statement.map(|statement| {
+            let at = self.homes[seat].or_else(|| self.nodes.iter().position(|n| n.name == node));
+            (statement.clone(), at.expect("it is a server's name"))
+        });
+        if let Some((statement, at)) = &asked {
             line(
                 &mut self.lines,
                 &Line {
                     index: self.index,
-                    process: worker.process,
+                    process: &worker.written,
                     kind: Kind::Invoke,
-                    f: &call.f,
+                    called: &statement.called,
                     time_ns,
                     value: lines::Value::of(call.value),
                     key: call.key,
-                    node: &node,
+                    node: &self.nodes[*at].written,
                     error: None,
                 },
             );
@@ -357,23 +385,19 @@ impl Interpreter {
             self.keys.extend(call.key);
         }
         self.index += 1;
-        self.in_flight[seat] = Some(InFlight {
-            statement: statement.cloned(),
-            call,
-            node,
-        });
+        self.in_flight[seat] = Some(InFlight { call, node, asked });
         Ok(())
     }
 
     fn ask(&self, seat: Seat) {
         let in_flight = self.in_flight[seat].as_ref().expect("it was begun");
-        let statement = in_flight.statement.as_ref().expect("it is one");
+        let (statement, at) = in_flight.asked.as_ref().expect("it is one");
         let (simulation, answers) = (self.simulation.clone(), self.answers.clone());
         let (value, key) = (in_flight.call.value, in_flight.call.key);
         let (query, rows) = statement.asked(&simulation, value, key);
         let settings = statement.settings(in_flight.call.value);
         let timeout_ns = statement.timeout_ns;
-        let node = self.nodes[&in_flight.node];
+        let node = self.nodes[*at].node;
         self.simulation.world.begin(async move {
             let answer = simulation
                 .ask(node, query, rows, settings, timeout_ns)
@@ -386,7 +410,8 @@ impl Interpreter {
     fn answered(&mut self, seat: Seat, host: &dyn Host) -> Result<(), Failure> {
         let answer = self.answers.borrow_mut()[seat].take();
         let in_flight = self.in_flight[seat].as_ref().expect("it was begun");
-        let is_write = in_flight.statement.as_ref().expect("it is one").is_write;
+        let (statement, at) = in_flight.asked.as_ref().expect("it is one");
+        let is_write = statement.is_write;
         let answer = answer.expect("it has come");
         let asked = lines::Value::of(in_flight.call.value);
         let (kind, value, error) = match &answer {
@@ -404,13 +429,13 @@ impl Interpreter {
             &mut self.lines,
             &Line {
                 index: self.index,
-                process: self.workers.of(seat).process,
+                process: &self.workers.of(seat).written,
                 kind,
-                f: &in_flight.call.f,
+                called: &statement.called,
                 time_ns,
                 value,
                 key: in_flight.call.key,
-                node: &in_flight.node,
+                node: &self.nodes[*at].written,
                 error: error.as_ref().map(|(said, text)| (&**said, &***text)),
             },
         );

@@ -2,16 +2,29 @@
 
 use std::rc::Rc;
 
-use crate::interpreter::Failure;
+use crate::interpreter::{lines, Failure};
 
 /// A worker's place: its number, and after all clients' the nemesis.
 pub type Seat = usize;
 
 pub struct Worker {
     pub process: i64,
+    /// As lines say it.
+    pub written: Vec<u8>,
     pub node: Rc<str>,
     /// Its calls name their nodes.
     pub roams: bool,
+}
+
+impl Worker {
+    pub fn new(process: i64, node: &str, roams: bool) -> Worker {
+        Worker {
+            process,
+            written: lines::process(process),
+            node: node.into(),
+            roams,
+        }
+    }
 }
 
 pub struct Workers {
@@ -27,11 +40,7 @@ impl Workers {
     /// `clients` by number; `free`: the numbers of all, in the order of becoming so.
     pub fn new(mut clients: Vec<Worker>, free: &[i64]) -> Workers {
         let nemesis = clients.len();
-        clients.push(Worker {
-            process: -1,
-            node: "".into(),
-            roams: false,
-        });
+        clients.push(Worker::new(-1, "", false));
         let seat = |&number: &i64| usize::try_from(number).unwrap_or(nemesis);
         Workers {
             all: clients,
@@ -102,7 +111,9 @@ impl Workers {
         let behind = usize::from(self.nemesis_is_free());
         self.free.insert(self.free.len() - behind, seat);
         if retires && seat != nemesis {
-            self.all[seat].process += nemesis as i64;
+            let worker = &mut self.all[seat];
+            worker.process += nemesis as i64;
+            worker.written = lines::process(worker.process);
         }
     }
 }

@@ -48,8 +48,10 @@ impl Waits {
     pub fn add(&mut self, wake_ns: Option<Ns>, firm: bool) {
         self.any = true;
         self.soft |= !firm;
-        let known = self.soonest_ns.into_iter().chain(wake_ns);
-        self.soonest_ns = known.min();
+        if let Some(wake_ns) = wake_ns {
+            let known_ns = self.soonest_ns.unwrap_or(wake_ns);
+            self.soonest_ns = Some(known_ns.min(wake_ns));
+        }
     }
 
     /// What they all say: none has a call.
@@ -129,7 +131,7 @@ pub struct Event<'a> {
 pub trait Generator {
     fn op(&mut self, context: &Context<'_>) -> Result<Step, Failure>;
 
-    /// Learns how a call ended; whether that changed anything.
+    /// Learns how a call ended; whether that changed anything. Those that do not listen do nothing.
     fn update(&mut self, context: &Context<'_>, event: &Event<'_>) -> Result<bool, Failure>;
 
     /// Whether events matter to it.

@@ -157,7 +157,7 @@ impl Generator for OnNemesis {
             return Ok(false);
         }
         self.waits = false;
-        let changed = self.generator.listens() && self.generator.update(context, event)?;
+        let changed = self.generator.update(context, event)?;
         if changed {
             self.quiet_ns = None;
         }
@@ -176,35 +176,49 @@ pub struct Together {
     pub turn: usize,
 }
 
-impl Generator for Together {
-    fn op(&mut self, context: &Context<'_>) -> Result<Step, Failure> {
-        if self.parts.is_empty() {
-            return Ok(Step::Exhausted);
-        }
-        let start = self.turn % self.parts.len();
-        let (mut waits, mut exhausted) = (Waits::default(), Vec::new());
-        let mut ready = None;
-        for at in (start..self.parts.len()).chain(0..start) {
-            match self.parts[at].op(context)? {
-                Step::Pending(wake_ns, firm) => waits.add(wake_ns, firm),
-                Step::Exhausted => exhausted.push(at),
-                step => {
-                    self.turn += 1;
-                    ready = Some(step);
-                    break;
-                }
-            }
-        }
+impl Together {
+    #[cold]
+    fn leave(&mut self, mut exhausted: Vec<usize>) {
         exhausted.sort_unstable();
         for at in exhausted.into_iter().rev() {
             self.parts.remove(at);
         }
-        Ok(ready.unwrap_or_else(|| waits.step()))
+    }
+}
+
+impl Generator for Together {
+    fn op(&mut self, context: &Context<'_>) -> Result<Step, Failure> {
+        let count = self.parts.len();
+        if count == 0 {
+            return Ok(Step::Exhausted);
+        }
+        let start = self.turn % count;
+        let (mut waits, mut exhausted) = (Waits::default(), Vec::new());
+        let mut at = start;
+        let step = loop {
+            let step = self.parts[at].op(context)?;
+            match step {
+                Step::Pending(wake_ns, firm) => waits.add(wake_ns, firm),
+                Step::Exhausted => exhausted.push(at),
+                Step::Ready(..) => {
+                    self.turn += 1;
+                    break step;
+                }
+            }
+            at = if at + 1 == count { 0 } else { at + 1 };
+            if at == start {
+                break waits.step();
+            }
+        };
+        if !exhausted.is_empty() {
+            self.leave(exhausted);
+        }
+        Ok(step)
     }
 
     fn update(&mut self, context: &Context<'_>, event: &Event<'_>) -> Result<bool, Failure> {
         let mut changed = false;
-        for part in self.parts.iter_mut().filter(|part| part.listens()) {
+        for part in &mut self.parts {
             changed |= part.update(context, event)?;
         }
         Ok(changed)

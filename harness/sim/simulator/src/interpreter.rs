@@ -4,6 +4,8 @@
 //! that is one statement never leaves this module: who asks, what is answered and the two lines of
 //! the history. Every other call, and every fault, is its `Host`'s.
 
+mod asker;
+mod counts;
 pub mod finals;
 pub mod generator;
 pub mod generators;
@@ -14,18 +16,17 @@ pub mod statements;
 pub mod workers;
 
 use std::any::Any;
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::block::Block;
-use crate::errors::ServerError;
 use crate::network::Node;
 use crate::simulation::Simulation;
 use crate::world::{Act, Ns};
+use asker::{Asker, Question};
+use counts::Counts;
 use generator::{Call, Context, Event, Generator, Step};
 use host::{Begun, Host};
 use lines::{line, Line};
@@ -109,25 +110,6 @@ const NEVER_NS: Ns = 1 << 62;
 /// Lines wait no longer.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What has been counted since it was last asked.
-#[derive(Default)]
-pub struct Counts {
-    /// Clients' calls that ended: few kinds of them.
-    pub ended: Vec<(Rc<str>, Kind, u64)>,
-    pub begun: u64,
-}
-
-impl Counts {
-    fn end(&mut self, f: &Rc<str>, kind: Kind) {
-        let same = |one: &Rc<str>| Rc::ptr_eq(one, f) || one == f;
-        let mut ended = self.ended.iter_mut();
-        match ended.find(|(one, of, _)| *of == kind && same(one)) {
-            Some((.., count)) => *count += 1,
-            None => self.ended.push((f.clone(), kind, 1)),
-        }
-    }
-}
-
 pub struct Interpreter {
     simulation: Rc<Simulation>,
     nodes: Vec<Named>,
@@ -140,7 +122,7 @@ pub struct Interpreter {
     statements: Vec<Rc<Statement>>,
     outcomes: Outcomes,
     /// By seat.
-    answers: Rc<RefCell<Vec<Option<Answer>>>>,
+    askers: Vec<Asker>,
     index: u64,
     time_ns: Ns,
     zero_ns: Ns,
@@ -153,10 +135,10 @@ pub struct Interpreter {
     lines: Vec<u8>,
     counts: Counts,
     keys: BTreeSet<i64>,
+    /// That was named, which most name again.
+    last_key: Option<i64>,
     paused: Instant,
 }
-
-type Answer = Result<Rc<Block>, ServerError>;
 
 /// How far a history has come.
 #[derive(Clone, Copy)]
@@ -183,6 +165,7 @@ impl Interpreter {
         let wake = OURS | WAKE | MADE.fetch_add(1, Ordering::Relaxed);
         simulation.world.after(0, None, Act::Due(wake, false));
         let seats = workers.seats();
+        let asker = |seat| Asker::new(&simulation, OURS | ANSWER | seat as u64);
         let home = |seat| {
             nodes
                 .iter()
@@ -190,6 +173,7 @@ impl Interpreter {
         };
         Interpreter {
             homes: (0..seats).map(home).collect(),
+            askers: (0..seats).map(asker).collect(),
             told: generator.listens(),
             simulation,
             nodes,
@@ -198,7 +182,6 @@ impl Interpreter {
             in_flight: (0..seats).map(|_| None).collect(),
             statements,
             outcomes,
-            answers: Rc::new(RefCell::new((0..seats).map(|_| None).collect())),
             index: place.index,
             time_ns: place.time_ns,
             zero_ns: place.zero_ns,
@@ -209,6 +192,7 @@ impl Interpreter {
             lines: Vec::new(),
             counts: Counts::default(),
             keys: BTreeSet::new(),
+            last_key: None,
             paused: Instant::now(),
         }
     }
@@ -382,7 +366,10 @@ impl Interpreter {
         }
         if seat != self.workers.nemesis() {
             self.counts.begun += 1;
-            self.keys.extend(call.key);
+            if let Some(key) = call.key.filter(|_| call.key != self.last_key) {
+                self.keys.insert(key);
+                self.last_key = Some(key);
+            }
         }
         self.index += 1;
         self.in_flight[seat] = Some(InFlight { call, node, asked });
@@ -392,27 +379,23 @@ impl Interpreter {
     fn ask(&self, seat: Seat) {
         let in_flight = self.in_flight[seat].as_ref().expect("it was begun");
         let (statement, at) = in_flight.asked.as_ref().expect("it is one");
-        let (simulation, answers) = (self.simulation.clone(), self.answers.clone());
         let (value, key) = (in_flight.call.value, in_flight.call.key);
-        let (query, rows) = statement.asked(&simulation, value, key);
-        let settings = statement.settings(in_flight.call.value);
-        let timeout_ns = statement.timeout_ns;
-        let node = self.nodes[*at].node;
-        self.simulation.world.begin(async move {
-            let answer = simulation
-                .ask(node, query, rows, settings, timeout_ns)
-                .await;
-            answers.borrow_mut()[seat] = Some(answer);
-            simulation.world.hand_out(OURS | ANSWER | seat as u64, true);
-        });
+        let (query, rows) = statement.asked(&self.simulation, value, key);
+        let question = Question {
+            node: self.nodes[*at].node,
+            query,
+            rows,
+            settings: statement.settings(value),
+            timeout_ns: statement.timeout_ns,
+        };
+        self.askers[seat].ask(&self.simulation, question);
     }
 
     fn answered(&mut self, seat: Seat, host: &dyn Host) -> Result<(), Failure> {
-        let answer = self.answers.borrow_mut()[seat].take();
+        let answer = self.askers[seat].answer();
         let in_flight = self.in_flight[seat].as_ref().expect("it was begun");
         let (statement, at) = in_flight.asked.as_ref().expect("it is one");
         let is_write = statement.is_write;
-        let answer = answer.expect("it has come");
         let asked = lines::Value::of(in_flight.call.value);
         let (kind, value, error) = match &answer {
             Ok(_) if is_write => (Kind::Ok, asked, None),

@@ -235,6 +235,16 @@ impl World {
         self.resume(task);
     }
 
+    /// A task of no process, which the caller lets go on: to begin, and after each `rest`.
+    pub fn kept(&self, work: impl Future<Output = ()> + 'static) -> Rc<Task> {
+        self.task(None, work)
+    }
+
+    /// A task that is kept goes on at once. Only outside of tasks of this world.
+    pub fn go_on(&self, task: &Rc<Task>) {
+        self.resume(task.clone());
+    }
+
     fn resume(&self, task: Rc<Task>) {
         let mut work = task.work.borrow_mut();
         let Some(running) = &mut *work else {
@@ -326,6 +336,11 @@ impl World {
     fn running(&self) -> Rc<Task> {
         let current = self.current.borrow();
         current.as_ref().expect("only a task waits").clone()
+    }
+
+    /// Waits until the caller, who keeps the task, lets it go on.
+    pub async fn rest(&self) {
+        Pause(false).await;
     }
 
     /// Waits so long.

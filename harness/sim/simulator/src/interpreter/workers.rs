@@ -107,7 +107,8 @@ impl Workers {
     /// Its call has ended; with `retires`, and its process with it.
     pub fn end(&mut self, seat: Seat, retires: bool) {
         let nemesis = self.nemesis();
-        self.busy.retain(|&busy| busy != seat);
+        let at = self.busy.iter().position(|&busy| busy == seat);
+        self.busy.remove(at.expect("its call has begun"));
         let behind = usize::from(self.nemesis_is_free());
         self.free.insert(self.free.len() - behind, seat);
         if retires && seat != nemesis {

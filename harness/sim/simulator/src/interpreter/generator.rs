@@ -93,9 +93,12 @@ impl<'a> Context<'a> {
             true => self.nemesis,
             false => self.clients,
         };
-        kind && self
-            .node
-            .is_none_or(|node| *self.workers.of(seat).node == *node)
+        kind && self.is_here(seat)
+    }
+
+    fn is_here(&self, seat: Seat) -> bool {
+        let on = |node: &str| *self.workers.of(seat).node == *node;
+        self.node.is_none_or(on)
     }
 
     /// The preferred one first.
@@ -110,8 +113,11 @@ impl<'a> Context<'a> {
     }
 
     pub fn free_clients(&self) -> impl Iterator<Item = Seat> + '_ {
-        let nemesis = self.workers.nemesis();
-        self.free().filter(move |&seat| seat != nemesis)
+        let seen = match self.clients {
+            true => self.workers.free_clients(),
+            false => &[],
+        };
+        seen.iter().copied().filter(|&seat| self.is_here(seat))
     }
 }
 

@@ -171,47 +171,66 @@ impl Generator for OnNemesis {
 
 /// Several at the same time.
 pub struct Together {
-    pub parts: Vec<Box<dyn Generator>>,
+    parts: Vec<Box<dyn Generator>>,
     /// How many calls were made.
-    pub turn: usize,
+    turn: usize,
+    /// Which part is asked first: its place is the turn's, in a circle.
+    first: usize,
+    /// Places of parts that are to leave.
+    exhausted: Vec<usize>,
 }
 
 impl Together {
+    pub fn new(parts: Vec<Box<dyn Generator>>, turn: usize) -> Together {
+        Together {
+            first: turn % parts.len().max(1),
+            parts,
+            turn,
+            exhausted: Vec::new(),
+        }
+    }
+
     #[cold]
-    fn leave(&mut self, mut exhausted: Vec<usize>) {
-        exhausted.sort_unstable();
-        for at in exhausted.into_iter().rev() {
+    fn leave(&mut self) {
+        self.exhausted.sort_unstable();
+        while let Some(at) = self.exhausted.pop() {
             self.parts.remove(at);
+        }
+        self.first = self.turn % self.parts.len().max(1);
+    }
+
+    fn after(&self, at: usize) -> usize {
+        match at + 1 {
+            next if next < self.parts.len() => next,
+            _ => 0,
         }
     }
 }
 
 impl Generator for Together {
     fn op(&mut self, context: &Context<'_>) -> Result<Step, Failure> {
-        let count = self.parts.len();
-        if count == 0 {
+        if self.parts.is_empty() {
             return Ok(Step::Exhausted);
         }
-        let start = self.turn % count;
-        let (mut waits, mut exhausted) = (Waits::default(), Vec::new());
-        let mut at = start;
+        let (mut at, mut waits) = (self.first, Waits::default());
         let step = loop {
             let step = self.parts[at].op(context)?;
             match step {
                 Step::Pending(wake_ns, firm) => waits.add(wake_ns, firm),
-                Step::Exhausted => exhausted.push(at),
+                Step::Exhausted => self.exhausted.push(at),
                 Step::Ready(..) => {
                     self.turn += 1;
+                    self.first = self.after(self.first);
                     break step;
                 }
             }
-            at = if at + 1 == count { 0 } else { at + 1 };
-            if at == start {
+            at = self.after(at);
+            if at == self.first {
                 break waits.step();
             }
         };
-        if !exhausted.is_empty() {
-            self.leave(exhausted);
+        if !self.exhausted.is_empty() {
+            self.leave();
         }
         Ok(step)
     }

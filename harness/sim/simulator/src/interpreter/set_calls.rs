@@ -28,8 +28,8 @@ pub struct SetCalls {
     seed: Seed,
     insert: Rc<str>,
     read: Rc<str>,
-    /// Those that insert now.
-    nodes: Vec<Rc<str>>,
+    /// Those that insert now, by their places.
+    nodes: Vec<usize>,
     /// How many times they were drawn.
     turn: u64,
     /// They are drawn anew when so many inserts were made.
@@ -39,7 +39,7 @@ pub struct SetCalls {
     /// Of the next insert.
     due_ns: Ns,
     /// Inserts in flight: node and since when.
-    inserting: Vec<(Rc<str>, Ns)>,
+    inserting: Vec<(usize, Ns)>,
     /// Processes whose call was refused, and until when they rest.
     resting: Vec<(i64, Ns)>,
     calls: u64,
@@ -66,8 +66,13 @@ impl SetCalls {
         }
     }
 
-    fn inserts_on(&self, node: &str) -> bool {
-        self.inserting.iter().any(|(busy, _)| **busy == *node)
+    fn inserts_on(&self, node: usize) -> bool {
+        self.inserting.iter().any(|&(busy, _)| busy == node)
+    }
+
+    /// Whether each node that inserts now has one in flight.
+    fn all_insert(&self) -> bool {
+        self.nodes.iter().all(|&node| self.inserts_on(node))
     }
 
     /// Whether its last call was not refused just now.
@@ -76,19 +81,14 @@ impl SetCalls {
         resting.all(|&(process, _)| process != worker.process)
     }
 
-    /// Whether the turn is over, or the insert of each node that inserts hangs.
-    fn is_turn_over(&self) -> bool {
-        self.inserts >= self.turn_end || self.nodes.iter().all(|node| self.inserts_on(node))
-    }
-
     /// Some nodes drawn anew among the idle.
     #[cold]
     fn take_turn(&mut self, context: &Context<'_>) {
         let workers = context.workers;
         let every = (0..workers.nemesis()).filter(|&seat| context.sees(seat));
-        let every: BTreeSet<&Rc<str>> = every.map(|seat| &workers.of(seat).node).collect();
-        let idle = every.into_iter().filter(|node| !self.inserts_on(node));
-        let mut idle: Vec<Rc<str>> = idle.cloned().collect();
+        let every: BTreeSet<usize> = every.map(|seat| workers.of(seat).place).collect();
+        let idle = every.into_iter().filter(|&node| !self.inserts_on(node));
+        let mut idle: Vec<usize> = idle.collect();
         let own = self.seed.child(&format!("turn/{}", self.turn));
         let count = 1 + own.below(1, self.rules.writers) as usize;
         let paced = own.below(2, 2) == 1;
@@ -108,11 +108,14 @@ impl SetCalls {
     /// The next insert, if one of the nodes that insert has a worker for it.
     #[inline(never)]
     fn insert(&mut self, context: &Context<'_>, key: Option<i64>) -> Option<Step> {
+        if self.all_insert() {
+            return None;
+        }
         let workers = context.workers;
         let writes = |&seat: &Seat| {
             let worker = workers.of(seat);
-            self.nodes.contains(&worker.node)
-                && !self.inserts_on(&worker.node)
+            self.nodes.contains(&worker.place)
+                && !self.inserts_on(worker.place)
                 && self.is_awake(worker)
         };
         let writers: Vec<Seat> = context.free_clients().filter(writes).collect();
@@ -120,8 +123,8 @@ impl SetCalls {
             return None;
         }
         let seat = writers[self.seed.choice(-1 - self.inserts, writers.len())];
-        let node = workers.of(seat).node.clone();
-        self.inserting.push((node, context.time_ns));
+        let place = workers.of(seat).place;
+        self.inserting.push((place, context.time_ns));
         let value = Some(self.inserts);
         self.inserts += 1;
         Some(Step::Ready(seat, call(&self.insert, value, key)))
@@ -148,7 +151,8 @@ impl Generator for SetCalls {
             .inserting
             .iter()
             .any(|&(_, since_ns)| now_ns - since_ns <= hanging_ns);
-        if (!waits || self.nodes.is_empty()) && self.is_turn_over() {
+        if (!waits || self.nodes.is_empty()) && (self.inserts >= self.turn_end || self.all_insert())
+        {
             self.take_turn(context);
         }
         let key = Some(self.key());
@@ -161,9 +165,12 @@ impl Generator for SetCalls {
         Ok(Step::Ready(awake, call(&self.read, None, key)))
     }
 
-    fn update(&mut self, _: &Context<'_>, event: &Event<'_>) -> Result<bool, Failure> {
+    fn update(&mut self, context: &Context<'_>, event: &Event<'_>) -> Result<bool, Failure> {
         if event.f == &*self.insert {
-            self.inserting.retain(|(node, _)| **node != *event.node);
+            let mut workers = context.workers.clients().iter();
+            let on = workers.find(|worker| *worker.node == *event.node);
+            let place = on.map(|worker| worker.place);
+            self.inserting.retain(|&(node, _)| Some(node) != place);
             self.due_ns = event.time_ns + self.pause_ns;
         }
         if event.kind == Kind::Fail {

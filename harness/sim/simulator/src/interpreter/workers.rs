@@ -1,5 +1,6 @@
 //! Who is free, and who has a call in flight.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use crate::interpreter::{lines, Failure};
@@ -12,6 +13,8 @@ pub struct Worker {
     /// As lines say it.
     pub written: Vec<u8>,
     pub node: Rc<str>,
+    /// Of its node's name among those of all workers.
+    pub place: usize,
     /// Its calls name their nodes.
     pub roams: bool,
 }
@@ -22,6 +25,7 @@ impl Worker {
             process,
             written: lines::process(process),
             node: node.into(),
+            place: 0,
             roams,
         }
     }
@@ -41,6 +45,10 @@ impl Workers {
     pub fn new(mut clients: Vec<Worker>, free: &[i64]) -> Workers {
         let nemesis = clients.len();
         clients.push(Worker::new(-1, "", false));
+        let names: BTreeSet<Rc<str>> = clients.iter().map(|worker| worker.node.clone()).collect();
+        for worker in &mut clients {
+            worker.place = names.iter().take_while(|name| **name < worker.node).count();
+        }
         let seat = |&number: &i64| usize::try_from(number).unwrap_or(nemesis);
         Workers {
             all: clients,
@@ -86,6 +94,10 @@ impl Workers {
         &self.all[..self.nemesis()]
     }
 
+    pub fn free_clients(&self) -> &[Seat] {
+        &self.free[..self.free.len() - usize::from(self.nemesis_is_free())]
+    }
+
     pub fn nemesis_is_free(&self) -> bool {
         self.free.last() == Some(&self.nemesis())
     }
@@ -109,8 +121,7 @@ impl Workers {
         let nemesis = self.nemesis();
         let at = self.busy.iter().position(|&busy| busy == seat);
         self.busy.remove(at.expect("its call has begun"));
-        let behind = usize::from(self.nemesis_is_free());
-        self.free.insert(self.free.len() - behind, seat);
+        self.free.insert(self.free_clients().len(), seat);
         if retires && seat != nemesis {
             let worker = &mut self.all[seat];
             worker.process += nemesis as i64;

@@ -45,12 +45,9 @@ pub(super) fn generator_of(words: &Bound<'_, PyAny>) -> PyResult<Box<dyn Generat
         "together" => {
             let parts = words.get_item(1)?;
             let parts = parts.cast::<PyTuple>()?.iter();
-            Box::new(Together {
-                parts: parts
-                    .map(|part| generator_of(&part))
-                    .collect::<PyResult<_>>()?,
-                turn: words.get_item(2)?.extract()?,
-            })
+            let parts = parts.map(|part| generator_of(&part));
+            let parts = parts.collect::<PyResult<_>>()?;
+            Box::new(Together::new(parts, words.get_item(2)?.extract()?))
         }
         "phases" => {
             let left = words.get_item(1)?;

@@ -18,6 +18,7 @@ from harness.core.protocols import ANY_NODE, Client, Context, Generator, Ready, 
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.generators import (
+    each_node,
     limit,
     numbered,
     on_clients,
@@ -29,6 +30,7 @@ from harness.generators import (
     sleep,
     time_limit,
     together,
+    until_ok,
 )
 from harness.generators.steps import PENDING, Compiled, listens
 from harness.run import simulated
@@ -97,7 +99,15 @@ def set_job(seed: Seed) -> Generator:
     return time_limit(together(calls, on_nemesis(cuts(1, 1))), 10)
 
 
-@pytest.mark.parametrize("job", [main_job, set_job])
+def final_job(_: Seed) -> Generator:
+    """As a workload reads in the end."""
+    calls = tuple([read(key=key) for key in range(150)])
+    everywhere = each_node(until_ok(calls, tries=3), NODES)
+    clients = phases(everywhere, until_ok([write(1), write(2)], tries=2), everywhere)
+    return time_limit(together(on_clients(clients), on_nemesis(cuts(1, 1))), 60)
+
+
+@pytest.mark.parametrize("job", [main_job, set_job, final_job])
 @pytest.mark.parametrize("in_rust", [True, False])
 def test_the_rules_are_the_schedulers(
     monkeypatch: pytest.MonkeyPatch, job: Callable[[Seed], Generator], *, in_rust: bool

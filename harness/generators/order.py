@@ -8,7 +8,16 @@ from msgspec.structs import replace
 from harness.core.errors import UsageError
 from harness.core.op import NEMESIS, Call, Kind, Op, Process
 from harness.core.protocols import Context, Exhausted, Generator, Pending, Ready, Step
-from harness.generators.steps import EXHAUSTED, PENDING, assign, listen, listens, nanoseconds
+from harness.generators.steps import (
+    EXHAUSTED,
+    PENDING,
+    Compiled,
+    assign,
+    compiled,
+    listen,
+    listens,
+    nanoseconds,
+)
 
 
 class Phases(msgspec.Struct, frozen=True):
@@ -39,6 +48,10 @@ class Phases(msgspec.Struct, frozen=True):
             return self
         after = self.left[0].update(context, event)
         return self if after is self.left[0] else replace(self, left=(after, *self.left[1:]))
+
+    def compiled(self) -> Compiled | None:
+        """In Rust, before its first call."""
+        return None if self.started else ("phases", tuple([compiled(part) for part in self.left]))
 
 
 def phases(*generators: Generator) -> Generator:
@@ -149,6 +162,17 @@ class UntilOk(msgspec.Struct, frozen=True):
             again = Try(entry.call, entry.tries, due_ns=event.time_ns + self.pause_ns)
             waiting = (*waiting, again)
         return UntilOk(self.fresh, self.tries_max, self.pause_ns, self.at, waiting, in_flight)
+
+    def compiled(self) -> Compiled | None:
+        """In Rust, before its first call, if its calls are of any client and hold numbers alone."""
+        if self.at or not all(map(_is_plain, self.fresh)):
+            return None
+        calls = [(call.f, call.value, call.key) for call in self.fresh]
+        return "until_ok", calls, self.tries_max, self.pause_ns
+
+
+def _is_plain(call: Call) -> bool:
+    return isinstance(call.value, int | None) and call.node is None and not call.nemesis
 
 
 def until_ok(calls: Iterable[Call], *, tries: int, pause_s: float = 0.5) -> Generator:

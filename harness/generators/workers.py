@@ -209,6 +209,11 @@ class EachNode(msgspec.Struct, frozen=True):
             return self
         return replace(self, parts=(*self.parts[:at], after, *self.parts[at + 1 :]))
 
+    def compiled(self) -> Compiled | None:
+        """In Rust, before its first call, on nodes that are named."""
+        begun = self.parts or not self.nodes
+        return None if begun else ("each_node", compiled(self.generator), self.nodes)
+
 
 def _on(call: Call, node: str) -> Call:
     return Call(f=call.f, value=call.value, key=call.key, node=node, nemesis=call.nemesis)

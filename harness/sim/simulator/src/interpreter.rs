@@ -4,6 +4,9 @@
 //! that is one statement never leaves this module: who asks, what is answered and the two lines of
 //! the history. Every other call, and every fault, is its `Host`'s.
 
+mod asker;
+mod counts;
+pub mod finals;
 pub mod generator;
 pub mod generators;
 pub mod host;
@@ -13,20 +16,17 @@ pub mod statements;
 pub mod workers;
 
 use std::any::Any;
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use rustc_hash::FxHashMap;
-
-use crate::block::Block;
-use crate::errors::ServerError;
 use crate::network::Node;
 use crate::simulation::Simulation;
 use crate::world::{Act, Ns};
+use asker::{Asker, Question};
+use counts::Counts;
 use generator::{Call, Context, Event, Generator, Step};
 use host::{Begun, Host};
 use lines::{line, Line};
@@ -46,6 +46,8 @@ pub enum Kind {
 }
 
 impl Kind {
+    pub const ALL: [Kind; 4] = [Kind::Invoke, Kind::Ok, Kind::Fail, Kind::Info];
+
     pub fn name(self) -> &'static str {
         match self {
             Kind::Invoke => "invoke",
@@ -56,9 +58,7 @@ impl Kind {
     }
 
     pub fn named(name: &str) -> Option<Kind> {
-        [Kind::Invoke, Kind::Ok, Kind::Fail, Kind::Info]
-            .into_iter()
-            .find(|kind| kind.name() == name)
+        Kind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 }
 
@@ -73,7 +73,26 @@ pub enum Stop {
 struct InFlight {
     call: Call,
     node: Rc<str>,
-    statement: Option<Rc<Statement>>,
+    /// What is asked in its place, and which of the nodes.
+    asked: Option<(Rc<Statement>, usize)>,
+}
+
+/// A server that may be asked.
+pub struct Named {
+    name: Rc<str>,
+    node: Node,
+    /// As lines say it.
+    written: Vec<u8>,
+}
+
+impl Named {
+    pub fn new(name: &str, node: Node) -> Named {
+        Named {
+            name: name.into(),
+            node,
+            written: lines::node(name),
+        }
+    }
 }
 
 /// Numbers of events that are not the host's: a worker asks, it is answered, or (with a number of
@@ -91,37 +110,19 @@ const NEVER_NS: Ns = 1 << 62;
 /// Lines wait no longer.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What has been counted since it was last asked.
-#[derive(Default)]
-pub struct Counts {
-    /// Clients' calls that ended: few kinds of them.
-    pub ended: Vec<(Rc<str>, Kind, u64)>,
-    pub begun: u64,
-}
-
-impl Counts {
-    fn end(&mut self, f: &Rc<str>, kind: Kind) {
-        let same = |one: &Rc<str>| Rc::ptr_eq(one, f) || one == f;
-        let mut ended = self.ended.iter_mut();
-        match ended.find(|(one, of, _)| *of == kind && same(one)) {
-            Some((.., count)) => *count += 1,
-            None => self.ended.push((f.clone(), kind, 1)),
-        }
-    }
-}
-
 pub struct Interpreter {
     simulation: Rc<Simulation>,
-    nodes: FxHashMap<Rc<str>, Node>,
+    nodes: Vec<Named>,
+    /// By seat: which of the nodes its worker is on, if it is on one.
+    homes: Vec<Option<usize>>,
     generator: Box<dyn Generator>,
     told: bool,
     workers: Workers,
     in_flight: Vec<Option<InFlight>>,
-    /// By the names of calls.
-    statements: Vec<(Rc<str>, Rc<Statement>)>,
+    statements: Vec<Rc<Statement>>,
     outcomes: Outcomes,
     /// By seat.
-    answers: Rc<RefCell<Vec<Option<Answer>>>>,
+    askers: Vec<Asker>,
     index: u64,
     time_ns: Ns,
     zero_ns: Ns,
@@ -134,10 +135,10 @@ pub struct Interpreter {
     lines: Vec<u8>,
     counts: Counts,
     keys: BTreeSet<i64>,
+    /// That was named, which most name again.
+    last_key: Option<i64>,
     paused: Instant,
 }
-
-type Answer = Result<Rc<Block>, ServerError>;
 
 /// How far a history has come.
 #[derive(Clone, Copy)]
@@ -153,10 +154,10 @@ pub struct Place {
 impl Interpreter {
     pub fn new(
         simulation: Rc<Simulation>,
-        nodes: FxHashMap<Rc<str>, Node>,
+        nodes: Vec<Named>,
         generator: Box<dyn Generator>,
         workers: Workers,
-        statements: Vec<(Rc<str>, Rc<Statement>)>,
+        statements: Vec<Rc<Statement>>,
         outcomes: Outcomes,
         place: Place,
     ) -> Interpreter {
@@ -164,7 +165,15 @@ impl Interpreter {
         let wake = OURS | WAKE | MADE.fetch_add(1, Ordering::Relaxed);
         simulation.world.after(0, None, Act::Due(wake, false));
         let seats = workers.seats();
+        let asker = |seat| Asker::new(&simulation, OURS | ANSWER | seat as u64);
+        let home = |seat| {
+            nodes
+                .iter()
+                .position(|own| own.name == workers.of(seat).node)
+        };
         Interpreter {
+            homes: (0..seats).map(home).collect(),
+            askers: (0..seats).map(asker).collect(),
             told: generator.listens(),
             simulation,
             nodes,
@@ -173,7 +182,6 @@ impl Interpreter {
             in_flight: (0..seats).map(|_| None).collect(),
             statements,
             outcomes,
-            answers: Rc::new(RefCell::new((0..seats).map(|_| None).collect())),
             index: place.index,
             time_ns: place.time_ns,
             zero_ns: place.zero_ns,
@@ -184,6 +192,7 @@ impl Interpreter {
             lines: Vec::new(),
             counts: Counts::default(),
             keys: BTreeSet::new(),
+            last_key: None,
             paused: Instant::now(),
         }
     }
@@ -268,12 +277,7 @@ impl Interpreter {
                 self.wake_at(self.quiet_ns, now_ns);
                 return Ok(());
             }
-            let context = Context {
-                time_ns: now_ns,
-                workers: &self.workers,
-                clients: true,
-                nemesis: true,
-            };
+            let context = Context::of(now_ns, &self.workers);
             match self.generator.op(&context)? {
                 Step::Ready(seat, call) => self.begin(seat, call, now_ns, host)?,
                 Step::Exhausted => self.exhausted = true,
@@ -324,21 +328,25 @@ impl Interpreter {
             _ => worker.node.clone(),
         };
         let plain = foreign.is_none_or(|foreign| foreign.plain);
-        let statement = self.statements.iter().find(|(f, _)| *f == call.f);
-        let statement = statement.map(|(_, statement)| statement);
+        let mut statements = self.statements.iter();
+        let statement = statements.find(|statement| statement.f == call.f);
         let statement = statement.filter(|s| plain && s.takes(call.value, call.key));
-        if statement.is_some() {
+        let asked = statement.map(|statement| {
+            let at = self.homes[seat].or_else(|| self.nodes.iter().position(|n| n.name == node));
+            (statement.clone(), at.expect("it is a server's name"))
+        });
+        if let Some((statement, at)) = &asked {
             line(
                 &mut self.lines,
                 &Line {
                     index: self.index,
-                    process: worker.process,
+                    process: &worker.written,
                     kind: Kind::Invoke,
-                    f: &call.f,
+                    called: &statement.called,
                     time_ns,
                     value: lines::Value::of(call.value),
                     key: call.key,
-                    node: &node,
+                    node: &self.nodes[*at].written,
                     error: None,
                 },
             );
@@ -358,40 +366,36 @@ impl Interpreter {
         }
         if seat != self.workers.nemesis() {
             self.counts.begun += 1;
-            self.keys.extend(call.key);
+            if let Some(key) = call.key.filter(|_| call.key != self.last_key) {
+                self.keys.insert(key);
+                self.last_key = Some(key);
+            }
         }
         self.index += 1;
-        self.in_flight[seat] = Some(InFlight {
-            statement: statement.cloned(),
-            call,
-            node,
-        });
+        self.in_flight[seat] = Some(InFlight { call, node, asked });
         Ok(())
     }
 
     fn ask(&self, seat: Seat) {
         let in_flight = self.in_flight[seat].as_ref().expect("it was begun");
-        let statement = in_flight.statement.as_ref().expect("it is one");
-        let (simulation, answers) = (self.simulation.clone(), self.answers.clone());
+        let (statement, at) = in_flight.asked.as_ref().expect("it is one");
         let (value, key) = (in_flight.call.value, in_flight.call.key);
-        let (query, rows) = statement.asked(&simulation, value, key);
-        let settings = statement.settings(in_flight.call.value);
-        let timeout_ns = statement.timeout_ns;
-        let node = self.nodes[&in_flight.node];
-        self.simulation.world.begin(async move {
-            let answer = simulation
-                .ask(node, query, rows, settings, timeout_ns)
-                .await;
-            answers.borrow_mut()[seat] = Some(answer);
-            simulation.world.hand_out(OURS | ANSWER | seat as u64, true);
-        });
+        let (query, rows) = statement.asked(&self.simulation, value, key);
+        let question = Question {
+            node: self.nodes[*at].node,
+            query,
+            rows,
+            settings: statement.settings(value),
+            timeout_ns: statement.timeout_ns,
+        };
+        self.askers[seat].ask(&self.simulation, question);
     }
 
     fn answered(&mut self, seat: Seat, host: &dyn Host) -> Result<(), Failure> {
-        let answer = self.answers.borrow_mut()[seat].take();
+        let answer = self.askers[seat].answer();
         let in_flight = self.in_flight[seat].as_ref().expect("it was begun");
-        let is_write = in_flight.statement.as_ref().expect("it is one").is_write;
-        let answer = answer.expect("it has come");
+        let (statement, at) = in_flight.asked.as_ref().expect("it is one");
+        let is_write = statement.is_write;
         let asked = lines::Value::of(in_flight.call.value);
         let (kind, value, error) = match &answer {
             Ok(_) if is_write => (Kind::Ok, asked, None),
@@ -408,13 +412,13 @@ impl Interpreter {
             &mut self.lines,
             &Line {
                 index: self.index,
-                process: self.workers.of(seat).process,
+                process: &self.workers.of(seat).written,
                 kind,
-                f: &in_flight.call.f,
+                called: &statement.called,
                 time_ns,
                 value,
                 key: in_flight.call.key,
-                node: &in_flight.node,
+                node: &self.nodes[*at].written,
                 error: error.as_ref().map(|(said, text)| (&**said, &***text)),
             },
         );
@@ -470,12 +474,7 @@ impl Interpreter {
         if !self.told {
             return Ok(());
         }
-        let context = Context {
-            time_ns: ended.time_ns,
-            workers: &self.workers,
-            clients: true,
-            nemesis: true,
-        };
+        let context = Context::of(ended.time_ns, &self.workers);
         let event = Event {
             seat: ended.seat,
             process: ended.process,

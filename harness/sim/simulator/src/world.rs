@@ -194,6 +194,16 @@ impl World {
         self.resume(Task::new(None, Box::pin(work)));
     }
 
+    /// A task of no process, which the caller lets go on: to begin, and after each `rest`.
+    pub fn kept(&self, work: impl Future<Output = ()> + 'static) -> Rc<Task> {
+        self.task(None, work)
+    }
+
+    /// A task that is kept goes on at once. Only outside of tasks of this world.
+    pub fn go_on(&self, task: &Rc<Task>) {
+        self.resume(task.clone());
+    }
+
     fn resume(&self, task: Rc<Task>) {
         let Some(mut work) = task.work.take() else {
             return;
@@ -287,6 +297,11 @@ impl World {
         let current = self.current.take();
         self.current.set(current.clone());
         current.expect("only a task waits")
+    }
+
+    /// Waits until the caller, who keeps the task, lets it go on.
+    pub async fn rest(&self) {
+        Pause(false).await;
     }
 
     /// Waits so long.

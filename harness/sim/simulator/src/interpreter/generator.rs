@@ -36,6 +36,34 @@ pub enum Step {
     Exhausted,
 }
 
+/// One wait for several generators: until the earliest time that is named.
+#[derive(Default)]
+pub struct Waits {
+    any: bool,
+    soft: bool,
+    soonest_ns: Option<Ns>,
+}
+
+impl Waits {
+    pub fn add(&mut self, wake_ns: Option<Ns>, firm: bool) {
+        self.any = true;
+        self.soft |= !firm;
+        if let Some(wake_ns) = wake_ns {
+            let known_ns = self.soonest_ns.unwrap_or(wake_ns);
+            self.soonest_ns = Some(known_ns.min(wake_ns));
+        }
+    }
+
+    /// What they all say: none has a call.
+    pub fn step(&self) -> Step {
+        match self.soonest_ns {
+            Some(_) => Step::Pending(self.soonest_ns, !self.soft),
+            None if self.any => Step::Pending(None, false),
+            None => Step::Exhausted,
+        }
+    }
+}
+
 /// What a generator may look at.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
@@ -44,6 +72,53 @@ pub struct Context<'a> {
     /// Whether it sees clients' workers, and the nemesis.
     pub clients: bool,
     pub nemesis: bool,
+    /// Only those of this node.
+    pub node: Option<&'a str>,
+}
+
+impl<'a> Context<'a> {
+    /// With all workers.
+    pub fn of(time_ns: Ns, workers: &'a Workers) -> Context<'a> {
+        Context {
+            time_ns,
+            workers,
+            clients: true,
+            nemesis: true,
+            node: None,
+        }
+    }
+
+    pub fn sees(&self, seat: Seat) -> bool {
+        let kind = match seat == self.workers.nemesis() {
+            true => self.nemesis,
+            false => self.clients,
+        };
+        kind && self.is_here(seat)
+    }
+
+    fn is_here(&self, seat: Seat) -> bool {
+        let on = |node: &str| *self.workers.of(seat).node == *node;
+        self.node.is_none_or(on)
+    }
+
+    /// The preferred one first.
+    pub fn free(&self) -> impl Iterator<Item = Seat> + '_ {
+        let free = self.workers.free().iter().copied();
+        free.filter(|&seat| self.sees(seat))
+    }
+
+    pub fn busy(&self) -> impl Iterator<Item = Seat> + '_ {
+        let busy = self.workers.busy().iter().copied();
+        busy.filter(|&seat| self.sees(seat))
+    }
+
+    pub fn free_clients(&self) -> impl Iterator<Item = Seat> + '_ {
+        let seen = match self.clients {
+            true => self.workers.free_clients(),
+            false => &[],
+        };
+        seen.iter().copied().filter(|&seat| self.is_here(seat))
+    }
 }
 
 /// How a call ended.
@@ -62,7 +137,7 @@ pub struct Event<'a> {
 pub trait Generator {
     fn op(&mut self, context: &Context<'_>) -> Result<Step, Failure>;
 
-    /// Learns how a call ended; whether that changed anything.
+    /// Learns how a call ended; whether that changed anything. Those that do not listen do nothing.
     fn update(&mut self, context: &Context<'_>, event: &Event<'_>) -> Result<bool, Failure>;
 
     /// Whether events matter to it.

@@ -1,7 +1,7 @@
 //! The combinators that stand between the interpreter and a workload's calls, as harness/generators
 //! has them.
 
-use crate::interpreter::generator::{Context, Event, Generator, Step};
+use crate::interpreter::generator::{Context, Event, Generator, Step, Waits};
 use crate::interpreter::Failure;
 use crate::seed::Seed;
 use crate::world::Ns;
@@ -120,10 +120,16 @@ pub struct OnNemesis {
     pub generator: Box<dyn Generator>,
     /// The generator says nothing to a free nemesis before this.
     pub quiet_ns: Option<Ns>,
+    /// It said nothing to a busy nemesis: until that call has ended, of which it is told, nothing
+    /// that it sees will change.
+    pub waits: bool,
 }
 
 impl Generator for OnNemesis {
     fn op(&mut self, context: &Context<'_>) -> Result<Step, Failure> {
+        if self.waits {
+            return Ok(Step::Pending(None, false));
+        }
         if let Some(quiet_ns) = self.quiet_ns.filter(|&quiet_ns| context.time_ns < quiet_ns) {
             return Ok(Step::Pending(Some(quiet_ns), true));
         }
@@ -132,20 +138,26 @@ impl Generator for OnNemesis {
             ..*context
         })?;
         self.quiet_ns = None;
-        let is_free = context.workers.free().last() == Some(&context.workers.nemesis());
+        let is_free = context.workers.nemesis_is_free();
         Ok(match step {
             Step::Pending(Some(wake_ns), _) if is_free && context.nemesis => {
                 self.quiet_ns = Some(wake_ns);
                 Step::Pending(Some(wake_ns), true)
+            }
+            Step::Pending(None, _) if !is_free && self.generator.listens() => {
+                self.waits = true;
+                Step::Pending(None, false)
             }
             step => step,
         })
     }
 
     fn update(&mut self, context: &Context<'_>, event: &Event<'_>) -> Result<bool, Failure> {
-        let changed = event.seat == context.workers.nemesis() && {
-            self.generator.listens() && self.generator.update(context, event)?
-        };
+        if event.seat != context.workers.nemesis() {
+            return Ok(false);
+        }
+        self.waits = false;
+        let changed = self.generator.update(context, event)?;
         if changed {
             self.quiet_ns = None;
         }
@@ -159,9 +171,40 @@ impl Generator for OnNemesis {
 
 /// Several at the same time.
 pub struct Together {
-    pub parts: Vec<Box<dyn Generator>>,
+    parts: Vec<Box<dyn Generator>>,
     /// How many calls were made.
-    pub turn: usize,
+    turn: usize,
+    /// Which part is asked first: its place is the turn's, in a circle.
+    first: usize,
+    /// Places of parts that are to leave.
+    exhausted: Vec<usize>,
+}
+
+impl Together {
+    pub fn new(parts: Vec<Box<dyn Generator>>, turn: usize) -> Together {
+        Together {
+            first: turn % parts.len().max(1),
+            parts,
+            turn,
+            exhausted: Vec::new(),
+        }
+    }
+
+    #[cold]
+    fn leave(&mut self) {
+        self.exhausted.sort_unstable();
+        while let Some(at) = self.exhausted.pop() {
+            self.parts.remove(at);
+        }
+        self.first = self.turn % self.parts.len().max(1);
+    }
+
+    fn after(&self, at: usize) -> usize {
+        match at + 1 {
+            next if next < self.parts.len() => next,
+            _ => 0,
+        }
+    }
 }
 
 impl Generator for Together {
@@ -169,44 +212,32 @@ impl Generator for Together {
         if self.parts.is_empty() {
             return Ok(Step::Exhausted);
         }
-        let start = self.turn % self.parts.len();
-        let mut exhausted = Vec::new();
-        let (mut soonest_ns, mut all_firm, mut any_waits) = (None, true, false);
-        let mut ready = None;
-        for at in (start..self.parts.len()).chain(0..start) {
-            match self.parts[at].op(context)? {
-                Step::Ready(seat, call) => {
-                    ready = Some(Step::Ready(seat, call));
-                    break;
+        let (mut at, mut waits) = (self.first, Waits::default());
+        let step = loop {
+            let step = self.parts[at].op(context)?;
+            match step {
+                Step::Pending(wake_ns, firm) => waits.add(wake_ns, firm),
+                Step::Exhausted => self.exhausted.push(at),
+                Step::Ready(..) => {
+                    self.turn += 1;
+                    self.first = self.after(self.first);
+                    break step;
                 }
-                Step::Pending(wake_ns, firm) => {
-                    any_waits = true;
-                    all_firm &= firm;
-                    soonest_ns = match (soonest_ns, wake_ns) {
-                        (Some(a), Some(b)) => Some(Ns::min(a, b)),
-                        (one, None) | (None, one) => one,
-                    };
-                }
-                Step::Exhausted => exhausted.push(at),
             }
-        }
-        exhausted.sort_unstable();
-        for at in exhausted.into_iter().rev() {
-            self.parts.remove(at);
-        }
-        Ok(match ready {
-            Some(step) => {
-                self.turn += 1;
-                step
+            at = self.after(at);
+            if at == self.first {
+                break waits.step();
             }
-            None if any_waits => Step::Pending(soonest_ns, all_firm && soonest_ns.is_some()),
-            None => Step::Exhausted,
-        })
+        };
+        if !self.exhausted.is_empty() {
+            self.leave();
+        }
+        Ok(step)
     }
 
     fn update(&mut self, context: &Context<'_>, event: &Event<'_>) -> Result<bool, Failure> {
         let mut changed = false;
-        for part in self.parts.iter_mut().filter(|part| part.listens()) {
+        for part in &mut self.parts {
             changed |= part.update(context, event)?;
         }
         Ok(changed)

@@ -24,47 +24,67 @@ impl Value<'_> {
 /// What an error is called, and what was said.
 pub type Error<'a> = (&'a str, &'a str);
 
-/// A client's op.
+/// What lines say of a process, as far as the kind.
+pub fn process(number: i64) -> Vec<u8> {
+    format!(",\"process\":{number},\"kind\":\"").into()
+}
+
+/// What lines say of a call, from the kind as far as the time, by kind.
+pub struct Called([Vec<u8>; 4]);
+
+impl Called {
+    pub fn new(f: &str) -> Called {
+        Called(Kind::ALL.map(|kind| {
+            let mut out = format!("{}\",\"f\":", kind.name()).into();
+            text(&mut out, f);
+            out.extend(b",\"time_ns\":");
+            out
+        }))
+    }
+}
+
+/// What lines say of a node, as far as the error.
+pub fn node(name: &str) -> Vec<u8> {
+    let mut out = b",\"node\":".to_vec();
+    text(&mut out, name);
+    out.extend(b",\"error\":");
+    out
+}
+
+/// A client's op; what most lines have in common is written already.
 pub struct Line<'a> {
     pub index: u64,
-    pub process: i64,
+    pub process: &'a [u8],
     pub kind: Kind,
-    pub f: &'a str,
+    pub called: &'a Called,
     pub time_ns: Ns,
     pub value: Value<'a>,
     pub key: Option<i64>,
-    pub node: &'a str,
+    pub node: &'a [u8],
     pub error: Option<Error<'a>>,
 }
 
 /// Writes an op, newline included.
 pub fn line(out: &mut Vec<u8>, op: &Line<'_>) {
-    out.extend(b"{\"index\":");
+    out.extend_from_slice(b"{\"index\":");
     number(out, op.index as i64);
-    out.extend(b",\"process\":");
-    number(out, op.process);
-    out.extend(b",\"kind\":\"");
-    out.extend(op.kind.name().as_bytes());
-    out.extend(b"\",\"f\":");
-    text(out, op.f);
-    out.extend(b",\"time_ns\":");
+    out.extend_from_slice(op.process);
+    out.extend_from_slice(&op.called.0[op.kind as usize]);
     number(out, op.time_ns);
-    out.extend(b",\"value\":");
+    out.extend_from_slice(b",\"value\":");
     match &op.value {
-        Value::Null => out.extend(b"null"),
+        Value::Null => out.extend_from_slice(b"null"),
         Value::Int(value) => number(out, *value),
         Value::Column(block) => out.extend_from_slice(block.written(column)),
     }
-    out.extend(b",\"key\":");
+    out.extend_from_slice(b",\"key\":");
     match op.key {
-        None => out.extend(b"null"),
+        None => out.extend_from_slice(b"null"),
         Some(key) => number(out, key),
     }
-    out.extend(b",\"node\":");
-    text(out, op.node);
-    out.extend(b",\"error\":");
+    out.extend_from_slice(op.node);
     match op.error {
-        None => out.extend(b"null"),
+        None => out.extend_from_slice(b"null"),
         Some((name, said)) => {
             out.push(b'"');
             escaped(out, name);
@@ -72,7 +92,7 @@ pub fn line(out: &mut Vec<u8>, op: &Line<'_>) {
             out.push(b'"');
         }
     }
-    out.extend(b"}\n");
+    out.extend_from_slice(b"}\n");
 }
 
 /// The numbers of the first column, as a JSON list.
@@ -103,7 +123,8 @@ pub fn text(out: &mut Vec<u8>, text: &str) {
 fn escaped(out: &mut Vec<u8>, text: &str) {
     let is_plain = |byte: &u8| *byte >= 0x20 && *byte != b'"' && *byte != b'\\';
     let text = text.as_bytes();
-    if text.iter().all(is_plain) {
+    // All are looked at, which the processor does for many at a time.
+    if text.iter().fold(true, |plain, byte| plain & is_plain(byte)) {
         return out.extend_from_slice(text);
     }
     for run in text.chunk_by(|one, other| is_plain(one) && is_plain(other)) {
@@ -132,13 +153,13 @@ mod tests {
             &mut out,
             &Line {
                 index: 12,
-                process: 3,
+                process: &process(3),
                 kind: Kind::Info,
-                f: "read",
+                called: &Called::new("read"),
                 time_ns: i64::MAX,
                 value: Value::Column(&numbers.into_iter().collect()),
                 key: None,
-                node: "ch1",
+                node: &node("ch1"),
                 error: Some(("3 \"X\":", "\n\u{1}\\é")),
             },
         );

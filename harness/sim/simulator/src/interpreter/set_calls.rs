@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use crate::interpreter::generator::{Call, Context, Event, Generator, Step};
-use crate::interpreter::workers::{Seat, Workers};
+use crate::interpreter::workers::{Seat, Worker};
 use crate::interpreter::{Failure, Kind};
 use crate::seed::Seed;
 use crate::world::Ns;
@@ -28,8 +28,8 @@ pub struct SetCalls {
     seed: Seed,
     insert: Rc<str>,
     read: Rc<str>,
-    /// Those that insert now.
-    nodes: Vec<Rc<str>>,
+    /// Those that insert now, by their places.
+    nodes: Vec<usize>,
     /// How many times they were drawn.
     turn: u64,
     /// They are drawn anew when so many inserts were made.
@@ -39,7 +39,7 @@ pub struct SetCalls {
     /// Of the next insert.
     due_ns: Ns,
     /// Inserts in flight: node and since when.
-    inserting: Vec<(Rc<str>, Ns)>,
+    inserting: Vec<(usize, Ns)>,
     /// Processes whose call was refused, and until when they rest.
     resting: Vec<(i64, Ns)>,
     calls: u64,
@@ -66,27 +66,29 @@ impl SetCalls {
         }
     }
 
-    fn inserts_on(&self, node: &str) -> bool {
-        self.inserting.iter().any(|(busy, _)| **busy == *node)
+    fn inserts_on(&self, node: usize) -> bool {
+        self.inserting.iter().any(|&(busy, _)| busy == node)
+    }
+
+    /// Whether each node that inserts now has one in flight.
+    fn all_insert(&self) -> bool {
+        self.nodes.iter().all(|&node| self.inserts_on(node))
     }
 
     /// Whether its last call was not refused just now.
-    fn is_awake(&self, workers: &Workers, seat: Seat, now_ns: Ns) -> bool {
-        let process = workers.of(seat).process;
+    fn is_awake(&self, worker: &Worker) -> bool {
         let mut resting = self.resting.iter();
-        !resting.any(|&(one, until_ns)| one == process && until_ns > now_ns)
+        resting.all(|&(process, _)| process != worker.process)
     }
 
-    /// Some nodes drawn anew among the idle, when the turn is over or the insert of each hangs.
+    /// Some nodes drawn anew among the idle.
+    #[cold]
     fn take_turn(&mut self, context: &Context<'_>) {
-        let all_busy = self.nodes.iter().all(|node| self.inserts_on(node));
-        if self.inserts < self.turn_end && !all_busy {
-            return;
-        }
-        let every = context.workers.clients().iter().map(|worker| &worker.node);
-        let every: BTreeSet<&Rc<str>> = every.collect();
-        let idle = every.into_iter().filter(|node| !self.inserts_on(node));
-        let mut idle: Vec<Rc<str>> = idle.cloned().collect();
+        let workers = context.workers;
+        let every = (0..workers.nemesis()).filter(|&seat| context.sees(seat));
+        let every: BTreeSet<usize> = every.map(|seat| workers.of(seat).place).collect();
+        let idle = every.into_iter().filter(|&node| !self.inserts_on(node));
+        let mut idle: Vec<usize> = idle.collect();
         let own = self.seed.child(&format!("turn/{}", self.turn));
         let count = 1 + own.below(1, self.rules.writers) as usize;
         let paced = own.below(2, 2) == 1;
@@ -103,6 +105,31 @@ impl SetCalls {
             };
     }
 
+    /// The next insert, if one of the nodes that insert has a worker for it.
+    #[inline(never)]
+    fn insert(&mut self, context: &Context<'_>, key: Option<i64>) -> Option<Step> {
+        if self.all_insert() {
+            return None;
+        }
+        let workers = context.workers;
+        let writes = |&seat: &Seat| {
+            let worker = workers.of(seat);
+            self.nodes.contains(&worker.place)
+                && !self.inserts_on(worker.place)
+                && self.is_awake(worker)
+        };
+        let writers: Vec<Seat> = context.free_clients().filter(writes).collect();
+        if writers.is_empty() {
+            return None;
+        }
+        let seat = writers[self.seed.choice(-1 - self.inserts, writers.len())];
+        let place = workers.of(seat).place;
+        self.inserting.push((place, context.time_ns));
+        let value = Some(self.inserts);
+        self.inserts += 1;
+        Some(Step::Ready(seat, call(&self.insert, value, key)))
+    }
+
     /// Keys go by rounds of `keys` x `ops_per_key` calls; in a round each is as likely.
     fn key(&self) -> i64 {
         let turn = self.calls / (self.rules.keys * self.rules.ops_per_key);
@@ -113,12 +140,10 @@ impl SetCalls {
 impl Generator for SetCalls {
     fn op(&mut self, context: &Context<'_>) -> Result<Step, Failure> {
         let (now_ns, workers) = (context.time_ns, context.workers);
-        let Some(awake) = workers
-            .free_clients()
-            .find(|&seat| self.is_awake(workers, seat, now_ns))
-        else {
-            let until = self.resting.iter().map(|&(_, until_ns)| until_ns);
-            let until_ns = until.filter(|&until_ns| until_ns > now_ns).min();
+        self.resting.retain(|&(_, until_ns)| until_ns > now_ns);
+        let mut free = context.free_clients();
+        let Some(awake) = free.find(|&seat| self.is_awake(workers.of(seat))) else {
+            let until_ns = self.resting.iter().map(|&(_, until_ns)| until_ns).min();
             return Ok(Step::Pending(until_ns, false));
         };
         let hanging_ns = self.rules.hanging_ns;
@@ -126,38 +151,29 @@ impl Generator for SetCalls {
             .inserting
             .iter()
             .any(|&(_, since_ns)| now_ns - since_ns <= hanging_ns);
-        if !waits || self.nodes.is_empty() {
+        if (!waits || self.nodes.is_empty()) && (self.inserts >= self.turn_end || self.all_insert())
+        {
             self.take_turn(context);
         }
         let key = Some(self.key());
         self.calls += 1;
         if self.inserts < self.turn_end && now_ns >= self.due_ns {
-            let writes = |&seat: &Seat| {
-                let node = &workers.of(seat).node;
-                self.nodes.contains(node)
-                    && !self.inserts_on(node)
-                    && self.is_awake(workers, seat, now_ns)
-            };
-            let writers: Vec<Seat> = workers.free_clients().filter(writes).collect();
-            if !writers.is_empty() {
-                let seat = writers[self.seed.choice(-1 - self.inserts, writers.len())];
-                self.inserting.push((workers.of(seat).node.clone(), now_ns));
-                let value = Some(self.inserts);
-                self.inserts += 1;
-                return Ok(Step::Ready(seat, call(&self.insert, value, key)));
+            if let Some(step) = self.insert(context, key) {
+                return Ok(step);
             }
         }
         Ok(Step::Ready(awake, call(&self.read, None, key)))
     }
 
-    fn update(&mut self, _: &Context<'_>, event: &Event<'_>) -> Result<bool, Failure> {
+    fn update(&mut self, context: &Context<'_>, event: &Event<'_>) -> Result<bool, Failure> {
         if event.f == &*self.insert {
-            self.inserting.retain(|(node, _)| **node != *event.node);
+            let mut workers = context.workers.clients().iter();
+            let on = workers.find(|worker| *worker.node == *event.node);
+            let place = on.map(|worker| worker.place);
+            self.inserting.retain(|&(node, _)| Some(node) != place);
             self.due_ns = event.time_ns + self.pause_ns;
         }
         if event.kind == Kind::Fail {
-            self.resting
-                .retain(|&(_, until_ns)| until_ns > event.time_ns);
             let until_ns = event.time_ns + self.rules.refused_pause_ns;
             self.resting.push((event.process, until_ns));
         }

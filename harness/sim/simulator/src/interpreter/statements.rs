@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 
 use crate::digits::Digits;
 use crate::errors::ServerError;
+use crate::interpreter::lines::Called;
 use crate::interpreter::Kind;
 use crate::server::Settings;
 use crate::simulation::Simulation;
@@ -17,6 +18,9 @@ use crate::world::Ns;
 
 /// An INSERT of a key and a value, or a SELECT of a key's values.
 pub struct Statement {
+    /// What calls it.
+    pub f: Rc<str>,
+    pub called: Called,
     pub is_write: bool,
     /// Without the key of a SELECT.
     sql: Rc<str>,
@@ -29,12 +33,15 @@ pub struct Statement {
 
 impl Statement {
     pub fn new(
+        f: &str,
         is_write: bool,
         sql: &str,
         settings: Vec<Rc<Settings>>,
         timeout_ns: Ns,
     ) -> Statement {
         Statement {
+            f: f.into(),
+            called: Called::new(f),
             is_write,
             sql: sql.into(),
             settings,

@@ -1,17 +1,34 @@
 //! Who is free, and who has a call in flight.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use crate::interpreter::Failure;
+use crate::interpreter::{lines, Failure};
 
 /// A worker's place: its number, and after all clients' the nemesis.
 pub type Seat = usize;
 
 pub struct Worker {
     pub process: i64,
+    /// As lines say it.
+    pub written: Vec<u8>,
     pub node: Rc<str>,
+    /// Of its node's name among those of all workers.
+    pub place: usize,
     /// Its calls name their nodes.
     pub roams: bool,
+}
+
+impl Worker {
+    pub fn new(process: i64, node: &str, roams: bool) -> Worker {
+        Worker {
+            process,
+            written: lines::process(process),
+            node: node.into(),
+            place: 0,
+            roams,
+        }
+    }
 }
 
 pub struct Workers {
@@ -27,11 +44,11 @@ impl Workers {
     /// `clients` by number; `free`: the numbers of all, in the order of becoming so.
     pub fn new(mut clients: Vec<Worker>, free: &[i64]) -> Workers {
         let nemesis = clients.len();
-        clients.push(Worker {
-            process: -1,
-            node: "".into(),
-            roams: false,
-        });
+        clients.push(Worker::new(-1, "", false));
+        let names: BTreeSet<Rc<str>> = clients.iter().map(|worker| worker.node.clone()).collect();
+        for worker in &mut clients {
+            worker.place = names.iter().take_while(|name| **name < worker.node).count();
+        }
         let seat = |&number: &i64| usize::try_from(number).unwrap_or(nemesis);
         Workers {
             all: clients,
@@ -77,12 +94,12 @@ impl Workers {
         &self.all[..self.nemesis()]
     }
 
-    pub fn free_clients(&self) -> impl Iterator<Item = Seat> + '_ {
-        let nemesis = self.nemesis();
-        self.free
-            .iter()
-            .copied()
-            .filter(move |&seat| seat != nemesis)
+    pub fn free_clients(&self) -> &[Seat] {
+        &self.free[..self.free.len() - usize::from(self.nemesis_is_free())]
+    }
+
+    pub fn nemesis_is_free(&self) -> bool {
+        self.free.last() == Some(&self.nemesis())
     }
 
     pub fn all_free(&self) -> bool {
@@ -102,11 +119,13 @@ impl Workers {
     /// Its call has ended; with `retires`, and its process with it.
     pub fn end(&mut self, seat: Seat, retires: bool) {
         let nemesis = self.nemesis();
-        self.busy.retain(|&busy| busy != seat);
-        let behind = usize::from(self.free.last() == Some(&nemesis));
-        self.free.insert(self.free.len() - behind, seat);
+        let at = self.busy.iter().position(|&busy| busy == seat);
+        self.busy.remove(at.expect("its call has begun"));
+        self.free.insert(self.free_clients().len(), seat);
         if retires && seat != nemesis {
-            self.all[seat].process += nemesis as i64;
+            let worker = &mut self.all[seat];
+            worker.process += nemesis as i64;
+            worker.written = lines::process(worker.process);
         }
     }
 }

@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyInt, PyTuple};
 
+use crate::interpreter::finals::{EachNode, Phases, UntilOk};
 use crate::interpreter::generator::{Call, Context, Event, Foreign, Generator, Step};
 use crate::interpreter::generators::{OnClients, OnNemesis, Rate, TimeLimit, Together};
 use crate::interpreter::set_calls::{Rules, SetCalls};
@@ -39,16 +40,38 @@ pub(super) fn generator_of(words: &Bound<'_, PyAny>) -> PyResult<Box<dyn Generat
         "on_nemesis" => Box::new(OnNemesis {
             generator: inner()?,
             quiet_ns: words.get_item(2)?.extract()?,
+            waits: false,
         }),
         "together" => {
             let parts = words.get_item(1)?;
             let parts = parts.cast::<PyTuple>()?.iter();
-            Box::new(Together {
-                parts: parts
-                    .map(|part| generator_of(&part))
-                    .collect::<PyResult<_>>()?,
-                turn: words.get_item(2)?.extract()?,
-            })
+            let parts = parts.map(|part| generator_of(&part));
+            let parts = parts.collect::<PyResult<_>>()?;
+            Box::new(Together::new(parts, words.get_item(2)?.extract()?))
+        }
+        "phases" => {
+            let left = words.get_item(1)?;
+            let left = left.cast::<PyTuple>()?.iter();
+            let left = left.map(|part| generator_of(&part));
+            Box::new(Phases::new(left.collect::<PyResult<_>>()?))
+        }
+        "each_node" => {
+            let nodes: Vec<String> = words.get_item(2)?.extract()?;
+            let part = |node: String| Ok((node.into(), inner()?));
+            let parts = nodes.into_iter().map(part);
+            Box::new(EachNode(parts.collect::<PyResult<_>>()?))
+        }
+        "until_ok" => {
+            let calls: Vec<(String, Option<i64>, Option<i64>)> = words.get_item(1)?.extract()?;
+            let call = |(f, value, key): (String, _, _)| Call {
+                f: f.into(),
+                value,
+                key,
+                foreign: None,
+            };
+            let calls = calls.into_iter().map(call).collect();
+            let (tries, pause_ns) = (words.get_item(2)?, words.get_item(3)?);
+            Box::new(UntilOk::new(calls, tries.extract()?, pause_ns.extract()?))
         }
         "set_calls" => {
             let rule = |name: &str| words.get_item(2)?.get_item(name);
@@ -111,17 +134,11 @@ impl PythonGenerator {
         py: Python<'py>,
         context: &Context<'_>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let workers = context.workers;
-        let mut seen = |seats: &[Seat]| {
-            let sees = |&&seat: &&Seat| match seat == workers.nemesis() {
-                true => context.nemesis,
-                false => context.clients,
-            };
-            let seats = seats.iter().filter(sees);
-            let seen = seats.map(|&seat| self.worker(py, workers, seat));
+        let mut seen = |seats: &mut dyn Iterator<Item = Seat>| {
+            let seen = seats.map(|seat| self.worker(py, context.workers, seat));
             PyTuple::new(py, seen.collect::<PyResult<Vec<_>>>()?)
         };
-        let (free, busy) = (seen(workers.free())?, seen(workers.busy())?);
+        let (free, busy) = (seen(&mut context.free())?, seen(&mut context.busy())?);
         let class = classes(py)?.context.bind(py);
         class.call1((context.time_ns, free, busy))
     }

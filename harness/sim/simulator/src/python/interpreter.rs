@@ -13,7 +13,7 @@ use super::{Simulation, Word};
 use crate::interpreter::host::{Begun, Host};
 use crate::interpreter::statements::{said, Outcome, Outcomes, Statement};
 use crate::interpreter::workers::{Seat, Worker, Workers};
-use crate::interpreter::{self, Failure, Kind, Place, Stop};
+use crate::interpreter::{self, Failure, Kind, Named, Place, Stop};
 use crate::server::Settings;
 use crate::world::Ns;
 
@@ -51,11 +51,7 @@ impl Interpreter {
         let free: Vec<i64> = workers.iter().map(|(number, ..)| *number).collect();
         let mut clients: Vec<_> = workers.into_iter().filter(|(n, ..)| *n >= 0).collect();
         clients.sort_unstable();
-        let worker = |(_, process, node): WorkerWords| Worker {
-            process,
-            roams: node == roams,
-            node: node.into(),
-        };
+        let worker = |(_, process, node): WorkerWords| Worker::new(process, &node, node == roams);
         let workers = Workers::new(clients.into_iter().map(worker).collect(), &free);
         let statement = |(f, (is_write, sql, settings, timeout_ns)): (String, StatementWords)| {
             let set = |words: HashMap<String, Word>| {
@@ -63,17 +59,14 @@ impl Interpreter {
                 Rc::new(words.collect::<Settings>())
             };
             let settings = settings.into_iter().map(set).collect();
-            let statement = Statement::new(is_write, &sql, settings, timeout_ns);
-            (f.into(), Rc::new(statement))
+            Rc::new(Statement::new(&f, is_write, &sql, settings, timeout_ns))
         };
         let nodes = simulation.nodes.iter();
         let (index, time_ns, zero_ns) = place;
         Ok(Interpreter {
             inner: interpreter::Interpreter::new(
                 simulation.simulation.clone(),
-                nodes
-                    .map(|(name, node)| (name.as_str().into(), *node))
-                    .collect(),
+                nodes.map(|(name, node)| Named::new(name, *node)).collect(),
                 generator_of(generator)?,
                 workers,
                 statements.into_iter().map(statement).collect(),

@@ -31,7 +31,7 @@ pub enum Ask {
     /// A read, and the number of a watch.
     Read(Reading, Option<i64>),
     /// Several, and the number of a watch on the first of them.
-    ReadAll(Vec<Reading>, Option<i64>),
+    ReadAll(Rc<[Reading]>, Option<i64>),
     Write(Write),
 }
 
@@ -64,7 +64,7 @@ pub enum Answered {
     /// Of a read.
     Found(Found),
     /// Of several.
-    FoundAll(Vec<Found>),
+    FoundAll(Rc<[Found]>),
 }
 
 /// The same, or why not.

@@ -252,9 +252,9 @@ impl KeeperSession {
     /// set when the first of them changes.
     pub async fn read(
         &self,
-        readings: Vec<Reading>,
+        readings: Rc<[Reading]>,
         watch: Option<&Promise<()>>,
-    ) -> Result<Vec<Found>, KeeperError> {
+    ) -> Result<Rc<[Found]>, KeeperError> {
         let number = watch.map(|watch| self.watch(watch));
         match self.ask(Ask::ReadAll(readings, number)).await? {
             Answered::FoundAll(found) => Ok(found),
@@ -288,10 +288,9 @@ impl KeeperSession {
         readings: [Reading; N],
         watch: Option<&Promise<()>>,
     ) -> Result<[Found; N], KeeperError> {
-        let found = self.read(readings.into(), watch).await?;
-        Ok(found
-            .try_into()
-            .unwrap_or_else(|_| panic!("an answer for each reading")))
+        let found = self.read(Rc::new(readings), watch).await?;
+        let found = Rc::<[Found; N]>::try_from(found).expect("an answer for each reading");
+        Ok(Rc::unwrap_or_clone(found))
     }
 
     /// Data and version; None: there is no such node.

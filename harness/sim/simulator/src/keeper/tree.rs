@@ -143,6 +143,8 @@ enum Before {
 pub struct Tree {
     /// Of the transaction whose changes come next.
     pub zxid: i64,
+    /// How many were made.
+    pub changes: u64,
     nodes: PathMap<Node>,
     /// Ephemeral nodes by session, in the order in which they came.
     owned: FxHashMap<u64, Vec<Path>>,
@@ -155,6 +157,7 @@ impl Default for Tree {
         nodes.insert(Key::of("/").hash, "/".into(), root);
         Tree {
             zxid: 0,
+            changes: 0,
             nodes,
             owned: FxHashMap::default(),
         }
@@ -182,6 +185,7 @@ impl Tree {
 
     /// Makes a change; whether it changes the parent's list of children.
     pub fn change(&mut self, change: &Change) -> bool {
+        self.changes += 1;
         match &change.effect {
             Effect::Made(made) => _ = self.make(change, made),
             Effect::Put(data) => _ = self.put(change, data),

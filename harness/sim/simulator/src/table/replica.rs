@@ -23,6 +23,7 @@ use crate::table::parts::{Info, Ordered, Part};
 use crate::table::paths::{ReplicaPaths, TablePaths};
 use crate::table::queue::Queue;
 use crate::table::schema::Schema;
+use crate::table::select::deciding;
 use crate::table::settings::TableSettings;
 use crate::table::stored::Stored;
 use crate::table::{cleanup, merge, missing, queue};
@@ -68,6 +69,8 @@ pub struct Table {
     pub paths: TablePaths,
     /// The replica's own.
     pub own: Rc<ReplicaPaths>,
+    /// What a select asks of ZooKeeper.
+    pub deciding: Rc<[Reading]>,
     pub schema: Rc<Schema>,
     pub settings: TableSettings,
     pub disk: Rc<TableDisk>,
@@ -161,13 +164,15 @@ impl Table {
 
     pub fn new(server: &Rc<Server>, disk: Rc<TableDisk>) -> Rc<Table> {
         let (world, paths) = (&server.world, TablePaths::new(&disk.path));
+        let own = paths.of(&server.name);
         Rc::new(Table {
             server: server.clone(),
             world: world.clone(),
             bugs: server.bugs,
             me: server.name.clone(),
             name: disk.name.clone(),
-            own: paths.of(&server.name),
+            deciding: deciding(&paths, &own),
+            own,
             paths,
             schema: disk.schema.clone(),
             settings: disk.settings.clone(),

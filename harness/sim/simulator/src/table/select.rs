@@ -14,11 +14,12 @@ use std::rc::Rc;
 use rustc_hash::FxHashMap;
 
 use crate::errors::{ServerError, Trouble};
-use crate::keeper::session::{self, KeeperSession, Values};
+use crate::keeper::session::{self, Found, KeeperSession};
 use crate::keeper::tree::Names;
 use crate::table::cover::Cover;
-use crate::table::entries::EntryKind;
+use crate::table::entries::{Data, EntryKind};
 use crate::table::parts::{Info, Part};
+use crate::table::paths::{ReplicaPaths, TablePaths};
 use crate::table::replica::Table;
 use crate::table::selection::Source;
 
@@ -134,7 +135,8 @@ async fn thesis(
 ) -> Result<Rc<Source>, Trouble> {
     let active = table.active.borrow().clone();
     zk.sync().await?;
-    let state = state(table, zk).await?;
+    let found = zk.read(table.deciding.clone(), None).await?;
+    let state = State::of(&found)?;
     check_committed(&state, &active)?;
     Ok(here(&active, partition, |part| !state.leaves_out(part)))
 }
@@ -148,9 +150,18 @@ async fn linearizable(
     partition: Option<&str>,
 ) -> Result<Rc<Source>, Trouble> {
     zk.barrier().await?;
-    let state = state(table, zk).await?;
-    let mut listed = table.listed(state.made, &state.parts);
-    check_committed(&state, &listed.cover)?;
+    let found = zk.read(table.deciding.clone(), None).await?;
+    Ok(listed(table, &State::of(&found)?, partition)?)
+}
+
+/// What is listed at that moment, and is to be read.
+fn listed(
+    table: &Table,
+    state: &State,
+    partition: Option<&str>,
+) -> Result<Rc<Source>, ServerError> {
+    let mut listed = table.listed(state.made, state.parts);
+    check_committed(state, &listed.cover)?;
     if let Some(here) = partition.and_then(|partition| listed.here(partition)) {
         if state.leaves_none_out(partition) || !here.parts.iter().any(|part| state.leaves_out(part))
         {
@@ -170,26 +181,67 @@ async fn linearizable(
             None if state.is_left_out(info, &info.name()) => {}
             None => {
                 let text = format!("Part {} is not on the disk any more.", info.name());
-                return Err(ServerError::new(289, text).into());
+                return Err(ServerError::new(289, text));
             }
         }
     }
     Ok(Rc::new(out.into_iter().collect()))
 }
 
-/// What ZooKeeper has, at one moment, of what decides a select.
-struct State {
-    pending: Option<Info>,
-    failed: Names,
-    /// How often the list of this replica's parts changed.
-    made: i64,
-    parts: Names,
-    /// From the replica's pointer on.
-    log: Values,
-    queue: Values,
+/// Where ZooKeeper has what decides a select.
+pub fn deciding(paths: &TablePaths, own: &ReplicaPaths) -> Rc<[session::Reading]> {
+    Rc::new([
+        session::Reading::get(paths.quorum_status.clone()),
+        session::Reading::children(paths.failed_parts.clone()),
+        session::Reading::get(own.is_lost.clone()),
+        session::Reading::listed(own.parts.clone()),
+        session::Reading::ahead(paths.log.clone(), own.log_pointer.clone()),
+        session::Reading::values(own.queue.clone()),
+    ])
 }
 
-impl State {
+/// What that was, at one moment.
+struct State<'a> {
+    pending: Option<&'a Info>,
+    failed: Option<&'a Names>,
+    /// How often the list of this replica's parts changed.
+    made: i64,
+    parts: &'a Names,
+    /// From the replica's pointer on.
+    log: &'a [(Rc<str>, Data)],
+    queue: &'a [(Rc<str>, Data)],
+}
+
+impl<'a> State<'a> {
+    fn of(found: &'a [Found]) -> Result<State<'a>, ServerError> {
+        let [status, failed, lost, parts, log, queue] = found else {
+            panic!("an answer for each reading");
+        };
+        let values = |found: &'a Found| match found {
+            Found::Values(values) => values.as_slice(),
+            _ => &[],
+        };
+        match (lost, parts) {
+            (Found::Get(lost, _), Found::Listed(made, parts)) if lost.as_text() == "0" => {
+                Ok(State {
+                    pending: match status {
+                        Found::Get(status, _) => Some(&status.as_quorum().part),
+                        _ => None,
+                    },
+                    failed: match failed {
+                        Found::Children(failed) => Some(failed),
+                        _ => None,
+                    },
+                    made: *made,
+                    parts,
+                    log: values(log),
+                    queue: values(queue),
+                })
+            }
+            _ => Err(ServerError::new(289, "Replica is lost, or being cloned.")),
+        }
+    }
+
     /// Whether a part's quorum is pending, or has failed.
     fn leaves_out(&self, part: &Part) -> bool {
         self.is_left_out(&part.info, &part.name)
@@ -197,45 +249,19 @@ impl State {
 
     /// Whether nothing of the partition is left out, at the first glance.
     fn leaves_none_out(&self, partition: Option<&str>) -> bool {
-        let mut pending = self.pending.iter();
-        self.failed.is_empty() && pending.all(|info| Some(&*info.partition) != partition)
+        let is_pending = |info: &Info| Some(&*info.partition) == partition;
+        self.failed.is_none_or(|failed| failed.is_empty()) && !self.pending.is_some_and(is_pending)
     }
 
     fn is_left_out(&self, info: &Info, name: &str) -> bool {
-        self.pending.as_ref() == Some(info) || self.failed.contains(name)
+        self.pending == Some(info) || self.failed.is_some_and(|failed| failed.contains(name))
     }
-}
-
-async fn state(table: &Table, zk: &KeeperSession) -> Result<State, Trouble> {
-    let (paths, own) = (&table.paths, &table.own);
-    let readings = [
-        session::Reading::get(paths.quorum_status.clone()),
-        session::Reading::children(paths.failed_parts.clone()),
-        session::Reading::get(own.is_lost.clone()),
-        session::Reading::listed(own.parts.clone()),
-        session::Reading::ahead(paths.log.clone(), own.log_pointer.clone()),
-        session::Reading::values(own.queue.clone()),
-    ];
-    let [status, failed, lost, parts, log, queue] = zk.read_all(readings, None).await?;
-    let whole = lost.get().is_some_and(|(lost, _)| lost.as_text() == "0");
-    let (true, Some((made, parts))) = (whole, parts.listed()) else {
-        return Err(ServerError::new(289, "Replica is lost, or being cloned.").into());
-    };
-    let status = status.get();
-    Ok(State {
-        pending: status.map(|(status, _)| status.as_quorum().part.clone()),
-        failed: failed.children().unwrap_or_default(),
-        made,
-        parts,
-        log: log.values(),
-        queue: queue.values(),
-    })
 }
 
 /// Error 289 for a committed part that is not here. Those that the replica may lack are in the log
 /// from its pointer on, and in its queue; what it had before is here.
 fn check_committed<T>(state: &State, here: &Cover<T>) -> Result<(), ServerError> {
-    for (_, entry) in state.log.iter().chain(&state.queue) {
+    for (_, entry) in state.log.iter().chain(state.queue) {
         let entry = entry.as_entry();
         if entry.kind != EntryKind::Get || here.containing(&entry.new).is_some() {
             continue;

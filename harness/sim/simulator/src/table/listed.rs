@@ -91,10 +91,21 @@ impl Table {
     /// A list after another.
     fn changed(&self, before: Listed, made: i64, names: &Names) -> Listed {
         let (gone, fresh) = differences(&before.names, names);
-        let mut cover = before.cover;
+        let (mut cover, mut here, mut whole) = (before.cover, before.here, before.whole);
         for name in fresh {
             let (info, part) = self.known(name);
+            here.remove(&info.partition);
+            whole &= part.is_some();
             cover.add(&info, part);
+        }
+        if gone.is_empty() && whole {
+            return Listed {
+                made,
+                names: names.clone(),
+                cover,
+                here,
+                ..before
+            };
         }
         if gone
             .iter()

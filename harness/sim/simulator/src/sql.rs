@@ -48,6 +48,10 @@ pub enum Statement {
     MutationsToDo {
         database: Rc<str>,
     },
+    /// INSERT … VALUES: the rows come beside it.
+    Values {
+        table: Rc<str>,
+    },
     /// INSERT … SELECT … FROM numbers(…).
     Insert {
         table: Rc<str>,
@@ -160,7 +164,14 @@ pub fn unknown(text: &str) -> ServerError {
 }
 
 fn parsed(text: &str) -> Result<Statement, ServerError> {
-    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let words: Vec<_> = text.split_whitespace().collect();
+    if let [first, _, table, .., last] = words[..] {
+        if first.eq_ignore_ascii_case("INSERT") && last.eq_ignore_ascii_case("VALUES") {
+            let table = table.into();
+            return Ok(Statement::Values { table });
+        }
+    }
+    let flat = words.join(" ");
     for (form, statement) in FORMS.iter() {
         if let Some(found) = form.captures(&flat) {
             if let Some(statement) = statement(&Words(found))? {

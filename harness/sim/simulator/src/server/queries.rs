@@ -36,38 +36,34 @@ impl Server {
         self.running.borrow_mut().push((number, answer.clone()));
         let server = self.clone();
         self.world.spawn(Some(&self.process), async move {
-            let result = match rows {
-                None => server.query(&query, &settings).await,
-                Some(rows) => Box::pin(server.insert(&query.text, rows, &settings)).await,
+            // What is rarer than a select has a place of its own while it goes on.
+            let result = match (query.statement(), rows) {
+                (Ok(Statement::Select(select)), None) => server.select(select, &settings).await,
+                (Ok(Statement::Values { table }), Some(rows)) => {
+                    Box::pin(server.put(table, rows, &settings)).await
+                }
+                (Ok(statement), None) => Box::pin(server.query(statement, &query, &settings)).await,
+                (Err(error), None) => Err(error.into()),
+                (_, Some(_)) => Err(unknown(&query.text).into()),
             };
             let reply = result.map_err(|trouble| Refusal::Error(trouble.into()));
             answer.set(&server.world, reply);
-            let mut running = server.running.borrow_mut();
-            running.retain(|(other, _)| *other != number);
+            server.ended(number);
         });
+    }
+
+    /// A query has its answer.
+    fn ended(&self, number: u64) {
+        let mut running = self.running.borrow_mut();
+        if let Ok(at) = running.binary_search_by_key(&number, |(number, _)| *number) {
+            running.remove(at);
+        }
     }
 
     /// Error 60 when there is none of that name.
     fn table(&self, name: &str) -> Result<Rc<Table>, ServerError> {
         let found = self.tables.borrow().get(name).cloned();
         found.ok_or_else(|| ServerError::new(60, format!("Table {name} doesn't exist.")))
-    }
-
-    async fn insert(
-        &self,
-        sql: &str,
-        rows: Vec<Row>,
-        settings: &Settings,
-    ) -> Result<Rc<Block>, Trouble> {
-        let words: Vec<_> = sql.split_whitespace().collect();
-        match words[..] {
-            [first, _, table, .., last]
-                if first.eq_ignore_ascii_case("INSERT") && last.eq_ignore_ascii_case("VALUES") =>
-            {
-                self.put(table, rows, settings).await
-            }
-            _ => Err(unknown(sql).into()),
-        }
     }
 
     async fn put(
@@ -83,23 +79,24 @@ impl Server {
         Ok(Rc::default())
     }
 
-    /// What is rare, and takes more than a select, has a place of its own while it goes on.
     async fn query(
         self: &Rc<Self>,
+        statement: &Statement,
         query: &Rc<Query>,
         settings: &Rc<Settings>,
     ) -> Result<Rc<Block>, Trouble> {
-        match query.statement()? {
+        match statement {
             Statement::Number(number) => return Ok(Block::row([Value::Int(*number)]).into()),
             Statement::Select(select) => return self.select(select, settings).await,
-            Statement::Groups(select) => return Box::pin(self.groups(select, settings)).await,
+            Statement::Groups(select) => return self.groups(select, settings).await,
+            Statement::Values { .. } => return Err(unknown(&query.text).into()),
             Statement::Insert {
                 table,
                 columns,
                 count,
             } => {
                 let rows = rows_of(columns, *count);
-                return Box::pin(self.put(table, rows, settings)).await;
+                return self.put(table, rows, settings).await;
             }
             Statement::Hashes { table } => {
                 let table = self.table(table)?;
@@ -111,14 +108,14 @@ impl Server {
             }
             Statement::MutationsUndone { database } => return Ok(undone(self, database).into()),
             Statement::CreateDatabase => {}
-            Statement::CreateTable(creation) => Box::pin(self.create(creation)).await?,
+            Statement::CreateTable(creation) => self.create(creation).await?,
             Statement::DropTable { table } => self.drop_tables(|name| name == &**table),
             Statement::DropDatabase { database } => {
                 self.drop_tables(|name| database_of(name) == &**database);
             }
             Statement::Mutate { table, change } => {
                 let table = self.table(table)?;
-                Box::pin(mutation::order(&table, change)).await?;
+                mutation::order(&table, change).await?;
             }
             Statement::Optimize {
                 table,
@@ -130,9 +127,9 @@ impl Server {
                 if table.leader.get() {
                     let wait = settings.replication_alter_partitions_sync != 0;
                     let partition = partition.as_deref();
-                    Box::pin(optimize(&table, partition, *is_final, wait)).await?;
+                    optimize(&table, partition, *is_final, wait).await?;
                 } else {
-                    Box::pin(self.pass_to_leader(&table, &zk, query, settings)).await?;
+                    self.pass_to_leader(&table, &zk, query, settings).await?;
                 }
             }
             Statement::Fetches { stopped, table } => self.fetches(*stopped, table.as_deref()),

@@ -16,7 +16,7 @@ use crate::table::mutation;
 use crate::table::optimize::optimize;
 use crate::table::parts::{spelled_rows, Part, Row, Value};
 use crate::table::replica::{Table, TableDisk};
-use crate::table::select::{visible, Reading};
+use crate::table::select::{answer, Reading};
 use crate::world::{Ns, Promise, MS};
 
 /// Parsing, planning and reading a few rows, median.
@@ -146,8 +146,7 @@ impl Server {
         self.world.sleep(self.world.around(READ_NS)).await;
         let reading = self.reading(settings)?;
         let selection = select.prepared(&table.schema);
-        let source = visible(&table, reading, selection.partition.as_deref()).await?;
-        Ok(selection.of(&source)?)
+        answer(&table, reading, &selection).await
     }
 
     /// What a select is to read. Error 36 for what is no reading.

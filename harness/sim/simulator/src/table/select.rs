@@ -13,6 +13,7 @@ use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 
+use crate::block::Block;
 use crate::errors::{ServerError, Trouble};
 use crate::keeper::session::{self, Found, KeeperSession};
 use crate::keeper::tree::Names;
@@ -21,7 +22,7 @@ use crate::table::entries::{Data, EntryKind};
 use crate::table::parts::{Info, Part};
 use crate::table::paths::{ReplicaPaths, TablePaths};
 use crate::table::replica::Table;
-use crate::table::selection::Source;
+use crate::table::selection::Selection;
 
 /// Which parts a select reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,44 +47,45 @@ impl Reading {
     }
 }
 
-/// The parts that a select reads, in no order that means anything; with a partition, those of it.
-/// Error 289 where this replica lacks what others have.
-pub async fn visible(
-    table: &Rc<Table>,
+/// What a select takes of the parts that it reads. Error 289 where this replica lacks what others
+/// have.
+pub async fn answer(
+    table: &Table,
     reading: Reading,
-    partition: Option<&str>,
-) -> Result<Rc<Source>, Trouble> {
+    selection: &Rc<Selection>,
+) -> Result<Rc<Block>, Trouble> {
     match reading {
-        Reading::Plain => Ok(here(&table.active.borrow(), partition, |_| true)),
-        Reading::Server => server(table, &*table.connected()?, partition).await,
+        Reading::Plain => Ok(here(&table.active.borrow(), selection, |_| true)?),
+        Reading::Server => server(table, &*table.connected()?, selection).await,
         Reading::Sync => {
             let zk = table.connected()?;
             zk.sync().await?;
-            server(table, &zk, partition).await
+            server(table, &zk, selection).await
         }
-        Reading::Thesis => thesis(table, &*table.connected()?, partition).await,
-        Reading::Linearizable => linearizable(table, &*table.connected()?, partition).await,
+        Reading::Thesis => thesis(table, &*table.connected()?, selection).await,
+        Reading::Linearizable => linearizable(table, &*table.connected()?, selection).await,
     }
 }
 
-/// Those that are read, in the order in which they came.
+/// Of those that are read, in the order in which they came.
 fn here(
     active: &Cover<Rc<Part>>,
-    partition: Option<&str>,
+    selection: &Selection,
     is_read: impl Fn(&Part) -> bool,
-) -> Rc<Source> {
+) -> Result<Rc<Block>, ServerError> {
     let is_read = |part: &&Rc<Part>| is_read(part);
-    Rc::new(match partition {
-        Some(partition) => active.of(partition).filter(is_read).cloned().collect(),
-        None => active.things().filter(is_read).cloned().collect(),
-    })
+    let parts: Vec<_> = match &selection.partition {
+        Some(partition) => active.of(partition).filter(is_read).collect(),
+        None => active.things().filter(is_read).collect(),
+    };
+    selection.of(&parts).map(Rc::new)
 }
 
 async fn server(
     table: &Table,
     zk: &KeeperSession,
-    partition: Option<&str>,
-) -> Result<Rc<Source>, Trouble> {
+    selection: &Selection,
+) -> Result<Rc<Block>, Trouble> {
     let mut largest = largest_blocks(&table.active.borrow());
     let status = zk.get(table.paths.quorum_status.clone()).await?;
     if let Some((status, _)) = status {
@@ -100,10 +102,10 @@ async fn server(
             largest.insert(partition.clone(), info.max);
         }
     }
-    Ok(here(&active, partition, |part| {
+    Ok(here(&active, selection, |part| {
         let largest = largest.get(&part.info.partition);
         part.info.max <= largest.copied().unwrap_or(-1)
-    }))
+    })?)
 }
 
 /// The last block number of each partition.
@@ -131,14 +133,14 @@ fn lacks(info: &Info) -> ServerError {
 async fn thesis(
     table: &Table,
     zk: &KeeperSession,
-    partition: Option<&str>,
-) -> Result<Rc<Source>, Trouble> {
+    selection: &Selection,
+) -> Result<Rc<Block>, Trouble> {
     let active = table.active.borrow().clone();
     zk.sync().await?;
     let found = zk.read(table.deciding.clone(), None).await?;
     let state = State::of(&found)?;
     check_committed(&state, &active)?;
-    Ok(here(&active, partition, |part| !state.leaves_out(part)))
+    Ok(here(&active, selection, |part| !state.leaves_out(part))?)
 }
 
 /// Everything is decided by one moment of ZooKeeper, at or after the barrier: the committed parts
@@ -147,35 +149,38 @@ async fn thesis(
 async fn linearizable(
     table: &Table,
     zk: &KeeperSession,
-    partition: Option<&str>,
-) -> Result<Rc<Source>, Trouble> {
+    selection: &Rc<Selection>,
+) -> Result<Rc<Block>, Trouble> {
     zk.barrier().await?;
     let found = zk.read(table.deciding.clone(), None).await?;
-    Ok(listed(table, &State::of(&found)?, partition)?)
+    let replaced = table.replaced.get();
+    if let Some(known) = table.answers.borrow().get(&found, replaced, selection) {
+        return Ok(known);
+    }
+    let block = Rc::new(listed(table, &State::of(&found)?, selection)?);
+    let mut answers = table.answers.borrow_mut();
+    answers.add(found, replaced, selection, &block);
+    Ok(block)
 }
 
-/// What is listed at that moment, and is to be read.
-fn listed(
-    table: &Table,
-    state: &State,
-    partition: Option<&str>,
-) -> Result<Rc<Source>, ServerError> {
-    let mut listed = table.listed(state.made, state.parts);
+/// Of what is listed at that moment, and is to be read.
+fn listed(table: &Table, state: &State, selection: &Selection) -> Result<Block, ServerError> {
+    let listed = table.listed(state.made, state.parts);
     check_committed(state, &listed.cover)?;
-    if let Some(here) = partition.and_then(|partition| listed.here(partition)) {
-        if state.leaves_none_out(partition) || !here.parts.iter().any(|part| state.leaves_out(part))
-        {
-            return Ok(here);
-        }
-        let read = here.parts.iter().filter(|part| !state.leaves_out(part));
-        return Ok(Rc::new(read.cloned().collect()));
+    let partition = selection.partition.as_deref();
+    if let Some(parts) = partition.and_then(|partition| listed.parts_of(partition)) {
+        let all = state.leaves_none_out(partition);
+        let parts: Vec<_> = parts
+            .filter(|part| all || !state.leaves_out(part))
+            .collect();
+        return selection.of(&parts);
     }
-    let mut out = Vec::new();
+    let mut parts = Vec::new();
     for (info, part) in listed.cover.pairs() {
         match part {
             Some(part) if state.leaves_out(part) => {}
             Some(part) if partition.is_none_or(|one| *info.partition == *one) => {
-                out.push(part.clone());
+                parts.push(part);
             }
             Some(_) => {}
             None if state.is_left_out(info, &info.name()) => {}
@@ -185,7 +190,48 @@ fn listed(
             }
         }
     }
-    Ok(Rc::new(out.into_iter().collect()))
+    selection.of(&parts)
+}
+
+/// What was answered from one moment of ZooKeeper's and of the disk.
+#[derive(Default)]
+pub struct Answers {
+    found: Rc<[Found]>,
+    replaced: u64,
+    blocks: Vec<(Rc<Selection>, Rc<Block>)>,
+}
+
+impl Answers {
+    const MOST: usize = 64;
+
+    fn are_of(&self, found: &Rc<[Found]>, replaced: u64) -> bool {
+        Rc::ptr_eq(&self.found, found) && self.replaced == replaced
+    }
+
+    fn get(
+        &self,
+        found: &Rc<[Found]>,
+        replaced: u64,
+        selection: &Rc<Selection>,
+    ) -> Option<Rc<Block>> {
+        let mut blocks = self.blocks.iter().filter(|_| self.are_of(found, replaced));
+        let known = blocks.find(|(known, _)| Rc::ptr_eq(known, selection));
+        known.map(|(_, block)| block.clone())
+    }
+
+    fn add(
+        &mut self,
+        found: Rc<[Found]>,
+        replaced: u64,
+        selection: &Rc<Selection>,
+        block: &Rc<Block>,
+    ) {
+        if !self.are_of(&found, replaced) || self.blocks.len() == Answers::MOST {
+            self.blocks.clear();
+            (self.found, self.replaced) = (found, replaced);
+        }
+        self.blocks.push((selection.clone(), block.clone()));
+    }
 }
 
 /// Where ZooKeeper has what decides a select.

@@ -58,8 +58,6 @@ pub enum Statement {
         columns: Vec<Column>,
         count: i64,
     },
-    /// Of the column that groups, and one of which any value will do.
-    Groups(Select),
     Select(Select),
     /// SELECT of a number.
     Number(i64),
@@ -71,16 +69,19 @@ pub struct Select {
     pub table: Rc<str>,
     /// Empty where there is none.
     pub condition: Rc<str>,
+    /// GROUP BY the first column; of the other any value will do.
+    pub groups: bool,
     /// As it was prepared last.
     prepared: RefCell<Option<Rc<Selection>>>,
 }
 
 impl Select {
-    fn new(what: Rc<str>, table: Rc<str>, condition: Rc<str>) -> Select {
+    fn new(what: Rc<str>, table: Rc<str>, condition: Rc<str>, groups: bool) -> Select {
         Select {
             what,
             table,
             condition,
+            groups,
             prepared: RefCell::default(),
         }
     }
@@ -320,10 +321,11 @@ const READERS: &[(&str, Reader)] = &[
             if !same("by") || !same("order") {
                 return Ok(None);
             }
-            Ok(Some(Statement::Groups(Select::new(
+            Ok(Some(Statement::Select(Select::new(
                 format!("{what}, {}", words.get("any")).into(),
                 words.word("table"),
                 words.word("condition"),
+                true,
             ))))
         },
     ),
@@ -337,6 +339,7 @@ const READERS: &[(&str, Reader)] = &[
                 words.word("what"),
                 words.word("table"),
                 words.word("condition"),
+                false,
             ))))
         },
     ),

@@ -36,15 +36,12 @@ impl Server {
         self.running.borrow_mut().push((number, answer.clone()));
         let server = self.clone();
         self.world.spawn(Some(&self.process), async move {
-            // What is rarer than a select has a place of its own while it goes on.
-            let result = match (query.statement(), rows) {
-                (Ok(Statement::Select(select)), None) => server.select(select, &settings).await,
-                (Ok(Statement::Values { table }), Some(rows)) => {
-                    Box::pin(server.put(table, rows, &settings)).await
+            let result = match query.statement() {
+                Ok(Statement::Select(select)) if rows.is_none() => {
+                    server.select(select, &settings).await
                 }
-                (Ok(statement), None) => Box::pin(server.query(statement, &query, &settings)).await,
-                (Err(error), None) => Err(error.into()),
-                (_, Some(_)) => Err(unknown(&query.text).into()),
+                // What is rarer has a place of its own while it goes on.
+                _ => Box::pin(server.query(&query, rows, &settings)).await,
             };
             let reply = result.map_err(|trouble| Refusal::Error(trouble.into()));
             answer.set(&server.world, reply);
@@ -81,14 +78,19 @@ impl Server {
 
     async fn query(
         self: &Rc<Self>,
-        statement: &Statement,
         query: &Rc<Query>,
+        rows: Option<Vec<Row>>,
         settings: &Rc<Settings>,
     ) -> Result<Rc<Block>, Trouble> {
-        match statement {
+        if let Some(rows) = rows {
+            return match query.statement() {
+                Ok(Statement::Values { table }) => self.put(table, rows, settings).await,
+                _ => Err(unknown(&query.text).into()),
+            };
+        }
+        match query.statement()? {
             Statement::Number(number) => return Ok(Block::row([Value::Int(*number)]).into()),
-            Statement::Select(select) => return self.select(select, settings).await,
-            Statement::Groups(select) => return self.groups(select, settings).await,
+            Statement::Select(_) => unreachable!("a select is answered beside all others"),
             Statement::Values { .. } => return Err(unknown(&query.text).into()),
             Statement::Insert {
                 table,
@@ -139,14 +141,15 @@ impl Server {
 
     async fn select(&self, select: &Select, settings: &Settings) -> Result<Rc<Block>, Trouble> {
         if let Some(name) = select.table.strip_prefix("system.") {
-            let rows = system_rows(self, name, &select.what, &select.condition).await?;
-            return Ok(rows.into());
+            let rows = Box::pin(system_rows(self, name, &select.what, &select.condition));
+            return Ok(rows.await?.into());
         }
         let table = self.table(&select.table)?;
         self.world.sleep(self.world.around(READ_NS)).await;
         let reading = self.reading(settings)?;
         let selection = select.prepared(&table.schema);
-        answer(&table, reading, &selection).await
+        let rows = answer(&table, reading, &selection).await?;
+        Ok(if select.groups { groups(&rows) } else { rows })
     }
 
     /// What a select is to read. Error 36 for what is no reading.
@@ -160,19 +163,6 @@ impl Server {
             let text = format!("sequential_reading {name}: unknown");
             ServerError::new(36, text)
         })
-    }
-
-    /// For each value of a column how many rows have it, and another column of one of them.
-    async fn groups(&self, select: &Select, settings: &Settings) -> Result<Rc<Block>, Trouble> {
-        let mut groups: BTreeMap<Value, (i64, Value)> = BTreeMap::new();
-        let rows = self.select(select, settings).await?;
-        for row in rows.rows() {
-            let group = groups.entry(row[0].clone()).or_insert((0, row[1].clone()));
-            *group = (group.0 + 1, row[1].clone());
-        }
-        let groups = groups.into_iter();
-        let row = |(value, (count, some))| [value, Value::Int(count), some];
-        Ok(Rc::new(groups.map(row).collect()))
     }
 
     async fn create(self: &Rc<Self>, creation: &Creation) -> Result<(), Trouble> {
@@ -298,6 +288,18 @@ impl Server {
             network.send(server.node, asker.node, Some(&asker.process), set);
         });
     }
+}
+
+/// For each value of a column how many rows have it, and another column of one of them.
+fn groups(rows: &Block) -> Rc<Block> {
+    let mut groups: BTreeMap<Value, (i64, Value)> = BTreeMap::new();
+    for row in rows.rows() {
+        let group = groups.entry(row[0].clone()).or_insert((0, row[1].clone()));
+        *group = (group.0 + 1, row[1].clone());
+    }
+    let groups = groups.into_iter();
+    let row = |(value, (count, some))| [value, Value::Int(count), some];
+    Rc::new(groups.map(row).collect())
 }
 
 /// Of each part that is visible: its name, how many rows it has, and a hash of them.

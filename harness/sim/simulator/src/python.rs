@@ -67,7 +67,7 @@ impl From<Word> for Value {
 /// What a session said.
 enum Said {
     Opened(u64),
-    Found(Rc<[Found]>),
+    Found(Vec<Found>),
     Done(Rc<[Done]>),
     Synced,
 }

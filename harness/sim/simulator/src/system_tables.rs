@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use crate::block::Block;
 use crate::errors::{KeeperError, ServerError, Trouble};
-use crate::keeper::session::Reading;
+use crate::keeper::session::{Found, Reading};
 use crate::server::{database_of, Server};
 use crate::table::parts::{Part, Value};
 use crate::table::replica::Table;
@@ -92,9 +92,8 @@ async fn replica(table: &Table) -> Result<Fields, KeeperError> {
         let alive = |name| Reading::exists(table.paths.of(name).is_active.clone());
         let mut readings: Vec<_> = names.iter().map(alive).collect();
         readings.push(Reading::children(table.paths.log.clone()));
-        let found = zk.read(readings.into(), None).await?;
-        let (logged, found) = found.split_last().expect("an answer for each reading");
-        let logged = logged.clone().children().unwrap_or_default();
+        let mut found = zk.read(readings, None).await?;
+        let logged = found.pop().and_then(Found::children).unwrap_or_default();
         total = names.len();
         active = found.iter().filter(|alive| !alive.is_nothing()).count();
         log_end = logged.last().map_or(0, |last| {

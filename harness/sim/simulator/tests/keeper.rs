@@ -8,7 +8,7 @@ use pysimulator::bugs::Bugs;
 use pysimulator::errors::{KeeperError, CONNECTION_LOSS, SESSION_EXPIRED};
 use pysimulator::keeper::messages::{Disk, Ensemble};
 use pysimulator::keeper::server::KeeperServer;
-use pysimulator::keeper::session::{KeeperSession, Reading};
+use pysimulator::keeper::session::{Found, KeeperSession, Reading, Readings};
 use pysimulator::keeper::tree::Operation;
 use pysimulator::network::{Network, Node};
 use pysimulator::record::{Fact, Record};
@@ -358,4 +358,44 @@ fn a_watch_is_told_once() {
         [("b".into(), Data::Number(2)), ("c".into(), Data::Number(1))]
     );
     assert_eq!(count.count(), Some(2));
+}
+
+#[test]
+fn readings_made_again_find_what_was_changed() {
+    let cluster = Cluster::new(&[]);
+    let session = cluster.session(cluster.others().1);
+    let number = |at, data| vec![Operation::put(at, Data::Number(data))];
+    cluster
+        .multi(
+            &session,
+            vec![made("/a", 1), made("/a/b", 2), made("/c", 3)],
+        )
+        .expect("they are new");
+    let readings = Readings::new([Reading::get("/c"), Reading::values("/a")]);
+    let found = || {
+        let (session, readings) = (session.clone(), readings.clone());
+        let found = cluster.run(async move { session.read_again(&readings).await });
+        found.expect("the session lives")
+    };
+    let first = found();
+    cluster
+        .multi(&session, number("/a/b", 4))
+        .expect("it is there");
+    let second = found();
+    cluster
+        .multi(&session, vec![made("/d", 5)])
+        .expect("it is new");
+    assert!(Rc::ptr_eq(&second, &found()), "/d is none of them");
+    cluster
+        .multi(&session, number("/c", 6))
+        .expect("it is there");
+    let read = |found: &Rc<[Found]>| {
+        let data = found[0].clone().get().map(|(data, _)| data.as_number());
+        (data, found[1].as_values()[0].1.as_number())
+    };
+    let all = [first, second, found()];
+    assert_eq!(
+        all.each_ref().map(read),
+        [(Some(3), 2), (Some(3), 4), (Some(6), 4)]
+    );
 }

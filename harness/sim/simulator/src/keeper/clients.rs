@@ -8,15 +8,13 @@ use crate::bugs::Bug;
 use crate::errors::SESSION_EXPIRED;
 use crate::keeper::messages::{Answer, Answered, Ask, Ensemble, Listener, Request};
 use crate::keeper::paths::{Key, PathMap};
-use crate::keeper::session::{Found, KeeperSession, Reading, Values};
-use crate::keeper::tree::Tree;
+use crate::keeper::session::{Found, KeeperSession, Reading, Readings};
+use crate::keeper::tree::{Change, Tree};
 use crate::network::Node;
-use crate::table::entries::log_name;
-use crate::table::parts::Ordered;
 
 /// What a watch is told of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
+enum What {
     Data,
     Children,
 }
@@ -29,15 +27,6 @@ struct Connection {
     queue: RefCell<VecDeque<(i64, Ask)>>,
     /// The xid of the write that all others wait for.
     busy: Cell<Option<i64>>,
-    seen: RefCell<Option<Seen>>,
-}
-
-/// What readings found that the client keeps, for it asks them again and again.
-struct Seen {
-    readings: Rc<[Reading]>,
-    /// How many changes the tree had had.
-    changes: u64,
-    found: Rc<[Found]>,
 }
 
 /// By path: sessions, and the numbers that they gave their watches.
@@ -47,7 +36,10 @@ type Watches = PathMap<Vec<(u64, i64)>>;
 pub struct Clients {
     node: Node,
     ensemble: Rc<Ensemble>,
-    connections: Ordered<u64, Rc<Connection>>,
+    /// In the order in which they came.
+    connections: Vec<Rc<Connection>>,
+    /// What was found, and would be now.
+    kept: Vec<(Rc<Readings>, Rc<[Found]>)>,
     of_data: Watches,
     of_children: Watches,
 }
@@ -57,7 +49,8 @@ impl Clients {
         Clients {
             node,
             ensemble: ensemble.clone(),
-            connections: Ordered::default(),
+            connections: Vec::new(),
+            kept: Vec::new(),
             of_data: Watches::default(),
             of_children: Watches::default(),
         }
@@ -70,9 +63,8 @@ impl Clients {
             listener,
             queue: RefCell::default(),
             busy: Cell::new(Some(0)),
-            seen: RefCell::default(),
         };
-        self.connections.insert(session, Rc::new(connection));
+        self.connections.push(Rc::new(connection));
     }
 
     /// After the session's earlier ones, but for a ping. None: there is no such client.
@@ -83,7 +75,7 @@ impl Clients {
         xid: i64,
         ask: Ask,
     ) -> Option<Option<Request>> {
-        let connection = self.connections.get(&session)?.clone();
+        let connection = self.connection(session)?.clone();
         if connection.busy.get().is_none() || matches!(ask, Ask::Ping) {
             return Some(self.serve(tree, &connection, xid, ask));
         }
@@ -99,7 +91,7 @@ impl Clients {
         xid: i64,
         answer: &Answer,
     ) -> Option<Request> {
-        let connection = self.connections.get(&session)?;
+        let connection = self.connection(session)?;
         if connection.busy.get() != Some(xid) {
             return None;
         }
@@ -118,14 +110,24 @@ impl Clients {
         }
     }
 
+    /// The tree was changed; `listed`: so was the parent's list of children.
+    pub fn changed(&mut self, change: &Change, listed: bool) {
+        self.kept
+            .retain(|(readings, _)| !readings.depend_on(change));
+        self.fire(What::Data, change.key());
+        if listed {
+            self.fire(What::Children, change.above());
+        }
+    }
+
     /// Tells who watches this, once.
-    pub fn fire(&mut self, what: What, node: Key) {
+    fn fire(&mut self, what: What, node: Key) {
         let watches = self.watches(what);
         if watches.is_empty() {
             return;
         }
         for (session, watch) in watches.remove(node).unwrap_or_default() {
-            let Some(connection) = self.connections.get(&session) else {
+            let Some(connection) = self.connection(session) else {
                 continue;
             };
             let ensemble = &self.ensemble;
@@ -138,21 +140,22 @@ impl Clients {
 
     /// The client ended the connection; its session lives on until it expires.
     pub fn gone(&mut self, session: u64) {
-        self.connections.shift_remove(&session);
+        self.taken(session);
     }
 
     /// The server ends the connection.
     pub fn close(&mut self, session: u64) {
-        if let Some(connection) = self.connections.shift_remove(&session) {
+        if let Some(connection) = self.taken(session) {
             self.refuse(&connection.listener);
         }
     }
 
     /// As a server does that no longer serves, or dies.
     pub fn close_all(&mut self) {
-        for connection in std::mem::take(&mut self.connections).values() {
+        for connection in std::mem::take(&mut self.connections) {
             self.refuse(&connection.listener);
         }
+        self.kept.clear();
         self.of_data.clear();
         self.of_children.clear();
     }
@@ -160,6 +163,27 @@ impl Clients {
     /// Resets a connection.
     pub fn refuse(&self, listener: &Listener) {
         self.tell(listener, KeeperSession::broken);
+    }
+
+    fn connection(&self, session: u64) -> Option<&Rc<Connection>> {
+        let mut all = self.connections.iter();
+        all.find(|connection| connection.session == session)
+    }
+
+    fn taken(&mut self, session: u64) -> Option<Rc<Connection>> {
+        let mut all = self.connections.iter();
+        let at = all.position(|connection| connection.session == session)?;
+        Some(self.connections.remove(at))
+    }
+
+    fn again(&mut self, tree: &Tree, readings: Rc<Readings>) -> Rc<[Found]> {
+        let same = |(other, _): &&(Rc<Readings>, _)| Rc::ptr_eq(other, &readings);
+        if let Some((_, found)) = self.kept.iter().find(same) {
+            return found.clone();
+        }
+        let found = readings.found(tree);
+        self.kept.push((readings, found.clone()));
+        found
     }
 
     fn reply(&self, connection: &Connection, xid: i64, answer: Answer) {
@@ -189,15 +213,19 @@ impl Clients {
                 if let Some(watch) = watch {
                     self.watch(tree, &reading, (connection.session, watch));
                 }
-                let found = read(tree, &reading);
+                let found = reading.found(tree);
                 self.reply(connection, xid, Ok(Answered::Found(found)));
             }
             Ask::ReadAll(readings, watch) => {
                 if let (Some(watch), Some(first)) = (watch, readings.first()) {
                     self.watch(tree, first, (connection.session, watch));
                 }
-                let found = connection.read_all(tree, readings);
-                self.reply(connection, xid, Ok(Answered::FoundAll(found)));
+                let found = readings.iter().map(|reading| reading.found(tree));
+                self.reply(connection, xid, Ok(Answered::FoundAll(found.collect())));
+            }
+            Ask::ReadAgain(readings) => {
+                let found = self.again(tree, readings);
+                self.reply(connection, xid, Ok(Answered::FoundAgain(found)));
             }
             Ask::Write(write) => {
                 connection.busy.set(Some(xid));
@@ -234,68 +262,4 @@ impl Clients {
             None => watches.insert(node.hash, path.clone(), vec![watch]),
         }
     }
-}
-
-impl Connection {
-    /// As long as the tree is the same, they find the same.
-    fn read_all(&self, tree: &Tree, readings: Rc<[Reading]>) -> Rc<[Found]> {
-        if let Some(seen) = &*self.seen.borrow() {
-            if seen.changes == tree.changes && Rc::ptr_eq(&seen.readings, &readings) {
-                return seen.found.clone();
-            }
-        }
-        let found: Rc<[Found]> = readings.iter().map(|one| read(tree, one)).collect();
-        if Rc::strong_count(&readings) > 1 {
-            self.seen.replace(Some(Seen {
-                readings,
-                changes: tree.changes,
-                found: found.clone(),
-            }));
-        }
-        found
-    }
-}
-
-fn read(tree: &Tree, reading: &Reading) -> Found {
-    let path = reading.path();
-    let Some(node) = tree.get(path) else {
-        return Found::Nothing;
-    };
-    match reading {
-        Reading::Get(_) => Found::Get(node.data.clone(), node.version),
-        Reading::Exists(_) => Found::Exists(node.version),
-        Reading::Stat(_) => Found::Stat {
-            data: node.data.clone(),
-            version: node.version,
-            czxid: node.czxid,
-            mzxid: node.mzxid,
-        },
-        Reading::Children(_) => Found::Children(node.children.clone()),
-        Reading::Count(_) => Found::Count(node.children.len()),
-        Reading::Listed(_) => Found::Listed(node.made, node.children.clone()),
-        Reading::Values(_) => Found::Values(values(tree, path, &node.children)),
-        Reading::Ahead { pointer, .. } => {
-            let Some(pointer) = tree.get(pointer) else {
-                return Found::Nothing;
-            };
-            let first = log_name(pointer.data.as_number());
-            Found::Values(values(tree, path, node.children.from(&first)))
-        }
-    }
-}
-
-fn values(tree: &Tree, path: &str, names: &[Rc<str>]) -> Values {
-    let longest = names.iter().map(|name| name.len()).max();
-    let mut child = String::with_capacity(path.len() + 1 + longest.unwrap_or(0));
-    child.push_str(path);
-    if path != "/" {
-        child.push('/');
-    }
-    let above = child.len();
-    let value = |name: &Rc<str>| {
-        child.truncate(above);
-        child.push_str(name);
-        (name.clone(), tree.node(&child).data.clone())
-    };
-    names.iter().map(value).collect()
 }

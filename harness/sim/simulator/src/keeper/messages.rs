@@ -6,7 +6,7 @@ use std::rc::{Rc, Weak};
 use crate::bugs::{Bug, Bugs};
 use crate::errors::KeeperError;
 use crate::keeper::server::KeeperServer;
-use crate::keeper::session::{Found, KeeperSession, Reading};
+use crate::keeper::session::{Found, KeeperSession, Reading, Readings};
 use crate::keeper::tree::{Change, Done, Operation, Tree};
 use crate::network::{Network, Node};
 use crate::record::Record;
@@ -31,7 +31,9 @@ pub enum Ask {
     /// A read, and the number of a watch.
     Read(Reading, Option<i64>),
     /// Several, and the number of a watch on the first of them.
-    ReadAll(Rc<[Reading]>, Option<i64>),
+    ReadAll(Vec<Reading>, Option<i64>),
+    /// Several, as before perhaps.
+    ReadAgain(Rc<Readings>),
     Write(Write),
 }
 
@@ -59,12 +61,14 @@ pub struct Request {
 #[derive(Debug, Clone)]
 pub enum Answered {
     Nothing,
-    /// Of a multi.
+    /// Of a multi, unless it is empty.
     Done(Rc<[Done]>),
     /// Of a read.
     Found(Found),
     /// Of several.
-    FoundAll(Rc<[Found]>),
+    FoundAll(Vec<Found>),
+    /// The same, of readings that are made again and again.
+    FoundAgain(Rc<[Found]>),
 }
 
 /// The same, or why not.

@@ -5,6 +5,7 @@ pub mod messages;
 mod names;
 mod operation;
 pub mod paths;
+mod reading;
 pub mod server;
 pub mod session;
 pub mod tree;

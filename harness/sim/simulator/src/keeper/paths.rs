@@ -49,6 +49,26 @@ impl Key<'_> {
     }
 }
 
+/// A path that is looked up again and again.
+pub struct Hashed {
+    pub path: Path,
+    hash: u64,
+}
+
+impl From<Path> for Hashed {
+    fn from(path: Path) -> Hashed {
+        let hash = Key::of(&path).hash;
+        Hashed { path, hash }
+    }
+}
+
+impl Hashed {
+    pub fn key(&self) -> Key<'_> {
+        let (path, hash) = (&*self.path, self.hash);
+        Key { path, hash }
+    }
+}
+
 #[derive(Debug, Clone)]
 struct Item<T> {
     hash: u64,

@@ -6,6 +6,7 @@
 //! round of votes in place of ZooKeeper's several; its outcome is the same, the server with the
 //! longest log among a majority.
 
+mod acked;
 mod broadcast;
 mod election;
 
@@ -20,10 +21,12 @@ use crate::keeper::clients::Clients;
 use crate::keeper::messages::{
     Answer, Ask, Disk, Ensemble, Listener, Request, Txn, Write, Zxid, SESSIONS, SYNC_LIMIT, TICK_NS,
 };
+use crate::keeper::paths::Hashed;
 use crate::keeper::tree::{child, Path, Tree};
 use crate::network::Node;
-use crate::table::parts::Ordered;
 use crate::world::{Act, Ns, Process, World, SECOND};
+
+use acked::Acked;
 
 /// Until a candidate, or who joined one, looks again.
 const JOIN_NS: Ns = 2 * SECOND;
@@ -157,8 +160,8 @@ struct State {
     votes: Vec<Option<Vote>>,
     /// When each peer was last heard of in this role; 0: never.
     heard_ns: Vec<Ns>,
-    /// Leading: how many entries each follower, and itself, has on its disk.
-    acked: Ordered<Node, usize>,
+    /// Leading: of each follower, and of itself.
+    acked: Acked,
     /// A candidate's: who promised to follow.
     joined: Vec<Node>,
     /// Leading: the followers that were told to serve.
@@ -173,7 +176,7 @@ struct State {
     /// Leading: when each session was last heard of. Following: those heard of since.
     seen: FxHashMap<u64, Ns>,
     /// Of sessions' nodes.
-    session_paths: FxHashMap<u64, Path>,
+    session_paths: FxHashMap<u64, Hashed>,
     clients: Clients,
 }
 
@@ -204,7 +207,7 @@ impl State {
             ticked_ns: now_ns,
             votes: vec![None; nodes],
             heard_ns: vec![0; nodes],
-            acked: Ordered::default(),
+            acked: Acked::default(),
             joined: Vec::new(),
             ready: Vec::new(),
             committed: 0,
@@ -224,11 +227,11 @@ impl State {
     }
 
     fn tell_later(&self, took_ns: Ns, peer: Node, act: impl FnOnce(&mut State) + 'static) {
-        let target = self.ensemble.keeper(peer);
-        let process = target.process.clone();
-        let act = move || act(&mut target.state.borrow_mut());
-        let network = &self.ensemble.network;
-        network.send_later(took_ns, self.node, peer, Some(&process), act);
+        let (network, lives) = (&self.ensemble.network, self.ensemble.lives.borrow());
+        let target = lives[peer].as_ref().expect("it has been started");
+        let life = target.clone();
+        let act = move || act(&mut life.state.borrow_mut());
+        network.send_later(took_ns, self.node, peer, Some(&target.process), act);
     }
 
     /// Does something itself.
@@ -247,7 +250,7 @@ impl State {
     fn peer_gone(&mut self, peer: Node) {
         self.heard_ns[peer] = 0;
         self.votes[peer] = None;
-        self.acked.shift_remove(&peer);
+        self.acked.remove(peer);
         self.ready.retain(|other| *other != peer);
         if self.leader == Some(peer) && matches!(self.role, Role::Joining | Role::Following) {
             self.look();
@@ -267,13 +270,13 @@ impl State {
         let near = |peer: Node| now_ns - self.heard_ns[peer] <= patience_ns;
         match self.role {
             Role::Leading => {
-                let followers = || self.acked.keys().filter(|peer| **peer != self.node);
-                if 1 + followers().filter(|peer| near(**peer)).count() < self.ensemble.majority() {
+                let followers = || self.acked.peers().filter(|peer| *peer != self.node);
+                if 1 + followers().filter(|peer| near(*peer)).count() < self.ensemble.majority() {
                     self.look();
                 } else {
                     let (me, epoch) = (self.node, self.epoch);
                     for peer in followers() {
-                        self.tell(*peer, move |peer| peer.on_ping(me, epoch));
+                        self.tell(peer, move |peer| peer.on_ping(me, epoch));
                     }
                     self.expire(now_ns);
                 }

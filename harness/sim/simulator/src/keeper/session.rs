@@ -5,6 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::future::Future;
 use std::rc::{Rc, Weak};
 
 use crate::errors::{KeeperError, CONNECTION_LOSS, NO_NODE, SESSION_EXPIRED};
@@ -16,149 +17,14 @@ use crate::table::entries::Data;
 use crate::table::parts::Ordered;
 use crate::world::{Act, Ns, Process, Promise, World, MS, SECOND};
 
+pub use crate::keeper::reading::{Found, Reading, Readings, Values};
+
 const SESSION_TIMEOUT_NS: Ns = 5 * SECOND;
 const OPERATION_TIMEOUT_NS: Ns = 3 * SECOND;
 const CONNECT_TIMEOUT_NS: Ns = SECOND;
 const CHECK_NS: Ns = 500 * MS;
 /// Of the request that closes a session; no answer to it is waited for.
 const CLOSE: i64 = -2;
-
-/// What to read of a path.
-#[derive(Debug, Clone)]
-pub enum Reading {
-    /// Data and version.
-    Get(Path),
-    /// The version.
-    Exists(Path),
-    /// Data, version and the transactions that made and last changed it.
-    Stat(Path),
-    /// The names, ascending.
-    Children(Path),
-    /// Their number.
-    Count(Path),
-    /// How often they changed, and the names.
-    Listed(Path),
-    /// The data by name, ascending.
-    Values(Path),
-    /// The same of a log, from the entry on whose number another node holds.
-    Ahead { log: Path, pointer: Path },
-}
-
-impl Reading {
-    pub fn get(path: impl Into<Path>) -> Reading {
-        Reading::Get(path.into())
-    }
-
-    pub fn exists(path: impl Into<Path>) -> Reading {
-        Reading::Exists(path.into())
-    }
-
-    pub fn children(path: impl Into<Path>) -> Reading {
-        Reading::Children(path.into())
-    }
-
-    pub fn count(path: impl Into<Path>) -> Reading {
-        Reading::Count(path.into())
-    }
-
-    pub fn listed(path: impl Into<Path>) -> Reading {
-        Reading::Listed(path.into())
-    }
-
-    pub fn values(path: impl Into<Path>) -> Reading {
-        Reading::Values(path.into())
-    }
-
-    pub fn ahead(log: impl Into<Path>, pointer: impl Into<Path>) -> Reading {
-        let (log, pointer) = (log.into(), pointer.into());
-        Reading::Ahead { log, pointer }
-    }
-
-    pub fn path(&self) -> &Path {
-        match self {
-            Reading::Ahead { log, .. } => log,
-            Reading::Get(path)
-            | Reading::Exists(path)
-            | Reading::Stat(path)
-            | Reading::Children(path)
-            | Reading::Count(path)
-            | Reading::Listed(path)
-            | Reading::Values(path) => path,
-        }
-    }
-}
-
-/// Children's data by name.
-pub type Values = Vec<(Rc<str>, Data)>;
-
-/// What a reading found.
-#[derive(Debug, Clone)]
-pub enum Found {
-    /// There is no such node.
-    Nothing,
-    Get(Data, i64),
-    Exists(i64),
-    Stat {
-        data: Data,
-        version: i64,
-        czxid: i64,
-        mzxid: i64,
-    },
-    Children(Names),
-    Count(usize),
-    Listed(i64, Names),
-    Values(Values),
-}
-
-impl Found {
-    pub fn is_nothing(&self) -> bool {
-        matches!(self, Found::Nothing)
-    }
-
-    pub fn get(self) -> Option<(Data, i64)> {
-        match self {
-            Found::Get(data, version) => Some((data, version)),
-            _ => None,
-        }
-    }
-
-    /// The version.
-    pub fn exists(self) -> Option<i64> {
-        match self {
-            Found::Exists(version) => Some(version),
-            _ => None,
-        }
-    }
-
-    pub fn children(self) -> Option<Names> {
-        match self {
-            Found::Children(names) => Some(names),
-            _ => None,
-        }
-    }
-
-    pub fn count(self) -> Option<usize> {
-        match self {
-            Found::Count(count) => Some(count),
-            _ => None,
-        }
-    }
-
-    pub fn listed(self) -> Option<(i64, Names)> {
-        match self {
-            Found::Listed(made, names) => Some((made, names)),
-            _ => None,
-        }
-    }
-
-    /// Empty where there is no such node.
-    pub fn values(self) -> Values {
-        match self {
-            Found::Values(values) => values,
-            _ => Values::new(),
-        }
-    }
-}
 
 /// A request without an answer.
 struct Sent {
@@ -252,12 +118,20 @@ impl KeeperSession {
     /// set when the first of them changes.
     pub async fn read(
         &self,
-        readings: Rc<[Reading]>,
+        readings: Vec<Reading>,
         watch: Option<&Promise<()>>,
-    ) -> Result<Rc<[Found]>, KeeperError> {
+    ) -> Result<Vec<Found>, KeeperError> {
         let number = watch.map(|watch| self.watch(watch));
         match self.ask(Ask::ReadAll(readings, number)).await? {
             Answered::FoundAll(found) => Ok(found),
+            other => panic!("{other:?} answers no readings"),
+        }
+    }
+
+    /// Readings that are made again and again.
+    pub async fn read_again(&self, readings: &Rc<Readings>) -> Result<Rc<[Found]>, KeeperError> {
+        match self.ask(Ask::ReadAgain(readings.clone())).await? {
+            Answered::FoundAgain(found) => Ok(found),
             other => panic!("{other:?} answers no readings"),
         }
     }
@@ -288,9 +162,10 @@ impl KeeperSession {
         readings: [Reading; N],
         watch: Option<&Promise<()>>,
     ) -> Result<[Found; N], KeeperError> {
-        let found = self.read(Rc::new(readings), watch).await?;
-        let found = Rc::<[Found; N]>::try_from(found).expect("an answer for each reading");
-        Ok(Rc::unwrap_or_clone(found))
+        let found = self.read(readings.into(), watch).await?;
+        Ok(found
+            .try_into()
+            .unwrap_or_else(|_| panic!("an answer for each reading")))
     }
 
     /// Data and version; None: there is no such node.
@@ -324,6 +199,7 @@ impl KeeperSession {
     pub async fn multi(&self, operations: Vec<Operation>) -> Result<Rc<[Done]>, KeeperError> {
         match self.ask(Ask::Write(Write::Multi(operations))).await? {
             Answered::Done(done) => Ok(done),
+            Answered::Nothing => Ok(Rc::default()),
             other => panic!("{other:?} answers no multi"),
         }
     }
@@ -359,7 +235,7 @@ impl KeeperSession {
     /// Reads after this see every write that was acknowledged before the call: a write of nothing,
     /// which takes a majority as every write does.
     pub async fn barrier(&self) -> Result<(), KeeperError> {
-        self.multi(Vec::new()).await?;
+        self.ask(Ask::Write(Write::Multi(Vec::new()))).await?;
         Ok(())
     }
 
@@ -373,15 +249,18 @@ impl KeeperSession {
 
     // --- the wire -------------------------------------------------------------------------------
 
-    async fn ask(&self, ask: Ask) -> Answer {
-        if !self.alive() {
-            return Err(KeeperError::new(SESSION_EXPIRED));
+    /// Asks at once; the future is the answer's.
+    fn ask(&self, ask: Ask) -> impl Future<Output = Answer> + '_ {
+        let promise = self.alive().then(|| self.note_request(ask));
+        async move {
+            let Some(promise) = promise else {
+                return Err(KeeperError::new(SESSION_EXPIRED));
+            };
+            let answer = self.world.wait(&promise).await;
+            promise.renew();
+            self.spare.borrow_mut().push(promise);
+            answer
         }
-        let promise = self.note_request(ask);
-        let answer = self.world.wait(&promise).await;
-        promise.renew();
-        self.spare.borrow_mut().push(promise);
-        answer
     }
 
     /// Sends one that is to be answered.
@@ -409,18 +288,28 @@ impl KeeperSession {
     }
 
     fn send(&self, act: impl FnOnce(&KeeperServer) + 'static) {
+        if !self.server.process.alive() {
+            return self.be_refused();
+        }
         let (network, to) = (&self.ensemble.network, self.server.clone());
-        if to.process.alive() {
-            let process = to.process.clone();
-            network.send(self.node, to.node, Some(&process), move || act(&to));
-        } else {
-            let me = self.me.clone();
-            network.send(to.node, self.node, Some(&self.process), move || {
+        let process = Some(&self.server.process);
+        network.send(self.node, self.server.node, process, move || act(&to));
+    }
+
+    /// Where no server is, a connection is reset.
+    #[cold]
+    fn be_refused(&self) {
+        let (network, me) = (&self.ensemble.network, self.me.clone());
+        network.send(
+            self.server.node,
+            self.node,
+            Some(&self.process),
+            move || {
                 if let Some(me) = me.upgrade() {
                     me.broken();
                 }
-            });
-        }
+            },
+        );
     }
 
     fn taken(&self, xid: i64) -> Option<Sent> {

@@ -143,8 +143,6 @@ enum Before {
 pub struct Tree {
     /// Of the transaction whose changes come next.
     pub zxid: i64,
-    /// How many were made.
-    pub changes: u64,
     nodes: PathMap<Node>,
     /// Ephemeral nodes by session, in the order in which they came.
     owned: FxHashMap<u64, Vec<Path>>,
@@ -157,7 +155,6 @@ impl Default for Tree {
         nodes.insert(Key::of("/").hash, "/".into(), root);
         Tree {
             zxid: 0,
-            changes: 0,
             nodes,
             owned: FxHashMap::default(),
         }
@@ -166,7 +163,11 @@ impl Default for Tree {
 
 impl Tree {
     pub fn get(&self, path: &str) -> Option<&Node> {
-        self.nodes.get(Key::of(path))
+        self.find(Key::of(path))
+    }
+
+    pub fn find(&self, key: Key) -> Option<&Node> {
+        self.nodes.get(key)
     }
 
     /// One that there is.
@@ -185,7 +186,6 @@ impl Tree {
 
     /// Makes a change; whether it changes the parent's list of children.
     pub fn change(&mut self, change: &Change) -> bool {
-        self.changes += 1;
         match &change.effect {
             Effect::Made(made) => _ = self.make(change, made),
             Effect::Put(data) => _ = self.put(change, data),
@@ -382,7 +382,7 @@ pub fn numbered(name: &str, number: i64) -> String {
 }
 
 /// Of a name that ends with ten digits.
-fn number(name: &str) -> Option<i64> {
+pub(super) fn number(name: &str) -> Option<i64> {
     let (_, end) = name.as_bytes().split_last_chunk::<10>()?;
     let add = |sum: i64, digit: &u8| {
         let digit = digit.is_ascii_digit().then_some(i64::from(digit - b'0'))?;

@@ -82,7 +82,7 @@ pub(super) fn said_of(py: Python<'_>, said: Said) -> PyResult<Bound<'_, PyAny>> 
         Said::Opened(session) => session.into_bound_py_any(py),
         Said::Synced => ().into_bound_py_any(py),
         Said::Found(found) => {
-            let found = found.iter().map(|found| found_of(py, found));
+            let found = found.into_iter().map(|found| found_of(py, found));
             found.collect::<PyResult<Vec<_>>>()?.into_bound_py_any(py)
         }
         Said::Done(done) => {
@@ -96,7 +96,7 @@ pub(super) fn said_of(py: Python<'_>, said: Said) -> PyResult<Bound<'_, PyAny>> 
     }
 }
 
-fn found_of<'py>(py: Python<'py>, found: &Found) -> PyResult<Bound<'py, PyAny>> {
+fn found_of(py: Python<'_>, found: Found) -> PyResult<Bound<'_, PyAny>> {
     match found {
         Found::Nothing => Ok(py.None().into_bound(py)),
         Found::Get(data, version) => (data.spelled(), version).into_bound_py_any(py),
@@ -107,13 +107,13 @@ fn found_of<'py>(py: Python<'py>, found: &Found) -> PyResult<Bound<'py, PyAny>> 
             czxid,
             mzxid,
         } => (data.spelled(), version, czxid, mzxid).into_bound_py_any(py),
-        Found::Children(names) => names_of(py, names).map(Bound::into_any),
+        Found::Children(names) => names_of(py, &names).map(Bound::into_any),
         Found::Count(count) => count.into_bound_py_any(py),
-        Found::Listed(made, names) => (made, names_of(py, names)?).into_bound_py_any(py),
+        Found::Listed(made, names) => (made, names_of(py, &names)?).into_bound_py_any(py),
         Found::Values(values) => {
             let out = PyDict::new(py);
             for (name, data) in values {
-                out.set_item(&**name, data.spelled())?;
+                out.set_item(&*name, data.spelled())?;
             }
             Ok(out.into_any())
         }

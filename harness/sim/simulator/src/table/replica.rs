@@ -10,7 +10,7 @@ use rustc_hash::FxHashSet;
 
 use crate::bugs::{Bug, Bugs};
 use crate::errors::{KeeperError, ServerError, Trouble, NODE_EXISTS};
-use crate::keeper::session::{KeeperSession, Reading};
+use crate::keeper::session::{KeeperSession, Reading, Readings};
 use crate::keeper::tree::{child, Operation, Path};
 use crate::server::Server;
 use crate::table::clone::clone_if_lost;
@@ -69,8 +69,8 @@ pub struct Table {
     pub paths: TablePaths,
     /// The replica's own.
     pub own: Rc<ReplicaPaths>,
-    /// What a select asks of ZooKeeper.
-    pub deciding: Rc<[Reading]>,
+    /// What a select reads of ZooKeeper.
+    pub deciding: Rc<Readings>,
     pub schema: Rc<Schema>,
     pub settings: TableSettings,
     pub disk: Rc<TableDisk>,

@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 
 use crate::block::Block;
 use crate::errors::{ServerError, Trouble};
-use crate::keeper::session::{self, Found, KeeperSession};
+use crate::keeper::session::{self, Found, KeeperSession, Readings};
 use crate::keeper::tree::Names;
 use crate::table::cover::Cover;
 use crate::table::entries::{Data, EntryKind};
@@ -137,7 +137,7 @@ async fn thesis(
 ) -> Result<Rc<Block>, Trouble> {
     let active = table.active.borrow().clone();
     zk.sync().await?;
-    let found = zk.read(table.deciding.clone(), None).await?;
+    let found = zk.read_again(&table.deciding).await?;
     let state = State::of(&found)?;
     check_committed(&state, &active)?;
     Ok(here(&active, selection, |part| !state.leaves_out(part))?)
@@ -152,7 +152,7 @@ async fn linearizable(
     selection: &Rc<Selection>,
 ) -> Result<Rc<Block>, Trouble> {
     zk.barrier().await?;
-    let found = zk.read(table.deciding.clone(), None).await?;
+    let found = zk.read_again(&table.deciding).await?;
     let replaced = table.replaced.get();
     if let Some(known) = table.answers.borrow().get(&found, replaced, selection) {
         return Ok(known);
@@ -234,9 +234,10 @@ impl Answers {
     }
 }
 
-/// Where ZooKeeper has what decides a select.
-pub fn deciding(paths: &TablePaths, own: &ReplicaPaths) -> Rc<[session::Reading]> {
-    Rc::new([
+/// What decides a select: the quorum that is pending, those that failed, whether the replica is
+/// lost, its parts, the log from its pointer on, and its queue.
+pub fn deciding(paths: &TablePaths, own: &ReplicaPaths) -> Rc<Readings> {
+    Readings::new([
         session::Reading::get(paths.quorum_status.clone()),
         session::Reading::children(paths.failed_parts.clone()),
         session::Reading::get(own.is_lost.clone()),
@@ -263,10 +264,6 @@ impl<'a> State<'a> {
         let [status, failed, lost, parts, log, queue] = found else {
             panic!("an answer for each reading");
         };
-        let values = |found: &'a Found| match found {
-            Found::Values(values) => values.as_slice(),
-            _ => &[],
-        };
         match (lost, parts) {
             (Found::Get(lost, _), Found::Listed(made, parts)) if lost.as_text() == "0" => {
                 Ok(State {
@@ -280,8 +277,8 @@ impl<'a> State<'a> {
                     },
                     made: *made,
                     parts,
-                    log: values(log),
-                    queue: values(queue),
+                    log: log.as_values(),
+                    queue: queue.as_values(),
                 })
             }
             _ => Err(ServerError::new(289, "Replica is lost, or being cloned.")),

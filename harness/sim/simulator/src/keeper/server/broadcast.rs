@@ -3,12 +3,13 @@
 use std::rc::Rc;
 
 use crate::errors::{KeeperError, SESSION_EXPIRED};
-use crate::keeper::clients::What;
 use crate::keeper::messages::{Answered, Request, Txn, Write, FSYNC_NS, SESSIONS};
+use crate::keeper::paths::Hashed;
 use crate::keeper::server::{session_path, Role, State};
-use crate::keeper::tree::{Change, Effect, Operation, Tree};
+use crate::keeper::tree::{Change, Effect, Operation, Path, Tree};
 use crate::network::Node;
 use crate::table::entries::Data;
+use crate::world::Ns;
 
 impl State {
     /// From a follower, or from this leader's own clients.
@@ -46,9 +47,9 @@ impl State {
         let count = disk.log.len();
         drop(disk);
         let (me, epoch) = (self.node, self.epoch);
-        for peer in self.acked.keys().filter(|peer| **peer != me) {
+        for peer in self.acked.peers().filter(|peer| *peer != me) {
             let txn = txn.clone();
-            self.tell(*peer, move |peer| peer.on_propose(me, epoch, count, txn));
+            self.tell(peer, move |peer| peer.on_propose(me, epoch, count, txn));
         }
         let took_ns = self.world.around(FSYNC_NS);
         self.later(took_ns, move |leader| leader.on_ack(me, epoch, count));
@@ -56,31 +57,21 @@ impl State {
 
     fn changes(&mut self, request: &Request) -> Result<(Vec<Change>, Answered), KeeperError> {
         let session = request.session;
+        let path = self.session_paths.entry(session);
+        let path = path.or_insert_with(|| Hashed::from(session_path(session)));
         let tree = self.planned.as_mut();
         let tree = tree.expect("a leader that serves has its plans");
-        let path = self.session_paths.entry(session);
-        let path = path.or_insert_with(|| session_path(session));
         match &request.write {
             Write::Open(timeout_ns) => {
                 self.seen.insert(session, self.world.now_ns());
-                let missing = ["/zookeeper", SESSIONS].into_iter();
-                let mut operations: Vec<Operation> = missing
-                    .filter(|path| !tree.has(path))
-                    .map(|path| Operation::create(path, Data::default()))
-                    .collect();
-                operations.push(Operation::create(path.clone(), Data::Number(*timeout_ns)));
-                planned(tree, &operations, session)
+                opened(tree, &path.path, *timeout_ns, session)
             }
-            _ if !tree.has(path) => Err(KeeperError::new(SESSION_EXPIRED)),
+            _ if tree.find(path.key()).is_none() => Err(KeeperError::new(SESSION_EXPIRED)),
+            Write::Multi(operations) if operations.is_empty() => {
+                Ok((Vec::new(), Answered::Nothing))
+            }
             Write::Multi(operations) => planned(tree, operations, session),
-            Write::Close => {
-                let gone = tree.owned(session).iter().cloned().chain([path.clone()]);
-                let changes: Vec<Change> = gone.map(Change::gone).collect();
-                for change in &changes {
-                    tree.change(change);
-                }
-                Ok((changes, Answered::Nothing))
-            }
+            Write::Close => Ok((closed(tree, &path.path, session), Answered::Nothing)),
             Write::Sync => unreachable!("a sync changes nothing"),
         }
     }
@@ -103,7 +94,7 @@ impl State {
         if self.role != Role::Leading || epoch != self.epoch {
             return;
         }
-        let Some(acked) = self.acked.get_mut(&peer) else {
+        let Some(acked) = self.acked.of(peer) else {
             return;
         };
         *acked = count.max(*acked);
@@ -115,41 +106,53 @@ impl State {
     }
 
     pub(super) fn commit_what_is_acked(&mut self) {
-        let most = self.ensemble.majority();
-        let counts = || self.acked.values().copied();
-        let on_most = |count| counts().filter(|other| *other >= count).count() >= most;
-        let mut committed = 0;
-        for count in counts() {
-            if count > committed && on_most(count) {
-                committed = count;
-            }
-        }
+        let waits = !self.serves || self.ready.len() + 1 < self.acked.len();
+        let least = self.committed + usize::from(!waits);
+        let committed = self.acked.on(self.ensemble.majority(), least);
         if committed < self.activated_at || committed < self.committed {
             return;
         }
         let before = std::mem::replace(&mut self.committed, committed);
-        let epoch = self.epoch;
         if !self.serves || committed > before {
-            if !self.serves {
-                self.activate(committed);
-            }
-            for peer in &self.ready {
-                self.tell(*peer, move |peer| peer.on_commit(epoch, committed));
-            }
-            self.apply(committed);
-            for (count, request) in std::mem::take(&mut self.syncs) {
-                if count <= committed {
-                    self.synced(&request);
-                } else {
-                    self.syncs.push((count, request));
-                }
+            self.commit(committed);
+        }
+        if waits {
+            self.make_ready(committed);
+        }
+    }
+
+    /// So many entries are on the disks of a majority.
+    fn commit(&mut self, committed: usize) {
+        if !self.serves {
+            self.activate(committed);
+        }
+        let epoch = self.epoch;
+        for peer in &self.ready {
+            self.tell(*peer, move |peer| peer.on_commit(epoch, committed));
+        }
+        self.apply(committed);
+        if !self.syncs.is_empty() {
+            self.end_syncs(committed);
+        }
+    }
+
+    fn end_syncs(&mut self, committed: usize) {
+        for (count, request) in std::mem::take(&mut self.syncs) {
+            if count <= committed {
+                self.synced(&request);
+            } else {
+                self.syncs.push((count, request));
             }
         }
-        for (peer, acked) in &self.acked {
-            let waits = *peer != self.node && !self.ready.contains(peer);
-            if waits && *acked >= self.activated_at {
-                self.ready.push(*peer);
-                self.tell(*peer, move |peer| peer.on_commit(epoch, committed));
+    }
+
+    /// Followers that have the log now, and wait to serve.
+    fn make_ready(&mut self, committed: usize) {
+        let epoch = self.epoch;
+        for peer in self.acked.from(self.activated_at) {
+            if peer != self.node && !self.ready.contains(&peer) {
+                self.ready.push(peer);
+                self.tell(peer, move |peer| peer.on_commit(epoch, committed));
             }
         }
     }
@@ -197,20 +200,17 @@ impl State {
         let txn = disk.log[disk.applied].clone();
         disk.applied += 1;
         disk.tree.zxid = disk.applied as i64;
-        let mut record = self.ensemble.record.borrow_mut();
-        let first = self.role == Role::Leading && disk.applied > record.seen;
-        if first {
+        let record = (self.role == Role::Leading).then(|| self.ensemble.record.borrow_mut());
+        let mut first = record.filter(|record| disk.applied > record.seen);
+        if let Some(record) = &mut first {
             record.seen = disk.applied;
             record.saw(self.world.now_ns(), &txn, &disk.tree);
         }
         for change in &txn.changes {
             let listed = disk.tree.change(change);
-            self.clients.fire(What::Data, change.key());
-            if listed {
-                self.clients.fire(What::Children, change.above());
-            }
+            self.clients.changed(change, listed);
         }
-        if first {
+        if let Some(record) = &mut first {
             record.saw_after(self.world.now_ns(), &txn, &disk.tree);
         }
         Some(txn)
@@ -233,6 +233,32 @@ impl State {
             self.answer(session, xid, &Ok(Answered::Nothing));
         }
     }
+}
+
+/// What the first write of a session comes to.
+fn opened(
+    tree: &mut Tree,
+    path: &Path,
+    timeout_ns: Ns,
+    session: u64,
+) -> Result<(Vec<Change>, Answered), KeeperError> {
+    let missing = ["/zookeeper", SESSIONS].into_iter();
+    let mut operations: Vec<Operation> = missing
+        .filter(|path| !tree.has(path))
+        .map(|path| Operation::create(path, Data::default()))
+        .collect();
+    operations.push(Operation::create(path.clone(), Data::Number(timeout_ns)));
+    planned(tree, &operations, session)
+}
+
+/// What the end of a session comes to.
+fn closed(tree: &mut Tree, path: &Path, session: u64) -> Vec<Change> {
+    let gone = tree.owned(session).iter().cloned().chain([path.clone()]);
+    let changes: Vec<Change> = gone.map(Change::gone).collect();
+    for change in &changes {
+        tree.change(change);
+    }
+    changes
 }
 
 /// What a multi comes to.

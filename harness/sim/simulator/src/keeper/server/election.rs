@@ -6,7 +6,6 @@ use crate::keeper::messages::{Txn, Zxid, FSYNC_NS};
 use crate::keeper::server::{Role, State};
 use crate::keeper::tree::Tree;
 use crate::network::Node;
-use crate::table::parts::Ordered;
 use crate::world::{Ns, MS};
 
 /// Between two votes of a server that looks for a leader (finalizeWait).
@@ -101,7 +100,8 @@ impl State {
             let disk = self.disk.borrow();
             (disk.last(), disk.log.len())
         };
-        self.acked = Ordered::from_iter([(me, count)]);
+        self.acked.clear();
+        self.acked.set(me, count);
         self.heard_ns.fill(0);
         self.joined.clear();
         for peer in self.others() {
@@ -155,7 +155,7 @@ impl State {
 
     /// Gives a follower the whole log; proposals follow on the same wire.
     fn sync(&mut self, peer: Node) {
-        self.acked.insert(peer, 0);
+        self.acked.set(peer, 0);
         self.ready.retain(|other| *other != peer);
         let (me, epoch) = (self.node, self.epoch);
         let log = self.disk.borrow().log.clone();

@@ -9,6 +9,7 @@
 //! - `linearizable`: after a write of nothing, the parts that ZooKeeper says are here, at one
 //!   moment.
 
+use std::ops::Deref;
 use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
@@ -153,20 +154,19 @@ async fn linearizable(
 ) -> Result<Rc<Block>, Trouble> {
     zk.barrier().await?;
     let found = zk.read_again(&table.deciding).await?;
-    let replaced = table.replaced.get();
-    if let Some(known) = table.answers.borrow().get(&found, replaced, selection) {
+    let mut answers = table.answers.borrow_mut();
+    answers.be_of(table, &found)?;
+    if let Some(known) = answers.of(selection) {
         return Ok(known);
     }
     let block = Rc::new(listed(table, &State::of(&found)?, selection)?);
-    let mut answers = table.answers.borrow_mut();
-    answers.add(found, replaced, selection, &block);
+    answers.add(selection, &block);
     Ok(block)
 }
 
 /// Of what is listed at that moment, and is to be read.
 fn listed(table: &Table, state: &State, selection: &Selection) -> Result<Block, ServerError> {
     let listed = table.listed(state.made, state.parts);
-    check_committed(state, &listed.cover)?;
     let partition = selection.partition.as_deref();
     if let Some(parts) = partition.and_then(|partition| listed.parts_of(partition)) {
         let all = state.leaves_none_out(partition);
@@ -196,7 +196,7 @@ fn listed(table: &Table, state: &State, selection: &Selection) -> Result<Block, 
 /// What was answered from one moment of ZooKeeper's and of the disk.
 #[derive(Default)]
 pub struct Answers {
-    found: Rc<[Found]>,
+    found: Option<Rc<[Found]>>,
     replaced: u64,
     blocks: Vec<(Rc<Selection>, Rc<Block>)>,
 }
@@ -204,31 +204,34 @@ pub struct Answers {
 impl Answers {
     const MOST: usize = 64;
 
-    fn are_of(&self, found: &Rc<[Found]>, replaced: u64) -> bool {
-        Rc::ptr_eq(&self.found, found) && self.replaced == replaced
+    /// From now on they are of this moment, at which all that is committed must be here. Those of
+    /// the one before are the same where it lists and leaves out the same.
+    fn be_of(&mut self, table: &Table, found: &Rc<[Found]>) -> Result<(), ServerError> {
+        let replaced = table.replaced.get();
+        let before = self.found.as_ref().filter(|_| self.replaced == replaced);
+        if before.is_some_and(|before| Rc::ptr_eq(before, found)) {
+            return Ok(());
+        }
+        let state = State::of(found)?;
+        check_committed(&state, &table.listed(state.made, state.parts).cover)?;
+        let is_same =
+            |before: &Rc<[Found]>| State::of(before).is_ok_and(|before| before.reads_as(&state));
+        if !before.is_some_and(is_same) {
+            self.blocks.clear();
+        }
+        (self.found, self.replaced) = (Some(found.clone()), replaced);
+        Ok(())
     }
 
-    fn get(
-        &self,
-        found: &Rc<[Found]>,
-        replaced: u64,
-        selection: &Rc<Selection>,
-    ) -> Option<Rc<Block>> {
-        let mut blocks = self.blocks.iter().filter(|_| self.are_of(found, replaced));
+    fn of(&self, selection: &Rc<Selection>) -> Option<Rc<Block>> {
+        let mut blocks = self.blocks.iter();
         let known = blocks.find(|(known, _)| Rc::ptr_eq(known, selection));
         known.map(|(_, block)| block.clone())
     }
 
-    fn add(
-        &mut self,
-        found: Rc<[Found]>,
-        replaced: u64,
-        selection: &Rc<Selection>,
-        block: &Rc<Block>,
-    ) {
-        if !self.are_of(&found, replaced) || self.blocks.len() == Answers::MOST {
+    fn add(&mut self, selection: &Rc<Selection>, block: &Rc<Block>) {
+        if self.blocks.len() == Answers::MOST {
             self.blocks.clear();
-            (self.found, self.replaced) = (found, replaced);
         }
         self.blocks.push((selection.clone(), block.clone()));
     }
@@ -283,6 +286,15 @@ impl<'a> State<'a> {
             }
             _ => Err(ServerError::new(289, "Replica is lost, or being cloned.")),
         }
+    }
+
+    /// Whether another lists the same parts, and leaves out the same.
+    fn reads_as(&self, other: &State) -> bool {
+        let (failed, others) = (
+            self.failed.map(Names::deref),
+            other.failed.map(Names::deref),
+        );
+        self.made == other.made && self.pending == other.pending && failed == others
     }
 
     /// Whether a part's quorum is pending, or has failed.

@@ -55,17 +55,26 @@ pub async fn answer(
     reading: Reading,
     selection: &Rc<Selection>,
 ) -> Result<Rc<Block>, Trouble> {
-    match reading {
-        Reading::Plain => Ok(here(&table.active.borrow(), selection, |_| true)?),
-        Reading::Server => server(table, &*table.connected()?, selection).await,
-        Reading::Sync => {
-            let zk = table.connected()?;
-            zk.sync().await?;
-            server(table, &zk, selection).await
-        }
-        Reading::Thesis => thesis(table, &*table.connected()?, selection).await,
-        Reading::Linearizable => linearizable(table, &*table.connected()?, selection).await,
+    if reading == Reading::Plain {
+        return Ok(here(&table.active.borrow(), selection, |_| true)?);
     }
+    let zk = table.connected()?;
+    if reading == Reading::Linearizable {
+        zk.barrier().await?;
+        let found = zk.read_again(&table.deciding).await?;
+        return Ok(linearizable(table, &found, selection)?);
+    }
+    // The others have a place of their own while they go on.
+    Box::pin(async {
+        if reading == Reading::Thesis {
+            return thesis(table, &zk, selection).await;
+        }
+        if reading == Reading::Sync {
+            zk.sync().await?;
+        }
+        server(table, &zk, selection).await
+    })
+    .await
 }
 
 /// Of those that are read, in the order in which they came.
@@ -147,19 +156,17 @@ async fn thesis(
 /// Everything is decided by one moment of ZooKeeper, at or after the barrier: the committed parts
 /// are those of the log less the pending and the failed; each must be among the parts that
 /// ZooKeeper lists for this replica, and those are what is read.
-async fn linearizable(
+fn linearizable(
     table: &Table,
-    zk: &KeeperSession,
+    found: &Rc<[Found]>,
     selection: &Rc<Selection>,
-) -> Result<Rc<Block>, Trouble> {
-    zk.barrier().await?;
-    let found = zk.read_again(&table.deciding).await?;
+) -> Result<Rc<Block>, ServerError> {
     let mut answers = table.answers.borrow_mut();
-    answers.be_of(table, &found)?;
+    answers.be_of(table, found)?;
     if let Some(known) = answers.of(selection) {
         return Ok(known);
     }
-    let block = Rc::new(listed(table, &State::of(&found)?, selection)?);
+    let block = Rc::new(listed(table, &State::of(found)?, selection)?);
     answers.add(selection, &block);
     Ok(block)
 }

@@ -148,7 +148,7 @@ pub struct Server {
     common: Rc<Common>,
     keepers: Rc<[Node]>,
     session: RefCell<Option<Rc<KeeperSession>>>,
-    /// Queries without an answer, by number.
+    /// Queries without an answer, by number, ascending.
     running: RefCell<Vec<(u64, Promise<Reply>)>>,
     asked: Cell<u64>,
 }

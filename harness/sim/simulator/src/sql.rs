@@ -48,14 +48,16 @@ pub enum Statement {
     MutationsToDo {
         database: Rc<str>,
     },
+    /// INSERT … VALUES: the rows come beside it.
+    Values {
+        table: Rc<str>,
+    },
     /// INSERT … SELECT … FROM numbers(…).
     Insert {
         table: Rc<str>,
         columns: Vec<Column>,
         count: i64,
     },
-    /// Of the column that groups, and one of which any value will do.
-    Groups(Select),
     Select(Select),
     /// SELECT of a number.
     Number(i64),
@@ -67,16 +69,19 @@ pub struct Select {
     pub table: Rc<str>,
     /// Empty where there is none.
     pub condition: Rc<str>,
+    /// GROUP BY the first column; of the other any value will do.
+    pub groups: bool,
     /// As it was prepared last.
     prepared: RefCell<Option<Rc<Selection>>>,
 }
 
 impl Select {
-    fn new(what: Rc<str>, table: Rc<str>, condition: Rc<str>) -> Select {
+    fn new(what: Rc<str>, table: Rc<str>, condition: Rc<str>, groups: bool) -> Select {
         Select {
             what,
             table,
             condition,
+            groups,
             prepared: RefCell::default(),
         }
     }
@@ -160,7 +165,14 @@ pub fn unknown(text: &str) -> ServerError {
 }
 
 fn parsed(text: &str) -> Result<Statement, ServerError> {
-    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let words: Vec<_> = text.split_whitespace().collect();
+    if let [first, _, table, .., last] = words[..] {
+        if first.eq_ignore_ascii_case("INSERT") && last.eq_ignore_ascii_case("VALUES") {
+            let table = table.into();
+            return Ok(Statement::Values { table });
+        }
+    }
+    let flat = words.join(" ");
     for (form, statement) in FORMS.iter() {
         if let Some(found) = form.captures(&flat) {
             if let Some(statement) = statement(&Words(found))? {
@@ -309,10 +321,11 @@ const READERS: &[(&str, Reader)] = &[
             if !same("by") || !same("order") {
                 return Ok(None);
             }
-            Ok(Some(Statement::Groups(Select::new(
+            Ok(Some(Statement::Select(Select::new(
                 format!("{what}, {}", words.get("any")).into(),
                 words.word("table"),
                 words.word("condition"),
+                true,
             ))))
         },
     ),
@@ -326,6 +339,7 @@ const READERS: &[(&str, Reader)] = &[
                 words.word("what"),
                 words.word("table"),
                 words.word("condition"),
+                false,
             ))))
         },
     ),

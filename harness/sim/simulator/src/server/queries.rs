@@ -16,7 +16,7 @@ use crate::table::mutation;
 use crate::table::optimize::optimize;
 use crate::table::parts::{spelled_rows, Part, Row, Value};
 use crate::table::replica::{Table, TableDisk};
-use crate::table::select::{visible, Reading};
+use crate::table::select::{answer, Reading};
 use crate::world::{Ns, Promise, MS};
 
 /// Parsing, planning and reading a few rows, median.
@@ -36,38 +36,31 @@ impl Server {
         self.running.borrow_mut().push((number, answer.clone()));
         let server = self.clone();
         self.world.spawn(Some(&self.process), async move {
-            let result = match rows {
-                None => server.query(&query, &settings).await,
-                Some(rows) => Box::pin(server.insert(&query.text, rows, &settings)).await,
+            let result = match query.statement() {
+                Ok(Statement::Select(select)) if rows.is_none() => {
+                    server.select(select, &settings).await
+                }
+                // What is rarer has a place of its own while it goes on.
+                _ => Box::pin(server.query(&query, rows, &settings)).await,
             };
             let reply = result.map_err(|trouble| Refusal::Error(trouble.into()));
             answer.set(&server.world, reply);
-            let mut running = server.running.borrow_mut();
-            running.retain(|(other, _)| *other != number);
+            server.ended(number);
         });
+    }
+
+    /// A query has its answer.
+    fn ended(&self, number: u64) {
+        let mut running = self.running.borrow_mut();
+        if let Ok(at) = running.binary_search_by_key(&number, |(number, _)| *number) {
+            running.remove(at);
+        }
     }
 
     /// Error 60 when there is none of that name.
     fn table(&self, name: &str) -> Result<Rc<Table>, ServerError> {
         let found = self.tables.borrow().get(name).cloned();
         found.ok_or_else(|| ServerError::new(60, format!("Table {name} doesn't exist.")))
-    }
-
-    async fn insert(
-        &self,
-        sql: &str,
-        rows: Vec<Row>,
-        settings: &Settings,
-    ) -> Result<Rc<Block>, Trouble> {
-        let words: Vec<_> = sql.split_whitespace().collect();
-        match words[..] {
-            [first, _, table, .., last]
-                if first.eq_ignore_ascii_case("INSERT") && last.eq_ignore_ascii_case("VALUES") =>
-            {
-                self.put(table, rows, settings).await
-            }
-            _ => Err(unknown(sql).into()),
-        }
     }
 
     async fn put(
@@ -83,23 +76,29 @@ impl Server {
         Ok(Rc::default())
     }
 
-    /// What is rare, and takes more than a select, has a place of its own while it goes on.
     async fn query(
         self: &Rc<Self>,
         query: &Rc<Query>,
+        rows: Option<Vec<Row>>,
         settings: &Rc<Settings>,
     ) -> Result<Rc<Block>, Trouble> {
+        if let Some(rows) = rows {
+            return match query.statement() {
+                Ok(Statement::Values { table }) => self.put(table, rows, settings).await,
+                _ => Err(unknown(&query.text).into()),
+            };
+        }
         match query.statement()? {
             Statement::Number(number) => return Ok(Block::row([Value::Int(*number)]).into()),
-            Statement::Select(select) => return self.select(select, settings).await,
-            Statement::Groups(select) => return Box::pin(self.groups(select, settings)).await,
+            Statement::Select(_) => unreachable!("a select is answered beside all others"),
+            Statement::Values { .. } => return Err(unknown(&query.text).into()),
             Statement::Insert {
                 table,
                 columns,
                 count,
             } => {
                 let rows = rows_of(columns, *count);
-                return Box::pin(self.put(table, rows, settings)).await;
+                return self.put(table, rows, settings).await;
             }
             Statement::Hashes { table } => {
                 let table = self.table(table)?;
@@ -111,14 +110,14 @@ impl Server {
             }
             Statement::MutationsUndone { database } => return Ok(undone(self, database).into()),
             Statement::CreateDatabase => {}
-            Statement::CreateTable(creation) => Box::pin(self.create(creation)).await?,
+            Statement::CreateTable(creation) => self.create(creation).await?,
             Statement::DropTable { table } => self.drop_tables(|name| name == &**table),
             Statement::DropDatabase { database } => {
                 self.drop_tables(|name| database_of(name) == &**database);
             }
             Statement::Mutate { table, change } => {
                 let table = self.table(table)?;
-                Box::pin(mutation::order(&table, change)).await?;
+                mutation::order(&table, change).await?;
             }
             Statement::Optimize {
                 table,
@@ -130,9 +129,9 @@ impl Server {
                 if table.leader.get() {
                     let wait = settings.replication_alter_partitions_sync != 0;
                     let partition = partition.as_deref();
-                    Box::pin(optimize(&table, partition, *is_final, wait)).await?;
+                    optimize(&table, partition, *is_final, wait).await?;
                 } else {
-                    Box::pin(self.pass_to_leader(&table, &zk, query, settings)).await?;
+                    self.pass_to_leader(&table, &zk, query, settings).await?;
                 }
             }
             Statement::Fetches { stopped, table } => self.fetches(*stopped, table.as_deref()),
@@ -142,15 +141,15 @@ impl Server {
 
     async fn select(&self, select: &Select, settings: &Settings) -> Result<Rc<Block>, Trouble> {
         if let Some(name) = select.table.strip_prefix("system.") {
-            let rows = system_rows(self, name, &select.what, &select.condition).await?;
-            return Ok(rows.into());
+            let rows = Box::pin(system_rows(self, name, &select.what, &select.condition));
+            return Ok(rows.await?.into());
         }
         let table = self.table(&select.table)?;
         self.world.sleep(self.world.around(READ_NS)).await;
         let reading = self.reading(settings)?;
         let selection = select.prepared(&table.schema);
-        let source = visible(&table, reading, selection.partition.as_deref()).await?;
-        Ok(selection.of(&source)?)
+        let rows = answer(&table, reading, &selection).await?;
+        Ok(if select.groups { groups(&rows) } else { rows })
     }
 
     /// What a select is to read. Error 36 for what is no reading.
@@ -164,19 +163,6 @@ impl Server {
             let text = format!("sequential_reading {name}: unknown");
             ServerError::new(36, text)
         })
-    }
-
-    /// For each value of a column how many rows have it, and another column of one of them.
-    async fn groups(&self, select: &Select, settings: &Settings) -> Result<Rc<Block>, Trouble> {
-        let mut groups: BTreeMap<Value, (i64, Value)> = BTreeMap::new();
-        let rows = self.select(select, settings).await?;
-        for row in rows.rows() {
-            let group = groups.entry(row[0].clone()).or_insert((0, row[1].clone()));
-            *group = (group.0 + 1, row[1].clone());
-        }
-        let groups = groups.into_iter();
-        let row = |(value, (count, some))| [value, Value::Int(count), some];
-        Ok(Rc::new(groups.map(row).collect()))
     }
 
     async fn create(self: &Rc<Self>, creation: &Creation) -> Result<(), Trouble> {
@@ -302,6 +288,18 @@ impl Server {
             network.send(server.node, asker.node, Some(&asker.process), set);
         });
     }
+}
+
+/// For each value of a column how many rows have it, and another column of one of them.
+fn groups(rows: &Block) -> Rc<Block> {
+    let mut groups: BTreeMap<Value, (i64, Value)> = BTreeMap::new();
+    for row in rows.rows() {
+        let group = groups.entry(row[0].clone()).or_insert((0, row[1].clone()));
+        *group = (group.0 + 1, row[1].clone());
+    }
+    let groups = groups.into_iter();
+    let row = |(value, (count, some))| [value, Value::Int(count), some];
+    Rc::new(groups.map(row).collect())
 }
 
 /// Of each part that is visible: its name, how many rows it has, and a hash of them.

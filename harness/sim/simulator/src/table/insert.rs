@@ -2,17 +2,15 @@
 //!
 //! Source: ReplicatedMergeTreeBlockOutputStream of 18.16.1.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
-
-use blake2::digest::consts::U16;
-use blake2::{Blake2b, Digest};
 
 use crate::bugs::Bug;
 use crate::errors::{KeeperError, ServerError, Trouble, CONNECTION_LOSS, NODE_EXISTS};
 use crate::keeper::session::{KeeperSession, Reading};
 use crate::keeper::tree::{child, Operation, Path};
 use crate::table::entries::{Data, Entry, EntryKind, Quorum};
-use crate::table::parts::{spelled_rows, Info, Ordered, Part, Row, Rows};
+use crate::table::parts::{Info, Ordered, Part, Row, Rows};
 use crate::table::replica::{ensure, Table};
 use crate::world::{Ns, Promise, TimedOut, MS};
 
@@ -174,19 +172,12 @@ async fn commit(
 
 /// Of the partition and the data, so that the same block has the same on every replica.
 fn block_id_of(table: &Table, partition: &str, rows: &[Row]) -> String {
-    let mut hash = Blake2b::<U16>::new();
-    hash.update(spelled_rows(rows, '(', ')'));
+    let mut hash = DefaultHasher::new();
+    rows.hash(&mut hash);
     if table.bugs.has(Bug::DedupPerReplica) {
-        hash.update(&*table.me);
+        table.me.hash(&mut hash);
     }
-    let mut out = String::with_capacity(partition.len() + 33);
-    out.push_str(partition);
-    out.push('_');
-    let digit = |digit: u8| char::from(b"0123456789abcdef"[usize::from(digit)]);
-    for byte in hash.finalize() {
-        out.extend([digit(byte >> 4), digit(byte & 15)]);
-    }
-    out
+    format!("{partition}_{:016x}", hash.finish())
 }
 
 /// A fresh block number, and the node that says that its insert goes on, which goes with the

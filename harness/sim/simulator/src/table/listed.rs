@@ -1,16 +1,13 @@
 //! What ZooKeeper lists of a replica's parts.
 
-use std::cell::RefMut;
+use std::cell::Ref;
 use std::cmp::Ordering;
 use std::rc::Rc;
-
-use rustc_hash::FxHashMap;
 
 use crate::keeper::tree::Names;
 use crate::table::cover::Cover;
 use crate::table::parts::{Info, Part};
 use crate::table::replica::Table;
-use crate::table::selection::Source;
 
 /// A list, and the active set of it.
 pub struct Listed {
@@ -22,11 +19,7 @@ pub struct Listed {
     replaced: u64,
     /// Whether all of it is on the disk.
     whole: bool,
-    /// The parts of some partitions.
-    here: Sources,
 }
-
-type Sources = FxHashMap<Rc<str>, Rc<Source>>;
 
 impl Listed {
     fn new(table: &Table, made: i64, names: &Names, cover: Cover<Option<Rc<Part>>>) -> Listed {
@@ -36,21 +29,13 @@ impl Listed {
             whole: cover.all(Option::is_some),
             cover,
             replaced: table.replaced.get(),
-            here: Sources::default(),
         }
     }
 
     /// The parts of the active set, of one partition; None: not all partitions' are on the disk.
-    pub fn here(&mut self, partition: &str) -> Option<Rc<Source>> {
-        if !self.whole {
-            return None;
-        }
-        if let Some(here) = self.here.get(partition) {
-            return Some(here.clone());
-        }
-        let here: Rc<Source> = Rc::new(self.cover.of(partition).flatten().cloned().collect());
-        self.here.insert(partition.into(), here.clone());
-        Some(here)
+    pub fn parts_of(&self, partition: &str) -> Option<impl Iterator<Item = &Rc<Part>>> {
+        let parts = self.cover.of(partition);
+        self.whole.then(|| parts.filter_map(Option::as_ref))
     }
 
     /// Whether the disk is as it was.
@@ -74,27 +59,37 @@ impl Listed {
 
 impl Table {
     /// The active set of what ZooKeeper lists, kept as long as the list is the same.
-    pub fn listed(&self, made: i64, names: &Names) -> RefMut<'_, Listed> {
-        let mut listed = self.listed.borrow_mut();
+    pub fn listed(&self, made: i64, names: &Names) -> Ref<'_, Listed> {
         let is_same = |known: &Listed| known.made == made && known.is_true(self);
-        if !listed.as_ref().is_some_and(is_same) {
-            let known = listed.take().map(|known| known.looked_up(self));
-            *listed = Some(match known {
+        if !self.listed.borrow().as_ref().is_some_and(is_same) {
+            let known = self.listed.take().map(|known| known.looked_up(self));
+            self.listed.replace(Some(match known {
                 Some(same) if same.made == made => same,
                 Some(before) => self.changed(before, made, names),
                 None => Listed::new(self, made, names, self.cover_of(names)),
-            });
+            }));
         }
-        RefMut::map(listed, |listed| listed.as_mut().expect("it is there"))
+        Ref::map(self.listed.borrow(), |listed| {
+            listed.as_ref().expect("it is there")
+        })
     }
 
     /// A list after another.
     fn changed(&self, before: Listed, made: i64, names: &Names) -> Listed {
         let (gone, fresh) = differences(&before.names, names);
-        let mut cover = before.cover;
+        let (mut cover, mut whole) = (before.cover, before.whole);
         for name in fresh {
             let (info, part) = self.known(name);
+            whole &= part.is_some();
             cover.add(&info, part);
+        }
+        if gone.is_empty() && whole {
+            return Listed {
+                made,
+                names: names.clone(),
+                cover,
+                ..before
+            };
         }
         if gone
             .iter()

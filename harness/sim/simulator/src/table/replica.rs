@@ -23,7 +23,7 @@ use crate::table::parts::{Info, Ordered, Part};
 use crate::table::paths::{ReplicaPaths, TablePaths};
 use crate::table::queue::Queue;
 use crate::table::schema::Schema;
-use crate::table::select::deciding;
+use crate::table::select::{deciding, Answers};
 use crate::table::settings::TableSettings;
 use crate::table::stored::Stored;
 use crate::table::{cleanup, merge, missing, queue};
@@ -92,6 +92,7 @@ pub struct Table {
     pub dropped: Cell<bool>,
     host: Cell<i64>,
     pub(super) listed: RefCell<Option<Listed>>,
+    pub(super) answers: RefCell<Answers>,
     /// How often a part was taken off the disk, or another took its place.
     pub(super) replaced: Cell<u64>,
 }
@@ -192,6 +193,7 @@ impl Table {
             dropped: Cell::new(false),
             host: Cell::new(0),
             listed: RefCell::default(),
+            answers: RefCell::default(),
             replaced: Cell::new(0),
         })
     }

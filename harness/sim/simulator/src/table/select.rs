@@ -9,19 +9,21 @@
 //! - `linearizable`: after a write of nothing, the parts that ZooKeeper says are here, at one
 //!   moment.
 
+use std::ops::Deref;
 use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 
+use crate::block::Block;
 use crate::errors::{ServerError, Trouble};
 use crate::keeper::session::{self, Found, KeeperSession, Readings};
 use crate::keeper::tree::Names;
 use crate::table::cover::Cover;
-use crate::table::entries::{Entry, EntryKind};
+use crate::table::entries::{Data, EntryKind};
 use crate::table::parts::{Info, Part};
 use crate::table::paths::{ReplicaPaths, TablePaths};
 use crate::table::replica::Table;
-use crate::table::selection::Source;
+use crate::table::selection::Selection;
 
 /// Which parts a select reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,44 +48,54 @@ impl Reading {
     }
 }
 
-/// The parts that a select reads, in no order that means anything; with a partition, those of it.
-/// Error 289 where this replica lacks what others have.
-pub async fn visible(
-    table: &Rc<Table>,
+/// What a select takes of the parts that it reads. Error 289 where this replica lacks what others
+/// have.
+pub async fn answer(
+    table: &Table,
     reading: Reading,
-    partition: Option<&str>,
-) -> Result<Rc<Source>, Trouble> {
-    match reading {
-        Reading::Plain => Ok(here(&table.active.borrow(), partition, |_| true)),
-        Reading::Server => server(table, &*table.connected()?, partition).await,
-        Reading::Sync => {
-            let zk = table.connected()?;
-            zk.sync().await?;
-            server(table, &zk, partition).await
-        }
-        Reading::Thesis => thesis(table, &*table.connected()?, partition).await,
-        Reading::Linearizable => linearizable(table, &*table.connected()?, partition).await,
+    selection: &Rc<Selection>,
+) -> Result<Rc<Block>, Trouble> {
+    if reading == Reading::Plain {
+        return Ok(here(&table.active.borrow(), selection, |_| true)?);
     }
+    let zk = table.connected()?;
+    if reading == Reading::Linearizable {
+        zk.barrier().await?;
+        let found = zk.read_again(&table.deciding).await?;
+        return Ok(linearizable(table, &found, selection)?);
+    }
+    // The others have a place of their own while they go on.
+    Box::pin(async {
+        if reading == Reading::Thesis {
+            return thesis(table, &zk, selection).await;
+        }
+        if reading == Reading::Sync {
+            zk.sync().await?;
+        }
+        server(table, &zk, selection).await
+    })
+    .await
 }
 
-/// Those that are read, in the order in which they came.
+/// Of those that are read, in the order in which they came.
 fn here(
     active: &Cover<Rc<Part>>,
-    partition: Option<&str>,
+    selection: &Selection,
     is_read: impl Fn(&Part) -> bool,
-) -> Rc<Source> {
+) -> Result<Rc<Block>, ServerError> {
     let is_read = |part: &&Rc<Part>| is_read(part);
-    Rc::new(match partition {
-        Some(partition) => active.of(partition).filter(is_read).cloned().collect(),
-        None => active.things().filter(is_read).cloned().collect(),
-    })
+    let parts: Vec<_> = match &selection.partition {
+        Some(partition) => active.of(partition).filter(is_read).collect(),
+        None => active.things().filter(is_read).collect(),
+    };
+    selection.of(&parts).map(Rc::new)
 }
 
 async fn server(
     table: &Table,
     zk: &KeeperSession,
-    partition: Option<&str>,
-) -> Result<Rc<Source>, Trouble> {
+    selection: &Selection,
+) -> Result<Rc<Block>, Trouble> {
     let mut largest = largest_blocks(&table.active.borrow());
     let status = zk.get(table.paths.quorum_status.clone()).await?;
     if let Some((status, _)) = status {
@@ -100,10 +112,10 @@ async fn server(
             largest.insert(partition.clone(), info.max);
         }
     }
-    Ok(here(&active, partition, |part| {
+    Ok(here(&active, selection, |part| {
         let largest = largest.get(&part.info.partition);
         part.info.max <= largest.copied().unwrap_or(-1)
-    }))
+    })?)
 }
 
 /// The last block number of each partition.
@@ -131,109 +143,105 @@ fn lacks(info: &Info) -> ServerError {
 async fn thesis(
     table: &Table,
     zk: &KeeperSession,
-    partition: Option<&str>,
-) -> Result<Rc<Source>, Trouble> {
+    selection: &Selection,
+) -> Result<Rc<Block>, Trouble> {
     let active = table.active.borrow().clone();
     zk.sync().await?;
-    let state = state(table, zk).await?;
+    let found = zk.read_again(&table.deciding).await?;
+    let state = State::of(&found)?;
     check_committed(&state, &active)?;
-    Ok(here(&active, partition, |part| !state.leaves_out(part)))
+    Ok(here(&active, selection, |part| !state.leaves_out(part))?)
 }
 
 /// Everything is decided by one moment of ZooKeeper, at or after the barrier: the committed parts
 /// are those of the log less the pending and the failed; each must be among the parts that
 /// ZooKeeper lists for this replica, and those are what is read.
-async fn linearizable(
+fn linearizable(
     table: &Table,
-    zk: &KeeperSession,
-    partition: Option<&str>,
-) -> Result<Rc<Source>, Trouble> {
-    zk.barrier().await?;
-    let state = state(table, zk).await?;
-    let mut listed = table.listed(state.made, &state.parts);
-    check_committed(&state, &listed.cover)?;
-    if let Some(here) = partition.and_then(|partition| listed.here(partition)) {
-        if state.leaves_none_out(partition) || !here.parts.iter().any(|part| state.leaves_out(part))
-        {
-            return Ok(here);
-        }
-        let read = here.parts.iter().filter(|part| !state.leaves_out(part));
-        return Ok(Rc::new(read.cloned().collect()));
+    found: &Rc<[Found]>,
+    selection: &Rc<Selection>,
+) -> Result<Rc<Block>, ServerError> {
+    let mut answers = table.answers.borrow_mut();
+    answers.be_of(table, found)?;
+    if let Some(known) = answers.of(selection) {
+        return Ok(known);
     }
-    let mut out = Vec::new();
+    let block = Rc::new(listed(table, &State::of(found)?, selection)?);
+    answers.add(selection, &block);
+    Ok(block)
+}
+
+/// Of what is listed at that moment, and is to be read.
+fn listed(table: &Table, state: &State, selection: &Selection) -> Result<Block, ServerError> {
+    let listed = table.listed(state.made, state.parts);
+    let partition = selection.partition.as_deref();
+    if let Some(parts) = partition.and_then(|partition| listed.parts_of(partition)) {
+        let all = state.leaves_none_out(partition);
+        let parts: Vec<_> = parts
+            .filter(|part| all || !state.leaves_out(part))
+            .collect();
+        return selection.of(&parts);
+    }
+    let mut parts = Vec::new();
     for (info, part) in listed.cover.pairs() {
         match part {
             Some(part) if state.leaves_out(part) => {}
             Some(part) if partition.is_none_or(|one| *info.partition == *one) => {
-                out.push(part.clone());
+                parts.push(part);
             }
             Some(_) => {}
             None if state.is_left_out(info, &info.name()) => {}
             None => {
                 let text = format!("Part {} is not on the disk any more.", info.name());
-                return Err(ServerError::new(289, text).into());
+                return Err(ServerError::new(289, text));
             }
         }
     }
-    Ok(Rc::new(out.into_iter().collect()))
+    selection.of(&parts)
 }
 
-/// What ZooKeeper has, at one moment, of what decides a select.
-struct State {
-    pending: Option<Info>,
-    failed: Names,
-    /// How often the list of this replica's parts changed.
-    made: i64,
-    parts: Names,
-    found: Rc<[Found]>,
+/// What was answered from one moment of ZooKeeper's and of the disk.
+#[derive(Default)]
+pub struct Answers {
+    found: Option<Rc<[Found]>>,
+    replaced: u64,
+    blocks: Vec<(Rc<Selection>, Rc<Block>)>,
 }
 
-impl State {
-    /// Whether a part's quorum is pending, or has failed.
-    fn leaves_out(&self, part: &Part) -> bool {
-        self.is_left_out(&part.info, &part.name)
-    }
+impl Answers {
+    const MOST: usize = 64;
 
-    /// Whether nothing of the partition is left out, at the first glance.
-    fn leaves_none_out(&self, partition: Option<&str>) -> bool {
-        let mut pending = self.pending.iter();
-        self.failed.is_empty() && pending.all(|info| Some(&*info.partition) != partition)
-    }
-
-    /// Of the log from the replica's pointer on, and of its queue.
-    fn entries(&self) -> impl Iterator<Item = &Rc<Entry>> {
-        let values = self.found[4..].iter().flat_map(Found::as_values);
-        values.map(|(_, entry)| entry.as_entry())
-    }
-
-    fn is_left_out(&self, info: &Info, name: &str) -> bool {
-        self.pending.as_ref() == Some(info) || self.failed.contains(name)
-    }
-}
-
-async fn state(table: &Table, zk: &KeeperSession) -> Result<State, Trouble> {
-    let found = zk.read_again(&table.deciding).await?;
-    let [status, failed, lost, parts, ..] = &*found else {
-        panic!("an answer for each reading");
-    };
-    let (made, parts) = match (lost, parts) {
-        (Found::Get(lost, _), Found::Listed(made, parts)) if lost.as_text() == "0" => {
-            (*made, parts.clone())
+    /// From now on they are of this moment, at which all that is committed must be here. Those of
+    /// the one before are the same where it lists and leaves out the same.
+    fn be_of(&mut self, table: &Table, found: &Rc<[Found]>) -> Result<(), ServerError> {
+        let replaced = table.replaced.get();
+        let before = self.found.as_ref().filter(|_| self.replaced == replaced);
+        if before.is_some_and(|before| Rc::ptr_eq(before, found)) {
+            return Ok(());
         }
-        _ => return Err(ServerError::new(289, "Replica is lost, or being cloned.").into()),
-    };
-    let pending = match status {
-        Found::Get(status, _) => Some(status.as_quorum().part.clone()),
-        _ => None,
-    };
-    let failed = failed.clone().children().unwrap_or_default();
-    Ok(State {
-        pending,
-        failed,
-        made,
-        parts,
-        found,
-    })
+        let state = State::of(found)?;
+        check_committed(&state, &table.listed(state.made, state.parts).cover)?;
+        let is_same =
+            |before: &Rc<[Found]>| State::of(before).is_ok_and(|before| before.reads_as(&state));
+        if !before.is_some_and(is_same) {
+            self.blocks.clear();
+        }
+        (self.found, self.replaced) = (Some(found.clone()), replaced);
+        Ok(())
+    }
+
+    fn of(&self, selection: &Rc<Selection>) -> Option<Rc<Block>> {
+        let mut blocks = self.blocks.iter();
+        let known = blocks.find(|(known, _)| Rc::ptr_eq(known, selection));
+        known.map(|(_, block)| block.clone())
+    }
+
+    fn add(&mut self, selection: &Rc<Selection>, block: &Rc<Block>) {
+        if self.blocks.len() == Answers::MOST {
+            self.blocks.clear();
+        }
+        self.blocks.push((selection.clone(), block.clone()));
+    }
 }
 
 /// What decides a select: the quorum that is pending, those that failed, whether the replica is
@@ -249,10 +257,74 @@ pub fn deciding(paths: &TablePaths, own: &ReplicaPaths) -> Rc<Readings> {
     ])
 }
 
+/// What that was, at one moment.
+struct State<'a> {
+    pending: Option<&'a Info>,
+    failed: Option<&'a Names>,
+    /// How often the list of this replica's parts changed.
+    made: i64,
+    parts: &'a Names,
+    /// From the replica's pointer on.
+    log: &'a [(Rc<str>, Data)],
+    queue: &'a [(Rc<str>, Data)],
+}
+
+impl<'a> State<'a> {
+    fn of(found: &'a [Found]) -> Result<State<'a>, ServerError> {
+        let [status, failed, lost, parts, log, queue] = found else {
+            panic!("an answer for each reading");
+        };
+        match (lost, parts) {
+            (Found::Get(lost, _), Found::Listed(made, parts)) if lost.as_text() == "0" => {
+                Ok(State {
+                    pending: match status {
+                        Found::Get(status, _) => Some(&status.as_quorum().part),
+                        _ => None,
+                    },
+                    failed: match failed {
+                        Found::Children(failed) => Some(failed),
+                        _ => None,
+                    },
+                    made: *made,
+                    parts,
+                    log: log.as_values(),
+                    queue: queue.as_values(),
+                })
+            }
+            _ => Err(ServerError::new(289, "Replica is lost, or being cloned.")),
+        }
+    }
+
+    /// Whether another lists the same parts, and leaves out the same.
+    fn reads_as(&self, other: &State) -> bool {
+        let (failed, others) = (
+            self.failed.map(Names::deref),
+            other.failed.map(Names::deref),
+        );
+        self.made == other.made && self.pending == other.pending && failed == others
+    }
+
+    /// Whether a part's quorum is pending, or has failed.
+    fn leaves_out(&self, part: &Part) -> bool {
+        self.is_left_out(&part.info, &part.name)
+    }
+
+    /// Whether nothing of the partition is left out, at the first glance.
+    fn leaves_none_out(&self, partition: Option<&str>) -> bool {
+        let is_pending = |info: &Info| Some(&*info.partition) == partition;
+        self.failed.is_none_or(|failed| failed.is_empty()) && !self.pending.is_some_and(is_pending)
+    }
+
+    fn is_left_out(&self, info: &Info, name: &str) -> bool {
+        self.pending == Some(info) || self.failed.is_some_and(|failed| failed.contains(name))
+    }
+}
+
 /// Error 289 for a committed part that is not here. Those that the replica may lack are in the log
 /// from its pointer on, and in its queue; what it had before is here.
 fn check_committed<T>(state: &State, here: &Cover<T>) -> Result<(), ServerError> {
-    for entry in state.entries() {
+    for (_, entry) in state.log.iter().chain(state.queue) {
+        let entry = entry.as_entry();
         if entry.kind != EntryKind::Get || here.containing(&entry.new).is_some() {
             continue;
         }

@@ -1,6 +1,5 @@
 //! What a SELECT takes of a table's rows.
 
-use std::cell::RefCell;
 use std::rc::Rc;
 
 use crate::block::Block;
@@ -47,19 +46,7 @@ impl Selection {
     }
 
     /// The rows of these parts.
-    pub fn of(self: &Rc<Self>, source: &Source) -> Result<Rc<Block>, ServerError> {
-        let mut taken = source.taken.borrow_mut();
-        match &*taken {
-            Some((by, block)) if Rc::ptr_eq(by, self) => Ok(block.clone()),
-            _ => {
-                let block = Rc::new(self.read(&source.parts)?);
-                *taken = Some((self.clone(), block.clone()));
-                Ok(block)
-            }
-        }
-    }
-
-    fn read(&self, parts: &[Rc<Part>]) -> Result<Block, ServerError> {
+    pub fn of(&self, parts: &[&Rc<Part>]) -> Result<Block, ServerError> {
         let conditions = self.conditions.as_ref().map_err(ServerError::clone)?;
         if self.with_part && parts.is_empty() {
             return Ok(Block::default());
@@ -70,8 +57,8 @@ impl Selection {
         }
     }
 
-    fn counted(&self, conditions: &Conditions, parts: &[Rc<Part>]) -> Block {
-        let count = |part: &Rc<Part>| {
+    fn counted(&self, conditions: &Conditions, parts: &[&Rc<Part>]) -> Block {
+        let count = |part: &&Rc<Part>| {
             let found = part.rows.iter().filter(|row| conditions.hold(row));
             found.count() as i64
         };
@@ -82,7 +69,7 @@ impl Selection {
         Block::row([Value::Int(parts.iter().map(count).sum())])
     }
 
-    fn taken(&self, conditions: &Conditions, places: &[usize], parts: &[Rc<Part>]) -> Block {
+    fn taken(&self, conditions: &Conditions, places: &[usize], parts: &[&Rc<Part>]) -> Block {
         let width = places.len() + usize::from(self.with_part);
         let rows = parts.iter().map(|part| part.rows.len()).sum();
         let mut out = Block::with_capacity(width, rows);
@@ -100,21 +87,6 @@ impl Selection {
             }
         }
         out
-    }
-}
-
-/// Parts that are read together, and what was taken of them last.
-pub struct Source {
-    pub parts: Box<[Rc<Part>]>,
-    taken: RefCell<Option<(Rc<Selection>, Rc<Block>)>>,
-}
-
-impl FromIterator<Rc<Part>> for Source {
-    fn from_iter<I: IntoIterator<Item = Rc<Part>>>(parts: I) -> Source {
-        Source {
-            parts: parts.into_iter().collect(),
-            taken: RefCell::default(),
-        }
     }
 }
 

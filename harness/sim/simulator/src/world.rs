@@ -22,8 +22,8 @@ use crate::seed::{scaled, Seed};
 
 use events::Events;
 pub use gate::Gate;
-pub use process::Process;
-use process::{Task, Turn};
+use process::Turn;
+pub use process::{Process, Task};
 pub use promise::{Guard, Lock, Promise};
 
 /// Nanoseconds of virtual time.
@@ -196,7 +196,7 @@ impl World {
 
     /// A task of no process, which the caller lets go on: to begin, and after each `rest`.
     pub fn kept(&self, work: impl Future<Output = ()> + 'static) -> Rc<Task> {
-        self.task(None, work)
+        Task::new(None, Box::pin(work))
     }
 
     /// A task that is kept goes on at once. Only outside of tasks of this world.

@@ -77,19 +77,10 @@ impl Table {
     /// A list after another.
     fn changed(&self, before: Listed, made: i64, names: &Names) -> Listed {
         let (gone, fresh) = differences(&before.names, names);
-        let (mut cover, mut whole) = (before.cover, before.whole);
+        let mut cover = before.cover;
         for name in fresh {
             let (info, part) = self.known(name);
-            whole &= part.is_some();
             cover.add(&info, part);
-        }
-        if gone.is_empty() && whole {
-            return Listed {
-                made,
-                names: names.clone(),
-                cover,
-                ..before
-            };
         }
         if gone
             .iter()

@@ -3,7 +3,6 @@
 A run is one process' work and its seed decides it: it leaves what it leaves when it runs alone.
 """
 
-import gc
 import os
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -60,7 +59,6 @@ def _begin(work: Callable[[int], Any], parent: int) -> None:
     """In a job's process."""
     global _work
     _work = work
-    gc.freeze()  # what the parent has loaded stays
     settle(parent)
 
 

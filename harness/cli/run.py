@@ -1,5 +1,6 @@
 """`harness run`: one run, or several on one cluster."""
 
+import gc
 import io
 import json
 from collections.abc import Callable, Mapping
@@ -327,6 +328,7 @@ def run(context: click.RichContext, /, as_json: bool, **options: Any) -> int:
             report = RunDirectory(run.path).report
             console.print(f"report: {report}", soft_wrap=True, highlight=False)
 
+    gc.freeze()  # what is loaded stays: no collection looks through it again
     stop = Stop()
     with stop.obeying_signals():
         campaign = asked.campaign(console, stop, lambda run: finished(told(run)))

@@ -1,6 +1,6 @@
 //! The interpreter on simulated time: which worker does what next, and what the history says of it.
 //!
-//! The same rules as harness/run/scheduler.py, with the servers in the same heap of events. A call
+//! The same rules as harness/run/scheduler.py, with the servers' events on the same wheels. A call
 //! that is one statement never leaves this module: who asks, what is answered and the two lines of
 //! the history. Every other call, and every fault, is its `Host`'s.
 

@@ -13,7 +13,7 @@ from harness.clients.table_session import TableSession
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.errors import HarnessError
 from harness.core.lines import decoded
-from harness.core.op import NEMESIS, Call, Done, Kind, Op
+from harness.core.op import NEMESIS, Call, Done, Json, Kind, Op
 from harness.core.protocols import ANY_NODE, Client, Context, Generator, Ready, Step, Worker
 from harness.core.seed import Seed
 from harness.core.topology import Topology
@@ -32,7 +32,7 @@ from harness.generators import (
     together,
     until_ok,
 )
-from harness.generators.steps import PENDING, Compiled, listens
+from harness.generators.steps import PENDING, Compiled, compiled, listens
 from harness.run import simulated
 from harness.run.limits import Trouble
 from harness.run.scheduler import Scheduler, workers_on
@@ -105,6 +105,13 @@ def final_job(_: Seed) -> Generator:
     everywhere = each_node(until_ok(calls, tries=3), NODES)
     clients = phases(everywhere, until_ok([write(1), write(2)], tries=2), everywhere)
     return time_limit(together(on_clients(clients), on_nemesis(cuts(1, 1))), 60)
+
+
+@pytest.mark.parametrize("value", [2**63, -(2**63) - 1, True, {"a": 1}])
+def test_calls_that_rust_cannot_hold_stay_in_python(value: Json) -> None:
+    calls = [Call(f="write", value=1), Call(f="write", value=value)]
+    assert compiled(until_ok(calls[:1], tries=2))[0] == "until_ok"
+    assert compiled(until_ok(calls, tries=2))[0] == "python"
 
 
 @pytest.mark.parametrize("job", [main_job, set_job, final_job])

@@ -164,7 +164,7 @@ class UntilOk(msgspec.Struct, frozen=True):
         return UntilOk(self.fresh, self.tries_max, self.pause_ns, self.at, waiting, in_flight)
 
     def compiled(self) -> Compiled | None:
-        """In Rust, before its first call, if its calls are of any client and hold numbers alone."""
+        """In Rust, before its first call, if its calls are any client's and of 64-bit numbers."""
         if self.at or not all(map(_is_plain, self.fresh)):
             return None
         calls = [(call.f, call.value, call.key) for call in self.fresh]
@@ -172,7 +172,9 @@ class UntilOk(msgspec.Struct, frozen=True):
 
 
 def _is_plain(call: Call) -> bool:
-    return isinstance(call.value, int | None) and call.node is None and not call.nemesis
+    value = call.value
+    is_number = type(value) is int and -(2**63) <= value < 2**63
+    return (value is None or is_number) and call.node is None and not call.nemesis
 
 
 def until_ok(calls: Iterable[Call], *, tries: int, pause_s: float = 0.5) -> Generator:

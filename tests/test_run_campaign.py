@@ -1,9 +1,12 @@
 """Which runs of a campaign share a cluster."""
 
+import gc
+import weakref
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from real_servers import THREE
 
@@ -26,6 +29,23 @@ PLAN = Plan(
 TWO = (PLAN, replace(PLAN, seed=Seed(2)))
 
 
+def campaign(store: Path, **more: Any) -> Campaign:
+    return Campaign(
+        **{
+            "store": Store(store),
+            "bring_up": None,
+            "files": None,
+            "workload": workload_of,
+            "nemesis": lambda plan, _: Composed("none", [], plan.seed, FaultOptions()),
+            "leave": False,
+            "shown": lambda _: nullcontext(),
+            "draw": lambda *_: None,
+            "stop": Stop(),
+            **more,
+        }
+    )
+
+
 def played(store: Path, *, parted: int = 0, leave: bool = False) -> list[tuple[int, bool]]:
     """Of each of two runs the cluster that it was on, by number, and whether it came to rest. On
     the first `parted` clusters no replica reaches another, and no nemesis is there to mend that."""
@@ -42,18 +62,7 @@ def played(store: Path, *, parted: int = 0, leave: bool = False) -> list[tuple[i
     def finished(run: Finished) -> None:
         told.append((len(made), not run.outcome.troubles))
 
-    Campaign(
-        store=Store(store),
-        bring_up=bring_up,
-        files=None,
-        workload=workload_of,
-        nemesis=lambda plan, _: Composed("none", [], plan.seed, FaultOptions()),
-        leave=leave,
-        shown=lambda _: nullcontext(),
-        finished=finished,
-        draw=lambda *_: None,
-        stop=Stop(),
-    ).run(TWO)
+    campaign(store, bring_up=bring_up, finished=finished, leave=leave).run(TWO)
     return told
 
 
@@ -68,3 +77,21 @@ def test_what_keeps_a_run_from_its_rest_does_not_keep_the_next(tmp_path: Path) -
 
 def test_a_cluster_that_is_to_be_left_is_left(tmp_path: Path) -> None:
     assert played(tmp_path, parted=1, leave=True) == [(1, False), (1, False)]
+
+
+def test_a_simulated_cluster_is_freed_at_its_end(tmp_path: Path) -> None:
+    """Not when the garbage collector comes: the next one has its memory."""
+    made: list[weakref.ref[SimCluster]] = []
+
+    def own_cluster(plan: Plan) -> Cluster:
+        assert all(one() is None for one in made)
+        cluster = SimCluster(THREE, plan.seed)
+        made.append(weakref.ref(cluster))
+        return cluster
+
+    gc.disable()
+    try:
+        campaign(tmp_path, finished=lambda _: None, own_cluster=own_cluster).run(TWO)
+    finally:
+        gc.enable()
+    assert len(made) == 2

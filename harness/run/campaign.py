@@ -73,9 +73,12 @@ class Campaign:
                     run = self._one(plan, cluster, monitor, drop=self.leave or not last)
                 # Told before the cluster ends: should that fail, the verdict is known already.
                 self.finished(run)
-                if self.own_cluster is not None or self._spent(cluster, run, plans):
+                over = self.own_cluster is not None or self._spent(cluster, run, plans)
+                del run  # the next one has its memory
+                if over:
                     ended, cluster = cluster, None
                     self.end(ended)
+                    del ended
                 if self.stop:
                     break
         finally:

@@ -115,8 +115,39 @@ def record(trial: Trial) -> tuple[str, ...]:
     return tuple(troubles)
 
 
+class _Writer:
+    """Takes every op of the history, in order. Knows nothing of who drives the phases, lest the
+    two be a cycle, with the cluster in it, that only the garbage collector frees."""
+
+    def __init__(self, trial: Trial, *, timed: bool) -> None:
+        self._timed = timed
+        self._monitor = trial.monitor
+        self._journal = Journal(trial.directory.journal, durable=trial.directory.durable)
+        self.keys: set[int] = set()
+        """That ops have."""
+
+    def op(self, op: Op) -> None:
+        if not self._timed:
+            self._journal.append(op)
+        else:  # nobody's time is lost by writing
+            self._journal.extend(encoded(op))
+        if op.key is not None:
+            self.keys.add(op.key)
+        self._monitor.saw(op)
+
+    def lines(self, lines: bytes, keys: Sequence[int]) -> None:
+        """Ops that are lines already, and every key that clients have named."""
+        self._journal.extend(lines)
+        self.keys.update(keys)
+        self._monitor.saw_lines(lines)
+
+    def close(self) -> None:
+        """Raises HarnessError."""
+        self._journal.close()
+
+
 class _Recorder:
-    """Drives the phases and writes every op into the journal."""
+    """Drives the phases."""
 
     def __init__(self, trial: Trial, session: Session) -> None:
         self._trial = trial
@@ -128,14 +159,13 @@ class _Recorder:
         self._clock = clock_of(trial.cluster)
         if self._timed is None:
             trial.directory.began(utc_now())
-        self._journal = Journal(trial.directory.journal, durable=trial.directory.durable)
-        self._keys: set[int] = set()
+        self._writer = _Writer(trial, timed=self._timed is not None)
         self._troubles: list[str] = []
         self._trouble = Trouble()
         replicas = trial.cluster.topology.replicas
         self._nodes = self._plan.nodes or replicas
         workers = _workers(self._nodes, self._plan.concurrency, replicas)
-        self._scheduler = Scheduler(workers, self._sink, trial.monitor.live)
+        self._scheduler = Scheduler(workers, self._writer.op, trial.monitor.live)
         trial.monitor.clock = self._clock
 
     def run(self) -> list[str]:
@@ -157,24 +187,10 @@ class _Recorder:
             if healed and not stop:
                 trial.monitor.enter(Phase.FINAL_READS)
                 nodes = trial.cluster.topology.replicas
-                self._calls(trial.workload.final(sorted(self._keys), nodes))
+                self._calls(trial.workload.final(sorted(self._writer.keys), nodes))
         finally:
-            self._journal.close()
+            self._writer.close()
         return [*self._troubles, *self._told_of_bugs()]
-
-    def _sink(self, op: Op) -> None:
-        if self._timed is None:
-            self._journal.append(op)
-        else:  # nobody's time is lost by writing
-            self._journal.extend(encoded(op))
-        if op.key is not None:
-            self._keys.add(op.key)
-        self._trial.monitor.saw(op)
-
-    def _write(self, lines: bytes, keys: Sequence[int]) -> None:
-        self._journal.extend(lines)
-        self._keys.update(keys)
-        self._trial.monitor.saw_lines(lines)
 
     def _main(self) -> Generator:
         """Clients' calls and faults, until the time limit."""
@@ -203,7 +219,7 @@ class _Recorder:
                 clock=self._clock,
                 stop=self._trial.stop.event,
                 trouble=self._trouble,
-                write=self._write,
+                write=self._writer.lines,
             )
             return
         run_threads(

@@ -221,8 +221,9 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def again(context: click.Context, seed: Seed) -> str:
-    """The command that runs it again: what was said, less what changes nothing, and the seed."""
+def again(context: click.Context) -> str:
+    """The command that runs it again, with `--seed` after it: what was said, less what changes
+    nothing."""
     words = ["harness", "run"]
     for param in context.command.params:
         name = param.name or ""
@@ -241,7 +242,7 @@ def again(context: click.Context, seed: Seed) -> str:
             else str(value)
         )
         words += [param.opts[0], text]
-    return shlex.join([*words, "--seed", str(seed)])
+    return shlex.join(words)
 
 
 def some_of(what: str, given: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:

@@ -1,10 +1,9 @@
 """`harness run`: one run, or several on one cluster."""
 
 import gc
-import io
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ import rich_click as click
 from rich.console import Console, RenderableType
 
 from harness.cli.catalogue import WORKLOADS
-from harness.cli.display import shown
+from harness.cli.display import shown, unseen
 from harness.cli.jobs import side_by_side
 from harness.cli.options import again, run_options, some_of
 from harness.cli.result import print_result, result
@@ -52,6 +51,7 @@ class Asked:
 
     context: click.Context
     options: dict[str, Any]
+    as_json: bool = False
 
     def __post_init__(self) -> None:
         topology = self.topology
@@ -173,9 +173,9 @@ class Asked:
         return [self.plan(Seed(self.seed.value + i)) for i in range(self.options["count"])]
 
     def campaign(
-        self, console: Console, stop: Stop, finished: Callable[[Finished], None]
+        self, console: Console | None, stop: Stop, finished: Callable[[Finished], None]
     ) -> Campaign:
-        """Everything that the runs share."""
+        """Everything that the runs share. Without a console nothing is shown of them."""
         name = self.reused.name if self.reused else f"harness-{Seed.fresh().value:08x}"
         files = self.store.cluster(name)
         return Campaign(
@@ -185,7 +185,7 @@ class Asked:
             workload=workload_of,
             nemesis=self._nemesis,
             leave=bool(self.reused or self.options["keep_cluster"]),
-            shown=lambda monitor: shown(monitor, console),
+            shown=partial(shown, console=console) if console else unseen,
             finished=finished,
             draw=draw,
             reported=REPORTED[self.options["report"]],
@@ -193,14 +193,34 @@ class Asked:
             own_cluster=self._simulated_cluster if self.simulated else None,
         )
 
-    def alone(self, number: int) -> "Told":
-        """The run of that number, in a process of its own; nothing is shown of it meanwhile."""
+    def alone(self) -> Callable[[int], "Told"]:
+        """Makes the run of a number, in a process of its own."""
         ended: list[Told] = []
-        quiet = Console(file=io.StringIO())
-        plan = self.plan(Seed(self.seed.value + number))
-        self.campaign(quiet, Stop(), lambda run: ended.append(told(run))).run([plan])
-        (run,) = ended
-        return run
+        campaign = self.campaign(None, Stop(), lambda run: ended.append(self.told(run)))
+
+        def one(number: int) -> Told:
+            campaign.run([self.plan(Seed(self.seed.value + number))])
+            return ended.pop()
+
+        return one
+
+    def told(self, run: Finished) -> "Told":
+        """Without its history, which may be long and would go from process to process."""
+        outcome, path = run.outcome, run.directory.path
+        status = outcome.judgement.status
+        if self.as_json:
+            return Told(path, status, {"run": str(path), **outcome.judgement.json()}, None)
+        if not run.directory.report.exists():
+            return Told(path, status, None, None)
+        panel = result(
+            outcome.judgement,
+            outcome.history,
+            title=str(path),
+            workload=run.plan.workload,
+            again=run.plan.again,
+            troubles=outcome.troubles,
+        )
+        return Told(path, status, None, panel)
 
     def _simulated_cluster(self, plan: Plan) -> Cluster:
         return SimCluster(
@@ -218,6 +238,14 @@ class Asked:
 
     def plan(self, seed: Seed) -> Plan:
         """Of one run."""
+        return replace(self._first, seed=seed, again=f"{self._again} --seed {seed}")
+
+    @cached_property
+    def _again(self) -> str:
+        return again(self.context)
+
+    @cached_property
+    def _first(self) -> Plan:
         option = self.options
         kept = {
             name: value
@@ -228,8 +256,8 @@ class Asked:
         return Plan(
             workload=option["workload"],
             nemesis=option["nemesis"],
-            seed=seed,
-            again=again(self.context, seed),
+            seed=self.seed,
+            again="",
             promise=option["promise"] or entry.promise(chosen).value,
             time_limit_s=option["time_limit"],
             rate=option["rate"],
@@ -269,27 +297,10 @@ class Told:
 
     path: Path
     status: Status
-    report: dict[str, Json]
-    """For --json."""
+    report: dict[str, Json] | None
+    """With --json."""
     panel: RenderableType | None
     """None: its page was not drawn, and a line will do."""
-
-
-def told(run: Finished) -> Told:
-    """Without its history, which may be long and would go from process to process."""
-    outcome, path = run.outcome, run.directory.path
-    panel = None
-    if run.directory.report.exists():
-        panel = result(
-            outcome.judgement,
-            outcome.history,
-            title=str(path),
-            workload=run.plan.workload,
-            again=run.plan.again,
-            troubles=outcome.troubles,
-        )
-    status = outcome.judgement.status
-    return Told(path, status, {"run": str(path), **outcome.judgement.json()}, panel)
 
 
 REPORTED: Mapping[str, Callable[[Status | None], bool]] = {
@@ -309,7 +320,7 @@ def run(context: click.RichContext, /, as_json: bool, **options: Any) -> int:
     Brings the cluster up, runs the workload under the nemesis, heals, waits until the cluster is
     at rest, reads everything once more on every replica, and judges the history.
     """
-    asked = Asked(context, options)
+    asked = Asked(context, options, as_json)
     console = Console(stderr=as_json)
     if asked.no_engine is not None:
         console.print(f"simulated servers: {asked.no_engine}", style="yellow", highlight=False)
@@ -318,8 +329,8 @@ def run(context: click.RichContext, /, as_json: bool, **options: Any) -> int:
 
     def finished(run: Told) -> None:
         statuses.append(run.status)
-        reports.append(run.report)
-        if as_json:
+        if run.report is not None:
+            reports.append(run.report)
             return
         if run.panel is None:
             print(f"{run.status.value} {run.path}", file=console.file, flush=True)
@@ -331,10 +342,10 @@ def run(context: click.RichContext, /, as_json: bool, **options: Any) -> int:
     gc.freeze()  # what is loaded stays: no collection looks through it again
     stop = Stop()
     with stop.obeying_signals():
-        campaign = asked.campaign(console, stop, lambda run: finished(told(run)))
+        campaign = asked.campaign(console, stop, lambda run: finished(asked.told(run)))
         try:
             if options["jobs"] > 1:
-                for one in side_by_side(asked.alone, options["count"], options["jobs"], stop):
+                for one in side_by_side(asked.alone(), options["count"], options["jobs"], stop):
                     finished(one)
             else:
                 campaign.run(asked.plans())

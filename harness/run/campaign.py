@@ -114,8 +114,8 @@ class Campaign:
 
     def begun(self, plan: Plan, cluster: Cluster) -> RunDirectory:
         """A directory for a run on this cluster."""
-        fresh = self.store.create(plan.workload, plan.nemesis, plan.seed)
-        directory = replace(fresh, durable=not isinstance(cluster, KeepsTime))
+        durable = not isinstance(cluster, KeepsTime)
+        directory = self.store.create(plan.workload, plan.nemesis, plan.seed, durable=durable)
         directory.begin(plan, cluster.topology, cluster.versions())
         return directory
 

@@ -17,7 +17,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -40,6 +40,7 @@ from harness.run.plan import Plan
 SCHEMA_VERSION: Final = 1
 LATEST: Final = "latest"
 NAME_LENGTH_MAX: Final = 80
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False)
 
 State: TypeAlias = Literal["running", "recorded", "finished", "crashed"]
 
@@ -79,6 +80,8 @@ class RunDirectory:
     durable: bool = field(default=True, compare=False)
     """Whether they outlive a loss of power. Those of simulated servers need not, for their seed
     makes them again, byte for byte; and waiting for a disk is a sixth of a command's time."""
+    _said: dict[str, Json] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What run.json says, if it was written here: nobody else writes it meanwhile."""
 
     @property
     def info_file(self) -> Path:
@@ -121,7 +124,7 @@ class RunDirectory:
         )
         raw = msgspec.to_builtins(info)
         raw["plan"]["seed"] = str(plan.seed)
-        _write_json(self.info_file, raw, durable=self.durable)
+        self._say(raw)
 
     def began(self, utc: datetime) -> None:
         """Now is time 0 of the history."""
@@ -225,7 +228,11 @@ class RunDirectory:
 
     def _change(self, **fields: Json) -> None:
         """Writes run.json again, with other values in these fields."""
-        _write_json(self.info_file, {**_read_json(self.info_file), **fields}, durable=self.durable)
+        self._say({**(self._said or _read_json(self.info_file)), **fields})
+
+    def _say(self, raw: Mapping[str, Json]) -> None:
+        _write_json(self.info_file, raw, durable=self.durable)
+        self._said.update(raw)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +242,13 @@ class Store:
     root: Path
 
     def create(
-        self, workload: str, nemesis: str, seed: Seed, utc: datetime | None = None
+        self,
+        workload: str,
+        nemesis: str,
+        seed: Seed,
+        utc: datetime | None = None,
+        *,
+        durable: bool = True,
     ) -> RunDirectory:
         """A fresh directory, and the `latest` links to it. Runs of the same second and seed get
         a number after their name. `utc` is now unless given. Raises HarnessError."""
@@ -244,7 +257,6 @@ class Store:
         folder = self.root / f"{_safe(workload)}+{_safe(nemesis)}"
         name = f"{utc:%Y%m%dT%H%M%SZ}-{seed}"
         try:
-            folder.mkdir(parents=True, exist_ok=True)
             path = _fresh(folder, name)
             _link(folder / LATEST, path.name)
             _link(self.root / LATEST, f"{folder.name}/{LATEST}")
@@ -252,7 +264,7 @@ class Store:
             raise HarnessError(
                 f"store {self.root}: cannot be written: {error.strerror}; give another --store"
             ) from error
-        return RunDirectory(path)
+        return RunDirectory(path, durable)
 
     def cluster(self, name: str) -> Path:
         """Where the files of the cluster of this name are."""
@@ -289,7 +301,7 @@ def _fresh(folder: Path, name: str) -> Path:
     while True:
         path = folder / (name if number == 1 else f"{name}.{number}")
         try:
-            path.mkdir()
+            path.mkdir(parents=True)
         except FileExistsError:
             number += 1
         else:
@@ -298,11 +310,12 @@ def _fresh(folder: Path, name: str) -> Path:
 
 def _link(link: Path, target: str) -> None:
     """Points a link elsewhere in one step, so that it always leads somewhere."""
-    if link.is_symlink() and os.readlink(link) == target:
-        return
+    with suppress(OSError):  # there is none yet
+        if os.readlink(link) == target:
+            return
     partial = link.with_name(f".{link.name}.{get_native_id()}.partial")
     partial.unlink(missing_ok=True)
-    partial.symlink_to(target, target_is_directory=True)
+    partial.symlink_to(target)
     partial.replace(link)
 
 
@@ -329,7 +342,7 @@ def _write_json(path: Path, value: Mapping[str, object], *, durable: bool) -> No
 
 def _indented(value: Mapping[str, object]) -> str:
     """As json.dumps with indent=2 writes it, which without C takes four times as long."""
-    text = json.dumps(value, ensure_ascii=False)
+    text = _ENCODER.encode(value)
     try:
         return msgspec.json.format(text, indent=2)
     except msgspec.DecodeError:  # a number that is not finite is no JSON to it

@@ -6,7 +6,7 @@ verified link by link, both that what was to be cut is cut and that nothing else
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import TypeAlias, cast
 
 from harness.core.errors import FaultError, UsageError
@@ -177,8 +177,8 @@ class Partition:
             if variant in reasons:
                 raise UsageError(f"nemesis {variant!r}: {reasons[variant]}")
         self._links = topology.links()
-        self._first = [variant for variant in variants if variant in FOREMOST]
-        self._rest = [variant for variant in variants if variant not in FOREMOST]
+        self._first = tuple([variant for variant in variants if variant in FOREMOST])
+        self._rest = tuple([variant for variant in variants if variant not in FOREMOST])
         leads: tuple[type, ...] = (CanLead,) if FOLLOWER in variants else ()
         self.needs: tuple[type, ...] = (CanPartition, *leads)
 
@@ -188,8 +188,7 @@ class Partition:
         Every variant comes once before any comes again, so that a short run sees the foremost.
         """
         rounds, at = divmod(turn, len(self._first) + len(self._rest))
-        own = seed.child("round", rounds)
-        variant = (*own.shuffled(0, self._first), *own.shuffled(1, self._rest))[at]
+        variant = _order(seed.child("round", rounds), self._first, self._rest)[at]
         drawing = seed.child("turn", turn)
         if variant == FOLLOWER:
             order = drawing.shuffled(0, self._field.topology.keepers)
@@ -248,6 +247,12 @@ class Partition:
             "grudge": grudge.to_json(dropped),
             "text": f"{_braces(sides)}, leader {leader}, clients connected",
         }
+
+
+@lru_cache(maxsize=1)
+def _order(seed: Seed, first: tuple[str, ...], rest: tuple[str, ...]) -> tuple[str, ...]:
+    """Of a round, whose turns ask one after the other."""
+    return (*seed.shuffled(0, first), *seed.shuffled(1, rest))
 
 
 def _drawn(variant: str, field: Field, seed: Seed) -> Cut | None:

@@ -49,7 +49,7 @@ class ClickHouse:
         self, sql: str, settings: Mapping[str, int | str] = NO_SETTINGS
     ) -> list[tuple[Any, ...]]:
         """The result by rows. Raises DatabaseError."""
-        return list(zip(*self.columns(sql, settings), strict=True))
+        return list(zip(*self._execute(sql, settings, None), strict=True))
 
     def command(self, sql: str, settings: Mapping[str, int | str] = NO_SETTINGS) -> None:
         """Runs what returns nothing, such as CREATE or SYSTEM. Raises DatabaseError."""

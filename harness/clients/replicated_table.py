@@ -186,12 +186,9 @@ class ReplicatedTable:
 
     def _log_end(self, node: str, reasons: list[str]) -> int:
         """The index after the last log entry, as this replica's ZooKeeper server knows it."""
-        entries, quorum = (
-            self._on(node).rows(
-                f"SELECT {what} FROM system.zookeeper WHERE path = '{self.path}/{where}'"
-            )
-            for what, where in (("max(name)", "log"), ("countIf(name = 'status')", "quorum"))
-        )
+        asked, of = self._on(node).rows, f"FROM system.zookeeper WHERE path = '{self.path}"
+        entries = asked(f"SELECT max(name) {of}/log'")
+        quorum = asked(f"SELECT countIf(name = 'status') {of}/quorum'")
         if quorum and quorum[0][0]:
             reasons.append("a quorum insert is in flight")
         return int(entries[0][0].removeprefix("log-")) + 1 if entries and entries[0][0] else 0

@@ -22,7 +22,8 @@ class World:
     def __init__(self, servers: Simulation) -> None:
         self._servers = servers
         self._hub = getcurrent()
-        self._numbers = count(1)
+        self.number: Callable[[], int] = count(1).__next__
+        """For what is begun on the servers: they say so when it ends."""
         self._due: dict[int, Callable[[], object]] = {}
         """What is to be done when a number is due."""
         self._failure: BaseException | None = None
@@ -55,7 +56,7 @@ class World:
         self._after(0, greenlet(run, self._hub).switch, task=True)
 
     def _after(self, delay_ns: int, act: Callable[[], object], *, task: bool) -> None:
-        number = next(self._numbers)
+        number = self.number()
         self._due[number] = act
         self._servers.after(delay_ns, number, task)
 
@@ -66,10 +67,6 @@ class World:
         else:
             self._after(ns, getcurrent().switch, task=True)
             self._hub.switch()
-
-    def number(self) -> int:
-        """For what is begun on the servers: they say so when it ends."""
-        return next(self._numbers)
 
     def wait(self, number: int) -> None:
         """Until what was begun with this number has ended."""
@@ -82,8 +79,9 @@ class World:
 
     def _run(self, until_ns: int, last: int | None = None) -> bool:
         """What happens until then, or until the number `last` is due; whether it is."""
+        step = self._servers.step
         try:
-            while (number := self._servers.step(until_ns)) is not None:
+            while (number := step(until_ns)) is not None:
                 if number == last:
                     return True
                 self.do(number)

@@ -80,7 +80,7 @@ class SetCalls:
         """How many of them are reads."""
         return self.found.reads()
 
-    @property
+    @cached_property
     def ties(self) -> bool:
         """Whether a process called at the very time at which its last call ended, and another call
         ended then."""

@@ -107,6 +107,12 @@ class Set:
     def finals(self) -> list[int]:
         """The reads called "final-read"."""
 
+    def last_finals(self) -> list[tuple[str, int]]:
+        """By node, in order of its first, the last "final-read"; those of no node left out."""
+
+    def same(self, reads: Sequence[int]) -> bool:
+        """Whether they returned the same values, each of them once."""
+
     def mask(self, read: int) -> bytes:
         """The bits of what it returned, little-endian."""
 

@@ -274,6 +274,30 @@ impl Set {
         places.filter(|&place| self.set.reads[place].last).collect()
     }
 
+    fn last_finals(&self) -> Vec<(String, usize)> {
+        let mut last: Vec<(Word, usize)> = Vec::new();
+        for read in self.finals() {
+            let node = self.history.node[self.set.reads[read].invoke as usize];
+            match last.iter_mut().find(|(of, _)| *of == node) {
+                Some((_, place)) => *place = read,
+                None => last.push((node, read)),
+            }
+        }
+        let named = last.into_iter();
+        named
+            .filter_map(|(node, read)| Some((self.history.nodes.text(node)?, read)))
+            .collect()
+    }
+
+    fn same(&self, reads: Vec<usize>) -> bool {
+        let mut reads = reads.into_iter().map(|read| &self.set.reads[read]);
+        let Some(first) = reads.next() else {
+            return true;
+        };
+        let mask = self.set.mask(first);
+        !first.duplicated && reads.all(|read| !read.duplicated && self.set.mask(read).equals(mask))
+    }
+
     fn mask<'py>(&self, py: Python<'py>, read: usize) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.set.mask(&self.set.reads[read]).bytes())
     }

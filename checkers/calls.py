@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Literal, Protocol
 
-import pyarrow as pa
 import pyhistories
 import pyporcupine
 
@@ -15,17 +14,6 @@ from harness.core.op import Process
 from harness.core.rows import Rows
 
 Consistency = Literal["linearizable", "sequential"]
-_NUMBERS: Final = pa.list_(pa.int64())
-
-
-def _texts(*texts: str) -> pa.Array:
-    """`pa.array` loads pandas, which takes longer than judging most runs."""
-    builder = pa.lib.StringBuilder()
-    builder.append_values(list(texts))
-    return builder.finish()
-
-
-_ADD_OR_READ: Final = _texts("add", "read")
 
 
 class Calls(Protocol):
@@ -82,38 +70,17 @@ class SetCalls:
         """As the history has them."""
         return [self.rows.pair(*rows) for rows in self.found.rows()]
 
-    @cached_property
-    def operations(self) -> pa.Table:
-        """process, f, value, call, ret, output; no key, for it is one."""
-        columns, count = self.found.columns(), len(self)
-        buffers = {name: pa.py_buffer(column) for name, column in columns.items()}
-
-        def numbers(name: str, there: str | None = None) -> pa.Array:
-            of = [None if there is None else buffers[there], buffers[name]]
-            return pa.Array.from_buffers(pa.int64(), count, of)
-
-        which = pa.Array.from_buffers(pa.int8(), count, [None, buffers["is_read"]])
-        returned = len(columns["numbers"]) // 8
-        inner = pa.Array.from_buffers(pa.int64(), returned, [None, buffers["numbers"]])
-        lists = [buffers["has_output"], buffers["offsets"]]
-        return pa.Table.from_arrays(
-            [
-                numbers("process"),
-                pa.DictionaryArray.from_arrays(which, _ADD_OR_READ),
-                numbers("value", "is_add"),
-                numbers("call"),
-                numbers("ret", "is_ok"),
-                pa.Array.from_buffers(_NUMBERS, count, lists, children=[inner]),
-            ],
-            names=["process", "f", "value", "call", "ret", "output"],
-        )
+    @property
+    def operations(self) -> pyhistories.Calls:
+        """As Arrow columns."""
+        return self.found
 
     @property
     def reads(self) -> int:
         """How many of them are reads."""
         return self.found.reads()
 
-    @property
+    @cached_property
     def ties(self) -> bool:
         """Whether a process called at the very time at which its last call ended, and another call
         ended then."""

@@ -41,7 +41,7 @@ class Convergence:
         """VALID needs rest, a final read of every key on every replica, and no difference."""
         rest = rest_of(history)
         keys = key_sets(history)
-        finals = {key.key: _last_finals(key) for key in keys}
+        finals = {key.key: dict(key.found.last_finals()) for key in keys}
         differences: list[Difference] = []
         unsettled: list[int] = []
         for key in keys:
@@ -78,12 +78,7 @@ class Convergence:
         )
 
 
-def _last_finals(key: KeySet) -> dict[str, Read]:
-    """By replica, the latest final read."""
-    return {read.invoke.node: read for read in key.finals if read.invoke.node is not None}
-
-
-def _doubts(rest: Rest, finals: Mapping[int | None, Mapping[str, Read]]) -> tuple[str, ...]:
+def _doubts(rest: Rest, finals: Mapping[int | None, Mapping[str, int]]) -> tuple[str, ...]:
     doubts: list[str] = []
     if rest.pending is None:
         doubts.append("the run does not say that the cluster came to rest")
@@ -96,13 +91,11 @@ def _doubts(rest: Rest, finals: Mapping[int | None, Mapping[str, Read]]) -> tupl
     return tuple(doubts)
 
 
-def _differences(key: KeySet, finals: Mapping[str, Read]) -> tuple[list[Difference], list[int]]:
-    """Of settled values; and the other values that differ."""
-    if len(finals) < 2:
+def _differences(key: KeySet, places: Mapping[str, int]) -> tuple[list[Difference], list[int]]:
+    """Of settled values; and the other values that differ. `places`: the reads by node."""
+    if len(places) < 2 or key.found.same(list(places.values())):
         return [], []
-    first, *others = [sorted(read.values) for read in finals.values()]
-    if all(other == first for other in others):
-        return [], []
+    finals = {node: key.read(place) for node, place in places.items()}
     counts = {node: Counter(read.values) for node, read in finals.items()}
     settled, unsettled = [], []
     for value in sorted({value for count in counts.values() for value in count}):

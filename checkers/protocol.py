@@ -6,6 +6,7 @@ cluster, which sees every write, leaves one. These are the invariants of the pro
 see of a breach, if anything, other checkers say.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -28,9 +29,9 @@ class Facts:
 
     def __init__(self, every: Sequence[Fact]) -> None:
         self.every = every
-        self._by_name: dict[str, list[Fact]] = {}
+        self._by_name: dict[str, list[Fact]] = defaultdict(list)
         for fact in every:
-            self._by_name.setdefault(fact[0], []).append(fact)
+            self._by_name[fact[0]].append(fact)
 
     def named(self, name: str) -> Sequence[Fact]:
         """Those of one name."""

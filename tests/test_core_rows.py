@@ -1,10 +1,12 @@
 """A history's columns say what its ops say; ops come back as they were written."""
 
+import gc
 import json
 import pickle
 from collections import Counter
 from collections.abc import Mapping
 
+import pyarrow as pa
 import pytest
 from checkers_cases import fault, histories, history, insert, read, unhurried
 from hypothesis import given
@@ -127,6 +129,34 @@ def test_a_read_of_no_numbers_is_told() -> None:
     lines = LINES.replace(b"insert", b"read")
     with pytest.raises(HistoryError, match=r"op #1: an ok read has value 7, expected a tuple"):
         key_sets(History(Rows.of_lines(lines)))
+
+
+def test_calls_are_arrow_columns_that_outlive_their_history() -> None:
+    h = history(
+        insert(0, 7, 0, 4),
+        read(1, [7, 5], 4, 6),
+        insert(2, 9, 5, None),
+        insert(0, 8, 5, 8, "fail"),
+        read(1, [], 6, 9, f="final-read"),
+        read(1, [7], 10, None),
+    )
+    (found,) = h.columns.calls()
+    found.__arrow_c_stream__()  # nobody takes it
+    table = pa.RecordBatchReader.from_stream(found).read_all()
+    again = pa.RecordBatchReader.from_stream(found).read_all()
+    del h, found
+    gc.collect()
+    table.validate(full=True)
+    assert table == again
+    assert table.to_pydict() == {
+        "process": [0, 1, 2, 1],
+        "f": ["add", "read", "add", "read"],
+        "value": [7, None, 9, None],
+        # The last one after the call of its process that ended then.
+        "call": [0, 4_000_000, 5_000_000, 6_000_001],
+        "ret": [4_000_000, 6_000_000, None, 9_000_000],
+        "output": [None, [7, 5], None, []],
+    }
 
 
 WORDS = st.text(max_size=3)

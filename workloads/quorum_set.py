@@ -134,7 +134,7 @@ class QuorumSet:
     def session(self, cluster: Cluster, token: str) -> Session:
         """Creates the table on every replica of the first shard."""
         self.options.settle(cluster.topology)
-        simulated = issubclass(type(cluster), KeepsTime)
+        simulated = isinstance(cluster, KeepsTime)
         if self.options.read in SIMULATED_READINGS and not simulated:
             raise UsageError(
                 f"--read {self.options.read}: only simulated servers have this reading; expected "
@@ -278,7 +278,7 @@ class _Session(OneTable):
     def __init__(self, cluster: Cluster, table: ReplicatedTable, options: QuorumSetOptions) -> None:
         super().__init__(cluster, table)
         self._options = options
-        simulated = issubclass(type(cluster), KeepsTime)
+        simulated = isinstance(cluster, KeepsTime)
         read = reads(table.name, _read_settings(options, simulated=simulated))
         self._writes = {"insert": inserts(table.name, _insert_settings(options))}
         self._reads = {"read": read, "final-read": read}

@@ -107,6 +107,12 @@ class Set:
     def finals(self) -> list[int]:
         """The reads called "final-read"."""
 
+    def last_finals(self) -> list[tuple[str, int]]:
+        """By node, in order of its first, the last "final-read"; those of no node left out."""
+
+    def same(self, reads: Sequence[int]) -> bool:
+        """Whether they returned the same values, each of them once."""
+
     def mask(self, read: int) -> bytes:
         """The bits of what it returned, little-endian."""
 
@@ -178,10 +184,10 @@ class Calls:
     def rows(self) -> list[tuple[int, int | None]]:
         """Of call and end."""
 
-    def columns(self) -> dict[str, bytes]:
-        """Arrow's buffers, an entry a call: "process", "value", "call" and "ret" (int64, times in
-        ns), "is_read" (int8), "offsets" (int32) and "numbers" (int64) of what reads returned; and
-        the validity bits of value ("is_add"), ret ("is_ok") and what was returned ("has_output").
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """A row a call, as `pyporcupine` takes them: process, f ("add" or "read"), value, call,
+        ret, output. Reads have no value and only they have an output; ret is null where the call
+        did not end ok.
 
         A process that called at the very time at which its last call ended, when nothing else did,
         called a nanosecond later here: after that call, and after no other."""

@@ -13,7 +13,6 @@ from rich.console import Console, RenderableType
 
 from harness.cli.catalogue import WORKLOADS
 from harness.cli.display import shown, unseen
-from harness.cli.jobs import side_by_side
 from harness.cli.options import again, run_options, some_of
 from harness.cli.result import print_result, result
 from harness.cli.workload import FLAGS, KEPT, options_of, workload_of
@@ -345,6 +344,8 @@ def run(context: click.RichContext, /, as_json: bool, **options: Any) -> int:
         campaign = asked.campaign(console, stop, lambda run: finished(asked.told(run)))
         try:
             if options["jobs"] > 1:
+                from harness.cli.jobs import side_by_side  # slow to load
+
                 for one in side_by_side(asked.alone(), options["count"], options["jobs"], stop):
                     finished(one)
             else:

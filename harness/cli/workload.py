@@ -2,15 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from checkers.ladder import Level
 from harness.cli.catalogue import WORKLOADS
 from harness.core.errors import UsageError
 from harness.core.protocols import Workload
 from harness.run.plan import Plan
-from workloads.scenarios.catalogue import SCENARIOS
-from workloads.scenarios.scenario import Scenario
+
+if TYPE_CHECKING:
+    # Most commands play none: loaded where one is.
+    from workloads.scenarios.scenario import Scenario
 
 FLAGS: Mapping[str, str] = {
     "insert": "insert",
@@ -100,8 +102,10 @@ def _value(word: str, text: str, kind: type) -> Any:
         raise UsageError(f"--option {word!r}: expected {_EXPECTED[kind]}") from None
 
 
-def scenario_of(name: str) -> Scenario:
+def scenario_of(name: str) -> "Scenario":
     """By its name. Raises UsageError for one that there is not."""
+    from workloads.scenarios.catalogue import SCENARIOS
+
     if name not in SCENARIOS:
         raise UsageError(f"scenario {name!r}: expected one of {' '.join(SCENARIOS)}")
     return SCENARIOS[name]

@@ -3,15 +3,16 @@
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from threading import Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionLoss, KazooException, SessionExpiredError
-from kazoo.handlers.threading import KazooTimeoutError
-from kazoo.retry import KazooRetry
 
 from harness.core.op import Done, Kind
 from harness.core.protocols import Endpoint
+
+if TYPE_CHECKING:
+    # Slow to load, and of no use to simulated servers: loaded where it is needed.
+    from kazoo.client import KazooClient
 
 CONNECT_TIMEOUT_S = 3.0
 SESSION_S = 6.0
@@ -59,7 +60,7 @@ class ZooKeeper:
                 for name, arguments in requests
             ]
             return tuple(one.get(timeout=self._timeout_s) for one in sent)
-        except (ConnectionLoss, SessionExpiredError, KazooTimeoutError) as error:
+        except _silences() as error:
             self._session = -1
             raise ZooKeeperError(True, f"{type(error).__name__}: {error}".rstrip(": ")) from error
 
@@ -71,7 +72,7 @@ class ZooKeeper:
         try:
             sent = {path: getattr(client, f"{request}_async")(path) for path in paths}
             return {path: _or_none(one.get, self._timeout_s, missing) for path, one in sent.items()}
-        except (ConnectionLoss, SessionExpiredError, KazooTimeoutError) as error:
+        except _silences() as error:
             self._session = -1
             raise ZooKeeperError(True, f"{type(error).__name__}: {error}".rstrip(": ")) from error
 
@@ -81,7 +82,7 @@ class ZooKeeper:
         if client is not None:
             Thread(target=_stop, args=(client,), name="zookeeper-close", daemon=True).start()
 
-    def _opened(self) -> KazooClient:
+    def _opened(self) -> "KazooClient":
         if self._client is None:
             self._client = self._connected()
             self._session = self._client.client_id[0]
@@ -89,7 +90,10 @@ class ZooKeeper:
             raise ZooKeeperError(True, "the session is lost")
         return self._client
 
-    def _connected(self) -> KazooClient:
+    def _connected(self) -> "KazooClient":
+        from kazoo.client import KazooClient
+        from kazoo.retry import KazooRetry
+
         client = KazooClient(
             hosts=self._hosts,
             timeout=SESSION_S,
@@ -101,6 +105,13 @@ class ZooKeeper:
         return client
 
 
+def _silences() -> tuple[type[Exception], ...]:
+    """What kazoo raises when there is no answer."""
+    from kazoo.handlers.threading import KazooTimeoutError
+
+    return ConnectionLoss, SessionExpiredError, KazooTimeoutError
+
+
 def _or_none(get: Callable[..., Any], timeout_s: float, missing: type[KazooException]) -> Any:
     try:
         return get(timeout=timeout_s)
@@ -108,7 +119,7 @@ def _or_none(get: Callable[..., Any], timeout_s: float, missing: type[KazooExcep
         return None
 
 
-def _stop(client: KazooClient) -> None:
+def _stop(client: "KazooClient") -> None:
     with suppress(Exception):  # nobody waits for it, and the session ends by itself
         client.stop()
         client.close()

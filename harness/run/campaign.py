@@ -114,7 +114,7 @@ class Campaign:
 
     def begun(self, plan: Plan, cluster: Cluster) -> RunDirectory:
         """A directory for a run on this cluster."""
-        durable = not issubclass(type(cluster), KeepsTime)
+        durable = not isinstance(cluster, KeepsTime)
         directory = self.store.create(plan.workload, plan.nemesis, plan.seed, durable=durable)
         directory.begin(plan, cluster.topology, cluster.versions())
         return directory
@@ -152,7 +152,7 @@ class Campaign:
     ) -> Trial:
         workload, script = self.workload(plan), self.script(plan)
         # On a cluster with a time of its own, the same seed is to leave the same bytes.
-        name = "sim" if issubclass(type(cluster), KeepsTime) else directory.path.name
+        name = "sim" if isinstance(cluster, KeepsTime) else directory.path.name
         token = fresh_token(name, plan.seed)
         monitor.enter(Phase.SET_UP, "creating tables")
         stop = self.stop

@@ -34,7 +34,6 @@ from harness.core.op import Json
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.run.journal import Contents, read_journal
-from harness.run.parquet import journal_bytes_of, read_parquet, write_parquet
 from harness.run.plan import Plan
 
 SCHEMA_VERSION: Final = 1
@@ -207,6 +206,8 @@ class RunDirectory:
         """The history from the journal, and what was cut off; from Parquet when the journal is
         gone. Raises HistoryError."""
         if not self.journal.exists() and self.parquet_file.exists():
+            from harness.run.parquet import read_parquet  # slow to load
+
             return Contents(read_parquet(self.parquet_file), None)
         return read_journal(self.journal)
 
@@ -217,6 +218,8 @@ class RunDirectory:
     def parquet(self, history: History | None = None) -> Path:
         """history.parquet, made from the journal when it is missing or older than the journal.
         `history`: what the journal holds, where it was read already. Raises HistoryError."""
+        from harness.run.parquet import journal_bytes_of, write_parquet  # slow to load
+
         if not self.journal.exists() and self.parquet_file.exists():
             return self.parquet_file
         # Measured before reading: of a run that still writes, the next call makes it anew.

@@ -120,7 +120,7 @@ pub fn table(history: &History, lines: &[u8]) -> Result<Table, Odd> {
 }
 
 /// Adds numbers in little-endian bytes.
-pub fn add_bytes(out: &mut Vec<u8>, numbers: &[i64]) {
+fn add_bytes(out: &mut Vec<u8>, numbers: &[i64]) {
     let from = out.len();
     out.resize(from + 8 * numbers.len(), 0);
     for (place, number) in out[from..].chunks_exact_mut(8).zip(numbers) {

@@ -1,11 +1,14 @@
 //! The calls that constrain a set, as columns of numbers.
 
+use std::ffi::CStr;
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 
-use crate::arrow::add_bytes;
 use crate::history::{History, NO_ROW};
 use crate::lines::{Kind, Value};
 use crate::sets::{Names, Odd};
+use crate::stream::{Buffer, Column};
 
 /// Those of one key, in order of invocation: inserts that were not refused, and answered reads.
 pub struct Calls {
@@ -48,73 +51,89 @@ pub fn calls(history: &History) -> Result<Vec<Calls>, Odd> {
     Ok(by_key)
 }
 
-/// Little-endian columns of 64 bits, as Arrow has them, and a bit for each entry that is there.
-pub struct Columns {
-    pub process: Vec<u8>,
-    /// A byte each.
-    pub is_read: Vec<u8>,
-    pub value: Vec<u8>,
-    pub is_add: Vec<u8>,
-    pub call: Vec<u8>,
-    pub ret: Vec<u8>,
-    pub is_ok: Vec<u8>,
-    /// Of 32 bits: where each output begins, and where the last one ends.
-    pub offsets: Vec<u8>,
-    pub numbers: Vec<u8>,
-    pub has_output: Vec<u8>,
-}
-
 impl Calls {
+    /// A row a call: process, f, value, call, ret, output, as pyporcupine takes them.
+    ///
     /// A call that was made at once when the last of its process ended, and nothing else ended
     /// then, is a nanosecond later here: so it comes after that one, and after no other.
-    pub fn columns(&self, history: &History) -> Columns {
+    pub fn columns(&self, history: &History) -> Column {
         let count = self.rows.len();
-        let wide = || Vec::with_capacity(8 * count);
-        let bits = || vec![0; count.div_ceil(8)];
+        let wide = || Vec::with_capacity(count);
+        let bits = || vec![0_u8; count.div_ceil(8)];
+        let (mut process, mut value, mut call, mut ret) = (wide(), wide(), wide(), wide());
+        let (mut is_add, mut is_ok, mut has_output) = (bits(), bits(), bits());
         let answers = self.rows.iter().filter_map(|&(_, end)| history.ints(end));
-        let mut columns = Columns {
-            process: wide(),
-            is_read: Vec::with_capacity(count),
-            value: wide(),
-            is_add: bits(),
-            call: wide(),
-            ret: wide(),
-            is_ok: bits(),
-            offsets: Vec::with_capacity(4 * (count + 1)),
-            numbers: Vec::with_capacity(8 * answers.map(<[i64]>::len).sum::<usize>()),
-            has_output: bits(),
-        };
-        let mut ended = 0_i32;
-        columns.offsets.extend(ended.to_le_bytes());
+        let mut numbers: Vec<i64> = Vec::with_capacity(answers.map(<[i64]>::len).sum());
+        let mut offsets: Vec<i32> = Vec::with_capacity(count + 1);
+        offsets.push(0);
         for (at, (&(invoke, end), after)) in self.rows.iter().zip(self.order(history)).enumerate() {
             let (row, bit) = (invoke as usize, 1_u8 << (at % 8));
-            let is_read = self.is_read[at];
-            columns.process.extend(history.process[row].to_le_bytes());
-            columns.is_read.push(u8::from(is_read));
+            process.push(history.process[row]);
             let later_ns = i64::from(after == After::AtOnce);
-            let call_ns = history.time_ns[row].saturating_add(later_ns);
-            columns.call.extend(call_ns.to_le_bytes());
+            call.push(history.time_ns[row].saturating_add(later_ns));
             let ok = end != NO_ROW && history.kind[end as usize] == Kind::Ok;
-            let ret = if ok { history.time_ns[end as usize] } else { 0 };
-            columns.ret.extend(ret.to_le_bytes());
-            columns.is_ok[at / 8] |= if ok { bit } else { 0 };
-            let value = match history.value[row] {
-                Value::Int(value) if !is_read => value,
+            ret.push(if ok { history.time_ns[end as usize] } else { 0 });
+            is_ok[at / 8] |= if ok { bit } else { 0 };
+            value.push(match history.value[row] {
+                Value::Int(value) if !self.is_read[at] => value,
                 _ => 0,
-            };
-            columns.value.extend(value.to_le_bytes());
-            if is_read {
-                let values = history.ints(end).unwrap_or_default();
-                add_bytes(&mut columns.numbers, values);
-                ended =
-                    i32::try_from(ended as usize + values.len()).expect("less than 2^31 numbers");
-                columns.has_output[at / 8] |= bit;
+            });
+            if self.is_read[at] {
+                numbers.extend(history.ints(end).unwrap_or_default());
+                has_output[at / 8] |= bit;
             } else {
-                columns.is_add[at / 8] |= bit;
+                is_add[at / 8] |= bit;
             }
-            columns.offsets.extend(ended.to_le_bytes());
+            offsets.push(i32::try_from(numbers.len()).expect("less than 2^31 numbers"));
         }
-        columns
+        let returned = ints(c"item", Buffer::None, numbers);
+        Column {
+            name: c"",
+            format: c"+s",
+            entries: count,
+            buffers: vec![Buffer::None],
+            children: vec![
+                Arc::new(ints(c"process", Buffer::None, process)),
+                Arc::new(self.fs()),
+                Arc::new(ints(c"value", Buffer::Bits(is_add), value)),
+                Arc::new(ints(c"call", Buffer::None, call)),
+                Arc::new(ints(c"ret", Buffer::Bits(is_ok), ret)),
+                Arc::new(Column {
+                    name: c"output",
+                    format: c"+l",
+                    entries: count,
+                    buffers: vec![Buffer::Bits(has_output), Buffer::Ints32(offsets)],
+                    children: vec![Arc::new(returned)],
+                    dictionary: None,
+                }),
+            ],
+            dictionary: None,
+        }
+    }
+
+    /// "add" or "read".
+    fn fs(&self) -> Column {
+        let words = Column {
+            name: c"",
+            format: c"u",
+            entries: 2,
+            buffers: vec![
+                Buffer::None,
+                Buffer::Ints32(vec![0, 3, 7]),
+                Buffer::Texts(b"addread"),
+            ],
+            children: Vec::new(),
+            dictionary: None,
+        };
+        let which = self.is_read.iter().map(|&is_read| i8::from(is_read));
+        Column {
+            name: c"f",
+            format: c"c",
+            entries: self.is_read.len(),
+            buffers: vec![Buffer::None, Buffer::Ints8(which.collect())],
+            children: Vec::new(),
+            dictionary: Some(Arc::new(words)),
+        }
     }
 
     /// Whether some call's place after the last of its process is not told by `columns`' times.
@@ -142,6 +161,17 @@ impl Calls {
                 _ => After::Later,
             }
         })
+    }
+}
+
+fn ints(name: &'static CStr, there: Buffer, ints: Vec<i64>) -> Column {
+    Column {
+        name,
+        format: c"l",
+        entries: ints.len(),
+        buffers: vec![there, Buffer::Ints64(ints)],
+        children: Vec::new(),
+        dictionary: None,
     }
 }
 

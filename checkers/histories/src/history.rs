@@ -4,8 +4,8 @@ use std::fmt;
 
 use rustc_hash::FxHashMap;
 
-use crate::lines::{self, Kind, Unread, Value, NEMESIS};
-use crate::words::{Word, Words, NONE};
+use crate::lines::{Kind, Lines, Unread, Value, NEMESIS};
+use crate::words::{Word, Words};
 
 /// A row that is not there.
 pub const NO_ROW: u32 = u32::MAX;
@@ -81,15 +81,16 @@ impl History {
     /// Reads lines, each with its newline.
     pub fn read(text: &[u8]) -> Result<History, Refused> {
         let mut history = History::of(text.len() / LINE_BYTES);
-        let mut at = 0;
-        history.starts.push(at);
-        while at < text.len() {
-            at = history.line(text, at)?;
-            history.starts.push(at);
+        let mut lines = Lines::new(text);
+        history.starts.push(0);
+        while !lines.is_over() {
+            history.line(&mut lines)?;
+            history.starts.push(lines.place());
         }
-        if std::str::from_utf8(text).is_err() {
-            return Err(Refused::Form(0));
-        }
+        history.numbers = lines.numbers;
+        history.fs = lines.fs;
+        history.nodes = lines.nodes;
+        history.errors = lines.errors;
         history.pair()?;
         Ok(history)
     }
@@ -127,9 +128,9 @@ impl History {
         }
     }
 
-    fn line(&mut self, text: &[u8], from: usize) -> Result<usize, Refused> {
+    fn line(&mut self, lines: &mut Lines<'_>) -> Result<(), Refused> {
         let row = self.time_ns.len();
-        let (line, end) = lines::read(text, from, &mut self.numbers).map_err(|why| match why {
+        let line = lines.line().map_err(|why| match why {
             Unread::Form => Refused::Form(row),
             Unread::Beyond(field) => {
                 Refused::Rule(format!("op at row {row}: {field} takes more than 64 bits"))
@@ -150,14 +151,12 @@ impl History {
         self.time_ns.push(line.time_ns);
         self.process.push(line.process);
         self.kind.push(line.kind);
-        self.f.push(self.fs.word(line.f));
+        self.f.push(line.f);
         self.value.push(line.value);
         self.key.push(line.key);
-        self.node
-            .push(line.node.map_or(NONE, |node| self.nodes.word(node)));
-        self.error
-            .push(line.error.map_or(NONE, |error| self.errors.word(error)));
-        Ok(end)
+        self.node.push(line.node);
+        self.error.push(line.error);
+        Ok(())
     }
 
     /// A process has one call in flight, and none after an info; an end has the f, key and node of

@@ -12,6 +12,7 @@ pub mod lines;
 pub mod masks;
 pub mod sessions;
 pub mod sets;
+pub mod stream;
 pub mod tally;
 pub mod words;
 

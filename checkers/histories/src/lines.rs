@@ -1,6 +1,11 @@
 //! A line of `history.jsonl`, as the journal writes it: its fields in order, no space between them.
 
+use std::hash::{Hash, Hasher};
 use std::ops::Range;
+
+use rustc_hash::FxHasher;
+
+use crate::words::{Word, Words, NONE};
 
 /// What is known of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,17 +43,17 @@ pub enum Value {
 /// The process of every fault, a number that no client's has.
 pub const NEMESIS: i64 = i64::MIN;
 
-/// The fields of a line; texts are JSON strings as they stand, quotes included.
-pub struct Line<'a> {
+/// The fields of a line.
+pub struct Line {
     pub index: i64,
     pub process: i64,
     pub kind: Kind,
-    pub f: &'a [u8],
+    pub f: Word,
     pub time_ns: i64,
     pub value: Value,
     pub key: Option<i64>,
-    pub node: Option<&'a [u8]>,
-    pub error: Option<&'a [u8]>,
+    pub node: Word,
+    pub error: Word,
 }
 
 /// Why a line could not be read.
@@ -60,55 +65,221 @@ pub enum Unread {
     Beyond(&'static str),
 }
 
-/// Reads the line that begins at `from`, and says where the next one does. The numbers of an array
-/// are added to `numbers`.
+/// Reads lines, one after the other. Most say what others said, but for index, time and value.
+pub struct Lines<'a> {
+    at: Cursor<'a>,
+    /// Those of every value that is an array.
+    pub numbers: Vec<i64>,
+    pub fs: Words,
+    pub nodes: Words,
+    pub errors: Words,
+    calls: Said<'a, (i64, Kind, Word)>,
+    /// The last one.
+    time: (&'a [u8], i64),
+    /// The last array of each process, less its bracket, and its numbers: what a process reads
+    /// mostly begins with what it read before.
+    arrays: [(&'a [u8], Range<usize>); ARRAYS],
+    ends: Said<'a, (Option<i64>, Word, Word)>,
+}
+
+/// Processes share them.
+const ARRAYS: usize = 16;
+
+impl<'a> Lines<'a> {
+    pub fn new(text: &'a [u8]) -> Lines<'a> {
+        Lines {
+            at: Cursor { text, rest: text },
+            numbers: Vec::new(),
+            fs: Words::default(),
+            nodes: Words::default(),
+            errors: Words::default(),
+            calls: Said::new(),
+            time: (b"", 0),
+            arrays: [const { (b"".as_slice(), 0..0) }; ARRAYS],
+            ends: Said::new(),
+        }
+    }
+
+    /// Where the next line begins.
+    pub fn place(&self) -> usize {
+        self.at.place()
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.at.rest.is_empty()
+    }
+
+    #[inline]
+    pub fn line(&mut self) -> Result<Line, Unread> {
+        self.at.expect(b"{\"index\":")?;
+        let index = self.at.int("index")?;
+        let from = self.at.rest;
+        let (process, kind, f) = match self.calls.find(from) {
+            Some((said, call)) => {
+                self.at.skip(said);
+                call
+            }
+            None => {
+                let call = self.call()?;
+                self.calls.keep(from, self.at.rest, call)
+            }
+        };
+        let from = self.at.rest;
+        let time_ns = match self.time {
+            (said, time_ns) if !said.is_empty() && from.starts_with(said) => {
+                self.at.skip(said.len());
+                time_ns
+            }
+            _ => {
+                let time_ns = self.at.int("time_ns")?;
+                self.at.expect(b",\"value\":")?;
+                self.time = (&from[..from.len() - self.at.rest.len()], time_ns);
+                time_ns
+            }
+        };
+        let value = self.value(process)?;
+        let from = self.at.rest;
+        let (key, node, error) = match self.ends.find(from) {
+            Some((said, end)) => {
+                self.at.skip(said);
+                end
+            }
+            None => {
+                let end = self.end()?;
+                self.ends.keep(from, self.at.rest, end)
+            }
+        };
+        Ok(Line {
+            index,
+            process,
+            kind,
+            f,
+            time_ns,
+            value,
+            key,
+            node,
+            error,
+        })
+    }
+
+    /// From process to f.
+    fn call(&mut self) -> Result<(i64, Kind, Word), Unread> {
+        let at = &mut self.at;
+        at.expect(b",\"process\":")?;
+        let process = match at.rest {
+            [b'"', ..] => at.expect(b"\"nemesis\"").map(|()| NEMESIS)?,
+            _ => match at.int("process")? {
+                NEMESIS => return Err(Unread::Beyond("process")),
+                number => number,
+            },
+        };
+        at.expect(b",\"kind\":\"")?;
+        let kind = at.kind()?;
+        at.expect(b",\"f\":")?;
+        let f = self.fs.word(at.text()?);
+        at.expect(b",\"time_ns\":")?;
+        Ok((process, kind, f))
+    }
+
+    fn value(&mut self, process: i64) -> Result<Value, Unread> {
+        match self.at.rest {
+            [b'n', ..] => self.at.expect(b"null").map(|()| Value::None),
+            [b'[', ..] => self.ints(process),
+            [b'{', ..] => self.at.object().map(Value::Object),
+            _ => Ok(self.at.number()?.map_or(Value::Big, Value::Int)),
+        }
+    }
+
+    fn ints(&mut self, process: i64) -> Result<Value, Unread> {
+        let (text, from) = (self.at.rest, self.numbers.len());
+        let (said, known) = &mut self.arrays[process as usize % ARRAYS];
+        let goes_on = matches!(text.get(said.len()), Some(b',' | b']')) && text.starts_with(said);
+        if goes_on {
+            self.at.skip(said.len());
+            self.numbers.extend_from_within(known.clone());
+        } else {
+            self.at.skip(1);
+        }
+        let (mut first, mut big) = (!goes_on, false);
+        while !matches!(self.at.rest, [b']', ..]) {
+            if !first {
+                self.at.expect(b",")?;
+            }
+            first = false;
+            match self.at.number()? {
+                Some(number) => self.numbers.push(number),
+                None => big = true,
+            }
+        }
+        let array = &text[..text.len() - self.at.rest.len()];
+        self.at.skip(1);
+        if big {
+            self.numbers.truncate(from);
+            return Ok(Value::Big);
+        }
+        let numbers = from..self.numbers.len();
+        if !numbers.is_empty() {
+            (*said, *known) = (array, numbers.clone());
+        }
+        Ok(Value::Ints(numbers))
+    }
+
+    /// From key to error.
+    fn end(&mut self) -> Result<(Option<i64>, Word, Word), Unread> {
+        let at = &mut self.at;
+        at.expect(b",\"key\":")?;
+        let key = at.unless_null(|at| at.int("key"))?;
+        at.expect(b",\"node\":")?;
+        let node = at.unless_null(Cursor::text)?;
+        at.expect(b",\"error\":")?;
+        let error = at.unless_null(Cursor::text)?;
+        at.expect(b"}\n")?;
+        Ok((
+            key,
+            node.map_or(NONE, |node| self.nodes.word(node)),
+            error.map_or(NONE, |error| self.errors.word(error)),
+        ))
+    }
+}
+
+/// Parts of lines and what they mean, as many as have a place.
+struct Said<'a, T> {
+    known: Vec<Option<(&'a [u8], T)>>,
+}
+
+impl<'a, T: Copy> Said<'a, T> {
+    fn new() -> Said<'a, T> {
+        Said {
+            known: vec![None; PLACES],
+        }
+    }
+
+    /// How long the part is that the text begins with, and what it means.
+    #[inline]
+    fn find(&self, text: &[u8]) -> Option<(usize, T)> {
+        match self.known[place(text)?] {
+            Some((said, meant)) if text.starts_with(said) => Some((said.len(), meant)),
+            _ => None,
+        }
+    }
+
+    /// `rest`: what follows the part.
+    fn keep(&mut self, text: &'a [u8], rest: &[u8], meant: T) -> T {
+        if let Some(place) = place(text) {
+            self.known[place] = Some((&text[..text.len() - rest.len()], meant));
+        }
+        meant
+    }
+}
+
+const PLACES: usize = 256;
+
+/// By the bytes that tell most parts from one another.
 #[inline]
-pub fn read<'a>(
-    text: &'a [u8],
-    from: usize,
-    numbers: &mut Vec<i64>,
-) -> Result<(Line<'a>, usize), Unread> {
-    let mut at = Cursor {
-        text,
-        rest: text.get(from..).ok_or(Unread::Form)?,
-    };
-    at.expect(b"{\"index\":")?;
-    let index = at.int("index")?;
-    at.expect(b",\"process\":")?;
-    let process = match at.rest {
-        [b'"', ..] => at.expect(b"\"nemesis\"").map(|()| NEMESIS)?,
-        _ => match at.int("process")? {
-            NEMESIS => return Err(Unread::Beyond("process")),
-            number => number,
-        },
-    };
-    at.expect(b",\"kind\":\"")?;
-    let kind = at.kind()?;
-    at.expect(b",\"f\":")?;
-    let f = at.string()?;
-    at.expect(b",\"time_ns\":")?;
-    let time_ns = at.int("time_ns")?;
-    at.expect(b",\"value\":")?;
-    let value = at.value(numbers)?;
-    at.expect(b",\"key\":")?;
-    let key = at.unless_null(|at| at.int("key"))?;
-    at.expect(b",\"node\":")?;
-    let node = at.unless_null(Cursor::string)?;
-    at.expect(b",\"error\":")?;
-    let error = at.unless_null(Cursor::string)?;
-    at.expect(b"}\n")?;
-    let line = Line {
-        index,
-        process,
-        kind,
-        f,
-        time_ns,
-        value,
-        key,
-        node,
-        error,
-    };
-    Ok((line, at.place()))
+fn place(text: &[u8]) -> Option<usize> {
+    let mut hasher = FxHasher::default();
+    text.get(8..32)?.hash(&mut hasher);
+    Some(hasher.finish() as usize % PLACES)
 }
 
 struct Cursor<'a> {
@@ -163,18 +334,20 @@ impl<'a> Cursor<'a> {
     fn number(&mut self) -> Result<Option<i64>, Unread> {
         let from = self.rest;
         let negative = matches!(from, [b'-', ..]);
-        self.skip(usize::from(negative));
+        let unsigned = &from[usize::from(negative)..];
         let mut found: u64 = 0;
         let mut digits = 0;
-        let first = self.rest.first();
-        while let [digit @ b'0'..=b'9', rest @ ..] = self.rest {
-            found = found.wrapping_mul(10).wrapping_add(u64::from(digit - b'0'));
+        for digit in unsigned.iter().map(|byte| byte.wrapping_sub(b'0')) {
+            if digit > 9 {
+                break;
+            }
+            found = found.wrapping_mul(10).wrapping_add(u64::from(digit));
             digits += 1;
-            self.rest = rest;
         }
+        self.rest = &unsigned[digits..];
         match digits {
             0 => Err(Unread::Form),
-            _ if digits > 1 && first == Some(&b'0') => Err(Unread::Form),
+            _ if digits > 1 && unsigned[0] == b'0' => Err(Unread::Form),
             1..19 if negative => Ok(Some(-(found as i64))),
             1..19 => Ok(Some(found as i64)),
             _ => {
@@ -184,42 +357,14 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    fn value(&mut self, numbers: &mut Vec<i64>) -> Result<Value, Unread> {
-        match self.rest {
-            [b'n', ..] => self.expect(b"null").map(|()| Value::None),
-            [b'[', ..] => self.ints(numbers),
-            [b'{', ..] => self.object().map(Value::Object),
-            _ => Ok(self.number()?.map_or(Value::Big, Value::Int)),
-        }
-    }
-
-    fn ints(&mut self, numbers: &mut Vec<i64>) -> Result<Value, Unread> {
-        let from = numbers.len();
-        let mut big = false;
-        self.skip(1);
-        if !matches!(self.rest, [b']', ..]) {
-            loop {
-                match self.number()? {
-                    Some(number) => numbers.push(number),
-                    None => big = true,
-                }
-                match self.rest {
-                    [b',', ..] => self.skip(1),
-                    [b']', ..] => break,
-                    _ => return Err(Unread::Form),
-                }
-            }
-        }
-        self.skip(1);
-        Ok(if big {
-            numbers.truncate(from);
-            Value::Big
-        } else {
-            Value::Ints(from..numbers.len())
-        })
-    }
-
     /// A JSON string as it stands.
+    fn text(&mut self) -> Result<&'a [u8], Unread> {
+        let text = self.string()?;
+        std::str::from_utf8(text).map_err(|_| Unread::Form)?;
+        Ok(text)
+    }
+
+    /// Whatever its bytes.
     fn string(&mut self) -> Result<&'a [u8], Unread> {
         let from = self.rest;
         if !matches!(from, [b'"', ..]) {
@@ -227,11 +372,13 @@ impl<'a> Cursor<'a> {
         }
         self.skip(1);
         loop {
-            match self.rest {
-                [b'"', ..] => break,
-                [b'\\', ..] => self.escape()?,
-                [0..0x20, ..] | [] => return Err(Unread::Form),
-                [_, rest @ ..] => self.rest = rest,
+            let ends = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
+            let plain = self.rest.iter().position(ends).ok_or(Unread::Form)?;
+            self.skip(plain);
+            match self.rest[0] {
+                b'"' => break,
+                b'\\' => self.escape()?,
+                _ => return Err(Unread::Form),
             }
         }
         self.skip(1);
@@ -267,7 +414,9 @@ impl<'a> Cursor<'a> {
             }
             self.skip(1);
             if depth == 0 {
-                return Ok(from..self.place());
+                let object = from..self.place();
+                std::str::from_utf8(&self.text[object.clone()]).map_err(|_| Unread::Form)?;
+                return Ok(object);
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::{PyBytes, PyCapsule, PyDict};
 
 use crate::arrow::table;
 use crate::calls;
@@ -12,6 +12,7 @@ use crate::history::{History, Refused, NO_ROW};
 use crate::lines::{Kind, Value, NEMESIS};
 use crate::sessions::bounds;
 use crate::sets::{self, Odd};
+use crate::stream::stream;
 use crate::tally::{tally, Ends};
 use crate::words::{Word, NONE};
 
@@ -273,6 +274,30 @@ impl Set {
         places.filter(|&place| self.set.reads[place].last).collect()
     }
 
+    fn last_finals(&self) -> Vec<(String, usize)> {
+        let mut last: Vec<(Word, usize)> = Vec::new();
+        for read in self.finals() {
+            let node = self.history.node[self.set.reads[read].invoke as usize];
+            match last.iter_mut().find(|(of, _)| *of == node) {
+                Some((_, place)) => *place = read,
+                None => last.push((node, read)),
+            }
+        }
+        let named = last.into_iter();
+        named
+            .filter_map(|(node, read)| Some((self.history.nodes.text(node)?, read)))
+            .collect()
+    }
+
+    fn same(&self, reads: Vec<usize>) -> bool {
+        let mut reads = reads.into_iter().map(|read| &self.set.reads[read]);
+        let Some(first) = reads.next() else {
+            return true;
+        };
+        let mask = self.set.mask(first);
+        !first.duplicated && reads.all(|read| !read.duplicated && self.set.mask(read).equals(mask))
+    }
+
     fn mask<'py>(&self, py: Python<'py>, read: usize) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.set.mask(&self.set.reads[read]).bytes())
     }
@@ -331,24 +356,15 @@ impl Calls {
         rows.map(|&(invoke, end)| (invoke, row_of(end))).collect()
     }
 
-    fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let made = self.calls.columns(&self.history);
-        let columns = PyDict::new(py);
-        for (name, bytes) in [
-            ("process", &made.process),
-            ("is_read", &made.is_read),
-            ("value", &made.value),
-            ("is_add", &made.is_add),
-            ("call", &made.call),
-            ("ret", &made.ret),
-            ("is_ok", &made.is_ok),
-            ("offsets", &made.offsets),
-            ("numbers", &made.numbers),
-            ("has_output", &made.has_output),
-        ] {
-            columns.set_item(name, PyBytes::new(py, bytes))?;
-        }
-        Ok(columns)
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let _ = requested_schema; // a producer need not heed it
+        let columns = self.calls.columns(&self.history);
+        PyCapsule::new_with_value(py, stream(columns), c"arrow_array_stream")
     }
 }
 

@@ -43,6 +43,64 @@ fn values_of_every_kind() {
 }
 
 #[test]
+fn an_array_that_begins_like_the_last_one() {
+    let arrays = [
+        "[]",
+        "[1,2]",
+        "[1,2]",
+        "[1,23]",
+        "[1,23,4,-5]",
+        "[]",
+        "[1]",
+        "[1,18446744073709551615]",
+        "[1,6]",
+    ];
+    let calls = arrays.map(|array| [("1", "invoke", "read", "null"), ("1", "ok", "read", array)]);
+    let history = read(calls.as_flattened()).expect("these are ops");
+    let said = |at: usize| history.ints(2 * at as u32 + 1);
+    for (at, array) in arrays.iter().enumerate() {
+        let numbers: Option<Vec<i64>> = serde_json::from_str(array).ok();
+        assert_eq!(said(at), numbers.as_deref(), "{array}");
+    }
+    for odd in [
+        "[1,2,]", "[1,2,x]", "[1,2", "[1,2[", "[,1]", "[1,2 ]", "[1,02]",
+    ] {
+        let calls = ["[1,2]", odd].map(|array| ("1", "invoke", "read", array));
+        assert!(matches!(read(&calls), Err(Refused::Form(1))), "{odd}");
+    }
+}
+
+#[test]
+fn a_part_that_was_said_before_is_read_to_its_end() {
+    let text = lines(&[("1", "invoke", "read", "null"), ("1", "ok", "read", "[]")]).repeat(9);
+    let mut index = -1;
+    let count = |line: &str| {
+        index += 1;
+        let fields = line.split_once(",\"process\"").expect("a line").1;
+        format!("{{\"index\":{index},\"process\"{fields}\n")
+    };
+    let text: String = text.lines().map(count).collect();
+    let text = text.replace("\"time_ns\":1,", "\"time_ns\":0,");
+    assert_eq!(History::read(text.as_bytes()).expect("ops").len(), 18);
+    for (from, to) in [
+        ("\"error\":null}", "\"error\":null},"),
+        ("\"error\":null}", "\"error\":\"x\ty\"}"),
+        ("\"ch1\"", "\"ch1"),
+        ("\"time_ns\":0,", "\"time_ns\":00,"),
+        ("\"kind\":\"ok\"", "\"kind\":\"okay\""),
+    ] {
+        let at = text.rfind(from).expect("every line has it");
+        let odd = format!("{}{to}{}", &text[..at], &text[at + from.len()..]);
+        let line = odd[..at].lines().count() - 1;
+        let said = History::read(odd.as_bytes()).err();
+        assert!(
+            matches!(said, Some(Refused::Form(at)) if at == line),
+            "{to}"
+        );
+    }
+}
+
+#[test]
 fn a_process_has_one_call_in_flight() {
     let twice = [("0", "invoke", "read", "null"); 2];
     let said = read(&twice).err().map(|why| why.to_string());

@@ -443,6 +443,7 @@ impl Simulation {
 /// Simulates ZooKeeper and ClickHouse servers on virtual time.
 #[pymodule(gil_used = true)]
 fn pysimulator(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    allocator::keep_memory();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("FETCH_NS", FETCH_NS)?;
     module.add_class::<interpreter::Interpreter>()?;

@@ -27,9 +27,9 @@ use crate::simulation::Simulation;
 use crate::world::{Act, Ns};
 use asker::{Asker, Question};
 use counts::Counts;
-use generator::{Call, Context, Event, Generator, Step};
+use generator::{Call, Context, Event, Firm, Generator, Step};
 use host::{Begun, Host};
-use lines::{line, Line};
+use lines::{line, Index, Line};
 use statements::{Outcomes, Statement};
 use workers::{Seat, Workers};
 
@@ -123,11 +123,14 @@ pub struct Interpreter {
     outcomes: Outcomes,
     /// By seat.
     askers: Vec<Asker>,
-    index: u64,
+    index: Index,
     time_ns: Ns,
     zero_ns: Ns,
-    /// The generator says nothing before this.
-    quiet_ns: Ns,
+    /// What the generator said last.
+    wait_ns: Ns,
+    firm: Firm,
+    /// How many have become free since.
+    freed: usize,
     /// The number of its own question.
     wake: u64,
     wake_ns: Option<Ns>,
@@ -182,10 +185,12 @@ impl Interpreter {
             in_flight: (0..seats).map(|_| None).collect(),
             statements,
             outcomes,
-            index: place.index,
+            index: Index::new(place.index),
             time_ns: place.time_ns,
             zero_ns: place.zero_ns,
-            quiet_ns: 0,
+            wait_ns: 0,
+            firm: Firm::No,
+            freed: 0,
             wake,
             wake_ns: None,
             exhausted: false,
@@ -209,7 +214,7 @@ impl Interpreter {
 
     pub fn place(&self) -> Place {
         Place {
-            index: self.index,
+            index: self.index.number(),
             time_ns: self.time_ns,
             zero_ns: self.zero_ns,
         }
@@ -273,30 +278,42 @@ impl Interpreter {
     pub fn pump(&mut self, host: &dyn Host) -> Result<(), Failure> {
         let now_ns = self.now_ns();
         while !self.exhausted {
-            if now_ns < self.quiet_ns {
-                self.wake_at(self.quiet_ns, now_ns);
-                return Ok(());
+            if self.waits(now_ns) {
+                return self.wait(now_ns);
             }
             let context = Context::of(now_ns, &self.workers);
             match self.generator.op(&context)? {
                 Step::Ready(seat, call) => self.begin(seat, call, now_ns, host)?,
                 Step::Exhausted => self.exhausted = true,
                 Step::Pending(wake_ns, firm) => {
-                    if firm {
-                        self.quiet_ns = wake_ns.unwrap_or(0);
-                    }
-                    match wake_ns {
-                        Some(wake_ns) => self.wake_at(wake_ns, now_ns),
-                        None if self.workers.all_free() => {
-                            return Err("the generator waits for a call to end, but none is in \
-                                 flight: it would wait for ever"
-                                .into());
-                        }
-                        None => {}
-                    }
-                    return Ok(());
+                    self.wait_ns = wake_ns.unwrap_or(NEVER_NS);
+                    (self.firm, self.freed) = (firm, 0);
+                    return self.wait(now_ns);
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Whether what the generator said last holds still.
+    fn waits(&self, now_ns: Ns) -> bool {
+        now_ns < self.wait_ns
+            && match self.firm {
+                Firm::No => false,
+                Firm::ForFree => self.freed == 0,
+                Firm::Yes => true,
+            }
+    }
+
+    fn wait(&mut self, now_ns: Ns) -> Result<(), Failure> {
+        if self.wait_ns < NEVER_NS {
+            self.wake_at(self.wait_ns, now_ns);
+        } else if self.workers.all_free() {
+            return Err(
+                "the generator waits for a call to end, but none is in flight: it would \
+                 wait for ever"
+                    .into(),
+            );
         }
         Ok(())
     }
@@ -320,6 +337,7 @@ impl Interpreter {
     ) -> Result<(), Failure> {
         let time_ns = self.advanced(now_ns);
         self.workers.begin(seat, &call.f)?;
+        self.freed = self.freed.saturating_sub(1);
         let worker = self.workers.of(seat);
         let foreign = call.foreign.as_ref();
         let named = foreign.and_then(|foreign| foreign.node.clone());
@@ -339,8 +357,8 @@ impl Interpreter {
             line(
                 &mut self.lines,
                 &Line {
-                    index: self.index,
-                    process: &worker.written,
+                    index: &self.index,
+                    process: worker.process,
                     kind: Kind::Invoke,
                     called: &statement.called,
                     time_ns,
@@ -350,12 +368,9 @@ impl Interpreter {
                     error: None,
                 },
             );
-            self.simulation
-                .world
-                .after(0, None, Act::Due(OURS | seat as u64, true));
         } else {
             let begun = Begun {
-                index: self.index,
+                index: self.index.number(),
                 time_ns,
                 number: self.workers.number(seat),
                 process: worker.process,
@@ -371,8 +386,15 @@ impl Interpreter {
                 self.last_key = Some(key);
             }
         }
-        self.index += 1;
+        self.index.count();
+        let asks = asked.is_some();
         self.in_flight[seat] = Some(InFlight { call, node, asked });
+        let world = &self.simulation.world;
+        if asks && world.at_once() {
+            self.ask(seat);
+        } else if asks {
+            world.after(0, None, Act::Due(OURS | seat as u64, true));
+        }
         Ok(())
     }
 
@@ -393,10 +415,11 @@ impl Interpreter {
 
     fn answered(&mut self, seat: Seat, host: &dyn Host) -> Result<(), Failure> {
         let answer = self.askers[seat].answer();
-        let in_flight = self.in_flight[seat].as_ref().expect("it was begun");
-        let (statement, at) = in_flight.asked.as_ref().expect("it is one");
+        let InFlight { call, node, asked } = self.taken(seat);
+        let (statement, at) = asked.expect("it is one");
+        let time_ns = self.advanced(self.now_ns());
         let is_write = statement.is_write;
-        let asked = lines::Value::of(in_flight.call.value);
+        let asked = lines::Value::of(call.value);
         let (kind, value, error) = match &answer {
             Ok(_) if is_write => (Kind::Ok, asked, None),
             Ok(block) => (Kind::Ok, lines::Value::Column(block), None),
@@ -406,28 +429,26 @@ impl Interpreter {
             }
         };
         let from = self.lines.len();
-        let time_ns = self.time_ns.max(self.now_ns());
-        self.time_ns = time_ns;
         line(
             &mut self.lines,
             &Line {
-                index: self.index,
-                process: &self.workers.of(seat).written,
+                index: &self.index,
+                process: self.workers.of(seat).process,
                 kind,
                 called: &statement.called,
                 time_ns,
                 value,
-                key: in_flight.call.key,
-                node: &self.nodes[*at].written,
+                key: call.key,
+                node: &self.nodes[at].written,
                 error: error.as_ref().map(|(said, text)| (&**said, &***text)),
             },
         );
-        self.index += 1;
-        let ended = self.freed(seat, kind, time_ns);
-        let lines = std::mem::take(&mut self.lines);
-        let told = self.tell(&ended, &|| host.op(&lines[from..]));
-        self.lines = lines;
-        told?;
+        self.index.count();
+        let ended = self.freed(seat, kind, time_ns, (call.f, node));
+        if self.told {
+            let op = || host.op(&self.lines[from..]);
+            ended.tell(&mut *self.generator, &self.workers, &op)?;
+        }
         if kind == Kind::Info {
             host.retired(self.workers.number(seat))?;
         }
@@ -437,22 +458,36 @@ impl Interpreter {
     /// A call of the host's has ended so: the place of its end in the history. `told` next.
     pub fn end(&mut self, number: i64, kind: Kind) -> (Ended, u64) {
         let time_ns = self.advanced(self.now_ns());
-        let index = self.index;
-        self.index += 1;
-        (self.freed(self.workers.seat(number), kind, time_ns), index)
+        let index = self.index.number();
+        self.index.count();
+        let seat = self.workers.seat(number);
+        let InFlight { call, node, .. } = self.taken(seat);
+        (self.freed(seat, kind, time_ns, (call.f, node)), index)
     }
 
     /// The end's line, and the same as the host knows it.
     pub fn told(&mut self, ended: &Ended, line: &[u8], op: &Rc<dyn Any>) -> Result<(), Failure> {
         self.lines.extend_from_slice(line);
-        self.tell(ended, &|| Ok(op.clone()))
+        if !self.told {
+            return Ok(());
+        }
+        ended.tell(&mut *self.generator, &self.workers, &|| Ok(op.clone()))
     }
 
-    fn freed(&mut self, seat: Seat, kind: Kind, time_ns: Ns) -> Ended {
+    fn taken(&mut self, seat: Seat) -> InFlight {
+        self.in_flight[seat].take().expect("it was begun")
+    }
+
+    fn freed(
+        &mut self,
+        seat: Seat,
+        kind: Kind,
+        time_ns: Ns,
+        (f, node): (Rc<str>, Rc<str>),
+    ) -> Ended {
         let process = self.workers.of(seat).process;
-        let in_flight = self.in_flight[seat].take().expect("it was begun");
         self.workers.end(seat, kind == Kind::Info);
-        let f = in_flight.call.f;
+        self.freed += 1;
         if seat != self.workers.nemesis() {
             self.counts.end(&f, kind);
         }
@@ -461,30 +496,9 @@ impl Interpreter {
             process,
             kind,
             f,
-            node: in_flight.node,
+            node,
             time_ns,
         }
-    }
-
-    fn tell(
-        &mut self,
-        ended: &Ended,
-        op: &dyn Fn() -> Result<Rc<dyn Any>, Failure>,
-    ) -> Result<(), Failure> {
-        if !self.told {
-            return Ok(());
-        }
-        let context = Context::of(ended.time_ns, &self.workers);
-        let event = Event {
-            seat: ended.seat,
-            process: ended.process,
-            kind: ended.kind,
-            f: &ended.f,
-            node: &ended.node,
-            time_ns: ended.time_ns,
-            op,
-        };
-        self.generator.update(&context, &event).map(|_| ())
     }
 }
 
@@ -496,4 +510,25 @@ pub struct Ended {
     pub f: Rc<str>,
     pub node: Rc<str>,
     pub time_ns: Ns,
+}
+
+impl Ended {
+    fn tell(
+        &self,
+        generator: &mut dyn Generator,
+        workers: &Workers,
+        op: &dyn Fn() -> Result<Rc<dyn Any>, Failure>,
+    ) -> Result<(), Failure> {
+        let context = Context::of(self.time_ns, workers);
+        let event = Event {
+            seat: self.seat,
+            process: self.process,
+            kind: self.kind,
+            f: &self.f,
+            node: &self.node,
+            time_ns: self.time_ns,
+            op,
+        };
+        generator.update(&context, &event).map(|_| ())
+    }
 }

@@ -247,6 +247,14 @@ impl World {
         Some(number)
     }
 
+    /// Whether what the caller would have due after no time may happen at once instead, for nothing
+    /// else is left of this time. It is an event all the same.
+    pub fn at_once(&self) -> bool {
+        let last = self.due.borrow().is_empty() && !self.coming.borrow().any_at(self.now_ns());
+        self.events.set(self.events() + u64::from(last));
+        last
+    }
+
     /// None of the caller's tasks runs any more.
     pub fn outside(&self) {
         self.busy.set(false);

@@ -41,10 +41,11 @@ impl Asker {
         let (world, own) = (simulation.world.clone(), desk.clone());
         let task = world.kept(async move {
             while let Some(asked) = own.question.take() {
-                let (rows, settings) = (asked.rows, asked.settings);
-                let answer =
-                    simulation.ask(asked.node, asked.query, rows, settings, asked.timeout_ns);
-                own.answer.set(Some(answer.await));
+                let (query, rows) = (asked.query, asked.rows);
+                let answer = simulation
+                    .ask(asked.node, query, rows, asked.settings, asked.timeout_ns)
+                    .await;
+                own.answer.set(Some(answer));
                 simulation.world.hand_out(number, true);
                 simulation.world.rest().await;
             }

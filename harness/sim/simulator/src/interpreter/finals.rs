@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use crate::interpreter::generator::{Call, Context, Event, Generator, Step, Waits};
+use crate::interpreter::generator::{Call, Context, Event, Firm, Generator, Step, Waits};
 use crate::interpreter::{Failure, Kind};
 use crate::world::Ns;
 
@@ -28,7 +28,7 @@ impl Generator for Phases {
     fn op(&mut self, context: &Context<'_>) -> Result<Step, Failure> {
         while let Some(phase) = self.left.front_mut() {
             if !self.started && context.busy().next().is_some() {
-                return Ok(Step::Pending(None, false));
+                return Ok(Step::Pending(None, Firm::No));
             }
             let step = phase.op(context)?;
             self.started = !matches!(step, Step::Exhausted);
@@ -153,11 +153,11 @@ impl Generator for UntilOk {
         let later = self.waiting.iter().map(|(due_ns, _)| *due_ns);
         let later = later.filter(|&due_ns| due_ns > context.time_ns).min();
         Ok(match later {
-            Some(_) if self.fresh.is_empty() => Step::Pending(later, false),
+            Some(_) if self.fresh.is_empty() => Step::Pending(later, Firm::No),
             _ if self.fresh.is_empty() && self.waiting.is_empty() && self.in_flight.is_empty() => {
                 Step::Exhausted
             }
-            _ => Step::Pending(None, false),
+            _ => Step::Pending(None, Firm::No),
         })
     }
 

@@ -30,24 +30,36 @@ pub struct Foreign {
 pub enum Step {
     /// A call for a free worker, now.
     Ready(Seat, Call),
-    /// Nothing now; ask again then, or (None) when some call has ended. Firm: whatever begins or
-    /// ends before changes nothing.
-    Pending(Option<Ns>, bool),
+    /// Nothing now; ask again then, or (None) when some call has ended.
+    Pending(Option<Ns>, Firm),
     Exhausted,
+}
+
+/// What may change a wait before its time.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Firm {
+    /// Whatever begins or ends.
+    No,
+    /// Workers that become free: there is nothing for those that are free now, and what begins
+    /// does not change the time.
+    ForFree,
+    /// Nothing.
+    #[default]
+    Yes,
 }
 
 /// One wait for several generators: until the earliest time that is named.
 #[derive(Default)]
 pub struct Waits {
     any: bool,
-    soft: bool,
+    firm: Firm,
     soonest_ns: Option<Ns>,
 }
 
 impl Waits {
-    pub fn add(&mut self, wake_ns: Option<Ns>, firm: bool) {
+    pub fn add(&mut self, wake_ns: Option<Ns>, firm: Firm) {
         self.any = true;
-        self.soft |= !firm;
+        self.firm = self.firm.min(firm);
         if let Some(wake_ns) = wake_ns {
             let known_ns = self.soonest_ns.unwrap_or(wake_ns);
             self.soonest_ns = Some(known_ns.min(wake_ns));
@@ -56,10 +68,9 @@ impl Waits {
 
     /// What they all say: none has a call.
     pub fn step(&self) -> Step {
-        match self.soonest_ns {
-            Some(_) => Step::Pending(self.soonest_ns, !self.soft),
-            None if self.any => Step::Pending(None, false),
-            None => Step::Exhausted,
+        match self.any {
+            true => Step::Pending(self.soonest_ns, self.firm),
+            false => Step::Exhausted,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The combinators that stand between the interpreter and a workload's calls, as harness/generators
 //! has them.
 
-use crate::interpreter::generator::{Context, Event, Generator, Step, Waits};
+use crate::interpreter::generator::{Context, Event, Firm, Generator, Step, Waits};
 use crate::interpreter::Failure;
 use crate::seed::Seed;
 use crate::world::Ns;
@@ -20,12 +20,11 @@ impl Generator for TimeLimit {
         if context.time_ns >= end_ns {
             return Ok(Step::Exhausted);
         }
-        Ok(match self.generator.op(context)? {
-            Step::Pending(wake_ns, firm) if wake_ns.is_none_or(|wake_ns| wake_ns > end_ns) => {
-                Step::Pending(Some(end_ns), firm)
-            }
-            step => step,
-        })
+        let mut step = self.generator.op(context);
+        if let Ok(Step::Pending(wake_ns, _)) = &mut step {
+            *wake_ns = Some(wake_ns.map_or(end_ns, |wake_ns| wake_ns.min(end_ns)));
+        }
+        step
     }
 
     fn update(&mut self, context: &Context<'_>, event: &Event<'_>) -> Result<bool, Failure> {
@@ -74,14 +73,19 @@ impl Generator for Rate {
         self.due_ns = Some(due_ns);
         let at_ns = due_ns.max(self.spaced_ns);
         if now_ns < at_ns {
-            return Ok(Step::Pending(Some(at_ns), true));
+            return Ok(Step::Pending(Some(at_ns), Firm::Yes));
         }
-        let step = self.generator.op(context)?;
-        if let Step::Ready(..) = step {
-            self.number += 1;
-            let gap_ns = self.gap_ns(self.number);
-            self.due_ns = Some(due_ns.max(now_ns - LAG_NS_MAX) + gap_ns);
-            self.spaced_ns = now_ns + gap_ns / 2;
+        let mut step = self.generator.op(context)?;
+        match &mut step {
+            Step::Ready(..) => {
+                self.number += 1;
+                let gap_ns = self.gap_ns(self.number);
+                self.due_ns = Some(due_ns.max(now_ns - LAG_NS_MAX) + gap_ns);
+                self.spaced_ns = now_ns + gap_ns / 2;
+            }
+            // After a call there will be another time to wait for.
+            Step::Pending(_, firm) if *firm == Firm::ForFree => *firm = Firm::No,
+            _ => {}
         }
         Ok(step)
     }
@@ -128,10 +132,10 @@ pub struct OnNemesis {
 impl Generator for OnNemesis {
     fn op(&mut self, context: &Context<'_>) -> Result<Step, Failure> {
         if self.waits {
-            return Ok(Step::Pending(None, false));
+            return Ok(Step::Pending(None, Firm::ForFree));
         }
         if let Some(quiet_ns) = self.quiet_ns.filter(|&quiet_ns| context.time_ns < quiet_ns) {
-            return Ok(Step::Pending(Some(quiet_ns), true));
+            return Ok(Step::Pending(Some(quiet_ns), Firm::Yes));
         }
         let step = self.generator.op(&Context {
             clients: false,
@@ -142,11 +146,11 @@ impl Generator for OnNemesis {
         Ok(match step {
             Step::Pending(Some(wake_ns), _) if is_free && context.nemesis => {
                 self.quiet_ns = Some(wake_ns);
-                Step::Pending(Some(wake_ns), true)
+                Step::Pending(Some(wake_ns), Firm::Yes)
             }
             Step::Pending(None, _) if !is_free && self.generator.listens() => {
                 self.waits = true;
-                Step::Pending(None, false)
+                Step::Pending(None, Firm::ForFree)
             }
             step => step,
         })
@@ -214,25 +218,26 @@ impl Generator for Together {
         }
         let (mut at, mut waits) = (self.first, Waits::default());
         let step = loop {
-            let step = self.parts[at].op(context)?;
+            let step = self.parts[at].op(context);
             match step {
-                Step::Pending(wake_ns, firm) => waits.add(wake_ns, firm),
-                Step::Exhausted => self.exhausted.push(at),
-                Step::Ready(..) => {
+                Ok(Step::Pending(wake_ns, firm)) => waits.add(wake_ns, firm),
+                Ok(Step::Exhausted) => self.exhausted.push(at),
+                Ok(Step::Ready(..)) => {
                     self.turn += 1;
                     self.first = self.after(self.first);
                     break step;
                 }
+                Err(_) => return step,
             }
             at = self.after(at);
             if at == self.first {
-                break waits.step();
+                break Ok(waits.step());
             }
         };
         if !self.exhausted.is_empty() {
             self.leave();
         }
-        Ok(step)
+        step
     }
 
     fn update(&mut self, context: &Context<'_>, event: &Event<'_>) -> Result<bool, Failure> {

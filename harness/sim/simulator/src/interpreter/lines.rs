@@ -21,12 +21,41 @@ impl Value<'_> {
     }
 }
 
-/// What an error is called, and what was said.
+/// What an error is called, of which nothing must be escaped, and what was said.
 pub type Error<'a> = (&'a str, &'a str);
 
-/// What lines say of a process, as far as the kind.
-pub fn process(number: i64) -> Vec<u8> {
-    format!(",\"process\":{number},\"kind\":\"").into()
+/// Numbers of ops, one after the other.
+pub struct Index {
+    number: u64,
+    /// As lines begin.
+    written: Vec<u8>,
+}
+
+impl Index {
+    pub fn new(number: u64) -> Index {
+        let written = format!("{{\"index\":{number}").into();
+        Index { number, written }
+    }
+
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// To the next one: few digits change.
+    pub fn count(&mut self) {
+        for digit in self.written.iter_mut().rev() {
+            match digit {
+                b'0'..=b'8' => {
+                    *digit += 1;
+                    self.number += 1;
+                    return;
+                }
+                b'9' => *digit = b'0',
+                _ => break,
+            }
+        }
+        *self = Index::new(self.number + 1);
+    }
 }
 
 /// What lines say of a call, from the kind as far as the time, by kind.
@@ -35,7 +64,7 @@ pub struct Called([Vec<u8>; 4]);
 impl Called {
     pub fn new(f: &str) -> Called {
         Called(Kind::ALL.map(|kind| {
-            let mut out = format!("{}\",\"f\":", kind.name()).into();
+            let mut out = format!(",\"kind\":\"{}\",\"f\":", kind.name()).into();
             text(&mut out, f);
             out.extend(b",\"time_ns\":");
             out
@@ -53,8 +82,8 @@ pub fn node(name: &str) -> Vec<u8> {
 
 /// A client's op; what most lines have in common is written already.
 pub struct Line<'a> {
-    pub index: u64,
-    pub process: &'a [u8],
+    pub index: &'a Index,
+    pub process: i64,
     pub kind: Kind,
     pub called: &'a Called,
     pub time_ns: Ns,
@@ -65,10 +94,11 @@ pub struct Line<'a> {
 }
 
 /// Writes an op, newline included.
+#[inline(always)]
 pub fn line(out: &mut Vec<u8>, op: &Line<'_>) {
-    out.extend_from_slice(b"{\"index\":");
-    number(out, op.index as i64);
-    out.extend_from_slice(op.process);
+    out.extend_from_slice(&op.index.written);
+    out.extend_from_slice(b",\"process\":");
+    number(out, op.process);
     out.extend_from_slice(&op.called.0[op.kind as usize]);
     number(out, op.time_ns);
     out.extend_from_slice(b",\"value\":");
@@ -87,7 +117,7 @@ pub fn line(out: &mut Vec<u8>, op: &Line<'_>) {
         None => out.extend_from_slice(b"null"),
         Some((name, said)) => {
             out.push(b'"');
-            escaped(out, name);
+            out.extend_from_slice(name.as_bytes());
             escaped(out, said);
             out.push(b'"');
         }
@@ -152,20 +182,31 @@ mod tests {
         line(
             &mut out,
             &Line {
-                index: 12,
-                process: &process(3),
+                index: &Index::new(12),
+                process: 3,
                 kind: Kind::Info,
                 called: &Called::new("read"),
                 time_ns: i64::MAX,
                 value: Value::Column(&numbers.into_iter().collect()),
                 key: None,
                 node: &node("ch1"),
-                error: Some(("3 \"X\":", "\n\u{1}\\é")),
+                error: Some(("3 X: ", "\"\n\u{1}\\é")),
             },
         );
         let expected = "{\"index\":12,\"process\":3,\"kind\":\"info\",\"f\":\"read\",\
             \"time_ns\":9223372036854775807,\"value\":[0,-10,-9223372036854775808],\"key\":null,\
-            \"node\":\"ch1\",\"error\":\"3 \\\"X\\\":\\n\\u0001\\\\é\"}\n";
+            \"node\":\"ch1\",\"error\":\"3 X: \\\"\\n\\u0001\\\\é\"}\n";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn an_index_counts() {
+        let mut index = Index::new(7);
+        for number in 7..1200 {
+            assert_eq!(index.number(), number);
+            let written = format!("{{\"index\":{number}");
+            assert_eq!(index.written, written.as_bytes());
+            index.count();
+        }
     }
 }

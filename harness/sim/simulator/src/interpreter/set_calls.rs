@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use crate::interpreter::generator::{Call, Context, Event, Generator, Step};
+use crate::interpreter::generator::{Call, Context, Event, Firm, Generator, Step};
 use crate::interpreter::workers::{Seat, Worker};
 use crate::interpreter::{Failure, Kind};
 use crate::seed::Seed;
@@ -144,7 +144,7 @@ impl Generator for SetCalls {
         let mut free = context.free_clients();
         let Some(awake) = free.find(|&seat| self.is_awake(workers.of(seat))) else {
             let until_ns = self.resting.iter().map(|&(_, until_ns)| until_ns).min();
-            return Ok(Step::Pending(until_ns, false));
+            return Ok(Step::Pending(until_ns, Firm::ForFree));
         };
         let hanging_ns = self.rules.hanging_ns;
         let waits = self

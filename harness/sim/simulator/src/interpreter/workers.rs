@@ -3,15 +3,13 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use crate::interpreter::{lines, Failure};
+use crate::interpreter::Failure;
 
 /// A worker's place: its number, and after all clients' the nemesis.
 pub type Seat = usize;
 
 pub struct Worker {
     pub process: i64,
-    /// As lines say it.
-    pub written: Vec<u8>,
     pub node: Rc<str>,
     /// Of its node's name among those of all workers.
     pub place: usize,
@@ -23,7 +21,6 @@ impl Worker {
     pub fn new(process: i64, node: &str, roams: bool) -> Worker {
         Worker {
             process,
-            written: lines::process(process),
             node: node.into(),
             place: 0,
             roams,
@@ -123,9 +120,7 @@ impl Workers {
         self.busy.remove(at.expect("its call has begun"));
         self.free.insert(self.free_clients().len(), seat);
         if retires && seat != nemesis {
-            let worker = &mut self.all[seat];
-            worker.process += nemesis as i64;
-            worker.written = lines::process(worker.process);
+            self.all[seat].process += nemesis as i64;
         }
     }
 }

@@ -9,7 +9,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyInt, PyTuple};
 
 use crate::interpreter::finals::{EachNode, Phases, UntilOk};
-use crate::interpreter::generator::{Call, Context, Event, Foreign, Generator, Step};
+use crate::interpreter::generator::{Call, Context, Event, Firm, Foreign, Generator, Step};
 use crate::interpreter::generators::{OnClients, OnNemesis, Rate, TimeLimit, Together};
 use crate::interpreter::set_calls::{Rules, SetCalls};
 use crate::interpreter::workers::{Seat, Workers};
@@ -177,7 +177,11 @@ impl PythonGenerator {
         }
         if class.is(&classes.pending) {
             let wake_ns = step.getattr("wake_ns")?.extract()?;
-            return Ok(Step::Pending(wake_ns, step.getattr("firm")?.extract()?));
+            let firm = match step.getattr("firm")?.extract()? {
+                true => Firm::Yes,
+                false => Firm::No,
+            };
+            return Ok(Step::Pending(wake_ns, firm));
         }
         if class.is(&classes.exhausted) {
             return Ok(Step::Exhausted);

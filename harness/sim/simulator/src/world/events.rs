@@ -169,6 +169,13 @@ impl<T> Events<T> {
         Some((next.ns, next.what.take()?))
     }
 
+    /// Whether one of the time to which they have come is left.
+    pub fn any_at(&self, now_ns: Ns) -> bool {
+        let wheel = &self.wheels[0];
+        let place = &wheel.places[wheel.taken.trailing_zeros() as usize % PLACES];
+        wheel.taken > 0 && self.slots[place.first as usize].ns <= now_ns
+    }
+
     /// To the next place that is taken, if that does not begin later: its events change wheels.
     #[inline(never)]
     fn turn(&mut self, until_ns: Ns) -> Option<()> {
@@ -242,6 +249,8 @@ mod tests {
                     if let Some((time_ns, _)) = due {
                         now_ns = time_ns;
                         naive.remove(0);
+                        let left = naive.first().is_some_and(|(ns, _)| *ns == now_ns);
+                        assert_eq!(events.any_at(now_ns), left);
                     }
                 } else {
                     events.retain(|event| event % 3 > 0);

@@ -24,6 +24,11 @@ impl Gate {
         self.opens_ns.get()
     }
 
+    /// What comes now.
+    pub(super) fn holds(&self, now_ns: Ns) -> bool {
+        now_ns < self.opens_ns.get()
+    }
+
     pub fn is_shut(&self) -> bool {
         self.opens_ns.get() == NEVER_NS
     }

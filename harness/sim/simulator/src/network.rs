@@ -19,7 +19,6 @@ const RETRANSMIT_NS: Ns = 200 * MS;
 const RETRANSMIT_NS_MAX: Ns = 3_000 * MS;
 
 /// One direction between two nodes.
-#[derive(Default)]
 struct Wire {
     /// Shut by a cut. After it: opens when what was held arrives, and nothing before it.
     gate: Rc<Gate>,
@@ -28,6 +27,17 @@ struct Wire {
     free_ns: Cell<Ns>,
     /// Of a thousand packets.
     loss: Cell<u64>,
+}
+
+impl Wire {
+    fn new(world: &World) -> Wire {
+        Wire {
+            gate: world.gate(),
+            cut_ns: Cell::new(0),
+            free_ns: Cell::new(0),
+            loss: Cell::new(0),
+        }
+    }
 }
 
 /// Every directed link.
@@ -43,7 +53,7 @@ impl Network {
     pub fn new(world: &Rc<World>, nodes: usize, links: &[(Node, Node)]) -> Network {
         let mut wires: Vec<_> = (0..nodes * nodes).map(|_| None).collect();
         for (source, target) in links {
-            wires[source * nodes + target] = Some(Wire::default());
+            wires[source * nodes + target] = Some(Wire::new(world));
         }
         Network {
             world: world.clone(),

@@ -47,7 +47,6 @@ pub struct TimedOut;
 struct Event {
     /// In whose life.
     of: Option<Rc<Process>>,
-    gate: Option<Rc<Gate>>,
     act: Option<Act>,
 }
 
@@ -93,6 +92,8 @@ pub struct World {
     coming: RefCell<Events<Event>>,
     /// So many waits have ended before their time was over, and their events may be still to come.
     idle: Cell<usize>,
+    /// By number, from 1 on.
+    gates: RefCell<Vec<Rc<Gate>>>,
     /// The task that runs.
     current: Cell<Option<Rc<Task>>>,
     /// Whether a task runs, one of the caller's perhaps.
@@ -110,6 +111,7 @@ impl World {
             drawn: Cell::new(0),
             coming: RefCell::default(),
             idle: Cell::new(0),
+            gates: RefCell::default(),
             current: Cell::default(),
             busy: Cell::new(false),
             due: RefCell::default(),
@@ -156,12 +158,20 @@ impl World {
 
     // --- events ---------------------------------------------------------------------------------
 
+    /// One that events may have to pass.
+    pub fn gate(&self) -> Rc<Gate> {
+        let mut gates = self.gates.borrow_mut();
+        let gate = Rc::new(Gate::new(gates.len() as u32 + 1));
+        gates.push(gate.clone());
+        gate
+    }
+
+    /// `gate`: its number; 0: none.
     #[inline(always)]
-    fn event(&self, time_ns: Ns, of: Option<&Rc<Process>>, gate: Option<&Rc<Gate>>) -> Coming {
-        let slot = self.coming.borrow_mut().add(time_ns, |event| {
+    fn event(&self, time_ns: Ns, of: Option<&Rc<Process>>, gate: u32) -> Coming {
+        let slot = self.coming.borrow_mut().add(time_ns, gate, |event| {
             // A free one has nothing that would have to be dropped.
             mem::forget(mem::replace(&mut event.of, of.cloned()));
-            mem::forget(mem::replace(&mut event.gate, gate.cloned()));
         });
         Coming(slot)
     }
@@ -176,13 +186,13 @@ impl World {
     /// Then, in the life of the process `of`.
     #[inline(never)]
     pub fn later(&self, delay_ns: Ns, of: Option<&Rc<Process>>) -> Coming {
-        self.event(self.now_ns() + delay_ns, of, None)
+        self.event(self.now_ns() + delay_ns, of, 0)
     }
 
     /// At that time, unless the gate holds it then.
     #[inline(always)]
-    pub fn through(&self, gate: &Rc<Gate>, time_ns: Ns, of: Option<&Rc<Process>>) -> Coming {
-        self.event(time_ns, of, Some(gate))
+    pub fn through(&self, gate: &Gate, time_ns: Ns, of: Option<&Rc<Process>>) -> Coming {
+        self.event(time_ns, of, gate.number)
     }
 
     /// Acts then, in the life of the process `of`.
@@ -194,7 +204,7 @@ impl World {
     /// A task goes on then.
     #[inline(never)]
     fn resume_after(&self, delay_ns: Ns, task: Rc<Task>) {
-        let event = self.event(self.now_ns() + delay_ns, task.of.as_ref(), None);
+        let event = self.event(self.now_ns() + delay_ns, task.of.as_ref(), 0);
         self.does(event, Act::new(Resume(task)));
     }
 
@@ -268,18 +278,18 @@ impl World {
     #[inline(always)]
     fn happen(&self, until_ns: Ns) -> bool {
         let mut coming = self.coming.borrow_mut();
-        let Some((time_ns, event)) = coming.pop(until_ns) else {
+        let Some((time_ns, gate, event)) = coming.pop(until_ns) else {
             return false;
         };
-        let (of, gate, act) = (event.of.take(), event.gate.take(), event.act.take());
+        let (of, act) = (event.of.take(), event.act.take());
         drop(coming);
         self.now_ns.set(time_ns);
         let act = act.expect("an event does something");
-        let held = gate.as_ref().is_some_and(|gate| gate.holds(time_ns));
+        let held = gate > 0 && self.gates.borrow()[gate as usize - 1].holds(time_ns);
         if held || of.as_ref().is_some_and(|of| !of.runs()) {
-            self.put_off(of, gate.filter(|_| held), act);
+            self.put_off(of, held.then_some(gate), act);
         } else {
-            drop((of, gate));
+            drop(of);
             self.events.set(self.events() + 1);
             act.run(self);
         }
@@ -290,7 +300,8 @@ impl World {
     /// process runs again, if it does.
     #[cold]
     #[inline(never)]
-    fn put_off(&self, of: Option<Rc<Process>>, held_by: Option<Rc<Gate>>, act: Act) {
+    fn put_off(&self, of: Option<Rc<Process>>, held_by: Option<u32>, act: Act) {
+        let held_by = held_by.map(|gate| self.gates.borrow()[gate as usize - 1].clone());
         match (held_by, of) {
             (Some(gate), of) if gate.is_shut() => gate.hold(of, act),
             (Some(gate), of) => {

@@ -6,7 +6,7 @@ use std::mem::{self, MaybeUninit};
 use crate::world::World;
 
 /// As much as an event has room for, which takes a line of the processor's cache.
-type Room = [MaybeUninit<usize>; 3];
+type Room = [MaybeUninit<usize>; 4];
 
 /// Something to do once. What is small is kept in place: most events need no memory of their own.
 pub struct Act {
@@ -84,7 +84,7 @@ impl Act {
     #[inline(always)]
     fn placed<D: Does>(does: D) -> Act {
         assert!(fits::<D>());
-        let mut room: Room = [MaybeUninit::uninit(); 3];
+        let mut room: Room = [MaybeUninit::uninit(); 4];
         // SAFETY: it fits, and is aligned.
         unsafe { room.as_mut_ptr().cast::<D>().write(does) };
         let kind = &Kept::<D>::KIND;
@@ -168,9 +168,9 @@ mod tests {
 
     #[test]
     fn what_is_small_is_kept_in_place() {
-        assert_eq!(runs(true), (true, Some([2; 2])));
-        assert_eq!(runs(true), (false, Some([3; 3])));
-        assert_eq!(runs::<2>(false), (true, None));
-        assert_eq!(runs::<3>(false), (false, None));
+        assert_eq!(runs(true), (true, Some([3; 3])));
+        assert_eq!(runs(true), (false, Some([4; 4])));
+        assert_eq!(runs::<3>(false), (true, None));
+        assert_eq!(runs::<4>(false), (false, None));
     }
 }

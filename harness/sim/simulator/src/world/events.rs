@@ -24,6 +24,8 @@ struct Slot<T> {
     ns: Ns,
     /// The one behind it at its place, or the next free one.
     next: u32,
+    /// A number that comes with it, for which there is room.
+    tag: u32,
     what: T,
 }
 
@@ -74,7 +76,7 @@ impl<T: Default> Events<T> {
 
     /// One that comes then.
     #[inline(always)]
-    pub fn add(&mut self, ns: Ns, fill: impl FnOnce(&mut T)) -> Number {
+    pub fn add(&mut self, ns: Ns, tag: u32, fill: impl FnOnce(&mut T)) -> Number {
         if self.free == NONE {
             self.add_slot();
         }
@@ -82,7 +84,7 @@ impl<T: Default> Events<T> {
         let number = self.free;
         let slot = &mut self.slots[number as usize];
         self.free = mem::replace(&mut slot.next, NONE);
-        slot.ns = ns;
+        (slot.ns, slot.tag) = (ns, tag);
         fill(&mut slot.what);
         self.hang(number, ns);
         Number(number)
@@ -96,9 +98,15 @@ impl<T: Default> Events<T> {
 
     #[cold]
     fn add_slot(&mut self) {
-        let (ns, next, what) = (0, self.free, T::default());
+        let (ns, next, tag, what) = (0, self.free, 0, T::default());
         self.free = self.slots.len() as u32;
-        self.slots.push(Slot { ns, next, what });
+        let slot = Slot {
+            ns,
+            next,
+            tag,
+            what,
+        };
+        self.slots.push(slot);
     }
 
     /// At its place.
@@ -157,9 +165,9 @@ impl<T: Default> Events<T> {
         place.last = slot;
     }
 
-    /// The next, and its time, if that is not later.
+    /// The next, its time and its tag, if that is not later.
     #[inline(always)]
-    pub fn pop(&mut self, until_ns: Ns) -> Option<(Ns, &mut T)> {
+    pub fn pop(&mut self, until_ns: Ns) -> Option<(Ns, u32, &mut T)> {
         while self.wheels[0].taken == 0 {
             self.turn(until_ns)?;
         }
@@ -177,7 +185,7 @@ impl<T: Default> Events<T> {
         }
         next.next = mem::replace(&mut self.free, slot);
         self.len -= 1;
-        Some((next.ns, &mut next.what))
+        Some((next.ns, next.tag, &mut next.what))
     }
 
     /// To the next place that is taken, if that does not begin later: its events change wheels.
@@ -243,14 +251,17 @@ mod tests {
                 let draw = seed.below(sequence, 100) as Ns;
                 if draw < 60 {
                     let time_ns = now_ns + ((draw % 20) << (draw % 7 * 5));
-                    events.add(time_ns, |event| *event = sequence);
+                    events.add(time_ns, sequence as u32, |event| *event = sequence);
                     naive.push((time_ns, sequence));
                 } else if draw < 98 {
                     naive.sort_unstable();
                     let until_ns = now_ns + ((draw % 20) << (draw % 7 * 5));
                     let next = naive.first().copied();
                     let due = next.filter(|(time_ns, _)| *time_ns <= until_ns);
-                    let popped = events.pop(until_ns).map(|(ns, event)| (ns, *event));
+                    let popped = events.pop(until_ns).map(|(ns, tag, event)| {
+                        assert_eq!(u64::from(tag), *event);
+                        (ns, *event)
+                    });
                     assert_eq!(popped, due);
                     if let Some((time_ns, _)) = due {
                         now_ns = time_ns;

@@ -166,7 +166,7 @@ impl Interpreter {
     ) -> Interpreter {
         static MADE: AtomicU64 = AtomicU64::new(0);
         let wake = OURS | WAKE | MADE.fetch_add(1, Ordering::Relaxed);
-        simulation.world.after(0, None, Act::Due(wake, false));
+        simulation.world.after(0, None, Act::due(wake, false));
         let seats = workers.seats();
         let asker = |seat| Asker::new(&simulation, OURS | ANSWER | seat as u64);
         let home = |seat| {
@@ -323,7 +323,7 @@ impl Interpreter {
         let is_sooner = |known| known <= now_ns || wake_ns < known;
         if self.wake_ns.is_none_or(is_sooner) {
             self.wake_ns = Some(wake_ns);
-            let act = Act::Due(self.wake, false);
+            let act = Act::due(self.wake, false);
             self.simulation.world.after(wake_ns - now_ns, None, act);
         }
     }
@@ -393,7 +393,7 @@ impl Interpreter {
         if asks && world.at_once() {
             self.ask(seat);
         } else if asks {
-            world.after(0, None, Act::Due(OURS | seat as u64, true));
+            world.after(0, None, Act::due(OURS | seat as u64, true));
         }
         Ok(())
     }

@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use crate::world::{Act, Gate, Ns, Process, World, MS};
+use crate::world::{Act, Coming, Gate, Ns, Process, World, MS};
 
 /// A server: its place in the topology.
 pub type Node = usize;
@@ -19,7 +19,6 @@ const RETRANSMIT_NS: Ns = 200 * MS;
 const RETRANSMIT_NS_MAX: Ns = 3_000 * MS;
 
 /// One direction between two nodes.
-#[derive(Default)]
 struct Wire {
     /// Shut by a cut. After it: opens when what was held arrives, and nothing before it.
     gate: Rc<Gate>,
@@ -28,6 +27,17 @@ struct Wire {
     free_ns: Cell<Ns>,
     /// Of a thousand packets.
     loss: Cell<u64>,
+}
+
+impl Wire {
+    fn new(world: &World) -> Wire {
+        Wire {
+            gate: world.gate(),
+            cut_ns: Cell::new(0),
+            free_ns: Cell::new(0),
+            loss: Cell::new(0),
+        }
+    }
 }
 
 /// Every directed link.
@@ -43,7 +53,7 @@ impl Network {
     pub fn new(world: &Rc<World>, nodes: usize, links: &[(Node, Node)]) -> Network {
         let mut wires: Vec<_> = (0..nodes * nodes).map(|_| None).collect();
         for (source, target) in links {
-            wires[source * nodes + target] = Some(Wire::default());
+            wires[source * nodes + target] = Some(Wire::new(world));
         }
         Network {
             world: world.clone(),
@@ -58,6 +68,7 @@ impl Network {
     }
 
     /// Acts at the target, in the life of its process `to`, when the packet arrives.
+    #[inline(always)]
     pub fn send(
         &self,
         source: Node,
@@ -69,6 +80,7 @@ impl Network {
     }
 
     /// The same; `took_ns` passes before it is sent.
+    #[inline(always)]
     pub fn send_later(
         &self,
         took_ns: Ns,
@@ -77,13 +89,15 @@ impl Network {
         to: Option<&Rc<Process>>,
         act: impl FnOnce() + 'static,
     ) {
-        self.post(took_ns, source, target, to, Act::call(act));
+        let packet = self.packet(took_ns, source, target, to);
+        self.world.does(packet, Act::call(act));
     }
 
-    fn post(&self, took_ns: Ns, source: Node, target: Node, to: Option<&Rc<Process>>, act: Act) {
+    #[inline(never)]
+    fn packet(&self, took_ns: Ns, source: Node, target: Node, to: Option<&Rc<Process>>) -> Coming {
         let world = &self.world;
         if source == target {
-            return world.after(took_ns, to, act);
+            return world.later(took_ns, to);
         }
         let wire = self.wire(source, target);
         let mut at_ns = world.now_ns() + took_ns + world.around(DELAY_NS);
@@ -92,7 +106,7 @@ impl Network {
         }
         at_ns = at_ns.max(wire.free_ns.get());
         wire.free_ns.set(at_ns);
-        world.through(&wire.gate, at_ns, to, act);
+        world.through(&wire.gate, at_ns, to)
     }
 
     /// Drops every packet of these links, from now on and what is under way.
@@ -123,7 +137,8 @@ impl Network {
             // What is under way is put off until then, and what is sent now comes after it.
             wire.free_ns.set(wire.free_ns.get().max(opens_ns + 1));
             for (to, act) in held {
-                self.world.through(&wire.gate, opens_ns, to.as_ref(), act);
+                let event = self.world.through(&wire.gate, opens_ns, to.as_ref());
+                self.world.does(event, act);
             }
         }
     }

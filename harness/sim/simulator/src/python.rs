@@ -200,7 +200,7 @@ impl Simulation {
     fn after(&self, delay_ns: Ns, number: u64, task: bool) {
         self.simulation
             .world
-            .after(delay_ns, None, Act::Due(number, task));
+            .after(delay_ns, None, Act::due(number, task));
     }
 
     fn step(&self, until_ns: Ns) -> Option<u64> {

@@ -6,6 +6,7 @@
 //! Whoever runs the world has events and tasks of its own. They are known by numbers, and `step`
 //! gives back the number of the one whose time has come.
 
+mod act;
 mod events;
 mod gate;
 mod process;
@@ -14,13 +15,16 @@ mod promise;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::{poll_fn, Future};
+use std::mem;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use crate::seed::{scaled, Seed};
 
-use events::Events;
+pub use act::Act;
+use act::Does;
+use events::{Events, Number};
 pub use gate::Gate;
 use process::Turn;
 pub use process::{Process, Task};
@@ -39,50 +43,43 @@ const MANY: usize = 32;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimedOut;
 
-/// What an event does.
-pub enum Act {
-    /// Calls something, which must not wait.
-    Call(Box<dyn FnOnce()>),
-    /// A task goes on; if a wait is given, then if that still goes on.
-    Resume(Rc<Task>, Option<Turn>),
-    /// Something of the caller's is due: its number, and whether it is a task.
-    Due(u64, bool),
-}
-
-impl Act {
-    /// A call.
-    pub fn call(act: impl FnOnce() + 'static) -> Act {
-        Act::Call(Box::new(act))
-    }
-}
-
+#[derive(Default)]
 struct Event {
-    /// In whose life; a task knows its own.
+    /// In whose life.
     of: Option<Rc<Process>>,
-    gate: Option<Rc<Gate>>,
-    act: Act,
+    act: Option<Act>,
 }
 
 impl Event {
-    fn process(&self) -> Option<&Rc<Process>> {
-        match &self.act {
-            Act::Resume(task, _) => task.of.as_ref(),
-            Act::Call(_) | Act::Due(..) => self.of.as_ref(),
-        }
-    }
-
-    /// Until its process runs again, if it does.
-    #[cold]
-    fn put_off(self) {
-        let of = self.process().cloned();
-        if let Some(of) = of {
-            of.defer(self.act);
-        }
-    }
-
-    /// It does nothing when its time comes: nobody waits any more.
+    /// It does nothing when its time comes.
     fn is_idle(&self) -> bool {
-        matches!(&self.act, Act::Resume(task, Some(turn)) if !task.waits(*turn))
+        self.act.as_ref().is_some_and(Act::is_idle)
+    }
+}
+
+/// An event to come, which does nothing yet.
+#[must_use]
+pub struct Coming(Number);
+
+/// A task goes on.
+struct Resume(Rc<Task>);
+
+impl Does for Resume {
+    fn run(self, world: &World) {
+        world.resume(self.0);
+    }
+}
+
+/// A task goes on if that wait still does.
+struct EndWait(Rc<Task>, Turn);
+
+impl Does for EndWait {
+    fn run(self, world: &World) {
+        world.end_wait(self.0, self.1);
+    }
+
+    fn is_idle(&self) -> bool {
+        !self.0.waits(self.1)
     }
 }
 
@@ -95,6 +92,8 @@ pub struct World {
     coming: RefCell<Events<Event>>,
     /// So many waits have ended before their time was over, and their events may be still to come.
     idle: Cell<usize>,
+    /// By number, from 1 on.
+    gates: RefCell<Vec<Rc<Gate>>>,
     /// The task that runs.
     current: Cell<Option<Rc<Task>>>,
     /// Whether a task runs, one of the caller's perhaps.
@@ -112,6 +111,7 @@ impl World {
             drawn: Cell::new(0),
             coming: RefCell::default(),
             idle: Cell::new(0),
+            gates: RefCell::default(),
             current: Cell::default(),
             busy: Cell::new(false),
             due: RefCell::default(),
@@ -158,35 +158,59 @@ impl World {
 
     // --- events ---------------------------------------------------------------------------------
 
+    /// One that events may have to pass.
+    pub fn gate(&self) -> Rc<Gate> {
+        let mut gates = self.gates.borrow_mut();
+        let gate = Rc::new(Gate::new(gates.len() as u32 + 1));
+        gates.push(gate.clone());
+        gate
+    }
+
+    /// `gate`: its number; 0: none.
     #[inline(always)]
-    fn push(&self, time_ns: Ns, event: Event) {
-        self.coming.borrow_mut().push(time_ns, event);
+    fn event(&self, time_ns: Ns, of: Option<&Rc<Process>>, gate: u32) -> Coming {
+        let slot = self.coming.borrow_mut().add(time_ns, gate, |event| {
+            // A free one has nothing that would have to be dropped.
+            mem::forget(mem::replace(&mut event.of, of.cloned()));
+        });
+        Coming(slot)
+    }
+
+    /// Writes what the event does to where it is kept.
+    #[inline(always)]
+    pub fn does(&self, Coming(slot): Coming, act: Act) {
+        let mut coming = self.coming.borrow_mut();
+        mem::forget(coming.at(slot).act.replace(act));
+    }
+
+    /// Then, in the life of the process `of`.
+    #[inline(never)]
+    pub fn later(&self, delay_ns: Ns, of: Option<&Rc<Process>>) -> Coming {
+        self.event(self.now_ns() + delay_ns, of, 0)
+    }
+
+    /// At that time, unless the gate holds it then.
+    #[inline(always)]
+    pub fn through(&self, gate: &Gate, time_ns: Ns, of: Option<&Rc<Process>>) -> Coming {
+        self.event(time_ns, of, gate.number)
     }
 
     /// Acts then, in the life of the process `of`.
-    #[inline(never)]
+    #[inline(always)]
     pub fn after(&self, delay_ns: Ns, of: Option<&Rc<Process>>, act: Act) {
-        let (of, gate) = (of.cloned(), None);
-        self.push(self.now_ns() + delay_ns, Event { of, gate, act });
+        self.does(self.later(delay_ns, of), act);
     }
 
-    /// Acts at that time, unless the gate holds it then.
+    /// A task goes on then.
     #[inline(never)]
-    pub fn through(&self, gate: &Rc<Gate>, time_ns: Ns, of: Option<&Rc<Process>>, act: Act) {
-        let (of, gate) = (of.cloned(), Some(gate.clone()));
-        self.push(time_ns, Event { of, gate, act });
-    }
-
-    /// A task goes on then; of a wait, if that still goes on.
-    #[inline(never)]
-    fn resume_after(&self, delay_ns: Ns, task: Rc<Task>, turn: Option<Turn>) {
-        let (of, gate, act) = (None, None, Act::Resume(task, turn));
-        self.push(self.now_ns() + delay_ns, Event { of, gate, act });
+    fn resume_after(&self, delay_ns: Ns, task: Rc<Task>) {
+        let event = self.event(self.now_ns() + delay_ns, task.of.as_ref(), 0);
+        self.does(event, Act::new(Resume(task)));
     }
 
     /// Starts a task at this time, after what is due already.
     pub fn spawn(&self, of: Option<&Rc<Process>>, work: impl Future<Output = ()> + 'static) {
-        self.resume_after(0, Task::new(of, Box::pin(work)), None);
+        self.resume_after(0, Task::new(of, Box::pin(work)));
     }
 
     /// Starts a task of no process at once, for the caller. Only outside of tasks of this world.
@@ -226,7 +250,7 @@ impl World {
         if may && !self.busy.get() {
             self.resume(task);
         } else {
-            self.resume_after(0, task, None);
+            self.resume_after(0, task);
         }
     }
 
@@ -235,12 +259,10 @@ impl World {
     pub fn step(&self, until_ns: Ns) -> Option<u64> {
         self.busy.set(false);
         while self.due.borrow().is_empty() {
-            let next = self.coming.borrow_mut().pop(until_ns);
-            let Some((time_ns, event)) = next else {
+            if !self.happen(until_ns) {
                 self.now_ns.set(self.now_ns().max(until_ns));
                 return None;
-            };
-            self.happen(time_ns, event);
+            }
         }
         let (number, task) = self.due.borrow_mut().pop_front()?;
         self.busy.set(task);
@@ -260,32 +282,41 @@ impl World {
         self.busy.set(false);
     }
 
-    fn happen(&self, time_ns: Ns, event: Event) {
+    /// The next event, if it comes until then.
+    #[inline(always)]
+    fn happen(&self, until_ns: Ns) -> bool {
+        let mut coming = self.coming.borrow_mut();
+        let Some((time_ns, gate, event)) = coming.pop(until_ns) else {
+            return false;
+        };
+        let (of, act) = (event.of.take(), event.act.take());
+        drop(coming);
         self.now_ns.set(time_ns);
-        if let Some(gate) = &event.gate {
-            if time_ns < gate.opens_ns() {
-                return self.hold(gate, event.of, event.act);
-            }
+        let act = act.expect("an event does something");
+        let held = gate > 0 && self.gates.borrow()[gate as usize - 1].holds(time_ns);
+        if held || of.as_ref().is_some_and(|of| !of.runs()) {
+            self.put_off(of, held.then_some(gate), act);
+        } else {
+            drop(of);
+            self.events.set(self.events() + 1);
+            act.run(self);
         }
-        if event.process().is_some_and(|of| !of.runs()) {
-            return event.put_off();
-        }
-        self.events.set(self.events() + 1);
-        match event.act {
-            Act::Call(act) => act(),
-            Act::Resume(task, None) => self.resume(task),
-            Act::Resume(task, Some(turn)) => self.end_wait(task, turn),
-            Act::Due(number, task) => self.hand_out(number, task),
-        }
+        true
     }
 
-    /// Keeps what came too early until its gate is opened, or until that time.
+    /// Keeps what came too early: until its gate is opened, or until that time; or until its
+    /// process runs again, if it does.
     #[cold]
-    fn hold(&self, gate: &Rc<Gate>, of: Option<Rc<Process>>, act: Act) {
-        if gate.is_shut() {
-            gate.hold(of, act);
-        } else {
-            self.through(gate, gate.opens_ns(), of.as_ref(), act);
+    #[inline(never)]
+    fn put_off(&self, of: Option<Rc<Process>>, held_by: Option<u32>, act: Act) {
+        let held_by = held_by.map(|gate| self.gates.borrow()[gate as usize - 1].clone());
+        match (held_by, of) {
+            (Some(gate), of) if gate.is_shut() => gate.hold(of, act),
+            (Some(gate), of) => {
+                self.does(self.through(&gate, gate.opens_ns(), of.as_ref()), act);
+            }
+            (None, Some(of)) => of.defer(act),
+            (None, None) => unreachable!("nothing holds it"),
         }
     }
 
@@ -314,7 +345,7 @@ impl World {
 
     /// Waits so long.
     pub async fn sleep(&self, ns: Ns) {
-        self.resume_after(ns, self.running(), None);
+        self.resume_after(ns, self.running());
         Pause(false).await;
     }
 
@@ -337,7 +368,8 @@ impl World {
         if !promise.is_done() {
             let task = self.running();
             let turn = promise.register(task.clone());
-            self.resume_after(timeout_ns, task, Some(turn));
+            let event = self.later(timeout_ns, task.of.as_ref());
+            self.does(event, Act::new(EndWait(task, turn)));
             Pause(false).await;
             if !promise.is_done() {
                 return Err(TimedOut);

@@ -187,8 +187,19 @@ impl Clients {
     }
 
     fn reply(&self, connection: &Connection, xid: i64, answer: Answer) {
-        let act = move |session: &KeeperSession| session.answered(xid, answer);
-        self.tell(&connection.listener, act);
+        let to = &connection.listener;
+        // An event has room for the first two of these.
+        match answer {
+            Ok(Answered::Nothing) => {
+                self.tell(to, move |session| {
+                    session.answered(xid, Ok(Answered::Nothing))
+                });
+            }
+            Ok(Answered::FoundAgain(found)) => self.tell(to, move |session| {
+                session.answered(xid, Ok(Answered::FoundAgain(found)))
+            }),
+            answer => self.tell(to, move |session| session.answered(xid, answer)),
+        }
     }
 
     fn tell(&self, to: &Listener, act: impl FnOnce(&KeeperSession) + 'static) {

@@ -26,7 +26,7 @@ use crate::keeper::tree::{child, Path, Tree};
 use crate::network::Node;
 use crate::world::{Act, Ns, Process, World, SECOND};
 
-use acked::Acked;
+use acked::{Ack, Acked};
 
 /// Until a candidate, or who joined one, looks again.
 const JOIN_NS: Ns = 2 * SECOND;

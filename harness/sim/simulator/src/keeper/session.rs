@@ -285,7 +285,16 @@ impl KeeperSession {
 
     fn request(&self, xid: i64, ask: Ask) {
         let session = self.session;
-        self.send(move |server| server.request(session, xid, ask));
+        // An event has room for the first two of these.
+        match ask {
+            Ask::Write(Write::Multi(nothing)) if nothing.is_empty() => self.send(move |server| {
+                server.request(session, xid, Ask::Write(Write::Multi(Vec::new())))
+            }),
+            Ask::ReadAgain(readings) => {
+                self.send(move |server| server.request(session, xid, Ask::ReadAgain(readings)));
+            }
+            ask => self.send(move |server| server.request(session, xid, ask)),
+        }
     }
 
     fn send(&self, act: impl FnOnce(&KeeperServer) + 'static) {

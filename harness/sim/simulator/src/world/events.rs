@@ -24,7 +24,9 @@ struct Slot<T> {
     ns: Ns,
     /// The one behind it at its place, or the next free one.
     next: u32,
-    what: Option<T>,
+    /// A number that comes with it, for which there is room.
+    tag: u32,
+    what: T,
 }
 
 /// The slots of events: on the first wheel by time, on others as they came.
@@ -40,6 +42,9 @@ struct Wheel {
     taken: u64,
     places: [Place; PLACES],
 }
+
+/// The slot of an event.
+pub struct Number(u32);
 
 pub struct Events<T> {
     len: usize,
@@ -64,36 +69,49 @@ impl<T> Default for Events<T> {
     }
 }
 
-impl<T> Events<T> {
+impl<T: Default> Events<T> {
     pub fn len(&self) -> usize {
         self.len
     }
 
-    pub fn push(&mut self, ns: Ns, what: T) {
+    /// One that comes then.
+    #[inline(always)]
+    pub fn add(&mut self, ns: Ns, tag: u32, fill: impl FnOnce(&mut T)) -> Number {
         if self.free == NONE {
             self.add_slot();
         }
         self.len += 1;
         let number = self.free;
         let slot = &mut self.slots[number as usize];
-        self.free = slot.next;
-        slot.ns = ns;
-        // A free slot has nothing that would have to be dropped.
-        mem::forget(slot.what.replace(what));
+        self.free = mem::replace(&mut slot.next, NONE);
+        (slot.ns, slot.tag) = (ns, tag);
+        fill(&mut slot.what);
         self.hang(number, ns);
+        Number(number)
+    }
+
+    /// One that was added, and has not been popped.
+    #[inline(always)]
+    pub fn at(&mut self, Number(number): Number) -> &mut T {
+        &mut self.slots[number as usize].what
     }
 
     #[cold]
     fn add_slot(&mut self) {
-        let (ns, next, what) = (0, self.free, None);
+        let (ns, next, tag, what) = (0, self.free, 0, T::default());
         self.free = self.slots.len() as u32;
-        self.slots.push(Slot { ns, next, what });
+        let slot = Slot {
+            ns,
+            next,
+            tag,
+            what,
+        };
+        self.slots.push(slot);
     }
 
     /// At its place.
-    #[inline]
+    #[inline(always)]
     fn hang(&mut self, slot: u32, ns: Ns) {
-        self.slots[slot as usize].next = NONE;
         let place_ns = ns.max(self.at_ns);
         let apart = place_ns ^ self.at_ns;
         if apart >> (WIDTH + DIGIT) > 0 {
@@ -147,8 +165,9 @@ impl<T> Events<T> {
         place.last = slot;
     }
 
-    /// The next, and its time, if that is not later.
-    pub fn pop(&mut self, until_ns: Ns) -> Option<(Ns, T)> {
+    /// The next, its time and its tag, if that is not later.
+    #[inline(always)]
+    pub fn pop(&mut self, until_ns: Ns) -> Option<(Ns, u32, &mut T)> {
         while self.wheels[0].taken == 0 {
             self.turn(until_ns)?;
         }
@@ -166,7 +185,7 @@ impl<T> Events<T> {
         }
         next.next = mem::replace(&mut self.free, slot);
         self.len -= 1;
-        Some((next.ns, next.what.take()?))
+        Some((next.ns, next.tag, &mut next.what))
     }
 
     /// Whether one of the time to which they have come is left.
@@ -200,11 +219,12 @@ impl<T> Events<T> {
         while next != NONE {
             let (number, slot) = (next, &mut self.slots[next as usize]);
             next = slot.next;
-            if slot.what.as_ref().is_some_and(&keeps) {
+            if keeps(&slot.what) {
                 let ns = slot.ns;
+                slot.next = NONE;
                 self.hang(number, ns);
             } else {
-                slot.what = None;
+                slot.what = T::default();
                 slot.next = mem::replace(&mut self.free, number);
                 self.len -= 1;
             }
@@ -238,14 +258,18 @@ mod tests {
                 let draw = seed.below(sequence, 100) as Ns;
                 if draw < 60 {
                     let time_ns = now_ns + ((draw % 20) << (draw % 7 * 5));
-                    events.push(time_ns, sequence);
+                    events.add(time_ns, sequence as u32, |event| *event = sequence);
                     naive.push((time_ns, sequence));
                 } else if draw < 98 {
                     naive.sort_unstable();
                     let until_ns = now_ns + ((draw % 20) << (draw % 7 * 5));
                     let next = naive.first().copied();
                     let due = next.filter(|(time_ns, _)| *time_ns <= until_ns);
-                    assert_eq!(events.pop(until_ns), due);
+                    let popped = events.pop(until_ns).map(|(ns, tag, event)| {
+                        assert_eq!(u64::from(tag), *event);
+                        (ns, *event)
+                    });
+                    assert_eq!(popped, due);
                     if let Some((time_ns, _)) = due {
                         now_ns = time_ns;
                         naive.remove(0);

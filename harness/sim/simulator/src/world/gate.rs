@@ -11,17 +11,31 @@ const NEVER_NS: Ns = Ns::MAX;
 pub type Held = (Option<Rc<Process>>, Act);
 
 /// Open from some time on.
-#[derive(Default)]
 pub struct Gate {
+    /// Among the world's.
+    pub(super) number: u32,
     opens_ns: Cell<Ns>,
     /// What came while it was shut.
     held: RefCell<Vec<Held>>,
 }
 
 impl Gate {
+    pub(super) fn new(number: u32) -> Gate {
+        Gate {
+            number,
+            opens_ns: Cell::new(0),
+            held: RefCell::default(),
+        }
+    }
+
     /// No event before this.
     pub(super) fn opens_ns(&self) -> Ns {
         self.opens_ns.get()
+    }
+
+    /// What comes now.
+    pub(super) fn holds(&self, now_ns: Ns) -> bool {
+        now_ns < self.opens_ns.get()
     }
 
     pub fn is_shut(&self) -> bool {

@@ -2,6 +2,21 @@
 
 use crate::network::Node;
 
+/// So many entries of an epoch's log are on a disk. As short as a zxid is in ZooKeeper: an event has
+/// room for it.
+#[derive(Clone, Copy)]
+pub(super) struct Ack {
+    pub epoch: u32,
+    pub count: u32,
+}
+
+impl Ack {
+    pub(super) fn new(epoch: u64, count: usize) -> Ack {
+        let (epoch, count) = (epoch as u32, count as u32);
+        Ack { epoch, count }
+    }
+}
+
 /// Servers in the order in which they came, and how many entries each has on its disk.
 #[derive(Default)]
 pub(super) struct Acked(Vec<(Node, usize)>);

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use crate::errors::{KeeperError, SESSION_EXPIRED};
 use crate::keeper::messages::{Answered, Request, Txn, Write, FSYNC_NS, SESSIONS};
-use crate::keeper::server::{session_path, Role, State};
+use crate::keeper::server::{session_path, Ack, Role, State};
 use crate::keeper::tree::{Change, Effect, Operation, Path, Tree};
 use crate::network::Node;
 use crate::table::entries::Data;
@@ -45,13 +45,14 @@ impl State {
         disk.log.push(txn.clone());
         let count = disk.log.len();
         drop(disk);
-        let (me, epoch) = (self.node, self.epoch);
+        let me = self.node;
         for peer in self.acked.peers().filter(|peer| *peer != me) {
             let txn = txn.clone();
-            self.tell(peer, move |peer| peer.on_propose(me, epoch, count, txn));
+            self.tell(peer, move |peer| peer.on_propose(me, txn));
         }
         let took_ns = self.world.around(FSYNC_NS);
-        self.later(took_ns, move |leader| leader.on_ack(me, epoch, count));
+        let ack = Ack::new(self.epoch, count);
+        self.later(took_ns, move |leader| leader.on_ack(me, ack));
     }
 
     fn changes(&mut self, request: &Request) -> Result<(Vec<Change>, Answered), KeeperError> {
@@ -75,26 +76,28 @@ impl State {
     }
 
     /// From the leader: to the log, and on the disk.
-    fn on_propose(&mut self, leader: Node, epoch: u64, count: usize, txn: Rc<Txn>) {
+    fn on_propose(&mut self, leader: Node, txn: Rc<Txn>) {
+        let (epoch, number) = txn.zxid;
         if self.follows(leader, epoch) {
             let mut disk = self.disk.borrow_mut();
-            assert_eq!(count, disk.log.len() + 1, "the wire keeps order");
+            assert_eq!(number, disk.log.len() as u64, "the wire keeps order");
             disk.log.push(txn);
+            let ack = Ack::new(epoch, disk.log.len());
             let took_ns = self.world.around(FSYNC_NS);
             let me = self.node;
-            let act = move |leader: &mut State| leader.on_ack(me, epoch, count);
-            self.tell_later(took_ns, leader, act);
+            self.tell_later(took_ns, leader, move |leader| leader.on_ack(me, ack));
         }
     }
 
     /// A server has so many entries on its disk.
-    pub(super) fn on_ack(&mut self, peer: Node, epoch: u64, count: usize) {
-        if self.role != Role::Leading || epoch != self.epoch {
+    pub(super) fn on_ack(&mut self, peer: Node, ack: Ack) {
+        if self.role != Role::Leading || u64::from(ack.epoch) != self.epoch {
             return;
         }
         let Some(acked) = self.acked.of(peer) else {
             return;
         };
+        let count = ack.count as usize;
         *acked = count.max(*acked);
         self.heard_ns[peer] = self.world.now_ns();
         let late = count <= self.committed && self.serves;

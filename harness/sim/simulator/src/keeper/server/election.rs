@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use crate::keeper::messages::{Txn, Zxid, FSYNC_NS};
-use crate::keeper::server::{Role, State};
+use crate::keeper::server::{Ack, Role, State};
 use crate::keeper::tree::Tree;
 use crate::network::Node;
 use crate::world::{Ns, MS};
@@ -168,11 +168,10 @@ impl State {
             self.role = Role::Following;
             self.heard_ns.fill(0);
             self.heard_ns[leader] = self.world.now_ns();
-            let (me, count) = (self.node, log.len());
+            let (me, ack) = (self.node, Ack::new(epoch, log.len()));
             self.adopt(log);
             self.seen.clear();
-            let act = move |leader: &mut State| leader.on_ack(me, epoch, count);
-            self.tell_later(FSYNC_NS, leader, act);
+            self.tell_later(FSYNC_NS, leader, move |leader| leader.on_ack(me, ack));
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::rc::Rc;
 
 use crate::block::Block;
@@ -23,37 +24,44 @@ use crate::world::{Ns, Promise, MS};
 const READ_NS: Ns = 6 * MS;
 
 impl Server {
-    /// Begins a query, an INSERT with its rows; `answer` gets what comes of it.
+    /// Begins a query, an INSERT with its rows; the promise gets what comes of it.
     pub fn ask(
         self: &Rc<Self>,
-        answer: Promise<Reply>,
         query: Rc<Query>,
         rows: Option<Vec<Row>>,
         settings: Rc<Settings>,
-    ) {
+    ) -> Promise<Reply> {
+        let answer = Promise::new();
         let number = self.asked.get() + 1;
         self.asked.set(number);
         self.running.borrow_mut().push((number, answer.clone()));
         let server = self.clone();
-        self.world.spawn(Some(&self.process), async move {
-            let result = match query.statement() {
-                Ok(Statement::Select(select)) if rows.is_none() => {
-                    server.select(select, &settings).await
-                }
-                // What is rarer has a place of its own while it goes on.
-                _ => Box::pin(server.query(&query, rows, &settings)).await,
-            };
-            let reply = result.map_err(|trouble| Refusal::Error(trouble.into()));
-            answer.set(&server.world, reply);
-            server.ended(number);
-        });
+        match query.statement() {
+            // The most frequent, which takes the least space.
+            Ok(Statement::Select(select)) if rows.is_none() => {
+                let select = select.clone();
+                self.world.spawn(Some(&self.process), async move {
+                    let result = server.select(&select, &settings).await;
+                    server.ended(number, result);
+                });
+            }
+            _ => self.world.spawn(Some(&self.process), async move {
+                let result = server.query(&query, rows, &settings).await;
+                server.ended(number, result);
+            }),
+        }
+        answer
     }
 
     /// A query has its answer.
-    fn ended(&self, number: u64) {
+    fn ended(&self, number: u64, result: Result<Rc<Block>, Trouble>) {
         let mut running = self.running.borrow_mut();
-        if let Ok(at) = running.binary_search_by_key(&number, |(number, _)| *number) {
-            running.remove(at);
+        let found = running.binary_search_by_key(&number, |(number, _)| *number);
+        let answer = found.ok().map(|at| running.remove(at).1);
+        drop(running);
+        if let Some(answer) = answer {
+            let reply = result.map_err(|trouble| Refusal::Error(trouble.into()));
+            answer.set(&self.world, reply);
         }
     }
 
@@ -91,6 +99,11 @@ impl Server {
         match query.statement()? {
             Statement::Number(number) => return Ok(Block::row([Value::Int(*number)]).into()),
             Statement::Select(_) => unreachable!("a select is answered beside all others"),
+            Statement::System {
+                what,
+                table,
+                condition,
+            } => return Ok(system_rows(self, table, what, condition).await?.into()),
             Statement::Values { .. } => return Err(unknown(&query.text).into()),
             Statement::Insert {
                 table,
@@ -139,17 +152,19 @@ impl Server {
         Ok(Rc::default())
     }
 
-    async fn select(&self, select: &Select, settings: &Settings) -> Result<Rc<Block>, Trouble> {
-        if let Some(name) = select.table.strip_prefix("system.") {
-            let rows = Box::pin(system_rows(self, name, &select.what, &select.condition));
-            return Ok(rows.await?.into());
+    fn select<'a>(
+        &'a self,
+        select: &'a Select,
+        settings: &'a Settings,
+    ) -> impl Future<Output = Result<Rc<Block>, Trouble>> + 'a {
+        let table = self.table(&select.table);
+        async move {
+            let table = table?;
+            self.world.sleep(self.world.around(READ_NS)).await;
+            let reading = self.reading(settings)?;
+            let rows = answer(&table, reading, &select.prepared(&table.schema)).await?;
+            Ok(if select.groups { groups(&rows) } else { rows })
         }
-        let table = self.table(&select.table)?;
-        self.world.sleep(self.world.around(READ_NS)).await;
-        let reading = self.reading(settings)?;
-        let selection = select.prepared(&table.schema);
-        let rows = answer(&table, reading, &selection).await?;
-        Ok(if select.groups { groups(&rows) } else { rows })
     }
 
     /// What a select is to read. Error 36 for what is no reading.
@@ -271,8 +286,7 @@ impl Server {
         query: Rc<Query>,
         settings: Rc<Settings>,
     ) {
-        let reply = Promise::new();
-        self.ask(reply.clone(), query, None, settings);
+        let reply = self.ask(query, None, settings);
         let server = self.clone();
         self.world.spawn(None, async move {
             let result = match server.world.wait(&reply).await {

@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use crate::bugs::Bug;
 use crate::errors::{KeeperError, Trouble};
+use crate::keeper::paths::split;
 use crate::keeper::session::{Found, KeeperSession, Reading};
 use crate::keeper::tree::{child, Operation};
 use crate::table::cover::Cover;
@@ -48,7 +49,14 @@ pub struct Queue {
     pub virtual_parts: RefCell<Cover<()>>,
     pub pointer: Cell<i64>,
     added: Cell<u64>,
-    wakes: RefCell<Vec<Promise<()>>>,
+    asleep: RefCell<Vec<Asleep>>,
+}
+
+/// A thread of the pool that has nothing to do.
+struct Asleep {
+    wake: Promise<()>,
+    /// It tries again anyway, some day.
+    for_a_time: bool,
 }
 
 impl Queue {
@@ -59,7 +67,7 @@ impl Queue {
             virtual_parts: RefCell::default(),
             pointer: Cell::new(0),
             added: Cell::new(0),
-            wakes: RefCell::default(),
+            asleep: RefCell::default(),
         }
     }
 
@@ -77,22 +85,33 @@ impl Queue {
         self.virtual_parts.borrow_mut().add(&entry.new, ());
     }
 
-    /// Something may be done now.
+    /// Something may be done now. Of those who sleep until then, no more wake than may find it.
     pub fn wake(&self) {
-        for wake in self.wakes.take() {
-            wake.set(&self.world, ());
+        let entries = self.entries.borrow();
+        let mut waiting = entries.values().filter(|one| !one.executing);
+        let is_to_wake = |one: &Asleep| waiting.next().is_some() || one.for_a_time;
+        let (woken, others): (Vec<_>, Vec<_>) =
+            self.asleep.take().into_iter().partition(is_to_wake);
+        drop(entries);
+        self.asleep.replace(others);
+        for one in woken {
+            one.wake.set(&self.world, ());
         }
     }
 
     /// Until something may be done, or the time is over.
     async fn sleep(&self, ns: Option<Ns>) {
         let wake = Promise::new();
-        self.wakes.borrow_mut().push(wake.clone());
+        self.asleep.borrow_mut().push(Asleep {
+            wake: wake.clone(),
+            for_a_time: ns.is_some(),
+        });
         match ns {
             None => self.world.wait(&wake).await,
             Some(ns) => {
                 if self.world.wait_for(&wake, ns).await.is_err() {
-                    self.wakes.borrow_mut().retain(|other| !other.is(&wake));
+                    let mut asleep = self.asleep.borrow_mut();
+                    asleep.retain(|one| !one.wake.is(&wake));
                 }
             }
         }
@@ -111,7 +130,7 @@ pub async fn fetch_again(
         Operation::remove(child(&table.own.parts, &part.name())),
     ];
     let made = zk.multi(operations).await?;
-    table.queue.add(last_word(made[0].path()), &entry);
+    table.queue.add(split(made[0].path()).1.into(), &entry);
     table.queue.wake();
     Ok(())
 }
@@ -136,12 +155,6 @@ pub async fn give_up(
         zk.remove(child(&table.own.queue, &name)).await?;
     }
     Ok(())
-}
-
-/// The last part of a node's path.
-fn last_word(path: &str) -> Rc<str> {
-    let (_, name) = path.rsplit_once('/').expect("a path");
-    name.into()
 }
 
 /// A node of the replica's queue.
@@ -202,7 +215,9 @@ pub async fn pull(
     let made = zk.multi(operations).await?;
     table.queue.pointer.set(end);
     for ((_, entry), done) in copied.iter().zip(made.iter()) {
-        table.queue.add(last_word(done.path()), entry.as_entry());
+        table
+            .queue
+            .add(split(done.path()).1.into(), entry.as_entry());
     }
     table.queue.wake();
     Ok(())

@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::rc::Rc;
 
-use rustc_hash::FxHashSet;
+use rustc_hash::FxHashMap;
 
 use crate::bugs::{Bug, Bugs};
 use crate::errors::{KeeperError, ServerError, Trouble, NODE_EXISTS};
@@ -82,8 +82,8 @@ pub struct Table {
     /// Parts whose insert had an unknown outcome, and the node of its block number.
     pub to_check: RefCell<Ordered<Rc<str>, Path>>,
     pub mutations: RefCell<Mutations>,
-    /// Partitions that are known to have block numbers.
-    pub numbered: RefCell<FxHashSet<Rc<str>>>,
+    /// Partitions that are known to have block numbers, and what these nodes are made of.
+    pub numbered: RefCell<FxHashMap<Rc<str>, Path>>,
     pub queue: Queue,
     pub missing: Missing,
     pub pulls: Lock,

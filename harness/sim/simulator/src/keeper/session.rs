@@ -273,14 +273,21 @@ impl KeeperSession {
     ) -> impl Future<Output = Result<T, KeeperError>> + use<'_, T> {
         let mut promise = self.alive().then(|| self.note_request(ask));
         poll_fn(move |_| {
-            let Some(asked) = &promise else {
-                return Poll::Ready(Err(KeeperError::new(SESSION_EXPIRED)));
-            };
-            let answer = ready!(self.world.poll(asked));
-            asked.renew();
-            self.spare.borrow_mut().extend(promise.take());
+            let answer = ready!(self.poll(&mut promise));
             Poll::Ready(answer.map(read))
         })
+    }
+
+    /// Of what was asked; None: the session is over.
+    #[inline(never)]
+    fn poll(&self, promise: &mut Option<Promise<Answer>>) -> Poll<Answer> {
+        let Some(asked) = promise else {
+            return Poll::Ready(Err(KeeperError::new(SESSION_EXPIRED)));
+        };
+        let answer = ready!(self.world.poll(asked));
+        asked.renew();
+        self.spare.borrow_mut().extend(promise.take());
+        Poll::Ready(answer)
     }
 
     /// Sends one that is to be answered.

@@ -36,21 +36,36 @@ impl Server {
         self.asked.set(number);
         self.running.borrow_mut().push((number, answer.clone()));
         let server = self.clone();
-        match query.statement() {
-            // The most frequent, which takes the least space.
-            Ok(Statement::Select(select)) if rows.is_none() => {
+        // What is frequent takes no more space than it needs.
+        match (query.statement(), rows) {
+            (Ok(Statement::Select(select)), None) => {
                 let select = select.clone();
-                self.world.spawn(Some(&self.process), async move {
+                self.spawn(async move {
                     let result = server.select(&select, &settings).await;
                     server.ended(number, result);
                 });
             }
-            _ => self.world.spawn(Some(&self.process), async move {
-                let result = server.query(&query, rows, &settings).await;
+            (Ok(Statement::Values { table }), Some(rows)) => {
+                let table = table.clone();
+                self.spawn(async move {
+                    let result = server.put(&table, rows, &settings).await;
+                    server.ended(number, result);
+                });
+            }
+            (_, Some(_)) => self.spawn(async move {
+                let error = unknown(&query.text);
+                server.ended(number, Err(error.into()));
+            }),
+            (_, None) => self.spawn(async move {
+                let result = server.query(&query, &settings).await;
                 server.ended(number, result);
             }),
         }
         answer
+    }
+
+    fn spawn(&self, work: impl Future<Output = ()> + 'static) {
+        self.world.spawn(Some(&self.process), work);
     }
 
     /// A query has its answer.
@@ -87,15 +102,8 @@ impl Server {
     async fn query(
         self: &Rc<Self>,
         query: &Rc<Query>,
-        rows: Option<Vec<Row>>,
         settings: &Rc<Settings>,
     ) -> Result<Rc<Block>, Trouble> {
-        if let Some(rows) = rows {
-            return match query.statement() {
-                Ok(Statement::Values { table }) => self.put(table, rows, settings).await,
-                _ => Err(unknown(&query.text).into()),
-            };
-        }
         match query.statement()? {
             Statement::Number(number) => return Ok(Block::row([Value::Int(*number)]).into()),
             Statement::Select(_) => unreachable!("a select is answered beside all others"),
@@ -202,7 +210,7 @@ impl Server {
         table.create(&self.keeper().await?).await?;
         self.disk.tables.borrow_mut().insert(name.clone(), disk);
         self.tables.borrow_mut().insert(name.clone(), table.clone());
-        self.world.spawn(Some(&self.process), table.clone().live());
+        self.spawn(table.clone().live());
         while table.readonly.get() {
             self.world.sleep(5 * MS).await;
         }

@@ -185,8 +185,7 @@ fn in_turn<'a, T: 'a>(
     members: impl Iterator<Item = &'a Member<T>>,
 ) -> impl Iterator<Item = (&'a Info, &'a T)> {
     let mut members: Vec<_> = members.collect();
-    // There are few runs, which a stable sort makes use of.
-    members.sort_by_key(|member| member.turn);
+    members.sort_unstable_by_key(|member| member.turn);
     members.into_iter().map(|one| (&one.info, &one.thing))
 }
 

@@ -49,14 +49,10 @@ pub struct Queue {
     pub virtual_parts: RefCell<Cover<()>>,
     pub pointer: Cell<i64>,
     added: Cell<u64>,
-    asleep: RefCell<Vec<Asleep>>,
-}
-
-/// A thread of the pool that has nothing to do.
-struct Asleep {
-    wake: Promise<()>,
-    /// It tries again anyway, some day.
-    for_a_time: bool,
+    /// Of the pool's threads that have nothing to do.
+    asleep: RefCell<Vec<Promise<()>>>,
+    /// Of those whose attempt failed.
+    resting: RefCell<Vec<Promise<()>>>,
 }
 
 impl Queue {
@@ -68,6 +64,7 @@ impl Queue {
             pointer: Cell::new(0),
             added: Cell::new(0),
             asleep: RefCell::default(),
+            resting: RefCell::default(),
         }
     }
 
@@ -85,35 +82,37 @@ impl Queue {
         self.virtual_parts.borrow_mut().add(&entry.new, ());
     }
 
-    /// Something may be done now. Of those who sleep until then, no more wake than may find it.
+    /// Something may be done now.
     pub fn wake(&self) {
         let entries = self.entries.borrow();
-        let mut waiting = entries.values().filter(|one| !one.executing);
-        let is_to_wake = |one: &Asleep| waiting.next().is_some() || one.for_a_time;
-        let (woken, others): (Vec<_>, Vec<_>) =
-            self.asleep.take().into_iter().partition(is_to_wake);
+        let waiting = entries.values().filter(|one| !one.executing).count();
         drop(entries);
-        self.asleep.replace(others);
-        for one in woken {
-            one.wake.set(&self.world, ());
+        for wake in self.resting.take() {
+            wake.set(&self.world, ());
+        }
+        // No more than may find something.
+        for _ in 0..waiting {
+            let wake = self.asleep.borrow_mut().pop();
+            match wake {
+                Some(wake) => wake.set(&self.world, ()),
+                None => return,
+            }
         }
     }
 
-    /// Until something may be done, or the time is over.
-    async fn sleep(&self, ns: Option<Ns>) {
+    /// Until something may be done.
+    async fn sleep(&self) {
         let wake = Promise::new();
-        self.asleep.borrow_mut().push(Asleep {
-            wake: wake.clone(),
-            for_a_time: ns.is_some(),
-        });
-        match ns {
-            None => self.world.wait(&wake).await,
-            Some(ns) => {
-                if self.world.wait_for(&wake, ns).await.is_err() {
-                    let mut asleep = self.asleep.borrow_mut();
-                    asleep.retain(|one| !one.wake.is(&wake));
-                }
-            }
+        self.asleep.borrow_mut().push(wake.clone());
+        self.world.wait(&wake).await;
+    }
+
+    /// The same, or until the time is over.
+    async fn rest(&self, ns: Ns) {
+        let wake = Promise::new();
+        self.resting.borrow_mut().push(wake.clone());
+        if self.world.wait_for(&wake, ns).await.is_err() {
+            self.resting.borrow_mut().retain(|other| !other.is(&wake));
         }
     }
 }
@@ -264,11 +263,11 @@ pub async fn learn(table: Rc<Table>, zk: Rc<KeeperSession>) {
 pub async fn work(table: Rc<Table>) {
     loop {
         match select(&table) {
-            None => table.queue.sleep(None).await,
+            None => table.queue.sleep().await,
             Some(attempt) => {
                 if !process(&table, attempt).await {
                     let ns = ERROR_SLEEP_NS + table.world.below(SECOND as u64) as Ns;
-                    table.queue.sleep(Some(ns)).await;
+                    table.queue.rest(ns).await;
                 }
             }
         }

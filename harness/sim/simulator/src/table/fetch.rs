@@ -112,7 +112,8 @@ async fn holder(
         }
         if let Some((_, names)) = listed.listed() {
             if !has || wanted.level > 0 || names.len() < 50 {
-                for name in names.iter() {
+                let names = names.from(&wanted.partition).iter();
+                for name in names.take_while(|name| name.starts_with(&*wanted.partition)) {
                     if let Some(info) = wanted.contained_in(name) {
                         consider(info, name);
                     }

@@ -93,7 +93,8 @@ pub struct Table {
     host: Cell<i64>,
     pub(super) listed: RefCell<Option<Listed>>,
     pub(super) answers: RefCell<Answers>,
-    /// How often a part was taken off the disk, or another took its place.
+    /// How often a part of the listed active set was taken off the disk, or another took the place
+    /// of one.
     pub(super) replaced: Cell<u64>,
 }
 
@@ -122,7 +123,11 @@ impl Table {
 
     /// Neither visible nor on the disk any more.
     pub fn forget(&self, part: &Part) {
-        self.replaced.set(self.replaced.get() + 1);
+        let listed = self.listed.borrow();
+        let is_shown = |listed: &Listed| listed.cover.get(&part.info).is_some();
+        if listed.as_ref().is_some_and(is_shown) {
+            self.replaced.set(self.replaced.get() + 1);
+        }
         self.active.borrow_mut().remove(&part.info);
         self.disk.parts.borrow_mut().remove(&part.name);
     }

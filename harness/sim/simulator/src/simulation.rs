@@ -13,11 +13,11 @@ use crate::keeper::session::KeeperSession;
 use crate::network::{Network, Node};
 use crate::record::Record;
 use crate::seed::Seed;
-use crate::server::{Common, Refusal, Server, ServerDisk, Settings};
+use crate::server::{Common, Refusal, Reply, Server, ServerDisk, Settings};
 use crate::sql::{Queries, Query};
 use crate::table::parts::Row;
 use crate::table::settings::TableSettings;
-use crate::world::{Ns, Process, World, MS, SECOND};
+use crate::world::{Ns, Process, Promise, World, MS, SECOND};
 
 /// Between a client and a server, median. That network is never cut: it is the harness' own.
 const CLIENT_NS: Ns = 3 * MS / 10;
@@ -93,6 +93,8 @@ pub struct Simulation {
     hosts: Vec<Host>,
     servers: Rc<RefCell<Vec<Option<Rc<Server>>>>>,
     common: Rc<Common>,
+    /// Of answers that have been taken: the next queries have them.
+    spare: RefCell<Vec<Promise<Reply>>>,
 }
 
 impl Simulation {
@@ -137,6 +139,7 @@ impl Simulation {
                 schemas: RefCell::default(),
             }),
             ensemble,
+            spare: RefCell::default(),
         })
     }
 
@@ -394,24 +397,22 @@ impl Simulation {
         let world = &*self.world;
         async move {
             world.sleep(world.around(CLIENT_NS)).await;
-            let reply = match self.reached(node)? {
-                Some(server) => server.ask(query, rows, settings),
-                None => {
-                    world.sleep(CONNECT_TIMEOUT_NS).await;
-                    return Err(self.error(UNSENT, node, "no answer to a ping"));
-                }
+            let Some(server) = self.reached(node)? else {
+                world.sleep(CONNECT_TIMEOUT_NS).await;
+                return Err(self.error(UNSENT, node, "no answer to a ping"));
             };
-            let answer = match world.wait_for(&reply, timeout_ns).await {
-                Ok(Ok(answer)) => answer,
-                Ok(Err(Refusal::Error(error))) => return Err(error),
-                Ok(Err(Refusal::Reset)) => {
-                    return Err(self.error(NETWORK, node, "the server ended"));
-                }
-                Err(_) => {
-                    let text = format!("no answer from {} in time", self.name(node));
-                    return Err(ServerError::new(CLIENT_TIMEOUT, text));
-                }
+            let reply = self.spare.borrow_mut().pop().unwrap_or_default();
+            server.ask(reply.clone(), query, rows, settings);
+            let Ok(answer) = world.wait_for(&reply, timeout_ns).await else {
+                let text = format!("no answer from {} in time", self.name(node));
+                return Err(ServerError::new(CLIENT_TIMEOUT, text));
             };
+            reply.renew();
+            self.spare.borrow_mut().push(reply);
+            let answer = answer.map_err(|refusal| match refusal {
+                Refusal::Error(error) => error,
+                Refusal::Reset => self.error(NETWORK, node, "the server ended"),
+            })?;
             world.sleep(world.around(CLIENT_NS)).await;
             Ok(answer)
         }

@@ -24,17 +24,17 @@ use crate::world::{Ns, Promise, MS};
 const READ_NS: Ns = 6 * MS;
 
 impl Server {
-    /// Begins a query, an INSERT with its rows; the promise gets what comes of it.
+    /// Begins a query, an INSERT with its rows; `answer` gets what comes of it.
     pub fn ask(
         self: &Rc<Self>,
+        answer: Promise<Reply>,
         query: Rc<Query>,
         rows: Option<Vec<Row>>,
         settings: Rc<Settings>,
-    ) -> Promise<Reply> {
-        let answer = Promise::new();
+    ) {
         let number = self.asked.get() + 1;
         self.asked.set(number);
-        self.running.borrow_mut().push((number, answer.clone()));
+        self.running.borrow_mut().push((number, answer));
         let server = self.clone();
         // What is frequent takes no more space than it needs.
         match (query.statement(), rows) {
@@ -61,7 +61,6 @@ impl Server {
                 server.ended(number, result);
             }),
         }
-        answer
     }
 
     fn spawn(&self, work: impl Future<Output = ()> + 'static) {
@@ -294,7 +293,8 @@ impl Server {
         query: Rc<Query>,
         settings: Rc<Settings>,
     ) {
-        let reply = self.ask(query, None, settings);
+        let reply = Promise::new();
+        self.ask(reply.clone(), query, None, settings);
         let server = self.clone();
         self.world.spawn(None, async move {
             let result = match server.world.wait(&reply).await {

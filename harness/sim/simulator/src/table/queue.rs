@@ -7,7 +7,6 @@ use std::rc::Rc;
 
 use crate::bugs::Bug;
 use crate::errors::{KeeperError, Trouble};
-use crate::keeper::paths::split;
 use crate::keeper::session::{Found, KeeperSession, Reading};
 use crate::keeper::tree::{child, Operation};
 use crate::table::cover::Cover;
@@ -49,10 +48,7 @@ pub struct Queue {
     pub virtual_parts: RefCell<Cover<()>>,
     pub pointer: Cell<i64>,
     added: Cell<u64>,
-    /// Of the pool's threads that have nothing to do.
-    asleep: RefCell<Vec<Promise<()>>>,
-    /// Of those whose attempt failed.
-    resting: RefCell<Vec<Promise<()>>>,
+    wakes: RefCell<Vec<Promise<()>>>,
 }
 
 impl Queue {
@@ -63,8 +59,7 @@ impl Queue {
             virtual_parts: RefCell::default(),
             pointer: Cell::new(0),
             added: Cell::new(0),
-            asleep: RefCell::default(),
-            resting: RefCell::default(),
+            wakes: RefCell::default(),
         }
     }
 
@@ -84,35 +79,22 @@ impl Queue {
 
     /// Something may be done now.
     pub fn wake(&self) {
-        let entries = self.entries.borrow();
-        let waiting = entries.values().filter(|one| !one.executing).count();
-        drop(entries);
-        for wake in self.resting.take() {
+        for wake in self.wakes.take() {
             wake.set(&self.world, ());
         }
-        // No more than may find something.
-        for _ in 0..waiting {
-            let wake = self.asleep.borrow_mut().pop();
-            match wake {
-                Some(wake) => wake.set(&self.world, ()),
-                None => return,
+    }
+
+    /// Until something may be done, or the time is over.
+    async fn sleep(&self, ns: Option<Ns>) {
+        let wake = Promise::new();
+        self.wakes.borrow_mut().push(wake.clone());
+        match ns {
+            None => self.world.wait(&wake).await,
+            Some(ns) => {
+                if self.world.wait_for(&wake, ns).await.is_err() {
+                    self.wakes.borrow_mut().retain(|other| !other.is(&wake));
+                }
             }
-        }
-    }
-
-    /// Until something may be done.
-    async fn sleep(&self) {
-        let wake = Promise::new();
-        self.asleep.borrow_mut().push(wake.clone());
-        self.world.wait(&wake).await;
-    }
-
-    /// The same, or until the time is over.
-    async fn rest(&self, ns: Ns) {
-        let wake = Promise::new();
-        self.resting.borrow_mut().push(wake.clone());
-        if self.world.wait_for(&wake, ns).await.is_err() {
-            self.resting.borrow_mut().retain(|other| !other.is(&wake));
         }
     }
 }
@@ -129,7 +111,7 @@ pub async fn fetch_again(
         Operation::remove(child(&table.own.parts, &part.name())),
     ];
     let made = zk.multi(operations).await?;
-    table.queue.add(split(made[0].path()).1.into(), &entry);
+    table.queue.add(last_word(made[0].path()), &entry);
     table.queue.wake();
     Ok(())
 }
@@ -154,6 +136,12 @@ pub async fn give_up(
         zk.remove(child(&table.own.queue, &name)).await?;
     }
     Ok(())
+}
+
+/// The last part of a node's path.
+fn last_word(path: &str) -> Rc<str> {
+    let (_, name) = path.rsplit_once('/').expect("a path");
+    name.into()
 }
 
 /// A node of the replica's queue.
@@ -214,9 +202,7 @@ pub async fn pull(
     let made = zk.multi(operations).await?;
     table.queue.pointer.set(end);
     for ((_, entry), done) in copied.iter().zip(made.iter()) {
-        table
-            .queue
-            .add(split(done.path()).1.into(), entry.as_entry());
+        table.queue.add(last_word(done.path()), entry.as_entry());
     }
     table.queue.wake();
     Ok(())
@@ -263,11 +249,11 @@ pub async fn learn(table: Rc<Table>, zk: Rc<KeeperSession>) {
 pub async fn work(table: Rc<Table>) {
     loop {
         match select(&table) {
-            None => table.queue.sleep().await,
+            None => table.queue.sleep(None).await,
             Some(attempt) => {
                 if !process(&table, attempt).await {
                     let ns = ERROR_SLEEP_NS + table.world.below(SECOND as u64) as Ns;
-                    table.queue.rest(ns).await;
+                    table.queue.sleep(Some(ns)).await;
                 }
             }
         }

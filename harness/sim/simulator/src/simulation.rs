@@ -1,6 +1,7 @@
 //! A simulated cluster: every server of a topology on one virtual time, all of it from one seed.
 
 use std::cell::{Cell, RefCell};
+use std::future::Future;
 use std::rc::Rc;
 
 use crate::block::Block;
@@ -12,7 +13,7 @@ use crate::keeper::session::KeeperSession;
 use crate::network::{Network, Node};
 use crate::record::Record;
 use crate::seed::Seed;
-use crate::server::{Common, Refusal, Server, ServerDisk, Settings};
+use crate::server::{Common, Refusal, Reply, Server, ServerDisk, Settings};
 use crate::sql::{Queries, Query};
 use crate::table::parts::Row;
 use crate::table::settings::TableSettings;
@@ -92,6 +93,8 @@ pub struct Simulation {
     hosts: Vec<Host>,
     servers: Rc<RefCell<Vec<Option<Rc<Server>>>>>,
     common: Rc<Common>,
+    /// Of answers that have been taken: the next queries have them.
+    spare: RefCell<Vec<Promise<Reply>>>,
 }
 
 impl Simulation {
@@ -136,6 +139,7 @@ impl Simulation {
                 schemas: RefCell::default(),
             }),
             ensemble,
+            spare: RefCell::default(),
         })
     }
 
@@ -382,46 +386,50 @@ impl Simulation {
     }
 
     /// A query from outside. Errors have a client's own codes too.
-    pub async fn ask(
+    pub fn ask(
         &self,
         node: Node,
         query: Rc<Query>,
         rows: Option<Vec<Row>>,
         settings: Rc<Settings>,
         timeout_ns: Ns,
-    ) -> Result<Rc<Block>, ServerError> {
-        let (world, name) = (&self.world, self.name(node));
-        world.sleep(world.around(CLIENT_NS)).await;
+    ) -> impl Future<Output = Result<Rc<Block>, ServerError>> + '_ {
+        let world = &*self.world;
+        async move {
+            world.sleep(world.around(CLIENT_NS)).await;
+            let Some(server) = self.reached(node)? else {
+                world.sleep(CONNECT_TIMEOUT_NS).await;
+                return Err(self.error(UNSENT, node, "no answer to a ping"));
+            };
+            let reply = self.spare.borrow_mut().pop().unwrap_or_default();
+            server.ask(reply.clone(), query, rows, settings);
+            let Ok(answer) = world.wait_for(&reply, timeout_ns).await else {
+                let text = format!("no answer from {} in time", self.name(node));
+                return Err(ServerError::new(CLIENT_TIMEOUT, text));
+            };
+            reply.renew();
+            self.spare.borrow_mut().push(reply);
+            let answer = answer.map_err(|refusal| match refusal {
+                Refusal::Error(error) => error,
+                Refusal::Reset => self.error(NETWORK, node, "the server ended"),
+            })?;
+            world.sleep(world.around(CLIENT_NS)).await;
+            Ok(answer)
+        }
+    }
+
+    /// A server that takes queries; None: it is paused.
+    fn reached(&self, node: Node) -> Result<Option<Rc<Server>>, ServerError> {
         let server = self.server(node);
         if !server.process.alive() || !server.answers.get() {
-            return Err(ServerError::new(
-                UNSENT,
-                format!("{name}: connection refused"),
-            ));
+            return Err(self.error(UNSENT, node, "connection refused"));
         }
-        if server.process.paused() {
-            world.sleep(CONNECT_TIMEOUT_NS).await;
-            return Err(ServerError::new(
-                UNSENT,
-                format!("{name}: no answer to a ping"),
-            ));
-        }
-        let reply = Promise::new();
-        server.ask(reply.clone(), query, rows, settings);
-        let answer = match world.wait_for(&reply, timeout_ns).await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(Refusal::Error(error))) => return Err(error),
-            Ok(Err(Refusal::Reset)) => {
-                let text = format!("{name}: the server ended");
-                return Err(ServerError::new(NETWORK, text));
-            }
-            Err(_) => {
-                let text = format!("no answer from {name} in time");
-                return Err(ServerError::new(CLIENT_TIMEOUT, text));
-            }
-        };
-        world.sleep(world.around(CLIENT_NS)).await;
-        Ok(answer)
+        Ok(Some(server).filter(|server| !server.process.paused()))
+    }
+
+    #[cold]
+    fn error(&self, code: i32, node: Node, text: &str) -> ServerError {
+        ServerError::new(code, format!("{}: {text}", self.name(node)))
     }
 
     /// A ZooKeeper session from outside, through one of these servers.

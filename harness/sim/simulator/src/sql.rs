@@ -58,7 +58,13 @@ pub enum Statement {
         columns: Vec<Column>,
         count: i64,
     },
-    Select(Select),
+    Select(Rc<Select>),
+    /// SELECT `what` FROM system.`table` WHERE `condition`.
+    System {
+        what: Rc<str>,
+        table: Rc<str>,
+        condition: Rc<str>,
+    },
     /// SELECT of a number.
     Number(i64),
 }
@@ -76,14 +82,23 @@ pub struct Select {
 }
 
 impl Select {
-    fn new(what: Rc<str>, table: Rc<str>, condition: Rc<str>, groups: bool) -> Select {
-        Select {
+    fn statement(words: &Words<'_>, what: Rc<str>, groups: bool) -> Statement {
+        let condition = words.word("condition");
+        if let Some(table) = words.get("table").strip_prefix("system.") {
+            let table = table.into();
+            return Statement::System {
+                what,
+                table,
+                condition,
+            };
+        }
+        Statement::Select(Rc::new(Select {
             what,
-            table,
+            table: words.word("table"),
             condition,
             groups,
             prepared: RefCell::default(),
-        }
+        }))
     }
 
     /// What it takes of tables of that schema.
@@ -323,12 +338,8 @@ const READERS: &[(&str, Reader)] = &[
             if !same("by") || !same("order") {
                 return Ok(None);
             }
-            Ok(Some(Statement::Select(Select::new(
-                format!("{what}, {}", words.get("any")).into(),
-                words.word("table"),
-                words.word("condition"),
-                true,
-            ))))
+            let what = format!("{what}, {}", words.get("any")).into();
+            Ok(Some(Select::statement(words, what, true)))
         },
     ),
     (
@@ -336,14 +347,7 @@ const READERS: &[(&str, Reader)] = &[
             r"SELECT (?P<what>.+?) FROM (?P<table>[\w.]+)( WHERE (?P<condition>.+?))?",
             r"( ORDER BY (?P<order>[\w, ]+))?( LIMIT \d+)?",
         ),
-        |words| {
-            Ok(Some(Statement::Select(Select::new(
-                words.word("what"),
-                words.word("table"),
-                words.word("condition"),
-                false,
-            ))))
-        },
+        |words| Ok(Some(Select::statement(words, words.word("what"), false))),
     ),
     (r"SELECT (?P<what>\d+)", |words| {
         let number = words.get("what").parse().expect("digits");

@@ -117,37 +117,40 @@ impl KeeperSession {
 
     /// Several reads, asked together, answered from what the server has at one moment. `watch` is
     /// set when the first of them changes.
-    pub async fn read(
+    pub fn read(
         &self,
         readings: Vec<Reading>,
         watch: Option<&Promise<()>>,
-    ) -> Result<Vec<Found>, KeeperError> {
+    ) -> impl Future<Output = Result<Vec<Found>, KeeperError>> + use<'_> {
         let number = watch.map(|watch| self.watch(watch));
-        match self.ask(Ask::ReadAll(readings, number)).await? {
-            Answered::FoundAll(found) => Ok(found),
+        self.ask(Ask::ReadAll(readings, number), |answered| match answered {
+            Answered::FoundAll(found) => found,
             other => panic!("{other:?} answers no readings"),
-        }
+        })
     }
 
     /// Readings that are made again and again.
-    pub async fn read_again(&self, readings: &Rc<Readings>) -> Result<Rc<[Found]>, KeeperError> {
-        match self.ask(Ask::ReadAgain(readings.clone())).await? {
-            Answered::FoundAgain(found) => Ok(found),
-            other => panic!("{other:?} answers no readings"),
-        }
+    pub fn read_again(
+        &self,
+        readings: &Rc<Readings>,
+    ) -> impl Future<Output = Result<Rc<[Found]>, KeeperError>> + use<'_> {
+        self.ask(
+            Ask::ReadAgain(readings.clone()),
+            |answered| match answered {
+                Answered::FoundAgain(found) => found,
+                other => panic!("{other:?} answers no readings"),
+            },
+        )
     }
 
     /// One read.
-    pub async fn read_one(
+    pub fn read_one(
         &self,
         reading: Reading,
         watch: Option<&Promise<()>>,
-    ) -> Result<Found, KeeperError> {
+    ) -> impl Future<Output = Result<Found, KeeperError>> + use<'_> {
         let number = watch.map(|watch| self.watch(watch));
-        match self.ask(Ask::Read(reading, number)).await? {
-            Answered::Found(found) => Ok(found),
-            other => panic!("{other:?} answers no reading"),
-        }
+        self.ask(Ask::Read(reading, number), found)
     }
 
     /// The number of a watch, which the next request sets.
@@ -170,8 +173,12 @@ impl KeeperSession {
     }
 
     /// Data and version; None: there is no such node.
-    pub async fn get(&self, path: impl Into<Path>) -> Result<Option<(Data, i64)>, KeeperError> {
-        Ok(self.read_one(Reading::get(path), None).await?.get())
+    pub fn get<P: Into<Path>>(
+        &self,
+        path: P,
+    ) -> impl Future<Output = Result<Option<(Data, i64)>, KeeperError>> + use<'_, P> {
+        let ask = Ask::Read(Reading::get(path), None);
+        self.ask(ask, |answered| found(answered).get())
     }
 
     /// The data of a node that must exist.
@@ -183,26 +190,36 @@ impl KeeperSession {
     }
 
     /// Whether there is such a node.
-    pub async fn exists(&self, path: impl Into<Path>) -> Result<bool, KeeperError> {
-        Ok(!self
-            .read_one(Reading::exists(path), None)
-            .await?
-            .is_nothing())
+    pub fn exists<P: Into<Path>>(
+        &self,
+        path: P,
+    ) -> impl Future<Output = Result<bool, KeeperError>> + use<'_, P> {
+        let ask = Ask::Read(Reading::exists(path), None);
+        self.ask(ask, |answered| !found(answered).is_nothing())
     }
 
     /// Names, ascending; empty where there is no such node.
-    pub async fn children(&self, path: impl Into<Path>) -> Result<Names, KeeperError> {
-        let found = self.read_one(Reading::children(path), None).await?;
-        Ok(found.children().unwrap_or_default())
+    pub fn children<P: Into<Path>>(
+        &self,
+        path: P,
+    ) -> impl Future<Output = Result<Names, KeeperError>> + use<'_, P> {
+        let ask = Ask::Read(Reading::children(path), None);
+        self.ask(ask, |answered| {
+            found(answered).children().unwrap_or_default()
+        })
     }
 
     /// All or nothing, in the order of all writes. An error has the operation's place.
-    pub async fn multi(&self, operations: Vec<Operation>) -> Result<Rc<[Done]>, KeeperError> {
-        match self.ask(Ask::Write(Write::Multi(operations))).await? {
-            Answered::Done(done) => Ok(done),
-            Answered::Nothing => Ok(Rc::default()),
+    pub fn multi(
+        &self,
+        operations: Vec<Operation>,
+    ) -> impl Future<Output = Result<Rc<[Done]>, KeeperError>> + '_ {
+        let ask = Ask::Write(Write::Multi(operations));
+        self.ask(ask, |answered| match answered {
+            Answered::Done(done) => done,
+            Answered::Nothing => Rc::default(),
             other => panic!("{other:?} answers no multi"),
-        }
+        })
     }
 
     /// A multi of one create; the path of what was made.
@@ -228,16 +245,14 @@ impl KeeperSession {
 
     /// Reads after this see what the leader had committed when the call reached it. What the
     /// leader knows, that is: one that was deposed and has not noticed answers all the same.
-    pub async fn sync(&self) -> Result<(), KeeperError> {
-        self.ask(Ask::Write(Write::Sync)).await?;
-        Ok(())
+    pub fn sync(&self) -> impl Future<Output = Result<(), KeeperError>> + '_ {
+        self.ask(Ask::Write(Write::Sync), |_| ())
     }
 
     /// Reads after this see every write that was acknowledged before the call: a write of nothing,
     /// which takes a majority as every write does.
-    pub async fn barrier(&self) -> Result<(), KeeperError> {
-        self.ask(Ask::Write(Write::Multi(Vec::new()))).await?;
-        Ok(())
+    pub fn barrier(&self) -> impl Future<Output = Result<(), KeeperError>> + '_ {
+        self.ask(Ask::Write(Write::Multi(Vec::new())), |_| ())
     }
 
     /// Ends the session, and its ephemeral nodes with it; does not wait.
@@ -250,18 +265,29 @@ impl KeeperSession {
 
     // --- the wire -------------------------------------------------------------------------------
 
-    /// Asks at once; the future is the answer's.
-    fn ask(&self, ask: Ask) -> impl Future<Output = Answer> + '_ {
+    /// Asks at once; the future is what is read of the answer.
+    fn ask<T>(
+        &self,
+        ask: Ask,
+        read: fn(Answered) -> T,
+    ) -> impl Future<Output = Result<T, KeeperError>> + use<'_, T> {
         let mut promise = self.alive().then(|| self.note_request(ask));
         poll_fn(move |_| {
-            let Some(asked) = &promise else {
-                return Poll::Ready(Err(KeeperError::new(SESSION_EXPIRED)));
-            };
-            let answer = ready!(self.world.poll(asked));
-            asked.renew();
-            self.spare.borrow_mut().extend(promise.take());
-            Poll::Ready(answer)
+            let answer = ready!(self.poll(&mut promise));
+            Poll::Ready(answer.map(read))
         })
+    }
+
+    /// Of what was asked; None: the session is over.
+    #[inline(never)]
+    fn poll(&self, promise: &mut Option<Promise<Answer>>) -> Poll<Answer> {
+        let Some(asked) = promise else {
+            return Poll::Ready(Err(KeeperError::new(SESSION_EXPIRED)));
+        };
+        let answer = ready!(self.world.poll(asked));
+        asked.renew();
+        self.spare.borrow_mut().extend(promise.take());
+        Poll::Ready(answer)
     }
 
     /// Sends one that is to be answered.
@@ -395,5 +421,13 @@ impl KeeperSession {
         for promise in self.watches.take().into_values() {
             promise.set(&self.world, ());
         }
+    }
+}
+
+/// Of one read.
+fn found(answered: Answered) -> Found {
+    match answered {
+        Answered::Found(found) => found,
+        other => panic!("{other:?} answers no reading"),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::rc::Rc;
 
 use crate::block::Block;
@@ -33,27 +34,48 @@ impl Server {
     ) {
         let number = self.asked.get() + 1;
         self.asked.set(number);
-        self.running.borrow_mut().push((number, answer.clone()));
+        self.running.borrow_mut().push((number, answer));
         let server = self.clone();
-        self.world.spawn(Some(&self.process), async move {
-            let result = match query.statement() {
-                Ok(Statement::Select(select)) if rows.is_none() => {
-                    server.select(select, &settings).await
-                }
-                // What is rarer has a place of its own while it goes on.
-                _ => Box::pin(server.query(&query, rows, &settings)).await,
-            };
-            let reply = result.map_err(|trouble| Refusal::Error(trouble.into()));
-            answer.set(&server.world, reply);
-            server.ended(number);
-        });
+        // What is frequent takes no more space than it needs.
+        match (query.statement(), rows) {
+            (Ok(Statement::Select(select)), None) => {
+                let select = select.clone();
+                self.spawn(async move {
+                    let result = server.select(&select, &settings).await;
+                    server.ended(number, result);
+                });
+            }
+            (Ok(Statement::Values { table }), Some(rows)) => {
+                let table = table.clone();
+                self.spawn(async move {
+                    let result = server.put(&table, rows, &settings).await;
+                    server.ended(number, result);
+                });
+            }
+            (_, Some(_)) => self.spawn(async move {
+                let error = unknown(&query.text);
+                server.ended(number, Err(error.into()));
+            }),
+            (_, None) => self.spawn(async move {
+                let result = server.query(&query, &settings).await;
+                server.ended(number, result);
+            }),
+        }
+    }
+
+    fn spawn(&self, work: impl Future<Output = ()> + 'static) {
+        self.world.spawn(Some(&self.process), work);
     }
 
     /// A query has its answer.
-    fn ended(&self, number: u64) {
+    fn ended(&self, number: u64, result: Result<Rc<Block>, Trouble>) {
         let mut running = self.running.borrow_mut();
-        if let Ok(at) = running.binary_search_by_key(&number, |(number, _)| *number) {
-            running.remove(at);
+        let found = running.binary_search_by_key(&number, |(number, _)| *number);
+        let answer = found.ok().map(|at| running.remove(at).1);
+        drop(running);
+        if let Some(answer) = answer {
+            let reply = result.map_err(|trouble| Refusal::Error(trouble.into()));
+            answer.set(&self.world, reply);
         }
     }
 
@@ -79,18 +101,16 @@ impl Server {
     async fn query(
         self: &Rc<Self>,
         query: &Rc<Query>,
-        rows: Option<Vec<Row>>,
         settings: &Rc<Settings>,
     ) -> Result<Rc<Block>, Trouble> {
-        if let Some(rows) = rows {
-            return match query.statement() {
-                Ok(Statement::Values { table }) => self.put(table, rows, settings).await,
-                _ => Err(unknown(&query.text).into()),
-            };
-        }
         match query.statement()? {
             Statement::Number(number) => return Ok(Block::row([Value::Int(*number)]).into()),
             Statement::Select(_) => unreachable!("a select is answered beside all others"),
+            Statement::System {
+                what,
+                table,
+                condition,
+            } => return Ok(system_rows(self, table, what, condition).await?.into()),
             Statement::Values { .. } => return Err(unknown(&query.text).into()),
             Statement::Insert {
                 table,
@@ -139,17 +159,19 @@ impl Server {
         Ok(Rc::default())
     }
 
-    async fn select(&self, select: &Select, settings: &Settings) -> Result<Rc<Block>, Trouble> {
-        if let Some(name) = select.table.strip_prefix("system.") {
-            let rows = Box::pin(system_rows(self, name, &select.what, &select.condition));
-            return Ok(rows.await?.into());
+    fn select<'a>(
+        &'a self,
+        select: &'a Select,
+        settings: &'a Settings,
+    ) -> impl Future<Output = Result<Rc<Block>, Trouble>> + 'a {
+        let table = self.table(&select.table);
+        async move {
+            let table = table?;
+            self.world.sleep(self.world.around(READ_NS)).await;
+            let reading = self.reading(settings)?;
+            let rows = answer(&table, reading, &select.prepared(&table.schema)).await?;
+            Ok(if select.groups { groups(&rows) } else { rows })
         }
-        let table = self.table(&select.table)?;
-        self.world.sleep(self.world.around(READ_NS)).await;
-        let reading = self.reading(settings)?;
-        let selection = select.prepared(&table.schema);
-        let rows = answer(&table, reading, &selection).await?;
-        Ok(if select.groups { groups(&rows) } else { rows })
     }
 
     /// What a select is to read. Error 36 for what is no reading.
@@ -187,7 +209,7 @@ impl Server {
         table.create(&self.keeper().await?).await?;
         self.disk.tables.borrow_mut().insert(name.clone(), disk);
         self.tables.borrow_mut().insert(name.clone(), table.clone());
-        self.world.spawn(Some(&self.process), table.clone().live());
+        self.spawn(table.clone().live());
         while table.readonly.get() {
             self.world.sleep(5 * MS).await;
         }

@@ -13,6 +13,8 @@ pub struct Cover<T> {
     len: usize,
     /// How many were added.
     added: u64,
+    /// Whether some had block numbers of others: a protocol is broken.
+    overlaps: bool,
 }
 
 #[derive(Clone)]
@@ -29,6 +31,7 @@ impl<T> Default for Cover<T> {
             inside: Ordered::default(),
             len: 0,
             added: 0,
+            overlaps: false,
         }
     }
 }
@@ -86,11 +89,7 @@ impl<T> Cover<T> {
 
     /// The same, and what it is of.
     pub fn covering(&self, info: &Info) -> Option<(&Info, &T)> {
-        let inside = self.members(&info.partition);
-        let from = inside.partition_point(|other| other.info.min <= info.min);
-        // The nearest, mostly. Where a protocol is broken, parts may overlap: so it looks on.
-        let mut before = inside[..from].iter().rev();
-        let found = before.find(|other| other.info.contains(info))?;
+        let found = covering(self.members(&info.partition), self.overlaps, info)?;
         Some((&found.info, &found.thing))
     }
 
@@ -102,24 +101,33 @@ impl<T> Cover<T> {
 
     /// Adds it, unless it is covered, and takes out what it covers, which is returned.
     pub fn add(&mut self, info: &Info, thing: T) -> Vec<T> {
-        if self.containing(info).is_some() {
-            return Vec::new();
-        }
-        let mut covered = Vec::new();
         let inside = match self.inside.get_mut(&info.partition) {
             Some(inside) => inside,
             None => self.inside.entry(info.partition.clone()).or_default(),
         };
-        if inside.iter().any(|other| info.contains(&other.info)) {
-            for other in std::mem::take(inside) {
-                if info.contains(&other.info) {
-                    covered.push(other.thing);
-                } else {
-                    inside.push(other);
-                }
-            }
+        if covering(inside, self.overlaps, info).is_some() {
+            return Vec::new();
         }
-        let at = inside.partition_point(|other| other.info.place() <= info.place());
+        let mut covered = Vec::new();
+        let from = inside.partition_point(|other| other.info.min < info.min);
+        let until = from + inside[from..].partition_point(|other| other.info.min <= info.max);
+        if from < until {
+            let near: Vec<_> = inside.drain(from..until).collect();
+            let (within, others) = near
+                .into_iter()
+                .partition(|other| info.contains(&other.info));
+            covered = Vec::into_iter(within).map(|other| other.thing).collect();
+            inside.splice(from..from, Vec::into_iter(others));
+        }
+        let behind = inside[from..].partition_point(|other| other.info.place() <= info.place());
+        let at = from + behind;
+        let (before, after) = inside.split_at(at);
+        self.overlaps |= before
+            .last()
+            .is_some_and(|other| other.info.max >= info.min)
+            || after
+                .first()
+                .is_some_and(|other| other.info.min <= info.max);
         let member = Member {
             info: info.clone(),
             thing,
@@ -163,6 +171,14 @@ impl<T> Cover<T> {
             member.turn = turn;
         }
     }
+}
+
+/// The one that is or covers a part: the last that does not begin behind it, unless they overlap.
+fn covering<'a, T>(inside: &'a [Member<T>], overlaps: bool, info: &Info) -> Option<&'a Member<T>> {
+    let until = inside.partition_point(|other| other.info.min <= info.min);
+    let from = if overlaps { 0 } else { until.saturating_sub(1) };
+    let mut near = inside[from..until].iter().rev();
+    near.find(|other| other.info.contains(info))
 }
 
 fn in_turn<'a, T: 'a>(

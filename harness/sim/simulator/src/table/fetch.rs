@@ -57,13 +57,29 @@ pub async fn fetch(
     Ok(true)
 }
 
+/// The others in an order drawn by chance. Of one there is but one order, which is drawn as well.
+async fn shuffled_others(
+    table: &Rc<Table>,
+    zk: &Rc<KeeperSession>,
+) -> Result<Vec<Rc<str>>, KeeperError> {
+    let replicas = zk.children(table.paths.replicas.clone()).await?;
+    let mut replicas = replicas.to_vec();
+    if replicas.len() > 2 {
+        replicas = table.world.shuffled(replicas);
+    } else {
+        table.world.below(1);
+    }
+    replicas.retain(|replica| *replica != table.me);
+    Ok(replicas)
+}
+
 /// The table's, in an order drawn by chance.
 async fn shuffled_replicas(
     table: &Rc<Table>,
     zk: &Rc<KeeperSession>,
 ) -> Result<Vec<Rc<str>>, KeeperError> {
     let replicas = zk.children(table.paths.replicas.clone()).await?;
-    Ok(table.world.shuffled(replicas.iter().cloned().collect()))
+    Ok(table.world.shuffled(replicas.to_vec()))
 }
 
 /// A part that a replica has.
@@ -81,10 +97,7 @@ async fn holder(
 ) -> Result<Option<Held>, KeeperError> {
     let wanted = &entry.new;
     let mut best: Option<Held> = None;
-    for replica in shuffled_replicas(table, zk).await? {
-        if replica == table.me {
-            continue;
-        }
+    for replica in shuffled_others(table, zk).await? {
         let other = table.paths.of(&replica);
         let readings = [
             Reading::exists(other.is_active.clone()),
@@ -112,7 +125,8 @@ async fn holder(
         }
         if let Some((_, names)) = listed.listed() {
             if !has || wanted.level > 0 || names.len() < 50 {
-                for name in names.iter() {
+                let names = names.from(&wanted.partition).iter();
+                for name in names.take_while(|name| name.starts_with(&*wanted.partition)) {
                     if let Some(info) = wanted.contained_in(name) {
                         consider(info, name);
                     }

@@ -10,7 +10,7 @@ use crate::errors::{KeeperError, ServerError, Trouble, CONNECTION_LOSS, NODE_EXI
 use crate::keeper::session::{KeeperSession, Reading};
 use crate::keeper::tree::{child, Operation, Path};
 use crate::table::entries::{Data, Entry, EntryKind, Quorum};
-use crate::table::parts::{Info, Ordered, Part, Row, Rows};
+use crate::table::parts::{Info, Part, Row, Rows};
 use crate::table::replica::{ensure, Table};
 use crate::world::{Ns, Promise, TimedOut, MS};
 
@@ -43,10 +43,13 @@ pub async fn insert(
     } else {
         None
     };
-    let mut blocks: Ordered<Rc<str>, Vec<Row>> = Ordered::default();
+    let mut blocks: Vec<(Rc<str>, Vec<Row>)> = Vec::new();
     for row in rows {
         let partition = table.schema.partition(&row)?;
-        blocks.entry(partition).or_default().push(row);
+        match blocks.iter_mut().find(|(one, _)| *one == partition) {
+            Some((_, block)) => block.push(row),
+            None => blocks.push((partition, vec![row])),
+        }
     }
     for (partition, mut block) in blocks {
         table.schema.sort(&mut block)?;
@@ -177,7 +180,13 @@ fn block_id_of(table: &Table, partition: &str, rows: &[Row]) -> String {
     if table.bugs.has(Bug::DedupPerReplica) {
         table.me.hash(&mut hash);
     }
-    format!("{partition}_{:016x}", hash.finish())
+    let digits = hash.finish().to_be_bytes();
+    let digits = digits.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    let mut id = String::with_capacity(partition.len() + 17);
+    id.push_str(partition);
+    id.push('_');
+    id.extend(digits.map(|digit| char::from(b"0123456789abcdef"[usize::from(digit)])));
+    id
 }
 
 /// A fresh block number, and the node that says that its insert goes on, which goes with the
@@ -188,16 +197,22 @@ async fn allocate(
     partition: &Rc<str>,
     block_path: Option<&Path>,
 ) -> Result<Option<(i64, Path)>, KeeperError> {
-    let numbers = child(&table.paths.block_numbers, partition);
-    let numbered = table.numbered.borrow().contains(partition);
-    if !numbered {
-        ensure(zk, &numbers, Data::default()).await?;
-        table.numbered.borrow_mut().insert(partition.clone());
-    }
+    let known = table.numbered.borrow().get(partition).cloned();
+    let path = match known {
+        Some(path) => path,
+        None => {
+            let numbers = child(&table.paths.block_numbers, partition);
+            ensure(zk, &numbers, Data::default()).await?;
+            let path = child(&numbers, "block-");
+            let mut numbered = table.numbered.borrow_mut();
+            numbered.insert(partition.clone(), path.clone());
+            path
+        }
+    };
     let mut operations = Vec::with_capacity(2);
     operations.extend(block_path.cloned().map(Operation::absent));
     operations.push(Operation::Create {
-        path: child(&numbers, "block-"),
+        path,
         data: Data::default(),
         ephemeral: true,
         sequential: true,

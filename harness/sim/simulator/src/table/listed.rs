@@ -110,17 +110,18 @@ impl Table {
 /// What only the one has, and what only the other.
 fn differences<'a>(before: &'a Names, now: &'a Names) -> (Vec<&'a str>, Vec<&'a str>) {
     let (mut gone, mut fresh) = (Vec::new(), Vec::new());
-    let mut before = before.iter().peekable();
-    for name in now.iter() {
-        // The same names are usually shared, but those of another server are not.
-        let order = |one: &&Rc<str>| match Rc::ptr_eq(one, name) {
-            true => Ordering::Equal,
-            false => one.cmp(&name),
-        };
-        while let Some(one) = before.next_if(|one| order(one).is_lt()) {
+    // The same names are usually shared, but those of another server are not.
+    let is_shared = |(one, other): &(&Rc<str>, &Rc<str>)| Rc::ptr_eq(one, other);
+    let first = before.iter().zip(now.iter()).take_while(is_shared).count();
+    let (before, now) = (&before[first..], &now[first..]);
+    let last = before.iter().rev().zip(now.iter().rev());
+    let last = last.take_while(is_shared).count();
+    let mut before = before[..before.len() - last].iter().peekable();
+    for name in &now[..now.len() - last] {
+        while let Some(one) = before.next_if(|one| *one < name) {
             gone.push(&**one);
         }
-        if before.next_if(|one| order(one).is_eq()).is_none() {
+        if before.next_if(|one| *one == name).is_none() {
             fresh.push(&**name);
         }
     }

@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::rc::Rc;
 
-use rustc_hash::FxHashSet;
+use rustc_hash::FxHashMap;
 
 use crate::bugs::{Bug, Bugs};
 use crate::errors::{KeeperError, ServerError, Trouble, NODE_EXISTS};
@@ -82,8 +82,8 @@ pub struct Table {
     /// Parts whose insert had an unknown outcome, and the node of its block number.
     pub to_check: RefCell<Ordered<Rc<str>, Path>>,
     pub mutations: RefCell<Mutations>,
-    /// Partitions that are known to have block numbers.
-    pub numbered: RefCell<FxHashSet<Rc<str>>>,
+    /// Partitions that are known to have block numbers, and what these nodes are made of.
+    pub numbered: RefCell<FxHashMap<Rc<str>, Path>>,
     pub queue: Queue,
     pub missing: Missing,
     pub pulls: Lock,
@@ -93,7 +93,8 @@ pub struct Table {
     host: Cell<i64>,
     pub(super) listed: RefCell<Option<Listed>>,
     pub(super) answers: RefCell<Answers>,
-    /// How often a part was taken off the disk, or another took its place.
+    /// How often a part of the listed active set was taken off the disk, or another took the place
+    /// of one.
     pub(super) replaced: Cell<u64>,
 }
 
@@ -122,7 +123,11 @@ impl Table {
 
     /// Neither visible nor on the disk any more.
     pub fn forget(&self, part: &Part) {
-        self.replaced.set(self.replaced.get() + 1);
+        let listed = self.listed.borrow();
+        let is_shown = |listed: &Listed| listed.cover.get(&part.info).is_some();
+        if listed.as_ref().is_some_and(is_shown) {
+            self.replaced.set(self.replaced.get() + 1);
+        }
         self.active.borrow_mut().remove(&part.info);
         self.disk.parts.borrow_mut().remove(&part.name);
     }

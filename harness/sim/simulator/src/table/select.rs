@@ -20,6 +20,7 @@ use crate::keeper::session::{self, Found, KeeperSession, Readings};
 use crate::keeper::tree::Names;
 use crate::table::cover::Cover;
 use crate::table::entries::{Data, EntryKind};
+use crate::table::listed::Listed;
 use crate::table::parts::{Info, Part};
 use crate::table::paths::{ReplicaPaths, TablePaths};
 use crate::table::replica::Table;
@@ -166,21 +167,22 @@ fn linearizable(
     if let Some(known) = answers.of(selection) {
         return Ok(known);
     }
-    let block = Rc::new(listed(table, &State::of(found)?, selection)?);
-    answers.add(selection, &block);
-    Ok(block)
+    let state = State::of(found)?;
+    let listed = table.listed(state.made, state.parts);
+    answers.of_parts(selection, &read(&listed, &state, selection)?)
 }
 
-/// Of what is listed at that moment, and is to be read.
-fn listed(table: &Table, state: &State, selection: &Selection) -> Result<Block, ServerError> {
-    let listed = table.listed(state.made, state.parts);
+/// What is listed at that moment, and is to be read.
+fn read<'a>(
+    listed: &'a Listed,
+    state: &State,
+    selection: &Selection,
+) -> Result<Vec<&'a Rc<Part>>, ServerError> {
     let partition = selection.partition.as_deref();
     if let Some(parts) = partition.and_then(|partition| listed.parts_of(partition)) {
         let all = state.leaves_none_out(partition);
-        let parts: Vec<_> = parts
-            .filter(|part| all || !state.leaves_out(part))
-            .collect();
-        return selection.of(&parts);
+        let parts = parts.filter(|part| all || !state.leaves_out(part));
+        return Ok(parts.collect());
     }
     let mut parts = Vec::new();
     for (info, part) in listed.cover.pairs() {
@@ -197,15 +199,32 @@ fn listed(table: &Table, state: &State, selection: &Selection) -> Result<Block, 
             }
         }
     }
-    selection.of(&parts)
+    Ok(parts)
 }
 
-/// What was answered from one moment of ZooKeeper's and of the disk.
+/// What was answered last, and from which moment of ZooKeeper's and of the disk.
 #[derive(Default)]
 pub struct Answers {
     found: Option<Rc<[Found]>>,
     replaced: u64,
-    blocks: Vec<(Rc<Selection>, Rc<Block>)>,
+    /// How many moments there were that do not read as the one before.
+    moment: u64,
+    known: Vec<Known>,
+}
+
+struct Known {
+    selection: Rc<Selection>,
+    parts: Vec<Rc<Part>>,
+    block: Rc<Block>,
+    /// The last one at which these parts were to be read.
+    moment: u64,
+}
+
+impl Known {
+    fn is_of(&self, parts: &[&Rc<Part>]) -> bool {
+        let mut pairs = self.parts.iter().zip(parts);
+        self.parts.len() == parts.len() && pairs.all(|(one, other)| Rc::ptr_eq(one, other))
+    }
 }
 
 impl Answers {
@@ -224,23 +243,53 @@ impl Answers {
         let is_same =
             |before: &Rc<[Found]>| State::of(before).is_ok_and(|before| before.reads_as(&state));
         if !before.is_some_and(is_same) {
-            self.blocks.clear();
+            self.moment += 1;
         }
         (self.found, self.replaced) = (Some(found.clone()), replaced);
         Ok(())
     }
 
     fn of(&self, selection: &Rc<Selection>) -> Option<Rc<Block>> {
-        let mut blocks = self.blocks.iter();
-        let known = blocks.find(|(known, _)| Rc::ptr_eq(known, selection));
-        known.map(|(_, block)| block.clone())
+        let known = &self.known[self.place(selection)?];
+        (known.moment == self.moment).then(|| known.block.clone())
     }
 
-    fn add(&mut self, selection: &Rc<Selection>, block: &Rc<Block>) {
-        if self.blocks.len() == Answers::MOST {
-            self.blocks.clear();
+    /// The latest are asked for most.
+    fn place(&self, selection: &Rc<Selection>) -> Option<usize> {
+        let mut known = self.known.iter();
+        known.rposition(|known| Rc::ptr_eq(&known.selection, selection))
+    }
+
+    /// Of the parts that are to be read now: the same block where they are the same.
+    fn of_parts(
+        &mut self,
+        selection: &Rc<Selection>,
+        parts: &[&Rc<Part>],
+    ) -> Result<Rc<Block>, ServerError> {
+        let at = self.place(selection);
+        if let Some(known) = at.map(|at| &mut self.known[at]) {
+            if known.is_of(parts) {
+                known.moment = self.moment;
+                return Ok(known.block.clone());
+            }
         }
-        self.blocks.push((selection.clone(), block.clone()));
+        let block = Rc::new(selection.of(parts)?);
+        let known = Known {
+            selection: selection.clone(),
+            parts: parts.iter().copied().cloned().collect(),
+            block: block.clone(),
+            moment: self.moment,
+        };
+        match at {
+            Some(at) => self.known[at] = known,
+            None => {
+                if self.known.len() == Answers::MOST {
+                    self.known.clear();
+                }
+                self.known.push(known);
+            }
+        }
+        Ok(block)
     }
 }
 

@@ -78,9 +78,7 @@ impl Selection {
                 if !conditions.hold(row) {
                     continue;
                 }
-                for at in places {
-                    out.add(row[*at].clone());
-                }
+                out.push(places.iter().map(|at| row[*at].clone()));
                 if self.with_part {
                     out.add(Value::Text(part.name.clone()));
                 }

@@ -191,13 +191,6 @@ def test_results_are_indented_as_json_does(store: Store, figure: Json) -> None:
     assert str(told["figures"]["a"][0]) == str(figure)
 
 
-def test_run_json_is_not_read_back_by_whoever_wrote_it(store: Store) -> None:
-    run = begun(store)
-    run.info_file.unlink()
-    run.finish(judged(run))
-    assert (run.info().state, run.info().plan) == ("finished", PLAN)
-
-
 def test_a_crashed_run_says_why_and_keeps_its_history(store: Store) -> None:
     run = begun(store)
     run.crash("ClusterError: the Docker engine is gone")

@@ -79,8 +79,6 @@ class RunDirectory:
     durable: bool = field(default=True, compare=False)
     """Whether they outlive a loss of power. Those of simulated servers need not, for their seed
     makes them again, byte for byte; and waiting for a disk is a sixth of a command's time."""
-    _said: dict[str, Json] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """What run.json says, if it was written here: nobody else writes it meanwhile."""
 
     @property
     def info_file(self) -> Path:
@@ -123,7 +121,7 @@ class RunDirectory:
         )
         raw = msgspec.to_builtins(info)
         raw["plan"]["seed"] = str(plan.seed)
-        self._say(raw)
+        _write_json(self.info_file, raw, durable=self.durable)
 
     def began(self, utc: datetime) -> None:
         """Now is time 0 of the history."""
@@ -231,11 +229,7 @@ class RunDirectory:
 
     def _change(self, **fields: Json) -> None:
         """Writes run.json again, with other values in these fields."""
-        self._say({**(self._said or _read_json(self.info_file)), **fields})
-
-    def _say(self, raw: Mapping[str, Json]) -> None:
-        _write_json(self.info_file, raw, durable=self.durable)
-        self._said.update(raw)
+        _write_json(self.info_file, {**_read_json(self.info_file), **fields}, durable=self.durable)
 
 
 @dataclass(frozen=True, slots=True)

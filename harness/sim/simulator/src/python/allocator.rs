@@ -15,7 +15,12 @@ pub struct Allocator;
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if layout.align() <= WORD {
-            mi::mi_malloc(layout.size()).cast()
+            let place: *mut u8 = mi::mi_malloc(layout.size()).cast();
+            if !place.is_null() {
+                // No block is less than a word, and what was free begins with where the next one is.
+                prefetch(place.cast::<*const u8>().read());
+            }
+            place
         } else {
             mi::mi_malloc_aligned(layout.size(), layout.align()).cast()
         }
@@ -32,6 +37,19 @@ unsafe impl GlobalAlloc for Allocator {
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         mi::mi_realloc_aligned(place.cast(), size, layout.align()).cast()
     }
+}
+
+/// Has a line of memory fetched that will be wanted soon: most of what is free was not touched for
+/// long, and to wait for it was 2 to 6 % of a simulation's time. Any address will do.
+#[inline(always)]
+fn prefetch(place: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: it is a hint, and reads nothing.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(place.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = place;
 }
 
 /// For so long memory is kept that nobody uses: the next simulation, which follows at once, would

@@ -6,6 +6,7 @@
 
 mod asker;
 mod counts;
+mod ended;
 pub mod finals;
 pub mod generator;
 pub mod generators;
@@ -27,7 +28,8 @@ use crate::simulation::Simulation;
 use crate::world::{Act, Ns};
 use asker::{Asker, Question};
 use counts::Counts;
-use generator::{Call, Context, Event, Firm, Generator, Step};
+pub use ended::Ended;
+use generator::{Call, Context, Firm, Generator, Step};
 use host::{Begun, Host};
 use lines::{line, Index, Line};
 use statements::{Outcomes, Statement};
@@ -499,36 +501,5 @@ impl Interpreter {
             node,
             time_ns,
         }
-    }
-}
-
-/// A call that has ended.
-pub struct Ended {
-    pub seat: Seat,
-    pub process: i64,
-    pub kind: Kind,
-    pub f: Rc<str>,
-    pub node: Rc<str>,
-    pub time_ns: Ns,
-}
-
-impl Ended {
-    fn tell(
-        &self,
-        generator: &mut dyn Generator,
-        workers: &Workers,
-        op: &dyn Fn() -> Result<Rc<dyn Any>, Failure>,
-    ) -> Result<(), Failure> {
-        let context = Context::of(self.time_ns, workers);
-        let event = Event {
-            seat: self.seat,
-            process: self.process,
-            kind: self.kind,
-            f: &self.f,
-            node: &self.node,
-            time_ns: self.time_ns,
-            op,
-        };
-        generator.update(&context, &event).map(|_| ())
     }
 }

@@ -280,6 +280,8 @@ def test_a_run_that_is_not_there_is_refused_with_those_that_are(store: Store) ->
     begun(store)
     with pytest.raises(UsageError, match=r"the store has quorum-set\+partition/20261120T174509Z"):
         store.find("yesterday")
+    with pytest.raises(UsageError, match=r"no run.json in /not/here; expected"):
+        store.find("/not/here")
 
 
 def test_the_store_lists_its_runs_latest_first(store: Store) -> None:

@@ -276,12 +276,13 @@ class Store:
     def find(self, run: str | Path) -> RunDirectory:
         """A run by its path, by its path within the store, or by "latest"; also "latest" of one
         folder: "quorum-set+partition/latest". Raises UsageError."""
-        for path in (Path(run), self.root / run):
+        places = dict.fromkeys((Path(run), self.root / run))
+        for path in places:
             if (path / "run.json").is_file():
                 return RunDirectory(path.resolve())
         known = [str(r.path.relative_to(self.root)) for r in self.runs()[:3]]
         raise UsageError(
-            f"run {str(run)!r}: no run.json in {Path(run)} nor in {self.root / run}; expected a "
+            f"run {str(run)!r}: no run.json in {' nor in '.join(map(str, places))}; expected a "
             f"run's directory or latest; the store has {', '.join(known) or 'no runs'}"
         )
 

@@ -11,6 +11,7 @@ pub mod finals;
 pub mod generator;
 pub mod generators;
 pub mod host;
+mod kind;
 pub mod lines;
 pub mod set_calls;
 pub mod statements;
@@ -31,38 +32,13 @@ use counts::Counts;
 pub use ended::Ended;
 use generator::{Call, Context, Firm, Generator, Step};
 use host::{Begun, Host};
+pub use kind::Kind;
 use lines::{line, Index, Line};
 use statements::{Outcomes, Statement};
 use workers::{Seat, Workers};
 
 /// What a generator or a host raises.
 pub type Failure = Box<dyn Error>;
-
-/// What is known of an operation.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Kind {
-    Invoke,
-    Ok,
-    Fail,
-    Info,
-}
-
-impl Kind {
-    pub const ALL: [Kind; 4] = [Kind::Invoke, Kind::Ok, Kind::Fail, Kind::Info];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Invoke => "invoke",
-            Kind::Ok => "ok",
-            Kind::Fail => "fail",
-            Kind::Info => "info",
-        }
-    }
-
-    pub fn named(name: &str) -> Option<Kind> {
-        Kind::ALL.into_iter().find(|kind| kind.name() == name)
-    }
-}
 
 /// Why the servers stand still.
 pub enum Stop {

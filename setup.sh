@@ -7,7 +7,7 @@ cd "$(dirname "$0")"
 python_fits() { python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
 cargo_fits() { cargo --version 2>/dev/null | awk '{split($2, v, "."); exit !(v[1] > 1 || v[2] >= 85)}'; }
 java_fits() { java -version 2>&1 | awk -F'"' '/version/ {split($2, v, "."); found = v[1] >= 17} END {exit !found}'; }
-engine_answers() { [ -S /var/run/docker.sock ] || [ -n "${DOCKER_HOST:-}" ]; }
+engine_there() { [ -S /var/run/docker.sock ] || [ -n "${DOCKER_HOST:-}" ]; } # which may not answer
 
 # What is missing, as "Debian package|what it is for".
 missing() {
@@ -18,7 +18,7 @@ missing() {
     command -v cc >/dev/null || echo "gcc|a C compiler, which links the checker"
     [ -f /usr/include/stdlib.h ] || echo "libc6-dev|the C library to link with"
     java_fits || echo "default-jre-headless|Java 17 or newer, for Spark"
-    engine_answers || echo "docker.io|a Docker engine, for real clusters"
+    engine_there || echo "docker.io|a Docker engine, for real clusters"
     command -v docker-compose >/dev/null || docker compose version >/dev/null 2>&1 \
         || echo "docker-compose|docker compose, to bring a cluster up by hand"
     command -v chromium >/dev/null || echo "chromium|a browser, for make test"
@@ -36,7 +36,7 @@ install_missing() {
     if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
         echo "setup: missing on this machine (installed by itself only as root on Debian or Ubuntu):" >&2
         echo "$wanted" | awk -F'|' '{printf "  %-22s %s\n", $1, $2}' >&2
-        [ -n "$(echo "$wanted" | needed)" ] || { echo "setup: servers will be simulated" >&2; return 0; }
+        [ -n "$(echo "$wanted" | needed)" ] || return 0
         echo "setup: install them, then run this again" >&2
         exit 1
     fi
@@ -49,13 +49,12 @@ install_missing() {
     echo "setup: installing" $packages
     # shellcheck disable=SC2086 # a list of names
     apt-get install -qq -y --no-install-recommends $packages >/dev/null
-    engine_answers || service docker start >/dev/null 2>&1 || true
+    engine_there || service docker start >/dev/null 2>&1 || true
     still=$(missing)
     if [ -n "$still" ]; then
         echo "setup: still missing after installation:" >&2
         echo "$still" | awk -F'|' '{printf "  %-22s %s\n", $1, $2}' >&2
         [ -z "$(echo "$still" | needed)" ] || exit 1
-        echo "setup: servers will be simulated" >&2
     fi
 }
 
@@ -67,7 +66,11 @@ PATH="$PWD/.venv/bin:$PATH" # maturin, which builds the Rust modules
 .venv/bin/pip install -q --no-deps --no-build-isolation -e .
 # The Rust modules and the images need nothing of each other, nor does `harness build` of the modules.
 images=
-if engine_answers; then .venv/bin/harness build & images=$!; fi
+if .venv/bin/python -c 'import sys; from harness.clusters.engine import silence; sys.exit(silence())'; then
+    .venv/bin/harness build & images=$!
+else
+    echo "setup: servers will be simulated" >&2
+fi
 for crate in ./checkers/histories ./checkers/porcupine ./harness/sim/explorer ./harness/sim/simulator; do
     .venv/bin/pip install -q --no-deps --no-build-isolation "$crate" || { [ -z "$images" ] || kill $images; exit 1; }
 done

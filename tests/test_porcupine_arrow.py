@@ -73,7 +73,7 @@ def test_lists(list_of: Any, item: pa.DataType) -> None:
             "ret": [1, 3, 5, 7],
         }
     )
-    (found,) = check(table).objects
+    (found,) = check(table, "set").objects
     assert (found.status, found.witness) == ("INVALID", [0, 3])
 
 

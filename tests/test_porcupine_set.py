@@ -140,7 +140,8 @@ def test_each_key_is_a_set_of_its_own() -> None:
             read(1, [1], 4, 5, key="a"),
             read(1, [], 6, 7, key=7),
             read(1, [], 8, 9),
-        ]
+        ],
+        "set",
     )
     assert result.status == "INVALID"
     assert [(o.key, o.status, o.operations, o.witness) for o in result.objects] == [
@@ -151,7 +152,7 @@ def test_each_key_is_a_set_of_its_own() -> None:
 
 
 def test_without_witness() -> None:
-    (found,) = check([add(0, 1, 0, 1), read(1, [], 2, 3)], witness=False).objects
+    (found,) = check([add(0, 1, 0, 1), read(1, [], 2, 3)], "set", witness=False).objects
     assert (found.status, found.witness, found.explanation) == ("INVALID", [], [])
 
 
@@ -172,13 +173,13 @@ def test_without_witness() -> None:
 )
 def test_malformed_rows_are_refused(history: list[Operation], text: str) -> None:
     with pytest.raises(HistoryError, match=text):
-        check(history)
+        check(history, "set")
 
 
 def test_bad_arguments_are_refused() -> None:
     with pytest.raises(ValueError, match=r"consistency is .eventual., expected"):
-        check([], consistency="eventual")
+        check([], "set", consistency="eventual")
     with pytest.raises(ValueError, match="time_s is -1, expected"):
-        check([], time_s=-1)
+        check([], "set", time_s=-1)
     with pytest.raises(TypeError, match=r"row 0 is a .*int.*, expected an Operation"):
-        check([3])
+        check([3], "set")

@@ -163,7 +163,7 @@ def test_keys_are_chosen_and_the_theme_changes(browser: Chrome, tmp_path: Path) 
         Operation(0, "read", "bad", call=4, ret=5, output=[]),
     ]
     page = tmp_path / "keys.html"
-    visualize(history, path=page)
+    visualize(history, "set", path=page)
     opened(browser, page)
     options = browser.find_elements(By.CSS_SELECTOR, "#object option")
     assert [one.text for one in options] == ["good · VALID", "bad · INVALID", "all"]
@@ -181,7 +181,7 @@ def test_of_ten_thousand_operations_what_is_in_sight_is_drawn(
 ) -> None:
     history = [op("add", at, None, 10 * at, 10 * at + 40, at % 5) for at in range(10_000)]
     page = tmp_path / "many.html"
-    assert visualize(history, path=page, unit="ns").status == "VALID"
+    assert visualize(history, "set", path=page, unit="ns").status == "VALID"
     opened(browser, page)
     browser.find_element(By.ID, "fit").click()
     drawn = "draw(); return look.drawn"
@@ -197,7 +197,7 @@ def test_bands_and_times_beyond_what_javascript_counts(tmp_path: Path) -> None:
     base = 1_700_000_000_000_000_000
     page = tmp_path / "wall.html"
     history = [op("add", 1, None, base, base + 7)]
-    visualize(history, path=page, bands=[(base + 2, None, "cut")])
+    visualize(history, "set", path=page, bands=[(base + 2, None, "cut")])
     data = data_of(page)
     assert (data["call"], data["ret"]) == ([0], [7])
     assert data["bands"] == [{"from": 2, "to": None, "label": "cut"}]

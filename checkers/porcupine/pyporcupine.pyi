@@ -3,9 +3,11 @@
 from collections.abc import Hashable, Iterable, Sequence
 from os import PathLike
 from types import EllipsisType
-from typing import Any, Final, Literal, Protocol, TypeVar, final
+from typing import Any, Final, Literal, NoReturn, Protocol, TypeVar, final
 
 __version__: str
+MEMORY_MB: Final[float]
+"""A quarter of the memory of the machine, or of the container that this runs in."""
 
 class HistoryError(ValueError):
     """A row of a history breaks the rules of histories; the text names the row and the field."""
@@ -87,8 +89,9 @@ class Step:
 
 @final
 class ObjectResult:
-    """What is concluded of one key."""
+    """What is concluded of one key. To test it for truth raises TypeError: compare `status`."""
 
+    def __bool__(self) -> NoReturn: ...
     @property
     def key(self) -> int | str | None: ...
     @property
@@ -137,7 +140,13 @@ class ObjectResult:
 
 @final
 class Result:
-    """What is concluded of a history."""
+    """What is concluded of a history. To test it for truth raises TypeError: compare `status`, or
+    call `raise_if_invalid`."""
+
+    def __bool__(self) -> NoReturn: ...
+    def raise_if_invalid(self) -> None:
+        """Returns where the status is VALID. Raises InvalidError where it is INVALID, and
+        UndecidedError where it is UNKNOWN, for that is not VALID."""
 
     @property
     def status(self) -> Literal["VALID", "INVALID", "UNKNOWN"]:
@@ -146,6 +155,12 @@ class Result:
     @property
     def objects(self) -> list[ObjectResult]:
         """One a key, in the order in which the keys first appear."""
+
+class InvalidError(Exception):
+    """A history is INVALID; the text names the first keys, why, and their operations."""
+
+class UndecidedError(Exception):
+    """The status of a history is UNKNOWN; the text names the first keys, and what they lacked."""
 
 class ModelError(RuntimeError):
     """A model written in Python raised (`__cause__`), or gave what no model may. The text names the
@@ -220,13 +235,14 @@ def check(
         "queue",
         "fifo-queue",
         "mutex",
+        "multi-register",
     ]
-    | Model[Any] = "set",
+    | Model[Any],
     *,
     consistency: Literal["linearizable", "sequential"] = "linearizable",
     initial: int | str | bool | EllipsisType | None = ...,
-    time_s: float | None = None,
-    memory_mb: float | None = None,
+    time_s: float | None = 60.0,
+    memory_mb: float | None = MEMORY_MB,
     threads: int | None = None,
     witness: bool = True,
     linearization: bool = False,
@@ -255,6 +271,9 @@ def check(
     sum. Initially 0.
     queue: "enqueue": value, an int or str; "dequeue": output, some value that is there, or None
     (there was none). fifo-queue: the value that was enqueued first.
+    multi-register: "txn": value, a list of ["read", register, None] and ["write", register, value];
+    output, the same with what the reads found, or None (it is in value). They take effect at once.
+    Every register begins with `initial`, 0; a read of None says nothing, unless that is None.
     mutex: "acquire" when it is free, "release" when it is held, by any process.
     Any other is written in Python: see Model. `time_s` ends it between two steps; `memory_mb`
     counts its states as far as tuples and frozensets show what they hold.
@@ -262,8 +281,14 @@ def check(
     configurations that explain what has returned; its memory does not grow with the history. The
     number of configurations is at worst exponential in the operations in flight at a time.
 
-    Budgets hold for each key: past them its status is UNKNOWN. `threads` None: one a core; the
-    keys are shared among them, and the GIL is released.
+    `time_s` and `memory_mb` hold for all keys and threads together, beside what the history itself
+    takes. None is no limit, and MEMORY_MB is a quarter of what the machine (or the container) has.
+    A key past them is UNKNOWN. Decisions have four fifths of the time, and a key no more than half
+    of what is left for it and those after it. Once a key is INVALID, the others have as much time
+    again as it took until then, or a twentieth of the whole if that is more. A witness may not be
+    the smallest where its time, a fifth of the whole for all keys, is over; the key stays INVALID.
+    `threads` None: one a core; the keys are shared among them, each has its part of the memory, and
+    the GIL is released.
     `witness` False: no witness, no explanation. `linearization`: fill that in, for which memory
     grows with the history.
 
@@ -283,8 +308,9 @@ def visualize(
         "queue",
         "fifo-queue",
         "mutex",
+        "multi-register",
     ]
-    | Model[Any] = "set",
+    | Model[Any],
     *,
     path: str | PathLike[str],
     consistency: Literal["linearizable", "sequential"] = "linearizable",

@@ -10,6 +10,7 @@
 
 use std::time::Instant;
 
+use pyporcupine::budget::Budget;
 use pyporcupine::models::numbers::Numbers;
 use pyporcupine::objects::{decide_all, Kind};
 use pyporcupine::order::{Consistency, Timing, NEVER};
@@ -111,7 +112,14 @@ impl History {
             witness: false,
             ..Request::plain(Consistency::Linearizable)
         };
-        let verdicts = decide_all(self, &objects, kind, initial, &request, 1);
+        let verdicts = decide_all(
+            self,
+            &objects,
+            kind,
+            initial,
+            &request,
+            (&Budget::unlimited(), 1),
+        );
         let statuses = verdicts.expect("good rows").into_iter().map(|v| v.status);
         statuses.max().unwrap_or(Status::Valid)
     }

@@ -3,7 +3,9 @@
 //! The library is plain Rust; with the feature `python` it is the extension module
 //! `pyporcupine`.
 
+mod allocated;
 pub mod arrow;
+pub mod budget;
 pub mod models;
 pub mod objects;
 pub mod order;

@@ -3,7 +3,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 
-use crate::models::{bag, counter, fifo, general, log, log_order, mutex, queue, text};
+use crate::budget::Budget;
+use crate::models::{
+    bag, counter, fifo, general, log, log_order, multi_register, mutex, queue, text,
+};
 use crate::order::Consistency;
 use crate::partition::Partition;
 use crate::register::{self, Names, Plains};
@@ -24,10 +27,11 @@ pub enum Kind {
     Queue,
     FifoQueue,
     Mutex,
+    MultiRegister,
 }
 
 impl Kind {
-    pub const NAMES: [(&'static str, Kind); 9] = [
+    pub const NAMES: [(&'static str, Kind); 10] = [
         ("set", Kind::Set),
         ("register", Kind::Register),
         ("cas-register", Kind::CasRegister),
@@ -37,6 +41,7 @@ impl Kind {
         ("queue", Kind::Queue),
         ("fifo-queue", Kind::FifoQueue),
         ("mutex", Kind::Mutex),
+        ("multi-register", Kind::MultiRegister),
     ];
 
     pub fn named(name: &str) -> Option<Kind> {
@@ -58,7 +63,7 @@ impl Kind {
     pub fn initial(self) -> Datum<'static> {
         match self {
             Kind::KeyValue => Datum::Text(""),
-            Kind::Counter => Datum::Int(0),
+            Kind::Counter | Kind::MultiRegister => Datum::Int(0),
             _ => Datum::Null,
         }
     }
@@ -74,11 +79,14 @@ fn decide(
     if found.status != Status::Unknown || !request.linearization {
         return Ok(found);
     }
-    let request = Request {
+    let faster = decide_as_asked(&Request {
         linearization: false,
         ..*request
-    };
-    decide_as_asked(&request)
+    })?;
+    Ok(match faster.status {
+        Status::Unknown => found,
+        _ => faster,
+    })
 }
 
 fn decide_as_asked(
@@ -141,22 +149,32 @@ fn decide_as_asked(
             let (mut model, ops) = mutex::parse(rows, object)?;
             Ok(general::decide(&mut model, &ops, request, process))
         }
+        Kind::MultiRegister => {
+            let (mut model, ops) = multi_register::parse(rows, object, initial)?;
+            if !request.linearization {
+                if let Some(verdict) = model.impossible_alone(&ops) {
+                    return Ok(verdict);
+                }
+            }
+            Ok(general::decide(&mut model, &ops, request, process))
+        }
     }
 }
 
-/// Decides every object on the next free of `threads` threads. An `Err` is the first bad row.
+/// Decides every object within a budget for all, on the next free of `threads` threads. An `Err` is
+/// the first bad row.
 pub fn decide_all(
     rows: &dyn Rows,
     objects: &Partition,
     kind: Kind,
     initial: &Datum,
     request: &Request,
-    threads: usize,
+    (budget, threads): (&Budget, usize),
 ) -> Result<Vec<Verdict>, BadRow> {
     let names = kind.names();
     let plains = names.and_then(|names| Plains::new(rows, objects, names));
     let process = |row: u32| rows.timing(row as usize).process;
-    let done = in_parallel(objects, threads, |i, object| {
+    let done = decide_each(objects, request, (budget, threads), |i, object, request| {
         decide(request, |request| match &plains {
             Some(plains) => Ok(register::decide_plain(
                 plains.of(i, object),
@@ -174,28 +192,74 @@ pub fn decide_all(
     Ok(done.into_iter().flatten().collect())
 }
 
-/// What `decide` says of every object, in their order. Few operations are not worth a thread.
-pub fn in_parallel<T: Send>(
+/// What `decide` says of every object within a budget for all, in their order. First all of them are
+/// decided, then is shown why those are invalid that are.
+pub fn decide_each<E: Send + Sync>(
     objects: &Partition,
-    threads: usize,
-    decide: impl Fn(usize, &[u32]) -> T + Sync,
-) -> Vec<T> {
+    request: &Request,
+    (budget, threads): (&Budget, usize),
+    decide: impl Fn(usize, &[u32], &Request) -> Result<Verdict, E> + Sync,
+) -> Vec<Result<Verdict, E>> {
+    // Few operations are not worth a thread.
     let threads = threads.min(objects.len()).min(1 + objects.rows() / 512);
+    let mut done = in_parallel(objects.len(), threads, |i| {
+        let request = Request {
+            witness: false,
+            limits: budget.to_decide(objects.len() - i, threads),
+            ..*request
+        };
+        let found = decide(i, &objects[i], &request);
+        let invalid = |verdict: &Verdict| verdict.status == Status::Invalid;
+        if found.as_ref().is_ok_and(invalid) {
+            budget.found_invalid();
+        }
+        found
+    });
+    if !request.witness || done.iter().any(Result::is_err) {
+        return done;
+    }
+    let unexplained = |i: &usize| done[*i].as_ref().is_ok_and(Verdict::is_unexplained);
+    let open: Vec<usize> = (0..done.len()).filter(unexplained).collect();
+    let end = budget.end_of_explaining();
+    let explained = in_parallel(open.len(), threads, |n| {
+        let stuck = done[open[n]].as_ref().ok().and_then(|found| found.stuck);
+        let request = Request {
+            stuck: stuck.map(|row| row as u32),
+            limits: budget.to_explain(end, open.len() - n, threads),
+            ..*request
+        };
+        decide(open[n], &objects[open[n]], &request)
+    });
+    for (i, explained) in open.into_iter().zip(explained) {
+        match (&mut done[i], explained) {
+            (Ok(known), Ok(explained)) => known.explain(explained),
+            (done, error) => *done = error,
+        }
+    }
+    done
+}
+
+/// What `decide` says of each of so many, in their order.
+fn in_parallel<T: Send>(
+    count: usize,
+    threads: usize,
+    decide: impl Fn(usize) -> T + Sync,
+) -> Vec<T> {
     let next = AtomicUsize::new(0);
-    let done = Mutex::new(Vec::with_capacity(objects.len()));
+    let done = Mutex::new(Vec::with_capacity(count));
     let work = || {
         let mut mine = Vec::new();
         loop {
             let i = next.fetch_add(1, Ordering::Relaxed);
-            if i >= objects.len() {
+            if i >= count {
                 break;
             }
-            mine.push((i, decide(i, &objects[i])));
+            mine.push((i, decide(i)));
         }
         done.lock().expect("no thread panicked").extend(mine);
     };
     std::thread::scope(|scope| {
-        for _ in 1..threads {
+        for _ in 1..threads.min(count) {
             scope.spawn(work);
         }
         work();

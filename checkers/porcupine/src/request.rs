@@ -1,38 +1,29 @@
 //! What is asked of a decision.
 
-use std::time::{Duration, Instant};
-
+use crate::budget::Limits;
 use crate::order::Consistency;
-use crate::search::Limits;
 
 #[derive(Clone, Copy, Debug)]
-pub struct Request {
+pub struct Request<'a> {
     pub consistency: Consistency,
-    /// For each object.
-    pub time: Option<Duration>,
-    pub bytes: Option<usize>,
     /// Show why an object fails.
     pub witness: bool,
     /// Show in which order an object's operations can be explained.
     pub linearization: bool,
+    /// The row at which the object is known to be stuck: there is nothing to decide, only to show.
+    pub stuck: Option<u32>,
+    /// Those of the object.
+    pub limits: Limits<'a>,
 }
 
-impl Request {
+impl Request<'_> {
     pub fn plain(consistency: Consistency) -> Self {
         Self {
             consistency,
-            time: None,
-            bytes: None,
             witness: true,
             linearization: false,
-        }
-    }
-
-    /// The limits of an object that is begun now.
-    pub fn limits(&self) -> Limits {
-        Limits {
-            until: self.time.map(|time| Instant::now() + time),
-            bytes: self.bytes,
+            stuck: None,
+            limits: Limits::default(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Minimal failing sub-histories, by deletion (Zeller & Hildebrandt, "Simplifying and isolating
 //! failure-inducing input", 2002).
 
-use std::time::Instant;
+use crate::budget::Limits;
 
 /// Drops operations, in runs that get ever shorter, as long as what is left still fails.
 ///
@@ -10,7 +10,7 @@ use std::time::Instant;
 /// w·log(n/w) candidates are tried.
 pub fn smallest<T: Copy>(
     ops: &[T],
-    until: Option<Instant>,
+    limits: Limits,
     close: impl Fn(&mut Vec<T>),
     mut fails: impl FnMut(&[T]) -> bool,
 ) -> (Vec<T>, bool) {
@@ -21,7 +21,7 @@ pub fn smallest<T: Copy>(
         // From the end, where what fails is: what comes before goes in long runs.
         let mut from = 0;
         while from < kept.len() {
-            if until.is_some_and(|until| Instant::now() >= until) {
+            if limits.late().is_some() {
                 return (kept, false);
             }
             let to = (from + run).min(kept.len());

@@ -142,6 +142,23 @@ impl Verdict {
         }
     }
 
+    /// Takes over what shows why it is invalid, from a verdict on the same operations.
+    pub fn explain(&mut self, explained: Self) {
+        if explained.status != Status::Invalid {
+            self.reason += "; what shows why was not found (out of time)";
+            return;
+        }
+        self.reason = explained.reason;
+        self.witness = explained.witness;
+        self.steps = explained.steps;
+    }
+
+    /// Whether it is invalid, and what shows why was not looked for.
+    pub fn is_unexplained(&self) -> bool {
+        let found = self.witness.len() > 1 || (self.witness.len() == 1 && self.stuck.is_none());
+        self.status == Status::Invalid && !found
+    }
+
     fn bare(status: Status, reason: impl Into<String>) -> Self {
         Self {
             status,

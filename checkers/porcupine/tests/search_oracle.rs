@@ -2,9 +2,10 @@
 
 mod random;
 
+use pyporcupine::budget::Limits;
 use pyporcupine::order::NEVER;
 use pyporcupine::register::model::{Action, Register};
-use pyporcupine::search::{search_widening, Ended, Limits, Model, Op};
+use pyporcupine::search::{search_widening, Ended, Model, Op};
 use random::Rng;
 
 /// Tries every order and, for calls that never returned, every choice of whether they took effect.

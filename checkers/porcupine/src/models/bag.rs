@@ -30,17 +30,18 @@ pub fn decide(queue: &mut Queue, ops: &[Op], request: &Request) -> Option<Verdic
     if request.witness {
         let about = |op: &&Op| value(queue, op) == value(queue, stuck);
         let part: Vec<Op> = ops.iter().filter(about).copied().collect();
-        let verdict = general::decide(queue, &part, request, |_| 0);
+        let anew = Request {
+            stuck: None,
+            ..*request
+        };
+        let verdict = general::decide(queue, &part, &anew, |_| 0);
         if verdict.status == Status::Invalid {
             return Some(verdict);
         }
     }
-    let (at, order) = (stuck.row, Vec::new());
-    let others = Vec::new();
-    Some(Verdict::of_search(
-        Ended::Stuck { at, order, others },
-        |at| (vec![at], !request.witness),
-    ))
+    Some(Verdict::of_search(Ended::stuck(stuck.row), |at| {
+        (vec![at], !request.witness)
+    }))
 }
 
 /// The first dequeue, in order of return, that has no enqueue left.

@@ -2,7 +2,7 @@
 
 use crate::order::Consistency;
 use crate::request::Request;
-use crate::search::{lanes, search, Ended, Limits, Model, Op};
+use crate::search::{lanes, search, Ended, Model, Op};
 use crate::shrink;
 use crate::verdict::Verdict;
 
@@ -13,13 +13,15 @@ pub fn decide<M: Model>(
     request: &Request,
     process: impl Fn(u32) -> i64 + Copy,
 ) -> Verdict {
-    let limits = request.limits();
-    let ended = run(model, ops, request, limits, request.linearization, process);
+    let ended = match request.stuck {
+        Some(at) => Ended::stuck(at),
+        None => run(model, ops, request, request.linearization, process),
+    };
     Verdict::of_search(ended, |at| {
         if !request.witness {
             return (vec![at], true);
         }
-        let (part, smallest) = witness(model, ops, request, limits, at, process);
+        let (part, smallest) = witness(model, ops, request, at, process);
         (part.iter().map(|op| op.row).collect(), smallest)
     })
 }
@@ -28,13 +30,12 @@ fn run<M: Model>(
     model: &mut M,
     ops: &[Op],
     request: &Request,
-    limits: Limits,
     traced: bool,
     process: impl Fn(u32) -> i64,
 ) -> Ended {
     match request.consistency {
-        Consistency::Linearizable => search(model, ops, limits, traced),
-        Consistency::Sequential => lanes(model, ops, limits, process),
+        Consistency::Linearizable => search(model, ops, request.limits, traced),
+        Consistency::Sequential => lanes(model, ops, request.limits, process),
     }
 }
 
@@ -44,7 +45,6 @@ fn witness<M: Model>(
     model: &mut M,
     ops: &[Op],
     request: &Request,
-    limits: Limits,
     at: u32,
     process: impl Fn(u32) -> i64 + Copy,
 ) -> (Vec<Op>, bool) {
@@ -58,7 +58,7 @@ fn witness<M: Model>(
     let mut part: Vec<Op> = ops.iter().filter(looked_at).copied().collect();
     part.sort_unstable_by_key(|op| (op.call, op.row));
     let fails = |model: &mut M, part: &[Op], at: Option<u32>| {
-        let ended = run(model, part, request, limits, false, process);
+        let ended = run(model, part, request, false, process);
         matches!(ended, Ended::Stuck { at: row, .. } if at.is_none_or(|at| at == row))
     };
     model.suspect(&part);
@@ -81,7 +81,7 @@ fn witness<M: Model>(
         let model = std::cell::RefCell::new(&mut *model);
         (kept, smallest) = shrink::smallest(
             &kept,
-            limits.until,
+            request.limits,
             |part| model.borrow().close(part),
             |part| fails(&mut model.borrow_mut(), part, goal),
         );

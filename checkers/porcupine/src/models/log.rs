@@ -16,7 +16,8 @@ enum Action {
 }
 
 /// The state is the number of a log: a node of a tree in which each log's parent is the log without its last
-/// value. So equal logs are the same node, and no log is ever copied.
+/// value. So equal logs are the same node, and no log is ever copied. Only logs that some read begins with are
+/// told apart: no read can tell what became of any other.
 pub struct Log {
     actions: Vec<Action>,
     longer: FxHashMap<(u32, u32), u32>,
@@ -24,6 +25,9 @@ pub struct Log {
     /// By log that is read or begins one, but for the empty one: the log before its last value, and that.
     last: Vec<(u32, u32)>,
 }
+
+/// Any log that no read begins with.
+const UNREAD: u32 = u32::MAX;
 
 /// Reads that never returned say nothing and are left out. O(n + v) for v values in all reads.
 pub fn parse(rows: &dyn Rows, object: &[u32]) -> Result<Vec<LogOp>, BadRow> {
@@ -64,13 +68,13 @@ pub fn numbered(ops: &[LogOp]) -> (Log, Vec<Op>) {
         logs: 1,
         last: Vec::new(),
     };
-    let mut number = |op: &LogOp| {
+    let number = |op: &LogOp| {
         let action = match &op.what {
             What::Append(value) => Action::Append(*value),
             What::Read(values) => Action::Read(
                 values
                     .iter()
-                    .fold(0, |node, &value| log.append(node, value)),
+                    .fold(0, |node, &value| log.insert(node, value)),
             ),
         };
         Op {
@@ -80,7 +84,7 @@ pub fn numbered(ops: &[LogOp]) -> (Log, Vec<Op>) {
             ret: op.at.ret,
         }
     };
-    let numbered = ops.iter().map(&mut number).collect();
+    let numbered = ops.iter().map(number).collect();
     log.actions = actions.all;
     log.last = vec![(0, 0); log.longer.len()];
     for (&before, &longer) in &log.longer {
@@ -90,7 +94,8 @@ pub fn numbered(ops: &[LogOp]) -> (Log, Vec<Op>) {
 }
 
 impl Log {
-    fn append(&mut self, log: u32, value: u32) -> u32 {
+    /// The number of a longer log, which a read begins with.
+    fn insert(&mut self, log: u32, value: u32) -> u32 {
         let next = *self.longer.entry((log, value)).or_insert(self.logs);
         if next == self.logs {
             self.logs += 1;
@@ -106,7 +111,10 @@ impl Model for Log {
 
     fn step(&mut self, state: u64, action: u32) -> Option<u64> {
         match self.actions[action as usize] {
-            Action::Append(value) => Some(self.append(state as u32, value).into()),
+            Action::Append(value) => {
+                let longer = self.longer.get(&(state as u32, value));
+                Some(longer.copied().unwrap_or(UNREAD).into())
+            }
             Action::Read(log) => (state == u64::from(log)).then_some(state),
         }
     }
@@ -117,6 +125,10 @@ impl Model for Log {
 
     fn blind(&self, action: u32) -> bool {
         matches!(self.actions[action as usize], Action::Append(_))
+    }
+
+    fn blank(&self, state: u64) -> bool {
+        state == u64::from(UNREAD)
     }
 
     /// Keeps the reads of logs whose every value is appended.

@@ -1,5 +1,6 @@
 //! `pyporcupine.check`.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use pyo3::exceptions::PyValueError;
@@ -10,6 +11,7 @@ use super::custom;
 use super::outcome::Result;
 use super::refused;
 use super::source::Source;
+use crate::budget::{memory_of_machine, Budget, Limits};
 use crate::objects::{decide_all, Kind};
 use crate::order::Consistency;
 use crate::request::Request;
@@ -19,10 +21,10 @@ use crate::validate::validate;
 #[doc = include_str!("check.txt")]
 #[pyfunction]
 #[pyo3(signature = (
-    history, model=Asked::set(), *, consistency="linearizable", initial=Initial::Model,
-    time_s=None, memory_mb=None, threads=None, witness=true, linearization=false
-), text_signature = "(history, model='set', *, consistency='linearizable', initial=..., \
-    time_s=None, memory_mb=None, threads=None, witness=True, linearization=False)")]
+    history, model, *, consistency="linearizable", initial=Initial::Model,
+    time_s=Some(60.0), memory_mb=Some(memory_mb()), threads=None, witness=true, linearization=false
+), text_signature = "(history, model, *, consistency='linearizable', initial=..., \
+    time_s=60.0, memory_mb=MEMORY_MB, threads=None, witness=True, linearization=False)")]
 #[allow(clippy::too_many_arguments)]
 pub fn check(
     py: Python<'_>,
@@ -38,19 +40,22 @@ pub fn check(
 ) -> PyResult<Result> {
     let request = Request {
         consistency: parse_consistency(consistency)?,
-        time: positive("time_s", time_s)?.map(Duration::from_secs_f64),
-        bytes: positive("memory_mb", memory_mb)?.map(|mb| (mb * 1e6) as usize),
         witness,
         linearization,
+        stuck: None,
+        limits: Limits::default(),
     };
-    let threads = threads_of(threads)?;
+    let time = positive("time_s", time_s)?.map(Duration::from_secs_f64);
+    let bytes = positive("memory_mb", memory_mb)?.map(|mb| (mb * 1e6) as usize);
+    let budget = Budget::new(time, bytes);
+    let budget = (&budget, threads_of(threads)?);
     let (keyed, verdicts) = match model {
         Asked::Named(kind) => {
             let initial = initial.datum(kind);
             let Source { rows, keyed } = Source::new(history)?;
             let verdicts = py.detach(|| {
                 validate(keyed.objects.rows(), |block, out| rows.times(block, out))?;
-                decide_all(&*rows, &keyed.objects, kind, &initial, &request, threads)
+                decide_all(&*rows, &keyed.objects, kind, &initial, &request, budget)
             });
             (keyed, verdicts.map_err(refused)?)
         }
@@ -64,7 +69,7 @@ pub fn check(
             let history = custom::operations(history)?;
             let keyed = custom::parts(py, model.bind(py), &history)?;
             let objects = &keyed.objects;
-            let verdicts = custom::decide(py, &model, &history, objects, &request, threads)?;
+            let verdicts = custom::decide(py, &model, &history, objects, &request, budget)?;
             (keyed, verdicts)
         }
     };
@@ -75,13 +80,6 @@ pub fn check(
 pub enum Asked {
     Named(Kind),
     Python(Py<PyAny>),
-}
-
-impl Asked {
-    /// What is asked where nothing is said.
-    pub fn set() -> Self {
-        Asked::Named(Kind::Set)
-    }
 }
 
 impl<'py> FromPyObject<'_, 'py> for Asked {
@@ -144,6 +142,15 @@ impl<'py> FromPyObject<'_, 'py> for Initial {
             given.repr()?
         )))
     }
+}
+
+/// What a machine is taken to have that does not tell.
+const MEMORY: usize = 4 << 30;
+
+/// A quarter of what the machine has, in megabytes. To ask takes longer than most checks.
+pub fn memory_mb() -> f64 {
+    static SHARE: OnceLock<f64> = OnceLock::new();
+    *SHARE.get_or_init(|| (memory_of_machine().unwrap_or(MEMORY) / 4_000_000) as f64)
 }
 
 fn parse_model(name: &str) -> PyResult<Kind> {

@@ -14,8 +14,9 @@ use super::model::{failed, name, shown, PyModel};
 use super::operation::Operation;
 use super::source::Source;
 use super::{refused, ModelError};
+use crate::budget::Budget;
 use crate::models::general;
-use crate::objects::in_parallel;
+use crate::objects::decide_each;
 use crate::order::{Timing, NEVER};
 use crate::partition::Partition;
 use crate::request::Request;
@@ -124,7 +125,7 @@ pub fn decide(
     history: &[Py<Operation>],
     objects: &Partition,
     request: &Request,
-    threads: usize,
+    (budget, threads): (&Budget, usize),
 ) -> PyResult<Vec<Verdict>> {
     let timing = |row: usize| {
         let operation = history[row].get();
@@ -143,11 +144,11 @@ pub fn decide(
     let unknown = py.import("pyporcupine")?.getattr("UNKNOWN")?.unbind();
     let stop = AtomicBool::new(false);
     let process = |row: u32| timing(row as usize).process;
-    let one = |_, object: &[u32]| -> PyResult<Verdict> {
+    let one = |_, object: &[u32], request: &Request| -> PyResult<Verdict> {
         let made = Python::attach(|py| {
             let (actions, ops) = Actions::new(py, history, object, &unknown)?;
             Ok::<_, PyErr>((
-                PyModel::new(py, model, actions, request.limits(), &stop)?,
+                PyModel::new(py, model, actions, request.limits, &stop)?,
                 ops,
             ))
         });
@@ -158,7 +159,7 @@ pub fn decide(
             None => Ok(verdict),
         }
     };
-    let verdicts = py.detach(|| in_parallel(objects, threads, one));
+    let verdicts = py.detach(|| decide_each(objects, request, (budget, threads), one));
     verdicts.into_iter().collect()
 }
 

@@ -13,6 +13,9 @@ use crate::order::{Timing, NEVER};
 use crate::partition::Partition;
 use crate::rows::{Datum, Field, Rows};
 
+/// Lists within each other; each takes some of the stack. Models know two.
+const NESTED_MAX: usize = 10;
+
 /// A value, with what it holds elsewhere.
 #[derive(Clone, Copy)]
 enum Cell {
@@ -208,6 +211,11 @@ impl ListRows {
         count: usize,
         items: impl Iterator<Item = Bound<'py, PyAny>>,
     ) -> PyResult<Cell> {
+        if field.matches("an item of ").count() == NESTED_MAX {
+            return Err(HistoryError::new_err(format!(
+                "row {row}: {field} is a list, expected lists of at most {NESTED_MAX} within each other"
+            )));
+        }
         let from = self.ints.len();
         self.ints.reserve(count);
         let mut items = items;

@@ -29,12 +29,29 @@ pyo3::create_exception!(
     "A model written in Python raised (`__cause__`), or gave what no model may. The text names the\nrow, the state, the call and the output that the model was asked about."
 );
 
+pyo3::create_exception!(
+    pyporcupine,
+    InvalidError,
+    pyo3::exceptions::PyException,
+    "A history is INVALID; the text names the first keys, why, and their operations."
+);
+
+pyo3::create_exception!(
+    pyporcupine,
+    UndecidedError,
+    pyo3::exceptions::PyException,
+    "The status of a history is UNKNOWN; the text names the first keys, and what they lacked."
+);
+
 /// Decides whether concurrent histories are linearizable or sequentially consistent.
 #[pymodule]
 fn pyporcupine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("HistoryError", module.py().get_type::<HistoryError>())?;
     module.add("ModelError", module.py().get_type::<ModelError>())?;
+    module.add("InvalidError", module.py().get_type::<InvalidError>())?;
+    module.add("UndecidedError", module.py().get_type::<UndecidedError>())?;
+    module.add("MEMORY_MB", check::memory_mb())?;
     module.add("UNKNOWN", Py::new(module.py(), call::Unknown)?)?;
     module.add_class::<call::Call>()?;
     module.add_class::<operation::Operation>()?;

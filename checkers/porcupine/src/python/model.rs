@@ -4,7 +4,6 @@
 //! search's memo compares them by `==`. What a call does to a state is asked once and kept.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
 use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::prelude::*;
@@ -13,13 +12,14 @@ use rustc_hash::FxHashMap;
 
 use super::actions::Actions;
 use super::ModelError;
-use crate::search::{Limits, Model, Op};
+use crate::budget::Limits;
+use crate::search::{Model, Op};
 
 /// A model of Python, and what it said of one object. The GIL is held while it is asked, no longer.
 pub struct PyModel<'a> {
     model: &'a Py<PyAny>,
     pub actions: Actions,
-    limits: Limits,
+    limits: Limits<'a>,
     /// Another object's model failed, so that this one's verdict is not wanted.
     stop: &'a AtomicBool,
     halted: Option<&'static str>,
@@ -44,7 +44,7 @@ impl<'a> PyModel<'a> {
         py: Python<'_>,
         model: &'a Py<PyAny>,
         actions: Actions,
-        limits: Limits,
+        limits: Limits<'a>,
         stop: &'a AtomicBool,
     ) -> PyResult<Self> {
         let initial = model.bind(py).call_method0("init");
@@ -112,10 +112,9 @@ impl<'a> PyModel<'a> {
         if self.halted.is_none() {
             if self.stop.load(Ordering::Relaxed) {
                 self.halted = Some("the model failed on another key");
-            } else if self.limits.until.is_some_and(|u| Instant::now() >= u) {
-                self.halted = Some("out of time");
-            } else if self.limits.bytes.is_some_and(|most| self.bytes > most) {
-                self.halted = Some("out of memory");
+            } else {
+                let full = || self.limits.full(self.bytes);
+                self.halted = self.limits.late().or_else(full);
             }
         }
         self.halted.is_some()
@@ -202,6 +201,10 @@ impl Model for PyModel<'_> {
     }
 
     fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn bytes_elsewhere(&self) -> usize {
         self.bytes
     }
 

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
 use super::list_rows::Keyed;
+use super::{InvalidError, UndecidedError};
 use crate::partition::Partition;
 use crate::verdict::{self, Status, Verdict};
 
@@ -42,7 +44,7 @@ impl Step {
     }
 }
 
-/// What is concluded of one key.
+/// What is concluded of one key. To test it for truth raises TypeError: compare `status`.
 #[pyclass(frozen, module = "pyporcupine")]
 pub struct ObjectResult {
     #[pyo3(get)]
@@ -91,6 +93,13 @@ impl ObjectResult {
         })
     }
 
+    fn shown_key(&self, py: Python<'_>) -> PyResult<String> {
+        match &self.key {
+            None => Ok("None".to_owned()),
+            Some(key) => Ok(key.bind(py).repr()?.to_string()),
+        }
+    }
+
     /// Positions of its operations.
     pub fn rows(&self) -> &[u32] {
         &self.partition[self.place]
@@ -104,11 +113,12 @@ impl ObjectResult {
         self.rows().len()
     }
 
+    fn __bool__(&self) -> PyResult<bool> {
+        neither(self.status)
+    }
+
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        let key = match &self.key {
-            None => "None".to_owned(),
-            Some(key) => key.bind(py).repr()?.to_string(),
-        };
+        let key = self.shown_key(py)?;
         Ok(format!(
             "ObjectResult(key={key}, status={:?}, reason={:?}, operations={}, witness={:?})",
             self.status,
@@ -119,7 +129,8 @@ impl ObjectResult {
     }
 }
 
-/// What is concluded of a history.
+/// What is concluded of a history. To test it for truth raises TypeError: compare `status`, or
+/// call `raise_if_invalid`.
 #[pyclass(frozen, get_all, module = "pyporcupine")]
 pub struct Result {
     pub status: &'static str,
@@ -153,8 +164,53 @@ impl Result {
     }
 }
 
+/// Three answers are not two: whichever of them counted as true, somebody would take it for another.
+fn neither(status: &str) -> PyResult<bool> {
+    Err(PyTypeError::new_err(format!(
+        "the status is {status:?}, which is neither true nor false: compare `.status` with \
+         \"VALID\", or call raise_if_invalid() of the whole result"
+    )))
+}
+
+/// The number of keys that an error names.
+const NAMED: usize = 3;
+
 #[pymethods]
 impl Result {
+    /// Returns where the status is VALID. Raises InvalidError where it is INVALID, and
+    /// UndecidedError where it is UNKNOWN, for that is not VALID.
+    fn raise_if_invalid(&self, py: Python<'_>) -> PyResult<()> {
+        if self.status == Status::Valid.name() {
+            return Ok(());
+        }
+        let all = self.objects.iter().map(Py::get);
+        let telling: Vec<&ObjectResult> = all.filter(|one| one.status == self.status).collect();
+        let mut text = self.status.to_owned();
+        for (place, one) in telling.iter().take(NAMED).enumerate() {
+            text += if place == 0 { ": " } else { "; " };
+            if one.key.is_some() {
+                text += &format!("key {}: ", one.shown_key(py)?);
+            }
+            text += &one.reason;
+            if !one.witness.is_empty() {
+                text += &format!(" (operations {:?})", one.witness);
+            }
+        }
+        if telling.len() > NAMED {
+            let more = telling.len() - NAMED;
+            let keys = if more == 1 { "key" } else { "keys" };
+            text += &format!("; and {more} more {keys}");
+        }
+        Err(match self.status == Status::Invalid.name() {
+            true => InvalidError::new_err(text),
+            false => UndecidedError::new_err(text),
+        })
+    }
+
+    fn __bool__(&self) -> PyResult<bool> {
+        neither(self.status)
+    }
+
     fn __repr__(&self) -> String {
         format!(
             "Result(status={:?}, {} objects)",

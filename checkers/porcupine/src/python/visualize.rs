@@ -6,7 +6,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-use super::check::{check, Asked, Initial};
+use super::check::{check, Initial};
 use super::custom::operations;
 use super::model::failed;
 use super::operation::Operation;
@@ -27,15 +27,15 @@ const EXACT: i64 = 1 << 53;
 #[doc = include_str!("visualize.txt")]
 #[pyfunction]
 #[pyo3(signature = (
-    history, model=None, *, path, consistency="linearizable", initial=Initial::Model,
+    history, model, *, path, consistency="linearizable", initial=Initial::Model,
     time_s=Some(10.0), memory_mb=Some(1000.0), threads=None, title="History", unit=None, bands=None
-), text_signature = "(history, model='set', *, path, consistency='linearizable', initial=..., \
+), text_signature = "(history, model, *, path, consistency='linearizable', initial=..., \
     time_s=10.0, memory_mb=1000.0, threads=None, title='History', unit=None, bands=())")]
 #[allow(clippy::too_many_arguments)]
 pub fn visualize(
     py: Python<'_>,
     history: &Bound<'_, PyAny>,
-    model: Option<&Bound<'_, PyAny>>,
+    model: &Bound<'_, PyAny>,
     path: std::path::PathBuf,
     consistency: &str,
     initial: Initial,
@@ -49,14 +49,10 @@ pub fn visualize(
     let unit_s = unit.map(seconds).transpose()?;
     let all = operations(history)?;
     let list = PyList::new(py, &all)?.into_any();
-    let asked = match model {
-        Some(model) => model.extract()?,
-        None => Asked::set(),
-    };
     let result = check(
         py,
         &list,
-        asked,
+        model.extract()?,
         consistency,
         initial,
         time_s,
@@ -69,7 +65,7 @@ pub fn visualize(
     data.set_item("title", title)?;
     data.set_item("consistency", consistency)?;
     data.set_item("unit_s", unit_s)?;
-    let base = columns(py, &data, &all, describe(model)?.as_ref())?;
+    let base = columns(py, &data, &all, model.getattr_opt("describe")?.as_ref())?;
     data.set_item("objects", objects(py, &data, &result)?)?;
     data.set_item("bands", parse_bands(py, bands, base)?)?;
     let json = py.import("json")?.call_method1("dumps", (data,))?;
@@ -94,14 +90,6 @@ fn seconds(unit: &str) -> PyResult<f64> {
         _ => Err(PyValueError::new_err(format!(
             "unit is {unit:?}, expected \"ns\", \"us\", \"ms\", \"s\", or None (no unit of time)"
         ))),
-    }
-}
-
-/// How a model written in Python puts an operation into words.
-fn describe<'py>(model: Option<&Bound<'py, PyAny>>) -> PyResult<Option<Bound<'py, PyAny>>> {
-    match model {
-        Some(model) => model.getattr_opt("describe"),
-        None => Ok(None),
     }
 }
 

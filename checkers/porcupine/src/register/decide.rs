@@ -5,11 +5,12 @@ use rustc_hash::FxHashMap;
 use super::seen::Seen;
 use super::zones::{Broken, Zones};
 use super::{smallest, Action, Parsed, PlainObject, Register, RegisterOp, Value};
+use crate::budget::Limits;
 use crate::models::numbers::Actions;
 use crate::order::{Consistency, NEVER};
 use crate::request::Request;
 use crate::rows::Datum;
-use crate::search::{lanes, search, Ended, Limits, Op};
+use crate::search::{lanes, search, Ended, Op};
 use crate::verdict::{Step, Verdict, Why};
 
 /// Decides one register of which only the reads and writes are known.
@@ -31,7 +32,7 @@ const APART: &str = "the operations on each value have a time of their own";
 
 /// Decides one register. `process` tells the process of a row.
 pub fn decide(parsed: &Parsed, request: &Request, process: impl Fn(u32) -> i64 + Copy) -> Verdict {
-    let limits = request.limits();
+    let limits = request.limits;
     let Parsed {
         ops,
         initial,
@@ -49,15 +50,18 @@ pub fn decide(parsed: &Parsed, request: &Request, process: impl Fn(u32) -> i64 +
     if let Some(verdict) = from_nowhere(ops, *initial, *values) {
         return verdict;
     }
-    let ended = run(
-        ops,
-        *initial,
-        *values,
-        request.consistency,
-        limits,
-        request.linearization,
-        process,
-    );
+    let ended = match request.stuck {
+        Some(at) => Ended::stuck(at),
+        None => run(
+            ops,
+            *initial,
+            *values,
+            request.consistency,
+            limits,
+            request.linearization,
+            process,
+        ),
+    };
     Verdict::of_search(ended, |at| {
         if !request.witness {
             return (vec![at], true);
@@ -74,7 +78,7 @@ pub fn decide(parsed: &Parsed, request: &Request, process: impl Fn(u32) -> i64 +
             &ops,
             *initial,
             *values,
-            limits.until,
+            limits,
             linearizable.then_some(at),
             |part, limits, at| {
                 let consistency = request.consistency;
@@ -230,10 +234,17 @@ fn explain(parsed: &Parsed, zones: &Zones, broken: Broken, request: &Request) ->
             }
             let (initial, values) = (parsed.initial, parsed.values);
             let few = zones.few(ops, &[first, second]);
-            let (few, _) = smallest(&few, initial, values, None, None, |part, limits, _| {
-                let consistency = Consistency::Linearizable;
-                fails(part, initial, values, consistency, limits, None, |_| 0)
-            });
+            let (few, _) = smallest(
+                &few,
+                initial,
+                values,
+                request.limits,
+                None,
+                |part, limits, _| {
+                    let consistency = Consistency::Linearizable;
+                    fails(part, initial, values, consistency, limits, None, |_| 0)
+                },
+            );
             cycle(&few)
         }
     }

@@ -1,10 +1,8 @@
 //! The smallest part of a register's history that is not linearizable.
 
-use std::time::Instant;
-
 use super::{RegisterOp, Value};
+use crate::budget::Limits;
 use crate::order::NEVER;
-use crate::search::Limits;
 use crate::shrink;
 
 /// Operations none of which can be dropped; `false` where the time did not suffice for that.
@@ -19,7 +17,7 @@ pub fn smallest(
     ops: &[RegisterOp],
     initial: Value,
     values: usize,
-    until: Option<Instant>,
+    limits: Limits,
     at: Option<u32>,
     fails: impl Fn(&[RegisterOp], Limits, Option<u32>) -> bool,
 ) -> (Vec<RegisterOp>, bool) {
@@ -32,15 +30,11 @@ pub fn smallest(
             return (vec![*unsourced], true);
         }
     }
-    let limits = Limits {
-        until,
-        bytes: Some(1 << 30),
-    };
     let close = |part: &mut Vec<RegisterOp>| close(part, initial, values);
     if at.is_some() {
-        start = shrink::smallest(&start, until, close, |part| fails(part, limits, at)).0;
+        start = shrink::smallest(&start, limits, close, |part| fails(part, limits, at)).0;
     }
-    shrink::smallest(&start, until, close, |part| fails(part, limits, None))
+    shrink::smallest(&start, limits, close, |part| fails(part, limits, None))
 }
 
 /// Drops what needs a value that nothing sets, until all that is left has its value.

@@ -207,11 +207,6 @@ impl<C: Config> Frontier<C> {
         self.all.is_empty()
     }
 
-    pub fn bytes(&self) -> usize {
-        let kept = size_of::<Kept<C>>() + 8 * self.layout.words;
-        kept * self.all.capacity() + 4 * (self.before.capacity() + self.exact.capacity())
-    }
-
     pub fn clear(&mut self) {
         self.seal();
         self.all.clear();

@@ -38,8 +38,10 @@ mod sequential;
 mod subsets;
 mod trace;
 
-pub use run::{search, search_widening, Ended, Limits};
+pub use run::{search, search_widening, Ended};
 pub use sequential::{interleave, Turn};
+
+use crate::budget::Limits;
 
 /// What the search needs of a model. States and actions are numbers; equal numbers mean equal
 /// things, and different numbers different ones (else the search only gets slower).
@@ -82,6 +84,11 @@ pub trait Model {
         false
     }
 
+    /// Nothing is possible in the state but blind actions, and it stays as it is until one overwrites it.
+    fn blank(&self, _state: u64) -> bool {
+        false
+    }
+
     /// However often the actions are repeated, there are few states.
     fn finite(&self) -> bool {
         false
@@ -93,8 +100,13 @@ pub trait Model {
         None
     }
 
-    /// What is kept to tell states apart.
+    /// What is kept to tell states apart, and could be forgotten.
     fn bytes(&self) -> usize {
+        0
+    }
+
+    /// What of that is not allocated by this library.
+    fn bytes_elsewhere(&self) -> usize {
         0
     }
 

@@ -18,11 +18,10 @@ mod loose;
 #[cfg(test)]
 mod tests;
 
-use std::time::Instant;
-
 use super::machine::{ones, Machine};
 use super::plan::{Event, Plan};
-use super::{Ended, Limits, Model, Op};
+use super::{Ended, Model, Op};
+use crate::budget::Limits;
 use config::{as_pending, as_used, pending, state, used, with_state};
 use config::{Config, Frontier, BITS, STATES};
 use flight::Flight;
@@ -137,20 +136,16 @@ impl<'a> Walk<'a> {
                 Event::Return(op) => {
                     let row = self.ops[op as usize].row;
                     if !self.ret(op, returned)? {
-                        return Some(Ended::Stuck {
-                            at: row,
-                            order: Vec::new(),
-                            others: Vec::new(),
-                        });
+                        return Some(Ended::stuck(row));
                     }
                     returned += 1;
                     if self.explored > EFFORT + EACH * u64::from(returned) {
                         return None;
                     }
-                    let late = || limits.until.is_some_and(|until| Instant::now() >= until);
-                    if returned % UNTIMED == 0 && late() {
+                    let late = (returned % UNTIMED == 0).then(|| limits.late()).flatten();
+                    if let Some(why) = late {
                         return Some(Ended::GaveUp {
-                            why: "out of time",
+                            why,
                             at: row,
                             explored: self.explored,
                         });

@@ -6,8 +6,6 @@ mod lost;
 mod place;
 mod retreat;
 
-use std::time::Instant;
-
 use board::Board;
 use bounds::RENEW_BYTES;
 use retreat::Retreat;
@@ -17,13 +15,7 @@ use super::frontier::{Config, Frontier, Layout};
 use super::plan::{Event, Plan};
 use super::trace::{Traces, START};
 use super::{packed, subsets, Model, Op};
-
-/// When to give up.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Limits {
-    pub until: Option<Instant>,
-    pub bytes: Option<usize>,
-}
+use crate::budget::Limits;
 
 /// How a search ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +36,17 @@ pub enum Ended {
         at: u32,
         explored: u64,
     },
+}
+
+impl Ended {
+    /// Stuck at a row, where no order was asked for.
+    pub fn stuck(at: u32) -> Self {
+        Self::Stuck {
+            at,
+            order: Vec::new(),
+            others: Vec::new(),
+        }
+    }
 }
 
 /// Decides the operations of one object. With `traced`, memory grows with the history.
@@ -110,7 +113,7 @@ fn walk<M: Model>(model: &mut M, asked: Asked) -> Ended {
 struct Asked<'a> {
     ops: &'a [Op],
     plan: &'a Plan,
-    limits: Limits,
+    limits: Limits<'a>,
     traced: bool,
     widths: &'a [usize],
 }
@@ -174,7 +177,7 @@ impl Furthest {
 struct Search<'a, M, C> {
     board: Board<'a, M, C>,
     plan: &'a Plan,
-    limits: Limits,
+    limits: Limits<'a>,
     /// What explains everything that returned so far.
     now: Frontier<C>,
     reached: Reached<C>,

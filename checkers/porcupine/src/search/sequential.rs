@@ -1,10 +1,9 @@
 //! The search where only each process's own order counts.
 
-use std::time::Instant;
-
 use rustc_hash::FxHashSet;
 
-use super::{Ended, Limits, Model, Op};
+use super::{Ended, Model, Op};
+use crate::budget::Limits;
 use crate::order::NEVER;
 
 /// An operation of a process.
@@ -48,7 +47,7 @@ pub fn interleave<M: Model>(model: &mut M, lanes: &[Vec<Turn>], limits: Limits) 
 struct Walk<'a, M> {
     model: &'a mut M,
     lanes: &'a [Vec<Turn>],
-    limits: Limits,
+    limits: Limits<'a>,
     /// Positions and state.
     seen: FxHashSet<Box<[u32]>>,
     /// Lanes that were advanced.
@@ -172,14 +171,10 @@ impl<M: Model> Walk<'_, M> {
         if self.model.halted().is_some() {
             return self.model.halted();
         }
-        if self.explored % 256 == 0 && self.limits.until.is_some_and(|u| Instant::now() >= u) {
-            return Some("out of time");
-        }
-        let each = 4 * self.lanes.len() + 40;
-        let seen = self.seen.capacity() * 18 + self.seen.len() * each;
-        let bytes = seen + 8 * self.order.len() + self.model.bytes();
-        let out = self.limits.bytes.is_some_and(|most| bytes > most);
-        out.then_some("out of memory")
+        let late = (self.explored % 256 == 0)
+            .then(|| self.limits.late())
+            .flatten();
+        late.or_else(|| self.limits.full(self.model.bytes_elsewhere()))
     }
 
     fn rows(&self, order: &[u32]) -> Vec<u32> {

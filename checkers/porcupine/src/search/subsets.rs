@@ -8,11 +8,10 @@
 //! placed as soon as the state fits, for it can only be harder to place later. All other
 //! orders are tried: nothing is free, nothing dominates. O(n) for the few states and seats that there may be.
 
-use std::time::Instant;
-
 use super::machine::{ones, Machine};
 use super::plan::natures;
-use super::{Ended, Limits, Model, Op};
+use super::{Ended, Model, Op};
+use crate::budget::Limits;
 use crate::order::NEVER;
 
 /// The most operations in flight.
@@ -150,17 +149,15 @@ impl Walk {
             let Sitting { row, seat, .. } = self.flight[self.seated];
             self.ret(seat as usize);
             if any(&self.now) == 0 {
-                return Some(Ended::Stuck {
-                    at: row,
-                    order: Vec::new(),
-                    others: Vec::new(),
-                });
+                return Some(Ended::stuck(row));
             }
             self.returned += 1;
-            let late = || limits.until.is_some_and(|until| Instant::now() >= until);
-            if self.returned % UNTIMED == 0 && late() {
+            let late = (self.returned % UNTIMED == 0)
+                .then(|| limits.late())
+                .flatten();
+            if let Some(why) = late {
                 return Some(Ended::GaveUp {
-                    why: "out of time",
+                    why,
                     at: row,
                     explored: self.returned.into(),
                 });

@@ -28,10 +28,6 @@ impl Traces {
         self.on
     }
 
-    pub fn bytes(&self) -> usize {
-        8 * self.links.capacity()
-    }
-
     /// No more links can be told apart.
     pub fn full(&self) -> bool {
         self.links.len() > u32::MAX as usize / 2

@@ -55,6 +55,15 @@ fn operation(kind: Kind, rng: &mut Rng) -> (&'static str, Value) {
             _ => ("enqueue", many(rng)),
         },
         Kind::Mutex => (*pick(rng, &["acquire", "release"]), Value::Null),
+        Kind::MultiRegister => {
+            let count = 1 + rng.below(3);
+            let step = |_| {
+                let (reads, register) = (one_in(rng, 2), rng.below(3) as i64);
+                let written = rng.below(3) as i64;
+                (reads, register, (!reads).then_some(written))
+            };
+            ("txn", Value::Txn((0..count).map(step).collect()))
+        }
     }
 }
 
@@ -119,6 +128,14 @@ pub fn damage(kind: Kind, rows: &mut [Row], rng: &mut Rng) {
     let i = rng.below(rows.len() as u64) as usize;
     let j = rng.below(rows.len() as u64) as usize;
     match rng.below(4) {
+        0 | 1 if kind == Kind::MultiRegister => {
+            if let Value::Txn(steps) = &mut rows[i].output {
+                let at = rng.below(steps.len() as u64) as usize;
+                if steps[at].0 {
+                    steps[at].2 = Some(rng.below(4) as i64);
+                }
+            }
+        }
         0 | 1 if rows[i].f == rows[j].f && rows[i].at.ret != NEVER && rows[j].at.ret != NEVER => {
             let output = rows[i].output.clone();
             rows[i].output = std::mem::replace(&mut rows[j].output, output);

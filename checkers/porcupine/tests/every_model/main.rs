@@ -11,6 +11,7 @@ mod specification;
 
 use made::{damage, valid};
 use proofs::{assert_order, assert_witness};
+use pyporcupine::budget::Budget;
 use pyporcupine::objects::{decide_all, Kind};
 use pyporcupine::order::{Consistency, NEVER};
 use pyporcupine::partition::Partition;
@@ -37,7 +38,14 @@ fn decide(kind: Kind, rows: &[Row], consistency: Consistency, linearization: boo
     let of = (0..2).flat_map(|object| vec![object; count]).collect();
     let objects = Partition::new(of, 2);
     let initial = kind.initial();
-    let verdicts = decide_all(&Table(table), &objects, kind, &initial, &request, 1);
+    let verdicts = decide_all(
+        &Table(table),
+        &objects,
+        kind,
+        &initial,
+        &request,
+        (&Budget::unlimited(), 1),
+    );
     let mut verdicts = verdicts.expect("good rows");
     let witness: Vec<usize> = verdicts[0].witness.iter().map(|row| row + count).collect();
     assert_eq!(
@@ -127,6 +135,11 @@ fn queue() {
 #[test]
 fn fifo_queue() {
     agree(Kind::FifoQueue, 8);
+}
+
+#[test]
+fn multi_register() {
+    agree(Kind::MultiRegister, 10);
 }
 
 #[test]

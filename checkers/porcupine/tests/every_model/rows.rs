@@ -10,6 +10,8 @@ pub enum Value {
     Int(i64),
     Text(String),
     Ints(Vec<i64>),
+    /// Whether each is a read, its register, and its value.
+    Txn(Vec<(bool, i64, Option<i64>)>),
 }
 
 impl Value {
@@ -20,6 +22,14 @@ impl Value {
             Value::Int(value) => Datum::Int(*value),
             Value::Text(text) => Datum::Text(text),
             Value::Ints(values) => Datum::Ints(values),
+            Value::Txn(steps) => {
+                let step = |&(reads, register, value): &(bool, i64, Option<i64>)| {
+                    let f = Datum::Text(if reads { "read" } else { "write" });
+                    let value = value.map_or(Datum::Null, Datum::Int);
+                    Datum::List(Box::new([f, Datum::Int(register), value]))
+                };
+                Datum::List(steps.iter().map(step).collect())
+            }
         }
     }
 

@@ -12,6 +12,7 @@ pub fn initial(kind: Kind) -> Value {
         Kind::Register | Kind::CasRegister => Value::Null,
         Kind::KeyValue => Value::Text(String::new()),
         Kind::Counter | Kind::Mutex => Value::Int(0),
+        Kind::MultiRegister => Value::Ints(vec![0; 3]),
         _ => Value::Ints(Vec::new()),
     }
 }
@@ -78,6 +79,19 @@ pub fn outcomes(kind: Kind, state: &Value, row: &Row) -> Vec<(Value, Value)> {
         (Kind::Mutex, "acquire") if state.int() == 0 => vec![(Value::Null, Value::Int(1))],
         (Kind::Mutex, "release") if state.int() == 1 => vec![(Value::Null, Value::Int(0))],
         (Kind::Mutex, _) => vec![],
+        (Kind::MultiRegister, "txn") => {
+            let (Value::Txn(mut steps), mut state) = (value.clone(), state.ints()) else {
+                panic!("{value:?}");
+            };
+            for (reads, register, value) in &mut steps {
+                let place = &mut state[*register as usize];
+                match *reads {
+                    true => *value = Some(*place),
+                    false => *place = value.expect("a write"),
+                }
+            }
+            vec![(Value::Txn(steps), Value::Ints(state))]
+        }
         other => panic!("{other:?}"),
     }
 }

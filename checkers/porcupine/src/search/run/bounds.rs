@@ -1,8 +1,6 @@
 //! What keeps a search within its time, its memory and the range of its counts.
 
-use std::time::Instant;
-
-use super::{Exhausted, Retreat, Search};
+use super::{Exhausted, Search};
 use crate::search::frontier::{Config, Frontier};
 use crate::search::Model;
 
@@ -93,25 +91,13 @@ impl<M: Model, C: Config> Search<'_, M, C> {
         if let Some(why) = self.board.model.halted() {
             return Err(Exhausted(why));
         }
-        if self
-            .limits
-            .until
-            .is_some_and(|until| Instant::now() >= until)
-        {
-            return Err(Exhausted("out of time"));
-        }
-        self.check_memory()
-    }
-
-    fn check_memory(&self) -> Result<(), Exhausted> {
-        let behind = self.retreat.as_ref().map_or(0, Retreat::bytes);
-        let reached = self.reached.next.bytes() + self.reached.waiting.bytes();
-        let frontiers = self.now.bytes() + reached + behind;
-        let (model, traces) = (self.board.model.bytes(), self.board.traces.bytes());
-        let bytes = frontiers + model + traces + 40 * self.board.ops.len();
-        if self.limits.bytes.is_some_and(|most| bytes > most) || self.board.traces.full() {
+        if self.board.traces.full() {
             return Err(Exhausted("out of memory"));
         }
-        Ok(())
+        let full = || self.limits.full(self.board.model.bytes_elsewhere());
+        self.limits
+            .late()
+            .or_else(full)
+            .map_or(Ok(()), |why| Err(Exhausted(why)))
     }
 }

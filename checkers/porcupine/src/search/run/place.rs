@@ -43,7 +43,8 @@ impl<M: Model, C: Config> Search<'_, M, C> {
                 continue;
             }
             let op = self.board.operation(seat);
-            self.place(config, trace, op, target, |words| {
+            let due = seat == target.seat && pending == 1;
+            self.place(config, trace, (op, due), target, |words| {
                 words[word] &= !bit;
                 words[used] |= used_bit;
             });
@@ -80,7 +81,7 @@ impl<M: Model, C: Config> Search<'_, M, C> {
             }
             let op = self.plan.lost[kind][taken as usize];
             let price = self.prices.get(kind).copied();
-            self.place(config, trace, op, target, |words| {
+            self.place(config, trace, (op, false), target, |words| {
                 words[word] += 1 << shift;
                 if let (Some(price), Some(paid)) = (price, words.last_mut()) {
                     *paid += price;
@@ -98,12 +99,16 @@ impl<M: Model, C: Config> Search<'_, M, C> {
     }
 
     /// Takes in the configurations after the operation.
+    ///
+    /// Only the operation that must be placed now (`due`) is placed where it leads to a blank state.
+    /// Another one may as well wait: up to the operation that overwrites all, which frees it, nothing
+    /// would come of it; and where it is due before that, it is placed then.
     #[inline]
     fn place(
         &mut self,
         config: &C,
         trace: u32,
-        op: u32,
+        (op, due): (u32, bool),
         target: Target,
         mark: impl Fn(&mut [u64]),
     ) {
@@ -114,6 +119,9 @@ impl<M: Model, C: Config> Search<'_, M, C> {
             .model
             .steps(config.words()[0], action, &mut self.states);
         for &state in &self.states {
+            if !due && self.board.model.blank(state) {
+                continue;
+            }
             let (mut config, mut trace) = (config.clone(), trace);
             mark(config.words_mut());
             config.words_mut()[0] = state;

@@ -57,10 +57,6 @@ impl<C: Config> Retreat<C> {
         self.places.clear();
     }
 
-    pub fn bytes(&self) -> usize {
-        self.places.iter().map(|place| place.now.bytes()).sum()
-    }
-
     fn is_due(&self, event: usize) -> bool {
         let last = self.places.back().map(|place| place.event);
         last.is_none_or(|last| event >= last + STRIDE)

@@ -12,6 +12,7 @@ from harness.cli.check_files import check_files, exit_status, files, show
 from harness.cli.main import main
 from harness.core.errors import UsageError
 from harness.foreign.judge import Question
+from harness.foreign.words import witness
 
 Check = Callable[..., tuple[int, Any]]
 FILES = Path(__file__).parent / "foreign"
@@ -123,18 +124,51 @@ def test_two_calls_of_a_client_in_flight(tmp_path: Path) -> None:
     assert "line 1 of the same process 0 is in flight" in one.reading.malformed[1].found
 
 
-def test_out_of_budget_is_unknown(tmp_path: Path) -> None:
-    path = tmp_path / "wide.jsonl"
+def wide(path: Path, width: int) -> Path:
+    """A counter with a read that only a search through all sums can refuse."""
     calls = [
         {"client": i, "f": "add", "value": 1 << i, "ok": True, "call": i, "return": 100 + i}
-        for i in range(24)
+        for i in range(width)
     ]
     calls.append({"client": 99, "f": "read", "value": 3, "ok": True, "call": 98, "return": 99})
-    calls.append({"client": 98, "f": "read", "value": -1, "ok": True, "call": 97, "return": 130})
+    calls.append({"client": 98, "f": "read", "value": -1, "ok": True, "call": 97, "return": 170})
     path.write_text("\n".join(json.dumps(call) for call in calls))
+    return path
+
+
+def test_a_hard_file_leaves_time_for_the_others(tmp_path: Path) -> None:
+    easy = tmp_path / "z.jsonl"
+    easy.write_text('{"client":0,"f":"read","value":0,"ok":true,"call":0,"return":1}')
+    paths = [str(wide(tmp_path / "a.jsonl", 40)), str(easy)]
+    hard, other = check_files(files(paths, None), Question("counter", time_s=0.4))
+    assert (hard.status, other.status) == ("UNKNOWN", "VALID")
+    assert hard.objects[0].reason.startswith("out of time: explored ")
+
+
+def test_out_of_budget_is_unknown(tmp_path: Path) -> None:
+    path = wide(tmp_path / "wide.jsonl", 24)
     (one,) = check_files(files([str(path)], None), Question("counter", memory_mb=0.01))
     assert (one.status, exit_status([one])) == ("UNKNOWN", 2)
     assert one.objects[0].reason.startswith("out of memory")
+
+
+def test_transactions_over_several_registers(tmp_path: Path) -> None:
+    path = tmp_path / "txn.edn"
+    path.write_text(
+        "{:process 0 :type :invoke :f :txn :value [[:write :x 1] [:write :y 1]]}\n"
+        "{:process 1 :type :invoke :f :txn :value [[:read :x nil] [:read :y nil]]}\n"
+        "{:process 1 :type :ok :f :txn :value [[:read :x 1] [:read :y 0]]}\n"
+        "{:process 0 :type :info :f :txn :value [[:write :x 1] [:write :y 1]]}\n"
+    )
+    (one,) = check_files(files([str(path)], None), Question("multi-register"))
+    (found,) = one.objects
+    assert [(line.where, line.what) for line in witness(one.reading, found)] == [
+        ("1–", "txn write ':x' 1, write ':y' 1, never returned"),
+        ("2–3", "txn read ':x': 1, read ':y': 0"),
+    ]
+    path.write_text(path.read_text().replace(":x 1] [:read :y 0]", ":x nil] [:read :y nil]"))
+    (blind,) = check_files(files([str(path)], None), Question("multi-register"))
+    assert (blind.status, blind.reason.split(":")[0]) == ("UNKNOWN", "nothing was checked")
 
 
 def test_what_people_read() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from pyporcupine import Operation
 
+from harness.foreign.calls import FailedCas
 from harness.foreign.edn import edn_value, read_edn
 from harness.foreign.formats import read
 
@@ -119,6 +120,20 @@ CASES: list[tuple[str, str, str, list[Told]]] = [
         [(0, "write", None, 1, None, 0, 1)],
     ),
     (
+        "transactions, whose names for reads and writes differ",
+        "edn",
+        edn(
+            "0, :type :invoke, :f :txn, :value [[:r :x nil] [:write :y 2]]",
+            "0, :type :ok, :f :txn, :value [[:r :x 1] [:write :y 2]]",
+            "0, :type :invoke, :f :txn, :value [[:w :x 3]]",
+        ),
+        [
+            (0, "txn", None, [["read", ":x", None], ["write", ":y", 2]],
+             [["read", ":x", 1], ["write", ":y", 2]], 0, 1),
+            (0, "txn", None, [["write", ":x", 3]], None, 2, None),
+        ],
+    ),
+    (
         "times are ranks that the file gives",
         "jsonl",
         '{"client":7,"f":"cas","key":null,"value":[0,1],"ok":false,"call":5,"return":9}\n'
@@ -142,7 +157,7 @@ MALFORMED: list[tuple[str, str, list[tuple[int, str]]]] = [
         [
             (1, "process is 'x', expected the number of a client"),
             (2, "type is 'began', expected one of :invoke, :ok, :fail, :info"),
-            (3, "value is '[1', expected EDN (the parser says: 'EOF Reached')"),
+            (3, "value is '[1', expected EDN (']' is missing at the end)"),
             (4, "type is ok of process 0, expected a call of this process before it"),
         ],
     ),
@@ -211,10 +226,30 @@ def test_keys_can_be_told() -> None:
     assert told(read(text, "edn", keyed=False).operations[0])[2:4] == (None, [1, 2])
 
 
-def test_a_failed_cas_can_be_left_out() -> None:
-    text = lines("0 :invoke :cas [1 2]", "0 :fail :cas [1 2]")
-    reading = read(text, "jepsen-log", failed_cas_found_another=False)
-    assert (reading.operations, reading.left_out) == ([], 1)
+FAILED_CAS = {
+    "jepsen-log": lines("0 :invoke :cas [1 2]", "0 :fail :cas [1 2]"),
+    "edn": edn("0, :type :invoke, :f :cas, :value [1 2]", "0, :type :fail, :f :cas, :value [1 2]"),
+    "jsonl": '{"client":0,"f":"cas","key":null,"value":[1,2],"ok":false,"call":0,"return":1}',
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "failed_cas", "kept"),
+    [
+        ("edn", None, False),
+        ("jepsen-log", None, True),
+        ("jsonl", None, True),
+        *((name, "observe", True) for name in FAILED_CAS),
+        *((name, "ignore", False) for name in FAILED_CAS),
+    ],
+)
+def test_a_failed_cas_says_what_its_format_means_or_what_is_asked_for(
+    name: str, failed_cas: FailedCas | None, kept: bool
+) -> None:
+    reading = read(FAILED_CAS[name], name, failed_cas=failed_cas)
+    found_another = [(0, "cas", None, [1, 2], False, 0, 1)]
+    assert [told(operation) for operation in reading.operations] == (found_another if kept else [])
+    assert reading.left_out == (not kept)
 
 
 def test_an_edn_value() -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from pyporcupine import Operation
 
@@ -12,6 +12,17 @@ from harness.foreign.record import Event, Malformed, Reading, shown
 FINDS: Final = frozenset({"read", "get", "dequeue"})
 """The value of their end is what they found; that of their call says nothing."""
 CAS: Final = "cas"
+TXN: Final = "txn"
+_STEPS: Final = {":read": "read", ":r": "read", "r": "read",
+                 ":write": "write", ":w": "write", "w": "write"}  # fmt: skip
+NUMBER_MAX: Final = 2**62
+"""The greatest number of a client and the latest time: the checker has 64 bits for them, of which
+it takes one value for calls that never returned."""
+
+FailedCas: TypeAlias = Literal["ignore", "observe"]
+"""What a cas that failed says. ignore: only that it did not happen, which is all that :fail means
+in Jepsen's histories: the cause may be a connection that was refused. observe: that it found
+another value than the expected one, as a cas that was answered did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +36,16 @@ class Call:
     """Their places among all events."""
 
 
-def operations(events: Sequence[Event], *, failed_cas_found_another: bool = True) -> Reading:
-    """The operations of events in order of time. Times are places in that order.
+def operations(events: Sequence[Event], failed_cas: FailedCas) -> Reading:
+    """Return the operations of events in order of time. Times are places in that order.
 
     An info says nothing: the operation may take effect at any time after its call, or never. A
-    failed call is left out, for it certainly did not happen; but a cas whose end repeats its pair
-    was refused because it found another value, which is an observation (unless told otherwise).
+    failed call is left out, for it certainly did not happen; only a failed cas whose end repeats
+    its pair is kept where `failed_cas` is "observe".
     """
     reading = Reading()
     for call in _matched(events, reading.malformed):
-        operation = _operation(call, failed_cas_found_another)
+        operation = _operation(call, failed_cas)
         if operation is None:
             reading.left_out += 1
             continue
@@ -76,20 +87,24 @@ def _matched(events: Sequence[Event], malformed: list[Malformed]) -> list[Call]:
     return calls
 
 
-def _operation(call: Call, failed_cas_found_another: bool) -> Operation | None:
+def _operation(call: Call, failed_cas: FailedCas) -> Operation | None:
     invoke, end = call.invoke, call.end
     value: Any = None if invoke.f in FINDS else invoke.value
     output: Any = None
+    if invoke.f == TXN:
+        value = transaction(value)
     if end is not None:
         failed = end.kind is Kind.FAIL
         if failed:
-            observed = invoke.f == CAS and end.value == invoke.value
-            if not (observed and failed_cas_found_another):
+            refused = invoke.f == CAS and end.value == invoke.value
+            if not (refused and failed_cas == "observe"):
                 return None
         if invoke.f == CAS:
             output = not failed
         elif invoke.f in FINDS:
             output = end.value
+        elif invoke.f == TXN:
+            output = transaction(end.value)
         elif value is None:
             value = end.value  # what is done is drawn by the client in some tests
     start, stop = call.at
@@ -98,8 +113,24 @@ def _operation(call: Call, failed_cas_found_another: bool) -> Operation | None:
     )
 
 
+def transaction(value: Any) -> Any:
+    """Return a transaction in the checker's words: [["read", "x", 1], ["write", "y", 2]].
+
+    Histories have :read and :write, or :r and :w. What is no transaction stays as it is, for the
+    checker to refuse.
+    """
+    if not isinstance(value, list):
+        return value
+    return [
+        [_STEPS.get(step[0], step[0]), *step[1:]]
+        if isinstance(step, list) and step and isinstance(step[0], str)
+        else step
+        for step in value
+    ]
+
+
 def process_of(value: object, line: int) -> int | Malformed:
-    """A client's number."""
-    if isinstance(value, int) and not isinstance(value, bool):
+    """Return a client's number."""
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= NUMBER_MAX:
         return value
     return Malformed(line, "process", shown(value), "the number of a client")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import EllipsisType
 from typing import Final, Literal, TypeAlias, get_args
 
-from harness.foreign.calls import operations
+from harness.foreign.calls import FailedCas, operations
 from harness.foreign.edn import read_edn
 from harness.foreign.jepsen_log import read_jepsen_log
 from harness.foreign.keys import split_keys
@@ -22,6 +22,7 @@ Model: TypeAlias = Literal[
     "queue",
     "fifo-queue",
     "mutex",
+    "multi-register",
 ]
 
 
@@ -37,6 +38,7 @@ class Format:
     """None: its lines are whole operations."""
     register_initial: int | EllipsisType = ...
     """What a register holds at first; ...: None, as the model has it."""
+    failed_cas: FailedCas = "observe"
 
 
 FORMATS: Final[Mapping[str, Format]] = {
@@ -46,7 +48,7 @@ FORMATS: Final[Mapping[str, Format]] = {
         "cas-register",
         read_jepsen_log,
     ),
-    "edn": Format("Jepsen's history.edn", (".edn",), None, read_edn),
+    "edn": Format("Jepsen's history.edn", (".edn",), None, read_edn, failed_cas="ignore"),
     "porcupine-kv": Format(
         "maps of :process, :type, :f, :key, :value, a line each",
         (".txt",),
@@ -62,15 +64,14 @@ MODELS: Final[tuple[Model, ...]] = get_args(Model)
 
 
 def read(
-    text: str, format_: str, *, keyed: bool | None = None, failed_cas_found_another: bool = True
+    text: str, format_: str, *, keyed: bool | None = None, failed_cas: FailedCas | None = None
 ) -> Reading:
-    """The operations of a file's text."""
-    events_of = FORMATS[format_].events
-    if events_of is None:
-        return read_rows(text)
-    events, malformed = events_of(text)
-    reading = operations(
-        split_keys(events, keyed), failed_cas_found_another=failed_cas_found_another
-    )
+    """Return the operations of a file's text. Options that are None follow the format."""
+    how = FORMATS[format_]
+    failed_cas = failed_cas or how.failed_cas
+    if how.events is None:
+        return read_rows(text, failed_cas)
+    events, malformed = how.events(text)
+    reading = operations(split_keys(events, keyed), failed_cas)
     reading.malformed = sorted([*malformed, *reading.malformed], key=lambda bad: bad.line)
     return reading

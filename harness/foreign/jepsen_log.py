@@ -8,29 +8,35 @@ import re
 from typing import Any, Final
 
 from harness.core.op import Kind
+from harness.foreign.calls import process_of
 from harness.foreign.edn import edn_value
+from harness.foreign.edn_syntax import integer
 from harness.foreign.record import Event, Malformed, shown
 
 _TOLD: Final = re.compile(
     r"jepsen\.util\s+(?:-\s+)?(?P<told>(?::nemesis|-?\d+)\s+:.*|\S+\s+:invoke.*)$"
 )
 _FIELDS: Final = re.compile(
-    r"(?P<process>\S+)\s+:(?P<type>\S+)(?:\s+:(?P<f>[^\s:]\S*))?(?:\s+(?P<value>.*?))?\s*$"
+    r"(?P<process>\S+)\s+:(?P<type>\S+)(?:\s+:(?P<f>[^\s:]\S*))?(?:\s+(?P<value>.*))?$"
 )
 _KINDS: Final = {kind.value: kind for kind in Kind}
-_INT: Final = re.compile(r"-?\d+")
-_INTS: Final = re.compile(r"\[(-?\d+) (-?\d+)\]")
+_INT: Final = re.compile(r"-?[0-9]+")
+_CLIENT: Final = re.compile(r"-?[0-9]{1,18}")
+_INTS: Final = re.compile(r"\[(-?[0-9]+) (-?[0-9]+)\]")
 
 
 def read_jepsen_log(text: str) -> tuple[list[Event], list[Malformed]]:
-    """The events of clients; the nemesis and lines of other kinds are passed over."""
+    """Return the events of clients, and what is wrong with other lines of theirs.
+
+    The nemesis and lines of other kinds are passed over.
+    """
     events: list[Event] = []
     malformed: list[Malformed] = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         told = _TOLD.search(line)
         if told is None or told["told"].startswith(":nemesis"):
             continue
-        made = _event(number, told["told"])
+        made = _event(number, told["told"].rstrip())
         if isinstance(made, Malformed):
             malformed.append(made)
         else:
@@ -42,8 +48,10 @@ def _event(line: int, told: str) -> Event | Malformed:
     fields = _FIELDS.match(told)
     if fields is None:
         return Malformed(line, "the line", shown(told), "process :type :f value")
-    if not _INT.fullmatch(fields["process"]):
-        return Malformed(line, "process", shown(fields["process"]), "the number of a client")
+    client = fields["process"]
+    process = process_of(int(client) if _CLIENT.fullmatch(client) else client, line)
+    if isinstance(process, Malformed):
+        return process
     kind = _KINDS.get(fields["type"])
     if kind is None:
         expected = "one of " + ", ".join(f":{name}" for name in _KINDS)
@@ -55,18 +63,18 @@ def _event(line: int, told: str) -> Event | Malformed:
         value = _value(fields["value"] or "nil")
     except ValueError as error:
         if not ended_badly:  # else it may be any message
-            expected = f"EDN (the parser says: {shown(str(error))})"
+            expected = f"EDN ({error})"
             return Malformed(line, "value", shown(fields["value"]), expected)
         value = None
-    return Event(line, int(fields["process"]), kind, fields["f"], value)
+    return Event(line, process, kind, fields["f"], value)
 
 
 def _value(text: str) -> Any:
     if text == "nil":
         return None
     if _INT.fullmatch(text):
-        return int(text)
+        return integer(text)
     if pair := _INTS.fullmatch(text):
-        return [int(pair[1]), int(pair[2])]
+        return [integer(pair[1]), integer(pair[2])]
     # A value may be followed by an error, a tab apart.
     return edn_value(text.split("\t")[0])

@@ -55,8 +55,17 @@ class Reading:
     left_out: int = 0
     """Calls that certainly did not happen and say nothing."""
 
+    @property
+    def lost(self) -> int:
+        """Operations that never returned."""
+        return sum(operation.ret is None for operation in self.operations)
+
 
 def shown(value: object) -> str:
-    """A value as an error shows it, cut where it is long."""
-    text = repr(value)
+    """Return a value as an error shows it, cut where it is long."""
+    return cut(repr(value[: SHOWN_MAX + 1] if isinstance(value, str) else value))
+
+
+def cut(text: str) -> str:
+    """Return a text as far as an error shows it."""
     return text if len(text) <= SHOWN_MAX else text[: SHOWN_MAX - 1] + "…"

@@ -1,43 +1,48 @@
 """One JSON object a line, each an operation: client, f, key, value, ok, call, return.
 
-`ok` null: it never returned, and `return` is null too. `ok` false: a cas found another value, and
-anything else did not happen. The value of a read is what it found. Times are on one clock.
+`ok` null: it never returned, and `return` is null too. `ok` false: a cas found another value, which
+is ignored if that is asked for, and anything else did not happen. The value of a read is what it
+found. Times are on one clock.
 """
 
 import re
-from typing import Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 from pyporcupine import Operation
 
-from harness.foreign.calls import CAS, FINDS
+from harness.core.bounded_json import OutOfBoundsError, check_size, decode, loads
+from harness.foreign.calls import CAS, FINDS, NUMBER_MAX, TXN, FailedCas, transaction
+from harness.foreign.edn_syntax import FORM_BYTES_MAX
 from harness.foreign.record import Malformed, Reading, shown
 
+_Number: TypeAlias = Annotated[int, msgspec.Meta(ge=-NUMBER_MAX, le=NUMBER_MAX)]
 _WHERE: Final = re.compile(r"^(.*?)(?: - at `\$\.?(.*)`)?$", re.S)
 
 
 class Row(msgspec.Struct, frozen=True):
     """As it stands in the file."""
 
-    client: int
+    client: _Number
     f: str
     ok: bool | None
-    call: int
-    return_: int | None = msgspec.field(name="return")
+    call: _Number
+    return_: _Number | None = msgspec.field(name="return")
     key: int | str | None = None
     value: Any = None
 
 
-def read_rows(text: str) -> Reading:
-    """The operations of a file, in order of call."""
-    reading, decode = Reading(), msgspec.json.Decoder(Row).decode
+def read_rows(text: str, failed_cas: FailedCas = "observe") -> Reading:
+    """Return the operations of a file, in order of call."""
+    reading, decoder = Reading(), msgspec.json.Decoder(Row).decode
     rows: list[tuple[int, int, Row]] = []
-    for line, written in enumerate(text.splitlines(), 1):
+    for line, written in enumerate(text.split("\n"), 1):
         if not written.strip():
             continue
         try:
-            row = decode(written)
-        except msgspec.DecodeError as error:
+            check_size(len(written), FORM_BYTES_MAX)
+            row = decode(decoder, written)
+        except ValueError as error:
             reading.malformed.append(_refused(line, written, error))
             continue
         if (row.ok is None) != (row.return_ is None):
@@ -47,7 +52,7 @@ def read_rows(text: str) -> Reading:
         rows.append((row.call, line, row))
     rows.sort(key=lambda one: one[:2])
     for _, line, row in rows:
-        if row.ok is False and row.f != CAS:
+        if row.ok is False and (row.f != CAS or failed_cas == "ignore"):
             reading.left_out += 1
             continue
         reading.operations.append(_operation(row))
@@ -58,21 +63,25 @@ def read_rows(text: str) -> Reading:
 def _operation(row: Row) -> Operation:
     finds = row.f in FINDS
     output = row.value if finds else row.ok if row.f == CAS else None
-    value = None if finds else row.value
+    value = None if finds else transaction(row.value) if row.f == TXN else row.value
     return Operation(
         row.client, row.f, row.key, value, call=row.call, ret=row.return_, output=output
     )
 
 
-def _refused(line: int, written: str, error: msgspec.DecodeError) -> Malformed:
+def _refused(line: int, written: str, error: ValueError) -> Malformed:
+    if isinstance(error, OutOfBoundsError):
+        said = re.sub("^line 1 ", "", str(error))
+        return Malformed(line, "the line", shown(written), f"JSON within bounds ({said})")
     found = _WHERE.match(str(error))
     said, field = (found[1], found[2] or "") if found else (str(error), "")
     if not isinstance(error, msgspec.ValidationError):
         return Malformed(line, "the line", shown(written), f"a JSON object ({said})")
+    if said.startswith("Number out of range"):
+        return Malformed(line, "the line", shown(written), "numbers of at most 64 bits")
     if missing := re.search(r"missing required field `(.*)`", said):
         return Malformed(line, missing[1], "not there", "it in every line")
     if not field:
         return Malformed(line, "the line", shown(written), f"an object ({said})")
-    expected = re.sub(r"Expected (.*), got .*", r"\1", said).replace("`", "")
-    value = msgspec.json.decode(written).get(field)
-    return Malformed(line, field, shown(value), expected)
+    expected = re.sub(r"^Expected (.*?)(, got .*)?$", r"\1", said).replace("`", "")
+    return Malformed(line, field, shown(loads(written).get(field)), expected)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pyporcupine
 
-from harness.foreign.calls import CAS, FINDS
+from harness.foreign.calls import CAS, FINDS, TXN
 from harness.foreign.record import Reading, shown
 
 
@@ -33,8 +33,10 @@ def why(reading: Reading, result: pyporcupine.ObjectResult) -> list[str]:
 
 
 def what(operation: pyporcupine.Operation) -> str:
-    """ "cas 3 → 0: set", "read: 4", "write 2, never returned"."""
+    """Say what an operation did: "cas 3 → 0: set", "read: 4", "write 2, never returned"."""
     f, lost = operation.f, operation.ret is None
+    if f == TXN:
+        return _transaction(operation)
     if f in FINDS:
         return f"{f}, never returned" if lost else f"{f}: {_value(operation.output)}"
     if f == CAS:
@@ -49,6 +51,18 @@ def what(operation: pyporcupine.Operation) -> str:
     if operation.output is not None:
         head += f": {_value(operation.output)}"
     return f"{head}, never returned" if lost else head
+
+
+def _transaction(operation: pyporcupine.Operation) -> str:
+    """Say what a transaction did: "txn read 'x': 1, write 'y' 2"."""
+    lost = operation.ret is None
+    said = [
+        f"write {shown(name)} {_value(value)}"
+        if f == "write"
+        else f"read {shown(name)}" + ("" if lost else f": {_value(value)}")
+        for f, name, value in operation.output or operation.value or []
+    ]
+    return f"txn {', '.join(said)}" + (", never returned" if lost else "")
 
 
 def _line(reading: Reading, at: int) -> Line:

@@ -47,7 +47,11 @@ TRIALS: Mapping[str, str] = {
     "failed-part-missed": "--workload failed-parts --protocol repaired --replicas 2 "
     "--quorum-timeout 500 --nemesis partition-one,restart-clickhouse-all,slow-fetches,loss "
     "--links interserver --interval 0.05 --duration 0.8 --rate 40 --time-limit 100",
+    "failed-part-fetched": "--workload failed-parts --protocol repaired --quorum-timeout 500 "
+    "--nemesis restart-clickhouse,stop-fetches-one,slow-fetches,loss --interval 0.05 "
+    "--duration 0.4 --rate 40 --time-limit 100",
     "truncate-max": "--nemesis pause-clickhouse-one --read linearizable --rate 150 --time-limit 15",
+    "log-uncut": "--workload truncation --protocol repaired --time-limit 6 --rate 40",
     "clone-lost": f"{PLAIN} 40 --nemesis kill-clickhouse-majority --duration 15",
     "lost-unmarked": f"{LONG} --nemesis kill-clickhouse-one --duration 9",
     "clone-no-parts": f"{LONG} --nemesis kill-clickhouse-one --duration 9",

@@ -74,15 +74,7 @@ class Stats:
         tally = _tallied(history)
         calls = history.columns.calls_count()
         ok = Counter({f: of_f.ends.ok for f, of_f in tally.by_f.items()})
-        doubts = [
-            f"{number(ok[f], f'ok {f}')}, at least {least:,} expected"
-            for f, least in sorted(self.min_ok.items())
-            if ok[f] < least
-        ]
-        if ok.total() < self.min_ok_total:
-            doubts.append(
-                f"{number(ok.total(), 'ok call')} in all, at least {self.min_ok_total:,} expected"
-            )
+        doubts = self.lacking(ok)
         if not calls:
             doubts.append("nothing was called")
         if self.faults_expected:
@@ -94,6 +86,21 @@ class Stats:
             checked=calls,
             figures=_figures(history, tally) | {"doubts": list[Json](doubts)},
         )
+
+    def lacking(self, ok: Mapping[str, int]) -> list[str]:
+        """Return what is lacking for a conclusion, a sentence each, if so many calls were
+        acknowledged by f."""
+        found = [
+            f"{number(ok.get(f, 0), f'ok {f}')}, at least {least:,} expected"
+            for f, least in sorted(self.min_ok.items())
+            if ok.get(f, 0) < least
+        ]
+        total = sum(ok.values())
+        if total < self.min_ok_total:
+            found.append(
+                f"{number(total, 'ok call')} in all, at least {self.min_ok_total:,} expected"
+            )
+        return found
 
 
 def _idle_faults(history: History) -> list[str]:

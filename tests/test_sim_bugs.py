@@ -19,6 +19,7 @@ from harness.core.errors import UsageError
 from harness.core.op import Call
 from harness.core.protocols import Generator
 from harness.core.topology import Link
+from harness.core.verdict import Status
 from harness.generators.calls import numbered
 from harness.generators.timing import rate
 from harness.sim.bugs import BUGS, bugs
@@ -102,6 +103,8 @@ BY_HAND = {
     "phantom-part",
     "failed-part-kept",
     "failed-part-missed",
+    "failed-part-fetched",
+    "log-uncut",
     "clone-unwaited",
     "mutation-late",
     "stale-leader-merges",
@@ -199,6 +202,67 @@ def back(bug: str, after_ns: int) -> tuple[SimCluster, ReplicatedTable]:
     wait(cluster, 40)
     assert not table.pending()
     return cluster, table
+
+
+@pytest.mark.parametrize("bug", ["", "failed-part-fetched"])
+def test_a_part_that_fails_while_it_is_fetched_is_gone(bug: str) -> None:
+    """In the repaired protocol: that of the server has this bug. ch2 announces the part that it has
+    fetched before ch3 looks for it, while ch3 marks it as failed, or after that."""
+    cluster, table, mended_ns = fetched_late(bug)
+    wait(cluster, 3)
+    facts = json.loads(cluster.record(cluster.simulation.world.now_ns))
+    announced_ns = next(at for f, at, *who in facts if (f, *who[:1]) == ("part", "ch2"))
+    outcomes = set()
+    for early_ns in range(-400_000, 8_000_000, 400_000):
+        cluster, table, again_ns = fetched_late(bug)
+        assert again_ns == mended_ns
+        cluster.simulation.world.sleep(announced_ns - mended_ns - early_ns)
+        cluster.start_fetches(["ch3"])
+        wait(cluster, 40)
+        assert not table.pending()
+        state = quorum_state(TableInZooKeeper(cluster, table.path, table.replicas))
+        shown = [rows(cluster, node, table) for node in cluster.topology.replicas]
+        on = "".join(node for node, found in zip("123", shown, strict=True) if found)
+        assert state["kept"] == ({"ch2": state["failed"]} if state["failed"] and on else {})
+        outcomes.add((bool(state["failed"]), on))
+    assert outcomes == {(False, "123"), (True, "2" if bug else "")}
+
+
+def fetched_late(bug: str) -> tuple[SimCluster, ReplicatedTable, int]:
+    """A part that nobody but ch1 has is on its way to ch2, held up until now, and ch1's session has
+    expired. Returns the time, too."""
+    cluster = planted(bug, "repaired")
+    table = table_on(cluster)
+    cluster.stop_fetches(["ch2", "ch3"])
+    quorum = {"insert_quorum": 2, "insert_quorum_timeout": 500}
+    with pytest.raises(DatabaseError, match="319"):
+        connect(cluster, "ch1").insert(table.name, [(0, 1)], quorum)
+    (keeper,) = cluster.topology.node("ch1").keepers
+    away, answer = [Link("ch1", keeper), Link(keeper, "ch1")], Link("ch1", "ch2")
+    cluster.cut([*away, answer])
+    wait(cluster, 2)  # ch1 is active for as long as its session lives, some 5 s
+    cluster.start_fetches(["ch2"])
+    wait(cluster, 3.5)  # and a fetch waits for 5 s
+    cluster.mend()
+    return cluster, table, cluster.simulation.world.now_ns
+
+
+@pytest.mark.parametrize("bug", ["", "log-uncut"])
+@pytest.mark.parametrize(
+    ("nemesis", "seed"),
+    [
+        ("none", 1),
+        # Nobody leads from 0.9 s on, and at 15.1 s, at rest, nobody has looked at the log yet.
+        ("restart", 0xF1F52),
+    ],
+)
+def test_a_log_that_is_long_is_cut_once_the_cluster_is_at_rest(
+    bug: str, nemesis: str, seed: int
+) -> None:
+    quick = {"rate": 40.0, "time_limit_s": 6.0, "interval_s": 1.5, "duration_s": 1.0}
+    run = play(seed, nemesis, bug=bug, name="truncation", promise="eventual", **quick)
+    assert run.accusers == ({"truncation"} if bug else set())
+    assert run.status is (Status.INVALID if bug else Status.VALID)
 
 
 @pytest.mark.parametrize("bug", ["", "phantom-part"])

@@ -13,6 +13,7 @@ from harness.cli.main import app
 from harness.core.op import Kind
 from harness.run.store import Store
 from harness.sim.counterexample import history_of
+from harness.web.runs import Runs
 from tests import sim_naive as naive
 
 
@@ -85,6 +86,8 @@ def test_reads_of_the_server_go_backwards_and_harness_check_says_so(tmp_path: Pa
     held = {v["checker"]: v["status"] for v in json.loads(outcome.stdout)["verdicts"]}
     assert held["linearizable"] == "INVALID"
     assert held["monotonic-reads"] == "INVALID"
+    (listed,) = Runs(Store(tmp_path)).all()
+    assert (listed.workload, listed.status) == ("explore-quorum", "INVALID"), "no quorum-set run"
 
 
 def test_linearizable_reads_hold(tmp_path: Path) -> None:

@@ -22,7 +22,11 @@ BUGS: Mapping[str, str] = {
     "failed-part-kept": "a replica that comes back keeps the parts of failed quorums",
     "failed-part-missed": "a replica that comes back asks a ZooKeeper server that may lag which "
     "parts have failed, and before it is active, so that it may keep one; 18.16.1 does so",
+    "failed-part-fetched": "a replica keeps a part that failed while the replica fetched it; "
+    "18.16.1 does so",
     "truncate-max": "the log is cut at the largest pointer of the active replicas",
+    "log-uncut": "the task that cuts the log asks only as it begins whether its replica leads, "
+    "which is before the election",
     "clone-lost": "a lost replica may clone from a lost one",
     "lost-unmarked": "replicas that the log has left behind are not marked as lost",
     "clone-no-parts": "a clone copies the queue of its source and not its parts",
@@ -61,6 +65,7 @@ PROTOCOLS: Mapping[str, Protocol] = {
                 "last-part-late",
                 "phantom-part",
                 "failed-part-missed",
+                "failed-part-fetched",
                 "clone-unwaited",
             }
         ),

@@ -13,8 +13,10 @@ pub enum Bug {
     DedupForgotten,
     FailedPartKept,
     FailedPartMissed,
+    FailedPartFetched,
     CloneUnwaited,
     TruncateMax,
+    LogUncut,
     CloneLost,
     LostUnmarked,
     CloneNoParts,
@@ -43,8 +45,10 @@ pub const NAMES: &[(Bug, &str)] = &[
     (Bug::DedupForgotten, "dedup-forgotten"),
     (Bug::FailedPartKept, "failed-part-kept"),
     (Bug::FailedPartMissed, "failed-part-missed"),
+    (Bug::FailedPartFetched, "failed-part-fetched"),
     (Bug::CloneUnwaited, "clone-unwaited"),
     (Bug::TruncateMax, "truncate-max"),
+    (Bug::LogUncut, "log-uncut"),
     (Bug::CloneLost, "clone-lost"),
     (Bug::LostUnmarked, "lost-unmarked"),
     (Bug::CloneNoParts, "clone-no-parts"),
@@ -61,6 +65,16 @@ pub const NAMES: &[(Bug, &str)] = &[
     (Bug::PointerSkips, "pointer-skips"),
 ];
 
+/// Those that 18.16.1 has, and with it the protocol `server`.
+const DEFECTS: [Bug; 6] = [
+    Bug::QuorumAba,
+    Bug::LastPartLate,
+    Bug::PhantomPart,
+    Bug::FailedPartMissed,
+    Bug::FailedPartFetched,
+    Bug::CloneUnwaited,
+];
+
 /// A set of bugs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Bugs(u32);
@@ -74,6 +88,13 @@ impl Bugs {
             out.0 |= 1 << *bug as u32;
         }
         Some(out)
+    }
+
+    /// Whether any is planted that 18.16.1 has not: then assertions of what a protocol keeps do
+    /// not hold, and the checkers judge the run.
+    pub fn any_planted(self) -> bool {
+        let defects = DEFECTS.iter().fold(0, |set, bug| set | 1 << *bug as u32);
+        self.0 & !defects != 0
     }
 
     /// Whether it is planted.

@@ -113,6 +113,7 @@ impl Simulation {
             keepers: keepers.collect(),
             bugs: options.bugs,
             record: RefCell::new(Record::default()),
+            agreed: RefCell::default(),
             sessions: Cell::new(0),
             lives: RefCell::new(vec![None; members.len()]),
             world: world.clone(),

@@ -309,7 +309,7 @@ const READERS: &[(&str, Reader)] = &[
     (
         concat!(
             r"SELECT uniq\(mutation_id\) FROM \(SELECT .+? FROM system\.mutations ARRAY JOIN .+? ",
-            r"WHERE database = '(?P<database>\w+)'\) ALL INNER JOIN .+ WHERE data_version < n",
+            r"WHERE database = '(?P<database>\w+)'\) AS \w+ ALL INNER JOIN .+ WHERE data_version < n",
         ),
         |words| {
             let database = words.word("database");

@@ -186,6 +186,7 @@ impl World {
     /// Then, in the life of the process `of`.
     #[inline(never)]
     pub fn later(&self, delay_ns: Ns, of: Option<&Rc<Process>>) -> Coming {
+        assert!(delay_ns >= 0, "nothing is done earlier than now");
         self.event(self.now_ns() + delay_ns, of, 0)
     }
 
@@ -291,6 +292,7 @@ impl World {
         };
         let (of, act) = (event.of.take(), event.act.take());
         drop(coming);
+        assert!(time_ns >= self.now_ns.get(), "time does not go back");
         self.now_ns.set(time_ns);
         let act = act.expect("an event does something");
         let held = gate > 0 && self.gates.borrow()[gate as usize - 1].holds(time_ns);

@@ -49,6 +49,7 @@ impl Cluster {
             keepers: KEEPERS.into(),
             bugs: Bugs::named(bugs.iter().copied()).expect("known bugs"),
             record: RefCell::new(Record::default()),
+            agreed: RefCell::default(),
             sessions: Cell::new(0),
             lives: RefCell::new(vec![None; 4]),
         });

@@ -239,6 +239,11 @@ impl Clients {
                 self.reply(connection, xid, Ok(Answered::FoundAgain(found)));
             }
             Ask::Write(write) => {
+                assert_eq!(
+                    connection.busy.get(),
+                    None,
+                    "a session writes one after the other"
+                );
                 connection.busy.set(Some(xid));
                 return Some(Request {
                     origin: self.node,

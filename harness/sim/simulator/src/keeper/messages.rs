@@ -5,6 +5,7 @@ use std::rc::{Rc, Weak};
 
 use crate::bugs::{Bug, Bugs};
 use crate::errors::KeeperError;
+use crate::keeper::agreed::Agreed;
 use crate::keeper::server::KeeperServer;
 use crate::keeper::session::{Found, KeeperSession, Reading, Readings};
 use crate::keeper::tree::{Change, Done, Operation, Tree};
@@ -122,6 +123,7 @@ pub struct Ensemble {
     pub keepers: Vec<Node>,
     pub bugs: Bugs,
     pub record: RefCell<Record>,
+    pub agreed: RefCell<Agreed>,
     /// How many were opened.
     pub sessions: Cell<u64>,
     /// The present life of every ZooKeeper server, by node.

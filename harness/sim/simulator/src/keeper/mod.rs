@@ -1,5 +1,6 @@
 //! ZooKeeper: an ensemble of servers, and the sessions of their clients.
 
+pub mod agreed;
 pub mod clients;
 pub mod messages;
 mod names;

@@ -41,6 +41,10 @@ impl Names {
             Some(last) if name <= *last => self.first_from(&name),
             _ => self.len(),
         };
+        assert!(
+            self.get(at).is_none_or(|other| *other != name),
+            "names differ"
+        );
         Rc::make_mut(self.0.get_or_insert_default()).insert(at, name);
     }
 
@@ -48,6 +52,7 @@ impl Names {
     pub(super) fn remove(&mut self, name: &str) {
         let is_first = self.first().is_some_and(|first| **first == *name);
         let at = if is_first { Ok(0) } else { self.place(name) };
+        assert!(at.is_ok(), "what is removed is listed");
         if let (Ok(at), Some(names)) = (at, &mut self.0) {
             Rc::make_mut(names).remove(at);
         }

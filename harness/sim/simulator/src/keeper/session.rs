@@ -153,10 +153,13 @@ impl KeeperSession {
         self.ask(Ask::Read(reading, number), found)
     }
 
-    /// The number of a watch, which the next request sets.
+    /// The number of a watch, which the next request sets, if the session lives.
     fn watch(&self, watch: &Promise<()>) -> i64 {
         let number = self.xid.get() + 1;
-        self.watches.borrow_mut().insert(number, watch.clone());
+        if self.alive() {
+            let other = self.watches.borrow_mut().insert(number, watch.clone());
+            assert!(other.is_none(), "a watch has a number of its own");
+        }
         number
     }
 
@@ -301,6 +304,11 @@ impl KeeperSession {
 
     fn note(&self, xid: i64) -> Promise<Answer> {
         let answer = self.spare.borrow_mut().pop().unwrap_or_default();
+        let last = self.sent.borrow().back().map(|sent| sent.xid);
+        assert!(
+            last.is_none_or(|last| last < xid),
+            "requests are numbered as they are sent"
+        );
         self.sent.borrow_mut().push_back(Sent {
             xid,
             answer: answer.clone(),

@@ -248,6 +248,7 @@ impl Tree {
         above.children.remove(change.name());
         let node = self.nodes.remove(change.key());
         let node = node.expect("what is removed is there");
+        assert!(node.children.is_empty(), "what has children stays");
         if let Some(owned) = node.owner.and_then(|owner| self.owned.get_mut(&owner)) {
             owned.retain(|other| *other != change.path);
         }
@@ -422,7 +423,7 @@ mod tests {
         let refused = [
             Operation::put("/a/b", Data::Number(2)),
             Operation::numbered("/a/n-", Data::default()),
-            Operation::remove("/a"),
+            Operation::remove("/a/b"),
             Operation::check("/no", None),
         ];
         let error = applied(&mut tree, &refused).expect_err("/no is not there");

@@ -16,6 +16,7 @@ use crate::world::SECOND;
 
 /// The task, as long as the session lives.
 pub async fn clean(table: Rc<Table>, zk: Rc<KeeperSession>) {
+    let led = table.leader.get();
     while table.uses(&zk) {
         let period = table.settings.cleanup_delay_period * SECOND;
         table.world.sleep(table.world.around(period)).await;
@@ -23,14 +24,17 @@ pub async fn clean(table: Rc<Table>, zk: Rc<KeeperSession>) {
             return;
         }
         // What fails is left to the next round.
-        let _ = clean_once(&table, &zk).await;
+        let _ = clean_once(&table, &zk, led).await;
     }
 }
 
-async fn clean_once(table: &Table, zk: &KeeperSession) -> Result<(), Trouble> {
+/// `led`: whether the replica led when the task began.
+async fn clean_once(table: &Table, zk: &KeeperSession, led: bool) -> Result<(), Trouble> {
     old_parts(table, zk).await?;
     if table.leader.get() {
-        clear_log(table, zk).await?;
+        if led || !table.bugs.has(Bug::LogUncut) {
+            clear_log(table, zk).await?;
+        }
         old_blocks(table, zk).await?;
     }
     Ok(())

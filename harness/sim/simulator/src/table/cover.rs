@@ -41,6 +41,11 @@ impl<T> Cover<T> {
         self.len
     }
 
+    /// Whether some members have ever had block numbers of others.
+    pub fn overlaps(&self) -> bool {
+        self.overlaps
+    }
+
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -101,6 +106,7 @@ impl<T> Cover<T> {
 
     /// Adds it, unless it is covered, and takes out what it covers, which is returned.
     pub fn add(&mut self, info: &Info, thing: T) -> Vec<T> {
+        assert!(info.min <= info.max, "a part has block numbers");
         let inside = match self.inside.get_mut(&info.partition) {
             Some(inside) => inside,
             None => self.inside.entry(info.partition.clone()).or_default(),

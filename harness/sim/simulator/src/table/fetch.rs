@@ -28,7 +28,7 @@ pub async fn fetch(
     if table.fetches_stopped.get() {
         return Err(ServerError::new(236, "Fetching of parts was cancelled").into());
     }
-    let Some(held) = holder(table, zk, entry).await? else {
+    let Some(held) = search(table, zk, entry).await?.held else {
         if entry.quorum > 0 && failed(table, zk, entry).await? {
             return Ok(true);
         }
@@ -50,7 +50,10 @@ pub async fn fetch(
         table.forget(&part);
     }
     table.store(part.clone());
-    commit(table, zk, &part).await?;
+    if commit(table, zk, &part).await? == Committed::No {
+        table.queue.virtual_parts.borrow_mut().remove(&part.info);
+        return Ok(true);
+    }
     if entry.quorum > 0 {
         update_quorum(table, zk, &part.info, &part.name).await?;
     }
@@ -89,14 +92,22 @@ struct Held {
     name: Rc<str>,
 }
 
-/// A replica, and what it has that is or covers the part.
-async fn holder(
+/// Who has a part, as far as the others that are active go.
+struct Search {
+    /// A replica, and what it has that is or covers the part.
+    held: Option<Held>,
+    /// Every other replica that was active when it was asked.
+    active: Vec<Rc<str>>,
+}
+
+async fn search(
     table: &Rc<Table>,
     zk: &Rc<KeeperSession>,
     entry: &Entry,
-) -> Result<Option<Held>, KeeperError> {
+) -> Result<Search, KeeperError> {
     let wanted = &entry.new;
     let mut best: Option<Held> = None;
+    let mut all_active = Vec::new();
     for replica in shuffled_others(table, zk).await? {
         let other = table.paths.of(&replica);
         let readings = [
@@ -108,6 +119,7 @@ async fn holder(
         if active.is_nothing() {
             continue;
         }
+        all_active.push(replica.clone());
         // Usually it is there by its own name and not yet merged.
         let has = !has.is_nothing();
         let mut consider = |info: Info, name: &Rc<str>| {
@@ -134,7 +146,10 @@ async fn holder(
             }
         }
     }
-    Ok(best)
+    Ok(Search {
+        held: best,
+        active: all_active,
+    })
 }
 
 async fn download(table: &Rc<Table>, held: &Held) -> Result<Rows, ServerError> {
@@ -167,17 +182,29 @@ async fn download(table: &Rc<Table>, held: &Held) -> Result<Rows, ServerError> {
     }
 }
 
+/// Whether a part became the replica's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Committed {
+    Yes,
+    /// Its quorum has failed: the part is on the disk no more.
+    No,
+}
+
 /// Checks the part's checksums with a replica that has it, announces it, and makes it visible.
 /// ServerError 40 when another has other data under this name.
 pub async fn commit(
     table: &Rc<Table>,
     zk: &Rc<KeeperSession>,
     part: &Rc<Part>,
-) -> Result<(), Trouble> {
+) -> Result<Committed, Trouble> {
     loop {
         match announced(table, zk, part).await {
-            Ok(true) => break,
-            Ok(false) => {}
+            Ok(Some(Committed::Yes)) => break,
+            Ok(Some(Committed::No)) => {
+                table.forget(part);
+                return Ok(Committed::No);
+            }
+            Ok(None) => {}
             Err(error) => {
                 table.forget(part);
                 return Err(error);
@@ -185,15 +212,23 @@ pub async fn commit(
         }
     }
     table.activate(part);
-    Ok(())
+    Ok(Committed::Yes)
 }
 
-/// False: another replica announced it meanwhile, so the checksums are to be checked again.
+/// None: another replica announced it meanwhile, so the checksums are to be checked again.
+///
+/// A fetch may outlast the quorum of its part. The replica that it fetches from becomes inactive,
+/// another replica finds the part nowhere and marks it as failed, and then the fetch ends: 18.16.1
+/// announces the part all the same and keeps it for good, because executeFetch does not look at
+/// failed_parts after the download, and updateQuorum returns when there is no status. So the
+/// announcement checks here, in its multi, that the part has not failed, whether or not the entry
+/// names a quorum: an entry that a clone made from its source's list of parts names none. `failed`
+/// has the other half.
 async fn announced(
     table: &Rc<Table>,
     zk: &Rc<KeeperSession>,
     part: &Part,
-) -> Result<bool, Trouble> {
+) -> Result<Option<Committed>, Trouble> {
     let name = &part.name;
     let rows = Data::Rows(part.rows.clone());
     let mut operations = Vec::new();
@@ -212,11 +247,15 @@ async fn announced(
         }
     }
     let absent = operations.len();
+    let may_fail = part.info.is_block() && !table.bugs.has(Bug::FailedPartFetched);
+    let failed = may_fail.then(|| failed_path(table, name));
+    operations.extend(failed.clone().map(Operation::absent));
     operations.push(Operation::create(child(&table.own.parts, name), rows));
     match zk.multi(operations).await {
-        Ok(_) => Ok(true),
-        Err(error) if error.code == NODE_EXISTS => Ok(error.at >= absent),
-        Err(error) => Err(error.into()),
+        Ok(_) => Ok(Some(Committed::Yes)),
+        Err(error) if error.code != NODE_EXISTS => Err(error.into()),
+        Err(error) if Some(&error.path) == failed.as_ref() => Ok(Some(Committed::No)),
+        Err(error) => Ok((error.at >= absent).then_some(Committed::Yes)),
     }
 }
 
@@ -269,6 +308,10 @@ pub async fn update_quorum(
                 version: Some(last.1),
             });
         } else {
+            assert!(
+                replicas.len() < status.needed,
+                "whoever completes a quorum ends it"
+            );
             let quorum = Quorum {
                 replicas,
                 ..Quorum::clone(status)
@@ -315,6 +358,10 @@ fn failed_path(table: &Table, name: &str) -> Path {
 
 /// Marks the quorum of a part that nobody active has as failed: all at once, if no replica has
 /// become active meanwhile.
+///
+/// Nor may a replica that was active without the part have announced it since: 18.16.1 does not
+/// check that, so that a fetch which ends between the search and the multi leaves a failed part on
+/// an active replica.
 async fn failed(
     table: &Rc<Table>,
     zk: &Rc<KeeperSession>,
@@ -326,8 +373,15 @@ async fn failed(
         let host = zk.get(path.clone()).await?;
         operations.push(Operation::check(path, host.map(|(_, version)| version)));
     }
-    if holder(table, zk, entry).await?.is_some() {
+    let search = search(table, zk, entry).await?;
+    if search.held.is_some() {
         return Ok(false);
+    }
+    if !table.bugs.has(Bug::FailedPartFetched) {
+        operations.extend(search.active.iter().map(|replica| {
+            let parts = &table.paths.of(replica).parts;
+            Operation::absent(child(parts, &entry.name))
+        }));
     }
     let status_path = &table.paths.quorum_status;
     let Some((status, version)) = zk.get(status_path.clone()).await? else {

@@ -13,7 +13,7 @@ use crate::keeper::session::{KeeperSession, Reading};
 use crate::keeper::tree::{child, Operation};
 use crate::table::cover::Cover;
 use crate::table::entries::{Data, Entry, EntryKind};
-use crate::table::fetch::commit;
+use crate::table::fetch::{commit, Committed};
 use crate::table::mutation::{changed, current_version, desired_version, number_of};
 use crate::table::parts::{spell_row, Info, Part, Row, Rows, Value};
 use crate::table::replica::Table;
@@ -324,5 +324,7 @@ async fn announce(
     let (info, name) = (entry.new.clone(), entry.name.clone());
     let part = Part::named(info, name, rows, table.world.now_ns());
     table.store(part.clone());
-    commit(table, zk, &part).await
+    let committed = commit(table, zk, &part).await?;
+    assert_eq!(committed, Committed::Yes, "only an insert's own part fails");
+    Ok(())
 }

@@ -143,6 +143,11 @@ impl Info {
         }
     }
 
+    /// Whether it is an insert's own part, neither merged nor mutated.
+    pub fn is_block(&self) -> bool {
+        self.min == self.max && self.level == 0 && self.mutation == 0
+    }
+
     /// Whether every row of the other is in this one, if both are parts of one table.
     pub fn contains(&self, other: &Info) -> bool {
         self.min <= other.min

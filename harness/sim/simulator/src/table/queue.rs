@@ -73,7 +73,8 @@ impl Queue {
             failure: String::new(),
             number: self.added.get(),
         };
-        self.entries.borrow_mut().insert(name, attempts);
+        let other = self.entries.borrow_mut().insert(name, attempts);
+        assert!(other.is_none(), "an entry is queued once");
         self.virtual_parts.borrow_mut().add(&entry.new, ());
     }
 
@@ -192,6 +193,7 @@ pub async fn pull(
         return Ok(());
     };
     let end = log_number(newest) + 1;
+    assert!(end > table.queue.pointer.get(), "a pointer moves on");
     if table.bugs.has(Bug::PointerSkips) && copied.len() > 2 {
         copied.remove(0);
     }
@@ -276,6 +278,7 @@ fn select(table: &Table) -> Option<Attempt> {
     let last = entries.len() - 1;
     entries.move_index(at, last);
     let (name, attempts) = entries.get_index_mut(last).expect("it is the last");
+    assert!(!attempts.executing, "an entry is executed by one thread");
     attempts.executing = true;
     attempts.tries += 1;
     Some(Attempt {

@@ -115,7 +115,11 @@ impl Table {
 
     /// Visible, in place of what it covers.
     pub fn activate(&self, part: &Rc<Part>) {
-        let covered = self.active.borrow_mut().add(&part.info, part.clone());
+        let mut active = self.active.borrow_mut();
+        let covered = active.add(&part.info, part.clone());
+        let apart = !active.overlaps() || self.bugs.any_planted();
+        assert!(apart, "{} and another active part overlap", part.name);
+        drop(active);
         for old in covered {
             old.old_ns.set(self.world.now_ns().max(1));
         }

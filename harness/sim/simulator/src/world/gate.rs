@@ -48,6 +48,7 @@ impl Gate {
     }
 
     pub(super) fn hold(&self, of: Option<Rc<Process>>, act: Act) {
+        assert!(self.is_shut(), "an open gate holds nothing");
         self.held.borrow_mut().push((of, act));
     }
 

@@ -108,6 +108,7 @@ pub struct Guard<'a>(&'a Lock);
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
+        assert!(self.0.held.get(), "a lock is released by who holds it");
         let next = self.0.waiting.borrow_mut().pop_front();
         self.0.held.set(next.is_some());
         if let Some(turn) = next {

@@ -33,8 +33,10 @@ impl State {
             Err(error) => (Vec::new(), Err(error)),
         };
         let mut disk = self.disk.borrow_mut();
+        let zxid = (self.epoch, disk.log.len() as u64);
+        assert!(disk.last() < zxid, "a log ascends");
         let txn = Rc::new(Txn {
-            zxid: (self.epoch, disk.log.len() as u64),
+            zxid,
             origin: request.origin,
             session: request.session,
             xid: request.xid,
@@ -98,6 +100,10 @@ impl State {
             return;
         };
         let count = ack.count as usize;
+        assert!(
+            count <= self.disk.borrow().log.len(),
+            "nobody has more than its leader"
+        );
         *acked = count.max(*acked);
         self.heard_ns[peer] = self.world.now_ns();
         let late = count <= self.committed && self.serves;
@@ -124,6 +130,7 @@ impl State {
 
     /// So many entries are on the disks of a majority.
     fn commit(&mut self, committed: usize) {
+        assert_eq!(self.role, Role::Leading, "only a leader commits");
         if !self.serves {
             self.activate(committed);
         }
@@ -170,6 +177,7 @@ impl State {
         for change in changes {
             planned.change(change);
         }
+        assert!(!self.serves, "a leader begins to serve once");
         self.planned = Some(planned);
         self.seen.clear();
         self.serves = true;
@@ -178,6 +186,9 @@ impl State {
     /// From the leader: so many entries are committed. The first one says: serve.
     fn on_commit(&mut self, epoch: u64, committed: usize) {
         if self.role == Role::Following && epoch == self.epoch {
+            let known = self.disk.borrow().log.len();
+            assert!(committed <= known, "an entry comes before its commit");
+            assert!(committed >= self.committed, "what is committed stays so");
             self.serves = true;
             self.committed = committed;
             self.apply(committed);
@@ -202,6 +213,17 @@ impl State {
             return None;
         }
         let txn = disk.log[disk.applied].clone();
+        let sound = !self.ensemble.bugs.any_planted();
+        if sound {
+            let mut agreed = self.ensemble.agreed.borrow_mut();
+            agreed.applies(disk.applied, txn.zxid);
+        }
+        let session = self.session_paths.of(txn.session).key();
+        let open = disk.tree.find(session).is_some();
+        assert!(
+            open || txn.xid == 0 || txn.changes.is_empty(),
+            "only open sessions write"
+        );
         disk.applied += 1;
         disk.tree.zxid = disk.applied as i64;
         let record = (self.role == Role::Leading).then(|| self.ensemble.record.borrow_mut());
@@ -217,6 +239,11 @@ impl State {
         if let Some(record) = &mut first {
             record.saw_after(self.world.now_ns(), &txn, &disk.tree);
         }
+        let closed = open && disk.tree.find(session).is_none();
+        assert!(
+            !closed || disk.tree.owned(txn.session).is_empty(),
+            "ephemerals die with a session"
+        );
         Some(txn)
     }
 

@@ -85,16 +85,26 @@ impl State {
 
     /// Whom it is about to follow, itself perhaps.
     fn join(&mut self, leader: Node, epoch: u64) {
+        assert_eq!(
+            self.role,
+            Role::Looking,
+            "who follows or leads has promised that"
+        );
         self.role = Role::Joining;
         self.leader = Some(leader);
         self.epoch = epoch;
-        self.disk.borrow_mut().accepted = epoch;
+        let promised = std::mem::replace(&mut self.disk.borrow_mut().accepted, epoch);
+        assert!(promised <= epoch, "a promise is kept");
         self.since_ns = self.world.now_ns();
     }
 
     /// Asks for the promise of the others.
     fn stand(&mut self, epoch: u64) {
         let me = self.node;
+        assert!(
+            epoch > self.disk.borrow().accepted,
+            "a candidate stands in an epoch of its own"
+        );
         self.join(me, epoch);
         let (last, count) = {
             let disk = self.disk.borrow();
@@ -142,6 +152,15 @@ impl State {
     fn lead_if_joined(&mut self) {
         if self.role == Role::Joining && self.are_most(self.joined.len() + 1) {
             self.role = Role::Leading;
+            assert_eq!(
+                self.leader,
+                Some(self.node),
+                "who others joined has joined itself"
+            );
+            if !self.ensemble.bugs.any_planted() {
+                let mut agreed = self.ensemble.agreed.borrow_mut();
+                agreed.leads(self.epoch, self.node);
+            }
             let disk = self.disk.borrow();
             self.committed = disk.applied;
             self.activated_at = disk.log.len();
@@ -155,6 +174,7 @@ impl State {
 
     /// Gives a follower the whole log; proposals follow on the same wire.
     fn sync(&mut self, peer: Node) {
+        assert_eq!(self.role, Role::Leading, "only a leader has followers");
         self.acked.set(peer, 0);
         self.ready.retain(|other| *other != peer);
         let (me, epoch) = (self.node, self.epoch);
@@ -179,7 +199,11 @@ impl State {
         let disk = &mut *self.disk.borrow_mut();
         let at = disk.applied;
         if at > 0 && (at > log.len() || log[at - 1].zxid != disk.log[at - 1].zxid) {
-            // Never, unless a planted bug lost what was committed: the tree is made again.
+            // A planted bug lost what was committed: the tree is made again.
+            assert!(
+                self.ensemble.bugs.any_planted(),
+                "what is committed is in every leader's log"
+            );
             disk.tree = Tree::default();
             disk.applied = 0;
         }

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from compose.settings import Settings, Storage
-from compose.version import Version
+from harness.core.dialect import Dialect, Engines
 from harness.core.topology import Node, Role, Topology
 
 RUN: Final = "harness.run"
@@ -38,8 +38,8 @@ class Images:
     pod: str
     clickhouse: str
     zookeeper: str
-    clickhouse_version: str
-    """Of the server in the image, such as "18.16.1": its configuration follows."""
+    engines: Engines
+    """What is in them: the configuration follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +88,7 @@ class Plan:
     name: str
     topology: Topology
     settings: Settings
-    version: Version
-    """Of ClickHouse."""
+    engines: Engines
     labels: Mapping[str, str]
     """On everything."""
     pods: tuple[Pod, ...]
@@ -99,6 +98,11 @@ class Plan:
     def network(self) -> str:
         """Its name."""
         return self.name
+
+    @property
+    def dialect(self) -> Dialect:
+        """What the servers understand."""
+        return self.engines.dialect
 
     @property
     def volumes(self) -> tuple[Volume, ...]:
@@ -122,7 +126,7 @@ def plan(
         name=name,
         topology=topology,
         settings=settings,
-        version=Version.of(images.clickhouse_version),
+        engines=images.engines,
         labels={RUN: name, **labels},
         pods=tuple(
             Pod(

@@ -11,6 +11,7 @@ import pytest
 from compose.plan import Images, Plan, plan
 from compose.render import compose_text, config_files, render
 from compose.settings import Settings, Storage
+from harness.core.dialect import Engines
 from harness.core.topology import Topology
 
 SNAPSHOT = Path(__file__).parent / "compose_2x2.yml"
@@ -19,7 +20,8 @@ SNAPSHOT = Path(__file__).parent / "compose_2x2.yml"
 def planned(
     topology: Topology, *, version: str = "18.16.1", settings: Settings | None = None
 ) -> Plan:
-    images = Images("harness/pod:1", "harness/clickhouse:1", "harness/zookeeper:1", version)
+    engines = Engines(clickhouse=version)
+    images = Images("harness/pod:1", "harness/clickhouse:1", "harness/zookeeper:1", engines)
     return plan(
         topology,
         settings or Settings(),
@@ -75,6 +77,22 @@ def test_only_servers_that_have_parallel_quorums_are_told_to_do_without(
 ) -> None:
     users = element(planned(Topology.of(), version=version), "ch1", "users.xml")
     assert texts(users, "profiles/default/insert_quorum_parallel") == value
+
+
+def test_tasks_that_failed_are_tried_again_soon_where_the_server_can_be_told() -> None:
+    def postponed(version: str) -> list[str | None]:
+        root = element(planned(Topology.of(), version=version), "ch1", "config.xml")
+        return texts(root, "merge_tree/max_postpone_time_for_failed_replicated_fetches_ms")
+
+    assert (postponed("18.16.1"), postponed("25.8.2")) == ([], ["1000"])
+
+
+def test_todays_servers_are_told_how_many_threads_send_for_distributed_tables() -> None:
+    def threads(version: str) -> list[str | None]:
+        root = element(planned(Topology.of(), version=version), "ch1", "config.xml")
+        return texts(root, "background_distributed_schedule_pool_size")
+
+    assert (threads("18.16.1"), threads("25.8.2")) == ([], ["16"])
 
 
 def test_a_replica_lists_exactly_the_keepers_of_its_route() -> None:

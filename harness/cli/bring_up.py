@@ -1,10 +1,12 @@
-"""Brings up the cluster that a command runs on."""
+"""The cluster that a command runs on."""
 
 from collections.abc import Callable
 from pathlib import Path
 
+from compose.releases import ImageChoice
 from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.images import build_images
+from harness.core.dialect import Dialect
 from harness.core.errors import ClusterError, UsageError
 from harness.core.protocols import Cluster
 from harness.core.topology import Topology
@@ -20,29 +22,24 @@ def kept_cluster(store: Store, name: str) -> DockerCluster:
 
 
 def attached(cluster: DockerCluster, note: Callable[[str], None]) -> Cluster:
-    """The kept cluster, when it serves."""
+    """Return the kept cluster, which its `up` heals."""
     note(f"waiting for the kept cluster {cluster.name}")
-    cluster.up()
     return cluster
 
 
-def brought_up(
+def fresh_cluster(
     topology: Topology,
     files: Path,
     note: Callable[[str], None],
     *,
     name: str,
     keep: bool,
-    clickhouse_image: str | None,
-    zookeeper_image: str | None,
+    choice: ImageChoice,
+    accept: Callable[[Dialect], None],
 ) -> Cluster:
-    """A fresh one, when it serves; leaves nothing when it raises."""
-    images = build_images(note, clickhouse_image=clickhouse_image, zookeeper_image=zookeeper_image)
+    """Return a cluster that its `up` creates; builds the images that it needs. `accept` raises
+    UsageError where what is to be run needs more than servers of a dialect have."""
+    images = build_images(note, choice)
+    accept(images.engines.dialect)
     note("starting servers")
-    cluster = DockerCluster(topology, files, images=images, name=name, keep=keep)
-    try:
-        cluster.up()
-    except BaseException:
-        cluster.down()
-        raise
-    return cluster
+    return DockerCluster(topology, files, images=images, name=name, keep=keep)

@@ -1,21 +1,22 @@
 """`harness build`: the container images."""
 
-import rich_click as click
-from rich.console import Console
+from typing import Any
 
+import rich_click as click
+
+from compose.releases import ImageChoice
+from harness.cli.image_options import image_options
+from harness.cli.terminal import Terminal
 from harness.clusters.images import build_images
 
 
 @click.command("build")
-@click.option("--clickhouse-image", help="Pulled instead of built.")
-@click.option("--zookeeper-image", help="Pulled instead of built.")
-def build(clickhouse_image: str | None, zookeeper_image: str | None) -> int:
+@image_options
+def build(**options: Any) -> int:
     """Build or pull the images that clusters are made from; a run does so too."""
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     images = build_images(
-        lambda note: console.print(f"images: {note}", highlight=False),
-        clickhouse_image=clickhouse_image,
-        zookeeper_image=zookeeper_image,
+        lambda note: console.print(f"images: {note}", highlight=False), ImageChoice.of(options)
     )
-    console.print(f"images: ClickHouse {images.clickhouse_version} is ready", highlight=False)
+    console.print(f"images: ready: {images.engines}", highlight=False)
     return 0

@@ -1,8 +1,11 @@
 """Bringing a rendered cluster up with the compose tool."""
 
 import os
+import shutil
 import subprocess
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +13,10 @@ from harness.clusters.engine import LOCAL_ENGINE, compose_command
 from harness.core.errors import ClusterError
 
 _TIMEOUT_S: Final = 120
+_FINISH_S: Final = 30
+"""For the tool to end by itself when the harness is told to stop: 3.5 s where nothing is wrong."""
+SETTLE_S: Final = 2.0
+"""How long the engine may work on, unseen, at the requests of a tool that was killed."""
 
 
 def compose_up(name: str, file: Path) -> None:
@@ -17,25 +24,50 @@ def compose_up(name: str, file: Path) -> None:
     takes 3.5 s for 12 containers here, the servers' own start as long again, so creating them
     through the engine's interface would gain a second or two and lose that.
 
-    Raises ClusterError with the tool's last lines.
+    Raises ClusterError with the tool's last lines. When it raises, whatever it raises, nothing
+    more is being created.
     """
     argv = (*compose_command(), "-p", name, "-f", str(file), "up", "-d")
-    try:
-        # Its own session: Ctrl-C goes to the harness, which then removes what there is.
-        done = subprocess.run(
-            argv,
-            capture_output=True,
-            text=True,
-            timeout=_TIMEOUT_S,
-            check=False,
-            start_new_session=True,
-            env=_environment(),
-        )
-    except subprocess.TimeoutExpired as error:
-        raise ClusterError(f"{' '.join(argv)}: not done after {_TIMEOUT_S} s") from error
-    if done.returncode != 0:
-        last = "\n".join(done.stderr.strip().splitlines()[-10:])
-        raise ClusterError(f"{' '.join(argv)}: ended with {done.returncode}:\n{last}")
+    # A session of its own, so that Ctrl-C goes to the harness alone.
+    with subprocess.Popen(
+        (*_tied_to_this_process(), *argv),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env=_environment(),
+    ) as tool:
+        try:
+            _, said = tool.communicate(timeout=_TIMEOUT_S)
+        except subprocess.TimeoutExpired as error:
+            _kill(tool)
+            raise ClusterError(f"{' '.join(argv)}: not done after {_TIMEOUT_S} s") from error
+        except BaseException:
+            _finish(tool)
+            raise
+    if tool.returncode != 0:
+        last = "\n".join(said.strip().splitlines()[-10:])
+        raise ClusterError(f"{' '.join(argv)}: ended with {tool.returncode}:\n{last}")
+
+
+def _finish(tool: "subprocess.Popen[str]") -> None:
+    """Let the tool end by itself: what it asked of the engine is done even when it is killed, and
+    would appear after everything else has been removed."""
+    with suppress(subprocess.TimeoutExpired):
+        tool.communicate(timeout=_FINISH_S)
+    if tool.returncode is None:
+        _kill(tool)
+
+
+def _kill(tool: "subprocess.Popen[str]") -> None:
+    tool.kill()
+    tool.wait()
+    time.sleep(SETTLE_S)
+
+
+def _tied_to_this_process() -> tuple[str, ...]:
+    """A prefix with which a command is killed when this process dies, even of SIGKILL."""
+    return ("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()
 
 
 def _environment() -> Mapping[str, str]:

@@ -3,6 +3,7 @@
 import fcntl
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import IO, Final
@@ -27,6 +28,7 @@ from harness.clusters.proxies import Proxies
 from harness.clusters.removal import LOCK, remove_files, remove_run
 from harness.clusters.replica import tables_led, watches_of
 from harness.core.clock import utc_now
+from harness.core.dialect import Engines
 from harness.core.errors import ClusterError
 from harness.core.op import Json
 from harness.core.protocols import Endpoint
@@ -34,7 +36,6 @@ from harness.core.seed import Seed
 from harness.core.topology import Link, Node, Role, Topology
 
 _READY_S: Final = 60.0
-_SETTLE_S: Final = 2.0
 
 
 class DockerCluster:
@@ -58,11 +59,11 @@ class DockerCluster:
         self.name = name or f"harness-{Seed.fresh().value:08x}"
         self.topology = topology
         self.images = images
+        self.engines = images.engines
         self.settings = settings or Settings()
         self.directory = directory.absolute()
         self.keep = keep
         self._attached = False
-        self._whole = True
         self._collected_s: float | None = None
         """When logs were collected last, in seconds since 1970, as the engine counts."""
         self._lock: IO[str] | None = None
@@ -98,31 +99,33 @@ class DockerCluster:
 
     def up(self) -> None:
         """Brings the cluster up and returns when every server serves. Raises ClusterError with
-        the last lines of the log of a server that does not come up."""
+        the last lines of the log of a server that does not come up. When it raises, whatever it
+        raises, it has removed what it created; a kept cluster stays as it is."""
         self._take_lock()
         if self._attached:
             self._find_pods()
             self._heal()
-        else:
-            self._whole = False
+            self._await_whole()
+            return
+        try:
             render(self._plan, self.directory)
             compose_up(self.name, self.directory / "compose.yml")
             self._find_pods()
-        self._await_ready()
-        self._await_none(self._without_ddl)
-        self._fetches.create()
-        Kept(self.name, self.topology, self.images, self.settings).save(self.directory)
-        self._whole = True
+            self._await_whole()
+        except BaseException:
+            self.down()
+            raise
 
     def down(self) -> None:
         """Removes everything of this cluster from the engine, and its directory; may be called
-        twice, and after `up` failed half-way."""
+        twice, and after `up` failed half-way. Raises ClusterError, with how to remove the rest."""
         try:
             self._close_agents()
-            # An `up` that was broken off may still have requests under way in the engine.
-            remove_run(self._engine(), self.name, settle_s=0 if self._whole else _SETTLE_S)
+            remove_run(self._engine(), self.name)
             remove_files(self.directory)
-            self._whole = True
+        except ClusterError as error:
+            clean = f"harness clean {self.name}" if self.keep else "harness clean"
+            raise ClusterError(f"{error}; {clean} removes what is left") from error
         finally:
             self.close()
 
@@ -354,6 +357,15 @@ class DockerCluster:
             raise ClusterError(f"{self.directory}: another process uses this cluster") from error
         self._lock = lock
 
+    def _reported(self) -> Engines:
+        """The servers as they name themselves, which is more exact than an image's label."""
+        said = self.versions()
+        return replace(
+            self.engines,
+            clickhouse=said.get(self.topology.replicas[0], self.engines.clickhouse),
+            zookeeper=said.get(self.topology.keepers[0], self.engines.zookeeper),
+        )
+
     def _find_pods(self) -> None:
         client = self._engine()
         addresses = {}
@@ -397,6 +409,13 @@ class DockerCluster:
         self.resume(self.topology.names)
         self.start(self.topology.names)
         self.start_fetches(self.topology.replicas)
+
+    def _await_whole(self) -> None:
+        self._await_ready()
+        self.engines = self._reported()
+        self._await_none(self._without_ddl)
+        self._fetches.create()
+        Kept(self.name, self.topology, self.images, self.settings).save(self.directory)
 
     def _await_ready(self) -> None:
         deadline = time.monotonic() + _READY_S

@@ -28,6 +28,11 @@ def asking_engine(what: str) -> Iterator[None]:
     try:
         _knock()
         yield
+    except requests.exceptions.Timeout as error:
+        raise ClusterError(
+            f"Docker engine: could not {what}: it accepts connections and does not answer; look "
+            "at its log, or restart it"
+        ) from error
     except (DockerException, requests.exceptions.RequestException, OSError) as error:
         text = getattr(error, "explanation", None) or error
         raise ClusterError(f"Docker engine: could not {what}: {text}") from error

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from compose.plan import Images
 from compose.settings import Settings, Storage
+from harness.core.dialect import Engines
 from harness.core.errors import ClusterError
 from harness.core.topology import Node, Role, Topology
 
@@ -44,13 +45,20 @@ class Kept:
             raise ClusterError(
                 f"{path}: no cluster was kept there ({error}). Keep one with --keep-cluster"
             ) from error
-        settings = {**state["settings"], "storage": Storage(state["settings"]["storage"])}
-        return Kept(
-            name=state["name"],
-            topology=Topology(tuple(map(_node, state["nodes"]))),
-            images=Images(**state["images"]),
-            settings=Settings(**settings),
-        )
+        try:
+            settings = {**state["settings"], "storage": Storage(state["settings"]["storage"])}
+            engines = Engines(**state["images"]["engines"])
+            return Kept(
+                name=state["name"],
+                topology=Topology(tuple(map(_node, state["nodes"]))),
+                images=Images(**{**state["images"], "engines": engines}),
+                settings=Settings(**settings),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise ClusterError(
+                f"{path}: does not describe a cluster ({type(error).__name__}: {error}); another "
+                "version of the harness may have kept it: harness clean --all removes it"
+            ) from error
 
 
 def _node(fields: Mapping[str, Any]) -> Node:

@@ -14,6 +14,7 @@ from docker.errors import APIError, NotFound
 
 from compose.plan import DIRECTORY, KEEP, OWNER, RUN
 from harness.clusters import kept, owner
+from harness.clusters.compose_tool import SETTLE_S
 from harness.clusters.engine import asking_engine, engine
 from harness.clusters.parallel import on_each
 from harness.core.errors import ClusterError, UsageError
@@ -44,8 +45,11 @@ def clean(names: Sequence[str] = (), *, everything: bool = False) -> list[str]:
         removed: list[str] = []
         for run, labels in sorted(runs.items()):
             if run in names or (not names and _abandoned(labels, everything)):
-                removed += remove_run(client, run)
-                remove_files(Path(labels.get(DIRECTORY, "")))
+                directory = Path(labels.get(DIRECTORY, ""))
+                # Killed while it was set up: the engine may still be creating the rest.
+                settle_s = 0.0 if (directory / kept.FILE).is_file() else SETTLE_S
+                removed += remove_run(client, run, settle_s)
+                remove_files(directory)
         return removed
 
 

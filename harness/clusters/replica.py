@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from clickhouse_driver import Client
-from clickhouse_driver.errors import Error
+from clickhouse_driver.errors import Error, SocketTimeoutError
 
 from harness.core.errors import ClusterError
 from harness.core.protocols import Endpoint
@@ -52,6 +52,10 @@ def query(
     try:
         with connection(endpoint, timeout_s) as client:
             out = client.execute(text, rows, settings=dict(settings or {}))
+    except SocketTimeoutError as error:
+        raise ClusterError(
+            f"{endpoint.host}:{endpoint.port}: {text}: no answer within {timeout_s:g} s"
+        ) from error
     except (Error, OSError, EOFError) as error:
         reason = str(error).partition("Stack trace:")[0].strip()
         raise ClusterError(f"{endpoint.host}:{endpoint.port}: {text}: {reason}") from error

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -14,15 +15,17 @@ from typing import Final
 import docker
 
 from compose.plan import OWNER, RUN
+from compose.releases import ImageChoice, Release
 from harness.clusters import owner
 from harness.clusters.base_image import PUBLIC, bootstrap_tool, has_image, hub_answers
 from harness.clusters.engine import asking_engine, compose_command, engine
-from harness.clusters.images import our_images
+from harness.clusters.images import pod_image, way_to
+from harness.clusters.ingredients import unfit
 from harness.clusters.parallel import on_each
 from harness.core.errors import ClusterError
 
-_DISK_GB: Final = 5
-"""Images 0.9 GB, their making as much again, a few runs."""
+_DISK_GB: Final = 6
+"""Images 1.6 GB, their making as much again, a few runs."""
 _MEMORY_GB: Final = 3
 """Three ClickHouse servers of 0.3 GB, three of ZooKeeper of 0.3 GB, the harness."""
 _JAVA: Final = 17
@@ -52,16 +55,18 @@ class Requirement:
     """False: only some commands or faults need it."""
 
 
-def requirements() -> list[Requirement]:
-    """Every requirement, in the order in which one would meet them. Takes a second or two; ten
-    where a hub has to be waited for."""
+def requirements(choice: ImageChoice | None = None) -> list[Requirement]:
+    """Every requirement of a run on these servers, in the order in which one would meet them. Takes
+    a second or two; ten where a registry has to be waited for."""
+    wanted = choice or ImageChoice()
     checks: tuple[Callable[[], Requirement | list[Requirement]], ...] = (
         _python,
         _cargo,
         _java,
         _engine,
         _compose,
-        _base,
+        lambda: _base(wanted),
+        *(partial(_server, release) for release in wanted.releases if not wanted.image(release)),
         _disk,
         _memory,
         _kernel,
@@ -124,12 +129,27 @@ def _compose() -> Requirement:
     return Requirement("docker compose", True, said or " ".join(command), advice)
 
 
-def _base() -> Requirement:
+def _server(release: Release) -> Requirement:
+    """How the image of a release is had, and why so."""
+    name = f"{release.product} {release.alias}"
+    try:
+        with closing(engine(20)) as client:
+            way = way_to(client, release)
+    except ClusterError:
+        return Requirement(name, False, "no Docker engine to ask", "apt-get install docker.io")
+    why = None if way.official else unfit(release)
+    if why is not None:
+        return Requirement(name, False, f"{release}: {why}", "choose another --clickhouse")
+    return Requirement(name, True, way.why, "")
+
+
+def _base(choice: ImageChoice) -> Requirement:
     """Something to make images from; where they are made already, nothing is asked."""
     name, advice = "images, or what makes them", "Debian, Ubuntu: apt-get install mmdebstrap"
     try:
         with closing(engine(5)) as client:
-            if all(has_image(client, tag) for tag in our_images().values()):
+            ready = [way_to(client, r).ready for r in choice.releases if not choice.image(r)]
+            if all(ready) and has_image(client, pod_image()):
                 return Requirement(name, True, "images are built", advice)
             if has_image(client, PUBLIC):
                 return Requirement(name, True, PUBLIC, advice)
@@ -199,7 +219,7 @@ def _kernel() -> list[Requirement]:
 def _try_features(client: docker.DockerClient) -> dict[str, str]:
     """The error of each feature, "" where it works; where no pod image is built yet, in a
     namespace of this host's kernel."""
-    pod = our_images()["pod"]
+    pod = pod_image()
     if not has_image(client, pod):
         return {name: _complaint("unshare", "-n", *cmd.split()) for name, cmd, _ in _FEATURES}
     with asking_engine("try the kernel's features"):

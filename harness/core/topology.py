@@ -8,6 +8,7 @@ from functools import cached_property
 import msgspec
 
 from harness.core.errors import UsageError
+from harness.core.ranges import NODES_MAX, RANGES
 
 
 class Role(StrEnum):
@@ -66,11 +67,19 @@ class Topology:
         through server i, so that each replica has one known server), "all", or a list such as
         "ch1=zk1,ch2=zk1+zk2" (replicas not named: own).
 
-        Raises UsageError on numbers below 1 and on unknown names.
+        Raises UsageError on numbers out of range and on unknown names.
         """
         for what, count in (("shards", shards), ("replicas", replicas), ("keepers", keepers)):
-            if count < 1:
-                raise UsageError(f"{what}: {count} given, at least 1 expected")
+            try:
+                RANGES[what].parse(count)
+            except ValueError as error:
+                raise UsageError(f"{what} {error}") from None
+        if shards * replicas + keepers > NODES_MAX:
+            raise UsageError(
+                f"{shards} shards of {replicas} replicas and {keepers} keepers are "
+                f"{shards * replicas + keepers} servers: expected at most {NODES_MAX}; ask for "
+                "fewer shards, replicas or keepers"
+            )
         zk = tuple(f"zk{i + 1}" for i in range(keepers))
         names = tuple(f"ch{i + 1}" for i in range(shards * replicas))
         routes = _routes(route, names, zk)

@@ -10,7 +10,8 @@ there, words that the request must contain, and of ZooKeeper's requests which ki
   cut    the message does not pass, and both connections end at once;
   half   a part of it passes, then as cut;
   drop   from this message on nothing passes this way, and the connections stay;
-  delay  the message, and all behind it, waits.
+  delay  the message, and all behind it, waits;
+  hold   the message, and all behind it, waits until the rules are cleared.
 Standard library only.
 """
 
@@ -47,6 +48,7 @@ class Rule:
     delay_s: float = 0.0
     op: str = "multi"
     hits: int = 0
+    cleared: asyncio.Event = field(default_factory=asyncio.Event)
 
     def names(self, channel: str, request: bytes) -> bool:
         """Whether the request is one of its own."""
@@ -76,6 +78,8 @@ class State:
             rule = Rule(**arguments)
             self.rules[rule.name] = rule
         elif command == "clear":
+            for rule in self.rules.values():
+                rule.cleared.set()
             self.rules.clear()
             for passage in list(self.stalled):
                 passage.end()
@@ -161,6 +165,9 @@ class Passage:
         rule.hits += 1
         if rule.do == "delay":
             await asyncio.sleep(rule.delay_s)
+            return message
+        if rule.do == "hold":
+            await rule.cleared.wait()
             return message
         if rule.do == "drop":
             self._dropped.add(edge)

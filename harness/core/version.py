@@ -1,4 +1,4 @@
-"""What a ClickHouse server understands follows its version."""
+"""Versions of servers."""
 
 import re
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ class Version:
 
     major: int
     minor: int
-    patch: int
+    patch: int = 0
 
     @staticmethod
     def of(text: str) -> "Version":
@@ -24,18 +24,6 @@ class Version:
         if not found:
             raise UsageError(f"version {text!r}: expected three numbers such as 18.16.1")
         return Version(*map(int, found.groups()))
-
-    @property
-    def root(self) -> str:
-        """The root element of its configuration. 18.16.1 reads only the first; every server
-        since late 2021 reads both; those of today warn about the first."""
-        return "yandex" if self < Version(22, 1, 0) else "clickhouse"
-
-    @property
-    def parallel_quorum(self) -> bool:
-        """Whether it has `insert_quorum_parallel`, on by default since 21.1, with which
-        `select_sequential_consistency` does not work."""
-        return self >= Version(20, 10, 0)
 
     def __str__(self) -> str:
         return f"{self.major}.{self.minor}.{self.patch}"

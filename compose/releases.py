@@ -1,0 +1,253 @@
+"""The server versions that the harness can get by itself, and how each is had.
+
+One record a version. What a user names on the command line is an alias ("25.8") or the exact
+version of a record ("25.8.2.1"). An official image is pulled if a registry is reachable; else the
+image is built from what package registries offer.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from harness.core.dialect import Dialect, Engines, dialect_of
+from harness.core.errors import UsageError
+from harness.core.version import Version
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wheel:
+    """A wheel of PyPI's chdb, whose library contains the whole clickhouse-server."""
+
+    version: str
+    """The version of chdb."""
+    abi: str
+    """Its ABI tag. Nothing of Python is run, so that any of a version's wheels will do."""
+    sha256: str
+    platform: str = "manylinux2014_x86_64"
+    python: str = "3.11"
+    """A Python that pip accepts the wheel for."""
+
+    @property
+    def requirement(self) -> str:
+        """The line of a requirements file."""
+        return f"chdb=={self.version} --hash=sha256:{self.sha256}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """One version of one server."""
+
+    server: str
+    """"clickhouse" or "zookeeper"."""
+    alias: str
+    """Its series, such as "25.8"."""
+    version: str
+    """What the server says that it is, where it is built here."""
+    build: str
+    """How it is built here, such as "as built in chdb 3.7.2"."""
+    recipe: str
+    """The directory of its recipe in compose/images."""
+    official: str | None = None
+    """The image that is pulled instead, if a registry is reachable."""
+    wheel: Wheel | None = None
+    jars: tuple[str, ...] = ()
+    """Patterns of the files that are copied out of the installed pyspark's jars."""
+
+    @property
+    def product(self) -> str:
+        """For people."""
+        return {"clickhouse": "ClickHouse", "zookeeper": "ZooKeeper"}[self.server]
+
+    def __str__(self) -> str:
+        return f"{self.product} {self.version} {self.build}"
+
+
+def _chdb(alias: str, version: str, wheel: Wheel) -> Release:
+    return Release(
+        server="clickhouse",
+        alias=alias,
+        version=version,
+        build=f"as built in chdb {wheel.version}",
+        recipe="clickhouse-chdb",
+        official=f"clickhouse/clickhouse-server:{alias}",
+        wheel=wheel,
+    )
+
+
+CLICKHOUSE: Final[tuple[Release, ...]] = (
+    Release(
+        server="clickhouse",
+        alias="18.16",
+        version="18.16.1",
+        build="of Debian bookworm",
+        recipe="clickhouse",
+    ),
+    _chdb(
+        "24.8",
+        "24.8.4.1",
+        Wheel(
+            version="2.1.1",
+            abi="cp311",
+            sha256="d904cfd5d7eda5c6833c1b49929cf897dcd2eba3fc1be6fb1bb7018ff87a77fa",
+        ),
+    ),
+    _chdb(
+        "25.5",
+        "25.5.2.1",
+        Wheel(
+            version="3.6.0",
+            abi="abi3",
+            sha256="0e45613df99ea35221693e353c47acb99b7d1ce0c2409e271c24c2ffc993159a",
+        ),
+    ),
+    _chdb(
+        "25.8",
+        "25.8.2.1",
+        Wheel(
+            version="3.7.2",
+            abi="abi3",
+            sha256="c119f0830c12438a4e4b60b8370859ba50992e8b1b01a8c681e1c57eeb2dc82d",
+        ),
+    ),
+)
+ZOOKEEPER: Final[tuple[Release, ...]] = (
+    Release(
+        server="zookeeper",
+        alias="3.8",
+        version="3.8.0",
+        build="of Debian bookworm",
+        recipe="zookeeper",
+    ),
+    Release(
+        server="zookeeper",
+        alias="3.9",
+        version="3.9.5",
+        build="as packed in pyspark",
+        recipe="zookeeper-jars",
+        official="zookeeper:3.9",
+        jars=(
+            "zookeeper-3.9.5.jar",
+            "zookeeper-jute-3.9.5.jar",
+            "slf4j-api-*.jar",
+            "log4j-api-*.jar",
+            "log4j-core-*.jar",
+            "log4j-slf4j2-impl-*.jar",
+            "metrics-core-*.jar",
+            "snappy-java-*.jar",
+            "commons-cli-*.jar",
+            "netty-buffer-*.jar",
+            "netty-codec-4*.jar",
+            "netty-codec-base-*.jar",
+            "netty-common-*.jar",
+            "netty-handler-4*.jar",
+            "netty-resolver-4*.jar",
+            "netty-transport-4*.jar",
+            "netty-transport-classes-epoll-*.jar",
+            "netty-transport-native-unix-common-*.jar",
+        ),
+    ),
+)
+DEFAULT_CLICKHOUSE: Final = "18.16"
+DEFAULT_ZOOKEEPER: Final = "3.8"
+
+
+def clickhouse_release(name: str) -> Release:
+    """By alias or exact version. Raises UsageError that lists what there is."""
+    return _found("--clickhouse", name, CLICKHOUSE)
+
+
+def zookeeper_release(name: str) -> Release:
+    """By alias or exact version. Raises UsageError that lists what there is."""
+    return _found("--zookeeper", name, ZOOKEEPER)
+
+
+def known(releases: Sequence[Release]) -> str:
+    """Their aliases, for people: "18.16, 24.8, 25.5, 25.8"."""
+    return ", ".join(release.alias for release in releases)
+
+
+def _found(flag: str, name: str, releases: Sequence[Release]) -> Release:
+    for release in releases:
+        if name == release.alias:
+            return release
+        if name == release.version:
+            # The official image of the series may be of another patch.
+            return replace(release, official=None)
+    offered = ", ".join(f"{release.alias} ({release.version})" for release in releases)
+    raise UsageError(
+        f"{flag} {name!r}: no such version can be had; expected one of {offered}, or an image of "
+        f"your own with {flag}-image"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageChoice:
+    """Which servers are wanted: a version that is listed in compose/releases.py, or an image of the
+    user's own in its place."""
+
+    clickhouse: str = DEFAULT_CLICKHOUSE
+    zookeeper: str = DEFAULT_ZOOKEEPER
+    clickhouse_image: str | None = None
+    zookeeper_image: str | None = None
+
+    @staticmethod
+    def of(options: Mapping[str, Any]) -> "ImageChoice":
+        """From the options of a command, by name. Raises UsageError for a version that is not
+        listed, and for a version together with an image."""
+        for server in ("clickhouse", "zookeeper"):
+            if options[server] and options[f"{server}_image"]:
+                raise UsageError(
+                    f"--{server} {options[server]}: --{server}-image {options[f'{server}_image']} "
+                    "takes its place; expected one of the two"
+                )
+        choice = ImageChoice(
+            clickhouse=options["clickhouse"] or DEFAULT_CLICKHOUSE,
+            zookeeper=options["zookeeper"] or DEFAULT_ZOOKEEPER,
+            clickhouse_image=options["clickhouse_image"],
+            zookeeper_image=options["zookeeper_image"],
+        )
+        assert choice.releases, "both are looked up"
+        return choice
+
+    @staticmethod
+    def met(images: Mapping[str, str], engines: Engines) -> "ImageChoice":
+        """The choice that leads to servers that were met: a listed version where they are of one,
+        else their images. `images` are by "clickhouse" and "zookeeper"."""
+        chosen: dict[str, str] = {}
+        for server, releases in (("clickhouse", CLICKHOUSE), ("zookeeper", ZOOKEEPER)):
+            image = images[server]
+            listed = {str(release): release.version for release in releases}
+            official = {release.official: release.alias for release in releases}
+            version = listed.get(engines.texts[server], official.get(image))
+            chosen |= {server: version} if version else {f"{server}_image": image}
+        return ImageChoice(**chosen)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The options of a command line that say the same, whatever the defaults are."""
+        return (
+            *(
+                ("--clickhouse-image", self.clickhouse_image)
+                if self.clickhouse_image
+                else ("--clickhouse", self.clickhouse)
+            ),
+            *(
+                ("--zookeeper-image", self.zookeeper_image)
+                if self.zookeeper_image
+                else ("--zookeeper", self.zookeeper)
+            ),
+        )
+
+    @property
+    def releases(self) -> tuple[Release, Release]:
+        """The releases of ClickHouse and ZooKeeper, even if an image takes their place."""
+        return clickhouse_release(self.clickhouse), zookeeper_release(self.zookeeper)
+
+    def image(self, release: Release) -> str | None:
+        """The user's image that takes the place of a release."""
+        return self.clickhouse_image if release.server == "clickhouse" else self.zookeeper_image
+
+    @property
+    def dialect(self) -> Dialect | None:
+        """What the servers will understand; None: the user's image decides."""
+        return None if self.clickhouse_image else dialect_of(Version.of(self.releases[0].version))

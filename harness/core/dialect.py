@@ -1,0 +1,237 @@
+"""What differs between server versions: one frozen Dialect for each pair of versions.
+
+Nothing else in the project compares versions. Whoever depends on something that only some servers
+have asks the cluster's dialect; workloads, nemeses, scenarios and checkers name the mechanisms that
+they need, and are refused before the run, or do not judge, where one is missing.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from types import MappingProxyType
+from typing import Final
+
+from harness.core.errors import UsageError
+from harness.core.outcomes import CERTAINLY_READ_ONLY, PERHAPS_READ_ONLY, WRITE_OUTCOMES, Outcome
+from harness.core.version import Version
+
+
+class Mechanism(StrEnum):
+    """Something that some servers have and others lack. The value is its name for people."""
+
+    TABLE_LEADER = "a single leading replica per table"
+    """Until 20.5; afterwards every replica assigns merges and says that it leads."""
+    PARALLEL_QUORUM = "parallel quorum inserts"
+    """`insert_quorum_parallel`, with its nodes below /quorum/parallel; since 20.10."""
+    QUORUM_AUTO = "insert_quorum='auto'"
+    """A majority of the replicas; since 22.9."""
+    ATOMIC_DATABASES = "Atomic databases"
+    """The default engine since 20.10: data lies in store/<uuid>, DROP is deferred unless SYNC."""
+    REPLICATED_DATABASES = "Replicated databases"
+    """Since 20.12."""
+    ALTER_IN_LOG = "ALTER as an entry of the replication log"
+    """With a version check that refuses stale ones (517); since 20.1."""
+    ASYNC_INSERT = "asynchronous inserts"
+    """`async_insert`; since 21.11, on by default since 26.2."""
+    DEDUPLICATION_TOKEN = "tokens that decide what is a duplicate"  # noqa: S105 # no password
+    """`insert_deduplication_token`; since 22.2."""
+    ZERO_COPY = "zero-copy replication"
+    """Since 21.4."""
+    INSERT_RETRIES = "inserts that retry ZooKeeper"
+    """`insert_keeper_max_retries`; since 22.11."""
+    FAILPOINTS = "failpoints"
+    """`SYSTEM ENABLE FAILPOINT`; since 23.4."""
+    TRANSACTION_LOG = "ZooKeeper's transaction log"
+    """ClickHouse Keeper writes a log of its own format."""
+
+
+class Coordination(StrEnum):
+    """What keeps the replicas' agreement."""
+
+    ZOOKEEPER = "ZooKeeper"
+
+
+_SINCE: Final[Mapping[Mechanism, Version]] = {
+    Mechanism.PARALLEL_QUORUM: Version(20, 10),
+    Mechanism.QUORUM_AUTO: Version(22, 9),
+    Mechanism.ATOMIC_DATABASES: Version(20, 10),
+    Mechanism.REPLICATED_DATABASES: Version(20, 12),
+    Mechanism.ALTER_IN_LOG: Version(20, 1),
+    Mechanism.ASYNC_INSERT: Version(21, 11),
+    Mechanism.DEDUPLICATION_TOKEN: Version(22, 2),
+    Mechanism.ZERO_COPY: Version(21, 4),
+    Mechanism.INSERT_RETRIES: Version(22, 11),
+    Mechanism.FAILPOINTS: Version(23, 4),
+}
+_UNTIL: Final[Mapping[Mechanism, Version]] = {Mechanism.TABLE_LEADER: Version(20, 5)}
+"""The first version without it."""
+
+_Settings = Mapping[str, int]
+_PROFILE: Final[tuple[tuple[Version, _Settings], ...]] = (
+    # On by default since 21.1, and sequentially consistent reads do not work with it.
+    (Version(20, 10), {"insert_quorum_parallel": 0}),
+    # On by default since 26.2: it refuses serial quorums, and makes one block of many inserts.
+    (Version(21, 11), {"async_insert": 0}),
+    # 20 retries that wait up to 10 s each outlast every client; so they take 10 s at most.
+    (Version(22, 11), {"insert_keeper_retry_max_backoff_ms": 500}),
+    (Version(24, 3), {"keeper_retry_max_backoff_ms": 500}),
+)
+_SERVER: Final[tuple[tuple[Version, _Settings], ...]] = (
+    # The defaults of the official server. The servers in chdb's wheels are compiled with pools of
+    # 2, 1 and 0 threads: a Distributed table never sends, and one OPTIMIZE that waits for its
+    # turn keeps the replication log from being pulled.
+    (
+        Version(24, 8),
+        {
+            "background_pool_size": 16,
+            "background_move_pool_size": 8,
+            "background_fetches_pool_size": 16,
+            "background_common_pool_size": 8,
+            "background_buffer_flush_schedule_pool_size": 16,
+            "background_schedule_pool_size": 512,
+            "background_message_broker_schedule_pool_size": 16,
+            "background_distributed_schedule_pool_size": 16,
+        },
+    ),
+)
+_MERGE_TREE: Final[tuple[tuple[Version, _Settings], ...]] = (
+    # How often a table looks whether its session has gone; until it does it stays read-only.
+    # 60 s by default, as long as a whole run.
+    (Version(18, 16), {"zookeeper_session_expiration_check_period": 1}),
+    # After failures a task waits up to 60 s, some up to 300 s: longer than a cluster may take to
+    # come to rest.
+    (Version(24, 8), {"max_postpone_time_for_failed_mutations_ms": 1000}),
+    # The official defaults, which fit a pool of 16 threads; in chdb's wheels they are 0.
+    (
+        Version(24, 8),
+        {
+            "number_of_free_entries_in_pool_to_lower_max_size_of_merge": 8,
+            "number_of_free_entries_in_pool_to_execute_mutation": 20,
+            "number_of_free_entries_in_pool_to_execute_optimize_entire_partition": 25,
+        },
+    ),
+    (
+        Version(25, 4),
+        {
+            "max_postpone_time_for_failed_replicated_fetches_ms": 1000,
+            "max_postpone_time_for_failed_replicated_merges_ms": 1000,
+            "max_postpone_time_for_failed_replicated_tasks_ms": 1000,
+        },
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """What one ClickHouse version understands and does, with one coordination service."""
+
+    clickhouse: Version
+    coordination: Coordination
+    mechanisms: frozenset[Mechanism]
+    configuration_root: str
+    """The root element of the configuration. Engines before late 2021 read only "yandex"; those of
+    today warn about it."""
+    profile: _Settings
+    """Settings of the default profile, in users.xml."""
+    server: _Settings
+    """Settings of the server itself, in config.xml."""
+    merge_tree: _Settings
+    """Defaults of every MergeTree table, in config.xml."""
+    write_outcomes: tuple[Outcome, ...]
+    """What an error of a write means; the first row that fits decides."""
+    deduplication_blocks: int
+    """How many blocks a table remembers for deduplication, unless it is told otherwise."""
+    deduplication_s: int
+    """And for how long."""
+
+    def has(self, mechanism: Mechanism) -> bool:
+        """Whether the servers have it."""
+        return mechanism in self.mechanisms
+
+    def lacks(self, needs: Iterable[Mechanism]) -> tuple[Mechanism, ...]:
+        """Those that the servers do not have, in the given order."""
+        return tuple(mechanism for mechanism in needs if mechanism not in self.mechanisms)
+
+    def require(self, what: str, needs: Iterable[Mechanism]) -> None:
+        """Raises UsageError, naming what is missing, unless the servers have all of them. `what`
+        says who needs them, such as "workload merges"."""
+        missing = self.lacks(needs)
+        if missing:
+            raise UsageError(
+                f"{what}: needs {', '.join(missing)}, which ClickHouse {self.clickhouse} with "
+                f"{self.coordination} does not have; choose another --clickhouse"
+            )
+
+    def drop_database(self, name: str) -> str:
+        """The statement that removes a database and its data before it returns: without SYNC an
+        Atomic database keeps both, and the replicas' nodes in ZooKeeper, for minutes."""
+        sync = " SYNC" if self.has(Mechanism.ATOMIC_DATABASES) else ""
+        return f"DROP DATABASE IF EXISTS {name}{sync}"
+
+    def data_directory(self, database: str, table: str, uuid: str) -> str:
+        """Where a table keeps its files, below the server's data directory. `uuid` is the table's
+        in system.tables, "" where there is none."""
+        if self.has(Mechanism.ATOMIC_DATABASES):
+            return f"store/{uuid[:3]}/{uuid}"
+        return f"data/{database}/{table}"
+
+
+def _up_to(version: Version, table: Iterable[tuple[Version, _Settings]]) -> _Settings:
+    rows = (settings for since, settings in table if version >= since)
+    return MappingProxyType({name: value for row in rows for name, value in row.items()})
+
+
+@cache
+def dialect_of(clickhouse: Version, coordination: Coordination = Coordination.ZOOKEEPER) -> Dialect:
+    """The dialect of these servers."""
+    has = {mechanism for mechanism, since in _SINCE.items() if clickhouse >= since}
+    has |= {mechanism for mechanism, until in _UNTIL.items() if clickhouse < until}
+    if coordination is Coordination.ZOOKEEPER:
+        has.add(Mechanism.TRANSACTION_LOG)
+    read_only = PERHAPS_READ_ONLY if Mechanism.INSERT_RETRIES in has else CERTAINLY_READ_ONLY
+    return Dialect(
+        clickhouse=clickhouse,
+        coordination=coordination,
+        mechanisms=frozenset(has),
+        configuration_root="clickhouse" if clickhouse >= Version(22, 1) else "yandex",
+        profile=_up_to(clickhouse, _PROFILE),
+        server=_up_to(clickhouse, _SERVER),
+        merge_tree=_up_to(clickhouse, _MERGE_TREE),
+        write_outcomes=(read_only, *WRITE_OUTCOMES),
+        deduplication_blocks=1000 if clickhouse >= Version(24, 8) else 100,
+        deduplication_s=604_800,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engines:
+    """Which servers a run met: what decides the dialect, and what a finding was seen on."""
+
+    clickhouse: str = "18.16.1"
+    """As the server reports it, such as "25.8.2.1"."""
+    clickhouse_build: str = ""
+    """How that server was built, such as "as built in chdb 3.7.2"; "" where nobody knows."""
+    zookeeper: str = "3.8.0"
+    """"" until a server of unknown version was asked."""
+    zookeeper_build: str = ""
+
+    @property
+    def dialect(self) -> Dialect:
+        """What these servers understand."""
+        return dialect_of(Version.of(self.clickhouse))
+
+    @property
+    def texts(self) -> Mapping[str, str]:
+        """For people, by role: "ClickHouse 25.8.2.1 as built in chdb 3.7.2"."""
+        return {
+            "clickhouse": " ".join(
+                filter(None, ("ClickHouse", self.clickhouse, self.clickhouse_build))
+            ),
+            "zookeeper": " ".join(
+                filter(None, ("ZooKeeper", self.zookeeper, self.zookeeper_build))
+            ),
+        }
+
+    def __str__(self) -> str:
+        return ", ".join(self.texts.values())

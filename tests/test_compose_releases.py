@@ -1,0 +1,95 @@
+"""Versions are chosen by alias or in full; others are refused with what there is."""
+
+import pytest
+
+from compose.releases import CLICKHOUSE, ZOOKEEPER, ImageChoice, clickhouse_release
+from harness.core.dialect import Engines
+from harness.core.errors import UsageError
+
+NONE = {"clickhouse": None, "zookeeper": None, "clickhouse_image": None, "zookeeper_image": None}
+
+
+def chosen(**given: str) -> ImageChoice:
+    return ImageChoice.of({**NONE, **given})
+
+
+def test_nothing_chosen_is_the_default() -> None:
+    assert [str(release) for release in chosen().releases] == [
+        "ClickHouse 18.16.1 of Debian bookworm",
+        "ZooKeeper 3.8.0 of Debian bookworm",
+    ]
+
+
+def test_a_series_may_be_the_official_image_a_full_version_is_exactly_that_one() -> None:
+    assert clickhouse_release("25.8").official == "clickhouse/clickhouse-server:25.8"
+    assert clickhouse_release("25.8.2.1").official is None
+    assert str(clickhouse_release("25.8.2.1")) == "ClickHouse 25.8.2.1 as built in chdb 3.7.2"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            {"clickhouse": "25.9"},
+            r"--clickhouse '25\.9': no such version can be had; expected one of 18\.16 "
+            r"\(18\.16\.1\), 24\.8 \(24\.8\.4\.1\), 25\.5 \(25\.5\.2\.1\), 25\.8 \(25\.8\.2\.1\), "
+            r"or an image of your own with --clickhouse-image",
+        ),
+        (
+            {"zookeeper": "4"},
+            r"--zookeeper '4': no such version can be had; expected one of 3\.8 \(3\.8\.0\), "
+            r"3\.9 \(3\.9\.5\), or an image of your own with --zookeeper-image",
+        ),
+        (
+            {"clickhouse": "25.8", "clickhouse_image": "mine:1"},
+            r"--clickhouse 25\.8: --clickhouse-image mine:1 takes its place; expected one of the",
+        ),
+    ],
+)
+def test_what_nobody_offers_is_refused_with_the_list(given: dict[str, str], said: str) -> None:
+    with pytest.raises(UsageError, match=f"^{said}"):
+        chosen(**given)
+
+
+def test_the_dialect_is_known_before_there_is_an_image_unless_the_user_brings_one() -> None:
+    known = chosen(clickhouse="24.8").dialect
+    assert known is not None
+    assert str(known.clickhouse) == "24.8.4"
+    assert chosen(clickhouse_image="mine:1").dialect is None
+
+
+def test_versions_and_aliases_name_one_release_each() -> None:
+    for releases in (CLICKHOUSE, ZOOKEEPER):
+        names = [name for release in releases for name in (release.alias, release.version)]
+        assert len(set(names)) == len(names)
+
+
+def test_a_choice_in_words_names_both_servers_whatever_the_defaults_are() -> None:
+    assert chosen().words == ("--clickhouse", "18.16", "--zookeeper", "3.8")
+    assert chosen(clickhouse="25.8", zookeeper_image="zookeeper:3.7").words == (
+        "--clickhouse",
+        "25.8",
+        "--zookeeper-image",
+        "zookeeper:3.7",
+    )
+
+
+@pytest.mark.parametrize(
+    ("image", "build", "words"),
+    [
+        ("harness/clickhouse:1", "as built in chdb 3.7.2", ("--clickhouse", "25.8.2.1")),
+        ("clickhouse/clickhouse-server:25.8", "", ("--clickhouse", "25.8")),
+        ("my/clickhouse:1", "", ("--clickhouse-image", "my/clickhouse:1")),
+    ],
+)
+def test_servers_that_were_met_can_be_chosen_again(
+    image: str, build: str, words: tuple[str, ...]
+) -> None:
+    engines = Engines(
+        clickhouse="25.8.2.1",
+        clickhouse_build=build,
+        zookeeper="3.9.5",
+        zookeeper_build="as packed in pyspark",
+    )
+    met = ImageChoice.met({"clickhouse": image, "zookeeper": "harness/zookeeper:1"}, engines)
+    assert met.words == (*words, "--zookeeper", "3.9.5")

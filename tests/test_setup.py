@@ -1,0 +1,106 @@
+"""`make run` asks for what a run needs, `make test` for what tests need as well."""
+
+import subprocess
+import sys
+from pathlib import Path
+from shutil import copy, which
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PROGRAMS = ("sh", "dirname", "awk", "grep", "cat")
+HEAD = "setup: missing on this machine (installed by itself only as root on Debian or Ubuntu):\n"
+RUN = """\
+  python3-venv           Python 3.11 or newer with venv
+  cargo                  Rust 1.85 or newer, which builds the checker
+  gcc                    a C compiler, which links the checker
+  default-jre-headless   Java 17 or newer, for checks of whole stores on Spark
+  docker-compose         docker compose, to bring a cluster up by hand
+  mmdebstrap             builds a base image where none can be pulled
+"""
+TEST = """\
+  rustfmt                cargo fmt, for make test
+  rust-clippy            cargo clippy, for make test
+  default-jre-headless   Java 17 or newer, for make test
+  chromium               a browser, for make test
+  chromium-driver        what drives it, for make test
+"""
+AGAIN = "setup: install them, then run this again\n"
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Path:
+    """A bare machine of a user without root: `setup.sh`, and nothing that it looks for."""
+    copy(ROOT / "setup.sh", tmp_path)
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in PROGRAMS:
+        (programs / name).symlink_to(which(name) or name)
+    program(tmp_path, "id", "echo 1000")
+    return tmp_path
+
+
+def program(machine: Path, name: str, does: str) -> None:
+    file = machine / "bin" / name
+    file.write_text(f"#!/bin/sh\n{does}\n")
+    file.chmod(0o755)
+
+
+def setup(machine: Path, *words: str) -> tuple[int, str]:
+    """Exit status and standard error."""
+    done = subprocess.run(
+        ["sh", machine / "setup.sh", *words],
+        env={"PATH": str(machine / "bin"), "DOCKER_HOST": "unix:///nobody"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stderr
+
+
+def test_without_root_a_run_lists_what_it_needs_and_nothing_of_tests(machine: Path) -> None:
+    assert setup(machine) == (1, HEAD + RUN + AGAIN)
+    assert sorted(file.name for file in machine.iterdir()) == ["bin", "setup.sh"]
+
+
+def test_without_root_tests_list_what_they_need(machine: Path) -> None:
+    assert setup(machine, "test") == (1, HEAD + TEST + AGAIN)
+
+
+def test_a_run_goes_on_without_what_only_containers_and_spark_need(machine: Path) -> None:
+    program(machine, "python3", 'case "$*" in *venv\\ .venv*) echo made >&2; exit 9;; esac')
+    program(machine, "cargo", "echo cargo 1.85.0")
+    program(machine, "cc", "true")
+    optional = "".join(line + "\n" for line in RUN.splitlines()[3:])
+    assert setup(machine) == (9, f"{HEAD}{optional}made\n"), "it went on to make .venv"
+
+
+@pytest.mark.parametrize("version", ["1.84.1", "0.99.0", ""])
+def test_a_rust_that_is_missing_or_too_old_is_listed(machine: Path, version: str) -> None:
+    program(machine, "cargo", f"echo cargo {version}" if version else "exit 127")
+    assert "  cargo   " in setup(machine)[1]
+
+
+def test_the_second_command_asks_for_what_tests_need_and_the_first_does_not() -> None:
+    def would_do(target: str) -> str:
+        make = ["make", "-C", str(ROOT), "--dry-run", "--always-make", target]
+        return subprocess.run(make, capture_output=True, text=True, check=True).stdout
+
+    assert "./setup.sh test" not in would_do("run")
+    assert "./setup.sh\n" in would_do("run")
+    assert would_do("test").index("./setup.sh\n") < would_do("test").index("./setup.sh test\n")
+
+
+def test_an_argument_that_means_nothing_is_refused(machine: Path) -> None:
+    assert setup(machine, "tset") == (2, "setup: tset: expected test, or nothing\n")
+
+
+def test_images_are_built_without_the_modules_that_are_built_beside_them() -> None:
+    without = (
+        "import sys; "
+        "[sys.modules.update({name: None}) for name in "
+        "('pyhistories', 'pyporcupine', 'pyexplorer', 'pysimulator')]; "
+        "import harness.cli.main, harness.cli.build"
+    )
+    done = subprocess.run([sys.executable, "-c", without], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")

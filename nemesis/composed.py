@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from threading import Lock
 
+from harness.core.dialect import Dialect, Mechanism
 from harness.core.errors import FaultError, UsageError
 from harness.core.op import Done, Json, Kind, Op
 from harness.core.protocols import (
@@ -35,7 +36,7 @@ class Composed:
     ) -> None:
         self.name = name
         self.fs = frozenset(family.f for family in families)
-        self.needs: tuple[type, ...] = tuple(
+        self.needs: tuple[type | Mechanism, ...] = tuple(
             dict.fromkeys(need for family in families for need in family.needs)
         )
         assert len(self.fs) == len(families), "ops are dispatched by f, so f is unique"
@@ -154,6 +155,7 @@ class Composed:
 def check_capabilities(nemesis: Nemesis, cluster: Cluster) -> None:
     """Raises UsageError, naming what lacks, when the cluster cannot do these faults."""
     check_kind(nemesis, type(cluster), cluster.name)
+    check_mechanisms(nemesis, cluster.engines.dialect)
     if CanLosePackets in nemesis.needs:
         assert isinstance(cluster, CanLosePackets), "its kind can"
         why = cluster.unfit_for_loss()
@@ -165,12 +167,22 @@ def check_capabilities(nemesis: Nemesis, cluster: Cluster) -> None:
 
 def check_kind(nemesis: Nemesis, kind: type, name: str) -> None:
     """The same before there is a cluster: of clusters of this kind, called so."""
-    lacking = [need.__name__ for need in nemesis.needs if not issubclass(kind, need)]
+    lacking = [
+        need.__name__
+        for need in nemesis.needs
+        if not isinstance(need, Mechanism) and not issubclass(kind, need)
+    ]
     if lacking:
         raise UsageError(
             f"nemesis {nemesis.name}: cluster {name} lacks {', '.join(lacking)}; "
             "choose another nemesis or another cluster"
         )
+
+
+def check_mechanisms(nemesis: Nemesis, dialect: Dialect) -> None:
+    """Raises UsageError when servers of this dialect lack a mechanism that these faults strike."""
+    needed = [need for need in nemesis.needs if isinstance(need, Mechanism)]
+    dialect.require(f"nemesis {nemesis.name}", needed)
 
 
 def interposed(nemesis: Nemesis, cluster: Cluster) -> None:

@@ -10,6 +10,7 @@ _STOPPED: Final[Mapping[str, str]] = {
     "half": "the proxy in its pod cut a connection in the middle of such a message",
     "drop": "the proxy in its pod kept such a message, and lets nothing pass after it",
     "delay": "the proxy in its pod kept such a message back",
+    "hold": "the proxy in its pod keeps such a message back",
 }
 """By what a rule does with a message."""
 _LIES_IN_WAIT: Final = "the proxy in its pod has the rule; how many it kept back its end tells"

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from harness.core.clock import Clock, WallClock
+from harness.core.dialect import Mechanism
 from harness.core.errors import FaultError
 from harness.core.op import Json
 from harness.core.protocols import CanKill, CanPause, Cluster
@@ -29,8 +30,8 @@ class Family(Protocol):
     """The f of its ops."""
     once: bool
     """Its fault is over when the call is: no end."""
-    needs: tuple[type, ...]
-    """Capabilities of the cluster."""
+    needs: tuple[type | Mechanism, ...]
+    """Capabilities of the cluster, and mechanisms of its servers."""
     heal_rank: int
     """Families are healed in this order, lowest first."""
 

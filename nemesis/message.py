@@ -17,6 +17,8 @@ DELAY_S = 1.0
 COMMIT = ["/harness/", "/log/log-"]
 """Words of the transaction that commits an insert or assigns a merge, of the workloads' tables."""
 FETCH = ["endpoint=DataPartsExchange"]
+SECOND = [*FETCH, "_1_1_0"]
+"""The fetch of a part that holds the second block of its partition and nothing else."""
 QUORUM_END = ["/quorum/status", "/quorum/last_part"]
 """Of the transaction that ends a quorum."""
 LAST_PART = ["/quorum/last_part"]
@@ -106,13 +108,17 @@ VARIANTS: Mapping[str, tuple[str, Mapping[str, Json]]] = {
             "delay_s": DELAY_S,
         },
     ),
+    "fetch-hold-second": (
+        "the second block of each partition is not sent before the fault ends",
+        {"channel": "interserver", "edge": "response", "do": "hold", "words": SECOND},
+    ),
 }  # fmt: skip
 """By name: what it does, and the rule of the proxy. Of the interserver channel it strikes the
 replica that is asked."""
 
 
-RARE = frozenset({"zk-delay-active", "zk-delay-failed"})
-"""Variants of messages that only follow other faults: nobody can wait for one."""
+RARE = frozenset({"zk-delay-active", "zk-delay-failed", "fetch-hold-second"})
+"""Variants of messages that few calls send: nobody can wait for one."""
 
 
 class Message(NodeFault):

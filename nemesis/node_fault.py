@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
+from harness.core.dialect import Mechanism
 from harness.core.errors import FaultError
 from harness.core.op import Json
 from harness.core.protocols import CanLead, CanLeadTables, Cluster
@@ -23,8 +24,8 @@ class NodeFault(ABC):
     def __init__(self, aims: Sequence[Aim], topology: Topology, *needs: type) -> None:
         self._aims = tuple(aims)
         self._topology = topology
-        asked = (_asked(aim.role) for aim in aims if aim.target == "leader")
-        self.needs: tuple[type, ...] = tuple(dict.fromkeys((*needs, *asked)))
+        asked = (need for aim in aims if aim.target == "leader" for need in _asked(aim.role))
+        self.needs: tuple[type | Mechanism, ...] = tuple(dict.fromkeys((*needs, *asked)))
         self._touched: frozenset[str] = frozenset()
         """Every node ever struck. Only grows: a call that was given up may still act late, and
         the next heal must repair that too."""
@@ -110,9 +111,9 @@ class NodeFault(ABC):
         """Where the fault still is, a reason each."""
 
 
-def _asked(role: str) -> type:
-    """Of whom a leader is asked."""
-    return CanLeadTables if role == "clickhouse" else CanLead
+def _asked(role: str) -> tuple[type | Mechanism, ...]:
+    """What it takes to strike a leader."""
+    return (CanLeadTables, Mechanism.TABLE_LEADER) if role == "clickhouse" else (CanLead,)
 
 
 def _leader(cluster: Cluster, role: Json) -> dict[str, Json]:

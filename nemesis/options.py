@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from harness.core.errors import UsageError
+from harness.core.ranges import SECONDS
 from harness.core.topology import LinkClass
 
 ROLES = ("clickhouse", "zookeeper", "both")
@@ -41,9 +42,10 @@ class FaultOptions:
 
     def __post_init__(self) -> None:
         for name in ("interval_s", "duration_s", "seen_within_s", "heal_within_s"):
-            value = getattr(self, name)
-            if not value > 0:
-                raise UsageError(f"{name}: {value} given, a number of seconds above 0 expected")
+            try:
+                SECONDS.parse(getattr(self, name))
+            except ValueError as error:
+                raise UsageError(f"{name} {error}") from None
         if not 0 <= self.jitter < 1:
             raise UsageError(f"jitter: {self.jitter} given, a fraction in [0, 1) expected")
         if not self.link_classes:

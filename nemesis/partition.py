@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TypeAlias, cast
 
+from harness.core.dialect import Mechanism
 from harness.core.errors import FaultError, UsageError
 from harness.core.op import Json
 from harness.core.protocols import CanLead, CanPartition, Cluster
@@ -180,7 +181,7 @@ class Partition:
         self._first = tuple([variant for variant in variants if variant in FOREMOST])
         self._rest = tuple([variant for variant in variants if variant not in FOREMOST])
         leads: tuple[type, ...] = (CanLead,) if FOLLOWER in variants else ()
-        self.needs: tuple[type, ...] = (CanPartition, *leads)
+        self.needs: tuple[type | Mechanism, ...] = (CanPartition, *leads)
 
     def plan(self, seed: Seed, turn: int) -> Mapping[str, Json]:
         """The grudge and its text; for a follower an order: the first that follows is cut.

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from harness.core.dialect import Engines
 from harness.core.op import NEMESIS, Kind, Op
 from harness.core.protocols import Endpoint
 from harness.core.seed import Seed
@@ -34,6 +35,8 @@ class Bare:
     def ping(self) -> None: ...
     def endpoint(self, node: str) -> Endpoint:
         raise NotImplementedError
+
+    engines = Engines()
 
     def versions(self) -> Mapping[str, str]:
         return {}

@@ -80,8 +80,12 @@ def test_a_fault_without_room_is_refused_by_name() -> None:
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [
-        ("interval_s", 0.0, "interval_s: 0.0 given, a number of seconds above 0 expected"),
-        ("duration_s", float("nan"), "duration_s: nan given"),
+        ("interval_s", 0.0, "interval_s 0.0: expected a number of seconds from 0.001 to 604,800"),
+        (
+            "duration_s",
+            float("nan"),
+            "duration_s nan: expected a number of seconds from 0.001 to 604,800",
+        ),
         ("jitter", 1.0, r"jitter: 1.0 given, a fraction in \[0, 1\) expected"),
         ("link_classes", (), "link classes: none given, expected some of peer keeper interserver"),
         ("roles", ("keeper",), "role 'keeper' of faults: expected one of clickhouse zookeeper"),

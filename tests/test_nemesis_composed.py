@@ -19,10 +19,12 @@ from nemesis_record import (
     op,
 )
 
+from harness.core.dialect import dialect_of
 from harness.core.errors import ClusterError, UsageError
 from harness.core.op import Done, Kind, Op
 from harness.core.topology import Link
-from nemesis.composed import check_capabilities
+from harness.core.version import Version
+from nemesis.composed import check_capabilities, check_mechanisms
 from nemesis.grudge import complete
 from nemesis.quorum import quorum
 
@@ -270,4 +272,15 @@ def test_a_cluster_that_lacks_a_capability_is_refused_by_name() -> None:
     assert str(caught.value) == (
         "nemesis partition,pause-clickhouse: cluster bare lacks CanPartition, CanLead, CanPause; "
         "choose another nemesis or another cluster"
+    )
+
+
+def test_servers_that_lack_a_mechanism_are_refused_by_name() -> None:
+    leaders = nemesis("kill-clickhouse-leader,partition")
+    check_mechanisms(leaders, dialect_of(Version(18, 16, 1)))
+    with pytest.raises(UsageError) as caught:
+        check_mechanisms(leaders, dialect_of(Version(25, 8, 2)))
+    assert str(caught.value) == (
+        "nemesis kill-clickhouse-leader,partition: needs a single leading replica per table, which "
+        "ClickHouse 25.8.2 with ZooKeeper does not have; choose another --clickhouse"
     )

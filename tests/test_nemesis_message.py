@@ -128,6 +128,23 @@ def test_half_a_part_is_never_seen_and_the_whole_comes_later(
 
 
 @containers
+def test_the_second_block_is_held_while_the_third_passes(servers: DockerCluster) -> None:
+    servers.interpose()
+    own = ReplicatedTable(servers, "held", SCHEMA)
+    own.create()
+    insert(servers, own, 0)
+    armed(servers, "fetch-hold-second")
+    insert(servers, own, 1)
+    insert(servers, own, 2)
+    await_(lambda: has(servers, own, 2, "ch2"), "the third block is fetched")
+    assert not has(servers, own, 1, "ch2")
+    servers.let_pass(["ch1"])
+    await_(lambda: has(servers, own, 1, "ch2"), "the second block is fetched")
+    own.drop()
+    own.close()
+
+
+@containers
 def test_a_rare_message_is_lain_in_wait_for(servers: DockerCluster, table: ReplicatedTable) -> None:
     rare = Message("zk-delay-active", [Aim("clickhouse", "one")], servers.topology)
     begun = rare.begin(servers, {"name": "zk-delay-active-one", "nodes": ["ch1"]}, Watch(1))

@@ -273,6 +273,6 @@ def test_a_history_shows_the_faults_of_the_schedule() -> None:
             op = Op(index=len(ops), process=NEMESIS, kind=kind, f="kill", time_ns=made.at_ns)
             ops.append(replace(op, value=value))
     assert History(ops).faults == (
-        Fault("kill", "ch1", 1 * SECOND, 3 * SECOND, 1),
-        Fault("kill", "ch1", 4 * SECOND, None, 5),
+        Fault("kill", "ch1", 1 * SECOND, 1 * SECOND, 3 * SECOND, 1),
+        Fault("kill", "ch1", 4 * SECOND, 4 * SECOND, None, 5),
     )

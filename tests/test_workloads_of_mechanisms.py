@@ -93,9 +93,15 @@ def test_rows_go_to_their_shards_and_every_copy_is_made(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (AvailabilityOptions(calls_per_s=0), "calls-per-s 0: expected more than 0"),
-        (ConfigReloadOptions(reads_per_s=-1), "reads-per-s -1: expected more than 0"),
-        (DdlOptions(statements=0), "statements 0: expected 1 to 1000"),
+        (
+            AvailabilityOptions(calls_per_s=0),
+            "calls-per-s 0: expected a number of operations a second from 0.001",
+        ),
+        (
+            ConfigReloadOptions(reads_per_s=-1),
+            "reads-per-s -1: expected a number of operations a second from",
+        ),
+        (DdlOptions(statements=0), "statements 0: expected a whole number from 1 to 1,000"),
         (DdlOptions(task_timeout_s=20), "timeout-s 15: expected more than task-timeout-s 20"),
         (DistributedOptions(table="log"), "table 'log': expected replicated or plain"),
         (DistributedOptions(), "one shard given, expected --shards 2 or more"),

@@ -1,7 +1,10 @@
 """Replication's mechanisms on real servers: what holds without a fault, and a violation that is
 brought about for real. Less than two minutes, on two busy cores."""
 
+import re
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,11 +13,11 @@ from harness.cli.catalogue import WORKLOADS
 from harness.cli.conform import conformance
 from harness.cli.workload import KEPT, options_of, workload_of
 from harness.clusters.docker_cluster import DockerCluster
-from harness.core.errors import UsageError
+from harness.core.errors import ClusterError, UsageError
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.core.verdict import Status, Verdict
-from harness.run.monitor import Monitor
+from harness.run.monitor import Monitor, Phase
 from harness.run.phases import Trial, conduct, fresh_token
 from harness.run.plan import Plan
 from harness.run.stop import Stop
@@ -22,12 +25,18 @@ from harness.run.store import RunDirectory, Store
 from nemesis.catalogue import parse_nemesis
 from nemesis.options import FaultOptions
 
-VALID, INVALID = Status.VALID, Status.INVALID
+VALID, INVALID, UNKNOWN = Status.VALID, Status.INVALID, Status.UNKNOWN
 
 
-def judged(
-    servers: DockerCluster, store: Path, name: str, *words: str, seconds: float
-) -> tuple[Judgement, RunDirectory]:
+def trial_of(
+    servers: DockerCluster,
+    store: Path,
+    name: str,
+    *words: str,
+    seconds: float,
+    drop: bool = True,
+    **more: Any,
+) -> Trial:
     options = options_of(name, {}, words)
     options.settle(servers.topology)
     kept = {field: getattr(options, field) for field in options.__dataclass_fields__}
@@ -39,6 +48,7 @@ def judged(
         promise=WORKLOADS[name].promise(options).value,
         time_limit_s=seconds,
         options={KEPT: kept},
+        **more,
     )
     directory = Store(store).create(name, "none", plan.seed)
     directory.begin(plan, servers.topology, {})
@@ -46,13 +56,16 @@ def judged(
     monitor = Monitor(name, seconds)
     monitor.anomalies = None
     token = fresh_token(directory.path.name, plan.seed)
-    outcome = conduct(
-        Trial(
-            plan, servers, workload_of(plan), nemesis, directory, monitor, Stop(), token, drop=True
-        )
-    )
+    return Trial(plan, servers, workload_of(plan), nemesis, directory, monitor, Stop(), token, drop)
+
+
+def judged(
+    servers: DockerCluster, store: Path, name: str, *words: str, seconds: float
+) -> tuple[Judgement, RunDirectory]:
+    trial = trial_of(servers, store, name, *words, seconds=seconds)
+    outcome = conduct(trial)
     assert not outcome.troubles
-    return outcome.judgement, directory
+    return outcome.judgement, trial.directory
 
 
 def verdicts_of(judgement: Judgement) -> dict[str, Verdict]:
@@ -110,17 +123,63 @@ def test_without_faults(
     assert verdicts[decisive].status is status, verdicts[decisive].summary
 
 
+def docker(*words: str) -> None:
+    subprocess.run(["docker", *words], check=True, capture_output=True)
+
+
+@pytest.mark.containers
+def test_a_server_that_is_frozen_from_outside_ends_final_reads_and_set_up_in_time(
+    servers: DockerCluster, tmp_path: Path
+) -> None:
+    """As by `docker pause`, of which no nemesis knows and which none can heal."""
+    trial = trial_of(
+        servers, tmp_path, "quorum-set", "insert=plain", "read=plain", "timeout-s=1",
+        seconds=2, drop=False, final_patience_s=3.0,
+    )  # fmt: skip
+    said: list[str] = []
+
+    def freeze(phase: Phase, note: str) -> None:
+        if phase is Phase.FINAL_READS and not note:
+            docker("pause", f"{servers.name}-ch2")
+        if phase is Phase.FINAL_READS and note:
+            said.append(note)
+
+    trial.monitor.listeners.append(freeze)
+    try:
+        outcome = conduct(trial)
+        with pytest.raises(
+            ClusterError, match="ch2: the table was not made: -2: the server did not answer in time"
+        ):
+            conduct(trial_of(servers, tmp_path, "quorum-set", seconds=2))
+    finally:
+        docker("unpause", f"{servers.name}-ch2")
+    assert trial.monitor.seconds[Phase.FINAL_READS] < 20, "20 tries of each of two rounds: 60 s"
+    assert said[0].startswith("no answer yet to final-read of key 0 on ch2 (")
+    (trouble,) = outcome.troubles
+    assert re.match(r"final reads ended after \d+ s without final-read of key 0 on ch2 \(", trouble)
+    verdicts = {verdict.checker: verdict for verdict in outcome.judgement.verdicts}
+    convergence = verdicts["convergence"]
+    assert (convergence.status, convergence.summary) == (
+        UNKNOWN,
+        "no final read of key 0 on ch2",
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "word", "says"),
     [
         ("zk-register", "register=fifo", "register 'fifo': expected one of cas plain"),
         ("dedup", "insert=fast", "--insert 'fast': expected one of plain quorum"),
-        ("replication", "one-in=1", "one-in 1: expected at least 2"),
+        ("replication", "one-in=1", "one-in=1': expected a whole number from 2 to 1,000,000"),
         ("truncation", "keep-min=20", "keep-min 20, keep-max 10: expected"),
-        ("merges", "sync=3", "sync 3: expected one of -1 0 1 2"),
-        ("alter", "alters=0", "alters 0: expected at least 1"),
+        ("merges", "sync=3", "sync=3': expected a whole number from -1 to 2"),
+        ("alter", "alters=0", "alters=0': expected a whole number from 1 to 1,000"),
         ("phantom", "quorum=4", "--quorum 4: expected 2 to 3"),
-        ("liveness-nodes", "slack-s=0", "slack-s 0: expected more than 0"),
+        (
+            "liveness-nodes",
+            "slack-s=0",
+            "slack-s=0': expected a number of seconds from 0.001 to 3,600",
+        ),
     ],
 )
 def test_options_that_cannot_be_meant_are_refused(name: str, word: str, says: str) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from harness.cli.catalogue import WORKLOADS
 from harness.core.errors import UsageError
 from harness.core.history import History
 from harness.core.op import Done, Kind, Op
@@ -147,11 +148,32 @@ def test_final_reads_ask_every_replica_for_every_key_twice() -> None:
         (QuorumSetOptions(quorum=1), "--quorum 1: expected 2 to 3"),
         (QuorumSetOptions(insert="fast"), "--insert 'fast': expected one of quorum plain"),
         (QuorumSetOptions(read="dirty"), "--read 'dirty': expected one of sequential sync plain"),
-        (QuorumSetOptions(keys=0), "--keys 0: expected at least 1"),
-        (QuorumSetOptions(writers=0), "--writers 0: expected at least 1"),
+        (QuorumSetOptions(keys=0), "keys 0: expected a whole number from 1 to 10,000"),
+        (QuorumSetOptions(writers=0), "writers 0: expected a whole number from 1 to 1,000"),
     ],
 )
 def test_options_that_cannot_be_meant_are_refused(options: QuorumSetOptions, says: str) -> None:
     with pytest.raises(UsageError) as caught:
         options.settle(Topology.of())
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("insert", "read", "promise"),
+    [
+        ("quorum", "sequential", "linearizable"),
+        ("quorum", "sync", "linearizable"),
+        ("quorum", "plain", "eventual"),
+        ("plain", "plain", "eventual"),
+        ("plain", "sequential", "eventual"),
+        ("plain", "sync", "eventual"),
+        ("plain", "server", "eventual"),
+        ("plain", "thesis", "linearizable"),
+        ("plain", "linearizable", "linearizable"),
+    ],
+)
+def test_the_promise_follows_the_options(insert: str, read: str, promise: str) -> None:
+    options = QuorumSetOptions(insert=insert, read=read)
+    assert WORKLOADS["quorum-set"].promise(options) == promise
+    workload = QuorumSet(options, Seed(1), options.promise)
+    assert workload.live_anomalies is (promise == "linearizable")

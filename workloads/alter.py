@@ -1,10 +1,12 @@
 """ALTER ADD and DROP COLUMN from any replica, beside inserts.
 
-An ALTER sets the table's columns in ZooKeeper; every replica follows, without an entry in the log.
+An ALTER sets the table's columns in ZooKeeper, and every replica follows: until 20.1 without an
+entry in the log, later with one that the table's version guards (517: the replica is behind).
 In the end all have the same columns, those that the acknowledged ALTERs make. That could break: a
 replica killed or cut off (kill-clickhouse, partition); and two ALTERs at a time (`-o alters=3`),
-for 18.16.1 sets the whole list without asking whether it had changed. A replica that misses more
-than two loses its table (scenario missing-table): with kills let them be rare, `-o pause-ms=1500`.
+for 18.16.1 sets the whole list without asking whether it had changed. There, a replica that misses
+more than two loses its table (scenario missing-table): with kills let them be rare,
+`-o pause-ms=1500`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,12 +21,13 @@ from harness.clients.clickhouse import ClickHouse
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
 from harness.clients.set_calls import COLUMNS as SET_COLUMNS
 from harness.clients.set_calls import inserts, reads
-from harness.clients.table_in_zookeeper import log_types
+from harness.clients.table_in_zookeeper import TableInZooKeeper, log_types
 from harness.clients.table_session import TableSession
 from harness.core.clock import WallClock
-from harness.core.errors import UsageError
-from harness.core.op import Call, Op, Value
+from harness.core.dialect import Dialect, Mechanism
+from harness.core.op import Call, Json, Op, Value
 from harness.core.protocols import Checker, Cluster, Generator, Session
+from harness.core.ranges import settle_numbers
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.generators.calls import numbered, repeat
@@ -41,6 +44,8 @@ SCHEMA = TableSchema(
     order_by="value",
     settings={"old_parts_lifetime": 10},
 )
+ALTER_TYPES = ("alter", "mutate")
+"""Log entries of ALTERs, where they are entries; a DROP COLUMN also rewrites parts."""
 FOLLOWS_S = 10.0
 """How long a replica at rest may take to apply the columns that ZooKeeper has."""
 POLL_NS = 200_000_000
@@ -63,8 +68,7 @@ class AlterOptions:
 
     def settle(self, topology: Topology) -> None:  # noqa: ARG002
         """Raises UsageError for what cannot be asked."""
-        if self.alters < 1:
-            raise UsageError(f"alters {self.alters}: expected at least 1")
+        settle_numbers(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,7 @@ class Alter:
     def session(self, cluster: Cluster, token: str) -> Session:
         """Creates the table."""
         table = TableSession.table(cluster, token, SCHEMA)
+        dialect = cluster.engines.dialect
 
         def alter(connection: ClickHouse, op: Op) -> Value:
             assert isinstance(op.value, int), "a column is a number"
@@ -95,10 +100,10 @@ class Alter:
             reads={
                 "read": reads(table.name),
                 "final-read": reads(table.name),
-                COLUMNS: lambda connection, _: _columns(connection, table),
+                COLUMNS: lambda connection, op: _columns(connection, op, table, dialect),
             },
             timeout_s=self.options.timeout_s,
-            looks={TYPES: log_types},
+            looks={TYPES: lambda table: _types(table, dialect)},
         )
 
     def generator(self) -> Generator:
@@ -143,15 +148,30 @@ class Alter:
         )
 
 
-def _columns(connection: ClickHouse, table: ReplicatedTable) -> Mapping[str, list[str] | int]:
+def _types(table: TableInZooKeeper, dialect: Dialect) -> Mapping[str, Json]:
+    """The types of the log's entries, and those of ALTERs where they belong there."""
+    expected = ALTER_TYPES if dialect.has(Mechanism.ALTER_IN_LOG) else ()
+    return {**log_types(table), "expected": list(expected)}
+
+
+def _columns(
+    connection: ClickHouse, op: Op, table: ReplicatedTable, dialect: Dialect
+) -> Mapping[str, list[str] | int]:
     """Once the replica has the version that ZooKeeper has, or has not had it for `FOLLOWS_S`."""
     clock = WallClock()
+    if dialect.has(Mechanism.ALTER_IN_LOG):
+        applied = (
+            f"SELECT toInt64(value) FROM system.zookeeper WHERE path = '{table.path}/replicas/"
+            f"{op.node}' AND name = 'metadata_version'"
+        )
+        node = "metadata"
+    else:
+        applied = f"SELECT columns_version FROM system.replicas WHERE database = '{table.database}'"
+        node = "columns"
     while True:
-        own = connection.rows(
-            f"SELECT columns_version FROM system.replicas WHERE database = '{table.database}'"
-        )[0][0]
+        own = connection.rows(applied)[0][0]
         shared = connection.rows(
-            f"SELECT version FROM system.zookeeper WHERE path = '{table.path}' AND name = 'columns'"
+            f"SELECT version FROM system.zookeeper WHERE path = '{table.path}' AND name = '{node}'"
         )[0][0]
         if own == shared or clock.now_ns() > FOLLOWS_S * 1e9:
             break

@@ -19,9 +19,9 @@ from harness.clients.connect import connect
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
 from harness.clients.set_calls import COLUMNS
 from harness.clients.table_session import OneTable
-from harness.core.errors import UsageError
 from harness.core.op import Call, Done, Json, Kind, Op
 from harness.core.protocols import Checker, Client, Cluster, Generator, Session
+from harness.core.ranges import settle_numbers
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.generators.calls import numbered, repeat
@@ -51,8 +51,7 @@ class AvailabilityOptions:
 
     def settle(self, topology: Topology) -> None:  # noqa: ARG002
         """Raises UsageError for what cannot be asked."""
-        if self.calls_per_s <= 0:
-            raise UsageError(f"calls-per-s {self.calls_per_s:g}: expected more than 0")
+        settle_numbers(self)
 
 
 @dataclass(frozen=True, slots=True)

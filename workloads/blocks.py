@@ -12,6 +12,7 @@ from harness.clients.set_calls import quorum
 from harness.core.errors import UsageError
 from harness.core.op import Call
 from harness.core.protocols import Checker, Cluster, Generator, Session
+from harness.core.ranges import settle_numbers
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.generators.calls import numbered
@@ -41,11 +42,10 @@ class BlockOptions:
 
     def settle(self, topology: Topology) -> None:
         """Raises UsageError for what cannot be asked of this topology."""
+        settle_numbers(self)
         least, replicas = self.quorum_least, len(topology.shards[0])
         if not least <= self.quorum <= replicas:
             raise UsageError(f"--quorum {self.quorum}: expected {least} to {replicas}")
-        if self.values_per_key < 1:
-            raise UsageError(f"values-per-key {self.values_per_key}: expected at least 1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

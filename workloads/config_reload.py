@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from checkers.ladder import Level
 from checkers.reload import BREAK, READ, RELOAD, WRITE, Reload
 from checkers.stats import Stats
-from compose.version import Version
 from harness.clients.clickhouse import ClickHouse, DatabaseError, failed_read, failed_write
-from harness.core.errors import ClusterError, UsageError
+from harness.clients.connect import connect
+from harness.core.errors import ClusterError
 from harness.core.op import Call, Done, Json, Kind, Op
 from harness.core.protocols import (
     CanConfigure,
@@ -23,6 +23,7 @@ from harness.core.protocols import (
     Generator,
     Session,
 )
+from harness.core.ranges import settle_numbers
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.generators.calls import once, repeat
@@ -58,8 +59,7 @@ class ConfigReloadOptions:
 
     def settle(self, topology: Topology) -> None:  # noqa: ARG002
         """Raises UsageError for what cannot be asked."""
-        if self.reads_per_s <= 0:
-            raise UsageError(f"reads-per-s {self.reads_per_s:g}: expected more than 0")
+        settle_numbers(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,19 +120,11 @@ class _Session:
     def __init__(self, cluster: Cluster, options: ConfigReloadOptions) -> None:
         self._cluster = cluster
         self._options = options
-        self._roots: dict[str, str] = {}
-        for node in cluster.topology.replicas:
-            self._root(node)
+        self._root = cluster.engines.dialect.configuration_root
 
     def client(self, node: str) -> Client:
-        connection = ClickHouse(self._cluster.endpoint(node), timeout_s=self._options.timeout_s)
-        return _Client(connection, _configurable(self._cluster), node, self._root(node))
-
-    def _root(self, node: str) -> str:
-        """The root element of the node's configuration."""
-        if node not in self._roots:
-            self._roots[node] = Version.of(self._cluster.versions()[node]).root
-        return self._roots[node]
+        connection = connect(self._cluster, node, timeout_s=self._options.timeout_s)
+        return _Client(connection, _configurable(self._cluster), node, self._root)
 
     def pending(self) -> Sequence[str]:
         return ()

@@ -15,9 +15,11 @@ from checkers.ddl import EFFECTS, TASKS, Ddl
 from checkers.ladder import Level
 from checkers.stats import Stats
 from harness.clients.clickhouse import ClickHouse, DatabaseError, failed_read, failed_write
+from harness.clients.connect import connect
 from harness.core.errors import ClusterError, UsageError
 from harness.core.op import Call, Done, Json, Kind, Op
 from harness.core.protocols import Checker, Client, Cluster, Generator, Session
+from harness.core.ranges import settle_numbers
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.generators.calls import numbered
@@ -60,8 +62,7 @@ class DdlOptions:
 
     def settle(self, topology: Topology) -> None:  # noqa: ARG002
         """Raises UsageError for what cannot be asked."""
-        if not 1 <= self.statements <= 1_000:
-            raise UsageError(f"statements {self.statements}: expected 1 to 1000")
+        settle_numbers(self)
         if self.timeout_s <= self.task_timeout_s:
             raise UsageError(
                 f"timeout-s {self.timeout_s:g}: expected more than task-timeout-s "
@@ -121,7 +122,7 @@ class _Session:
         self._nodes = cluster.topology.replicas
         self._token = token
         self._database = f"harness_{token}"
-        self._connections = {n: ClickHouse(cluster.endpoint(n)) for n in self._nodes}
+        self._connections = {n: connect(cluster, n) for n in self._nodes}
 
     def create(self) -> None:
         count = self._options.statements
@@ -147,7 +148,7 @@ class _Session:
                 raise ClusterError(f"{node}: the objects were not made: {error}") from error
 
     def client(self, node: str) -> Client:
-        connection = ClickHouse(self._cluster.endpoint(node), timeout_s=self._options.timeout_s)
+        connection = connect(self._cluster, node, timeout_s=self._options.timeout_s)
         return _Client(connection, self._database, self._options)
 
     def pending(self) -> Sequence[str]:
@@ -165,9 +166,10 @@ class _Session:
         return {}
 
     def drop(self) -> None:
+        statement = self._cluster.engines.dialect.drop_database(self._database)
         for connection in self._connections.values():
             try:
-                connection.command(f"DROP DATABASE IF EXISTS {self._database}")
+                connection.command(statement)
             except DatabaseError:
                 continue
 

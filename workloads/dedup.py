@@ -28,6 +28,7 @@ from harness.core.protocols import (
     Session,
     Step,
 )
+from harness.core.ranges import settle_numbers
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.generators.finals import everywhere
@@ -64,12 +65,11 @@ class DedupOptions:
 
     def settle(self, topology: Topology) -> None:
         """Raises UsageError for what cannot be asked of this topology."""
+        settle_numbers(self)
         if self.insert not in ("plain", "quorum"):
             raise UsageError(f"--insert {self.insert!r}: expected one of plain quorum")
         if self.insert == "quorum" and len(topology.shards[0]) < 2:
             raise UsageError("--insert quorum: expected at least 2 replicas in a shard")
-        if self.values_per_key < 1:
-            raise UsageError(f"values-per-key {self.values_per_key}: expected at least 1")
 
 
 @dataclass(frozen=True, slots=True)

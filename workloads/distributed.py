@@ -12,10 +12,12 @@ from checkers.distributed import Distributed
 from checkers.ladder import Level
 from checkers.stats import Stats
 from harness.clients.clickhouse import ClickHouse, DatabaseError, failed_read, failed_write
-from harness.clients.replicated_table import ReplicatedTable, TableSchema
+from harness.clients.connect import connect
+from harness.clients.replicated_table import ReplicatedTable, TableSchema, data_directory
 from harness.core.errors import ClusterError, UsageError
 from harness.core.op import Call, Done, Json, Kind, Op
 from harness.core.protocols import CanLook, Checker, Client, Cluster, Generator, Session
+from harness.core.ranges import settle_numbers
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.generators.calls import numbered
@@ -48,6 +50,7 @@ class DistributedOptions:
 
     def settle(self, topology: Topology) -> None:
         """Raises UsageError for what cannot be asked of this topology."""
+        settle_numbers(self)
         if self.table not in ("replicated", "plain"):
             raise UsageError(f"table {self.table!r}: expected replicated or plain")
         if len(topology.shards) < 2:
@@ -104,7 +107,9 @@ class _Session:
         shards = range(1, len(self._topology.shards) + 1)
         self._tables = [ReplicatedTable(cluster, token, SCHEMA, shard) for shard in shards]
         self._database = self._tables[0].database
-        self._connections = {n: ClickHouse(cluster.endpoint(n)) for n in self._topology.replicas}
+        self._connections = {n: connect(cluster, n) for n in self._topology.replicas}
+        self._directories: dict[str, str] = {}
+        """Where each replica keeps the Distributed table's files."""
 
     def create(self) -> None:
         over = CLUSTERS[self._options.internal_replication]
@@ -123,11 +128,14 @@ class _Session:
                     f"CREATE TABLE {self._database}.d ({COLUMNS}) "
                     f"ENGINE = Distributed({over}, {self._database}, t, shard)"
                 )
+                dialect = self._cluster.engines.dialect
+                directory = data_directory(connection, dialect, self._database, "d")
+                self._directories[node] = directory
             except DatabaseError as error:
                 raise ClusterError(f"{node}: the tables were not made: {error}") from error
 
     def client(self, node: str) -> Client:
-        connection = ClickHouse(self._cluster.endpoint(node), timeout_s=self._options.timeout_s)
+        connection = connect(self._cluster, node, timeout_s=self._options.timeout_s)
         shard = self._topology.node(node).shard - 1
         return _Client(connection, self._database, shard, len(self._tables), self._options)
 
@@ -154,12 +162,13 @@ class _Session:
 
     def _files(self, node: str) -> Sequence[str]:
         assert isinstance(self._cluster, CanLook), "every cluster of servers can"
-        return self._cluster.files(node, f"data/{self._database}/d", "*.bin")
+        return self._cluster.files(node, self._directories[node], "*.bin")
 
     def drop(self) -> None:
+        statement = self._cluster.engines.dialect.drop_database(self._database)
         for connection in self._connections.values():
             try:
-                connection.command(f"DROP DATABASE IF EXISTS {self._database}")
+                connection.command(statement)
             except DatabaseError:
                 continue
 

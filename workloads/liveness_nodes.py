@@ -17,9 +17,9 @@ from harness.clients.replicated_table import TableSchema
 from harness.clients.set_calls import COLUMNS, inserts, reads
 from harness.clients.table_in_zookeeper import active
 from harness.clients.table_session import TableSession
-from harness.core.errors import UsageError
 from harness.core.op import Call
 from harness.core.protocols import Checker, Cluster, Generator, Session
+from harness.core.ranges import settle_numbers
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.generators.calls import numbered, repeat
@@ -49,9 +49,7 @@ class LivenessNodesOptions:
 
     def settle(self, topology: Topology) -> None:  # noqa: ARG002
         """Raises UsageError for what cannot be asked."""
-        for name, value in (("session-s", self.session_s), ("slack-s", self.slack_s)):
-            if value <= 0:
-                raise UsageError(f"{name} {value:g}: expected more than 0")
+        settle_numbers(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from harness.clients.table_session import TableSession
 from harness.core.errors import UsageError
 from harness.core.op import Call, Op, Value
 from harness.core.protocols import Checker, Cluster, Generator, Session
+from harness.core.ranges import settle_numbers
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.generators.calls import numbered, repeat
@@ -59,8 +60,7 @@ class MergesOptions:
 
     def settle(self, topology: Topology) -> None:  # noqa: ARG002
         """Raises UsageError for what cannot be asked."""
-        if self.sync not in (-1, 0, 1, 2):
-            raise UsageError(f"sync {self.sync}: expected one of -1 0 1 2")
+        settle_numbers(self)
         if not 1 <= self.values_per_key <= 100:
             raise UsageError(f"values-per-key {self.values_per_key}: expected 1 to 100")
 

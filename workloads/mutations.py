@@ -17,9 +17,9 @@ from checkers.stats import Stats
 from harness.clients.clickhouse import ClickHouse
 from harness.clients.replicated_table import TableSchema, leads
 from harness.clients.table_session import TableSession
-from harness.core.errors import UsageError
 from harness.core.op import Call, Op, Value
 from harness.core.protocols import Checker, Cluster, Generator, Session
+from harness.core.ranges import settle_numbers
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.generators.calls import numbered
@@ -53,8 +53,7 @@ class MutationsOptions:
 
     def settle(self, topology: Topology) -> None:  # noqa: ARG002
         """Raises UsageError for what cannot be asked."""
-        if self.mutations < 1:
-            raise UsageError(f"mutations {self.mutations}: expected at least 1")
+        settle_numbers(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ from harness.core.protocols import (
     Session,
     Step,
 )
+from harness.core.ranges import settle_numbers
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.generators.order import phases, until_ok
@@ -53,6 +54,8 @@ SCHEMA = TableSchema(
 SYNC = "sync"
 SIMULATED_READINGS = ("server", "thesis", "linearizable")
 """What `select_sequential_consistency` means is a setting of simulated servers only."""
+OF_EVERY_INSERT = ("thesis", "linearizable")
+"""Readings that demand every part of the log, also those of plain inserts."""
 
 REFUSED_PAUSE_NS = 20_000_000
 """About as long as a quorum insert takes: the next try may succeed."""
@@ -95,8 +98,18 @@ class QuorumSetOptions:
     timeout_s: float = 10.0
     """A call without an answer ends as info after this."""
 
+    @property
+    def promise(self) -> Level:
+        """What is promised of such inserts and reads. `select_sequential_consistency` speaks of
+        quorum inserts only, and of a plain select the server promises nothing but that it sees
+        every insert in the end."""
+        if self.read == "plain" or (self.insert == "plain" and self.read not in OF_EVERY_INSERT):
+            return Level.EVENTUAL
+        return Level.LINEARIZABLE
+
     def settle(self, topology: Topology) -> None:
         """Raises UsageError for what cannot be asked of this topology."""
+        settle_numbers(self)
         replicas = len(topology.shards[0])
         choices = (
             ("insert", self.insert, ("quorum", "plain")),
@@ -110,13 +123,6 @@ class QuorumSetOptions:
                 f"--quorum {self.quorum}: expected 2 to {replicas}, the replicas of a shard "
                 "(the server takes 0 and 1 as no quorum: say --insert plain)"
             )
-        for name, number in (
-            ("keys", self.keys),
-            ("ops-per-key", self.ops_per_key),
-            ("writers", self.writers),
-        ):
-            if number < 1:
-                raise UsageError(f"--{name} {number}: expected at least 1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +135,11 @@ class QuorumSet:
     faults_expected: bool = False
     """Whether a run without one fault that took effect says nothing."""
     name: str = field(default="quorum-set", init=False)
-    live_anomalies: bool = field(default=True, init=False)
+
+    @property
+    def live_anomalies(self) -> bool:
+        """A read that misses an acknowledged value breaks no weaker promise."""
+        return self.promise is Level.LINEARIZABLE
 
     def session(self, cluster: Cluster, token: str) -> Session:
         """Creates the table on every replica of the first shard."""

@@ -21,9 +21,9 @@ from harness.clients.clickhouse import ClickHouse
 from harness.clients.replicated_table import TableSchema
 from harness.clients.table_in_zookeeper import places
 from harness.clients.table_session import TableSession
-from harness.core.errors import UsageError
 from harness.core.op import Call, Op, Value
 from harness.core.protocols import Checker, Cluster, Generator, Session
+from harness.core.ranges import settle_numbers
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.generators.calls import numbered, repeat
@@ -55,9 +55,7 @@ class ReplicationOptions:
 
     def settle(self, topology: Topology) -> None:  # noqa: ARG002
         """Raises UsageError for what cannot be asked."""
-        for name, value in (("big-rows", self.big_rows), ("one-in", self.one_in)):
-            if value < 2:
-                raise UsageError(f"{name} {value}: expected at least 2")
+        settle_numbers(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,12 @@
 """Sets as `quorum-set` has them, for scripts: every insert and every read is told how it is made.
 
 Beside inserts and reads there are `insert-many` (one insert of several values), `drop-partition`
-(of a key), `add-column` (of a number), `update` (of a value's row, which stays as it is) and, when
-all is healed, `final-insert`.
+(of a key), `optimize` (of a key), `add-column` (of a number), `update` (of a value's row, which
+stays as it is) and, when all is healed, `final-insert`.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from random import Random
 
 from checkers.answers import Answers
 from checkers.convergence import Convergence
@@ -17,6 +16,7 @@ from checkers.session import SESSION_GUARANTEES
 from checkers.set_full import SetFull
 from checkers.stats import Stats
 from harness.clients.clickhouse import ClickHouse, DatabaseError, failed_read, failed_write
+from harness.clients.connect import connect
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
 from harness.clients.set_calls import COLUMNS, SEQUENTIAL, quorum
 from harness.clients.table_session import OneTable
@@ -49,8 +49,9 @@ class ScriptedSet:
     """Whether reads are sequentially consistent."""
     plain: frozenset[int] = frozenset()
     """Values that are inserted plainly all the same."""
-    padded: Mapping[int, int] = field(default_factory=dict)
-    """By value, how many bytes that do not compress its row has beside."""
+    analysis_s: Mapping[str, int] = field(default_factory=dict)
+    """By replica, for how many seconds (3 at most) the server analyses a read there: the query has
+    a scalar subquery that sleeps, and the server runs it before it reads the table."""
     partition_by: str = "key"
     table_settings: Mapping[str, int] = field(default_factory=dict)
     promise: Level = Level.LINEARIZABLE
@@ -108,8 +109,7 @@ class _Session(OneTable):
         self._workload = workload
 
     def client(self, node: str) -> Client:
-        endpoint = self._cluster.endpoint(node)
-        connection = ClickHouse(endpoint, timeout_s=self._workload.timeout_s)
+        connection = connect(self._cluster, node, timeout_s=self._workload.timeout_s)
         return _Client(connection, self._table.name, self._workload)
 
 
@@ -130,6 +130,9 @@ class _Client:
             elif op.f == "drop-partition":
                 sql = f"ALTER TABLE {self._table} DROP PARTITION {_number(op.key)}"
                 self._connection.command(sql)
+            elif op.f == "optimize":
+                sql = f"OPTIMIZE TABLE {self._table} PARTITION {_number(op.key)} FINAL"
+                self._connection.command(sql)
             elif op.f == "add-column":
                 sql = f"ALTER TABLE {self._table} ADD COLUMN c{op.value} Int64"
                 self._connection.command(sql)
@@ -147,25 +150,23 @@ class _Client:
         settings = {}
         if own.quorum is not None and not own.plain.intersection(values):
             settings = quorum(own.quorum, own.quorum_timeout_ms)
-        rows = [(key, value, _pad(value, own.padded.get(value, 0))) for value in values]
+        rows = [(key, value, b"") for value in values]
         self._connection.insert(self._table, rows, settings)
 
     def _read(self, op: Op) -> Done:
         settings = SEQUENTIAL if self._workload.sequential else {}
+        sql = f"SELECT value FROM {self._table} WHERE key = {_number(op.key)}"
+        pause_s = self._workload.analysis_s.get(op.node or "", 0)
+        if pause_s:
+            sql += f" AND (SELECT sleep({pause_s})) = 0"
         try:
-            columns = self._connection.columns(
-                f"SELECT value FROM {self._table} WHERE key = {_number(op.key)}", settings
-            )
+            columns = self._connection.columns(sql, settings)
         except DatabaseError as error:
             return failed_read(error)
         return Done(Kind.OK, tuple(columns[0]) if columns else ())
 
     def close(self) -> None:
         self._connection.close()
-
-
-def _pad(value: int, length: int) -> bytes:
-    return Random(value).randbytes(length) if length else b""  # noqa: S311 # not secret
 
 
 def _number(key: int | None) -> int:

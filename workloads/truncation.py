@@ -16,7 +16,7 @@ from checkers.log_pointers import LogPointers
 from checkers.parts import Parts
 from checkers.set_full import SetFull
 from checkers.stats import Stats
-from checkers.truncation import FINAL, OBSERVE, Truncation
+from checkers.truncation import CLEANED_S, FINAL, OBSERVE, Truncation
 from harness.clients.replicated_table import TableSchema
 from harness.clients.set_calls import COLUMNS, inserts, reads
 from harness.clients.table_in_zookeeper import log_and_places
@@ -24,14 +24,15 @@ from harness.clients.table_session import TableSession
 from harness.core.errors import UsageError
 from harness.core.op import Call
 from harness.core.protocols import Checker, Cluster, Generator, Session
+from harness.core.ranges import settle_numbers
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.generators.calls import numbered, repeat
 from harness.generators.choose import mix
 from harness.generators.finals import everywhere
 from harness.generators.observed import observed
-from harness.generators.order import phases
-from harness.generators.timing import rate
+from harness.generators.order import cycle, phases, stop_when
+from harness.generators.timing import rate, sleep, time_limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +50,7 @@ class TruncationOptions:
 
     def settle(self, topology: Topology) -> None:  # noqa: ARG002
         """Raises UsageError for what cannot be asked."""
+        settle_numbers(self)
         if not 1 <= self.keep_min <= self.keep_max:
             raise UsageError(
                 f"keep-min {self.keep_min}, keep-max {self.keep_max}: expected 1 at least, and "
@@ -104,17 +106,23 @@ class LogTruncation:
         return observed(limited, OBSERVE, 10.0, self.seed)
 
     def final(self, keys: Sequence[int], nodes: Sequence[str]) -> Generator:
-        """A last look at the log, then each key on each replica."""
+        """Looks at the log, a second apart, until it was cut or should have been; then each key on
+        each replica."""
         sets = everywhere((Call(f="final-read", key=key) for key in keys), nodes)
-        return phases(everywhere([Call(f=FINAL)], nodes[:1]), sets)
+        look = everywhere([Call(f=FINAL)], nodes[:1])
+        again = time_limit(cycle(lambda _: phases(sleep(1), look)), CLEANED_S + 2)
+        return phases(stop_when(self._truncation().answers, phases(look, again)), sets)
 
     def checkers(self) -> Sequence[Checker]:
         """The log, and the data of whoever cloned."""
         return (
             Stats(faults_expected=self.faults_expected),
-            Truncation(entries_max=4 * self.options.keep_max + 40),
+            self._truncation(),
             LogPointers(),
             SetFull(linearizable=False),
             Convergence(),
             Parts(),
         )
+
+    def _truncation(self) -> Truncation:
+        return Truncation(entries_max=4 * self.options.keep_max + 40)

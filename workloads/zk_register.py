@@ -19,6 +19,7 @@ from harness.clients.zookeeper import ZooKeeper, ZooKeeperError
 from harness.core.errors import ClusterError, UsageError
 from harness.core.op import Call, Done, Json, Kind, Op
 from harness.core.protocols import Checker, Cluster, Generator, Session
+from harness.core.ranges import settle_numbers
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.generators.calls import numbered
@@ -52,6 +53,7 @@ class ZkRegisterOptions:
 
     def settle(self, topology: Topology) -> None:  # noqa: ARG002
         """Raises UsageError for what cannot be asked."""
+        settle_numbers(self)
         choices = (
             ("register", self.register, ("cas", "plain")),
             ("read", self.read, ("sync", "plain")),
@@ -59,9 +61,6 @@ class ZkRegisterOptions:
         for name, value, allowed in choices:
             if value not in allowed:
                 raise UsageError(f"{name} {value!r}: expected one of {' '.join(allowed)}")
-        for name, number in (("keys", self.keys), ("ops-per-key", self.ops_per_key)):
-            if number < 1:
-                raise UsageError(f"{name} {number}: expected at least 1")
 
     @property
     def promise(self) -> Level:

@@ -5,29 +5,52 @@ from types import MappingProxyType
 from typing import Any
 
 from harness.core.op import Done, Kind
-from harness.core.outcomes import Outcome, read_outcome, write_outcome
+from harness.core.outcomes import (
+    PERHAPS_READ_ONLY,
+    WRITE_OUTCOMES,
+    Outcome,
+    read_outcome,
+    write_outcome,
+)
 from harness.core.protocols import Endpoint
 
 NO_SETTINGS: Mapping[str, int | str] = MappingProxyType({})
 
 
-class DatabaseError(Exception):
-    """A query failed: `code` is the server's, or one of the client's own negative ones."""
+CAUTIOUS_OUTCOMES = (PERHAPS_READ_ONLY, *WRITE_OUTCOMES)
+"""For a connection to a server of unknown version: info where any version may have done it."""
 
-    def __init__(self, code: int, text: str) -> None:
+
+class DatabaseError(Exception):
+    """A query failed: `code` is the server's, or one of the client's own negative ones.
+
+    `outcomes` says what it means for a write on the server that gave it."""
+
+    def __init__(
+        self, code: int, text: str, outcomes: Sequence[Outcome] = CAUTIOUS_OUTCOMES
+    ) -> None:
         super().__init__(f"{code}: {text}")
         self.code = code
         self.text = text
+        self.outcomes = outcomes
 
 
 class ClickHouse:
     """Connects on first use, and again after a failure. Not for two threads at once."""
 
-    def __init__(self, endpoint: Endpoint, *, timeout_s: float = 10.0) -> None:
-        """`timeout_s` bounds each wait for the server's next packet."""
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        timeout_s: float = 10.0,
+        outcomes: Sequence[Outcome] = CAUTIOUS_OUTCOMES,
+    ) -> None:
+        """`timeout_s` bounds each wait for the server's next packet. `outcomes` is what the
+        dialect of the server says of errors."""
         from harness.clients.driver import Driver  # slow to load: simulated servers need none
 
         self._driver = Driver(endpoint, timeout_s)
+        self._outcomes = outcomes
 
     def insert(
         self,
@@ -62,12 +85,16 @@ class ClickHouse:
     def _execute(
         self, sql: str, settings: Mapping[str, int | str], rows: Sequence[Any] | None
     ) -> Any:
-        return self._driver.ask(sql, settings, rows)
+        try:
+            return self._driver.ask(sql, settings, rows)
+        except DatabaseError as error:
+            error.outcomes = self._outcomes
+            raise
 
 
 def failed_write(error: DatabaseError) -> Done:
     """How a write ended that failed so."""
-    return _done(write_outcome(error.code, error.text), error)
+    return _done(write_outcome(error.code, error.text, error.outcomes), error)
 
 
 def failed_read(error: DatabaseError) -> Done:

@@ -14,7 +14,8 @@ def connect(cluster: Cluster, node: str, *, timeout_s: float = 10.0) -> ClickHou
     """Connects on first use. `timeout_s` bounds each wait for the server."""
     if isinstance(cluster, SimCluster):
         return SimulatedClickHouse(cluster.simulation, node, timeout_s=timeout_s)
-    return ClickHouse(cluster.endpoint(node), timeout_s=timeout_s)
+    outcomes = cluster.engines.dialect.write_outcomes
+    return ClickHouse(cluster.endpoint(node), timeout_s=timeout_s, outcomes=outcomes)
 
 
 def zookeeper(cluster: Cluster, keepers: Sequence[str], *, timeout_s: float = 3.0) -> ZooKeeper:

@@ -34,6 +34,9 @@ class Driver(clickhouse_driver.Client):  # type: ignore[misc] # the driver has n
         """As its base does. Raises _NotConnectedError."""
         try:
             super().establish_connection(settings)
+        except errors.SocketTimeoutError as error:
+            # The kernel accepts connections to a server that is frozen.
+            raise _NotConnectedError("the server did not answer in time") from error
         except (errors.Error, OSError, EOFError) as error:
             raise _NotConnectedError(str(error)) from error
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from harness.clients.clickhouse import ClickHouse, DatabaseError
 from harness.clients.connect import connect
+from harness.core.dialect import Dialect, Mechanism
 from harness.core.errors import ClusterError
 from harness.core.op import Json
 from harness.core.protocols import Cluster, clock_of
@@ -26,6 +27,19 @@ def leads(connection: ClickHouse, database: str) -> bool:
     """Whether a replica says that it leads its table in this database. Raises DatabaseError."""
     rows = connection.rows(f"SELECT is_leader FROM system.replicas WHERE database = '{database}'")
     return bool(rows and rows[0][0])
+
+
+def data_directory(connection: ClickHouse, dialect: Dialect, database: str, table: str) -> str:
+    """Where the server keeps a table's files, below its data directory. Raises DatabaseError."""
+    if not dialect.has(Mechanism.ATOMIC_DATABASES):
+        return dialect.data_directory(database, table, uuid="")
+    rows = connection.rows(
+        "SELECT toString(uuid) FROM system.tables "
+        f"WHERE database = '{database}' AND name = '{table}'"
+    )
+    if not rows:
+        raise DatabaseError(60, f"there is no table {database}.{table}")
+    return dialect.data_directory(database, table, uuid=str(rows[0][0]))
 
 
 class ReplicatedTable:
@@ -58,6 +72,7 @@ class ReplicatedTable:
                     + (f" SETTINGS {settings}" if settings else "")
                 )
             except DatabaseError as error:
+                self.close()
                 raise ClusterError(f"{node}: the table was not made: {error}") from error
 
     def unfinished_mutations(self) -> Sequence[str]:
@@ -96,9 +111,10 @@ class ReplicatedTable:
 
     def drop(self) -> None:
         """Everywhere that answers; what does not is left to the end of the cluster."""
+        statement = self._cluster.engines.dialect.drop_database(self.database)
         for node in self.replicas:
             try:
-                self._on(node).command(f"DROP DATABASE IF EXISTS {self.database}")
+                self._on(node).command(statement)
             except DatabaseError:
                 continue
 
@@ -145,9 +161,9 @@ class ReplicatedTable:
             "SELECT uniq(mutation_id) FROM ("
             "SELECT mutation_id, p AS partition_id, n FROM system.mutations ARRAY JOIN "
             "block_numbers.partition_id AS p, block_numbers.number AS n "
-            f"WHERE database = '{self.database}') ALL INNER JOIN ("
+            f"WHERE database = '{self.database}') AS ordered ALL INNER JOIN ("
             "SELECT partition_id, data_version FROM system.parts "
-            f"WHERE active AND database = '{self.database}') "
+            f"WHERE active AND database = '{self.database}') AS held "
             "USING partition_id WHERE data_version < n"
         )
         return int(rows[0][0])
@@ -191,6 +207,10 @@ class ReplicatedTable:
         quorum = asked(f"SELECT countIf(name = 'status') {of}/quorum'")
         if quorum and quorum[0][0]:
             reasons.append("a quorum insert is in flight")
+        if self._cluster.engines.dialect.has(Mechanism.PARALLEL_QUORUM):
+            parallel = asked(f"SELECT count() {of}/quorum/parallel'")[0][0]
+            if parallel:
+                reasons.append(f"{parallel} parallel quorum inserts are in flight")
         return int(entries[0][0].removeprefix("log-")) + 1 if entries and entries[0][0] else 0
 
     def _state(self, node: str, with_parts: bool) -> Json:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.clients.clickhouse import ClickHouse, DatabaseError
+from harness.sim.dialect import DIALECT
 from harness.sim.errors import ServerError
 from harness.sim.simulation import Simulation
 
@@ -14,6 +15,7 @@ class SimulatedClickHouse(ClickHouse):
 
     def __init__(self, simulation: Simulation, node: str, *, timeout_s: float = 10.0) -> None:
         self._simulation = simulation
+        self._outcomes = DIALECT.write_outcomes
         self._node = node
         self._timeout_ns = round(timeout_s * 1e9)
 
@@ -26,4 +28,4 @@ class SimulatedClickHouse(ClickHouse):
         try:
             return self._simulation.ask(self._node, sql, rows, settings, self._timeout_ns)
         except ServerError as error:
-            raise DatabaseError(error.code, error.text) from error
+            raise DatabaseError(error.code, error.text, self._outcomes) from error

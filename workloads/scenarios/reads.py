@@ -1,9 +1,8 @@
 """Reads that return the past, or that no order of the calls explains."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from harness.core.op import Op
+from harness.core.op import Call, Op
 from harness.generators.script import Do, Joined, Rest, ScriptStep, Then, Until
 from workloads.scenarios.scenario import Finding, Scenario
 from workloads.scenarios.steps import (
@@ -12,14 +11,13 @@ from workloads.scenarios.steps import (
     everywhere,
     fault,
     insert,
+    lurking,
     message,
     read,
     shows,
 )
 from workloads.scripted_set import ScriptedSet
 
-BIG_BYTES = 192 << 20
-"""A part that takes a second or so to fetch."""
 LAG = "stop-fetches-one"
 LAGGING = fault("stop-fetches", LAG, nodes=["ch3"])
 
@@ -59,8 +57,12 @@ STALE_READ = Scenario(
 )
 
 
+LATE_PART = "fetch-hold-second"
+SECOND_HELD = lurking(LATE_PART, ["ch1", "ch2"], 2)
+
+
 def _skipping(writers: tuple[int, int], *between: ScriptStep) -> tuple[ScriptStep, ...]:
-    """ch3 lags by a big part and a small one; the small one comes first."""
+    """ch3 lags by two parts; the first is on its way for as long as the second takes to come."""
     first, second = writers
     return (
         Do(insert(0, "ch1")),
@@ -68,11 +70,11 @@ def _skipping(writers: tuple[int, int], *between: ScriptStep) -> tuple[ScriptSte
         *LAGGING.begins,
         Do(insert(1, "ch1"), by=first),
         *between,
-        # By another replica, so that ch3 need not ask for both at the same place.
+        *SECOND_HELD.begins,
+        LAGGING.ends,
         Do(insert(2, "ch2"), by=second),
-        replace(LAGGING.ends, wait=False),
-        Until(read("ch3"), shows(2), tries=4_000, pause_s=0.005),
-        Joined(),
+        Until(read("ch3"), shows(2), pause_s=0.05),
+        SECOND_HELD.ends,
     )
 
 
@@ -80,8 +82,8 @@ SKIPPED_PART = Scenario(
     name="skipped-part",
     text="a sequentially consistent read returns an insert without the one that was acknowledged "
     "before that one began, for the replica looks for the last quorum part alone",
-    workload=ScriptedSet(name="scenario-skipped-part", padded={1: BIG_BYTES}),
-    nemesis="stop-fetches",
+    workload=ScriptedSet(name="scenario-skipped-part"),
+    nemesis=f"stop-fetches,{LATE_PART}",
     steps=_skipping((0, 0)),
     finding=Finding("monotonic-writes", "monotonic-writes"),
 )
@@ -90,8 +92,8 @@ INCOMPARABLE_READS = Scenario(
     name="incomparable-reads",
     text="two sequentially consistent reads return sets of which neither contains the other, so "
     "that no order of the inserts explains both",
-    workload=ScriptedSet(name="scenario-incomparable-reads", padded={1: BIG_BYTES}),
-    nemesis="stop-fetches",
+    workload=ScriptedSet(name="scenario-incomparable-reads"),
+    nemesis=f"stop-fetches,{LATE_PART}",
     clients=4,
     # Each by another client, so that nothing but the two reads is against an order.
     steps=_skipping((1, 2), Do(read("ch1"), by=3)),
@@ -112,6 +114,26 @@ LAGGING_WRITER = Scenario(
         Do(insert(2, "ch3")),
         Until(read("ch3"), shows(2), pause_s=0.05),
         LAGGING.ends,
+    ),
+    finding=Finding("read-your-writes", "read-your-writes"),
+)
+
+EARLY_SNAPSHOT = Scenario(
+    name="early-snapshot",
+    text="a client reads a replica without the insert that a quorum acknowledged to it, for the "
+    "server has chosen the parts to read before it looks for the last quorum part among them",
+    workload=ScriptedSet(name="scenario-early-snapshot", analysis_s={"ch3": 3}),
+    nemesis="stop-fetches",
+    steps=(
+        Do(insert(0, "ch1")),
+        *everywhere(0),
+        *LAGGING.begins,
+        Do(insert(1, "ch1")),
+        # Its parts are chosen at once; the last quorum part is looked for three seconds later.
+        Do(read("ch3"), wait=False),
+        Rest(0.5),
+        LAGGING.ends,
+        Joined(),
     ),
     finding=Finding("read-your-writes", "read-your-writes"),
 )
@@ -151,6 +173,17 @@ HIDDEN_INSERT = Scenario(
 
 DELAY = "zk-delay-request"
 DELAYED = message(DELAY, "ch1")
+OVERTAKING: tuple[ScriptStep, ...] = (
+    Do(insert(0, "ch1")),
+    *everywhere(0),
+    *DELAYED.begins,
+    # It has its block number at once, and is committed a second later.
+    Do(insert(1, "ch1"), wait=False),
+    Do(read("ch2"), by=1),
+    Rest(0.3),
+    Do(insert(2, "ch2"), by=1),
+)
+"""Value 2 has its quorum before value 1, whose block number is lower."""
 
 OVERTAKEN_INSERT = Scenario(
     name="overtaken-insert",
@@ -160,14 +193,7 @@ OVERTAKEN_INSERT = Scenario(
     nemesis=DELAY,
     clients=2,
     steps=(
-        Do(insert(0, "ch1")),
-        *everywhere(0),
-        *DELAYED.begins,
-        # It has its block number at once, and is committed a second later.
-        Do(insert(1, "ch1"), wait=False),
-        Do(read("ch2"), by=1),
-        Rest(0.3),
-        Do(insert(2, "ch2"), by=1),
+        *OVERTAKING,
         Do(read("ch2"), by=1),
         Joined(),
         # Refused for as long as ch2 has not fetched the part.
@@ -175,4 +201,22 @@ OVERTAKEN_INSERT = Scenario(
         DELAYED.ends,
     ),
     finding=Finding("read-your-writes", "read-your-writes"),
+)
+
+MERGED_AWAY = Scenario(
+    name="merged-away",
+    text="every row of a partition vanishes from sequentially consistent reads, for an insert has "
+    "overtaken another and a merge has made one part of all, which lies above the last quorum part",
+    workload=ScriptedSet(name="scenario-merged-away"),
+    nemesis=DELAY,
+    clients=3,
+    steps=(
+        *OVERTAKING,
+        Joined(),
+        DELAYED.ends,
+        Until(read("ch2"), shows(0, 1), by=2, pause_s=0.05),
+        Do(Call(f="optimize", key=0, node="ch2"), by=1),
+        Do(read("ch2"), by=2),
+    ),
+    finding=Finding("monotonic-reads", "monotonic-reads"),
 )

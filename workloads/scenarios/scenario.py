@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from checkers.judge import Judgement
+from harness.core.dialect import Mechanism
 from harness.core.history import History
 from harness.core.protocols import Workload
 from harness.core.verdict import Status, Verdict
@@ -65,6 +66,8 @@ class Scenario:
     workload: Workload
     steps: Sequence[ScriptStep]
     finding: Finding | Held
+    needs: tuple[Mechanism, ...] = ()
+    """Without one of these the servers cannot show it."""
     nemesis: str = "none"
     """The families of faults that its steps use."""
     clients: int = 1

@@ -18,7 +18,7 @@ TURN_NS = 2_000_000
 """In which each worker makes one call, and has its end."""
 PIECE_CALLS = 522_000
 """Of a long history, a row group; whole keys and turns."""
-METADATA = {"harness.schema": "1", "harness.journal_bytes": "0"}
+METADATA = {"harness.schema": "1", "harness.journal_digest": ""}
 VALUES_MAX = 100
 """In one read: fresh keys take the place of used ones, as in real runs."""
 

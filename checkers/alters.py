@@ -15,13 +15,14 @@ PLAIN_TYPES = frozenset({"get", "merge", "drop", "detach"})
 
 class Alters:
     """Judges, at rest, the last "final-columns" of each replica: {"columns": [names], "version":
-    of the columns that it has applied, "shared": of those in ZooKeeper}. A column is the number
-    that its call names.
+    of the columns that it has applied, "shared": of those in ZooKeeper}; and the types of the log's
+    entries, "final-log": {"types": {name: how many}, "expected": [names of ALTERs' entries where
+    the servers write such]}. A column is the number that its call names.
 
     INVALID: a replica behind the shared version ("behind"), replicas with different columns
     ("diverged"), an acknowledged ADD without its column though no DROP may have been ("lost-add"),
     an acknowledged DROP that began after every ADD had ended with its column still there
-    ("lost-drop"), a log entry of another type than those of parts ("logged").
+    ("lost-drop"), a log entry of a type that is neither expected nor one of parts ("logged").
     """
 
     name = "alters"
@@ -122,7 +123,8 @@ def _logged(history: History) -> Iterable[Anomaly]:
     for pair in history.pairs:
         if pair.invoke.f == TYPES and pair.kind is Kind.OK and pair.end is not None:
             types = _value(pair.end).get("types") or {}
-            others = sorted(set(types) - PLAIN_TYPES)
+            expected = _value(pair.end).get("expected") or ()
+            others = sorted(set(types) - PLAIN_TYPES - set(expected))
             if others:
                 text = f"the log has entries of type {listed(others)}"
                 yield _anomaly("logged", text, pair.end)

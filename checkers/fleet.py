@@ -5,14 +5,17 @@ number into the task's runs, reads their files and yields the rows of their verd
 shuffled; `checkers.fleet_plan` says why.
 """
 
+import logging
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -30,10 +33,14 @@ from checkers.fleet_work import Job, work
 from harness.core.errors import HarnessError, UsageError
 
 JAVA_MIN: Final = 17
-FAILURES_MAX: Final = 100
-"""Deaths of one task before Spark gives up. Each death leaves one suspect fewer."""
+FAILURES_MAX: Final = 2
+"""Failures of one task before Spark gives up. What killed a task once may pass, as when its
+executor was killed, and no run kills its task twice (see `fleet_work`): what fails twice would
+fail always."""
 POLL_S: Final = 0.2
 LOG_LINES: Final = 15
+CANCEL_S: Final = 10.0
+"""How long to wait for tasks to end after Ctrl-C, before the JVM is ended."""
 _DDL: Final = (
     "run string, workload string, nemesis string, seed string, checker string, object bigint, "
     "status string, decides boolean, reason string, kind string, witness array<bigint>, "
@@ -88,15 +95,17 @@ class Fleet:
             if conf.get("spark.master", "").startswith("local"):
                 conf.setIfMissing("spark.driver.bindAddress", "127.0.0.1")
                 conf.setIfMissing("spark.driver.host", "127.0.0.1")
+        # py4j logs with tracebacks what is raised here, and also what a Ctrl-C interrupts.
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)
         log.parent.mkdir(parents=True, exist_ok=True)
         try:
-            with log.open("ab") as said:
+            with log.open("ab") as said, _own_interrupt():
                 # Without this Spark writes all over the terminal.
                 gateway = launch_gateway(conf, {"stdout": said, "stderr": said})  # type: ignore[no-untyped-call]
-            self._context = SparkContext(conf=conf, gateway=gateway)
+                self._context = SparkContext(conf=conf, gateway=gateway)
         except (Py4JError, PySparkException, OSError) as error:
             raise HarnessError(
-                f"Spark did not start: {_first_line(error)}\n{self._said()}"
+                f"Spark did not start: {_first_line(error)}\n{self._log_tail()}"
             ) from error
         self._session = SparkSession(self._context)
 
@@ -105,17 +114,23 @@ class Fleet:
         """How many tasks go on at a time."""
         return self._context.defaultParallelism
 
+    @property
+    def _threads(self) -> int:
+        """How many of them this machine does, where it does all."""
+        return self.cores if (self._context.master or "").startswith("local[") else 1
+
     def judge(
         self, job: Job, items: Sequence[Item], told: Callable[[Seen], None] | None = None
     ) -> list[Path]:
-        """Judges all items; Parquet files of rows, in the job's scratch directory. `told` hears
-        how it goes, several times a second. Raises HarnessError when Spark itself fails."""
+        """Judge all items and return Parquet files of rows, in the job's scratch directory. `told`
+        hears how it goes, several times a second. Raises HarnessError when Spark itself fails: a
+        task that cannot be done, or a JVM that died."""
         tasks = binned(items, self.cores)
         if not tasks:
             return []
         target = Path(job.scratch) / "rows"
         failure: list[Exception] = []
-        shared = self._context.broadcast((job, tasks))
+        shared = self._context.broadcast((replace(job, threads=self._threads), tasks))
 
         def run() -> None:
             try:
@@ -133,38 +148,56 @@ class Fleet:
                     told(self._seen(Path(job.scratch), len(items), len(tasks)))
         except BaseException:
             self._context.cancelAllJobs()
+            thread.join(CANCEL_S)
             raise
-        finally:
-            shared.unpersist()
         if failure:
             shutil.rmtree(target, ignore_errors=True)
-            raise HarnessError(f"Spark failed: {_first_line(failure[0])}\n{self._said()}")
+            raise HarnessError(f"Spark gave up: {last_error(str(failure[0]))}; see {self.log}")
+        shared.unpersist()
         return sorted(target.glob("part-*.parquet"))
 
     def _seen(self, scratch: Path, items: int, tasks: int) -> Seen:
+        """Return how far the tasks are, by their own files: a Ctrl-C in the middle of a question to
+        the JVM would leave the connection in disorder."""
         done: set[str] = set()
+        running = 0
         for path in scratch.glob("task-*.begun"):
-            done.update(line for line in path.read_text().split("\n") if line[:1] == "-")
-        tracker = self._context.statusTracker()
-        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-        running = sum(stage.numActiveTasks for stage in stages if stage is not None)
+            lines = path.read_text().split("\n")[:-1]
+            done.update(line for line in lines if line[:1] == "-")
+            running += bool(lines) and lines[-1][:1] != "-"
         return Seen(len(done), items, running, tasks)
 
-    def _said(self) -> str:
+    def _log_tail(self) -> str:
+        """Return the end of the log, without the frames of Java's stacks."""
         text = self.log.read_text(errors="replace") if self.log.exists() else ""
-        last = "\n".join(f"  {line}" for line in text.rstrip().split("\n")[-LOG_LINES:])
+        lines = [line for line in text.rstrip().split("\n") if not line.startswith("\t")]
+        last = "\n".join(f"  {line}" for line in lines[-LOG_LINES:])
         return f"{self.log} ends with:\n{last}"
 
     def close(self) -> None:
-        """Ends Spark and its JVM."""
+        """End Spark and its JVM; at once if a Ctrl-C comes meanwhile."""
         gateway = self._context._gateway
-        self._session.stop()
-        if gateway is not None and hasattr(gateway, "proc") and gateway.proc is not None:
-            gateway.shutdown()
-            gateway.proc.stdin.close()
-            gateway.proc.wait()
-            SparkContext._gateway = None
-            SparkContext._jvm = None
+        process = None if gateway is None else getattr(gateway, "proc", None)
+        try:
+            # A JVM that died cannot be told to stop.
+            with suppress(Py4JError, OSError):
+                self._session.stop()
+            if gateway is not None and process is not None:
+                with suppress(Py4JError, OSError):
+                    gateway.shutdown()
+                with suppress(OSError):
+                    process.stdin.close()
+                process.wait()
+        except BaseException:
+            if process is not None:
+                process.kill()
+                process.wait()
+            raise
+        finally:
+            if process is not None:
+                SparkContext._active_spark_context = None
+                SparkContext._gateway = None
+                SparkContext._jvm = None
 
     def __enter__(self) -> "Fleet":
         return self
@@ -227,6 +260,32 @@ def _master(master: str) -> str:
     raise UsageError(
         f"--spark {master!r}: expected local[*], local[4], spark://HOST:PORT, yarn or k8s://URL"
     )
+
+
+@contextmanager
+def _own_interrupt() -> Iterator[None]:
+    """Keep what a Ctrl-C does as it was. A Spark context replaces it by a handler that calls the
+    JVM, even in the middle of another call."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
+
+
+def last_error(text: str) -> str:
+    """Return in one line what Spark says of a job that failed: what became of its task the last
+    time, in Python's words if it was Python that raised."""
+    lost = re.search(r"Task \d+ in stage \S+ failed (\d+) times?, most recent failure: (.*)", text)
+    trace = re.compile(r"^Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)", re.M)
+    raised = trace.findall(text)
+    if lost is None and not raised:
+        return text.strip().split("\n")[0]
+    tries = "each time that it was tried" if lost is None else f"{lost[1]} times"
+    found = raised[-1] if raised or lost is None else lost[2]
+    why = re.sub(r"^Lost task \S+ in stage \S+ \(TID \d+\) ", "", found)
+    return f"a task failed {tries}, the last time with {why.strip()}"
 
 
 def _first_line(error: Exception) -> str:

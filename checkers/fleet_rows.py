@@ -1,7 +1,7 @@
 """The verdicts of many runs: one Parquet file, one row a run, checker and object."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -105,9 +105,11 @@ def merged(target: Path, fresh: Iterable[Path], replaced: AbstractSet[str]) -> N
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     gone = pa.array(sorted(replaced), pa.string())
     try:
-        with pq.ParquetWriter(partial, SCHEMA, compression="zstd") as writer:
+        with pq.ParquetWriter(
+            partial, SCHEMA, compression="zstd", write_page_checksum=True
+        ) as writer:
             if target.exists():
-                for batch in pq.ParquetFile(target).iter_batches():
+                for batch in _batches(target):
                     kept = pc.invert(pc.is_in(batch.column("run"), value_set=gone))
                     writer.write_table(pa.Table.from_batches([batch]).filter(kept).cast(SCHEMA))
             for path in fresh:
@@ -116,6 +118,13 @@ def merged(target: Path, fresh: Iterable[Path], replaced: AbstractSet[str]) -> N
         partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _batches(target: Path) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from pq.ParquetFile(target, page_checksum_verification=True).iter_batches()
+    except (OSError, pa.ArrowException) as error:
+        raise _unreadable(target, error) from error
 
 
 def runs_in(files: Iterable[Path]) -> set[str]:
@@ -138,12 +147,16 @@ def judged(target: Path) -> dict[str, tuple[str, str]]:
 def read_rows(target: Path, columns: list[str] | None = None) -> pa.Table:
     """The dataset. Raises HarnessError."""
     try:
-        return pq.read_table(target, columns=columns)
+        return pq.read_table(target, columns=columns, page_checksum_verification=True)
     except (OSError, pa.ArrowException) as error:
-        raise HarnessError(
-            f"{target}: is no dataset of verdicts that can be read: {error}; remove it and "
-            "check with --force"
-        ) from error
+        raise _unreadable(target, error) from error
+
+
+def _unreadable(target: Path, error: Exception) -> HarnessError:
+    return HarnessError(
+        f"{target}: is no dataset of verdicts that can be read: {error}; check with --force, "
+        "which judges every run again and replaces it"
+    )
 
 
 @dataclass(frozen=True, slots=True)

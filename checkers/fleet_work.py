@@ -1,18 +1,15 @@
 """What one task of a fleet does: judges its runs one after the other, and survives them.
 
 A run, or an object of it, may take the process with it: the kernel ends what takes too much
-memory, an extension may crash. So a task notes in a file which item it begins. When the task is
-done again after a death, the item that was begun last is the suspect: it is judged in a process of
-its own, and when that dies too, each checker and each key of it in one, and what dies then is
-UNKNOWN. The rest of the task goes on as ever.
+memory, an extension may crash. So a task notes in a file which item it begins. A task that finds
+such a file has died before: it judges every item in a process beside its own, and so dies of no
+run a second time. When that process dies, each checker of the item gets one of its own, and what
+dies then is UNKNOWN. The rest of the task goes on as ever.
 """
 
 import os
-import pickle
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Protocol, TypeGuard
 
@@ -29,9 +26,10 @@ from checkers.fleet_columns import (
 )
 from checkers.fleet_plan import Item
 from checkers.fleet_rows import Row
+from checkers.fleet_subprocess import Subprocess
 from checkers.judge import Judgement, judge
 from checkers.ladder import Level, decides
-from checkers.linearizable import Linearizable
+from checkers.linearizable import LEAST_S, Linearizable
 from checkers.objects import SetObject
 from checkers.protocol import applicable
 from checkers.words import number
@@ -55,7 +53,7 @@ class Asked:
     promise: Level
     checkers: Sequence[Checker]
     check_s: float
-    """Seconds for the checkers; of those that judge key by key, for each key."""
+    """Seconds for all checkers together."""
 
 
 class Runs(Protocol):
@@ -101,21 +99,21 @@ class Job:
     """A directory that all executors see."""
     save: bool = False
     """Whether each run's results are saved beside it."""
+    threads: int = 1
+    """How many tasks a machine does at a time, if that is known to be more than it has cores."""
 
 
 @dataclass(slots=True)
 class Progress:
-    """Which items a task has begun: a line each, on disk before the item is."""
+    """Which items a task has begun: a line each, on disk before the item is begun."""
 
     path: Path
-    before: dict[str, int] = field(default_factory=dict)
-    """How many times each was begun by tasks that died."""
 
-    def __post_init__(self) -> None:
-        lines = self.path.read_text().split("\n") if self.path.exists() else []
-        begun = [line for line in lines if line and not line.startswith("-")]
-        ended = {line[1:] for line in lines if line.startswith("-")}
-        self.before = {name: begun.count(name) for name in begun if name not in ended}
+    @property
+    def died(self) -> bool:
+        """Whether an earlier attempt at the task began an item. Had it come to its end, there
+        would be no other attempt."""
+        return self.path.exists()
 
     def begin(self, name: str) -> None:
         """Before the item."""
@@ -129,13 +127,14 @@ class Progress:
 
 
 def work(job: Job, task: int, items: Sequence[Item]) -> Iterator[Row]:
-    """The rows of all items of a task. Whatever is wrong with an item is in its rows."""
+    """Yield the rows of all items of a task. Whatever is wrong with an item is in its rows."""
     progress = Progress(Path(job.scratch) / f"task-{task}.begun")
-    for item in items:
-        suspect = item.name in progress.before
-        progress.begin(item.name)
-        yield from (alone(job, item) if suspect else rows_of(job, item))
-        progress.end(item.name)
+    died = progress.died
+    with Subprocess() as process:
+        for item in items:
+            progress.begin(item.name)
+            yield from (rows_isolated(job, item, process) if died else rows_of(job, item))
+            progress.end(item.name)
 
 
 def rows_of(job: Job, item: Item) -> list[Row]:
@@ -165,12 +164,24 @@ def _asked(job: Job, item: Item, row: Row) -> tuple[Asked, Row]:
     asked = job.runs.asked(Path(item.path))
     if job.only is not None:
         asked = replace(asked, checkers=[c for c in asked.checkers if c.name in job.only])
+    tasks = max(job.threads, os.cpu_count() or 1)
+    shared = [c.sharing(tasks) if isinstance(c, Linearizable) else c for c in asked.checkers]
+    asked = replace(asked, checkers=shared)
     return asked, replace(row, workload=asked.workload, nemesis=asked.nemesis, seed=asked.seed)
 
 
 def _unjudged(job: Job, item: Item, row: Row, why: str) -> Row:
-    digest = row.history or item.digest or job.runs.digest(Path(item.path))
+    digest = row.history or item.digest or _digest(job, item)
     return replace(row, history=digest, reason=why, note=row.note or why)
+
+
+def _digest(job: Job, item: Item) -> str:
+    """Return the digest of what was to be judged; "" if even that fails, so that the run counts
+    as changed the next time."""
+    try:
+        return job.runs.digest(Path(item.path))
+    except Exception:  # the row says already what is wrong with the run
+        return ""
 
 
 def _judged(job: Job, asked: Asked, item: Item, row: Row, file: Path) -> list[Row]:
@@ -179,48 +190,36 @@ def _judged(job: Job, asked: Asked, item: Item, row: Row, file: Path) -> list[Ro
     return _whole(job, asked, Path(item.path), row, file)
 
 
-def alone(job: Job, item: Item) -> list[Row]:
-    """A suspect, in a process of its own; checker by checker when that dies."""
-    rows, died = _apart(job, item)
+def rows_isolated(job: Job, item: Item, process: Subprocess) -> list[Row]:
+    """Return the rows of an item that is judged in another process; checker by checker when that
+    dies of it."""
+    rows, died = process.judge(job, item)
     if rows is not None:
         return rows
-    row = Row(run=item.run, judge=job.judge, history=job.runs.digest(Path(item.path)))
+    row = Row(run=item.run, judge=job.judge, history=_digest(job, item))
     try:
         asked, row = _asked(job, item, row)
-    except HarnessError as error:
-        return [_unjudged(job, item, row, str(error))]
+    except Exception as error:
+        return [_unjudged(job, item, row, f"{died}; {error}")]
     found: list[Row] = []
     for checker in asked.checkers:
-        one, died = _apart(replace(job, only=frozenset({checker.name}), save=False), item)
+        alone = replace(job, only=frozenset({checker.name}), save=False)
+        one, died = process.judge(alone, item)
         counts = decides(asked.promise, checker.name)
         lost = replace(row, checker=checker.name, decides=counts, reason=died)
         found += [lost] if one is None else one
     return found
 
 
-def _apart(job: Job, item: Item) -> tuple[list[Row] | None, str]:
-    """What another process says; None, and how it ended, when it says nothing."""
-    done = subprocess.run(
-        [sys.executable, "-m", "checkers.fleet_apart"],
-        input=pickle.dumps((job, item)),
-        capture_output=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        check=False,
-    )
-    if done.returncode == 0:
-        rows: list[Row] = pickle.loads(done.stdout)  # noqa: S301  # from our own child
-        return rows, ""
-    how = f"signal {-done.returncode}" if done.returncode < 0 else f"exit {done.returncode}"
-    said = done.stderr.decode(errors="replace").strip().split("\n")[-1]
-    return None, f"the process that judged it died ({how}{': ' + said if said else ''})"
-
-
 def _whole(job: Job, asked: Asked, path: Path, row: Row, file: Path) -> list[Row]:
     keyed = [c for c in asked.checkers if _of_sets(c)]
     known: dict[str, _Known] = {}
+    left_s = asked.check_s
     if keyed:
         calls = calls_of(read_columns(_opened(file)))
-        known = {checker.name: _known(checker, calls, asked.check_s) for checker in keyed}
+        for checker in keyed:
+            known[checker.name] = one = _known(checker, calls, left_s)
+            left_s = max(left_s - one.seconds, LEAST_S)
     if len(keyed) == len(asked.checkers) and all(one.sure for one in known.values()):
         return [made for one in known.values() for made in _objects(row, one, asked.promise)]
     rows = pq.read_metadata(file).num_rows
@@ -231,7 +230,7 @@ def _whole(job: Job, asked: Asked, path: Path, row: Row, file: Path) -> list[Row
         )
     history = job.runs.history(path)
     checkers: list[Checker] = [known.get(c.name, c) for c in applicable(asked.checkers, history)]
-    judgement = judge(history, checkers, asked.check_s, asked.promise)
+    judgement = judge(history, checkers, left_s, asked.promise)
     if job.save and job.only is None:
         job.runs.save(path, judgement, row.note)
     return list(_rows_of(row, judgement, known))
@@ -241,10 +240,13 @@ def _part(asked: Asked, item: Item, row: Row, file: Path) -> list[Row]:
     """A range of keys by the checkers that judge key by key; or else what no range has: the
     calls without a key, and the other checkers, which are not given so long a history."""
     calls = calls_of(read_keys(_opened(file), item.keys))
+    left_s = asked.check_s
     rows: list[Row] = []
     for checker in asked.checkers:
         if _of_sets(checker):
-            rows += _objects(row, _known(checker, calls, asked.check_s), asked.promise)
+            one = _known(checker, calls, left_s)
+            left_s = max(left_s - one.seconds, LEAST_S)
+            rows += _objects(row, one, asked.promise)
         elif item.rest:
             reason = f"a history beyond {HISTORY_OPS_MAX:,} ops is judged key by key only"
             counts = decides(asked.promise, checker.name)
@@ -258,8 +260,10 @@ def _of_sets(checker: Checker) -> TypeGuard[Linearizable]:
 
 
 def _opened(file: Path) -> pq.ParquetFile:
+    if not file.is_file():  # Arrow waits for ever for a FIFO
+        raise HistoryError(f"{file}: cannot be read: it is not a regular file")
     try:
-        return pq.ParquetFile(file)
+        return pq.ParquetFile(file, page_checksum_verification=True)
     except (OSError, pa.ArrowException) as error:
         raise HistoryError(f"{file}: is no Parquet file that can be read: {error}") from error
 

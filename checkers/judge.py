@@ -1,13 +1,14 @@
 """Puts a history before its checkers, and draws one conclusion."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from checkers.ladder import Ladder, Level, deciding, ladder_of, run_status
 from harness.core.clock import Clock, WallClock
+from harness.core.dialect import Dialect
 from harness.core.history import History
 from harness.core.op import Json
-from harness.core.protocols import Checker
+from harness.core.protocols import Checker, JudgesMechanism
 from harness.core.verdict import Anomaly, Status, Verdict
 
 
@@ -32,6 +33,7 @@ class Judgement:
         counts = {verdict.checker for verdict in self.deciding}
         return {
             "status": self.status.value,
+            "promise": self.ladder.promise.value,
             "ladder": self.ladder.json(),
             "verdicts": [
                 {
@@ -47,6 +49,15 @@ class Judgement:
                 for verdict in self.verdicts
             ],
         }
+
+
+def fitting(checkers: Iterable[Checker], dialect: Dialect) -> tuple[Checker, ...]:
+    """Those that judge what servers of this dialect have."""
+    return tuple(
+        checker
+        for checker in checkers
+        if not (isinstance(checker, JudgesMechanism) and dialect.lacks(checker.needs))
+    )
 
 
 def judge(

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from checkers.words import FEW, during, milliseconds, number, seconds
+from harness.core.dialect import Mechanism
 from harness.core.history import History, Pair
 from harness.core.op import Kind
 from harness.core.verdict import Anomaly, Status, Verdict
@@ -21,6 +22,7 @@ class Leaders:
     """
 
     name = "leaders"
+    needs = (Mechanism.TABLE_LEADER,)
 
     def check(self, history: History, *, deadline_s: float) -> Verdict:  # noqa: ARG002
         """VALID needs a leader that was seen twice."""

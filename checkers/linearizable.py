@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import isfinite
+from typing import Final
 
 import pyporcupine
 
@@ -14,6 +15,11 @@ from harness.core.clock import WallClock
 from harness.core.history import History, Pair
 from harness.core.op import Json
 from harness.core.verdict import Anomaly, Status, Verdict, worst
+
+GOING_ON: Final = 0.05
+"""What of the whole time is at least left for the other keys when one is INVALID."""
+LEAST_S: Final = 1e-3
+"""What a second question about a key gets of time where the first one took all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +48,8 @@ class Linearizable:
     """One of two checkers, "linearizable" and "sequential". Every key is judged by itself, which
     for linearizability is the same as all together, and for sequential consistency weaker.
 
-    `memory_mb` is the budget of each key; the time that `check` is given is that of all keys.
+    `memory_mb` is the budget of each key, for one is judged after the other; the time that `check`
+    is given is that of all keys.
     """
 
     def __init__(
@@ -50,7 +57,7 @@ class Linearizable:
         consistency: Consistency,
         model: ObjectModel | None = None,
         *,
-        memory_mb: float = 1024.0,
+        memory_mb: float = pyporcupine.MEMORY_MB,
     ) -> None:
         """`model` None: sets."""
         self.name: str = consistency
@@ -58,15 +65,29 @@ class Linearizable:
         self.consistency: Consistency = consistency
         self.memory_mb = memory_mb
 
+    def sharing(self, tasks: int) -> "Linearizable":
+        """The same checker for one of so many tasks that a machine does at a time."""
+        share_mb = self.memory_mb / tasks
+        return Linearizable(self.consistency, self.model, memory_mb=share_mb)
+
     def check(self, history: History, *, deadline_s: float) -> Verdict:
-        """VALID needs an answered read; UNKNOWN when a key ran out of time or memory."""
+        """VALID needs an answered read; UNKNOWN when a key ran out of time or memory.
+
+        A key gets no more than half of the time that is left for it and those after it. Once one is
+        INVALID, so is the history: the others get as much time again as it took until then, or a
+        twentieth of the whole if that is more.
+        """
         clock, judged, late = WallClock(), list[Judged](), list[int | None]()
-        for one in _by_key(history, self.model):
-            left_s = deadline_s - clock.now_ns() / 1e9
+        keys, end_s = _by_key(history, self.model), deadline_s
+        for place, one in enumerate(keys):
+            left_s = end_s - clock.now_ns() / 1e9
             if left_s <= 0:
                 late.append(one.calls.key)
                 continue
-            judged.append(self._judge(one, left_s))
+            judged.append(self._judge(one, left_s / 2 if place < len(keys) - 1 else left_s))
+            if judged[-1].status is Status.INVALID and end_s == deadline_s:
+                took_s = clock.now_ns() / 1e9
+                end_s = min(deadline_s, took_s + max(took_s, deadline_s * GOING_ON))
         broken = [one for one in judged if one.status is Status.INVALID]
         open_ = [one for one in judged if one.status is Status.UNKNOWN]
         reads = sum([one.calls.reads for one in judged])
@@ -84,12 +105,14 @@ class Linearizable:
         )
 
     def _judge(self, one: OneKey, time_s: float) -> Judged:
+        clock = WallClock()
         result = self._ask(one, self.consistency, time_s)
         if self.consistency == "linearizable" and result.status == "VALID" and one.calls.ties:
             # Two calls of one process may touch in one nanosecond, which makes them concurrent
             # in real time, yet the process made one after the other. A violation needs one
             # order edge only, of either order, so that both are decided when each is.
-            result = self._ask(one, "sequential", time_s)
+            left_s = max(time_s - clock.now_ns() / 1e9, LEAST_S)
+            result = self._ask(one, "sequential", left_s)
         return Judged(one.calls, result)
 
     def _ask(

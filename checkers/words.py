@@ -32,9 +32,17 @@ def listed(values: Sequence[object], most: int = 5) -> str:
 
 
 def during(history: History, time_ns: int) -> str:
-    """ ", during partition {ch1 zk1 | ch2 ch3}" for the faults in force; "" without any."""
-    faults = [f"{fault.name} {fault.text}".strip() for fault in history.faults_at(time_ns)]
-    return f", during {' and '.join(faults)}" if faults else ""
+    """The faults of a moment; "" without any. Those in force: ", during partition {ch1 zk1 | ch2
+    ch3}"; those invoked and not yet verified, which may be in force: ", while kill ch2 was being
+    injected (verified at 2.489 s)"."""
+    in_force = [f"{fault.name} {fault.text}".strip() for fault in history.faults_at(time_ns)]
+    begun = [
+        f"{fault.name} {fault.text} was being injected (verified at {seconds(fault.begin_ns)})"
+        for fault in history.faults_unverified_at(time_ns)
+    ]
+    return (f", during {' and '.join(in_force)}" if in_force else "") + (
+        f", while {' and '.join(begun)}" if begun else ""
+    )
 
 
 def on_key(op: Op) -> str:

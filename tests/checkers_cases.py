@@ -34,13 +34,14 @@ def final(process, values, begin, end, *, node="ch1", key=0, kind="ok"):
     return read(process, values, begin, end, kind, node=node, key=key, f="final-read")
 
 
-def fault(begin, end, text="{ch1 | ch2}", name="partition", number=1):
-    """In force between the ends of two nemesis ops; end None: never healed."""
-    edges = [("begin", begin)] + ([] if end is None else [("end", end)])
+def fault(begin, end, text="{ch1 | ch2}", name="partition", number=1, *, invoked=None):
+    """In force between the ends of two nemesis ops; end None: never healed. `invoked`: when the
+    nemesis was asked for it, if not at the very time at which its effect was verified."""
+    edges = [("begin", begin, invoked)] + ([] if end is None else [("end", end, None)])
     out = []
-    for edge, time in edges:
+    for edge, time, since in edges:
         value = {"fault": number, "edge": edge, "name": name, "text": text}
-        out += _nemesis(name, time, "ok", value)
+        out += _nemesis(name, time, "ok", value, invoked=since)
     return out
 
 
@@ -82,11 +83,11 @@ def _call(process, f, begin, end, kind, node, key, value, answer, error):
     return out
 
 
-def _nemesis(f, time, kind, value, error=None):
+def _nemesis(f, time, kind, value, error=None, *, invoked=None):
     same = {"process": NEMESIS, "f": f}
     at = round(time * MS)
     return [
-        Event(at, {**same, "kind": Kind.INVOKE}),
+        Event(at if invoked is None else round(invoked * MS), {**same, "kind": Kind.INVOKE}),
         Event(at, {**same, "kind": Kind(kind), "value": value, "error": error}),
     ]
 

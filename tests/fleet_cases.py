@@ -2,12 +2,17 @@
 
 import os
 import signal
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from checkers_cases import Event, final, history, insert, read, rest
 
-from checkers.fleet_work import Asked
+from checkers.fleet_plan import Item
+from checkers.fleet_rows import batch_of
+from checkers.fleet_work import Asked, Job, work
 from checkers.linearizable import Linearizable
 from harness.cli.workload import workload_of
 from harness.core.history import History
@@ -69,9 +74,18 @@ def run(
     lines = b"".join(encoded(op) for op in h)
     if journal:
         directory.journal.write_bytes(lines)
-    if columns:
-        write_parquet(h, directory.parquet_file, journal_bytes=len(lines) if journal else 0)
+    if columns and journal:
+        directory.parquet(h)
+    elif columns:
+        write_parquet(h, directory.parquet_file)
     return directory
+
+
+def in_process(job: Job, items: Sequence[Item]) -> list[Path]:
+    """Judge all items in one task of this process, without Spark."""
+    target = Path(job.scratch) / "rows.parquet"
+    pq.write_table(pa.Table.from_batches([batch_of(list(work(job, 0, items)))]), target)
+    return [target]
 
 
 class Killer:

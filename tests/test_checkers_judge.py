@@ -3,11 +3,15 @@
 import pytest
 from checkers_cases import fault, final, history, insert, read, rest
 
-from checkers.judge import judge
+from checkers.convergence import Convergence
+from checkers.judge import fitting, judge
 from checkers.ladder import Level
+from checkers.leaders import Leaders
 from checkers.suite import set_checkers
 from checkers.witness import EXPECTED, explained, gravest
+from harness.core.dialect import dialect_of
 from harness.core.verdict import Anomaly, Status, Verdict
+from harness.core.version import Version
 
 EMPTY = history()
 
@@ -185,3 +189,12 @@ def test_every_kind_of_anomaly_of_the_suite_has_words_for_what_was_expected():
     )
     kinds = {a.kind for verdict in sets(h).verdicts for a in verdict.anomalies}
     assert kinds == EXPECTED.keys() - {"cycle"}
+
+
+@pytest.mark.parametrize(
+    ("version", "names"),
+    [(Version(18, 16, 1), ["convergence", "leaders"]), (Version(25, 8, 2), ["convergence"])],
+)
+def test_what_servers_do_not_have_is_not_judged(version, names):
+    checkers = (Convergence(), Leaders())
+    assert [checker.name for checker in fitting(checkers, dialect_of(version))] == names

@@ -40,6 +40,20 @@ def state(pointer, *, lost=False, active=True, steady=True):
 
 
 TRUNCATION = Truncation(entries_max=50)
+
+
+def long_log(at, *, f="final-log"):
+    return look(at, 0, f=f, entries=51, ch1=state(51), ch2=state(51))
+
+
+def cut_log(at):
+    return look(at, 47, f="final-log", entries=51, ch1=state(51), ch2=state(51))
+
+
+def short_log(at):
+    return look(at, 0, f="final-log", entries=50, ch1=state(50), ch2=state(50))
+
+
 AT_REST = (rest(90), look(95, 9, f="final-log", ch1=state(12), ch2=state(12)))
 
 
@@ -68,15 +82,27 @@ def test_what_changed_while_it_was_read_proves_nothing():
 def test_at_rest_nobody_is_lost_and_a_long_log_was_cut():
     lost = look(95, 9, f="final-log", ch1=state(12), ch2=state(12, lost=True))
     assert kinds(TRUNCATION, rest(90), lost) == (INVALID, ["still-lost"])
-    long = look(95, 0, f="final-log", entries=51, ch1=state(51), ch2=state(51))
-    assert kinds(TRUNCATION, rest(90), long) == (UNKNOWN, [])
-    later = look(10_095, 0, f="final-log", entries=51, ch1=state(51), ch2=state(51))
-    assert kinds(TRUNCATION, look(90, 0, entries=51), rest(10_000), later) == (
-        INVALID,
-        ["never-cut"],
-    )
-    short = look(95, 0, f="final-log", entries=9, ch1=state(9), ch2=state(9))
-    assert kinds(TRUNCATION, rest(90), short) == (UNKNOWN, [])
+
+
+@pytest.mark.parametrize(
+    ("looks", "verdict"),
+    [
+        # Nobody may have led while it was long, and at rest nobody had the time to cut it.
+        ([long_log(90, f="observe-log"), rest(99_000), long_log(99_001)], (UNKNOWN, [])),
+        ([rest(90), long_log(95), long_log(15_094)], (UNKNOWN, [])),
+        ([rest(90), long_log(95), long_log(15_095)], (INVALID, ["never-cut"])),
+        ([rest(90), long_log(95), cut_log(15_095)], (VALID, [])),
+        ([rest(90), long_log(95), short_log(15_095)], (UNKNOWN, [])),
+        ([rest(90, "ch2 is read-only"), long_log(95), long_log(15_095)], (UNKNOWN, [])),
+    ],
+)
+def test_a_log_that_stays_long_at_rest_was_never_cut(looks, verdict):
+    assert kinds(TRUNCATION, *looks) == verdict
+
+
+def test_a_look_answers_that_shows_a_cut_or_a_short_log():
+    ends = [pair.end for pair in history(long_log(1), cut_log(4), short_log(7)).pairs]
+    assert [TRUNCATION.answers(end) for end in ends] == [False, True, True]
 
 
 # --- OPTIMIZE and leaders -------------------------------------------------------------------
@@ -213,6 +239,9 @@ def test_alters_of_unknown_outcome_constrain_nothing_and_the_log_has_none():
     assert kinds(Alters(), *maybe, rest(90), *both) == (VALID, [])
     logged = told("final-log", {"types": {"get": 3, "alter": 1}}, 93)
     assert kinds(Alters(), *maybe, rest(90), *both, logged) == (INVALID, ["logged"])
+    where = {"types": {"get": 3, "alter": 1}, "expected": ["alter", "mutate"]}
+    expected = told("final-log", where, 93)
+    assert kinds(Alters(), *maybe, rest(90), *both, expected) == (VALID, [])
     assert kinds(Alters(), *maybe, *both)[0] is UNKNOWN
 
 

@@ -2,8 +2,13 @@
 
 import json
 import os
+import pty
+import re
+import signal
 import subprocess
 import sys
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 
 import fleet_cases as cases
@@ -11,12 +16,15 @@ import pyarrow.parquet as pq
 import pyspark
 import pytest
 
-from checkers.fleet import Fleet, needed_java
+from checkers.fleet import Fleet, last_error, needed_java
+from checkers.fleet_plan import Item
 from checkers.fleet_rows import read_rows, summaries
-from checkers.fleet_work import HISTORY_OPS_MAX
+from checkers.fleet_work import HISTORY_OPS_MAX, Job
 from harness.cli.workload import workload_of
-from harness.core.errors import UsageError
+from harness.core.bounded_json import MAX_BYTES
+from harness.core.errors import EXIT_CRASH, HarnessError, UsageError
 from harness.run.fleet import StoredRuns, check_fleet, found
+from harness.run.parquet import read_parquet
 
 RUNS = StoredRuns(workload_of)
 
@@ -40,6 +48,13 @@ def hostile(store: Path) -> dict[str, str]:
         "headless": cases.run(store, "kill", 6, cases.sound()),
         "lost": cases.run(store, "kill", 7, cases.sound(), columns=False),
         "poison": cases.run(store, "kill", 8, cases.sound()),
+        "poison too": cases.run(store, "kill", 8, cases.sound()),
+        "nested": cases.run(store, "kill", 10, cases.sound(), journal=True),
+        "nested op": cases.run(store, "kill", 11, cases.sound(), journal=True),
+        "digits": cases.run(store, "kill", 12, cases.sound(), journal=True),
+        "large": cases.run(store, "kill", 13, cases.sound()),
+        "waits": cases.run(store, "kill", 14, cases.sound()),
+        "waits too": cases.run(store, "kill", 15, cases.sound(), columns=False),
         "after": cases.run(store, "kill", 9, cases.sound()),
     }
     lines = made["killed"].journal.read_bytes()
@@ -49,6 +64,19 @@ def hostile(store: Path) -> dict[str, str]:
         whole[4 : len(whole) // 2] = bytes(len(whole) // 2 - 4)  # the footer stays
         made[name].parquet_file.write_bytes(whole)
     made["headless"].info_file.write_text("{")
+    made["nested"].info_file.write_bytes(b"[" * 100_000 + b"]" * 100_000)
+    for name, value in (("nested op", b'{"a":' * 50_000 + b"1" + b"}" * 50_000),
+                        ("digits", b"1" * 5_000)):  # fmt: skip
+        with made[name].journal.open("ab") as file:
+            file.write(
+                b'{"index":94,"process":9999,"kind":"invoke","f":"insert","time_ns":99000000000,'
+                b'"value":%b,"key":0,"node":"ch1","error":null}\n' % value
+            )
+    with made["large"].info_file.open("ab") as file:
+        file.truncate(MAX_BYTES + 1)
+    for fifo in (made["waits"].info_file, made["waits too"].journal):
+        fifo.unlink(missing_ok=True)
+        os.mkfifo(fifo)
     return {name: str(run.path.relative_to(store)) for name, run in made.items()}
 
 
@@ -69,15 +97,29 @@ def test_what_is_wrong_with_a_run_is_named_and_the_rest_is_judged(tmp_path, flee
         "headless": "UNKNOWN",
         "lost": "UNKNOWN",
         "poison": "UNKNOWN",
+        "poison too": "UNKNOWN",
+        "nested": "UNKNOWN",
+        "nested op": "UNKNOWN",
+        "digits": "UNKNOWN",
+        "large": "UNKNOWN",
+        "waits": "UNKNOWN",
+        "waits too": "UNKNOWN",
         "after": "VALID",
     }
     assert "is cut off after" in got["killed"][2]
     assert "made again from the journal" in got["mended"][2]
     assert "is no Parquet file that can be read" in got["corrupt"][1]
-    assert "run.json: is not JSON" in got["headless"][1]
+    assert "run.json: cannot be read as JSON" in got["headless"][1]
     assert "neither history.parquet nor history.jsonl" in got["lost"][1]
-    assert got["poison"][1] == "killer: the process that judged it died (signal 9)"
-    assert of[names["poison"]].judged["linearizable"].value == "VALID"
+    for name in ("poison", "poison too"):
+        assert got[name][1] == "killer: the process that judged it died (signal 9)"
+        assert of[names[name]].judged["linearizable"].value == "VALID"
+    assert "run.json: cannot be read as JSON: line 1 column 101: it is nested" in got["nested"][1]
+    assert "it is nested more than 100 deep" in got["nested op"][1]
+    assert "a number has 5,000 digits, expected at most 4,300" in got["digits"][1]
+    assert "it has 67,108,865 bytes, expected at most 67,108,864" in got["large"][1]
+    assert "run.json: cannot be read as JSON: it is not a regular file" in got["waits"][1]
+    assert "history.jsonl: cannot be read: it is not a regular file" in got["waits too"][1]
     assert not list((tmp_path / ".fleet").iterdir())
 
 
@@ -106,6 +148,31 @@ def test_only_what_changed_is_judged_again(tmp_path, fleet):
     assert len(merged) >= len(rows)
     forced = check_fleet(found_after, RUNS, fleet.judge, force=True, only=frozenset({"stats"}))
     assert (len(forced.judged), forced.verdicts.name) == (4, "verdicts-stats.parquet")
+
+
+def test_a_changed_bit_of_the_journal_counts_although_its_length_is_the_same(tmp_path):
+    run = cases.run(tmp_path, "none", 1, cases.sound(), journal=True)
+
+    def judged_again() -> tuple[str, str, str]:
+        checked = check_fleet(found(tmp_path), RUNS, cases.in_process)
+        (one,) = summaries(read_rows(checked.verdicts))
+        return one.status.value, ",".join(one.kinds), one.reason
+
+    def flip(old: bytes, new: bytes) -> None:
+        whole = run.journal.read_bytes()
+        assert whole.count(old) == 1
+        assert sum((a ^ b).bit_count() for a, b in zip(old, new, strict=True)) == 1
+        run.journal.write_bytes(whole.replace(old, new))
+
+    assert judged_again()[0] == "VALID"
+    read = b'"f":"read","time_ns":440000000,"value":[0,1,2,3,4]'
+    flip(read, read.replace(b"2", b"6"))
+    assert judged_again()[:2] == ("INVALID", "cycle,monotonic-reads,phantom")
+    assert tuple(run.history()) == tuple(read_parquet(run.parquet_file))
+    flip(read.replace(b"2", b"6"), read.replace(b"2", b"6").replace(b"[", b"{"))
+    status, kinds, reason = judged_again()
+    assert (status, kinds) == ("UNKNOWN", "")
+    assert re.search(r"history\.jsonl: line \d+: .* is not an op", reason)
 
 
 def test_a_row_says_what_the_checkers_say(tmp_path, fleet):
@@ -160,11 +227,77 @@ def test_executors_may_be_other_processes_started_by_spark_submit(tmp_path):
              "PYSPARK_DRIVER_PYTHON": sys.executable},
         capture_output=True,
         text=True,
-        timeout=400,
     )  # fmt: skip
     assert done.returncode == 1, done.stderr
     report = json.loads(done.stdout.rstrip().split("\n")[-1])
     assert report["statuses"] == {"VALID": 5, "UNKNOWN": 0, "INVALID": 1}
+
+
+def test_what_fails_twice_ends_the_job_with_the_executors_last_error(tmp_path, fleet):
+    run = cases.run(tmp_path, "none", 1, cases.sound())
+    job = Job(runs=Uninstalled(), judge="", only=None, scratch=str(tmp_path))
+    with pytest.raises(HarnessError) as caught:
+        fleet.judge(job, [Item("run", str(run.path), 1)])
+    assert str(caught.value) == (
+        "Spark gave up: a task failed each time that it was tried, the last time with "
+        f"ModuleNotFoundError: No module named 'not_on_this_executor'; see {fleet.log}"
+    )
+    assert re.findall(r"failed (\d+) times; aborting job", fleet.log.read_text()) == ["2"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "Job aborted due to stage failure: Task 3 in stage 0.0 failed 2 times, most recent "
+            "failure: Lost task 3.1 in stage 0.0 (TID 9) (10.0.0.7 executor 1): "
+            "ExecutorLostFailure (executor 1 exited) Reason: killed\n"
+            "Driver stacktrace:\n\tat org.apache.spark.scheduler.DAGScheduler",
+            "a task failed 2 times, the last time with (10.0.0.7 executor 1): "
+            "ExecutorLostFailure (executor 1 exited) Reason: killed",
+        ),
+        (
+            "An exception was thrown from the Python worker:\n"
+            "Traceback (most recent call last):\n"
+            '  File "fleet.py", line 213, in rows\n    with path.open("a")\n'
+            "FileNotFoundError: [Errno 2] No such file or directory: '/shared/.fleet/7/x'",
+            "a task failed each time that it was tried, the last time with FileNotFoundError: "
+            "[Errno 2] No such file or directory: '/shared/.fleet/7/x'",
+        ),
+        ("Answer from Java side is empty\nmore", "Answer from Java side is empty"),
+    ],
+)  # fmt: skip
+def test_what_spark_says_of_a_failure_is_told_in_one_line(text, said):
+    assert last_error(text) == said
+
+
+class Uninstalled:
+    """What an executor whose Python lacks a package cannot load."""
+
+    def __reduce__(self):
+        return import_module, ("not_on_this_executor",)
+
+
+def test_ctrl_c_ends_it_with_a_word_and_no_traceback(tmp_path):
+    cases.run(tmp_path, "none", 1, cases.sound())
+    process, terminal = pty.fork()
+    if process == 0:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # whatever the tests were started by
+        os.execv(
+            sys.executable, [sys.executable, "-m", "harness.cli.main", "check", f"{tmp_path}/"]
+        )
+    shown = b""
+    with suppress(OSError):  # the terminal is gone
+        while more := os.read(terminal, 4096):
+            if b"starting Spark" in more and b"starting Spark" not in shown:
+                os.write(terminal, b"\x03")
+            shown += more
+    _, status = os.waitpid(process, 0)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(status) == EXIT_CRASH
+    assert shown.rstrip().endswith(b"harness: interrupted"), shown.decode()
+    assert b"Traceback" not in shown
+    assert not (tmp_path / "verdicts.parquet").exists()
 
 
 def test_without_java_it_says_so(monkeypatch, tmp_path):

@@ -44,6 +44,23 @@ def stale() -> History:
     )
 
 
+LONG_LABEL = "{ch2 zk2 | ch1 ch3 zk1 zk3}, leader zk1, clients connected"
+
+
+def onset() -> History:
+    """Value 2 is missed by a read that begins while a fault with a long label is being injected."""
+    return history(
+        insert(0, 1, 1, 4),
+        read(1, [1], 5, 7, node="ch2"),
+        insert(0, 2, 10, 60),
+        fault(980, 1_500, text=LONG_LABEL, name="partition-keeper-follower", invoked=900),
+        read(1, [1], 960, 990, node="ch2"),
+        rest(1600),
+        *(final(p, [1, 2], 1700, 1702, node=f"ch{p + 1}") for p in (0, 1)),
+        final(5, [1, 2], 1700, 1702, node="ch3"),
+    )
+
+
 def sound() -> History:
     """Nothing is wrong with it."""
     writes = [insert(0, v, v * 10, v * 10 + 4) for v in range(1, 15)]

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 from checkers_cases import fault, history, insert, read
-from report_cases import NASTY, SHOWN, begun, finished, long, sound, stale
+from report_cases import LONG_LABEL, NASTY, SHOWN, begun, finished, long, onset, sound, stale
 from selenium.webdriver import ActionChains, Chrome, Keys
 from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.select import Select
 from selenium.webdriver.support.wait import WebDriverWait
+from sim_play import play
 
 from checkers.judge import Judgement, judge
 from checkers.ladder import Level, ladder_of
@@ -80,6 +81,7 @@ def test_a_violation_is_told_in_three_sentences_and_a_picture(
     assert "acknowledged here" in ok.text
     assert ok.location["x"] < wrong.location["x"]
     assert browser.find_element(By.CSS_SELECTOR, ".band").text.endswith("{ch2 | ch1 ch3} →")
+    assert browser.find_element(By.CSS_SELECTOR, ".shaded .unverified").size["width"] == 0
     rungs = [
         li.text.split("\n")[0] for li in browser.find_elements(By.CSS_SELECTOR, ".ladder li b")
     ]
@@ -107,7 +109,11 @@ def test_filters_search_zoom_and_clicks(browser: Chrome, tmp_path: Path) -> None
     matches(browser, "9 of 9 calls")
 
     form["value"].send_keys("2")
-    matches(browser, "value 2: in 4 calls; 2 reads without it")
+    matches(
+        browser,
+        "value 2: in 4 calls; missing from 1 read begun after its acknowledgement, "
+        "and rightly not in 1 begun before that",
+    )
     form["value"].send_keys(Keys.BACKSPACE)
     form["key"].send_keys("7")
     matches(browser, "0 of 9 calls")
@@ -140,14 +146,81 @@ def test_filters_search_zoom_and_clicks(browser: Chrome, tmp_path: Path) -> None
     assert "3 values: 1 2 3" in browser.find_element(By.ID, "detail").text
 
 
+CALLS_BY_TONE = """
+    const [values, tone, done] = arguments;
+    Calls.unpacked(document.getElementById("calls").textContent).then((calls) => done(values.map(
+      (value) => [...calls.holding(value)].flatMap((own, call) => own === tone ? [call] : []))));
+"""
+"""For each of some values that are searched for: the calls that get a certain tone."""
+HIDDEN, HOLDS, LACKS, NOT_DUE = 0, 4, 5, 6
+
+
+def test_a_search_marks_only_the_reads_that_must_have_the_value(
+    browser: Chrome, tmp_path: Path
+) -> None:
+    """A read of another key, one that ended before the insert began, one during it, one that
+    begins at the nanosecond of the acknowledgement, two after it; and a value without an answer."""
+    ops = history(
+        read(1, [], 1, 2, node="ch2", key=0),
+        insert(0, 4, 10, 20, key=0),
+        read(1, [], 12, 14, node="ch2", key=0),
+        read(2, [], 20, 22, node="ch3", key=0),
+        read(1, [], 20.000001, 23, node="ch2", key=0),
+        read(3, [], 30, 31, node="ch3", key=1),
+        read(2, [4], 40, 41, node="ch3", key=0),
+        read(1, [], 42, 43, node="ch2", key=0),
+        insert(4, 5, 50, 60, "info", key=1),
+        read(1, [], 70, 71, node="ch2", key=1),
+    )
+    opened(browser, finished(tmp_path, ops))
+    found = {
+        tone: browser.execute_async_script(CALLS_BY_TONE, ["4"], tone)[0]
+        for tone in (HIDDEN, HOLDS, LACKS, NOT_DUE)
+    }
+    assert found == {HIDDEN: [5, 8, 9], HOLDS: [1, 6], LACKS: [4, 7], NOT_DUE: [0, 2, 3]}
+    browser.find_element(By.NAME, "value").send_keys("4")
+    matches(
+        browser,
+        "value 4: in 2 calls; missing from 2 reads begun after its acknowledgement, "
+        "and rightly not in 3 begun before that",
+    )
+    browser.find_element(By.NAME, "value").send_keys(Keys.BACKSPACE, "5")
+    matches(browser, "value 5: in 1 call; never acknowledged")
+    browser.find_element(By.NAME, "value").send_keys(Keys.BACKSPACE, "6")
+    matches(browser, "value 6: in 0 calls; never inserted")
+
+
+def test_a_search_finds_the_stale_reads_that_set_full_counts(
+    browser: Chrome, tmp_path: Path
+) -> None:
+    """The run is simulated: its calls often begin at the moment when another one ends."""
+    ops = play(3, "partition-pair", read="plain", insert="plain", time_limit_s=6.0).outcome.history
+    (verdict,) = [
+        verdict
+        for verdict in judge(
+            ops, set_checkers(Level.LINEARIZABLE, faults_expected=False), 60, "linearizable"
+        ).verdicts
+        if verdict.checker == "set-full"
+    ]
+    opened(browser, finished(tmp_path, ops))
+    values = [str(pair.invoke.value) for pair in ops.pairs if pair.invoke.f == "insert"]
+    lacking = browser.execute_async_script(CALLS_BY_TONE, values, LACKS)
+    assert verdict.figures["stale_reads"] == len(set().union(*lacking)) > 50
+    assert verdict.figures["missed"] == sum(map(bool, lacking)) > 10
+
+
 def test_what_is_seen_is_in_the_address_and_comes_back(browser: Chrome, tmp_path: Path) -> None:
     run = finished(tmp_path, stale())
+    searched = (
+        "value 2: in 1 call; missing from 1 read begun after its acknowledgement, "
+        "and rightly not in 1 begun before that"
+    )
     opened(browser, run)
     form = {e.get_attribute("name"): e for e in browser.find_elements(By.CSS_SELECTOR, "[name]")}
     Select(form["node"]).select_by_visible_text("ch2")
     form["value"].send_keys("2")
     browser.find_element(By.ID, "to-anomaly").click()
-    matches(browser, "value 2: in 1 call; 2 reads without it")
+    matches(browser, searched)
     canvas = browser.find_element(By.ID, "canvas")
     canvas.send_keys("n")
     canvas.send_keys("n")
@@ -156,7 +229,7 @@ def test_what_is_seen_is_in_the_address_and_comes_back(browser: Chrome, tmp_path
     assert seen.startswith("node=ch2&value=2&view=")
     browser.get("about:blank")
     browser.get(f"{run.report.as_uri()}#{seen}")
-    matches(browser, "value 2: in 1 call; 2 reads without it")
+    matches(browser, searched)
     assert "#12\n" in browser.find_element(By.ID, "detail").text
     assert browser.find_element(By.ID, "canvas").get_attribute("data-from") != "0"
     browser.find_element(By.CSS_SELECTOR, "#filters [type=reset]").click()
@@ -170,6 +243,30 @@ def test_filters_that_fit_nothing_say_so(browser: Chrome, tmp_path: Path) -> Non
     matches(browser, "0 of 9 calls")
     browser.find_element(By.CSS_SELECTOR, "#none button").click()
     matches(browser, "9 of 9 calls")
+
+
+def test_a_fault_is_hatched_from_its_invocation_until_it_was_verified(
+    browser: Chrome, tmp_path: Path
+) -> None:
+    """And its label stays in the picture, however long it is."""
+    opened(browser, finished(tmp_path, onset()))
+    story = [li.text for li in browser.find_elements(By.CSS_SELECTOR, ".story li")]
+    assert story[1] == (
+        "A read on ch2 that began 900 ms later, at 0.960 s, while partition-keeper-follower "
+        f"{LONG_LABEL} was being injected (verified at 0.980 s), returned 1 value without 2."
+    )
+
+    def box(selector: str) -> tuple[float, float]:
+        found = browser.find_element(By.CSS_SELECTOR, selector).rect
+        return found["x"], found["x"] + found["width"]
+
+    picture, read_, hatched = box(".witness svg"), box(".bar.wrong rect"), box(".unverified")
+    assert hatched[0] < read_[0] < hatched[1] < read_[1]
+    assert box(".verified")[0] == pytest.approx(hatched[1], abs=1)
+    label = box(".band span")
+    assert picture[0] <= label[0] < label[1] <= picture[1] + 1
+    (row,) = [row.text for row in browser.find_elements(By.CSS_SELECTOR, "#h-faults ~ * tbody tr")]
+    assert "0.900 s 0.980 s 1.500 s" in row
 
 
 def test_where_it_is_narrow_time_goes_down(browser: Chrome, tmp_path: Path) -> None:
@@ -279,7 +376,9 @@ def test_numbers_beyond_53_bits_stay_exact(browser: Chrome, tmp_path: Path) -> N
     ops = history(insert(0, great, 1, 2), read(1, [great, 5, 5], 3, 4, node="ch2"))
     opened(browser, finished(tmp_path, ops))
     browser.find_element(By.NAME, "value").send_keys(str(great))
-    matches(browser, f"value {great}: in 2 calls; 0 reads without it")
+    matches(
+        browser, f"value {great}: in 2 calls; missing from 0 reads begun after its acknowledgement"
+    )
     browser.find_elements(By.CSS_SELECTOR, "#list tbody tr")[1].click()
     detail = browser.find_element(By.ID, "detail").text
     assert f"2 values: 5 {great}" in detail

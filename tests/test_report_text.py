@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from report_cases import begun, finished, sound, stale
+from report_cases import begun, finished, onset, sound, stale
 from rich.console import Console
 
 from harness.report.text import text_report
@@ -18,6 +18,7 @@ WHOLE: dict[str, tuple[Callable[[Path], RunDirectory], str]] = {
         lambda store: finished(store, stale()),
         f"""\
 INVALID  {NAME}
+promised linearizable, held sequential
 
 ch1 acknowledged the insert of 2 into key 0 at 0.060 s, during partition {{ch2 |
 ch1 ch3}}.
@@ -35,13 +36,45 @@ began); sequential held.
   0.960 s    ▒          ┌   read → 1 value #12
   0.964 s    ▒          └   missing here: 2
 
-▒ partition {{ch2 | ch1 ch3}}, from 0.008 s to 1.500 s
+▒ partition {{ch2 | ch1 ch3}}: from 0.008 s to 1.500 s
+""",
+    ),
+    "invalid, while a fault was being injected": (
+        lambda store: finished(store, onset()),
+        f"""\
+INVALID  {NAME}
+promised linearizable, held sequential
+
+ch1 acknowledged the insert of 2 into key 0 at 0.060 s.
+A read on ch2 that began 900 ms later, at 0.960 s, while
+partition-keeper-follower {{ch2 zk2 | ch1 ch3 zk1 zk3}}, leader zk1, clients
+connected was being injected (verified at 0.980 s), returned 1 value without 2.
+That breaks linearizable (a read returns every value acknowledged before it
+began); sequential held.
+
+                  ch1  ch2
+     time  fault  p0   p1
+  0.010 s          ┌        insert 2 #4
+⋮ 50.0 ms          │
+  0.060 s          └        acknowledged here
+ ⋮ 840 ms
+  0.900 s    ░              partition-keeper-follower is invoked
+⋮ 60.0 ms    ░
+  0.960 s    ░          ┌   read → 1 value #7
+⋮ 20.0 ms    ░          │
+  0.980 s    ▒          │   partition-keeper-follower is verified
+  0.990 s    ▒          └   missing here: 2
+
+▒ partition-keeper-follower {{ch2 zk2 | ch1 ch3 zk1 zk3}}, leader zk1, clients
+connected: invoked at 0.900 s, verified at 0.980 s, over at 1.500 s
+░ invoked, its effect not verified yet
 """,
     ),
     "valid": (
         lambda store: finished(store, sound(), least=10),
         f"""\
 VALID  {NAME}
+promised linearizable, held linearizable
 
 14 acknowledged writes and 16 answered reads were put before the checkers.
 No fault was in force, and nothing broke the promise.
@@ -52,6 +85,7 @@ Every level up to linearizable held.
         lambda store: finished(store, sound(), least=1_000),
         f"""\
 UNKNOWN  {NAME}
+promised linearizable
 
 Nothing can be concluded from this run.
 What is lacking: stats: 14 ok inserts, at least 1,000 expected; 14 ok reads, at
@@ -63,6 +97,7 @@ That is no success: run it longer, or with more operations, before trusting it.
         lambda store: begun(store, stale()),
         f"""\
 CRASHED  {NAME}
+promised linearizable
 
 The process that ran this is gone and said nothing: killed, or the machine went.
 24 ops reached the disk before that; its page shows them.

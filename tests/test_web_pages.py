@@ -305,7 +305,7 @@ def test_a_report_of_others_reads_nothing_beside_itself(browser: Chrome, tmp_pat
     )
     linked = finished(tmp_path, stale(), seed=2)
     secret = tmp_path.parent / "secret.log"
-    secret.write_text("2026.11.20 17:45:09.900000 a key\n")
+    secret.write_text("2026.11.20 17:45:09.900000 told to nobody\n")
     (linked.logs / "ch1").mkdir(parents=True)
     (linked.logs / "ch1" / "server.log").symlink_to(secret)
     linked.report.symlink_to(secret)
@@ -315,7 +315,7 @@ def test_a_report_of_others_reads_nothing_beside_itself(browser: Chrome, tmp_pat
         assert browser.title == "refused"
         browser.get_log("browser")  # the browser's own word on what it refused
         path = quote(f"{linked.path.parent.name}/{linked.path.name}")
-        assert b"a key" not in asked(address, f"/run/{path}")[1]
+        assert b"told to nobody" not in asked(address, f"/run/{path}")[1]
 
 
 def test_a_tail_survives_a_line_that_is_none(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from checkers.key_sets import INSERT, READS
 from harness.core.history import History, Pair
 from harness.core.op import Json, Kind
 
@@ -37,10 +38,11 @@ class _Names:
 def columns(history: History, marked: Iterable[int] = ()) -> dict[str, Any]:
     """As JSON: lists of one entry a call, in order of invocation, and lists of names.
 
-    "begin" is in µs, each less the one before; "length" in µs, -1 for a call that never ended;
+    "begin" is in ns, each less the one before; "length" in ns, -1 for a call that never ended;
     "index" the invoking op's, each less the one before, and "end" the ending op's less the
     invoking op's. "changes": {call: values that its read has and the last read of the same key
-    and node lacks, or the other way round}. "marked": calls of which an op is among `marked`.
+    and node lacks, or the other way round}. "inserts" and "reads": the f of calls on sets.
+    "marked": calls of which an op is among `marked`.
     """
     names = {name: _Names() for name in ("f", "node", "key", "error")}
     rows: dict[str, list[Any]] = {
@@ -51,12 +53,11 @@ def columns(history: History, marked: Iterable[int] = ()) -> dict[str, Any]:
     details: dict[str, str] = {}
     before: dict[tuple[int | None, str | None], tuple[tuple[int, ...], set[int]]] = {}
     wanted, picked = set(marked), []
-    last_us = last_index = 0
+    last_ns = last_index = 0
     for at, pair in enumerate(history.pairs):
         call, end = pair.invoke, pair.end
-        begin_us = call.time_ns // 1000
-        rows["begin"].append(begin_us - last_us)
-        rows["length"].append(-1 if end is None else end.time_ns // 1000 - begin_us)
+        rows["begin"].append(call.time_ns - last_ns)
+        rows["length"].append(-1 if end is None else end.time_ns - call.time_ns)
         rows["index"].append(call.index - last_index)
         rows["end"].append(0 if end is None else end.index - call.index)
         rows["process"].append(call.process)
@@ -65,7 +66,7 @@ def columns(history: History, marked: Iterable[int] = ()) -> dict[str, Any]:
         for name, text in (("f", call.f), ("node", call.node), ("key", _safe(call.key))):
             rows[name].append(names[name].number(text))
         rows["error"].append(names["error"].number(end.error) if end and end.error else -1)
-        last_us, last_index = begin_us, call.index
+        last_ns, last_index = call.time_ns, call.index
         values = end.value if end is not None else None
         # What a read returned; a tuple that was given, such as that of a cas, is a detail.
         if isinstance(values, tuple) and pair.kind is Kind.OK and call.value is None:
@@ -85,6 +86,8 @@ def columns(history: History, marked: Iterable[int] = ()) -> dict[str, Any]:
         **rows,
         "names": {name: table.texts for name, table in names.items()},
         "kinds": [kind.value for kind in KINDS],
+        "inserts": [INSERT],
+        "reads": sorted(READS),
         "changes": changes,
         "doubles": doubles,
         "details": details,
@@ -94,6 +97,7 @@ def columns(history: History, marked: Iterable[int] = ()) -> dict[str, Any]:
             {
                 "name": fault.name,
                 "text": fault.text,
+                "invoked": fault.invoked_ns // 1000,
                 "begin": fault.begin_ns // 1000,
                 "end": None if fault.end_ns is None else fault.end_ns // 1000,
             }

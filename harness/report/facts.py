@@ -1,6 +1,5 @@
 """What a report is made of: the files of one run's directory, whatever state they are in."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,12 +12,14 @@ import msgspec
 from checkers.judge import Judgement
 from checkers.stored import judgement_of
 from checkers.witness import gravest
+from harness.core.bounded_json import load
 from harness.core.errors import HarnessError
 from harness.core.history import History
 from harness.core.verdict import Anomaly, Status, Verdict
 
 RUNNING: Final = "RUNNING"
 CRASHED: Final = "CRASHED"
+UNREADABLE: Final = "UNREADABLE"
 """Instead of a verdict, for a run that has none."""
 
 T = TypeVar("T")
@@ -40,6 +41,13 @@ class TopologyInfo(msgspec.Struct, frozen=True):
     nodes: tuple[NodeInfo, ...] = ()
 
 
+class EnginesInfo(msgspec.Struct, frozen=True):
+    """How run.json says that the servers were built; "" if it does not say."""
+
+    clickhouse_build: str = ""
+    zookeeper_build: str = ""
+
+
 class PlanInfo(msgspec.Struct, frozen=True):
     """Of run.json: what every plan has."""
 
@@ -54,6 +62,7 @@ class PlanInfo(msgspec.Struct, frozen=True):
     nodes: tuple[str, ...] = ()
     quiesce_s: float | None = None
     check_s: float | None = None
+    engines: EnginesInfo = EnginesInfo()
     options: dict[str, Any] = {}
 
 
@@ -86,12 +95,16 @@ class Facts:
     logs: Path
     alive: bool = False
     """Its process still runs."""
+    unreadable: bool = False
+    """run.json or results.json is there and cannot be read."""
 
     @property
     def status(self) -> str:
-        """VALID, UNKNOWN or INVALID when judged, else RUNNING or CRASHED."""
+        """VALID, UNKNOWN or INVALID when judged, else RUNNING, UNREADABLE or CRASHED."""
         if self.judgement is not None:
             return self.judgement.status.value
+        if self.unreadable:
+            return UNREADABLE
         return RUNNING if self.alive else CRASHED
 
     @property
@@ -125,9 +138,13 @@ def facts_of(
     """Reads run.json and results.json. A file that is broken becomes a trouble; never raises
     for what it finds there. `troubles`: why there is no history, or not all of it."""
     told = list(troubles)
-    raw_info = _object(directory / "run.json", told, "what was run is unknown")
+    raw_info, no_info = stored_object(directory / "run.json")
+    raw_results, no_results = stored_object(directory / "results.json")
+    told += [reason for reason in (no_info, no_results) if reason]
+    if raw_info is None and not no_info:
+        told.append("run.json is missing: what was run is unknown")
     info = _converted(raw_info, RunInfo, directory / "run.json", told) or RunInfo()
-    results = _object(directory / "results.json", told, "") or {}
+    results = raw_results or {}
     judgement = None
     if results:
         try:
@@ -144,24 +161,22 @@ def facts_of(
         troubles=tuple(dict.fromkeys(told)),
         logs=directory / "logs",
         alive=alive,
+        unreadable=bool(no_info or no_results),
     )
 
 
-def _object(path: Path, told: list[str], missing: str) -> Mapping[str, Any] | None:
-    """`missing` is what to say without the file; "" when that is no trouble."""
+def stored_object(path: Path) -> tuple[Mapping[str, Any] | None, str]:
+    """The object of a JSON file, None without one; and why it cannot be read, "" if it can or is
+    not there."""
     try:
-        value = json.loads(path.read_bytes())
+        value = load(path)
     except FileNotFoundError:
-        if missing:
-            told.append(f"{path.name} is missing: {missing}")
-        return None
+        return None, ""
     except (OSError, ValueError) as error:
-        told.append(f"{path.name} cannot be read: {error}")
-        return None
+        return None, f"{path.name} cannot be read: {error}"
     if not isinstance(value, dict):
-        told.append(f"{path.name}: expected a JSON object, found {type(value).__name__}")
-        return None
-    return value
+        return None, f"{path.name}: expected a JSON object, found {type(value).__name__}"
+    return value, ""
 
 
 def _converted(

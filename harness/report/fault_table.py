@@ -15,7 +15,9 @@ class Row:
     op: int
     name: str
     text: str
-    begin_ns: int
+    invoked_ns: int
+    verified_ns: int | None
+    """None: its effect was not seen."""
     end_ns: int | None
     """When it was over; None: until the history's end, or it never began."""
     kind: str
@@ -31,8 +33,11 @@ def rows(history: History) -> tuple[Row, ...]:
     ends = _ends(history)
     known = {fault.op: fault for fault in history.faults}
     out = []
+    invoked_ns = 0
     for op in history.nemesis:
         value = op.value if isinstance(op.value, Mapping) else {}
+        if op.kind is Kind.INVOKE:  # the nemesis has one call in flight
+            invoked_ns = op.time_ns
         if op.kind is Kind.INVOKE or value.get("edge") not in ("begin", "once"):
             continue
         seen, released = EVIDENCE.get(op.f, ("its effect was seen", "its end was seen"))
@@ -43,7 +48,8 @@ def rows(history: History) -> tuple[Row, ...]:
                 op=op.index,
                 name=str(value.get("name", op.f)),
                 text=str(value.get("text") or " ".join(map(str, _nodes(value)))),
-                begin_ns=fault.begin_ns if fault else op.time_ns,
+                invoked_ns=invoked_ns,
+                verified_ns=op.time_ns if fault else None,
                 end_ns=fault.end_ns if fault else None,
                 kind=op.kind.value,
                 evidence=_told(op, seen, value),

@@ -76,8 +76,8 @@ def excerpts(logs: Path, around: datetime | None) -> tuple[Excerpt, ...]:
     found = []
     run = logs.parent.resolve()
     for file in sorted(logs.glob("*/*.log")) if logs.is_dir() else ():
-        if not file.resolve().is_relative_to(run):
-            continue  # a link that leads out of the run
+        if not file.resolve().is_relative_to(run) or not file.is_file():
+            continue  # a link that leads out of the run, a FIFO that would be waited for
         # What is in the log of errors is in the whole log too.
         if (
             file.name.endswith(".err.log")

@@ -18,16 +18,29 @@ from checkers.words import seconds
 from harness.core.history import History
 from harness.report import fault_table
 from harness.report.calls import columns, packed
-from harness.report.facts import CRASHED, RUNNING, Facts
+from harness.report.facts import CRASHED, RUNNING, UNREADABLE, Facts
 from harness.report.node_logs import excerpts
 from harness.report.settings import groups
-from harness.report.story import duration, sentences
+from harness.report.story import duration, lifetime, promise_and_held, sentences
 from harness.report.witness import PAUSE_NS, picture_of
 
 ASSETS: Final = files("harness.report") / "assets"
 SCRIPTS: Final = ("calls.js", "painter.js", "timeline.js")
 """One script in a page, in this order."""
-MARKS: Final = {"VALID": "✓", "INVALID": "✗", "UNKNOWN": "?", CRASHED: "!", RUNNING: "●"}
+MARKS: Final = {"VALID": "✓", "INVALID": "✗", "UNKNOWN": "?", CRASHED: "!", UNREADABLE: "!",
+                RUNNING: "●"}  # fmt: skip
+LEGEND: Final = (
+    ("ok", "ok"),
+    ("fail", "fail"),
+    ("info", "info"),
+    ("holds", "holds the value"),
+    ("lacks", "missing: begun after its acknowledgement"),
+    ("not-due", "without it: begun before"),
+    ("marked", "witness"),
+    ("fault", "fault"),
+    ("fault unverified", "fault not verified yet"),
+)
+"""Classes and texts of what the timeline paints."""
 BANDS_NAMED: Final = 6
 """Faults that get a line of their own in the picture of the witness."""
 
@@ -42,8 +55,8 @@ def environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(seconds=seconds, duration=duration)
-    made.globals.update(MARKS=MARKS, BANDS_NAMED=BANDS_NAMED, PAUSE_NS=PAUSE_NS)
+    made.filters.update(seconds=seconds, duration=duration, lifetime=lifetime)
+    made.globals.update(MARKS=MARKS, LEGEND=LEGEND, BANDS_NAMED=BANDS_NAMED, PAUSE_NS=PAUSE_NS)
     return made
 
 
@@ -70,6 +83,7 @@ def page(facts: Facts) -> str:
             script=Markup(script),  # noqa: S704
             script_hash=script_hash(script),
             sentences=sentences(facts),
+            promise=promise_and_held(facts),
             settings=groups(facts.info),
             **_witness(facts),
             **_whole(facts),

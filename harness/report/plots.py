@@ -191,8 +191,12 @@ class _Minor(LogFormatter):
 def _dress(axes: Axes, history: History, end_s: float) -> None:
     for fault in history.faults:
         until = end_s if fault.end_ns is None else fault.end_ns / 1e9
-        axes.axvspan(fault.begin_ns / 1e9, max(until, fault.begin_ns / 1e9 + end_s / 500),
-                     color=COLOURS["fault"], alpha=0.16, linewidth=0)  # fmt: skip
+        begin = fault.begin_ns / 1e9
+        axes.axvspan(begin, max(until, begin + end_s / 500), color=COLOURS["fault"], alpha=0.16,
+                     linewidth=0)  # fmt: skip
+        if fault.invoked_ns < fault.begin_ns:
+            axes.axvspan(fault.invoked_ns / 1e9, begin, facecolor="none", hatch="////",
+                         edgecolor=COLOURS["fault"], alpha=0.35, linewidth=0)  # fmt: skip
     axes.set_xlim(0, end_s)
     axes.grid(color=COLOURS["rule"], linewidth=0.6)
     axes.set_axisbelow(True)

@@ -4,10 +4,10 @@ from checkers.ladder import Level
 from checkers.rest import rest_of
 from checkers.witness import EXPECTED
 from checkers.words import during, listed, number, seconds
-from harness.core.history import History, Pair
+from harness.core.history import Fault, History, Pair
 from harness.core.op import Kind
 from harness.core.verdict import Anomaly, Status
-from harness.report.facts import RUNNING, Facts
+from harness.report.facts import RUNNING, UNREADABLE, Facts
 
 
 def duration(ns: int) -> str:
@@ -19,6 +19,27 @@ def duration(ns: int) -> str:
     if ns < 120_000_000_000:
         return f"{ns / 1e9:.1f} s"
     return f"{ns // 60_000_000_000} min {ns // 1_000_000_000 % 60} s"
+
+
+def lifetime(fault: Fault) -> str:
+    """ "invoked at 2.085 s, verified at 2.489 s, over at 4.102 s"; of what takes effect within its
+    own call "from 2.085 s to 2.489 s"."""
+    if fault.invoked_ns == fault.begin_ns:
+        end = "the end" if fault.end_ns is None else seconds(fault.end_ns)
+        return f"from {seconds(fault.begin_ns)} to {end}"
+    over = "until the end" if fault.end_ns is None else f"over at {seconds(fault.end_ns)}"
+    return f"invoked at {seconds(fault.invoked_ns)}, verified at {seconds(fault.begin_ns)}, {over}"
+
+
+def promise_and_held(facts: Facts) -> str:
+    """ "promised linearizable, held session"; without a verdict what was promised only."""
+    ladder = facts.judgement.ladder if facts.judgement else None
+    promised = ladder.promise.value if ladder else facts.info.plan.promise
+    if not promised:
+        return ""
+    if ladder is None or facts.status == Status.UNKNOWN.value:
+        return f"promised {promised}"
+    return f"promised {promised}, held {ladder.held.value if ladder.held else 'no level'}"
 
 
 def sentences(facts: Facts) -> tuple[str, ...]:
@@ -45,6 +66,8 @@ def sentences(facts: Facts) -> tuple[str, ...]:
 def _unjudged(facts: Facts) -> tuple[str, ...]:
     if facts.alive:
         first = "This run goes on; nothing has been concluded yet."
+    elif facts.status == UNREADABLE:
+        first = "A file of this run cannot be read, so nothing is known of its verdict."
     elif facts.info.error:
         first = f"The harness itself failed: {facts.info.error.rstrip('.')}."
     else:
@@ -52,6 +75,8 @@ def _unjudged(facts: Facts) -> tuple[str, ...]:
     if facts.history is None:
         return first, "Its history cannot be read, so that nothing is known of what happened."
     many = number(len(facts.history), "op")
+    if facts.status == UNREADABLE:
+        return first, f"Its history can: {many}, which its page shows."
     second = f"{many} reached the disk before that; its page shows them."
     if facts.status == RUNNING:
         return first, f"{many} reached the disk so far; its page shows them."

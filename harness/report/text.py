@@ -7,20 +7,21 @@ from rich.table import Table
 from rich.text import Text
 
 from checkers.words import seconds
-from harness.core.history import Fault
-from harness.report.facts import CRASHED, RUNNING, Facts
-from harness.report.story import duration, sentences
-from harness.report.witness import PAUSE_NS, Bar, Picture, Row, picture_of
+from harness.report.facts import CRASHED, RUNNING, UNREADABLE, Facts
+from harness.report.story import duration, lifetime, promise_and_held, sentences
+from harness.report.witness import PAUSE_NS, UNVERIFIED, VERIFIED, Bar, Picture, Row, picture_of
 
 STATUS_STYLE = {
     "VALID": "bold green",
     "UNKNOWN": "bold yellow",
     "INVALID": "bold red",
     CRASHED: "bold red",
+    UNREADABLE: "bold red",
     RUNNING: "bold cyan",
 }
 BAR_STYLE = {"ok": "green", "fail": "yellow", "info": "magenta"}
 RAILS = {"begin": "┌", "on": "│", "end": "└", "": ""}
+FAULTY = {VERIFIED: "▒", UNVERIFIED: "░", "": ""}
 LANE_MAX = 12
 
 
@@ -28,19 +29,14 @@ def text_report(facts: Facts) -> RenderableType:
     """What the page says at its top, for a terminal; to be printed without cropping."""
     parts: list[RenderableType] = [
         _line(facts.status, STATUS_STYLE[facts.status], facts.name),
+        *([Text(promise_and_held(facts), "dim")] if promise_and_held(facts) else []),
         *(Text(f"! {trouble}", "yellow") for trouble in facts.troubles),
         Text(),
         *(Text(sentence) for sentence in sentences(facts)),
     ]
     if facts.witness is not None and facts.history is not None:
         picture = picture_of(facts.history, facts.witness[1])
-        begin_ns, end_ns = picture.axis.marks[0][0], picture.axis.marks[-1][0]
-        in_force = [
-            fault
-            for fault in facts.history.faults
-            if fault.begin_ns <= end_ns and (fault.end_ns is None or fault.end_ns >= begin_ns)
-        ]
-        parts += [Text(), timeline(picture), *_faults(in_force)]
+        parts += [Text(), timeline(picture), *_faults(picture)]
     if facts.info.plan.again:
         parts += [Text(), _line("again", "dim", facts.info.plan.again)]
     return Group(*parts)
@@ -62,7 +58,7 @@ def timeline(picture: Picture) -> Table:
         table.add_column(head, justify="center", min_width=3, max_width=LANE_MAX, overflow="fold")
     table.add_column("", overflow="fold")
     for row, after in zip(picture.rows, (*picture.rows[1:], None), strict=True):
-        faulty = [Text("▒" if row.faulty else "")] if picture.bands else []
+        faulty = [Text(FAULTY[row.faulty])] if picture.bands else []
         table.add_row(seconds(row.time_ns), *faulty, *_rails(row), _told(row))
         if after is not None and after.gap_ns > PAUSE_NS:
             goes_on = (
@@ -86,10 +82,11 @@ def _style(bar: Bar) -> str:
     return "bold red" if bar.wrong else BAR_STYLE[bar.kind]
 
 
-def _faults(faults: list[Fault]) -> Iterator[Text]:
-    if faults:
+def _faults(picture: Picture) -> Iterator[Text]:
+    """Every fault with its moments, and what the two shades mean if both are there."""
+    if picture.bands:
         yield Text()
-    for fault in faults:
-        end = "the end" if fault.end_ns is None else seconds(fault.end_ns)
-        said = f"▒ {fault.name} {fault.text}, from {seconds(fault.begin_ns)} to {end}"
-        yield Text(said, "red")
+    for band in picture.bands:
+        yield Text(f"▒ {band.title}: {lifetime(band.fault)}", "red")
+    if picture.unverified:
+        yield Text("░ invoked, its effect not verified yet", "red")

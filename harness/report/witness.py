@@ -17,6 +17,9 @@ from harness.report.axis import Axis
 
 FAULTS_MARKED: Final = 3
 """With more faults than these in the picture their edges get no marks of their own."""
+UNVERIFIED: Final = "unverified"
+VERIFIED: Final = "verified"
+"""What is known of a fault at some moment: invoked only, or its effect was seen."""
 PAUSE_NS: Final = 10_000_000
 """A longer gap between two rows is told."""
 ACKNOWLEDGED: Final = "acknowledged here"
@@ -63,6 +66,8 @@ class Band:
 
     fault: Fault
     begin: float
+    """Where the nemesis was invoked; per cent of the axis, as the next two."""
+    verified: float
     end: float
     begun_before: bool
     ends_after: bool
@@ -72,10 +77,12 @@ class Band:
         """ "partition-one {ch1 | ch2 ch3}"."""
         return f"{self.fault.name} {self.fault.text}"
 
-    def covers(self, time_ns: int) -> bool:
-        """It is in force then."""
-        end_ns = self.fault.end_ns
-        return self.fault.begin_ns <= time_ns and (end_ns is None or time_ns < end_ns)
+    def state(self, time_ns: int) -> str:
+        """VERIFIED while it is in force, UNVERIFIED while it may be, else ""."""
+        fault = self.fault
+        if time_ns < fault.invoked_ns or (fault.end_ns is not None and time_ns >= fault.end_ns):
+            return ""
+        return UNVERIFIED if time_ns < fault.begin_ns else VERIFIED
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +97,8 @@ class Row:
     bar: Bar | None
     """The call that begins or ends; None: a fault does."""
     text: str
-    faulty: bool
-    """A fault is in force."""
+    faulty: str
+    """VERIFIED when a fault is in force, UNVERIFIED when one may be, else ""."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,41 +119,44 @@ class Picture:
         return tuple((a, w) for a in acks for w in wrong if a.end <= w.begin)
 
     @property
+    def unverified(self) -> bool:
+        """Some of it lies between the invocation of a fault and its verification."""
+        return any(band.verified > band.begin for band in self.bands)
+
+    @property
     def rows(self) -> tuple[Row, ...]:
         """Everything that happens in it, in order of time."""
         out: list[Row] = []
         under_way: dict[int, Bar] = {}
-        for time_ns, what, thing in sorted(self._happenings(), key=lambda one: one[:2]):
-            bar = thing if isinstance(thing, Bar) else None
+        for time_ns, order, bar, text in sorted(self._happenings(), key=lambda one: one[:2]):
             rails: list[tuple[str, Bar | None]] = [
                 ("on" if lane in under_way else "", under_way.get(lane))
                 for lane in range(len(self.lanes))
             ]
-            if isinstance(thing, Bar):
-                begins = what is _Order.BEGIN
-                rails[thing.lane] = ("begin" if begins else "end", thing)
+            if bar is not None:
+                begins = order is _Order.BEGIN
+                rails[bar.lane] = ("begin" if begins else "end", bar)
                 if begins:
-                    under_way[thing.lane] = thing
+                    under_way[bar.lane] = bar
                 else:
-                    under_way.pop(thing.lane, None)
-                text = f"{thing.title} #{thing.pair.invoke.index}" if begins else thing.note
-            else:
-                text = f"{thing.name} {'begins' if what is _Order.BEGIN else 'is over'}"
+                    under_way.pop(bar.lane, None)
             gap_ns = time_ns - out[-1].time_ns if out else 0
-            faulty = any(band.covers(time_ns) for band in self.bands)
+            states = {band.state(time_ns) for band in self.bands}
+            faulty = next((state for state in (VERIFIED, UNVERIFIED) if state in states), "")
             out.append(Row(time_ns, gap_ns, tuple(rails), bar, text, faulty))
         return tuple(out)
 
-    def _happenings(self) -> Iterator[tuple[int, "_Order", Bar | Fault]]:
+    def _happenings(self) -> Iterator[tuple[int, "_Order", Bar | None, str]]:
+        """When, what comes first of one moment, whose call it is (None: a fault's), and a text."""
         for bar in self.bars:
-            yield bar.begin_ns, _Order.BEGIN, bar
-            yield bar.end_ns, _Order.END if bar.end_ns > bar.begin_ns else _Order.END_AT_ONCE, bar
+            yield bar.begin_ns, _Order.BEGIN, bar, f"{bar.title} #{bar.pair.invoke.index}"
+            at_once = bar.end_ns == bar.begin_ns
+            yield bar.end_ns, _Order.END_AT_ONCE if at_once else _Order.END, bar, bar.note
         marks = {time_ns for time_ns, _ in self.axis.marks}
         for band in self.bands if len(self.bands) <= FAULTS_MARKED else ():
-            if band.fault.begin_ns in marks:
-                yield band.fault.begin_ns, _Order.BEGIN, band.fault
-            if band.fault.end_ns in marks and band.fault.end_ns is not None:
-                yield band.fault.end_ns, _Order.END, band.fault
+            for time_ns, order, what in _edges(band.fault):
+                if time_ns in marks:
+                    yield time_ns, order, None, f"{band.fault.name} {what}"
 
 
 class _Order(IntEnum):
@@ -157,17 +167,28 @@ class _Order(IntEnum):
     END_AT_ONCE = 2
 
 
+def _edges(fault: Fault) -> Iterator[tuple[int, _Order, str]]:
+    """The moments of a fault."""
+    if fault.invoked_ns < fault.begin_ns:
+        yield fault.invoked_ns, _Order.BEGIN, "is invoked"
+        yield fault.begin_ns, _Order.BEGIN, "is verified"
+    else:
+        yield fault.begin_ns, _Order.BEGIN, "begins"
+    if fault.end_ns is not None:
+        yield fault.end_ns, _Order.END, "is over"
+
+
 def picture_of(history: History, anomaly: Anomaly) -> Picture:
     """Of the calls that the anomaly's ops belong to; others of its ops are left out."""
     pairs = _pairs(history, anomaly.ops)
     begin_ns = min((p.invoke.time_ns for p in pairs), default=anomaly.time_ns)
     end_ns = max((_end_ns(p) for p in pairs), default=begin_ns)
     faults = [
-        f for f in history.faults if f.begin_ns <= end_ns and (f.end_ns or begin_ns) >= begin_ns
+        f for f in history.faults if f.invoked_ns <= end_ns and (f.end_ns or begin_ns) >= begin_ns
     ]
     times = [time for p in pairs for time in (p.invoke.time_ns, _end_ns(p))] or [begin_ns]
     if len(faults) <= FAULTS_MARKED:
-        edges = [t for f in faults for t in (f.begin_ns, f.end_ns) if t is not None]
+        edges = [time_ns for fault in faults for time_ns, _, _ in _edges(fault)]
         times += [t for t in edges if begin_ns <= t <= end_ns]
     axis = Axis.through(times)
     names = sorted({_lane(p) for p in pairs}, key=lambda lane: (lane[0], lane[1]))
@@ -292,11 +313,16 @@ def _with_a_wrong_one(bars: Sequence[Bar], pairs: Sequence[Pair]) -> Sequence[Ba
 
 
 def _band(fault: Fault, axis: Axis, begin_ns: int, end_ns: int) -> Band:
-    ends_after = fault.end_ns is None or fault.end_ns > end_ns
+    def place(time_ns: int) -> float:
+        if time_ns < begin_ns:
+            return 0.0
+        return 100.0 if time_ns > end_ns else axis.at(time_ns)
+
     return Band(
         fault=fault,
-        begin=0.0 if fault.begin_ns < begin_ns else axis.at(fault.begin_ns),
-        end=100.0 if ends_after or fault.end_ns is None else axis.at(fault.end_ns),
-        begun_before=fault.begin_ns < begin_ns,
-        ends_after=ends_after,
+        begin=place(fault.invoked_ns),
+        verified=place(fault.begin_ns),
+        end=100.0 if fault.end_ns is None else place(fault.end_ns),
+        begun_before=fault.invoked_ns < begin_ns,
+        ends_after=fault.end_ns is None or fault.end_ns > end_ns,
     )

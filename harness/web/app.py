@@ -1,6 +1,7 @@
 """The store as pages. Reads only: no request changes a run, save that its report may be drawn."""
 
-from collections.abc import Awaitable, Callable, Mapping
+import os
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -10,7 +11,6 @@ import jinja2
 from markupsafe import Markup
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
@@ -55,13 +55,13 @@ def environment() -> jinja2.Environment:
 
 def run_url(name: str) -> str:
     """The address of a run's report; a name may hold whatever a file name may."""
-    return "/run/" + quote(name)
+    return "/run/" + quote(os.fsencode(name))
 
 
 def app(store: Store, hosts: tuple[str, ...]) -> Starlette:
     """Answers only to these names: a page elsewhere whose name leads here gets nothing."""
     pages = _Pages(Runs(store))
-    route = Callable[[Request], Awaitable[Response]]
+    route = Callable[[Request], Response]
     routes: Mapping[str, route] = {
         "/": pages.runs,
         "/matrix": pages.matrix,
@@ -79,14 +79,17 @@ def app(store: Store, hosts: tuple[str, ...]) -> Starlette:
 
 
 class _Pages:
+    """Every answer reads files, so none of them is a coroutine: each is made in a thread, and a
+    slow disk or a big journal keeps no other page waiting."""
+
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
         self._tails: dict[Path, Tail] = {}
 
-    async def runs(self, request: Request) -> Response:
+    def runs(self, request: Request) -> Response:
         """The list."""
         query = Query.of(request.query_params)
-        every = await run_in_threadpool(self._runs.all)
+        every = self._runs.all()
         chosen = query.chosen(every)
         first = _number(request.query_params.get("first", "0"))
         given = {name: getattr(query, name) for name in Query.__slots__}
@@ -114,10 +117,10 @@ class _Pages:
             store=str(self._runs.store.root),
         )
 
-    async def matrix(self, request: Request) -> Response:
+    def matrix(self, request: Request) -> Response:
         """The heat map."""
         query = Query.of(request.query_params)
-        every = await run_in_threadpool(self._runs.all)
+        every = self._runs.all()
         chosen = query.chosen(every)
         days = sorted({run.date for run in every if run.date}, reverse=True)
         return _html(
@@ -129,65 +132,66 @@ class _Pages:
             urlencode=urlencode,
         )
 
-    async def diff(self, request: Request) -> Response:
+    def diff(self, request: Request) -> Response:
         """Two runs side by side."""
         names = request.query_params.getlist("run")
         if len(names) != 2:
             raise HTTPException(400, f"{len(names)} runs given; mark two in the list")
         left, right = [self._named(*name.partition("/")[::2]) for name in names]
-        a = await run_in_threadpool(facts_in, left)
-        b = await run_in_threadpool(facts_in, right)
+        a = facts_in(left)
+        b = facts_in(right)
         lines = diff(a, b)
         return _html("diff.html.j2", left=a, right=b, lines=lines, parts=parts(lines))
 
-    async def report(self, request: Request) -> Response:
+    def report(self, request: Request) -> Response:
         """Its page; of a run that goes on, what is known by now."""
         run = self._run(request)
         if run.alive:
             return RedirectResponse(run_url(_name(run)) + "/live")
         drawn = _modified(run.report)
         if drawn < max(_modified(run.info_file), _modified(run.results_file)):
-            await run_in_threadpool(draw, run)
+            draw(run)
         if run.report.is_symlink() or not run.report.is_file():
             # It leads elsewhere, the store cannot be written, or the drawing failed: then the
             # error is told.
-            return HTMLResponse(page(await run_in_threadpool(facts_in, run)), headers=SANDBOXED)
+            text = page(facts_in(run)).encode(errors="replace")
+            return HTMLResponse(text, headers=SANDBOXED)
         return FileResponse(run.report, media_type="text/html", headers=SANDBOXED)
 
-    async def live(self, request: Request) -> Response:
+    def live(self, request: Request) -> Response:
         """Its present, which a script renews."""
         run = self._run(request)
         if not run.alive:
             return RedirectResponse(run_url(_name(run)))
         return _html("live.html.j2", script="live.js", run=_name(run), info=run.info())
 
-    async def figures(self, request: Request) -> Response:
+    def figures(self, request: Request) -> Response:
         """The present as JSON."""
         run = self._run(request)
         alive = run.alive
-        if run.path not in self._tails:
+        tail = self._tails.get(run.path)
+        if tail is None:
             promised = run.info().plan.promise == Level.LINEARIZABLE.value
-            self._tails[run.path] = Tail(run.journal, promised)
-        tail = self._tails[run.path]
+            tail = self._tails.setdefault(run.path, Tail(run.journal, promised))
         figures = tail.read()
         if not alive:
             self._tails.pop(run.path, None)
         return JSONResponse({"alive": alive, **figures}, headers=HEADERS)
 
-    async def archive(self, request: Request) -> Response:
+    def archive(self, request: Request) -> Response:
         """All its files."""
         run = self._run(request)
-        file = await run_in_threadpool(archive, run.path)
+        file = archive(run.path)
         name = f"{run.path.parent.name}-{run.path.name}.tar.gz"
         remove = BackgroundTask(file.unlink, missing_ok=True)
         return FileResponse(file, filename=name, background=remove, headers=HEADERS)
 
-    async def refused(self, _request: Request, error: Exception) -> Response:
+    def refused(self, _request: Request, error: Exception) -> Response:
         """What there is not."""
         assert isinstance(error, HTTPException)
         return _html("refused.html.j2", error.status_code, what=error.detail)
 
-    async def failed(self, _request: Request, error: Exception) -> Response:
+    def failed(self, _request: Request, error: Exception) -> Response:
         """A run whose files are not what a run writes."""
         return _html("refused.html.j2", 500, what=str(error))
 
@@ -211,7 +215,7 @@ def _html(template: str, status: int = 200, *, script: str = "", **values: Any) 
         script_hash=script_hash(text),
         **values,
     )  # fmt: skip
-    return HTMLResponse(made, status, headers=HEADERS)
+    return HTMLResponse(made.encode(errors="replace"), status, headers=HEADERS)
 
 
 def _name(run: RunDirectory) -> str:

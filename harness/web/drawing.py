@@ -17,6 +17,8 @@ def facts_in(directory: RunDirectory, history: History | None = None) -> Facts:
             history = contents.history
             if contents.truncated and not alive:
                 troubles.append(contents.truncated)
+            if not alive:
+                troubles += filter(None, [directory.outdated()])
         except HistoryError as error:
             troubles.append(str(error))
     return facts_of(directory.path, history, troubles, alive=alive)

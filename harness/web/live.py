@@ -1,24 +1,29 @@
 """A run that goes on, seen through its journal."""
 
+import os
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import Final
 
 from checkers.key_sets import READS
 from checkers.live import LiveAnomalies
+from harness.core.bounded_json import open_regular
 from harness.core.lines import decoded
 from harness.core.op import Json, Kind, Op
 from harness.run.live import Live
 
 RATE_NS: Final = 5_000_000_000
 """Over which the rate is measured."""
+READ_BYTES_MAX: Final = 8 * 1024 * 1024
+"""The most of the journal that is read at a time: 62 MB kept every other page waiting for 0.9 s."""
 
 
 @dataclass(slots=True)
 class Tail:
-    """Reads on where it stopped. Not for two threads at once."""
+    """Reads on where it stopped."""
 
     journal: Path
     stale_is_wrong: bool
@@ -31,11 +36,18 @@ class Tail:
     _last_ns: int = 0
     _last_f: str = ""
     _broken: str = ""
+    _behind: bool = False
+    _lock: Lock = field(default_factory=Lock)
 
     def read(self) -> Mapping[str, Json]:
-        """Everything up to now: counts by operation and outcome, faults in force, anomalies."""
-        if not self._broken:
-            self._follow()
+        """Everything up to now, or up to READ_BYTES_MAX more than last time ("behind"): counts by
+        operation and outcome, faults in force, anomalies."""
+        with self._lock:
+            if not self._broken:
+                self._follow()
+            return self._figures()
+
+    def _figures(self) -> Mapping[str, Json]:
         figures = self._live.read()
         return {
             "time_s": self._last_ns / 1e9,
@@ -49,17 +61,26 @@ class Tail:
             "missed": self._anomalies.missed,
             "duplicated": self._anomalies.duplicated,
             "broken": self._broken,
+            "behind": self._behind,
         }
 
     def _follow(self) -> None:
         try:
-            with self.journal.open("rb") as file:
+            with open_regular(self.journal) as file:
                 file.seek(self._offset)
-                fresh = file.read()
+                fresh = file.read(READ_BYTES_MAX)
+                size = os.fstat(file.fileno()).st_size
         except OSError:
             return  # it has not begun
+        except ValueError as error:
+            self._broken = f"the journal cannot be read: {error}"
+            return
+        self._behind = size > self._offset + len(fresh)
         # A line that is being written is read next time.
         whole = fresh[: fresh.rfind(b"\n") + 1]
+        if not whole and self._behind:
+            self._broken = f"the journal has a line of more than {READ_BYTES_MAX:,} bytes"
+            return
         for line in whole.splitlines():
             try:
                 op = decoded(line)

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from harness.report.facts import CRASHED, RUNNING, UNREADABLE
 from harness.web.runs import STATUSES, Summary
 
 
@@ -21,8 +22,8 @@ class Cell:
 
     @property
     def worst(self) -> str:
-        """The status that colours it: INVALID before CRASHED before UNKNOWN before VALID."""
-        order = ("INVALID", "CRASHED", "UNKNOWN", "RUNNING", "VALID")
+        """The status that colours it, the gravest there is."""
+        order = ("INVALID", CRASHED, UNREADABLE, "UNKNOWN", RUNNING, "VALID")
         return next(status for status in order if status in self.counts)
 
     @property

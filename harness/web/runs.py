@@ -1,16 +1,16 @@
 """The runs of a store in short: searched, filtered, sorted."""
 
-import json
+import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from harness.core.verdict import Status
-from harness.report.facts import CRASHED, RUNNING
+from harness.report.facts import CRASHED, RUNNING, UNREADABLE, stored_object
 from harness.run.store import RunDirectory, Store
 
-STATUSES: Final = (*(status.value for status in Status), CRASHED, RUNNING)
+STATUSES: Final = (*(status.value for status in Status), CRASHED, UNREADABLE, RUNNING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +23,14 @@ class Summary:
     nemesis: str
     seed: str
     status: str
+    promise: str
+    """The level that decides the verdict; "" when unknown."""
     held: str
-    """The strongest level that held; "" when none is known."""
+    """The strongest level that held; "" when none is known, and of an UNKNOWN run."""
     versions: tuple[str, ...]
     """Of the servers, each once."""
+    trouble: str
+    """Why a file of it cannot be read; "" if all can."""
     started: str
     """UTC, "2026-11-20 17:45:09"; "" when unknown."""
     text: str
@@ -106,8 +110,9 @@ class Runs:
         return next((run for run in self._own() if run.path == wanted), None)
 
     def _own(self) -> Iterable[RunDirectory]:
-        """The store may be of other people: a run with a file that leads elsewhere is none."""
-        return (run for run in self.store.runs() if not any(map(Path.is_symlink, _files(run))))
+        """The store may be of other people: a run with a file that leads elsewhere is none, nor is
+        one with a FIFO, whose reader would wait for ever."""
+        return (run for run in self.store.runs() if all(map(_regular_or_absent, _files(run))))
 
     def _summary(self, run: RunDirectory) -> Summary:
         stamps = _stamp(run.info_file), _stamp(run.results_file)
@@ -123,6 +128,13 @@ def _files(run: RunDirectory) -> Sequence[Path]:
     return run.info_file, run.results_file, run.journal, run.parquet_file
 
 
+def _regular_or_absent(file: Path) -> bool:
+    try:
+        return stat.S_ISREG(file.lstat().st_mode)
+    except OSError as error:
+        return isinstance(error, FileNotFoundError)
+
+
 def _stamp(file: Path) -> int:
     try:
         return file.stat().st_mtime_ns
@@ -131,29 +143,33 @@ def _stamp(file: Path) -> int:
 
 
 def _summary(run: RunDirectory) -> Summary:
-    info, results = _object(run.info_file), _object(run.results_file)
+    (raw_info, no_info), (raw_results, no_results) = map(
+        stored_object, (run.info_file, run.results_file)
+    )
+    info, results = raw_info or {}, raw_results or {}
     plan, ladder = _inner(info, "plan"), _inner(results, "ladder")
+    trouble = "; ".join(filter(None, (no_info, no_results)))
     status = str(results.get("status", ""))
     if status not in STATUSES:
-        status = RUNNING if run.alive else CRASHED
+        status = UNREADABLE if trouble else RUNNING if run.alive else CRASHED
     name = f"{run.path.parent.name}/{run.path.name}"
+    folder = run.path.parent.name.partition("+")
     versions = tuple(sorted({str(version) for version in _inner(info, "versions").values()}))
     started = str(info.get("started_utc") or "")[:19].replace("T", " ")
-    workload, nemesis = str(plan.get("workload", "?")), str(plan.get("nemesis", "?"))
-    seed, held = str(plan.get("seed", "?")), str(ladder.get("held") or "")
-    words = (name, workload, nemesis, seed, status, held, started, *versions, plan.get("again", ""))
+    workload = str(plan.get("workload", folder[0] if no_info else "?"))
+    nemesis = str(plan.get("nemesis", folder[2] if no_info else "?"))
+    seed = str(plan.get("seed", "?"))
+    held = "" if status == Status.UNKNOWN.value else str(ladder.get("held") or "")
+    promise = str(ladder.get("promise") or plan.get("promise", ""))
+    words = (
+        name, workload, nemesis, seed, status, promise, held, trouble, started,
+        *versions, plan.get("again", ""),
+    )  # fmt: skip
     return Summary(
-        name=name, workload=workload, nemesis=nemesis, seed=seed, status=status, held=held,
+        name=name, workload=workload, nemesis=nemesis, seed=seed, status=status,
+        promise=promise, held=held, trouble=trouble,
         versions=versions, started=started, text=" ".join(map(str, words)).lower(),
     )  # fmt: skip
-
-
-def _object(file: Path) -> Mapping[str, Any]:
-    try:
-        value = json.loads(file.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _inner(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:

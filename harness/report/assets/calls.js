@@ -1,7 +1,8 @@
 // Every call of a run as columns of numbers, and what each of them returned.
 "use strict";
 
-const HIDDEN = 0, HOLDS = 4, LACKS = 5; // and 1 + its kind: ok, fail, info
+// What a call is painted as; without a search for a value 1 + its kind: ok, fail, info.
+const HIDDEN = 0, HOLDS = 4, LACKS = 5, NOT_DUE = 6;
 
 class Calls {
   static async unpacked(packed) {
@@ -19,11 +20,13 @@ class Calls {
       node: Int32Array.from(data.node), f: Int32Array.from(data.f), kind: Uint8Array.from(data.kind),
       key: Int32Array.from(data.key), process: Int32Array.from(data.process), error: Int32Array.from(data.error),
     });
-    for (let i = 0, us = 0, at = 0; i < count; i++) {
-      this.begin[i] = us += data.begin[i];
+    for (let i = 0, ns = 0, at = 0; i < count; i++) {
+      this.begin[i] = (ns += data.begin[i]) / 1000;
       this.index[i] = at += data.index[i];
-      this.end[i] = data.length[i] < 0 ? data.end_us : us + data.length[i];
+      this.end[i] = data.length[i] < 0 ? data.end_us : (ns + data.length[i]) / 1000;
     }
+    this.inserts = Uint8Array.from(this.f, (f) => data.inserts.includes(data.names.f[f]));
+    this.reads = Uint8Array.from(this.f, (f) => data.reads.includes(data.names.f[f]));
     const places = (given) => { const all = new Array(count); for (const i in given) all[i] = given[i]; return all; };
     this.changes = places(data.changes); // of a read: what it returned other than the last one of its series
     this.doubles = places(data.doubles);
@@ -55,19 +58,34 @@ class Calls {
     return found.sort((a, b) => Number(a) - Number(b));
   }
 
-  // For each call: HOLDS, LACKS, or HIDDEN when it is not about the value.
+  // For each call: HOLDS; LACKS, a read that must have had the value, for it began after an insert into
+  // its key was acknowledged; NOT_DUE, another read of such a key; or HIDDEN, not about the value. It is
+  // what set-full counts: an acknowledgement and a read that begins at the very same time are concurrent.
   holding(text) {
-    const out = new Uint8Array(this.count), holds = new Set(), same = (v) => String(v) === text;
+    const out = new Uint8Array(this.count), same = (v) => String(v) === text;
+    const holds = new Set(), keys = this.acknowledged(text);
     for (let i = 0; i < this.count; i++) {
-      const changes = this.changes[i], series = this.series[i];
+      const changes = this.changes[i], series = this.series[i], key = this.key[i];
       if (changes === undefined) {
         if (this.value[i] !== null && same(this.value[i])) out[i] = HOLDS;
         continue;
       }
       if (changes.length && changes.some(same)) holds.has(series) ? holds.delete(series) : holds.add(series);
-      out[i] = holds.has(series) ? HOLDS : LACKS;
+      if (holds.has(series)) out[i] = HOLDS;
+      else if (keys.has(key)) out[i] = this.reads[i] && this.begin[i] > keys.get(key) ? LACKS : NOT_DUE;
     }
     return out;
+  }
+
+  // The keys into which the value was inserted: when that was first acknowledged; Infinity: never.
+  acknowledged(text) {
+    const keys = new Map();
+    for (let i = 0; i < this.count; i++) {
+      if (!this.inserts[i] || this.value[i] === null || String(this.value[i]) !== text) continue;
+      const end = this.kinds[this.kind[i]] === "ok" ? this.end[i] : Infinity;
+      keys.set(this.key[i], Math.min(keys.get(this.key[i]) ?? Infinity, end));
+    }
+    return keys;
   }
 
   // Each call in the first lane of its node that is free when it begins: in a lane none overlap, so
@@ -99,7 +117,7 @@ class Calls {
     const { names } = this, took = this.length[i];
     const said = this.size[i] >= 0 ? many(this.size[i], "value") : this.value[i] ?? this.details[i] ?? "";
     return ["#" + this.index[i], (this.begin[i] / 1e6).toFixed(6) + " s",
-      took < 0 ? "never ended" : (took / 1000).toLocaleString("en", { maximumFractionDigits: 3 }) + " ms",
+      took < 0 ? "never ended" : (took / 1e6).toLocaleString("en", { maximumFractionDigits: 3 }) + " ms",
       names.node[this.node[i]] ?? "–", String(this.process[i]), names.f[this.f[i]], String(names.key[this.key[i]] ?? "–"),
       String(said), this.kinds[this.kind[i]]];
   }

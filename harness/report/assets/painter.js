@@ -3,7 +3,8 @@
 "use strict";
 
 const TOP = 24, LABEL = 54, RIGHT = 4, AXIS = 22, NODE_GAP = 8;
-const TONES = ["ok", "fail-fill", "info", "accent", "invalid"]; // of 1 + kind, HOLDS, LACKS
+const TONES = ["ok", "fail-fill", "info", "accent", "invalid", "not-due"]; // of 1 + kind, HOLDS, LACKS, NOT_DUE
+const MIXES = 1 << TONES.length;
 
 class Painter {
   constructor(canvas, calls) {
@@ -74,11 +75,11 @@ class Painter {
       return new Uint32Array(new Uint8Array([r, g, b, 255]).buffer)[0];
     };
     const words = TONES.map(word);
-    this.looks = new Uint32Array(32 * this.tall);
-    for (let mask = 1; mask < 32; mask++) {
+    this.looks = new Uint32Array(MIXES * this.tall);
+    for (let mask = 1; mask < MIXES; mask++) {
       const tones = words.filter((_, t) => mask & (1 << t));
       for (let row = 0; row < this.tall; row++)
-        this.looks[row * 32 + mask] = tones[Math.floor(row * tones.length / this.tall)];
+        this.looks[row * MIXES + mask] = tones[Math.floor(row * tones.length / this.tall)];
     }
     this.image = new ImageData(this.columns, this.tall);
     this.words = new Uint32Array(this.image.data.buffer);
@@ -99,35 +100,51 @@ class Painter {
         for (let x = first, bit = 1 << (tone - 1); x < last; x++) masks[x] |= bit;
       }
       for (let row = 0, at = 0; row < tall; row++)
-        for (let x = 0; x < columns; x++) words[at++] = looks[row * 32 + masks[x]];
+        for (let x = 0; x < columns; x++) words[at++] = looks[row * MIXES + masks[x]];
       this.context.putImageData(this.image, Math.round(LABEL * scale), Math.round(this.y(l) * scale));
     });
   }
 
+  // Hatched from the invocation of a fault until its effect was verified, then even.
   #faults() {
-    const c = this.context;
+    const c = this.context, right = this.width, even = this.colour.fault, hatched = this.#hatching();
     let reached = LABEL;
     for (const fault of this.calls.faults) {
       const until = fault.end ?? this.calls.until;
-      if (until < this.from || fault.begin > this.to) continue;
-      const x0 = Math.max(this.x(fault.begin), LABEL), x1 = Math.min(Math.max(this.x(until), x0 + 2), this.width);
-      const text = `${fault.name} ${fault.text}`, wide = c.measureText(text).width;
-      const room = wide < Math.max(x1 - x0, 60) + 40 ? wide + 4 : x1 - x0;
-      c.fillStyle = this.colour["fault-ink"];
-      if (x0 >= reached && room > 12) {
-        c.save();
-        c.beginPath();
-        c.rect(x0, 0, room, TOP);
-        c.clip();
-        c.fillText(text, x0 + 3, 15);
-        c.restore();
-        reached = x0 + room + 4;
-      }
-      c.fillStyle = this.colour.fault;
+      if (until < this.from || fault.invoked > this.to) continue;
+      const within = (us) => Math.min(Math.max(this.x(us), LABEL), right);
+      const x0 = within(fault.invoked), seen = within(fault.begin), x1 = Math.min(Math.max(within(until), x0 + 2), right);
+      reached = this.#label(`${fault.name} ${fault.text}`, x0, x1, reached);
       c.globalAlpha = 0.14;
-      c.fillRect(x0, 0, x1 - x0, this.height - AXIS);
+      for (const [style, a, b] of [[hatched, x0, seen], [even, seen, x1]]) {
+        c.fillStyle = style;
+        if (b > a) c.fillRect(a, 0, b - a, this.height - AXIS);
+      }
       c.globalAlpha = 1;
     }
+  }
+
+  // The label of a fault between x0 and x1: a little beyond them where that makes it whole, moved to
+  // the left where the canvas ends, else shortened. Returns how far labels reach by now.
+  #label(text, x0, x1, reached) {
+    const c = this.context, wide = c.measureText(text).width + 6;
+    const room = wide <= Math.max(x1 - x0, 60) + 40 ? wide : x1 - x0;
+    const x = Math.max(Math.min(x0, this.width - room), LABEL);
+    if (x < reached || room <= 24) return reached;
+    let shown = text;
+    for (let n = text.length; n > 0 && c.measureText(shown).width + 6 > room; n--) shown = text.slice(0, n - 1).trimEnd() + "…";
+    c.fillStyle = this.colour["fault-ink"];
+    c.fillText(shown, x + 3, 15);
+    return x + room + 4;
+  }
+
+  #hatching() {
+    const tile = new OffscreenCanvas(6, 6), c = tile.getContext("2d");
+    c.strokeStyle = this.colour.fault;
+    c.lineWidth = 2;
+    for (const x of [-6, 0, 6]) { c.moveTo(x, 6); c.lineTo(x + 6, 0); }
+    c.stroke();
+    return this.context.createPattern(tile, "repeat");
   }
 
   #grid() {

@@ -21,7 +21,7 @@
     const node = number(want.node), f = number(want.f), kind = number(want.kind);
     const key = want.key === "" ? -1 : names.key.findIndex((k) => String(k ?? "–") === want.key), noKey = want.key !== "" && key < 0;
     const process = want.process === "" ? null : Number(want.process);
-    const found = want.value ? calls.holding(want.value) : null, tally = new Int32Array(6), { shown } = painter;
+    const found = want.value ? calls.holding(want.value) : null, tally = new Int32Array(7), { shown } = painter;
     for (let i = 0; i < count; i++) {
       const fits = !noKey && (node < 0 || calls.node[i] === node) && (f < 0 || calls.f[i] === f)
         && (kind < 0 || calls.kind[i] === kind) && (key < 0 || calls.key[i] === key)
@@ -31,10 +31,17 @@
     }
     const matching = count - tally[HIDDEN];
     $("matching").textContent = want.value
-      ? `value ${want.value}: in ${many(tally[HOLDS], "call")}; ${many(tally[LACKS], "read")} without it`
+      ? `value ${want.value}: in ${many(tally[HOLDS], "call")}; ${missing(want.value, tally)}`
       : `${matching.toLocaleString("en")} of ${many(count, "call")}`;
     $("none").hidden = matching > 0;
     draw();
+  }
+
+  function missing(value, tally) {
+    const acks = [...calls.acknowledged(value).values()];
+    if (!acks.some(Number.isFinite)) return acks.length ? "never acknowledged" : "never inserted";
+    const others = tally[NOT_DUE] ? `, and rightly not in ${tally[NOT_DUE].toLocaleString("en")} begun before that` : "";
+    return `missing from ${many(tally[LACKS], "read")} begun after its acknowledgement${others}`;
   }
 
   // --- painting: once a frame, the list when it is quiet -----------------------------------------

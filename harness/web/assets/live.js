@@ -7,7 +7,8 @@ const many = (n, one) => `${number(n)} ${one}${n === 1 ? "" : "s"}`;
 function show(now) {
   const limit = Number(box.dataset.limit);
   $("progress").value = Math.min(now.time_s, limit);
-  $("clock").textContent = now.time_s ? `${now.time_s.toFixed(1)} s, last: ${now.last}` : "waiting for the first operation";
+  const reached = now.behind ? "still reading: " : "";
+  $("clock").textContent = reached + (now.time_s ? `${now.time_s.toFixed(1)} s, last: ${now.last}` : "waiting for the first operation");
   $("ended").replaceChildren(...now.ended.map(([f, kind, count]) => {
     const row = document.createElement("tr");
     for (const text of [f, kind, number(count)]) row.insertCell().textContent = text;
@@ -27,13 +28,15 @@ function show(now) {
   $("anomalies").className = told.length || now.broken ? "anomalous" : "";
 }
 async function turn() {
+  let behind = false;
   try {
     const now = await (await fetch(box.dataset.figures)).json();
     show(now);
+    behind = now.behind;
     if (!now.alive) { location.replace(box.dataset.figures.replace(/\/figures$/, "")); return; }
   } catch {
     $("clock").textContent = "the server does not answer";
   }
-  setTimeout(turn, 1000);
+  setTimeout(turn, behind ? 0 : 1000);
 }
 turn();

@@ -78,12 +78,14 @@ def test_faults_last_from_their_begin_to_their_end_or_to_the_heal() -> None:
     ]
     history = History(ops)
     assert history.faults == (
-        Fault("partition-ring", "a|b", 10, 50, 1),
-        Fault("kill", "ch1", 30, 90, 3),
-        Fault("restart", "ch2", 70, 70, 7),
-        Fault("pause", "zk1", 110, None, 11),
+        Fault("partition-ring", "a|b", 0, 10, 50, 1),
+        Fault("kill", "ch1", 20, 30, 90, 3),
+        Fault("restart", "ch2", 60, 60, 70, 7),
+        Fault("pause", "zk1", 100, 110, None, 11),
     )
     assert [f.name for f in history.faults_at(40)] == ["partition-ring", "kill"]
+    assert [f.name for f in history.faults_at(25)] == ["partition-ring"]
+    assert [f.name for f in history.faults_unverified_at(25)] == ["kill"]
 
 
 def test_a_fault_whose_effect_was_not_seen_is_no_fault() -> None:

@@ -2,7 +2,7 @@ import pytest
 
 from harness.core.errors import UsageError
 from harness.core.op import Kind
-from harness.core.outcomes import read_outcome, write_outcome
+from harness.core.outcomes import WRITE_OUTCOMES, read_outcome, write_outcome
 from harness.core.seed import Seed
 from harness.core.topology import Link, LinkClass, Topology
 from harness.core.verdict import Anomaly, Status, Verdict, worst
@@ -39,7 +39,7 @@ def test_a_topology_names_its_nodes_and_routes() -> None:
 @pytest.mark.parametrize(
     ("what", "says"),
     [
-        ({"replicas": 0}, "replicas: 0 given, at least 1 expected"),
+        ({"replicas": 0}, "replicas 0: expected a whole number from 1 to 32"),
         ({"route": "ch9=zk1"}, "keeper route 'ch9=zk1': expected own, all or REPLICA=ZK"),
         ({"route": "ch1=zk7"}, "servers zk1 zk2 zk3"),
     ],
@@ -54,6 +54,7 @@ def test_a_bad_topology_is_refused(what: dict[str, object], says: str) -> None:
     ("code", "text", "kind"),
     [
         (286, "Quorum for previous write has not been satisfied yet", Kind.FAIL),
+        (517, "Metadata on replica is not up to date with common metadata", Kind.FAIL),
         (244, "Unexpected logical error while adding block", Kind.FAIL),
         (244, "Unexpected ZooKeeper error: session expired", Kind.INFO),
         (999, "Session expired", Kind.INFO),
@@ -64,7 +65,7 @@ def test_a_bad_topology_is_refused(what: dict[str, object], says: str) -> None:
     ],
 )
 def test_what_an_error_of_a_write_means(code: int, text: str, kind: Kind) -> None:
-    assert write_outcome(code, text).kind is kind
+    assert write_outcome(code, text, WRITE_OUTCOMES).kind is kind
 
 
 def test_no_error_of_a_read_constrains_anything() -> None:

@@ -26,6 +26,7 @@ from harness.generators import (
     time_limit,
     together,
     until_ok,
+    while_answered,
 )
 
 
@@ -73,6 +74,7 @@ def trees(seed: Seed) -> st.SearchStrategy[Generator]:
             inner.map(lambda part: rate(part, 200, seed)),
             inner.map(lambda part: limit(part, 5)),
             inner.map(lambda part: time_limit(part, 0.3)),
+            inner.map(lambda part: while_answered(part, 0.03)),
             inner.map(lambda part: each_node(part)),
             # A share within a share leaves no worker to the rest, so the rest wants none.
             inner.map(lambda part: reserve([(3, part)], sleep(0.01))),

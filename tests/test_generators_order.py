@@ -26,6 +26,7 @@ from harness.generators import (
     reserve,
     sequence,
     sleep,
+    stop_when,
     together,
 )
 
@@ -88,6 +89,16 @@ def test_a_cycle_makes_round_after_round() -> None:
 def test_a_cycle_of_nothing_is_refused() -> None:
     with pytest.raises(UsageError, match="round 0 has no call and no pause"):
         play(cycle(lambda _: sequence([])))
+
+
+def test_calls_stop_when_an_awaited_end_is_seen() -> None:
+    client = Scripted(script={("read", "ch1"): [Kind.FAIL, Kind.INFO, Kind.OK, Kind.OK]})
+    looks = cycle(lambda _: phases(once(read()), sleep(1)))
+    calls_made = phases(stop_when(lambda op: op.kind is Kind.OK, looks), once(write(7)))
+    history = play(calls_made, workers=1, client=client)
+    ended = [(pair.invoke.f, pair.kind) for pair in history.pairs]
+    reads = [("read", Kind.FAIL), ("read", Kind.INFO), ("read", Kind.OK)]
+    assert ended == [*reads, ("write", Kind.OK)]
 
 
 def test_together_is_exhausted_when_all_parts_are() -> None:

@@ -3,12 +3,23 @@
 from itertools import pairwise
 
 import pytest
-from generators_play import MS, SECOND, calls, context, cuts, invocations, play, read, write
+from generators_play import (
+    MS,
+    SECOND,
+    Scripted,
+    calls,
+    context,
+    cuts,
+    invocations,
+    play,
+    read,
+    write,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.core.errors import UsageError
-from harness.core.op import Call
+from harness.core.op import Call, Kind
 from harness.core.protocols import Exhausted, Pending
 from harness.core.seed import Seed
 from harness.generators import (
@@ -22,6 +33,8 @@ from harness.generators import (
     sleep,
     time_limit,
     together,
+    until_ok,
+    while_answered,
 )
 from harness.generators.timing import Gaps
 
@@ -117,6 +130,24 @@ def test_calls_in_flight_outlast_the_time_limit() -> None:
     history = play(time_limit(repeat(read()), 0.025), workers=1, latency_ns=10 * MS)
     assert [op.time_ns for op in invocations(history)] == [0, 10 * MS, 20 * MS]
     assert history[-1].time_ns == 30 * MS
+
+
+def test_a_call_that_no_server_answers_is_repeated_until_patience_is_at_its_end() -> None:
+    silent = Scripted(latency_ns=400 * MS, script={("read", "ch2"): [Kind.FAIL] * 99})
+    on_ch2 = until_ok([Call(f="read", node="ch2")], tries=99, pause_s=0.1)
+    history = play(while_answered(on_ch2, 1.5), client=silent)
+    assert [op.time_ns for op in invocations(history)] == [0, 500 * MS, 1000 * MS]
+    assert len(history.pairs) == 3
+
+
+def test_an_answer_renews_the_patience() -> None:
+    fails = [Kind.FAIL] * 2
+    slow = Scripted(
+        latency_ns=400 * MS, script={("read", None): [*fails, Kind.OK, *fails, Kind.OK]}
+    )
+    generator = while_answered(until_ok([read(1), read(2)], tries=99, pause_s=0.1), 1.5)
+    history = play(limit(generator, 99), workers=1, client=slow)
+    assert [pair.kind for pair in history.pairs].count(Kind.OK) == 2
 
 
 def test_sleep_makes_no_call() -> None:

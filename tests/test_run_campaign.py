@@ -33,7 +33,7 @@ def campaign(store: Path, **more: Any) -> Campaign:
     return Campaign(
         **{
             "store": Store(store),
-            "bring_up": None,
+            "make_cluster": None,
             "files": None,
             "workload": workload_of,
             "nemesis": lambda plan, _: Composed("none", [], plan.seed, FaultOptions()),
@@ -52,7 +52,7 @@ def played(store: Path, *, parted: int = 0, leave: bool = False) -> list[tuple[i
     told: list[tuple[int, bool]] = []
     made: list[SimCluster] = []
 
-    def bring_up(_: Callable[[str], None]) -> Cluster:
+    def make_cluster(_: Callable[[str], None]) -> Cluster:
         made.append(SimCluster(THREE, Seed(len(made))))
         made[-1].up()
         if len(made) <= parted:
@@ -62,7 +62,7 @@ def played(store: Path, *, parted: int = 0, leave: bool = False) -> list[tuple[i
     def finished(run: Finished) -> None:
         told.append((len(made), not run.outcome.troubles))
 
-    campaign(store, bring_up=bring_up, finished=finished, leave=leave).run(TWO)
+    campaign(store, make_cluster=make_cluster, finished=finished, leave=leave).run(TWO)
     return told
 
 

@@ -13,7 +13,7 @@ from store_cases import JSON, OPS, shape
 from harness.core.errors import HistoryError
 from harness.core.history import History
 from harness.core.op import NEMESIS, Kind, Op, Value
-from harness.run.parquet import journal_bytes_of, read_parquet, table_of, write_parquet
+from harness.run.parquet import journal_digest_of, read_parquet, table_of, write_parquet
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 VALUES = st.one_of(
@@ -61,9 +61,9 @@ def test_a_row_is_an_op_and_each_kind_of_value_has_its_column() -> None:
 
 def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
     path = tmp_path / "history.parquet"
-    write_parquet(History(OPS), path, journal_bytes=1234)
+    write_parquet(History(OPS), path, journal_digest="d1")
     assert tuple(read_parquet(path)) == OPS
-    assert journal_bytes_of(path) == 1234
+    assert journal_digest_of(path) == "d1"
     assert [file.name for file in tmp_path.iterdir()] == ["history.parquet"]
 
 
@@ -138,9 +138,9 @@ def test_another_layout_or_no_parquet_is_not_read(tmp_path: Path) -> None:
     other, text = tmp_path / "other.parquet", tmp_path / "text.parquet"
     pq.write_table(pa.table({"index": [1]}), other)
     text.write_text("no parquet")
-    assert journal_bytes_of(other) is None
-    assert journal_bytes_of(text) is None
-    assert journal_bytes_of(tmp_path / "missing") is None
+    assert journal_digest_of(other) is None
+    assert journal_digest_of(text) is None
+    assert journal_digest_of(tmp_path / "missing") is None
     with pytest.raises(HistoryError, match="has no column detail error f key"):
         read_parquet(other)
     with pytest.raises(HistoryError, match="is no Parquet file that can be read"):

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,10 +19,11 @@ from harness.core.op import Json, Kind, Op
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.core.verdict import Anomaly, Status, Verdict
-from harness.run.journal import Journal
+from harness.run.journal import Journal, journal_digest
 from harness.run.parquet import read_parquet
 from harness.run.plan import Plan
 from harness.run.store import RunDirectory, Store
+from harness.web.drawing import facts_in
 
 UTC_TIME = datetime(2026, 11, 20, 17, 45, 9, tzinfo=UTC)
 SEED = Seed(0x5EED)
@@ -170,6 +172,7 @@ def test_a_finished_run_has_everything(store: Store) -> None:
     assert results == {
         "schema": 1,
         "troubles": ["zk2 was slow"],
+        "journal": journal_digest(run.journal),
         **json.loads(json.dumps(judgement.json())),
     }
     assert results["status"] == "INVALID"
@@ -239,6 +242,20 @@ def test_the_journal_is_believed_before_parquet(store: Store) -> None:
     assert tuple(run.history()) == OPS[:4]
 
 
+def test_a_verdict_is_of_the_journal_that_was_judged_and_of_no_other(store: Store) -> None:
+    run = begun(store)
+    run.finish(judged(run))
+    assert facts_in(run).troubles == ()
+    whole = run.journal.read_bytes()
+    run.journal.write_bytes(whole.replace(b'"value":8', b'"value":9'))
+    assert facts_in(run).troubles == (
+        "history.jsonl has changed since it was judged: the verdict is that of other operations; "
+        "harness check judges it again",
+    )
+    run.save(judged(run))
+    assert facts_in(run).troubles == ()
+
+
 def test_a_run_without_a_history_is_named(store: Store) -> None:
     with pytest.raises(HistoryError, match=r"history.jsonl: cannot be read"):
         created(store).parquet()
@@ -272,6 +289,67 @@ def test_runs_are_found_by_path_by_name_and_as_latest(
         assert store.find(text).path == wanted
     monkeypatch.chdir(run.path)
     assert store.find(".").path == wanted
+
+
+def test_latest_of_a_store_with_several_folders_is_the_run_begun_last(store: Store) -> None:
+    first = store.create("quorum-set", "none", SEED, UTC_TIME)
+    first.begin(PLAN, Topology.of(), {})
+    last = begun(store)
+    assert store.find("latest").path == last.path.resolve()
+    assert store.find("quorum-set+none/latest").path == first.path.resolve()
+
+
+@pytest.mark.parametrize("kind", ["run", "link", "file"])
+def test_a_name_is_looked_up_in_the_store_and_never_in_the_working_directory(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    run = begun(store)
+    elsewhere = tmp_path / "elsewhere"
+    other = begun(Store(elsewhere / "other"))
+    monkeypatch.chdir(elsewhere)
+    if kind == "file":
+        Path("latest").write_text("somebody's")
+    elif kind == "link":
+        Path("latest").symlink_to(other.path)
+    else:
+        other.path.rename("latest")
+    assert store.find("latest").path == run.path.resolve()
+    assert store.find(run.path.name).path == run.path.resolve()
+    if kind == "file":
+        with pytest.raises(UsageError, match=r"run './latest': no run.json in latest"):
+            store.find("./latest")
+    else:
+        assert store.find("./latest").path == Path("latest").resolve()
+
+
+def test_a_path_within_the_store_and_one_from_here_must_not_be_confused(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, other = begun(store), begun(Store(tmp_path / "other"))
+    name = str(run.path.relative_to(store.root))
+    monkeypatch.chdir(store.root)
+    assert store.find(name).path == run.path.resolve(), "both are the same run"
+    monkeypatch.chdir(tmp_path / "other")
+    with pytest.raises(
+        UsageError,
+        match=rf"may be \./{re.escape(name)} or {store.root}/{re.escape(name)}; say which",
+    ):
+        store.find(name)
+    assert store.find(f"./{name}").path == other.path.resolve()
+
+
+def test_a_name_that_only_the_working_directory_has_is_refused_with_the_way_to_say_it(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun(Store(tmp_path / "others"))
+    begun(store)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=r"the working directory, say \./others$"):
+        store.find("others")
+    with pytest.raises(UsageError, match=r"^run '': is empty"):
+        store.find("")
+    with pytest.raises(UsageError, match=r"File name too long"):
+        store.find("x" * 300)
 
 
 def test_a_run_that_is_not_there_is_refused_with_those_that_are(store: Store) -> None:

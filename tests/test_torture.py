@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from harness.run.night_summary import as_json, cells, junit, kinds_before, verdi
 from harness.run.stop import Stop
 
 ROOT = Path(__file__).parent.parent
+QUORUM_SET = 'workloads = ["quorum-set"]\nnemeses = ["none"]\n'
 SIM = """
 workloads = ["quorum-set"]
 nemeses = ["none", "partition"]
@@ -46,24 +48,57 @@ def test_the_ready_matrices_settle(name, tmp_path):
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("workloads = 3", "workloads 3: expected a list of names"),
+        ("workloads = 3", "line 1: workloads: 3: expected a list of names"),
         ('workloads = ["a", "a"]\nnemeses = ["none"]', "a name is there twice"),
-        ("speed = 1", "'speed': expected some of nemeses, options"),
+        ("speed = 1", "line 1: speed: 'speed' is not known; did you mean seed? expected some of"),
         ("= 1", "is not TOML"),
-        ('workloads = ["a"]\nnemeses = ["b"]\n[options]\nseed = 1', "options.seed: is not an op"),
+        ('workloads = ["quorum-sett"]', "line 1: workloads: 'quorum-sett' is not known; did you"),
+        (f"{QUORUM_SET}[options]\nseed = 1", "line 4: options.seed: is not an option of a cell"),
+        (f"{QUORUM_SET}[options]\nhelp = true", "line 4: options.help: 'help' is not known"),
+        (f"{QUORUM_SET}[options]\nversion = 1", "line 4: options.version: 'version' is not known"),
+        (f"{QUORUM_SET}[options]\njson = true", "line 4: options.json: is not an option of a cell"),
+        (f"{QUORUM_SET}[options]\ntimelimit = 1", "'timelimit' is not known; did you mean time-l"),
+        (f"{QUORUM_SET}[options]\nrate = true", "line 4: options.rate: True: expected a number"),
+        (
+            f"{QUORUM_SET}[options]\nrate = nan",
+            "options.rate: nan: expected a number of operations",
+        ),
+        (f"{QUORUM_SET}[options]\nread = 3", "line 4: options.read: 3: expected text"),
+        (f"{QUORUM_SET}[options]\ncluster = 'x'", "line 4: options.cluster: 'x' is not one of"),
+        (f"{QUORUM_SET}[options]\nrate = {{ a = 1 }}", "rate: {'a': 1}: expected a number"),
+        (f"{QUORUM_SET}[settings]\na = 3", "line 4: settings.a: 3: expected a table of options"),
+        (f"{QUORUM_SET}[options]\nrate = 1\n[settings.a]\nrate = 0", "line 6: settings.a.rate: 0"),
+        (f"{QUORUM_SET}seed = true", "line 3: seed: True: expected a number below"),
+        (f"{QUORUM_SET}seed = {'9' * 5_000}", "is not TOML: Exceeds the limit"),
+        (f"{QUORUM_SET}seed = {'[' * 5_000}", "is nested too deeply"),
+        ("#" * (1 << 20) + "#", "is longer than 1,048,576 bytes"),
     ],
 )
 def test_a_matrix_that_is_wrong_is_refused(tmp_path, text, why):
     file = tmp_path / "m.toml"
     file.write_text(text)
-    with pytest.raises(UsageError, match=why):
+    with pytest.raises(UsageError, match=rf"^matrix {re.escape(str(file))}.*{re.escape(why)}"):
         read_matrix(file)
+
+
+def test_a_matrix_that_is_no_file_is_refused():
+    with pytest.raises(UsageError, match="matrix /dev/zero: is not a file"):
+        read_matrix(Path("/dev/zero"))
+
+
+def test_a_list_of_a_cell_is_one_list_of_the_command_line(tmp_path):
+    file = tmp_path / "m.toml"
+    lists = 'nodes = ["ch1", "ch3"]\noption = ["keys=2", "writers=1"]\n'
+    file.write_text(f"{QUORUM_SET}[options]\n{lists}")
+    ((_, words),) = read_matrix(file).cells
+    told = ("--nodes", "ch1,ch3", "--option", "keys=2", "--option", "writers=1")
+    assert words == ("--workload", "quorum-set", "--nemesis", "none", *told)
 
 
 def test_a_cell_that_cannot_be_run_is_named(tmp_path):
     file = tmp_path / "m.toml"
     file.write_text('workloads = ["quorum-set"]\nnemeses = ["none"]\n[options]\nquorum = 9')
-    with pytest.raises(UsageError, match=r"cell quorum-set \+ none: --quorum 9"):
+    with pytest.raises(UsageError, match=r"m\.toml: cell quorum-set \+ none: --quorum 9"):
         read_matrix(file).settled(str(tmp_path), Console(), Stop())
 
 
@@ -126,7 +161,7 @@ def test_killed_in_the_middle_it_goes_on_and_nothing_is_lost_or_twice(tmp_path):
     os.killpg(first.pid, signal.SIGKILL)
     first.communicate()
     second = harness("torture", "sim.toml", "--runs", 8, "--json", cwd=tmp_path)
-    report = json.loads(second.communicate(timeout=300)[0])
+    report = json.loads(second.communicate()[0])
     (night,) = [Night.read(file.parent) for file in journals.glob(f"*/{JOURNAL}")]
     assert night.over
     assert sorted(night.slots) == list(range(8))
@@ -157,7 +192,7 @@ def test_a_night_whose_hours_are_over_is_judged_and_a_new_one_begins(tmp_path):
     old.say("begin", 0, cell="quorum-set + none", seed="0x1")
     # 4 ms: when the first run could begin nothing is left, or by the time it has ended.
     done = harness("torture", "sim.toml", "--hours", 0.000001, "--json", cwd=tmp_path)
-    report = json.loads(done.communicate(timeout=300)[0])
+    report = json.loads(done.communicate()[0])
     assert [path.name == "1" for path in sorted(nights.iterdir())] == [True, False]
     ended = Night.read(old.path)
     assert ended.over
@@ -170,7 +205,7 @@ def test_a_night_whose_hours_are_over_is_judged_and_a_new_one_begins(tmp_path):
 def test_after_an_invalid_run_none_begins_when_that_is_asked_for(tmp_path):
     (tmp_path / "sim.toml").write_text(SIM)
     done = harness("torture", "sim.toml", "--runs", 30, "--fail-fast", "--json", cwd=tmp_path)
-    report = json.loads(done.communicate(timeout=300)[0])
+    report = json.loads(done.communicate()[0])
     assert done.returncode == 1
     assert report["statuses"]["INVALID"] >= 1
     assert report["runs"] < 30
@@ -182,7 +217,7 @@ def test_simulated_servers_are_judged_by_their_record_too(tmp_path):
         f'{SIM}bug = "merge-order"\nread = "linearizable"\nrate = 40\n'
     )
     done = harness("torture", "sim.toml", "--runs", 1, "--json", cwd=tmp_path)
-    report = json.loads(done.communicate(timeout=300)[0])
+    report = json.loads(done.communicate()[0])
     assert report["statuses"]["INVALID"] == 1
     (results,) = (tmp_path / "store").glob("quorum-set*/2*/results.json")
     verdicts = json.loads(results.read_text())["verdicts"]

@@ -32,7 +32,6 @@ duration = 1
 quiesce = 15
 insert = "plain"
 read = "plain"
-promise = "eventual"
 """
 """A cut can leave a part whose insert nobody knows the outcome of; a run waits 10 s for it."""
 RUNS = 6

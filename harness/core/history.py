@@ -18,13 +18,20 @@ __all__ = ["Fault", "History", "Pair"]
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """A period in which something was broken."""
+    """A period in which something was broken.
+
+    The nemesis is invoked, then the fault takes effect at a moment that nobody sees, then its
+    effect is verified: from `invoked_ns` on it may be in force, from `begin_ns` on it is.
+    """
 
     name: str
     """As the nemesis is called: "partition-ring", "kill"."""
     text: str
     """What was done to whom: "{ch1 zk1 | ch2 ch3 zk2 zk3}"."""
+    invoked_ns: int
+    """When the nemesis was asked for it."""
     begin_ns: int
+    """When its effect was verified."""
     end_ns: int | None
     """None: until the end of the history."""
     op: int
@@ -92,11 +99,11 @@ class History(Sequence[Op]):
         What happens once lasts as long as its call: a restart is an outage until it returns.
         """
         open_: dict[object, Fault] = {}
-        asked_ns: dict[object, int] = {}
+        invoked_ns = 0
         out: list[Fault] = []
         for op in self.nemesis:
-            if op.kind is Kind.INVOKE and isinstance(op.value, dict):
-                asked_ns[op.value.get("fault")] = op.time_ns
+            if op.kind is Kind.INVOKE:  # the nemesis has one call in flight
+                invoked_ns = op.time_ns
             if op.kind is not Kind.OK or not isinstance(op.value, dict) or "edge" not in op.value:
                 continue
             edge, number = op.value["edge"], op.value.get("fault")
@@ -112,13 +119,13 @@ class History(Sequence[Op]):
             fault = Fault(
                 str(op.value.get("name", op.f)),
                 str(op.value.get("text", "")),
+                invoked_ns,
                 op.time_ns,
                 None,
                 op.index,
             )
             if edge == "once":
-                begin_ns = asked_ns.get(number, op.time_ns)
-                out.append(replace(fault, begin_ns=begin_ns, end_ns=op.time_ns))
+                out.append(replace(fault, begin_ns=invoked_ns, end_ns=op.time_ns))
             else:
                 open_[number] = fault
         return tuple(sorted((*out, *open_.values()), key=lambda f: (f.begin_ns, f.op)))
@@ -130,3 +137,7 @@ class History(Sequence[Op]):
             for f in self.faults
             if f.begin_ns <= time_ns and (f.end_ns is None or time_ns <= f.end_ns)
         )
+
+    def faults_unverified_at(self, time_ns: int) -> tuple[Fault, ...]:
+        """The faults that were invoked by a time and verified after it: they may be in force."""
+        return tuple(f for f in self.faults if f.invoked_ns <= time_ns < f.begin_ns)

@@ -2,24 +2,27 @@
 "nemesis"), kind, f, time_ns, value (a number, an array of numbers, an object or null), key, node,
 error.
 
-Two things go beyond strict JSON: the numbers of a value may have any number of digits, and a number
-that is not finite, inside an object, is written NaN, Infinity or -Infinity, as Python's json module
-does.
+Two things go beyond strict JSON: the numbers of a value may have up to `MAX_DIGITS` digits, and a
+number that is not finite, inside an object, is written NaN, Infinity or -Infinity, as Python's json
+module does. Nesting is bounded as in all JSON that is read (`bounded_json`).
 """
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
+from harness.core.bounded_json import MAX_DEPTH, decode, loads
 from harness.core.op import Json, Op, Written
 
 _ENCODER: Final = msgspec.json.Encoder()
 _OBJECT_ENCODER: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 _DECODER: Final = msgspec.json.Decoder(Op)
 _ALL_DECODER: Final = msgspec.json.Decoder(tuple[Op, ...])
+_NOT_OPENING: Final = bytes(set(range(256)) - set(b"[{\n"))
 
 
 def encoded(op: Op) -> bytes:
@@ -44,21 +47,25 @@ def _object(value: Mapping[str, Json]) -> str:
 
 
 def decoded(line: bytes) -> Op:
-    """A line as an op, exactly as it was written. Raises ValueError."""
+    """Return the op of a line, exactly as it was written. Raises ValueError."""
+    return decode(_decoded, line)
+
+
+def _decoded(line: bytes) -> Op:
     try:
         return _DECODER.decode(line)
     except msgspec.ValidationError:
         raise
     except msgspec.DecodeError:
-        return msgspec.convert(json.loads(line), Op)
+        return msgspec.convert(loads(line), Op)
 
 
 def all_decoded(lines: bytes) -> tuple[Op, ...]:
-    """Whole lines, each an op. Raises ValueError."""
-    try:
-        ops = _ALL_DECODER.decode(b"[" + lines[:-1].replace(b"\n", b",") + b"]")
-    except ValueError:
-        ops = ()
+    """Return the ops of whole lines. Raises ValueError."""
+    ops: tuple[Op, ...] = ()
+    if max(map(len, lines.translate(None, _NOT_OPENING).split(b"\n"))) <= MAX_DEPTH:
+        with suppress(ValueError):
+            ops = _ALL_DECODER.decode(b"[" + lines[:-1].replace(b"\n", b",") + b"]")
     # An op on two lines would be one op here.
     if len(ops) == lines.count(b"\n"):
         return ops

@@ -1,9 +1,13 @@
 """What an error means for a history: one table for the client, the documentation and the tests.
 
+One code means different things on different servers: its rows are named here, and the dialect has
+the one that fits.
+
 An error that is not listed is info on a write. On a read every error means no answer, hence no
 constraint, hence fail.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.core.op import Kind
@@ -32,14 +36,26 @@ CLIENT_TIMEOUT = -3
 
 _PRECHECK = "source: checked before the part is written (ReplicatedMergeTreeBlockOutputStream)"
 
+CERTAINLY_READ_ONLY = Outcome(242, "TABLE_IS_READ_ONLY", Kind.FAIL, _PRECHECK)
+"""The meaning on servers whose inserts ask ZooKeeper once."""
+PERHAPS_READ_ONLY = Outcome(
+    242, "TABLE_IS_READ_ONLY", Kind.INFO, "a retry may say so after a multi that was committed"
+)
+"""The meaning on servers whose inserts retry."""
+
 WRITE_OUTCOMES: tuple[Outcome, ...] = (
     Outcome(285, "TOO_LESS_LIVE_REPLICAS", Kind.FAIL, _PRECHECK),
     Outcome(286, "UNSATISFIED_QUORUM_FOR_PREVIOUS_WRITE", Kind.FAIL, _PRECHECK),
     Outcome(164, "READONLY", Kind.FAIL, "source: refused by the settings check"),
-    Outcome(242, "TABLE_IS_READ_ONLY", Kind.FAIL, _PRECHECK),
     Outcome(225, "NO_ZOOKEEPER", Kind.FAIL, _PRECHECK),
     Outcome(252, "TOO_MANY_PARTS", Kind.FAIL, "source: refused before the first block"),
     Outcome(202, "TOO_MANY_SIMULTANEOUS_QUERIES", Kind.FAIL, "source: refused by ProcessList"),
+    Outcome(
+        517,
+        "CANNOT_ASSIGN_ALTER",
+        Kind.FAIL,
+        "source: the multi was rejected, for the replica is behind (StorageReplicatedMergeTree)",
+    ),
     Outcome(
         244,
         "UNEXPECTED_ZOOKEEPER_ERROR",
@@ -61,18 +77,22 @@ WRITE_OUTCOMES: tuple[Outcome, ...] = (
     Outcome(NETWORK, "CONNECTION_LOST", Kind.INFO, "the request may have arrived"),
     Outcome(CLIENT_TIMEOUT, "CLIENT_TIMEOUT", Kind.INFO, "the request may have arrived"),
 )
+"""The same on every server."""
 
 NO_ANSWER = "a read that gave no answer constrains nothing"
 READ_OUTCOMES: tuple[Outcome, ...] = (
     Outcome(289, "REPLICA_IS_NOT_IN_QUORUM", Kind.FAIL, NO_ANSWER),
-    *(Outcome(row.code, row.name, Kind.FAIL, NO_ANSWER) for row in WRITE_OUTCOMES),
+    *(
+        Outcome(row.code, row.name, Kind.FAIL, NO_ANSWER)
+        for row in (CERTAINLY_READ_ONLY, *WRITE_OUTCOMES)
+    ),
 )
 
 
-def write_outcome(code: int, text: str) -> Outcome:
-    """The row for an error of a write; an unlisted code is info."""
+def write_outcome(code: int, text: str, outcomes: Sequence[Outcome]) -> Outcome:
+    """The row of `outcomes` for an error of a write; an unlisted code is info."""
     unlisted = Outcome(code, "UNLISTED", Kind.INFO, "not in the table")
-    return next((r for r in WRITE_OUTCOMES if r.code == code and r.text in text), unlisted)
+    return next((r for r in outcomes if r.code == code and r.text in text), unlisted)
 
 
 def read_outcome(code: int) -> Outcome:

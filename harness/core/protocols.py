@@ -12,6 +12,7 @@ from typing import Final, Protocol, TypeAlias, cast, runtime_checkable
 import msgspec
 
 from harness.core.clock import Clock, WallClock
+from harness.core.dialect import Engines, Mechanism
 from harness.core.history import History
 from harness.core.op import Call, Done, Json, Op, Written
 from harness.core.topology import Link, Topology
@@ -173,6 +174,11 @@ class Cluster(Protocol):
 
     name: str
     topology: Topology
+
+    @property
+    def engines(self) -> Engines:
+        """Which servers they are, and by their versions what they understand."""
+        ...
 
     def up(self) -> None:
         """Returns when every server answers. Raises ClusterError, with the reason."""
@@ -445,8 +451,8 @@ class Nemesis(Protocol):
     name: str
     fs: frozenset[str]
     """The f of the ops that it takes."""
-    needs: tuple[type, ...]
-    """Capabilities of the cluster, such as CanPartition."""
+    needs: tuple[type | Mechanism, ...]
+    """Capabilities of the cluster, such as CanPartition, and mechanisms of its servers."""
 
     def generator(self) -> Generator:
         """The schedule of its faults, without end, all choices from its seed."""
@@ -463,6 +469,13 @@ class Nemesis(Protocol):
         ...
 
 
+@runtime_checkable
+class JudgesMechanism(Protocol):
+    """A checker of something that only some servers have: on others it does not judge."""
+
+    needs: tuple[Mechanism, ...]
+
+
 class Checker(Protocol):
     """Pure: history in, verdict out."""
 
@@ -470,4 +483,13 @@ class Checker(Protocol):
 
     def check(self, history: History, *, deadline_s: float) -> Verdict:
         """UNKNOWN, with the reason, when the deadline passes or too little was seen."""
+        ...
+
+
+@runtime_checkable
+class NeedsCalls(Protocol):
+    """A checker that concludes nothing from a history with too few acknowledged calls."""
+
+    def lacking(self, ok: Mapping[str, int]) -> Sequence[str]:
+        """Return what is lacking, a sentence each, if so many calls were acknowledged by f."""
         ...

@@ -41,7 +41,7 @@ class Rows(Sequence[Op]):
         written in another way, and ValueError where an object is none."""
         rows = cls.__new__(cls)
         rows.columns = _columns(lines)
-        rows._known = {row: rows._decoded(row) for row in rows.columns.objects()}
+        rows._known = {row: decoded(rows.columns.line(row)) for row in rows.columns.objects()}
         return rows
 
     def __reduce__(self) -> tuple[Callable[[bytes], "Rows"], tuple[bytes]]:
@@ -49,8 +49,11 @@ class Rows(Sequence[Op]):
 
     @cached_property
     def ops(self) -> tuple[Op, ...]:
-        """All of them, as objects."""
-        return all_decoded(self.columns.lines)
+        """All of them, as objects. Raises HistoryError."""
+        try:
+            return all_decoded(self.columns.lines)
+        except ValueError:
+            return tuple([self._decoded(row) for row in range(len(self))])
 
     @overload
     def __getitem__(self, at: int) -> Op: ...
@@ -74,7 +77,11 @@ class Rows(Sequence[Op]):
         return Pair(self[invoke], ended, Kind.INFO if ended is None else ended.kind)
 
     def _decoded(self, row: int) -> Op:
-        return decoded(self.columns.line(row))
+        # Columns take numbers of any length, which Python does not.
+        try:
+            return decoded(self.columns.line(row))
+        except ValueError as error:
+            raise HistoryError(f"op #{row}: is not an op ({error})") from error
 
 
 def _columns(lines: bytes) -> Columns:

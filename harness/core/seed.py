@@ -28,6 +28,10 @@ class Seed(msgspec.Struct, frozen=True, gc=False):
         """A seed that nobody chose; 32 bits, short enough to type."""
         return Seed(secrets.randbits(32))
 
+    def after(self, steps: int) -> "Seed":
+        """Return the seed that many steps later; 0 follows the greatest."""
+        return Seed((self.value + steps) & _MASK)
+
     def child(self, *name: str | int) -> "Seed":
         """The seed of a named part."""
         text = "/".join(map(str, name)).encode()

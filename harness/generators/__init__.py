@@ -15,8 +15,8 @@ A test, put together:
 
 from harness.generators.calls import numbered, once, repeat, sequence
 from harness.generators.choose import mix, per_key
-from harness.generators.order import cycle, phases, until_ok
-from harness.generators.timing import Gaps, limit, rate, sleep, time_limit
+from harness.generators.order import cycle, phases, stop_when, until_ok
+from harness.generators.timing import Gaps, limit, rate, sleep, time_limit, while_answered
 from harness.generators.workers import each_node, on_clients, on_nemesis, reserve, together
 
 __all__ = [
@@ -36,7 +36,9 @@ __all__ = [
     "reserve",
     "sequence",
     "sleep",
+    "stop_when",
     "time_limit",
     "together",
     "until_ok",
+    "while_answered",
 ]

@@ -187,3 +187,31 @@ def until_ok(calls: Iterable[Call], *, tries: int, pause_s: float = 0.5) -> Gene
     if tries < 1:
         raise UsageError(f"until_ok: {tries} tries given, at least 1 expected")
     return UntilOk(tuple(calls), tries, nanoseconds(pause_s))
+
+
+class StopWhen(msgspec.Struct, frozen=True):
+    """Calls until one of them ends as awaited. See `stop_when`."""
+
+    generator: Generator
+    seen: Callable[[Op], bool]
+    over: bool = False
+
+    def op(self, context: Context) -> tuple[Step, Generator]:
+        """What the generator says, until the awaited end was seen."""
+        if self.over:
+            return EXHAUSTED, self
+        step, generator = self.generator.op(context)
+        return step, (self if generator is self.generator else replace(self, generator=generator))
+
+    def update(self, context: Context, event: Op) -> Generator:
+        """Learns how calls end, and passes it on."""
+        if self.over or self.seen(event):
+            return self if self.over else replace(self, over=True)
+        after = self.generator.update(context, event)
+        return self if after is self.generator else replace(self, generator=after)
+
+
+def stop_when(seen: Callable[[Op], bool], generator: Generator) -> Generator:
+    """The generator, until a call has ended for which `seen` holds. `seen` must be pure. It is
+    asked about every call that ends meanwhile, whoever made it; calls in flight then go on."""
+    return StopWhen(generator, seen)

@@ -7,7 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from harness.core.errors import UsageError
-from harness.core.op import Op
+from harness.core.op import Kind, Op
 from harness.core.protocols import Context, Generator, Pending, Ready, Step
 from harness.core.seed import Seed
 from harness.generators.steps import EXHAUSTED, Compiled, compiled, listens, nanoseconds
@@ -123,6 +123,44 @@ class TimeLimit(msgspec.Struct, frozen=True):
 def time_limit(generator: Generator, seconds: float) -> Generator:
     """The generator, until `seconds` after it is first asked. Calls in flight then go on."""
     return TimeLimit(generator, nanoseconds(seconds), listens(generator))
+
+
+class WhileAnswered(msgspec.Struct, frozen=True):
+    """Calls as long as some succeed. See `while_answered`."""
+
+    generator: Generator
+    patience_ns: int
+    since_ns: int | None = None
+    """When a call succeeded last, or the first question; None before that."""
+
+    @property
+    def listens(self) -> bool:
+        """It looks at how calls end."""
+        return True
+
+    def op(self, context: Context) -> tuple[Step, Generator]:
+        """What the generator says, while its calls succeed."""
+        since = context.time_ns if self.since_ns is None else self.since_ns
+        end = since + self.patience_ns
+        if context.time_ns >= end:
+            return EXHAUSTED, self
+        step, generator = self.generator.op(context)
+        if isinstance(step, Pending) and (step.wake_ns is None or step.wake_ns > end):
+            step = Pending(end, step.firm)
+        return step, WhileAnswered(generator, self.patience_ns, since)
+
+    def update(self, context: Context, event: Op) -> Generator:
+        """Counts from here again when a call succeeded; told on."""
+        after = self.generator.update(context, event)
+        since = event.time_ns if event.kind is Kind.OK else self.since_ns
+        return WhileAnswered(after, self.patience_ns, since)
+
+
+def while_answered(generator: Generator, patience_s: float) -> Generator:
+    """The generator, until no call has succeeded for `patience_s`: calls that are repeated until
+    they succeed would else go on for hours on a server that never answers. Calls in flight then
+    go on."""
+    return WhileAnswered(generator, nanoseconds(patience_s))
 
 
 class Limit(msgspec.Struct, frozen=True):

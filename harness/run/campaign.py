@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from harness.core.errors import ClusterError
+from harness.core.errors import ClusterError, HarnessError
 from harness.core.history import History
 from harness.core.protocols import Cluster, Generator, KeepsTime, Nemesis, Workload
 from harness.core.verdict import Status
+from harness.run.disk import is_unwritable, why_unwritable
 from harness.run.monitor import Monitor, Phase
 from harness.run.phases import Outcome, Trial, conduct, fresh_token, record
 from harness.run.plan import Plan
@@ -32,8 +33,8 @@ class Campaign:
     """What all its runs share."""
 
     store: Store
-    bring_up: Callable[[Callable[[str], None]], Cluster]
-    """A cluster that serves; says meanwhile what it does. Leaves nothing when it raises."""
+    make_cluster: Callable[[Callable[[str], None]], Cluster]
+    """Returns a cluster that has yet to be brought up; says meanwhile what it does."""
     files: Path | None
     """The cluster's directory: its compose file and configuration; None: it has none."""
     workload: Callable[[Plan], Workload]
@@ -48,7 +49,7 @@ class Campaign:
     already; returns why it could not."""
     stop: Stop
     own_cluster: Callable[[Plan], Cluster] | None = None
-    """In the place of `bring_up`: a cluster for each run, one that the run's seed decides."""
+    """In the place of `make_cluster`: a cluster for each run, which the run's seed decides."""
     reported: Callable[[Status | None], bool] = lambda _: True
     """By a run's status, None where it crashed: whether its page is drawn and its history.parquet
     written. Those of others are made when somebody asks for them."""
@@ -62,13 +63,16 @@ class Campaign:
         try:
             for plan in plans:
                 title = f"{plan.workload} + {plan.nemesis}, seed {plan.seed}"
-                monitor = Monitor(title, plan.time_limit_s)
+                monitor = Monitor(title, plan.time_limit_s, stop=self.stop)
                 if not self.workload(plan).live_anomalies:
                     monitor.anomalies = None
                 with self.shown(monitor):
                     if cluster is None:
                         with self.stop.interrupting():
-                            cluster = self.brought_up(plan, monitor)
+                            self.stop.check()
+                            # Known here before it is up, so that no signal can lose it.
+                            cluster = self.made(plan, monitor)
+                            self.up(cluster)
                     last = plan is plans[-1] or self.own_cluster is not None
                     run = self._one(plan, cluster, monitor, drop=self.leave or not last)
                 # Told before the cluster ends: should that fail, the verdict is known already.
@@ -94,29 +98,35 @@ class Campaign:
         restless = bool(run.outcome.troubles) and self.script(run.plan) is None
         return restless or bool(cluster.unready())
 
-    def brought_up(self, plan: Plan, monitor: Monitor) -> Cluster:
-        """A cluster that serves."""
-        if self.own_cluster is None:
-            return self.bring_up(partial(monitor.enter, Phase.SET_UP))
-        cluster = self.own_cluster(plan)
-        cluster.up()
-        return cluster
+    def made(self, plan: Plan, monitor: Monitor) -> Cluster:
+        """Return a cluster that the caller brings up."""
+        if self.own_cluster is not None:
+            return self.own_cluster(plan)
+        return self.make_cluster(partial(monitor.enter, Phase.SET_UP))
+
+    def up(self, cluster: Cluster) -> None:
+        """Brings it up. Raises ClusterError, also where its files cannot be written."""
+        try:
+            cluster.up()
+        except OSError as error:
+            if self.files is None or not is_unwritable(error):
+                raise
+            why = why_unwritable(self.files, error)
+            raise ClusterError(f"{self.files}: cannot be written: {why}") from error
 
     def end(self, cluster: Cluster) -> None:
         """Takes it down, unless it is to be left. Raises ClusterError."""
         if self.leave:
             cluster.close()
-            return
-        try:
+        else:
             cluster.down()
-        except ClusterError as error:
-            raise ClusterError(f"{error}; harness clean removes what is left") from error
 
     def begun(self, plan: Plan, cluster: Cluster) -> RunDirectory:
         """A directory for a run on this cluster."""
         durable = not isinstance(cluster, KeepsTime)
         directory = self.store.create(plan.workload, plan.nemesis, plan.seed, durable=durable)
-        directory.begin(plan, cluster.topology, cluster.versions())
+        met = replace(plan, engines=cluster.engines)
+        directory.begin(met, cluster.topology, cluster.versions())
         return directory
 
     def recorded(
@@ -168,9 +178,9 @@ class Campaign:
             outcome = self._conducted(cluster, directory, trial)
             reported = self.reported(outcome.judgement.status)
             history = outcome.history if reported else None
-            directory.finish(outcome.judgement, outcome.troubles, history)
+            unstored = directory.finish(outcome.judgement, outcome.troubles, history)
             monitor.enter(Phase.CLEAN_UP)
-            more = [_collected(cluster, directory)]
+            more = [*unstored, _collected(cluster, directory)]
             if reported:
                 monitor.enter(Phase.CLEAN_UP, "drawing the report")
                 more.append(self.draw(directory, history))
@@ -198,7 +208,11 @@ def _crashing(directory: RunDirectory) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        directory.crash(f"{type(error).__name__}: {error}")
+        try:
+            directory.crash(f"{type(error).__name__}: {error}")
+        except HarnessError as unwritten:
+            if isinstance(error, HarnessError):
+                raise HarnessError(f"{error}; {unwritten}") from error
         raise
 
 
@@ -208,6 +222,9 @@ def _collected(cluster: Cluster, directory: RunDirectory) -> str | None:
         cluster.collect(directory.logs)
     except ClusterError as error:
         return f"no logs: {error}"
+    except OSError as error:
+        why = why_unwritable(directory.logs, error)
+        return f"not all logs: {directory.logs} cannot be written: {why}"
     return None
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow.parquet as pq
+import pyhistories
 import pyporcupine
 
 import checkers
@@ -19,14 +20,16 @@ import workloads
 from checkers.fleet_plan import BIG_BYTES, Item, shared_out
 from checkers.fleet_rows import judged, merged, runs_in
 from checkers.fleet_work import Asked, Job
-from checkers.judge import Judgement
+from checkers.judge import Judgement, fitting
 from checkers.ladder import Level
 from checkers.protocol import Protocol
+from harness.core.bounded_json import load, open_regular
 from harness.core.errors import HarnessError, HistoryError
 from harness.core.history import History
 from harness.core.protocols import Workload
 from harness.core.verdict import Status
-from harness.run.parquet import journal_bytes_of, read_parquet
+from harness.run.journal import ends_mid_line
+from harness.run.parquet import journal_digest_of, read_parquet
 from harness.run.plan import Plan
 from harness.run.store import RunDirectory
 
@@ -52,29 +55,31 @@ class StoredRuns:
         """From run.json."""
         plan = RunDirectory(run).info().plan
         level = Level.named(self.promise or plan.promise)
+        workload = self.workload(replace(plan, promise=level.value))
         return Asked(
             workload=plan.workload,
             nemesis=plan.nemesis,
             seed=str(plan.seed),
             promise=level,
-            checkers=(*self.workload(replace(plan, promise=level.value)).checkers(), Protocol()),
+            checkers=(*fitting(workload.checkers(), plan.engines.dialect), Protocol()),
             check_s=self.check_s or plan.check_s,
         )
 
     def parquet(self, run: Path) -> tuple[Path, str]:
-        """history.parquet, made from the journal where that says more."""
+        """Return history.parquet and what was wrong with the run's files. The journal decides: the
+        file is made again unless it was made from the very bytes that the journal has now."""
         directory = RunDirectory(run)
         path, journal = directory.parquet_file, directory.journal
         if not journal.exists():
             if not path.exists():
                 raise HistoryError(f"{run}: has neither {path.name} nor {journal.name}")
             return path, ""
-        if path.exists() and journal_bytes_of(path) is None:
+        if path.exists() and journal_digest_of(path) is None:
             path.replace(_broken(path))
         # Told every time: a task that is done again must say it again.
         notes = [f"{path}: was broken, and is made again from the journal"]
         notes = notes if _broken(path).exists() else []
-        if _cut_off(journal):
+        if ends_mid_line(journal):
             notes.append(directory.contents().truncated or "")
         directory.parquet()
         return path, "; ".join(filter(None, notes))
@@ -94,13 +99,14 @@ class StoredRuns:
         return read_parquet(RunDirectory(run).parquet_file)
 
     def digest(self, run: Path) -> str:
-        """Of the history, and of what the run was asked for."""
+        """Return a digest of the history, both files of it, and of what the run was asked for."""
         directory = RunDirectory(run)
         said = blake2b(digest_size=16)
         said.update(_digest(directory.parquet_file))
-        said.update(f"{_size(directory.journal)} {self.promise} {self.check_s}".encode())
+        said.update(_digest(directory.journal))
+        said.update(f"{self.promise} {self.check_s}".encode())
         try:
-            plan = json.loads(directory.info_file.read_bytes())["plan"]
+            plan = load(directory.info_file)["plan"]
             said.update(json.dumps(plan, sort_keys=True).encode())
         except (OSError, ValueError, KeyError, TypeError):
             said.update(_digest(directory.info_file))
@@ -111,7 +117,9 @@ class StoredRuns:
         directory = RunDirectory(run)
         info, notes = directory.info(), [note] if note else []
         if info.state == "recorded":
-            directory.finish(judgement, [*info.troubles, *notes])
+            unstored = directory.finish(judgement, [*info.troubles, *notes])
+            if unstored:
+                raise HarnessError("; ".join(unstored))
         else:
             ended = info.state == "finished"
             troubles = [] if ended else [f"the run never ended: {info.error or info.state}"]
@@ -123,7 +131,7 @@ class StoredRuns:
 def _readable(path: Path) -> bool:
     """To its end."""
     try:
-        for _ in pq.ParquetFile(path).iter_batches():
+        for _ in pq.ParquetFile(path, page_checksum_verification=True).iter_batches():
             pass
     except (OSError, ValueError):
         return False
@@ -134,20 +142,14 @@ def _broken(path: Path) -> Path:
     return path.with_name(f"{path.name}.broken")
 
 
-def _cut_off(journal: Path) -> bool:
-    """Whether its last line has no end."""
-    with journal.open("rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - 1))
-        return size > 0 and file.read(1) != b"\n"
-
-
 def _digest(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return file_digest(file, lambda: blake2b(digest_size=16)).digest()
     except OSError as error:
         return f"no {path.name}: {error.strerror}".encode()
+    except ValueError as error:
+        return f"no {path.name}: {error}".encode()
 
 
 def _size(path: Path) -> int | None:
@@ -155,15 +157,16 @@ def _size(path: Path) -> int | None:
 
 
 def judge_digest() -> str:
-    """Of the code that judges: when it changes, verdicts are old."""
+    """Return a digest of the code that judges: when it changes, verdicts are old."""
     said = blake2b(digest_size=16)
     for package in (checkers, workloads, harness.core):
         root = Path(next(iter(package.__path__)))
         for path in sorted(root.rglob("*.py")):
             said.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
-    where = pyporcupine.__spec__.origin if pyporcupine.__spec__ else None
-    for path in sorted(Path(where or "").parent.glob("*.so")):
-        said.update(path.read_bytes())
+    for module in (pyporcupine, pyhistories):
+        where = module.__spec__.origin if module.__spec__ else None
+        for path in sorted(Path(where or "").parent.glob("*.so")):
+            said.update(path.read_bytes())
     return said.hexdigest()
 
 
@@ -205,11 +208,11 @@ class Checked:
     """Their verdicts stand."""
 
 
-def verdicts_of(root: Path, only: frozenset[str] | None) -> Path:
-    """Where the verdicts are; of a few checkers only, in a dataset of their own."""
-    return root / (
-        "verdicts.parquet" if only is None else f"verdicts-{'+'.join(sorted(only))}.parquet"
-    )
+def verdicts_of(root: Path, only: frozenset[str] | None, promise: str | None = None) -> Path:
+    """Where the verdicts are; those of a few checkers only, and those against another promise than
+    each run's own, are datasets of their own."""
+    apart = [*(["+".join(sorted(only))] if only else []), *([promise] if promise else [])]
+    return root / f"{'-'.join(['verdicts', *apart])}.parquet"
 
 
 def check_fleet(
@@ -223,7 +226,7 @@ def check_fleet(
 ) -> Checked:
     """Judges the runs that are new or have changed, or whose judge has; all with `force`.
     `engine` judges items and returns files of rows. Raises HarnessError."""
-    target, judge = verdicts_of(found.root, only), judge_digest()
+    target, judge = verdicts_of(found.root, only, runs.promise), judge_digest()
     if force and target.exists() and not _readable(target):
         target.unlink()
     known = {} if force else judged(target)

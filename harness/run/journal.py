@@ -7,19 +7,28 @@ recorded in the last tenth of a second may not.
 """
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from hashlib import blake2b, file_digest
+from io import BufferedReader
 from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Final
 
 import msgspec
 
+from harness.core.bounded_json import open_regular
 from harness.core.errors import HarnessError, HistoryError
 from harness.core.history import History
 from harness.core.lines import decoded, encoded
 from harness.core.op import Op
 from harness.core.rows import Rows
+from harness.run.disk import why_unwritable
 
+MAX_BYTES: Final = 4 * 1024**3
+"""Size of a journal that is read. Some 25 million ops; reading takes about three times its size
+in memory."""
 FLUSH_S: Final = 0.05
 """How often the writer flushes. With the time a flush takes, well under a tenth of a second."""
 
@@ -37,7 +46,10 @@ class Journal:
         try:
             self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
         except OSError as error:
-            raise HarnessError(f"journal {path}: cannot be made: {error.strerror}") from error
+            why = why_unwritable(path, error)
+            raise HarnessError(f"journal {path}: cannot be made: {why}") from error
+        self._length = 0
+        """Bytes that were written."""
         self._ops: list[Op | bytes] = []
         self._writing = Lock()
         self._open = True
@@ -87,7 +99,7 @@ class Journal:
             if self._durable:
                 os.fsync(self._fd)
         except OSError as error:
-            self._failure = self._failure or error.strerror
+            self._failure = self._failure or why_unwritable(self.path, error)
         os.close(self._fd)
         if self._failure is not None:
             raise self._unwritable()
@@ -117,8 +129,13 @@ class Journal:
         try:
             while left:
                 left = left[os.write(self._fd, left) :]
+            self._length += len(lines)
         except OSError as error:
-            self._failure = error.strerror
+            self._failure = why_unwritable(self.path, error)
+            # A disk that is full takes the beginning of a line: only whole ones are kept.
+            whole = lines.rfind(b"\n", 0, len(lines) - len(left)) + 1
+            with suppress(OSError):
+                os.ftruncate(self._fd, self._length + whole)
 
     def _unwritable(self) -> HarnessError:
         return HarnessError(
@@ -142,10 +159,8 @@ def read_journal(path: Path) -> Contents:
     Raises HistoryError that names the file and the line for anything else that is not an op, and
     when the ops break the rules of histories.
     """
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise HistoryError(f"{path}: cannot be read: {error.strerror}") from error
+    with _opened(path) as file:
+        raw = file.read()
     end = raw.rfind(b"\n") + 1
     whole, rest = raw[:end], raw[end:]
     truncated = None
@@ -162,6 +177,34 @@ def read_journal(path: Path) -> Contents:
         return Contents(_history(whole), truncated)
     except HistoryError as error:
         raise HistoryError(f"{path}: {error}") from error
+
+
+def journal_digest(path: Path) -> str:
+    """Return a digest of every byte of a journal. Raises HistoryError."""
+    with _opened(path) as file:
+        return file_digest(file, lambda: blake2b(digest_size=16)).hexdigest()
+
+
+def ends_mid_line(path: Path) -> bool:
+    """Return whether a journal's last line has no end. Raises HistoryError."""
+    with _opened(path) as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 1))
+        return size > 0 and file.read(1) != b"\n"
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BufferedReader]:
+    try:
+        with open_regular(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > MAX_BYTES:
+                raise ValueError(f"it has {size:,} bytes, expected at most {MAX_BYTES:,}")
+            yield file
+    except OSError as error:
+        raise HistoryError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise HistoryError(f"{path}: cannot be read: {error}") from error
 
 
 def read_history(path: Path) -> History:

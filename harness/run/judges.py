@@ -23,8 +23,11 @@ from checkers.fleet_rows import (
     runs_in,
     summaries,
 )
-from checkers.fleet_work import Job, alone, rows_of
-from harness.run.child import settle
+from checkers.fleet_subprocess import Subprocess
+from checkers.fleet_work import Job, rows_isolated, rows_of
+from harness.core.child import settle
+from harness.core.errors import HarnessError
+from harness.run.disk import why_unwritable
 from harness.run.fleet import SCRATCH, Found, StoredRuns, check_fleet, judge_digest, verdicts_of
 
 KEPT = f"{SCRATCH}/kept"
@@ -70,7 +73,8 @@ class OneProcess:
             try:
                 found = future.result()
             except BrokenProcessPool:
-                found = alone(self._job, self._item(run))
+                with Subprocess() as process:
+                    found = rows_isolated(self._job, self._item(run), process)
             self._keep(run, found)
             rows += found
         return summaries(pa.Table.from_batches([batch_of(rows)]))
@@ -78,10 +82,14 @@ class OneProcess:
     def _keep(self, run: str, rows: Sequence[Row]) -> None:
         """On disk until `merge_kept`, which may be after a crash."""
         target = self._root / KEPT / f"{run.replace('/', '+')}.parquet"
-        target.parent.mkdir(parents=True, exist_ok=True)
         partial = target.with_suffix(".partial")
-        pq.write_table(pa.Table.from_batches([batch_of(rows)]), partial)
-        partial.replace(target)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            pq.write_table(pa.Table.from_batches([batch_of(rows)]), partial)
+            partial.replace(target)
+        except OSError as error:
+            why = why_unwritable(target, error)
+            raise HarnessError(f"{target}: cannot be written: {why}") from error
 
     def close(self) -> None:
         """Ends the process; what it has not begun is left unjudged."""

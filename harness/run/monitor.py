@@ -9,6 +9,7 @@ from harness.core.clock import Clock, WallClock
 from harness.core.lines import decoded
 from harness.core.op import Op
 from harness.run.live import Live
+from harness.run.stop import Stop
 
 
 class Phase(StrEnum):
@@ -38,6 +39,8 @@ class Monitor:
     live: Live = field(default_factory=Live)
     anomalies: LiveAnomalies | None = field(default_factory=LiveAnomalies)
     """None: of this workload none are counted."""
+    stop: Stop | None = None
+    """The wish to end the run, once there is one."""
     listeners: list[Callable[[Phase, str], None]] = field(default_factory=list)
     """Told of every phase and note."""
     seconds: dict[Phase, float] = field(default_factory=dict)

@@ -13,6 +13,7 @@ A line is a JSON object with "event" and "run", the number of a run, from 0:
 A run that has a begin and neither recorded nor broken was killed with its harness.
 """
 
+import errno
 import json
 import os
 from collections.abc import Mapping
@@ -21,8 +22,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
+from harness.core.bounded_json import loads
 from harness.core.errors import HarnessError
 from harness.core.verdict import Status
+from harness.run.disk import why_unwritable
 
 JOURNAL: Final = "journal.jsonl"
 
@@ -73,7 +76,7 @@ class Night:
             if rest:
                 os.truncate(file, file.stat().st_size - len(rest))
             for line in lines:
-                night._take(json.loads(line))
+                night._take(loads(line))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise HarnessError(f"{file}: is no journal of a night: {error}") from error
         return night
@@ -81,18 +84,30 @@ class Night:
     @staticmethod
     def begun(path: Path, asked: Mapping[str, Any]) -> "Night":
         """A fresh one."""
-        path.mkdir(parents=True)
+        try:
+            path.mkdir(parents=True)
+        except OSError as error:
+            raise HarnessError(f"{path}: cannot be made: {why_unwritable(path, error)}") from error
         night = Night(path)
         night.say("night", **asked)
         return night
 
     def say(self, event: str, run: int | None = None, **more: Any) -> None:
-        """Notes what has happened: on the disk when this returns."""
+        """Notes what has happened: on the disk when this returns. Raises HarnessError."""
         said = {"event": event, **({} if run is None else {"run": run}), **more}
-        with (self.path / JOURNAL).open("ab") as file:
-            file.write(json.dumps(said, ensure_ascii=False).encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+        path = self.path / JOURNAL
+        try:
+            with path.open("ab", buffering=0) as file:
+                length = file.tell()
+                line = json.dumps(said, ensure_ascii=False).encode() + b"\n"
+                if file.write(line) < len(line):
+                    os.ftruncate(file.fileno(), length)
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise HarnessError(
+                f"{path}: cannot be written: {why_unwritable(path, error)}"
+            ) from error
         self._take(said)
 
     def _take(self, said: Mapping[str, Any]) -> None:
@@ -102,7 +117,8 @@ class Night:
         elif event == "end":
             self.over = True
         elif event == "begin":
-            assert run not in self.slots, f"run {run} began twice"
+            if run in self.slots:
+                raise ValueError(f"run {run} began twice")
             self.slots[said["run"]] = Slot(said["run"], said["cell"], said["seed"])
         else:
             self._follow(self.slots[said["run"]], event, said)

@@ -1,14 +1,15 @@
 """What a night came to: by cell, the verdicts, the anomalies, and what is new."""
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
 from junitparser import Error, Failure, JUnitXml, TestCase, TestSuite
 
+from harness.core.bounded_json import load
 from harness.core.op import Json
 from harness.core.verdict import Status, worst
 from harness.run.night import Night, Slot
@@ -80,12 +81,13 @@ def cells(night: Night, names: Sequence[str], before: Mapping[str, Sequence[str]
 
 
 def kinds_before(path: Path) -> dict[str, list[str]]:
-    """By cell, the kinds of anomalies of the last night before this one that has a summary."""
+    """Return by cell the kinds of anomalies of the last night before this one that has a summary
+    which can be read."""
     earlier = sorted(p for p in path.parent.glob("*/summary.json") if p.parent.name < path.name)
-    if not earlier:
-        return {}
-    summary = json.loads(earlier[-1].read_bytes())
-    return {cell["name"]: list(cell["anomalies"]) for cell in summary["cells"]}
+    for file in reversed(earlier):
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            return {cell["name"]: list(cell["anomalies"]) for cell in load(file)["cells"]}
+    return {}
 
 
 def as_json(night: Night, of: Sequence[Cell]) -> dict[str, Json]:

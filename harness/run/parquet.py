@@ -7,14 +7,15 @@ Columns, all of them null where the op has None:
     key      int64            value    int64: one number            values list<int64>: a tuple
     detail   string: a JSON object                                  time_ns int64   error string
 
-At most one of value, values and detail is not null. The file's metadata says "harness.schema"
-(this layout's number) and "harness.journal_bytes" (the length of the journal that it was made
-from). Numbers are 64 bit and signed, as Spark's and Arrow's kernels want them: an op with a
-number beyond that, such as a UInt64 above 2**63 - 1, is refused here and kept by the journal.
+At most one of value, values and detail is not null. The file's metadata has "harness.schema"
+(this layout's number) and "harness.journal_digest" (the digest of the journal that the file was
+made from, empty if there was none). Every page has a checksum, which readers verify. Numbers are
+64 bit and signed, as Spark's and Arrow's kernels want them: an op with a number beyond that, such
+as a UInt64 above 2**63 - 1, is refused here and kept by the journal.
 """
 
-import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,9 +24,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyhistories import OddValue
 
+from harness.core.bounded_json import loads
 from harness.core.errors import HistoryError
 from harness.core.history import History
 from harness.core.op import NEMESIS, Kind, Op
+from harness.run.disk import why_unwritable
 
 SCHEMA_VERSION: Final = 1
 NEMESIS_PROCESS: Final = -1
@@ -103,11 +106,11 @@ def _unfit(op: Op) -> HistoryError:
     )
 
 
-def write_parquet(history: History, path: Path, *, journal_bytes: int = 0) -> None:
+def write_parquet(history: History, path: Path, *, journal_digest: str = "") -> None:
     """Writes a history, in one piece: `path` is whole or as it was. Raises HistoryError."""
     metadata = {
         "harness.schema": str(SCHEMA_VERSION),
-        "harness.journal_bytes": str(journal_bytes),
+        "harness.journal_digest": journal_digest,
     }
     table = table_of(history).replace_schema_metadata(metadata)
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
@@ -120,16 +123,22 @@ def write_parquet(history: History, path: Path, *, journal_bytes: int = 0) -> No
                 use_dictionary=_WORDS,
                 column_encoding=_STEPS,
                 write_statistics=["key"],  # of no other column does anybody ask
+                write_page_checksum=True,
             )
         partial.replace(path)
+    except OSError as error:
+        why = why_unwritable(path, error)
+        raise HistoryError(f"{path}: cannot be written: {why}") from error
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):  # of a disk that is read-only
+            partial.unlink(missing_ok=True)
 
 
-def journal_bytes_of(path: Path) -> int | None:
-    """How long the journal was that the file was made from; None: the file is missing, broken or
-    of another layout."""
-    if not path.exists():  # no error of Arrow's, which takes longer
+def journal_digest_of(path: Path) -> str | None:
+    """Return the digest of the journal that the file was made from; None if the file is missing,
+    broken or of another layout. It is empty for a file that was not made from a journal, or by a
+    version that did not record the digest."""
+    if not path.is_file():  # Arrow's own error takes longer, and it waits for ever for a FIFO
         return None
     try:
         metadata = pq.read_schema(path).metadata or {}
@@ -137,13 +146,16 @@ def journal_bytes_of(path: Path) -> int | None:
         return None
     if metadata.get(b"harness.schema") != str(SCHEMA_VERSION).encode():
         return None
-    return int(metadata.get(b"harness.journal_bytes", b"0"))
+    digest: bytes = metadata.get(b"harness.journal_digest", b"")
+    return digest.decode(errors="replace")
 
 
 def read_parquet(path: Path) -> History:
-    """The history in a file, op for op as it was written. Raises HistoryError."""
+    """Return the history in a file, op for op as it was written. Raises HistoryError."""
+    if path.exists() and not path.is_file():  # Arrow waits for ever for a FIFO
+        raise HistoryError(f"{path}: cannot be read: it is not a regular file")
     try:
-        table = pq.read_table(path)
+        table = pq.read_table(path, page_checksum_verification=True)
     except (OSError, pa.ArrowInvalid) as error:
         raise HistoryError(f"{path}: is no Parquet file that can be read: {error}") from error
     missing = set(SCHEMA.names) - set(table.column_names)
@@ -151,24 +163,31 @@ def read_parquet(path: Path) -> History:
         raise HistoryError(
             f"{path}: has no column {' '.join(sorted(missing))}; expected {' '.join(SCHEMA.names)}"
         )
+    try:
+        return History(_ops(table))
+    except HistoryError:
+        raise
+    except (KeyError, TypeError, ValueError) as error:
+        raise HistoryError(f"{path}: has a row that is not an op: {error!r}") from error
+
+
+def _ops(table: pa.Table) -> list[Op]:
     rows = zip(*(table.column(name).to_pylist() for name in SCHEMA.names), strict=True)
     kinds = {kind.value: kind for kind in Kind}
-    return History(
-        [
-            Op(
-                index=index,
-                process=NEMESIS if process == NEMESIS_PROCESS else process,
-                kind=kinds[kind],
-                f=f,
-                time_ns=time_ns,
-                value=_value(value, values, detail),
-                key=key,
-                node=node,
-                error=error,
-            )
-            for index, process, node, kind, f, key, value, values, detail, time_ns, error in rows
-        ]
-    )
+    return [
+        Op(
+            index=index,
+            process=NEMESIS if process == NEMESIS_PROCESS else process,
+            kind=kinds[kind],
+            f=f,
+            time_ns=time_ns,
+            value=_value(value, values, detail),
+            key=key,
+            node=node,
+            error=error,
+        )
+        for index, process, node, kind, f, key, value, values, detail, time_ns, error in rows
+    ]
 
 
 def _value(
@@ -177,6 +196,6 @@ def _value(
     if values is not None:
         return tuple(values)
     if detail is not None:
-        parsed: dict[str, Any] = json.loads(detail)
+        parsed: dict[str, Any] = loads(detail)
         return parsed
     return value

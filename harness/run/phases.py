@@ -7,14 +7,15 @@ judging begins.
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 
-from checkers.judge import Judgement, judge
+from checkers.judge import Judgement, fitting, judge
 from checkers.protocol import Protocol, applicable
 from harness.clients.roaming import Roaming
 from harness.clients.statement import HasStatements
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.clock import utc_now
-from harness.core.errors import ClusterError
+from harness.core.errors import ClusterError, HarnessError
 from harness.core.history import History
 from harness.core.lines import encoded
 from harness.core.op import Call, Done, Json, Kind, Op
@@ -24,6 +25,7 @@ from harness.core.protocols import (
     Cluster,
     Generator,
     KeepsRecord,
+    NeedsCalls,
     Nemesis,
     Session,
     Worker,
@@ -32,7 +34,7 @@ from harness.core.protocols import (
 )
 from harness.core.seed import Seed
 from harness.generators.calls import sequence
-from harness.generators.timing import rate, time_limit
+from harness.generators.timing import TimeLimit, rate, time_limit, while_answered
 from harness.generators.workers import on_clients, on_nemesis, reserve, together
 from harness.run.interpreter import Limits, Trouble, run_threads
 from harness.run.journal import Journal, read_history
@@ -90,7 +92,8 @@ def conduct(trial: Trial) -> Outcome:
         plan = trial.plan
         # On virtual time judging takes none: the same run leaves the same results.
         clock = clock_of(trial.cluster)
-        checkers = applicable((*trial.workload.checkers(), Protocol()), history)
+        own = fitting(trial.workload.checkers(), trial.cluster.engines.dialect)
+        checkers = applicable((*own, Protocol()), history)
         with trial.stop.interrupting():
             judgement = judge(history, checkers, plan.check_s, plan.promise, clock=clock)
         if trial.drop:
@@ -115,6 +118,36 @@ def record(trial: Trial) -> tuple[str, ...]:
     return tuple(troubles)
 
 
+class Unanswered:
+    """The final calls that have failed and have not succeeded since, and what the display says of
+    them."""
+
+    def __init__(self, monitor: Monitor) -> None:
+        self._monitor = monitor
+        self.calls: dict[tuple[str | None, str, int | None], str | None] = {}
+        """By node, name and key: the last error."""
+
+    def saw(self, op: Op) -> None:
+        """Takes every op of the phase, in order."""
+        if op.kind is Kind.INVOKE:
+            return
+        call = (op.node, op.f, op.key)
+        if op.kind is not Kind.OK:
+            self.calls[call] = op.error
+        elif self.calls.pop(call, "") == "":
+            return  # as nearly all of them
+        note = f"no answer yet to {self}" if self.calls else ""
+        self._monitor.enter(Phase.FINAL_READS, note)
+
+    def __str__(self) -> str:
+        """ "final-read of key 0 on ch2 (-3 CLIENT_TIMEOUT: timed out) and 3 other calls"."""
+        (node, f, key), error = next(iter(self.calls.items()))
+        of = "" if key is None else f" of key {key}"
+        more = len(self.calls) - 1
+        others = f" and {more} other call{'s' if more > 1 else ''}" if more else ""
+        return f"{f}{of} on {node} ({error}){others}"
+
+
 class _Writer:
     """Takes every op of the history, in order. Knows nothing of who drives the phases, lest the
     two be a cycle, with the cluster in it, that only the garbage collector frees."""
@@ -125,6 +158,8 @@ class _Writer:
         self._journal = Journal(trial.directory.journal, durable=trial.directory.durable)
         self.keys: set[int] = set()
         """That ops have."""
+        self.unanswered: Unanswered | None = None
+        """Set for the final reads."""
 
     def op(self, op: Op) -> None:
         if not self._timed:
@@ -134,6 +169,8 @@ class _Writer:
         if op.key is not None:
             self.keys.add(op.key)
         self._monitor.saw(op)
+        if self.unanswered is not None:
+            self.unanswered.saw(op)
 
     def lines(self, lines: bytes, keys: Sequence[int]) -> None:
         """Ops that are lines already, and every key that clients have named."""
@@ -177,6 +214,7 @@ class _Recorder:
                 # A cluster in this process cannot be lost.
                 with nullcontext() if self._timed else watched(trial.cluster, stop):
                     self._calls(self._main())
+                    self._extend()
             finally:
                 # Also after an exception: no fault outlives its run.
                 trial.monitor.enter(Phase.HEAL)
@@ -186,8 +224,7 @@ class _Recorder:
             self._by_nemesis("quiesce", None, self._quiesce if healed else self._unhealed)
             if healed and not stop:
                 trial.monitor.enter(Phase.FINAL_READS)
-                nodes = trial.cluster.topology.replicas
-                self._calls(trial.workload.final(sorted(self._writer.keys), nodes))
+                self._final_reads()
         finally:
             self._writer.close()
         return [*self._troubles, *self._told_of_bugs()]
@@ -205,6 +242,54 @@ class _Recorder:
             calls = rate(calls, plan.rate, plan.seed.child("rate"))
         both = together(calls, on_nemesis(trial.nemesis.generator()))
         return time_limit(both, plan.time_limit_s)
+
+    def _final_reads(self) -> None:
+        trial = self._trial
+        final = trial.workload.final(sorted(self._writer.keys), trial.cluster.topology.replicas)
+        if self._timed is not None:  # waiting costs nothing, and the tries are counted
+            self._calls(final)
+            return
+        self._writer.unanswered = unanswered = Unanswered(trial.monitor)
+        began_ns = self._clock.now_ns()
+        self._calls(while_answered(final, self._plan.final_patience_s))
+        if unanswered.calls and not trial.stop:
+            length_s = (self._clock.now_ns() - began_ns) / 1e9
+            self._troubles.append(f"final reads ended after {length_s:.0f} s without {unanswered}")
+
+    def _extend(self) -> None:
+        """Let clients and nemesis go on, a time limit at a time, until as many calls were
+        acknowledged as the checkers need: on a slow machine a short run says too little. Virtual
+        time is the same on every machine, and a script has its own end."""
+        plan, trial = self._plan, self._trial
+        if self._timed is not None or trial.script is not None:
+            return
+        for number in range(2, plan.extend + 1):
+            lacking = self._lacking()
+            if not lacking or trial.stop:
+                return
+            left = self._scheduler.generator
+            assert isinstance(left, TimeLimit), "the main generator is limited by time"
+            trial.monitor.enter(Phase.FAULTS, f"going on: {lacking[0][:NOTE_LENGTH_MAX]}")
+            said: dict[str, Json] = {
+                "lacking": list(lacking),
+                "time_limits": number,
+                "time_limits_max": plan.extend,
+            }
+            self._by_nemesis("extend", None, partial(Done, Kind.OK, said))
+            self._calls(time_limit(left.generator, plan.time_limit_s))
+        lacking = self._lacking() if plan.extend > 1 else ()
+        if lacking and not trial.stop:
+            self._troubles.append(
+                f"operations went on for {plan.extend} times the time limit of "
+                f"{plan.time_limit_s:g} s, and still: {'; '.join(lacking)}; see --extend"
+            )
+
+    def _lacking(self) -> Sequence[str]:
+        """Return what the checkers lack, by the calls that were acknowledged up to now."""
+        ended = self._trial.monitor.live.read().ended
+        ok = {f: count for (f, kind), count in ended.items() if kind is Kind.OK}
+        checkers = self._trial.workload.checkers()
+        return [text for one in checkers if isinstance(one, NeedsCalls) for text in one.lacking(ok)]
 
     def _calls(self, generator: Generator) -> None:
         """On the wall clock a thread for each worker; on a time of the cluster's own, tasks."""
@@ -242,7 +327,12 @@ class _Recorder:
     ) -> bool:
         """Something that the run itself does, recorded as an op of the nemesis."""
         now = self._clock.now_ns
-        self._scheduler.begin(NEMESIS_NUMBER, Call(f=f, value=value, nemesis=True), now())
+        try:
+            self._scheduler.begin(NEMESIS_NUMBER, Call(f=f, value=value, nemesis=True), now())
+        except HarnessError:  # the journal cannot be written: the run ends, but heals first
+            if f == "heal":
+                act()
+            raise
         done = act()
         self._scheduler.complete(NEMESIS_NUMBER, done, now())
         return done.kind is Kind.OK

@@ -111,6 +111,12 @@ class Scheduler:
         self._busy = {worker.number: worker for worker in place.busy}
         self._moved()
 
+    @property
+    def generator(self) -> Generator:
+        """The generator that is followed, as it is now."""
+        assert self._generator is not None, "follow a generator first"
+        return self._generator
+
     def follow(self, generator: Generator) -> None:
         """From now on the calls are this generator's; the history goes on."""
         self._generator = generator

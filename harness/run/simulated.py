@@ -18,18 +18,19 @@ from harness.clusters.sim_cluster import SimCluster
 from harness.core.clock import Clock
 from harness.core.lines import decoded, encoded
 from harness.core.op import NEMESIS, Call, Done, Kind, Op
-from harness.core.outcomes import READ_OUTCOMES, WRITE_OUTCOMES, Outcome
+from harness.core.outcomes import READ_OUTCOMES, Outcome
 from harness.core.protocols import ANY_NODE, Client, Generator, Worker
 from harness.generators.steps import compiled
 from harness.run.limits import Trouble
 from harness.run.scheduler import NEMESIS_NUMBER, Place, Scheduler
+from harness.sim.dialect import DIALECT
 
 
 def _rows(outcomes: Sequence[Outcome]) -> list[tuple[int, str, str, str]]:
     return [(row.code, row.name, row.kind.value, row.text) for row in outcomes]
 
 
-_OUTCOMES: Final = _rows(WRITE_OUTCOMES), _rows(READ_OUTCOMES)
+_OUTCOMES: Final = _rows(DIALECT.write_outcomes), _rows(READ_OUTCOMES)
 
 
 def run_tasks(

@@ -17,6 +17,8 @@ class Stop:
     def __init__(self) -> None:
         self.event = threading.Event()
         self.reason = ""
+        self.signals = 0
+        """How many signals have arrived."""
         self._interrupting = False
 
     def wish(self, reason: str) -> None:
@@ -28,11 +30,17 @@ class Stop:
     def __bool__(self) -> bool:
         return self.event.is_set()
 
+    def check(self) -> None:
+        """Raise InterruptedRun if there is a wish to stop already."""
+        if self:
+            raise InterruptedRun(self.reason)
+
     @contextmanager
     def interrupting(self) -> Iterator[None]:
-        """In this block a signal raises InterruptedRun in the main thread, at once. Elsewhere
-        whoever waits looks at the wish: nothing is torn in the middle, so that a run that is
-        stopped still heals, saves and cleans up."""
+        """In this block a signal raises InterruptedRun in the main thread, at once, and once: the
+        block's own cleaning up is not torn by the next signal. Elsewhere whoever waits looks at
+        the wish: nothing is torn in the middle, so that a run that is stopped still heals, saves
+        and cleans up."""
         self._interrupting = True
         try:
             yield
@@ -41,11 +49,17 @@ class Stop:
 
     @contextmanager
     def obeying_signals(self) -> Iterator[None]:
-        """SIGINT, SIGTERM and SIGHUP become a wish to stop. Only in the main thread."""
+        """SIGINT, SIGTERM and SIGHUP become a wish to stop. Only in the main thread.
+
+        After the block they are ignored if one has arrived: the command is about to end, and the
+        next must not keep it from saying how.
+        """
 
         def wished(number: int, _frame: FrameType | None) -> None:
+            self.signals += 1
             self.wish(f"{signal.Signals(number).name} received")
             if self._interrupting:
+                self._interrupting = False
                 raise InterruptedRun(self.reason)
 
         numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -54,4 +68,4 @@ class Stop:
             yield
         finally:
             for number, handler in before.items():
-                signal.signal(number, handler)
+                signal.signal(number, signal.SIG_IGN if self.signals else handler)

@@ -8,39 +8,50 @@
 of the folder that has the last of all.
 
 run.json is one object, see RunInfo. results.json is one object: "schema" 1, "troubles" (what
-went wrong around the run, a list of sentences), and what Judgement.json gives: "status",
-"ladder", and "verdicts", a list of objects with "checker", "status", "decides", "summary",
-"checked", "seconds", "figures" and "anomalies". Both are written whole or not at all.
+went wrong around the run, a list of sentences), "journal" (the digest of the journal that was
+judged), and what Judgement.json gives: "status", "ladder", and "verdicts", a list of objects with
+"checker", "status", "decides", "summary", "checked", "seconds", "figures" and "anomalies". Both
+are written whole or not at all.
 """
 
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from threading import get_native_id
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 
 from checkers.judge import Judgement
+from harness.core.bounded_json import load
 from harness.core.clock import utc_now
 from harness.core.errors import HarnessError, UsageError
 from harness.core.history import History
 from harness.core.op import Json
 from harness.core.seed import Seed
 from harness.core.topology import Topology
-from harness.run.journal import Contents, read_journal
+from harness.run.disk import is_full, why_unwritable
+from harness.run.journal import Contents, journal_digest, read_journal
+from harness.run.named import beside, named
 from harness.run.plan import Plan
 
 SCHEMA_VERSION: Final = 1
 LATEST: Final = "latest"
 NAME_LENGTH_MAX: Final = 80
+RESERVE_BYTES: Final = 1 << 16
+"""Held by a run until its end: on a full disk run.json can still say how it ended."""
+ERROR_LENGTH_MAX: Final = 8_000
+"""Characters of an error in run.json, which has to fit into the reserve."""
+LEAST_BYTES: Final = 1 << 20
+"""Free space below which a store counts as full before a run begins."""
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False)
 
+T = TypeVar("T")
 State: TypeAlias = Literal["running", "recorded", "finished", "crashed"]
 
 
@@ -121,7 +132,18 @@ class RunDirectory:
         )
         raw = msgspec.to_builtins(info)
         raw["plan"]["seed"] = str(plan.seed)
-        _write_json(self.info_file, raw, durable=self.durable)
+        try:
+            with self._reserve.open("wb") as file:
+                os.posix_fallocate(file.fileno(), 0, RESERVE_BYTES)
+            _write_json(self.info_file, raw, durable=self.durable)
+        except (OSError, HarnessError) as error:
+            # Nothing is left of a run that could not say that it began.
+            self._reserve.unlink(missing_ok=True)
+            with suppress(OSError):
+                self.path.rmdir()
+            if isinstance(error, OSError):
+                raise HarnessError(_unwritable(self.info_file, error)) from error
+            raise
 
     def began(self, utc: datetime) -> None:
         """Now is time 0 of the history."""
@@ -154,8 +176,10 @@ class RunDirectory:
         judgement: Judgement,
         troubles: Sequence[str] = (),
         history: History | None = None,
-    ) -> None:
-        """The run ended and was judged: writes results.json and run.json.
+    ) -> tuple[str, ...]:
+        """The run ended and was judged: writes results.json and run.json. Returns what could not
+        be written, a sentence each, and never raises for it: the verdict is known, and a run
+        without results.json counts as recorded, so that it can be judged again.
 
         `history`: what the journal holds, of which history.parquet is written, too. What Parquet
         cannot hold is a trouble, not a crash: the journal has it.
@@ -166,20 +190,34 @@ class RunDirectory:
                 self.parquet(history)
             except HarnessError as error:
                 told.append(str(error))
-        self.save(judgement, told)
-        self._change(state="finished", status=judgement.status.value, ended_utc=_stamp(utc_now()))
+        try:
+            self.save(judgement, told)
+            ended: dict[str, Json] = {"state": "finished", "status": judgement.status.value}
+        except HarnessError as error:
+            told.append(f"the verdict is not stored: {error}")
+            ended = {"state": "recorded", "troubles": list(told)}
+        try:
+            self._end(**ended)
+        except HarnessError as error:
+            told.append(str(error))
+        return tuple(told[len(troubles) :])
 
     def recorded(self, troubles: Sequence[str]) -> None:
         """The run ended, and its history is whole; it is judged later."""
-        self._change(state="recorded", troubles=list(troubles), ended_utc=_stamp(utc_now()))
+        self._end(state="recorded", troubles=list(troubles))
 
     def crash(self, error: str) -> None:
         """The run ended without a judgement: says so in run.json."""
-        self._change(state="crashed", error=error, ended_utc=_stamp(utc_now()))
+        self._end(state="crashed", error=error[:ERROR_LENGTH_MAX])
 
     def save(self, judgement: Judgement, troubles: Sequence[str] = ()) -> None:
-        """Writes results.json, in the place of an earlier one."""
-        results = {"schema": SCHEMA_VERSION, "troubles": list(troubles), **judgement.json()}
+        """Write results.json, in the place of an earlier one."""
+        results = {
+            "schema": SCHEMA_VERSION,
+            "troubles": list(troubles),
+            "journal": journal_digest(self.journal) if self.journal.exists() else None,
+            **judgement.json(),
+        }
         _write_json(self.results_file, results, durable=self.durable)
 
     def info(self) -> RunInfo:
@@ -200,6 +238,21 @@ class RunDirectory:
         """What results.json says. Raises HarnessError when the run was not judged."""
         return _read_json(self.results_file)
 
+    def outdated(self) -> str:
+        """Return why results.json says nothing of the journal as it is now; "" if it does, or if
+        that cannot be told, as when it has no digest. Raises HistoryError for a journal that
+        cannot be read."""
+        try:
+            judged = self.results().get("journal")
+        except HarnessError:
+            return ""
+        if judged is None or not self.journal.exists() or judged == journal_digest(self.journal):
+            return ""
+        return (
+            f"{self.journal.name} has changed since it was judged: the verdict is that of other "
+            "operations; harness check judges it again"
+        )
+
     def contents(self) -> Contents:
         """The history from the journal, and what was cut off; from Parquet when the journal is
         gone. Raises HistoryError."""
@@ -214,22 +267,33 @@ class RunDirectory:
         return self.contents().history
 
     def parquet(self, history: History | None = None) -> Path:
-        """history.parquet, made from the journal when it is missing or older than the journal.
-        `history`: what the journal holds, where it was read already. Raises HistoryError."""
-        from harness.run.parquet import journal_bytes_of, write_parquet  # slow to load
+        """Return history.parquet, written first unless it was made from the very bytes that the
+        journal has now: a digest decides, for a changed bit leaves the length as it was.
+        `history`: what the journal holds, if it was read already. Raises HistoryError."""
+        from harness.run.parquet import journal_digest_of, write_parquet  # slow to load
 
         if not self.journal.exists() and self.parquet_file.exists():
             return self.parquet_file
-        # Measured before reading: of a run that still writes, the next call makes it anew.
-        length = self.journal.stat().st_size if self.journal.exists() else 0
-        if journal_bytes_of(self.parquet_file) != length:
+        # Digested before it is read: if the run still writes, the next call makes the file anew.
+        digest = journal_digest(self.journal)
+        if journal_digest_of(self.parquet_file) != digest:
             known = self.history() if history is None else history
-            write_parquet(known, self.parquet_file, journal_bytes=length)
+            write_parquet(known, self.parquet_file, journal_digest=digest)
         return self.parquet_file
+
+    @property
+    def _reserve(self) -> Path:
+        return self.path / ".run.json.reserve"
 
     def _change(self, **fields: Json) -> None:
         """Writes run.json again, with other values in these fields."""
-        _write_json(self.info_file, {**_read_json(self.info_file), **fields}, durable=self.durable)
+        value = {**_read_json(self.info_file), **fields}
+        _write_json(self.info_file, value, durable=self.durable, reserve=self._reserve)
+
+    def _end(self, **fields: Json) -> None:
+        """Writes how the run ended, and gives its reserve back."""
+        self._change(**fields, ended_utc=_stamp(utc_now()))
+        self._reserve.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,10 +322,25 @@ class Store:
             _link(folder / LATEST, path.name)
             _link(self.root / LATEST, f"{folder.name}/{LATEST}")
         except OSError as error:
-            raise HarnessError(
-                f"store {self.root}: cannot be written: {error.strerror}; give another --store"
-            ) from error
+            raise self._unwritable(error) from error
         return RunDirectory(path, durable)
+
+    def prepare(self) -> None:
+        """Make the directory, and check that it takes a file of LEAST_BYTES. Called before a
+        cluster is brought up or anything is searched. Raises HarnessError."""
+        probe = self.root / f".{os.getpid()}.probe"
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            try:
+                probe.write_bytes(bytes(LEAST_BYTES))
+            finally:
+                probe.unlink(missing_ok=True)
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def _unwritable(self, error: OSError) -> HarnessError:
+        why = why_unwritable(self.root, error)
+        return HarnessError(f"store {self.root}: cannot be written: {why}; give another --store")
 
     def cluster(self, name: str) -> Path:
         """Where the files of the cluster of this name are."""
@@ -270,21 +349,33 @@ class Store:
     def runs(self) -> tuple[RunDirectory, ...]:
         """Every run, the latest first."""
         found = [file.parent for file in self.root.glob("*/*/run.json")]
-        kept = {path for path in found if not path.is_symlink()}
+        # Neither `latest` nor a folder that leads out of the store.
+        kept = {path for path in found if not (path.is_symlink() or path.parent.is_symlink())}
         return tuple(RunDirectory(p) for p in sorted(kept, key=lambda p: (p.name, p), reverse=True))
 
     def find(self, run: str | Path) -> RunDirectory:
-        """A run by its path, by its path within the store, or by "latest"; also "latest" of one
-        folder: "quorum-set+partition/latest". Raises UsageError."""
-        places = dict.fromkeys((Path(run), self.root / run))
-        for path in places:
-            if (path / "run.json").is_file():
-                return RunDirectory(path.resolve())
-        known = [str(r.path.relative_to(self.root)) for r in self.runs()[:3]]
-        raise UsageError(
-            f"run {str(run)!r}: no run.json in {' nor in '.join(map(str, places))}; expected a "
-            f"run's directory or latest; the store has {', '.join(known) or 'no runs'}"
-        )
+        """Return the run that a word means: `latest`, also of one folder, as in
+        "quorum-set+partition/latest"; a run's name; or a path (see `harness.run.named`). A Path is
+        always a path. Raises UsageError."""
+        return self.look(run, run_in)
+
+    def look(self, run: str | Path, look: Callable[[Path], T | None]) -> T:
+        """Return what `look` finds in the place that a word means, see `find`. Raises
+        UsageError."""
+        word = str(run.absolute() if isinstance(run, Path) else run)
+        try:
+            return named(self.root, word, look)
+        except UsageError as error:
+            known = [str(r.path.relative_to(self.root)) for r in self.runs()[:3]]
+            raise UsageError(
+                f"{error}; expected a run's directory or latest; the store has "
+                f"{', '.join(known) or 'no runs'}{beside(word)}"
+            ) from error
+
+
+def run_in(place: Path) -> RunDirectory | None:
+    """Return the run whose directory this is; None if it is none."""
+    return RunDirectory(place.resolve()) if (place / "run.json").is_file() else None
 
 
 def _safe(name: str) -> str:
@@ -321,21 +412,43 @@ def _stamp(utc: datetime) -> str:
     return utc.isoformat(timespec="seconds")
 
 
-def _write_json(path: Path, value: Mapping[str, object], *, durable: bool) -> None:
-    """Whole or not at all: written beside, made durable if it is to be, then moved into place."""
+def _write_json(
+    path: Path, value: Mapping[str, object], *, durable: bool, reserve: Path | None = None
+) -> None:
+    """Whole or not at all: written beside, made durable if it is to be, then moved into place.
+    On a full disk the text goes into the file `reserve`, whose space is allocated already and
+    nobody else can take, and that file is moved into place."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    text = _indented(value).encode() + b"\n"
     try:
-        with partial.open("wb") as file:
-            file.write(_indented(value).encode() + b"\n")
-            file.flush()
-            if durable:
-                os.fsync(file.fileno())
+        try:
+            _write(partial, "wb", text, durable=durable)
+        except OSError as error:
+            if reserve is None or not is_full(error) or not reserve.exists():
+                raise
+            partial.unlink(missing_ok=True)
+            partial = reserve
+            _write(partial, "r+b", text, durable=durable)
         partial.replace(path)
     except BaseException as error:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):  # of a disk that is read-only
+            partial.unlink(missing_ok=True)
         if isinstance(error, OSError):
-            raise HarnessError(f"{path}: cannot be written: {error.strerror}") from error
+            raise HarnessError(_unwritable(path, error)) from error
         raise
+
+
+def _write(path: Path, mode: str, text: bytes, *, durable: bool) -> None:
+    with path.open(mode) as file:
+        file.write(text)
+        file.truncate()
+        file.flush()
+        if durable:
+            os.fsync(file.fileno())
+
+
+def _unwritable(path: Path, error: OSError) -> str:
+    return f"{path}: cannot be written: {why_unwritable(path, error)}"
 
 
 def _indented(value: Mapping[str, object]) -> str:
@@ -349,11 +462,11 @@ def _indented(value: Mapping[str, object]) -> str:
 
 def _read_json(path: Path) -> dict[str, Json]:
     try:
-        value = json.loads(path.read_bytes())
+        value = load(path)
     except OSError as error:
         raise HarnessError(f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:
-        raise HarnessError(f"{path}: is not JSON: {error}") from error
+        raise HarnessError(f"{path}: cannot be read as JSON: {error}") from error
     if not isinstance(value, dict):
         raise HarnessError(f"{path}: expected a JSON object, found {type(value).__name__}")
     return value

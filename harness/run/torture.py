@@ -175,7 +175,7 @@ class Torture:
     def _begin(self, lane: Lane, pool: ThreadPoolExecutor) -> None:
         number = self.night.next
         cell = self._next_cell(self.lanes.index(lane))
-        plan = cell.plan(Seed((self.seed.value + number // len(lane.cells)) % (1 << 64)))
+        plan = cell.plan(self.seed.after(number // len(lane.cells)))
         self.night.say("begin", number, cell=cell.name, seed=str(plan.seed))
         clock = WallClock()
         monitor = self._monitor(number, cell, plan)
@@ -211,7 +211,10 @@ class Torture:
             return lane.cluster
         lane.down()
         with self.stop.interrupting():
-            lane.cluster, lane.on = cell.campaign.brought_up(plan, monitor), cell
+            # The lane has it before it is up, so that no signal can lose it.
+            lane.on = cell
+            lane.cluster = cell.campaign.made(plan, monitor)
+            cell.campaign.up(lane.cluster)
         return lane.cluster
 
     def _ended(self, lane: Lane) -> None:

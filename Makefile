@@ -2,6 +2,7 @@
 .PHONY: run test check bench clean
 
 READY := .venv/.ready
+TOOLS := .venv/.tools
 PYTHON_ROOMS := harness workloads nemesis checkers compose tests benches
 CRATES := checkers/histories checkers/porcupine harness/sim/explorer harness/sim/simulator
 
@@ -12,7 +13,7 @@ test: check ## everything that CI runs
 	for crate in $(CRATES); do (cd $$crate && cargo test --release --quiet) || exit 1; done
 	.venv/bin/pytest -q -n 2 --dist loadfile
 
-check: $(READY)  ## format, lint, types, the direction of imports
+check: $(TOOLS)  ## format, lint, types, the direction of imports
 	.venv/bin/ruff format --check $(PYTHON_ROOMS)
 	.venv/bin/ruff check $(PYTHON_ROOMS)
 	.venv/bin/mypy
@@ -36,3 +37,7 @@ clean:  ## what runs left in Docker, then everything that is built
 
 $(READY): pyproject.toml constraints.txt setup.sh $(shell find $(addsuffix /src,$(CRATES)) -name "*.rs") $(addsuffix /Cargo.toml,$(CRATES)) $(wildcard compose/images/*/*)
 	./setup.sh
+
+$(TOOLS): $(READY) # what only tests need, so that a run never asks for it
+	./setup.sh test
+	touch $@

@@ -1,9 +1,6 @@
 """Shared by all tests: the cluster of real servers, a browser."""
 
-import fcntl
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from shutil import which
 
 import pytest
@@ -12,6 +9,7 @@ from selenium.webdriver import Chrome, ChromeOptions, ChromeService
 
 from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.images import build_images
+from harness.clusters.own_directory import locked
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +28,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]
 def orphans() -> Iterator[None]:
     """Held by a test that leaves clusters without an owner, or removes all that have none: side
     by side, one would remove what the other is about to find."""
-    with (Path(tempfile.gettempdir()) / "harness-tests-orphans.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with locked("tests-orphans"):
         yield
 
 

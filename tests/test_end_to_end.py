@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from real_servers import left
 
+from compose.releases import DEFAULT_CLICKHOUSE, DEFAULT_ZOOKEEPER
 from harness.core.history import History
 from harness.core.op import Kind
 from harness.run.journal import read_history
@@ -104,6 +105,7 @@ def test_a_single_replica_without_faults_is_valid_and_two_runs_share_a_cluster(
         assert all(any((run.logs / node).iterdir()) for node in run.info().versions)
         assert run.info().plan.again == (
             "harness run --time-limit 9 --insert plain --read plain --nodes ch1 "
+            f"--clickhouse {DEFAULT_CLICKHOUSE} --zookeeper {DEFAULT_ZOOKEEPER} "
             f"--seed {run.info().plan.seed}"
         )
         assert conforming(run)["Insert"] > 0

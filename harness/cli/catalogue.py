@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from checkers.ladder import Level
+from harness.core.dialect import Mechanism
 from harness.core.protocols import Workload
 from harness.core.seed import Seed
 from workloads.alter import Alter, AlterOptions
@@ -47,6 +48,8 @@ class Entry:
     nothing."""
     promise: Callable[[Any], Level] = lambda _: Level.EVENTUAL
     """What is promised, given the options, unless the command line says another."""
+    needs: Callable[[Any], tuple[Mechanism, ...]] = lambda _: ()
+    """Mechanisms of the servers without which it cannot be run, given the options."""
     simulated: bool = False
     """Whether simulated servers understand what it says."""
 
@@ -57,7 +60,7 @@ WORKLOADS: Mapping[str, Entry] = {
         "consistently, at any replica",
         QuorumSetOptions,
         QuorumSet,
-        lambda _: Level.LINEARIZABLE,
+        lambda options: options.promise,
         simulated=True,
     ),
     "zk-register": Entry(

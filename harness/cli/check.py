@@ -1,48 +1,59 @@
 """`harness check`: judges a stored run again, or histories that others wrote."""
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from types import EllipsisType
-from typing import Any
+from typing import Any, TypeAlias, cast, get_args
 
 import rich_click as click
 from click.core import ParameterSource
-from rich.console import Console
 
-from checkers.judge import judge
+from checkers.judge import fitting, judge
 from checkers.ladder import Level
 from checkers.protocol import Protocol, applicable
 from harness.cli import check_files as foreign
+from harness.cli.parameter_types import WORD, number, store_option
 from harness.cli.result import print_result, result
+from harness.cli.terminal import Terminal
 from harness.cli.workload import workload_of
-from harness.core.errors import UsageError
+from harness.core.errors import HarnessError, UsageError
+from harness.foreign.calls import FailedCas
 from harness.foreign.formats import FORMATS, MODELS, Model
-from harness.foreign.judge import Question
+from harness.foreign.judge import MEMORY_MB, TIME_S, Question
 from harness.run.fleet import Found, found
-from harness.run.store import Store
+from harness.run.store import LATEST, RunDirectory, Store, run_in
 from harness.web.drawing import draw
 
 OF_RUNS = ("store", "promise", "check_time")
 OF_STORES = ("spark", "force", "checkers")
 OF_FILES = (
     "model", "format_", "consistency", "initial", "time_s", "memory_mb", "keyed",
-    "ignore_failed_cas",
+    "failed_cas",
 )  # fmt: skip
-POSITIVE = click.FloatRange(min=0, min_open=True)
+_Stored: TypeAlias = RunDirectory | Found
 
 
 @click.command("check")
-@click.argument("targets", nargs=-1, metavar="[RUN | FILE…]")
+@click.argument("targets", nargs=-1, type=WORD, metavar="[RUN | FILE…]")
+@store_option
 @click.option(
-    "--store", type=click.Path(file_okay=False), default="store", help="Where runs are kept."
+    "--promise",
+    type=click.Choice([level.value for level in Level]),
+    help="Judge against this level, once: a run keeps the verdict on its own promise. Default: "
+    "the run's own.",
 )
 @click.option(
-    "--promise", type=click.Choice([level.value for level in Level]), help="Default: the run's own."
+    "--check-time",
+    type=number("check_time"),
+    default=120.0,
+    show_default=True,
+    help="Seconds for all checkers of a run together; what they do not decide is UNKNOWN.",
 )
-@click.option("--check-time", type=POSITIVE, default=120.0, help="Seconds for the checkers.")
 @click.option(
     "--spark",
+    type=WORD,
     metavar="MASTER",
     help="Stores: local[4], spark://HOST:PORT, yarn, k8s://URL. Default: local[*].",
 )
@@ -59,17 +70,30 @@ POSITIVE = click.FloatRange(min=0, min_open=True)
     help="Files.",
 )
 @click.option("--initial", help="Files: the value at the start, as JSON; default: the model's own.")
-@click.option("--time-s", type=POSITIVE, help="Files: seconds for each key, then UNKNOWN.")
-@click.option("--memory-mb", type=POSITIVE, help="Files: megabytes for each key, then UNKNOWN.")
+@click.option(
+    "--time-s",
+    type=number("time_s"),
+    default=TIME_S,
+    show_default=True,
+    help="Files: seconds for all of them together; a key past them is UNKNOWN.",
+)
+@click.option(
+    "--memory-mb",
+    type=number("memory_mb"),
+    default=MEMORY_MB,
+    show_default="a quarter of the machine's",
+    help="Files: megabytes for all keys of a file together; a key past them is UNKNOWN.",
+)
 @click.option(
     "--keyed/--not-keyed",
     default=None,
     help="Files: values are [key, value]; default: as it looks.",
 )
 @click.option(
-    "--ignore-failed-cas",
-    is_flag=True,
-    help="Files: a failed cas says nothing. Else it found another value.",
+    "--failed-cas",
+    type=click.Choice(get_args(FailedCas)),
+    help="Files: ignore a failed cas, or observe that it found another value. Default: ignore for "
+    "edn, observe for the others.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Results as JSON on standard output.")
 @click.pass_context
@@ -78,8 +102,9 @@ def check(
 ) -> int:
     """Judge a stored run again: a directory, a path within the store, or latest (the default).
 
-    Also a run that crashed or was killed: what its journal holds is judged. A store, or a folder
-    of one, is judged on Spark: all runs that are new or changed.
+    A word without a slash is looked up in the store; for a directory say ./NAME or /PATH. Also a
+    run that crashed or was killed: what its journal holds is judged. A store, or a folder of one,
+    is judged on Spark: all runs that are new or changed.
 
     With `--model` or `--format`, judge files that others wrote: paths, directories, patterns.
     """
@@ -88,19 +113,34 @@ def check(
         _refuse(chosen & {*OF_RUNS, *OF_STORES}, "of stored runs, and these are files")
         return _check_files(targets, as_json, **given)
     _refuse(chosen & set(OF_FILES), "of files; say --model as well")
-    files = [target for target in targets if Path(target).is_file()]
-    if files:
-        raise UsageError(
-            f"{files[0]!r} is a file; expected --model to say of what, or a stored run"
-        )
+    what = _stored(Store(Path(given["store"])), targets)
+    if isinstance(what, Found):
+        return _check_store(what, as_json, chosen, given)
+    _refuse(chosen & set(OF_STORES), f"of stores, and {str(what.path)!r} is a run")
+    return _check_run(what, as_json, promise=given["promise"], check_time=given["check_time"])
+
+
+def _stored(store: Store, targets: tuple[str, ...]) -> _Stored:
+    """Return the run, the store or the folder of one that is to be judged."""
     if len(targets) > 1:
+        _refuse_files(targets)
         raise UsageError(f"{len(targets)} runs; expected one, or --model to judge files")
-    run = targets[0] if targets else "latest"
-    many = None if (Path(run) / "run.json").is_file() else found(Path(run))
-    if many is not None:
-        return _check_store(many, as_json, chosen, given)
-    _refuse(chosen & set(OF_STORES), f"of stores, and {run!r} is none with runs")
-    return _check_run(run, as_json, **{name: given[name] for name in OF_RUNS})
+
+    def look(place: Path) -> _Stored | None:
+        return run_in(place) or found(place)
+
+    try:
+        # mypy takes the join of a union with None for object.
+        return cast(_Stored, store.look(targets[0] if targets else LATEST, look))
+    except UsageError:
+        _refuse_files(targets)
+        raise
+
+
+def _refuse_files(targets: tuple[str, ...]) -> None:
+    for target in targets:
+        if os.path.isfile(target):  # for which a name may be too long
+            raise UsageError(f"{target!r} is a file; expected --model to say of what, or a run")
 
 
 def _check_store(many: Found, as_json: bool, chosen: set[str], given: dict[str, Any]) -> int:
@@ -146,12 +186,12 @@ def _check_files(targets: tuple[str, ...], as_json: bool, **given: Any) -> int:
         paths,
         question,
         keyed=given["keyed"],
-        failed_cas_found_another=not given["ignore_failed_cas"],
+        failed_cas=given["failed_cas"],
     )
     if as_json:
         click.echo(foreign.as_json(judged))
     else:
-        foreign.show(judged, Console())
+        foreign.show(judged, Terminal())
     return foreign.exit_status(judged)
 
 
@@ -168,24 +208,35 @@ def _initial(text: str | None) -> int | str | bool | EllipsisType | None:
 
 
 def _check_run(
-    run: str, as_json: bool, *, store: str, promise: str | None, check_time: float
+    directory: RunDirectory, as_json: bool, *, promise: str | None, check_time: float
 ) -> int:
-    directory = Store(Path(store)).find(run)
     info, contents = directory.info(), directory.contents()
-    level = Level.named(promise or info.plan.promise)
+    promised = Level.named(info.plan.promise)
+    level = promised if promise is None else Level.named(promise)
     workload = workload_of(replace(info.plan, promise=level.value))
-    checkers = applicable((*workload.checkers(), Protocol()), contents.history)
+    own = fitting(workload.checkers(), info.plan.engines.dialect)
+    checkers = applicable((*own, Protocol()), contents.history)
     judgement = judge(contents.history, checkers, check_time, level)
     troubles = (
-        [f"the run never ended: {info.error or info.state}"] if info.state != "finished" else []
+        [f"the run never ended: {info.error or info.state}"]
+        if info.state not in ("finished", "recorded")
+        else list(info.troubles)
     )
     if contents.truncated:
         troubles.append(contents.truncated)
-    directory.save(judgement, troubles)
-    undrawn = draw(directory, None if contents.truncated else contents.history)
-    troubles += [undrawn] if undrawn else []
+    page = None
+    if level is promised:
+        try:
+            directory.save(judgement, troubles)
+        except HarnessError as error:
+            troubles.append(f"the verdict is not stored: {error}")
+        undrawn = draw(directory, None if contents.truncated else contents.history)
+        troubles += [undrawn] if undrawn else []
+        page = None if undrawn else directory.report
     if as_json:
-        click.echo(json.dumps({"run": str(directory.path), **judgement.json()}))
+        click.echo(
+            json.dumps({"run": str(directory.path), "troubles": troubles, **judgement.json()})
+        )
     else:
         panel = result(
             judgement,
@@ -195,7 +246,15 @@ def _check_run(
             again=info.plan.again,
             troubles=troubles,
         )
-        console = Console()
+        console = Terminal()
         print_result(console, panel)
-        console.print(f"report: {directory.report}", soft_wrap=True, highlight=False)
+        if level is not promised:
+            console.print(
+                f"asked for once: results.json and the page keep the verdict on the run's own "
+                f"promise, {promised}",
+                soft_wrap=True,
+                highlight=False,
+            )
+        if page is not None:
+            console.print(f"report: {page}", soft_wrap=True, highlight=False)
     return judgement.status.exit_status

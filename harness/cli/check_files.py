@@ -14,6 +14,7 @@ from rich.text import Text
 
 from checkers.words import number
 from harness.cli.result import STATUS_STYLE
+from harness.core.bounded_json import OutOfBoundsError
 from harness.core.errors import EXIT_USAGE, UsageError
 from harness.core.verdict import Status, worst
 from harness.foreign.formats import FORMATS, read
@@ -21,6 +22,9 @@ from harness.foreign.judge import Judged, Question, judge
 from harness.foreign.record import Malformed, Reading
 from harness.foreign.words import why, witness
 
+LEAST_S = 1e-3
+"""What a file is given of time when there is none left; enough where nothing has to be searched."""
+FILE_BYTES_MAX = 256 * 1024 * 1024
 SHOWN_MAX = 5
 """Malformed lines and keys of a file that a person is shown; as JSON there are all."""
 
@@ -49,12 +53,17 @@ def files(targets: Sequence[str], format_: str | None) -> list[tuple[Path, str]]
 def check_files(
     paths: Sequence[tuple[Path, str]], question: Question, **reading: Any
 ) -> list[Judged]:
-    """Every file's verdict; what cannot be read is told in its place."""
-    judged = []
-    for path, name in paths:
-        asked = question
+    """Every file's verdict; what cannot be read is told in its place.
+
+    A file gets no more than half of the time that is left for it and those after it.
+    """
+    judged: list[Judged] = []
+    for place, (path, name) in enumerate(paths):
+        left_s = question.time_s - sum(one.took_s for one in judged)
+        share_s = left_s if place == len(paths) - 1 else left_s / 2
+        asked = replace(question, time_s=max(share_s, LEAST_S))
         if question.initial is ... and question.model == "register":
-            asked = replace(question, initial=FORMATS[name].register_initial)
+            asked = replace(asked, initial=FORMATS[name].register_initial)
         judged.append(judge(str(path), _reading(path, name, reading), asked))
     return judged
 
@@ -103,14 +112,29 @@ def _suffixes(format_: str | None) -> str:
 
 def _reading(path: Path, name: str, options: dict[str, Any]) -> Reading:
     try:
-        reading = read(path.read_text(encoding="utf-8"), name, **options)
+        reading = read(_text(path), name, **options)
+    except OutOfBoundsError as error:
+        return Reading(malformed=[Malformed(0, "the file", str(error), "at most that", "split it")])
     except (OSError, UnicodeDecodeError) as error:
         expected = "a file of text in UTF-8"
         return Reading(malformed=[Malformed(0, "the file", str(error), expected, "is it another?")])
-    if not reading.operations and not reading.malformed:
+    if not (reading.operations or reading.malformed or reading.left_out):
         found, mend = "without an operation", f"is its format {name}?"
         return Reading(malformed=[Malformed(1, "the file", found, FORMATS[name].about, mend)])
     return reading
+
+
+def _text(path: Path) -> str:
+    """Return what a file or a pipe holds. Raises OSError and ValueError.
+
+    A pipe to which nobody writes is empty: opening it in the ordinary way would wait for ever.
+    """
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        os.set_blocking(file.fileno(), True)
+        raw = file.read(FILE_BYTES_MAX + 1)
+    if len(raw) > FILE_BYTES_MAX:
+        raise OutOfBoundsError(f"larger than {FILE_BYTES_MAX:,} bytes")
+    return raw.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _json(one: Judged) -> dict[str, Any]:
@@ -119,8 +143,9 @@ def _json(one: Judged) -> dict[str, Any]:
     return {
         "file": one.path,
         "status": one.status,
+        "reason": one.reason,
         "operations": len(operations),
-        "lost": sum(operation.ret is None for operation in operations),
+        "lost": one.reading.lost,
         "left_out": one.reading.left_out,
         "keys": len(one.objects),
         "took_ms": round(1e3 * one.took_s, 3),
@@ -152,7 +177,7 @@ def _table(judged: Sequence[Judged]) -> Table:
         operations = one.reading.operations
         counts = [
             len(operations),
-            sum(operation.ret is None for operation in operations),
+            one.reading.lost,
             len({operation.process for operation in operations}),
             len(one.objects),
         ]
@@ -178,6 +203,10 @@ def _reasons(judged: Sequence[Judged]) -> Iterator[RenderableType]:
         if not one.read:
             yield from _malformed(one)
         elif one.status is not Status.VALID:
+            if one.reason:
+                yield Text()
+                head = f"  {one.path}: {one.reason}"
+                yield Text.assemble((one.status.value, STATUS_STYLE[one.status]), head)
             for result in one.telling[:SHOWN_MAX]:
                 yield Text()
                 key = "" if result.key is None else f", key {result.key!r}"

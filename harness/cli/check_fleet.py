@@ -18,11 +18,13 @@ from checkers.fleet_rows import RunSummary, read_rows, summaries
 from checkers.fleet_work import Job
 from harness.cli.catalogue import CHECKERS
 from harness.cli.result import STATUS_STYLE
+from harness.cli.terminal import Terminal
 from harness.cli.workload import workload_of
 from harness.core.clock import WallClock
 from harness.core.errors import UsageError
 from harness.core.op import Json
 from harness.core.verdict import Status, worst
+from harness.run.disk import why_unwritable
 from harness.run.fleet import SCRATCH, Checked, Found, StoredRuns, check_fleet
 
 SHOWN_MAX = 20
@@ -41,7 +43,7 @@ class FleetOptions:
 
 def check_store(found: Found, options: FleetOptions, *, as_json: bool) -> int:
     """Judges what has changed, shows a summary of all, and returns the exit status."""
-    console = Console(stderr=as_json)
+    console = Terminal(stderr=as_json)
     only = _only(options.checkers)
     runs = StoredRuns(workload_of, options.promise, options.check_s)
     clock = WallClock()
@@ -60,8 +62,13 @@ def check_store(found: Found, options: FleetOptions, *, as_json: bool) -> int:
     checked = check_fleet(found, runs, engine, force=options.force, only=only)
     table = read_rows(checked.verdicts)
     found_runs = summaries(table, frozenset(found.runs))
-    report = _report(found, checked, found_runs, clock.now_ns() / 1e9)
-    checked.verdicts.with_suffix(".json").write_text(json.dumps(report, indent=2) + "\n")
+    report = _report(found, checked, found_runs, options.promise, clock.now_ns() / 1e9)
+    summary = checked.verdicts.with_suffix(".json")
+    try:
+        summary.write_text(json.dumps(report, indent=2) + "\n")
+    except OSError as error:
+        why = why_unwritable(summary, error)
+        console.print(f"! {summary}: cannot be written: {why}", style="yellow", markup=False)
     if as_json:
         click.echo(json.dumps(report))
     else:
@@ -90,12 +97,17 @@ def _progress(console: Console) -> Progress:
 
 
 def _report(
-    found: Found, checked: Checked, runs: Sequence[RunSummary], seconds: float
+    found: Found,
+    checked: Checked,
+    runs: Sequence[RunSummary],
+    promise: str | None,
+    seconds: float,
 ) -> dict[str, Json]:
     statuses = Counter(one.status for one in runs)
     return {
         "store": str(found.root),
         "verdicts": str(checked.verdicts),
+        "promise": promise,
         "runs": len(runs),
         "judged": len(checked.judged),
         "unchanged": len(checked.unchanged),
@@ -135,7 +147,8 @@ def _show(console: Console, report: dict[str, Json], runs: Sequence[RunSummary])
         if statuses[status]:
             line.append(f"{statuses[status]:,} {status.value}  ", STATUS_STYLE[status])
     line.append(
-        f"({report['judged']:,} judged in {report['seconds']:.1f} s, "
+        f"(promised {report['promise'] or 'by each run'}; {report['judged']:,} judged in "
+        f"{report['seconds']:.1f} s, "
         f"{report['unchanged']:,} unchanged)",
         "dim",
     )

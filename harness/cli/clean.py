@@ -3,8 +3,8 @@
 import json
 
 import rich_click as click
-from rich.console import Console
 
+from harness.cli.terminal import Terminal
 from harness.clusters.removal import clean as remove
 
 
@@ -22,7 +22,7 @@ def clean(clusters: tuple[str, ...], everything: bool, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps({"removed": removed}))
         return 0
-    console = Console(highlight=False)
+    console = Terminal(highlight=False)
     for name in removed:
         console.print(f"removed {name}")
     if not removed:

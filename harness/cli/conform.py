@@ -10,7 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from checkers.words import number
+from harness.cli.parameter_types import WORD, store_option
 from harness.cli.result import STATUS_STYLE
+from harness.cli.terminal import Terminal
 from harness.clusters.logs import TRANSACTIONS_FILE
 from harness.conform.ensemble import Ensemble, merged, read_archive
 from harness.conform.replay import DEPARTURES, Replayed, Step, replay, tables
@@ -44,10 +46,8 @@ class Conformance:
 
 
 @click.command("conform")
-@click.argument("run", default="latest")
-@click.option(
-    "--store", type=click.Path(file_okay=False), default="store", help="Where runs are kept."
-)
+@click.argument("run", type=WORD, default="latest")
+@store_option
 @click.option("--json", "as_json", is_flag=True, help="Results as JSON on standard output.")
 def conform(run: str, store: str, as_json: bool) -> int:
     """Check that a real run's ZooKeeper trace is a behaviour that the model allows.
@@ -60,7 +60,7 @@ def conform(run: str, store: str, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps(_json(found)))
     else:
-        _show(found, Console())
+        _show(found, Terminal())
     return found.status.exit_status
 
 

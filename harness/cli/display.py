@@ -1,5 +1,6 @@
 """The live display of a run: drawn from its monitor, several times a second."""
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -10,6 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from harness.cli.terminal import printable
 from harness.core.op import Kind
 from harness.run.monitor import Monitor, Phase
 
@@ -33,6 +35,7 @@ class Display:
             self._phases(),
             Text(),
             self._clock(),
+            *self._stopping(),
             Text(),
             self._operations(),
             Text(),
@@ -76,6 +79,19 @@ class Display:
             f"{elapsed_s:.0f} of {monitor.time_limit_s:g} s",
         )
         return grid
+
+    def _stopping(self) -> Iterator[Text]:
+        """What came of Ctrl-C, and of pressing it again."""
+        stop = self._monitor.stop
+        if not stop:
+            return
+        yield Text(f"{stop.reason}: ending the run and removing what it made", "bold yellow")
+        if stop.signals > 1:
+            yield Text(
+                f"received {stop.signals} times; to end it at once: kill -9 {os.getpid()}, then "
+                "harness clean",
+                "yellow",
+            )
 
     def _operations(self) -> Table:
         figures = self._monitor.live.read()
@@ -160,7 +176,8 @@ def shown(monitor: Monitor, console: Console) -> Iterator[None]:
     def tell(phase: Phase, note: str) -> None:
         if told[-1:] != [(phase, note)]:
             line = f"{phase.value}{': ' + note if note else ''}"
-            print(line, file=console.file, flush=True)  # styled, it would take ten times as long
+            # Styled, it would take ten times as long.
+            print(printable(line), file=console.file, flush=True)
         told.append((phase, note))
 
     monitor.listeners.append(tell)

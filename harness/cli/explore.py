@@ -18,8 +18,10 @@ from rich.progress import Progress, SpinnerColumn, TextColumn
 from checkers.judge import judge
 from checkers.ladder import Level
 from harness.cli.explore_result import print_exploration
-from harness.cli.workload import workload_of
-from harness.core.errors import UsageError
+from harness.cli.parameter_types import number, store_option
+from harness.cli.terminal import Terminal
+from harness.cli.workload import EXPLORED, workload_of
+from harness.core.errors import HarnessError, UsageError
 from harness.core.op import Json
 from harness.core.seed import Seed
 from harness.core.verdict import Status
@@ -40,8 +42,6 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 """Of each model, what bounds and changes it."""
 SCOPE = ("replicas", "records", "reads", "quorum", "read", "skip_failed", "mutant", "fixes")
 SLICE_S = 0.1
-COUNT = click.IntRange(min=1)
-POSITIVE = click.FloatRange(min=0, min_open=True)
 
 
 def _named(change: str) -> str:
@@ -81,10 +81,14 @@ class Explored:
 
 @click.command("explore")
 @click.argument("model", type=click.Choice(list(DEFAULTS)))
-@click.option("--replicas", type=COUNT, help="Default: 3.")
-@click.option("--records", type=COUNT, help="Inserts. Default: 2; of truncation 4, replication 3.")
-@click.option("--reads", type=click.IntRange(min=0), help="quorum: reads, at most. Default: 2.")
-@click.option("--quorum", type=COUNT, help="quorum: replicas that must have a part. Default: 2.")
+@click.option("--replicas", type=number("replicas"), help="Default: 3.")
+@click.option(
+    "--records", type=number("records"), help="Inserts. Default: 2; of truncation 4, replication 3."
+)
+@click.option("--reads", type=number("reads"), help="quorum: reads, at most. Default: 2.")
+@click.option(
+    "--quorum", type=number("quorum"), help="quorum: replicas that must have a part. Default: 2."
+)
 @click.option(
     "--read",
     type=click.Choice(["server", "linearizable"]),
@@ -100,14 +104,18 @@ class Explored:
 @click.option("--claim", "claims", multiple=True, help="Only these claims; may be repeated.")
 @click.option("--symmetry", is_flag=True, help="One state for all that differ by who is who.")
 @click.option("--first", is_flag=True, help="Stop at the first broken claim.")
-@click.option("--time-limit", type=POSITIVE, default=600.0, help="Seconds.", show_default=True)
-@click.option("--states-max", type=COUNT, help="Default: 2**32 - 1.")
 @click.option(
-    "--memory-mb", type=POSITIVE, default=4000.0, help="Megabytes for states.", show_default=True
+    "--time-limit", type=number("time_limit"), default=600.0, help="Seconds.", show_default=True
 )
+@click.option("--states-max", type=number("states_max"), help="Default: 2**32 - 1.")
 @click.option(
-    "--store", type=click.Path(file_okay=False), default="store", help="Where runs are kept."
+    "--memory-mb",
+    type=number("memory_mb"),
+    default=4000.0,
+    help="Megabytes for states.",
+    show_default=True,
 )
+@store_option
 @click.option("--json", "as_json", is_flag=True, help="Results as JSON on standard output.")
 @click.pass_context
 def explore(
@@ -123,13 +131,21 @@ def explore(
         flag = {"fixes": "fix"}.get(name, name).replace("_", "-")
         raise UsageError(f"--{flag} is not of {model}; see harness explore --help")
     scope = {**DEFAULTS[model], **{name: given[name] for name in chosen}}
-    console = Console(stderr=as_json)
+    console = Terminal(stderr=as_json)
     explored = _search(model, scope, console, **{k: v for k, v in given.items() if k not in SCOPE})
-    run = _kept(explored, Path(store)) if explored.steps else None
+    run, trouble = None, None
+    if explored.steps:
+        try:
+            run = _kept(explored, Path(store))
+        except HarnessError as error:  # the verdict is known all the same
+            trouble = f"the counterexample is not stored: {error}"
     if as_json:
-        click.echo(json.dumps({**_json(explored), "run": None if run is None else str(run)}))
+        stored = None if run is None else str(run)
+        click.echo(json.dumps({**_json(explored), "run": stored, "trouble": trouble}))
     else:
         print_exploration(explored, run, console)
+        if trouble is not None:
+            console.print(f"! {trouble}", style="yellow", markup=False, soft_wrap=True)
     return explored.status.exit_status
 
 
@@ -152,7 +168,7 @@ def _search(
     try:
         search = Exploration(
             model, **scope, symmetry=symmetry, memory_mb=memory_mb,
-            states_max=None if states_max is None else min(states_max, 2**32 - 1),
+            states_max=states_max,
         )  # fmt: skip
     except (ValueError, OverflowError) as error:
         raise UsageError(f"{model}: {error}") from error
@@ -253,7 +269,7 @@ def _kept(explored: Explored, root: Path) -> Path:
     history = history_of(explored.model, explored.steps)
     level = Level.LINEARIZABLE if explored.model == "quorum" else Level.EVENTUAL
     plan = Plan(
-        workload="quorum-set",
+        workload=f"{EXPLORED}{explored.model}",
         nemesis="none",
         seed=Seed(0),
         again=command_line(explored),
@@ -261,7 +277,7 @@ def _kept(explored: Explored, root: Path) -> Path:
         options={"explored": explored.model, "claim": explored.shown},
     )
     change = explored.scope.get("mutant") or "+".join(explored.scope.get("fixes", ())) or "none"
-    directory = Store(root).create(f"explore-{explored.model}", change, plan.seed)
+    directory = Store(root).create(plan.workload, change, plan.seed)
     directory.begin(plan, topology_of(explored.steps), {})
     journal = Journal(directory.journal)
     for op in history:

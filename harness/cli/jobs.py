@@ -11,8 +11,8 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from typing import Any, Final, TypeVar
 
+from harness.core.child import settle
 from harness.core.errors import HarnessError
-from harness.run.child import settle
 from harness.run.stop import Stop
 
 T = TypeVar("T")
@@ -28,7 +28,9 @@ def side_by_side(work: Callable[[int], T], count: int, jobs: int, stop: Stop) ->
     """What `work` gives for 0, 1, …, in this order. After a wish to stop only what has begun is
     finished. Raises what `work` raises, and HarnessError when a process dies."""
     # Forked, so that `work` need not be pickled; what it gives is.
-    with ProcessPoolExecutor(jobs, get_context("fork"), _begin, (work, os.getpid())) as pool:
+    with ProcessPoolExecutor(
+        min(jobs, count), get_context("fork"), _begin, (work, os.getpid())
+    ) as pool:
         try:
             yield from _in_turn(pool, count, jobs, stop)
         except BrokenProcessPool as error:

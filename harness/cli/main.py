@@ -10,6 +10,7 @@ from typing import Any, Final, NoReturn
 
 import rich_click as click
 
+from harness.cli.streams import lost_output, protect
 from harness.core.errors import EXIT_CRASH, EXIT_USAGE, HarnessError
 
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
@@ -103,26 +104,40 @@ def app() -> None:
 
 def main() -> NoReturn:
     """The entry point; never shows a traceback for what a person can mend."""
+    protect()
     logging.getLogger("clickhouse_driver").setLevel(logging.CRITICAL)
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     try:
         status = app.main(standalone_mode=False, prog_name="harness")
     except click.UsageError as error:
         if not _told_as_json(error.format_message(), EXIT_USAGE):
-            error.show()
+            click.UsageError(_printable(error.format_message()), error.ctx).show()
         sys.exit(EXIT_USAGE)
     except HarnessError as error:
         if not _told_as_json(str(error), error.exit_status):
-            click.echo(f"harness: {error}", err=True)
+            click.echo(_printable(f"harness: {error}"), err=True)
         sys.exit(error.exit_status)
-    except (KeyboardInterrupt, click.Abort):
-        click.echo("harness: interrupted", err=True)
+    except (KeyboardInterrupt, click.Abort) as error:
+        # click makes an Abort of every KeyboardInterrupt.
+        why = str(error.__context__ if isinstance(error, click.Abort) else error)
+        click.echo(f"harness: interrupted{why and f': {why}'}", err=True)
         sys.exit(EXIT_CRASH)
     except Exception as error:
         if not _told_as_json(f"{type(error).__name__}: {error}", EXIT_CRASH):
-            traceback.print_exc()
+            click.echo(_printable(traceback.format_exc()), err=True, nl=False)
         sys.exit(EXIT_CRASH)
-    sys.exit(status if isinstance(status, int) else 0)
+    lost = lost_output()
+    if lost is not None:
+        click.echo(f"harness: {lost}", err=True)
+    if isinstance(status, int):
+        sys.exit(status)
+    sys.exit(EXIT_CRASH if lost else 0)  # it had nothing to do but to print
+
+
+def _printable(text: str) -> str:
+    from harness.cli.terminal import printable  # slow to load
+
+    return printable(text)
 
 
 def _told_as_json(message: str, status: int) -> bool:

@@ -1,30 +1,53 @@
-"""A matrix of a torture: workloads x nemeses x settings, from TOML, settled cell by cell."""
+"""A matrix of a torture: workloads x nemeses x settings, from TOML, settled cell by cell.
 
+Every error names the file, the table or the cell that is wrong, and the line where it can be found.
+"""
+
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import partial
 from hashlib import blake2b
 from itertools import product
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
+import rich_click as click
 from rich.console import Console
 
+from harness.cli.options import ListType
+from harness.cli.parameter_types import Number
 from harness.cli.run import Asked, run
 from harness.core.errors import UsageError
+from harness.core.ranges import shortened
 from harness.core.seed import Seed
 from harness.run.stop import Stop
 from harness.run.torture import Cell
 
-KEYS: Final = frozenset({"workloads", "nemeses", "settings", "options", "seed"})
+KEYS: Final = ("workloads", "nemeses", "settings", "options", "seed")
 NOT_OF_A_CELL: Final = frozenset(
-    {"workload", "nemesis", "seed", "count", "store", "json", "keep-cluster", "reuse"}
+    {"workload", "nemesis", "seed", "count", "jobs", "store", "json", "keep-cluster", "reuse"}
 )
+"""Options of `harness run` that the matrix or the night decides."""
 CLUSTER: Final = (
-    "cluster", "shards", "replicas", "keepers", "keeper_route", "clickhouse_image",
+    "cluster", "shards", "replicas", "keepers", "keeper_route", "clickhouse", "zookeeper",
+    "clickhouse_image",
     "zookeeper_image",
 )  # fmt: skip
 """Options of a run that its cluster is made by."""
+BYTES_MAX: Final = 1 << 20
+"""Size of a file that is no matrix any more."""
+CELLS_MAX: Final = 10_000
+
+_OPTIONS: Final[Mapping[str, click.Parameter]] = {
+    option.removeprefix("--"): param
+    for param in run.params
+    for option in param.opts
+    if option.startswith("--") and option.removeprefix("--") not in NOT_OF_A_CELL
+}
+"""Options of a cell by the names that a file has for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,71 +59,152 @@ class Matrix:
     seed: int | None
     cells: tuple[tuple[str, tuple[str, ...]], ...]
     """Name, and the words of `harness run`."""
+    path: Path
 
     def settled(self, store: str, console: Console, stop: Stop) -> list[Cell]:
-        """Ready to run. Raises UsageError, naming the cell."""
-        return [_settled(name, words, store, console, stop) for name, words in self.cells]
+        """Ready to run. Raises UsageError, naming the file and the cell."""
+        return [self._settled(name, words, store, console, stop) for name, words in self.cells]
+
+    def _settled(
+        self, name: str, words: tuple[str, ...], store: str, console: Console, stop: Stop
+    ) -> Cell:
+        try:
+            context = run.make_context("run", [*words, "--store", store])
+            asked = Asked(context, {k: v for k, v in context.params.items() if k != "as_json"})
+        except (UsageError, click.UsageError) as error:
+            why = error.format_message() if isinstance(error, click.UsageError) else str(error)
+            raise UsageError(f"matrix {self.path}: cell {name}: {why}") from error
+        plan: Callable[[Seed], Any] = asked.plan
+        cluster = " ".join(f"{option}={context.params.get(option)}" for option in CLUSTER)
+        return Cell(name, cluster, asked.campaign(console, stop, lambda _: None), plan)
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A matrix as it was written, to say where something is wrong."""
+
+    path: Path
+    text: str
+    said: Mapping[str, Any]
+
+    def refuse(self, table: str, key: str, why: str) -> NoReturn:
+        """Raise UsageError for a key of a table; the table of the top is ""."""
+        line = self._line(table, key)
+        where = f"{self.path}, line {line}" if line else str(self.path)
+        name = f"{table}.{key}" if table else key
+        raise UsageError(f"matrix {where}: {name if name.isprintable() else repr(name)}: {why}")
+
+    def _line(self, table: str, key: str) -> int | None:
+        """Return the line of a key, or of its table; None where it is written in another way."""
+        within, found = "", None
+        for number, line in enumerate(self.text.splitlines(), 1):
+            header = re.match(r"\s*\[\s*([^\[\]]+?)\s*\]", line)
+            if header:
+                within = re.sub(r"\s*[\"']?\s*\.\s*[\"']?|[\"']", ".", header[1]).strip(".")
+                if within == (f"{table}.{key}" if table else key):
+                    found = found or number
+            elif within == table and re.match(rf"\s*([\"']?){re.escape(key)}\1\s*[=.]", line):
+                return number
+        return found
 
 
 def read_matrix(path: Path) -> Matrix:
-    """The file. Raises UsageError that shows what is wrong."""
-    try:
-        raw = path.read_bytes()
-        said = tomllib.loads(raw.decode())
-    except OSError as error:
-        raise UsageError(f"matrix {path}: cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"matrix {path}: is not TOML: {error}") from error
-    for key in sorted(set(said) - KEYS):
-        raise UsageError(f"matrix {path}: {key!r}: expected some of {', '.join(sorted(KEYS))}")
-    workloads, nemeses = _names(path, said, "workloads"), _names(path, said, "nemeses")
-    shared = _table(path, "options", said.get("options", {}))
+    """The file. Raises UsageError that shows what is wrong, and where."""
+    raw, said = _read(path)
+    file = _File(path, raw.decode(), said)
+    for key in said:
+        if key not in KEYS:
+            file.refuse("", key, _unknown(key, KEYS))
+    seed = said.get("seed")
+    whole = isinstance(seed, int) and not isinstance(seed, bool)
+    if seed is not None and not (whole and 0 <= seed < 1 << 64):
+        file.refuse("", "seed", f"{shortened(seed)}: expected a number below 2**64")
+    workloads, nemeses = _names(file, "workloads"), _names(file, "nemeses")
+    shared = _words(file, "options", said.get("options", {}))
     settings = said.get("settings", {"": {}})
     if not isinstance(settings, dict) or not settings:
-        raise UsageError(f"matrix {path}: settings: expected tables such as [settings.plain]")
+        file.refuse("", "settings", "expected tables such as [settings.plain]")
+    own = {label: _words(file, f"settings.{label}", table) for label, table in settings.items()}
+    if len(workloads) * len(nemeses) * len(own) > CELLS_MAX:
+        raise UsageError(f"matrix {path}: more than {CELLS_MAX:,} cells")
     cells = []
-    for workload, (label, own), nemesis in product(workloads, settings.items(), nemeses):
-        words = {**shared, **_table(path, f"settings.{label}", own)}
+    for workload, label, nemesis in product(workloads, own, nemeses):
         name = f"{workload}{f' ({label})' if label else ''} + {nemesis}"
-        flags = [word for flag, value in words.items() for word in _words(flag, value)]
+        flags = [word for words in {**shared, **own[label]}.values() for word in words]
         cells.append((name, ("--workload", workload, "--nemesis", nemesis, *flags)))
-    seed = said.get("seed")
-    if seed is not None and not (isinstance(seed, int) and 0 <= seed < 1 << 64):
-        raise UsageError(f"matrix {path}: seed {seed!r}: expected a number below 2**64")
-    return Matrix(path.stem, blake2b(raw, digest_size=8).hexdigest(), seed, tuple(cells))
+    return Matrix(path.stem, blake2b(raw, digest_size=8).hexdigest(), seed, tuple(cells), path)
 
 
-def _names(path: Path, said: Mapping[str, Any], key: str) -> list[str]:
-    names = said.get(key)
+def _read(path: Path) -> tuple[bytes, Mapping[str, Any]]:
+    try:
+        if path.exists() and not path.is_file():
+            raise UsageError(f"matrix {path}: is not a file; expected a file of TOML")
+        with path.open("rb") as file:
+            raw = file.read(BYTES_MAX + 1)
+        if len(raw) > BYTES_MAX:
+            raise UsageError(f"matrix {path}: is longer than {BYTES_MAX:,} bytes; is it another?")
+        return raw, tomllib.loads(raw.decode())
+    except OSError as error:
+        raise UsageError(f"matrix {path}: cannot be read: {error.strerror}") from error
+    except RecursionError as error:
+        raise UsageError(f"matrix {path}: is nested too deeply") from error
+    except ValueError as error:  # no TOML, no UTF-8, or a number of thousands of digits
+        raise UsageError(f"matrix {path}: is not TOML: {str(error)[:200]}") from error
+
+
+def _names(file: _File, key: str) -> list[str]:
+    names = file.said.get(key)
     if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):
-        raise UsageError(f"matrix {path}: {key} {names!r}: expected a list of names")
+        file.refuse("", key, f"{shortened(names)}: expected a list of names")
     if len(set(names)) != len(names):
-        raise UsageError(f"matrix {path}: {key} {names!r}: a name is there twice")
+        file.refuse("", key, f"{shortened(names)}: a name is there twice")
+    if key == "workloads":
+        known = tuple(_choices("workload"))
+        for name in names:
+            if name not in known:
+                file.refuse("", key, _unknown(name, known))
     return names
 
 
-def _table(path: Path, key: str, given: Any) -> dict[str, Any]:
+def _choices(option: str) -> tuple[str, ...]:
+    (kind,) = [param.type for param in run.params if param.name == option]
+    assert isinstance(kind, click.Choice), f"--{option} is a choice"
+    return tuple(kind.choices)
+
+
+def _unknown(name: str, known: tuple[str, ...]) -> str:
+    close = get_close_matches(name.replace("_", "-"), known, n=1)
+    meant = f"did you mean {close[0]}? " if close else ""
+    return f"{shortened(name)!r} is not known; {meant}expected some of {', '.join(known)}"
+
+
+def _words(file: _File, table: str, given: Any) -> dict[str, list[str]]:
+    """Return the words of a command line for each key of a table of options."""
     if not isinstance(given, dict):
-        raise UsageError(f"matrix {path}: {key} {given!r}: expected a table of options of a run")
-    for flag in sorted(set(given) & NOT_OF_A_CELL):
-        raise UsageError(f"matrix {path}: {key}.{flag}: is not an option of a cell")
-    return given
+        above, _, key = table.rpartition(".")
+        file.refuse(above, key, f"{shortened(given)}: expected a table of options of a run")
+    return {
+        key: _option(partial(file.refuse, table, key), key, value) for key, value in given.items()
+    }
 
 
-def _words(flag: str, value: Any) -> list[str]:
-    if isinstance(value, bool):
-        return [f"--{flag}"] if value else []
-    if isinstance(value, list):
-        return [word for one in value for word in (f"--{flag}", str(one))]
-    return [f"--{flag}", str(value)]
-
-
-def _settled(name: str, words: tuple[str, ...], store: str, console: Console, stop: Stop) -> Cell:
+def _option(refuse: Callable[[str], NoReturn], key: str, value: Any) -> list[str]:
+    if key in NOT_OF_A_CELL:
+        refuse("is not an option of a cell: it belongs to the night")
+    if key not in _OPTIONS:
+        refuse(_unknown(key, tuple(_OPTIONS)))
+    param, flag = _OPTIONS[key], f"--{key}"
+    several = param.multiple or isinstance(param.type, ListType)
+    values = value if several and isinstance(value, list) else [value]
+    wanted = int | float if isinstance(param.type, Number) else str
+    for one in values:
+        if isinstance(one, bool) or not isinstance(one, wanted):
+            refuse(f"{shortened(one)}: expected {'a number' if wanted is not str else 'text'}")
     try:
-        context = run.make_context("run", [*words, "--store", store])
-        asked = Asked(context, {k: v for k, v in context.params.items() if k != "as_json"})
-    except UsageError as error:
-        raise UsageError(f"cell {name}: {error}") from error
-    plan: Callable[[Seed], Any] = asked.plan
-    cluster = " ".join(f"{option}={context.params.get(option)}" for option in CLUSTER)
-    return Cell(name, cluster, asked.campaign(console, stop, lambda _: None), plan)
+        for one in values:
+            param.type.convert(one, param, None)
+    except click.UsageError as error:
+        refuse(error.message)
+    if param.multiple:
+        return [word for one in values for word in (flag, one)]
+    return [flag, ",".join(map(str, values))]

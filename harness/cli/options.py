@@ -8,14 +8,22 @@ import rich_click as click
 from click.core import ParameterSource
 
 from checkers.ladder import Level
+from compose.releases import ImageChoice
 from harness.cli.catalogue import CLUSTERS, WORKLOADS
+from harness.cli.image_options import IMAGE_OPTIONS
+from harness.cli.parameter_types import WORD, number, store_option
 from harness.core.errors import UsageError
+from harness.core.ranges import shortened
 from harness.core.seed import Seed
 from harness.core.topology import LinkClass
 from harness.sim.bugs import BUGS, PROTOCOLS
 
-NOT_REPEATED = frozenset({"as_json", "count", "jobs", "keep_cluster", "report", "reuse", "store"})
-"""Options that change nothing of what a run does."""
+IMAGE_NAMES = ("clickhouse", "zookeeper", "clickhouse_image", "zookeeper_image")
+"""Options that choose the servers."""
+NOT_REPEATED = frozenset(
+    {"as_json", "count", "jobs", "keep_cluster", "report", "reuse", "store", *IMAGE_NAMES}
+)
+"""Options that change nothing of what a run does, or are always stated."""
 
 
 class SeedType(click.ParamType[Any]):
@@ -30,9 +38,10 @@ class SeedType(click.ParamType[Any]):
         try:
             number = int(value, 0)
         except ValueError:
-            self.fail(f"{value!r}: expected a number, such as 7 or 0x5eed", param, ctx)
+            said = repr(shortened(value))
+            self.fail(f"{said}: expected a number, such as 7 or 0x5eed", param, ctx)
         if not 0 <= number < 1 << 64:
-            self.fail(f"{value}: expected at least 0 and less than 2**64", param, ctx)
+            self.fail(f"{shortened(value)}: expected at least 0 and less than 2**64", param, ctx)
         return Seed(number)
 
 
@@ -47,14 +56,13 @@ class ListType(click.ParamType[Any]):
     def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ...]:
         """Fails for a word that is not allowed."""
         words = value if isinstance(value, tuple) else tuple(w for w in value.split(",") if w)
+        if not words and not isinstance(value, tuple):
+            self.fail(f"{value!r}: expected words with commas between them", param, ctx)
         for word in words:
             if self.allowed and word not in self.allowed:
                 self.fail(f"{word!r}: expected some of {','.join(self.allowed)}", param, ctx)
         return words
 
-
-POSITIVE = click.FloatRange(min=0, min_open=True)
-COUNT = click.IntRange(min=1)
 
 GROUPS: dict[str, tuple[Any, ...]] = {
     "What to run": (
@@ -72,34 +80,49 @@ GROUPS: dict[str, tuple[Any, ...]] = {
         ),
         click.option(
             "--count",
-            type=COUNT,
+            type=number("count"),
             default=1,
-            help="So many runs on one cluster, each with the next seed.",
+            help="Number of runs on one cluster, each with the next seed; 0 follows 2**64 - 1.",
         ),
         click.option(
             "--jobs",
-            type=COUNT,
+            type=number("jobs"),
             default=1,
-            help="With --cluster sim: so many runs at a time, a process each.",
+            help="With --cluster sim: number of runs at a time, each in a process of its own.",
         ),
     ),
     "How long and how much": (
         click.option(
-            "--time-limit", type=POSITIVE, default=30.0, help="Seconds of operations and faults."
+            "--time-limit",
+            type=number("time_limit"),
+            default=30.0,
+            help="Seconds of operations and faults.",
         ),
         click.option(
-            "--rate", type=POSITIVE, help="Operations a second. Default: as many as are answered."
+            "--extend",
+            type=number("extend"),
+            default=4,
+            help="Go on past the time limit, up to this many times its length, while fewer "
+            "operations were acknowledged than a verdict needs. 1: never. Simulated servers never "
+            "do.",
         ),
-        click.option("--concurrency", type=COUNT, default=6, help="Operations at a time."),
+        click.option(
+            "--rate",
+            type=number("rate"),
+            help="Operations a second. Default: as many as are answered.",
+        ),
+        click.option(
+            "--concurrency", type=number("concurrency"), default=6, help="Operations at a time."
+        ),
         click.option(
             "--quiesce",
-            type=POSITIVE,
+            type=number("quiesce"),
             default=60.0,
             help="Seconds in which the healed cluster must come to rest.",
         ),
         click.option(
             "--check-time",
-            type=POSITIVE,
+            type=number("check_time"),
             default=120.0,
             help="Seconds for the checkers; past them UNKNOWN.",
         ),
@@ -123,26 +146,28 @@ GROUPS: dict[str, tuple[Any, ...]] = {
         ),
         click.option(
             "--quorum",
-            type=int,
+            type=number("quorum"),
             help="Replicas that must have an insert before it is acknowledged.",
         ),
         click.option(
             "--quorum-timeout",
-            type=COUNT,
+            type=number("quorum_timeout_ms"),
             help="Milliseconds until a quorum insert ends as unknown.",
         ),
         click.option(
             "--writers",
-            type=COUNT,
+            type=number("writers"),
             help="Replicas that insert at a time, at most; all are read from.",
         ),
-        click.option("--keys", type=COUNT, help="Keys in use at a time."),
+        click.option("--keys", type=number("keys"), help="Keys in use at a time."),
         click.option(
             "--ops-per-key",
-            type=COUNT,
+            type=number("ops_per_key"),
             help="Operations on a key before a fresh one takes its place.",
         ),
-        click.option("--op-timeout", type=POSITIVE, help="Seconds until a client gives up."),
+        click.option(
+            "--op-timeout", type=number("timeout_s"), help="Seconds until a client gives up."
+        ),
         click.option(
             "--nodes",
             type=ListType(),
@@ -152,12 +177,18 @@ GROUPS: dict[str, tuple[Any, ...]] = {
         click.option(
             "--promise",
             type=click.Choice([level.value for level in Level]),
-            help="The level of consistency that decides the verdict. Default: the workload's.",
+            help="The level of consistency that decides the verdict. Default: what the workload's "
+            "options promise; linearizable for quorum inserts read sequentially, eventual for "
+            "plain ones.",
         ),
     ),
     "Faults": (
-        click.option("--interval", type=POSITIVE, default=3.0, help="Seconds between faults."),
-        click.option("--duration", type=POSITIVE, default=3.0, help="Seconds that a fault lasts."),
+        click.option(
+            "--interval", type=number("interval"), default=3.0, help="Seconds between faults."
+        ),
+        click.option(
+            "--duration", type=number("duration"), default=3.0, help="Seconds that a fault lasts."
+        ),
         click.option(
             "--links",
             type=ListType(*LinkClass),
@@ -166,19 +197,17 @@ GROUPS: dict[str, tuple[Any, ...]] = {
         ),
     ),
     "Cluster": (
-        click.option("--replicas", type=COUNT, default=3, help="ClickHouse servers a shard."),
-        click.option("--keepers", type=COUNT, default=3, help="ZooKeeper servers."),
-        click.option("--shards", type=COUNT, default=1),
+        click.option(
+            "--replicas", type=number("replicas"), default=3, help="ClickHouse servers a shard."
+        ),
+        click.option("--keepers", type=number("keepers"), default=3, help="ZooKeeper servers."),
+        click.option("--shards", type=number("shards"), default=1),
         click.option(
             "--keeper-route",
             default="own",
             help="Through which ZooKeeper servers replicas read: own, all, ch1=zk1,ch2=zk1+zk2.",
         ),
-        click.option(
-            "--clickhouse-image",
-            help="Instead of one built here, such as clickhouse/clickhouse-server:24.8.",
-        ),
-        click.option("--zookeeper-image", help="Likewise, such as zookeeper:3.9."),
+        *IMAGE_OPTIONS,
         click.option(
             "--protocol",
             type=click.Choice(list(PROTOCOLS)),
@@ -192,15 +221,10 @@ GROUPS: dict[str, tuple[Any, ...]] = {
             help="With --cluster sim: bugs to plant, with commas between them; see `harness list`.",
         ),
         click.option("--keep-cluster", is_flag=True, help="Leave it running afterwards."),
-        click.option("--reuse", metavar="NAME", help="Run on a cluster that was kept."),
+        click.option("--reuse", type=WORD, metavar="NAME", help="Run on a cluster that was kept."),
     ),
     "Output": (
-        click.option(
-            "--store",
-            type=click.Path(file_okay=False),
-            default="store",
-            help="Where runs are kept.",
-        ),
+        store_option,
         click.option(
             "--report",
             type=click.Choice(["all", "invalid", "none"]),
@@ -221,9 +245,10 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def again(context: click.Context) -> str:
+def again(context: click.Context, choice: ImageChoice | None) -> str:
     """The command that runs it again, with `--seed` after it: what was said, less what changes
-    nothing."""
+    nothing. It always names the servers, since the defaults change between releases of the
+    harness; without a choice they are simulated."""
     words = ["harness", "run"]
     for param in context.command.params:
         name = param.name or ""
@@ -242,7 +267,7 @@ def again(context: click.Context) -> str:
             else str(value)
         )
         words += [param.opts[0], text]
-    return shlex.join(words)
+    return shlex.join([*words, *(choice.words if choice else ())])
 
 
 def some_of(what: str, given: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:

@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 from rich.console import Console, RenderableType
 
+from compose.releases import ImageChoice
 from harness.cli.catalogue import WORKLOADS
 from harness.cli.display import shown, unseen
-from harness.cli.options import again, run_options, some_of
+from harness.cli.options import IMAGE_NAMES, again, run_options, some_of
 from harness.cli.result import print_result, result
+from harness.cli.terminal import Terminal
 from harness.cli.workload import FLAGS, KEPT, options_of, workload_of
 from harness.clusters.sim_cluster import SimCluster
+from harness.core.dialect import Dialect
 from harness.core.errors import EXIT_CRASH, HarnessError, UsageError
 from harness.core.op import Json
 from harness.core.protocols import Cluster, Nemesis
@@ -28,9 +31,10 @@ from harness.run.plan import Plan
 from harness.run.stop import Stop
 from harness.run.store import RunDirectory, Store
 from harness.sim.bugs import bugs
+from harness.sim.dialect import DIALECT as SIMULATED
 from harness.web.drawing import draw
 from nemesis.catalogue import parse_nemesis
-from nemesis.composed import check_capabilities, check_kind, interposed
+from nemesis.composed import check_capabilities, check_kind, check_mechanisms, interposed
 from nemesis.options import FaultOptions
 from workloads.quorum_set import SIMULATED_READINGS, QuorumSetOptions
 
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
     # Slow to load, and of no use to simulated servers: loaded where it is needed.
     from harness.clusters.docker_cluster import DockerCluster
 
+"""Options that choose the servers."""
 NOT_OF_A_PLAN = frozenset(
     {"seed", "store", "count", "jobs", "workload", "nemesis", "promise", "option", "report"}
 )
@@ -59,8 +64,14 @@ class Asked:
         self._settle_cluster()
         faults = parse_nemesis(self.options["nemesis"], topology, self.seed, self.fault_options)
         check_kind(faults, *self._kind())
-        if self.options["reuse"] and self.options["clickhouse_image"]:
-            raise UsageError("--reuse takes a cluster as it is: no --clickhouse-image with it")
+        if self.options["reuse"]:
+            for name in IMAGE_NAMES:
+                if self.options[name]:
+                    raise UsageError(
+                        f"{_flag(name)} {self.options[name]}: --reuse takes a cluster as it is"
+                    )
+        if self.dialect is not None:
+            self._accept(self.dialect)
 
     def _kind(self) -> tuple[type, str]:
         """Of the cluster: its class, and what it is called."""
@@ -74,9 +85,9 @@ class Asked:
         """Raises UsageError for what only the other kind of cluster has."""
         option, simulated = self.options, self.simulated
         bugs(option["bug"])
-        for name in ("reuse", "keep_cluster", "clickhouse_image", "zookeeper_image"):
+        for name in ("reuse", "keep_cluster", *IMAGE_NAMES):
             if simulated and option[name]:
-                raise UsageError(f"--{name.replace('_', '-')}: --cluster sim has no containers")
+                raise UsageError(f"{_flag(name)}: --cluster sim has no containers")
         if simulated and not WORKLOADS[option["workload"]].simulated:
             able = " ".join(name for name, entry in WORKLOADS.items() if entry.simulated)
             raise UsageError(
@@ -138,6 +149,33 @@ class Asked:
 
         return kept_cluster(self.store, name)
 
+    @property
+    def dialect(self) -> Dialect | None:
+        """What the servers will understand; None: the user's image decides."""
+        if self.simulated:
+            return SIMULATED
+        return self.reused.engines.dialect if self.reused else ImageChoice.of(self.options).dialect
+
+    @property
+    def image_choice(self) -> ImageChoice | None:
+        """The servers that are met, also those of a cluster that is reused; None: simulated."""
+        if self.simulated:
+            return None
+        if not self.reused:
+            return ImageChoice.of(self.options)
+        images = self.reused.images
+        tags = {"clickhouse": images.clickhouse, "zookeeper": images.zookeeper}
+        return ImageChoice.met(tags, images.engines)
+
+    def _accept(self, dialect: Dialect) -> None:
+        """Raises UsageError where the workload or the nemesis needs a mechanism that servers of
+        this dialect do not have."""
+        name = self.options["workload"]
+        dialect.require(f"workload {name}", WORKLOADS[name].needs(self.workload_options))
+        nemesis = self.options["nemesis"]
+        faults = parse_nemesis(nemesis, self.topology, self.seed, self.fault_options)
+        check_mechanisms(faults, dialect)
+
     @cached_property
     def topology(self) -> Topology:
         """Of the cluster that is to be made or reused."""
@@ -169,7 +207,7 @@ class Asked:
 
     def plans(self) -> list[Plan]:
         """One a run, each with the next seed."""
-        return [self.plan(Seed(self.seed.value + i)) for i in range(self.options["count"])]
+        return [self.plan(self.seed.after(i)) for i in range(self.options["count"])]
 
     def campaign(
         self, console: Console | None, stop: Stop, finished: Callable[[Finished], None]
@@ -179,7 +217,7 @@ class Asked:
         files = self.store.cluster(name)
         return Campaign(
             store=self.store,
-            bring_up=partial(self._bring_up, name, files),
+            make_cluster=partial(self._make_cluster, name, files),
             files=None if self.simulated else files,
             workload=workload_of,
             nemesis=self._nemesis,
@@ -198,7 +236,7 @@ class Asked:
         campaign = self.campaign(None, Stop(), lambda run: ended.append(self.told(run)))
 
         def one(number: int) -> Told:
-            campaign.run([self.plan(Seed(self.seed.value + number))])
+            campaign.run([self.plan(self.seed.after(number))])
             return ended.pop()
 
         return one
@@ -208,9 +246,11 @@ class Asked:
         outcome, path = run.outcome, run.directory.path
         status = outcome.judgement.status
         if self.as_json:
-            return Told(path, status, {"run": str(path), **outcome.judgement.json()}, None)
-        if not run.directory.report.exists():
-            return Told(path, status, None, None)
+            troubles = list(outcome.troubles)
+            report = {"run": str(path), "troubles": troubles, **outcome.judgement.json()}
+            return Told(path, status, report, None)
+        if not REPORTED[self.options["report"]](status):
+            return Told(path, status, None, None, outcome.troubles)
         panel = result(
             outcome.judgement,
             outcome.history,
@@ -241,7 +281,7 @@ class Asked:
 
     @cached_property
     def _again(self) -> str:
-        return again(self.context)
+        return again(self.context, self.image_choice)
 
     @cached_property
     def _first(self) -> Plan:
@@ -259,6 +299,7 @@ class Asked:
             again="",
             promise=option["promise"] or entry.promise(chosen).value,
             time_limit_s=option["time_limit"],
+            extend=option["extend"],
             rate=option["rate"],
             concurrency=option["concurrency"],
             nodes=option["nodes"],
@@ -273,21 +314,25 @@ class Asked:
         interposed(nemesis, cluster)
         return nemesis
 
-    def _bring_up(self, name: str, files: Path, note: Callable[[str], None]) -> Cluster:
-        from harness.cli.bring_up import attached, brought_up
+    def _make_cluster(self, name: str, files: Path, note: Callable[[str], None]) -> Cluster:
+        from harness.cli.bring_up import attached, fresh_cluster
 
         if self.reused:
             return attached(self.reused, note)
         option = self.options
-        return brought_up(
+        return fresh_cluster(
             self.topology,
             files,
             note,
             name=name,
             keep=option["keep_cluster"],
-            clickhouse_image=option["clickhouse_image"],
-            zookeeper_image=option["zookeeper_image"],
+            choice=ImageChoice.of(option),
+            accept=self._accept,
         )
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +344,9 @@ class Told:
     report: dict[str, Json] | None
     """With --json."""
     panel: RenderableType | None
-    """None: its page was not drawn, and a line will do."""
+    """None: no page was asked for, and a line will do."""
+    troubles: tuple[str, ...] = ()
+    """What the line has to say as well."""
 
 
 REPORTED: Mapping[str, Callable[[Status | None], bool]] = {
@@ -320,7 +367,7 @@ def run(context: click.RichContext, /, as_json: bool, **options: Any) -> int:
     at rest, reads everything once more on every replica, and judges the history.
     """
     asked = Asked(context, options, as_json)
-    console = Console(stderr=as_json)
+    console = Terminal(stderr=as_json)
     if asked.no_engine is not None:
         console.print(f"simulated servers: {asked.no_engine}", style="yellow", highlight=False)
     statuses: list[Status] = []
@@ -333,11 +380,15 @@ def run(context: click.RichContext, /, as_json: bool, **options: Any) -> int:
             return
         if run.panel is None:
             print(f"{run.status.value} {run.path}", file=console.file, flush=True)
+            for trouble in run.troubles:
+                console.print(f"! {trouble}", style="yellow", markup=False, soft_wrap=True)
         else:
             print_result(console, run.panel)
             report = RunDirectory(run.path).report
-            console.print(f"report: {report}", soft_wrap=True, highlight=False)
+            if report.exists():  # else the panel says why it was not drawn
+                console.print(f"report: {report}", soft_wrap=True, highlight=False)
 
+    asked.store.prepare()
     gc.freeze()  # what is loaded stays: no collection looks through it again
     stop = Stop()
     with stop.obeying_signals():

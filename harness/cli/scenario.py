@@ -14,10 +14,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.cli.bring_up import attached, brought_up, kept_cluster
+from compose.releases import ImageChoice
+from harness.cli.bring_up import attached, fresh_cluster, kept_cluster
 from harness.cli.display import shown
-from harness.cli.options import COUNT, SeedType
+from harness.cli.image_options import image_options
+from harness.cli.options import SeedType
+from harness.cli.parameter_types import WORD, number, store_option
+from harness.cli.terminal import Terminal
 from harness.cli.workload import SCENARIO, scenario_of, workload_of
+from harness.core.dialect import Dialect
 from harness.core.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
 from harness.core.op import Json
 from harness.core.protocols import ANY_NODE, Cluster, Nemesis
@@ -86,13 +91,12 @@ class Told:
 
 @click.command("scenario")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--count", type=COUNT, default=1, help="So many runs of each, on one cluster.")
+@click.option("--count", type=number("count"), default=1, help="Runs of each, on one cluster.")
 @click.option("--seed", type=SeedType(), help="Only names runs: a script leaves nothing to draw.")
-@click.option("--clickhouse-image", help="Instead of one built here.")
-@click.option("--zookeeper-image", help="Likewise.")
+@image_options
 @click.option("--keep-cluster", is_flag=True, help="Leave it running afterwards.")
-@click.option("--reuse", metavar="CLUSTER", help="Run on a cluster that was kept.")
-@click.option("--store", type=click.Path(file_okay=False), default="store")
+@click.option("--reuse", type=WORD, metavar="CLUSTER", help="Run on a cluster that was kept.")
+@store_option
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def scenario(names: tuple[str, ...], as_json: bool, **options: Any) -> int:
     """Play a script that brings one known anomaly about; without a NAME list them all.
@@ -101,10 +105,11 @@ def scenario(names: tuple[str, ...], as_json: bool, **options: Any) -> int:
     status: 0 reproduced every time, 1 not reproduced, 2 a step did not end as the script wants,
     so that nothing can be said.
     """
-    console = Console(stderr=as_json, highlight=False)
+    console = Terminal(stderr=as_json, highlight=False)
     if not names:
-        return _listed(Console(highlight=False), as_json=as_json)
+        return _listed(Terminal(highlight=False), as_json=as_json)
     chosen = [scenario_of(name) for name in names]
+    Store(Path(options["store"])).prepare()
     told: list[Told] = []
 
     def finished(run: Finished) -> None:
@@ -117,6 +122,8 @@ def scenario(names: tuple[str, ...], as_json: bool, **options: Any) -> int:
         for several in _by_topology(chosen):
             campaign = _campaign(several, options, console, stop, finished)
             campaign.run([plan for one in several for plan in _plans(one, options)])
+            if stop:
+                break
     if as_json:
         click.echo(json.dumps([one.json() for one in told]))
     elif len(told) > 1:
@@ -144,13 +151,13 @@ def _by_topology(chosen: Sequence[Scenario]) -> list[list[Scenario]]:
 
 
 def _plans(one: Scenario, options: dict[str, Any]) -> list[Plan]:
-    first = (options["seed"] or Seed(1)).value
+    first = options["seed"] or Seed(1)
     words = ["harness", "scenario", one.name]
     return [
         Plan(
             workload=SCENARIO + one.name,
             nemesis=one.nemesis,
-            seed=Seed(first + i),
+            seed=first.after(i),
             again=shlex.join(words),
             promise="linearizable",
             time_limit_s=one.time_limit_s,
@@ -171,24 +178,32 @@ def _campaign(
 ) -> Campaign:
     store = Store(Path(options["store"]))
     reused = kept_cluster(store, options["reuse"]) if options["reuse"] else None
+
+    def accept(dialect: Dialect) -> None:
+        for one in several:
+            dialect.require(f"scenario {one.name}", one.needs)
+
+    known = reused.engines.dialect if reused else ImageChoice.of(options).dialect
+    if known is not None:
+        accept(known)
     name = reused.name if reused else f"harness-{Seed.fresh().value:08x}"
     files = store.cluster(name)
-    bring_up: Callable[[Callable[[str], None]], Cluster] = (
+    make_cluster: Callable[[Callable[[str], None]], Cluster] = (
         partial(attached, reused)
         if reused
         else partial(
-            brought_up,
+            fresh_cluster,
             _topology(several[0]),
             files,
             name=name,
             keep=options["keep_cluster"],
-            clickhouse_image=options["clickhouse_image"],
-            zookeeper_image=options["zookeeper_image"],
+            choice=ImageChoice.of(options),
+            accept=accept,
         )
     )
     return Campaign(
         store=store,
-        bring_up=bring_up,
+        make_cluster=make_cluster,
         files=files,
         workload=workload_of,
         nemesis=_nemesis,

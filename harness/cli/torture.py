@@ -17,33 +17,37 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.cli.matrix import Matrix, read_matrix
+from harness.cli.parameter_types import WORD, number, store_option
 from harness.cli.result import STATUS_STYLE
+from harness.cli.terminal import Terminal
 from harness.cli.workload import workload_of
 from harness.clusters.removal import clean
 from harness.core.clock import utc_now
-from harness.core.errors import UsageError
+from harness.core.errors import HarnessError, UsageError
 from harness.core.op import Json
 from harness.core.seed import Seed
 from harness.core.verdict import Status, worst
+from harness.run.disk import why_unwritable
 from harness.run.fleet import SCRATCH, StoredRuns
 from harness.run.judges import OneProcess, OnSpark, merge_kept
 from harness.run.monitor import Monitor, Phase
 from harness.run.night import JOURNAL, Night, Slot
 from harness.run.night_summary import Cell, as_json, cells, junit, kinds_before, verdict, why
 from harness.run.stop import Stop
-from harness.run.store import RunDirectory
+from harness.run.store import RunDirectory, Store
 from harness.run.torture import DONE, Judges, Lane, Torture
 from harness.web.drawing import draw
 
 NIGHTS = "torture"
 """In the store: a directory a matrix, in it one a night."""
-POSITIVE = click.FloatRange(min=0, min_open=True)
 
 
 @click.command("torture")
 @click.argument("matrix", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--hours", type=POSITIVE, help="So long; no run begins that would end later.")
-@click.option("--runs", type=click.IntRange(min=1), help="So many runs in all.")
+@click.option(
+    "--hours", type=number("hours"), help="Time budget; no run starts that would exceed it."
+)
+@click.option("--runs", type=number("runs"), help="Stop after this number of runs.")
 @click.option(
     "--fail-fast",
     is_flag=True,
@@ -51,14 +55,16 @@ POSITIVE = click.FloatRange(min=0, min_open=True)
 )
 @click.option(
     "--clusters",
-    type=click.IntRange(min=1),
+    type=number("clusters"),
     default=2,
     show_default=True,
     help="So many take turns: the next run begins on one while the last heals on another.",
 )
 @click.option("--fresh", is_flag=True, help="A new night, also when the last one is not over.")
-@click.option("--spark", metavar="MASTER", help="Judge on Spark; default: one process beside.")
-@click.option("--store", type=click.Path(file_okay=False), default="store")
+@click.option(
+    "--spark", type=WORD, metavar="MASTER", help="Judge on Spark; default: one process beside."
+)
+@store_option
 @click.option("--json", "as_json_", is_flag=True, help="The summary as JSON on standard output.")
 def torture(
     matrix: Path,
@@ -78,8 +84,9 @@ def torture(
     """
     if hours is None and runs is None:
         raise UsageError("neither --hours nor --runs; expected at least one of them")
-    console = Console(stderr=as_json_)
+    console = Terminal(stderr=as_json_)
     asked, root, stop = read_matrix(matrix), Path(store), Stop()
+    Store(root).prepare()
     lanes = [Lane(asked.settled(store, console, stop)) for _ in range(clusters)]
     simulated = any(cell.campaign.own_cluster is not None for cell in lanes[0].cells)
     command = _Command(
@@ -280,8 +287,12 @@ def _pace(night: Night, before: int, seconds: float) -> str:
 
 
 def _write(night: Night, report: dict[str, Json], summary: list[Cell]) -> None:
-    (night.path / "summary.json").write_text(json.dumps(report, indent=2) + "\n")
-    junit(summary).write(str(night.path / "junit.xml"), pretty=True)
+    try:
+        (night.path / "summary.json").write_text(json.dumps(report, indent=2) + "\n")
+        junit(summary).write(str(night.path / "junit.xml"), pretty=True)
+    except OSError as error:
+        why = why_unwritable(night.path, error)
+        raise HarnessError(f"{night.path}: the summary cannot be written: {why}") from error
 
 
 def _show(console: Console, night: Night, summary: list[Cell]) -> None:

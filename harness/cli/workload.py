@@ -8,6 +8,7 @@ from checkers.ladder import Level
 from harness.cli.catalogue import WORKLOADS
 from harness.core.errors import UsageError
 from harness.core.protocols import Workload
+from harness.core.ranges import range_of, shortened
 from harness.run.plan import Plan
 
 if TYPE_CHECKING:
@@ -27,13 +28,11 @@ FLAGS: Mapping[str, str] = {
 """Flags of the command line that are short for an option, by name."""
 SCENARIO = "scenario-"
 """Before the name of a scenario, in the name of its workload."""
+EXPLORED = "explore-"
+"""Before the name of a model, in the name of the workload of its counterexample, whose calls are
+those of quorum-set."""
 KEPT = "workload_options"
 """Where a plan keeps them."""
-_EXPECTED: Mapping[type, str] = {
-    int: "a whole number",
-    float: "a number",
-    bool: "true or false",
-}
 
 
 def options_of(name: str, flags: Mapping[str, Any], words: Sequence[str]) -> Any:
@@ -53,7 +52,7 @@ def options_of(name: str, flags: Mapping[str, Any], words: Sequence[str]) -> Any
         field = field.replace("-", "_")
         if not equals or field not in known:
             raise UsageError(f"--option {word!r}: {_no_option(name, known)}")
-        given[field] = _value(word, text, known[field])
+        given[field] = _value(field, word, text, known[field])
     return kind(**given)
 
 
@@ -61,7 +60,7 @@ def workload_of(plan: Plan) -> Workload:
     """The workload that a plan names, as it was or will be run."""
     if plan.workload.startswith(SCENARIO):
         return scenario_of(plan.workload.removeprefix(SCENARIO)).workload
-    entry = WORKLOADS.get(plan.workload)
+    entry = WORKLOADS.get("quorum-set" if plan.workload.startswith(EXPLORED) else plan.workload)
     if entry is None:
         raise UsageError(f"workload {plan.workload!r}: expected one of {' '.join(WORKLOADS)}")
     kept = plan.options.get(KEPT)
@@ -93,13 +92,18 @@ def _no_option(name: str, known: Mapping[str, type]) -> str:
     return f"workload {name} has no such option; expected NAME=VALUE with a NAME among {names}"
 
 
-def _value(word: str, text: str, kind: type) -> Any:
+def _value(field: str, word: str, text: str, kind: type) -> Any:
+    expected = "expected true or false"
     try:
         if kind is bool:
             return {"true": True, "false": False}[text]
+        if kind in (int, float):
+            allowed = range_of(field, kind)
+            expected = allowed.expected
+            return allowed.parse(text)
         return kind(text)
     except (ValueError, KeyError):
-        raise UsageError(f"--option {word!r}: expected {_EXPECTED[kind]}") from None
+        raise UsageError(f"--option {shortened(word)!r}: {expected}") from None
 
 
 def scenario_of(name: str) -> "Scenario":

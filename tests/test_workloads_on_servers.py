@@ -134,7 +134,7 @@ def test_a_server_that_is_frozen_from_outside_ends_final_reads_and_set_up_in_tim
     """As by `docker pause`, of which no nemesis knows and which none can heal."""
     trial = trial_of(
         servers, tmp_path, "quorum-set", "insert=plain", "read=plain", "timeout-s=1",
-        seconds=2, drop=False, final_patience_s=3.0,
+        "ops-per-key=1000000", seconds=2, drop=False, final_patience_s=3.0,
     )  # fmt: skip
     said: list[str] = []
 

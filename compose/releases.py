@@ -147,7 +147,7 @@ ZOOKEEPER: Final[tuple[Release, ...]] = (
         ),
     ),
 )
-DEFAULT_CLICKHOUSE: Final = "18.16"
+DEFAULT_CLICKHOUSE: Final = "25.8"
 DEFAULT_ZOOKEEPER: Final = "3.8"
 
 

@@ -62,10 +62,15 @@ def until(condition: Callable[[], bool], within_s: float = 90) -> None:
         time.sleep(0.1)
 
 
+def has_op(store: Path, text: str) -> bool:
+    """Whether the latest run's journal has an op with this text in it."""
+    journal = store / "latest" / "history.jsonl"
+    return journal.exists() and text in journal.read_text()
+
+
 def in_fault(store: Path) -> bool:
     """Whether the latest run's journal has a fault in force."""
-    journal = store / "latest" / "history.jsonl"
-    return journal.exists() and '"kind":"ok","f":"partition"' in journal.read_text()
+    return has_op(store, '"kind":"ok","f":"partition"')
 
 
 def latest(store: Path) -> RunDirectory:
@@ -186,6 +191,41 @@ def test_what_a_killed_run_left_is_cleaned_and_its_history_judged(tmp_path: Path
     assert "the run never ended: running" in latest(tmp_path).results()["troubles"]
 
 
+MOMENTS: dict[str, Callable[[Path], bool]] = {
+    "the network is there": lambda store: len(left(store)) > 0,
+    "servers start": lambda store: len(left(store)) > 16,
+    "the cluster heals": lambda store: has_op(store, '"kind":"invoke","f":"heal"'),
+    "final reads": lambda store: has_op(store, '"f":"final-read"'),
+    "half is removed": lambda store: has_op(store, '"final-read"') and len(left(store)) < 16,
+}
+"""When a run is killed, by what is seen of it."""
+
+
+@pytest.mark.usefixtures("orphans")
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_whenever_a_run_is_killed_clean_removes_all_of_it(tmp_path: Path, moment: str) -> None:
+    process = begun(tmp_path, "--nemesis", "partition", "--time-limit", "4")
+    until(lambda: MOMENTS[moment](tmp_path))
+    process.kill()
+    process.communicate()
+    assert command("clean").returncode == 0
+    assert left(tmp_path) == []
+
+
+@pytest.mark.parametrize("output", ["a closed pipe", "a full disk"])
+def test_output_that_nobody_can_read_changes_no_verdict(tmp_path: Path, output: str) -> None:
+    run = [*HARNESS, "run", "--store", str(tmp_path), "--time-limit", "9", "--seed", "1", *PLAIN]
+    into = {"a closed pipe": "| true", "a full disk": "> /dev/full"}[output]
+    script = f'''"$@" {into}; exit "${{PIPESTATUS[0]}}"'''
+    done = subprocess.run(
+        ["bash", "-c", script, "bash", *run], stderr=subprocess.PIPE, timeout=180, check=False
+    )
+    said = b"" if output == "a closed pipe" else b"No space left on device"
+    assert (done.returncode, said in done.stderr) == (0, True), done.stderr
+    assert (latest(tmp_path).info().state, latest(tmp_path).info().status) == ("finished", "VALID")
+    assert left(tmp_path) == []
+
+
 @pytest.mark.usefixtures("orphans")
 def test_a_kept_cluster_is_used_again_spared_and_at_last_removed(tmp_path: Path) -> None:
     quick = ["--time-limit", "9", "--seed", "1", *PLAIN]
@@ -237,25 +277,31 @@ asyncio.run(main())
 
 
 @pytest.mark.usefixtures("orphans")
-def test_when_the_engine_is_lost_the_history_is_saved_and_judged(tmp_path: Path) -> None:
-    """The engine that this run sees is the real one behind a socket that dies."""
+@pytest.mark.parametrize("loss", [signal.SIGKILL, signal.SIGSTOP], ids=["closed", "silent"])
+def test_when_the_engine_is_lost_the_history_is_saved_and_judged(
+    tmp_path: Path, loss: signal.Signals
+) -> None:
+    """The engine that this run sees is the real one behind a socket that closes or falls silent."""
     socket = tmp_path / "engine.sock"
     forward = subprocess.Popen([sys.executable, "-c", FORWARD, str(socket), "/var/run/docker.sock"])
-    until(socket.exists)
-    process = begun(
-        tmp_path,
-        "--nemesis",
-        "partition",
-        "--duration",
-        "60",
-        "--time-limit",
-        "60",
-        DOCKER_HOST=f"unix://{socket}",
-    )
-    until(lambda: in_fault(tmp_path))
-    forward.kill()
-    forward.wait()
-    status, report, errors = ended(process)
+    try:
+        until(socket.exists)
+        process = begun(
+            tmp_path,
+            "--nemesis",
+            "partition",
+            "--duration",
+            "60",
+            "--time-limit",
+            "60",
+            DOCKER_HOST=f"unix://{socket}",
+        )
+        until(lambda: in_fault(tmp_path))
+        forward.send_signal(loss)
+        status, report, errors = ended(process, within_s=400)
+    finally:
+        forward.kill()
+        forward.wait()
     assert status == 255, errors
     assert report["status"] in ("INVALID", "UNKNOWN")
     assert "harness clean removes what is left" in report["error"]

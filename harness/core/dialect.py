@@ -12,7 +12,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Final
 
-from harness.core.errors import UsageError
+from harness.core.errors import MissingMechanismError
 from harness.core.outcomes import CERTAINLY_READ_ONLY, PERHAPS_READ_ONLY, WRITE_OUTCOMES, Outcome
 from harness.core.version import Version
 
@@ -157,13 +157,14 @@ class Dialect:
         return tuple(mechanism for mechanism in needs if mechanism not in self.mechanisms)
 
     def require(self, what: str, needs: Iterable[Mechanism]) -> None:
-        """Raises UsageError, naming what is missing, unless the servers have all of them. `what`
-        says who needs them, such as "workload merges"."""
-        missing = self.lacks(needs)
+        """Raises MissingMechanismError, naming what is missing, unless the servers have all of
+        them. `what` says who needs them, such as "workload merges"."""
+        missing = ", ".join(self.lacks(needs))
         if missing:
-            raise UsageError(
-                f"{what}: needs {', '.join(missing)}, which ClickHouse {self.clickhouse} with "
-                f"{self.coordination} does not have; choose another --clickhouse"
+            raise MissingMechanismError(
+                f"{what}: needs {missing}, which ClickHouse {self.clickhouse} with "
+                f"{self.coordination} does not have; choose another --clickhouse",
+                missing,
             )
 
     def drop_database(self, name: str) -> str:

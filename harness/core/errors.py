@@ -21,6 +21,15 @@ class UsageError(HarnessError):
     exit_status = EXIT_USAGE
 
 
+class MissingMechanismError(UsageError):
+    """Servers of this version lack a mechanism that something cannot do without."""
+
+    def __init__(self, text: str, missing: str) -> None:
+        super().__init__(text)
+        self.missing = missing
+        """The mechanisms' names, with commas between them."""
+
+
 class ClusterError(HarnessError):
     """The cluster could not be brought up, reached, or told what to do."""
 

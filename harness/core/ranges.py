@@ -22,7 +22,8 @@ class Range:
     low: float
     high: float
     unit: str = ""
-    """Empty for a whole number; else what a number counts: "seconds"."""
+    """Empty for a whole number; else what a number counts, as in "seconds", or with an article
+    what it is, as in "a probability"."""
 
     @property
     def whole(self) -> bool:
@@ -32,7 +33,8 @@ class Range:
     @property
     def expected(self) -> str:
         """What an error says was expected."""
-        what = "a whole number" if self.whole else f"a number of {self.unit}"
+        what = self.unit if self.unit.startswith("a ") else f"a number of {self.unit}"
+        what = "a whole number" if self.whole else what
         return f"expected {what} from {self.low:,.10g} to {self.high:,.10g}"
 
     def parse(self, given: object) -> float:
@@ -72,6 +74,8 @@ RANGES: Final[Mapping[str, Range]] = {
     "runs": Range(1, 100_000),
     "jobs": Range(1, 256),
     "clusters": Range(1, 16),
+    "tries": Range(1, 10_000),
+    "confidence": Range(0.5, 0.999999, "a probability"),
     "hours": Range(0.000001, 8_760, "hours"),
     "time_limit": SECONDS,
     "extend": Range(1, 1_000),

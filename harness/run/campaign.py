@@ -1,7 +1,7 @@
 """Several runs on one cluster: up once, down at the end, whatever happens between."""
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -56,9 +56,11 @@ class Campaign:
     script: Callable[[Plan], Generator | None] = lambda _: None
     """Calls and faults in one sequence, in the place of the workload's and the nemesis' own."""
 
-    def run(self, plans: Sequence[Plan]) -> None:
-        """The runs, one after the other, until all are done or the wish to stop comes. Raises
-        HarnessError, with the cluster down."""
+    def run(self, plans: Iterable[Plan]) -> None:
+        """The runs, one after the other, until all are done or the wish to stop comes. What is no
+        sequence is asked for the next plan when a run is over, and may look at what it came to.
+        Raises HarnessError, with the cluster down."""
+        final = plans[-1] if isinstance(plans, Sequence) and plans else None
         cluster: Cluster | None = None
         try:
             for plan in plans:
@@ -73,11 +75,11 @@ class Campaign:
                             # Known here before it is up, so that no signal can lose it.
                             cluster = self.made(plan, monitor)
                             self.up(cluster)
-                    last = plan is plans[-1] or self.own_cluster is not None
+                    last = plan is final or self.own_cluster is not None
                     run = self._one(plan, cluster, monitor, drop=self.leave or not last)
                 # Told before the cluster ends: should that fail, the verdict is known already.
                 self.finished(run)
-                over = self.own_cluster is not None or self._spent(cluster, run, plans)
+                over = self.own_cluster is not None or self._spent(cluster, run, last=last)
                 del run  # the next one has its memory
                 if over:
                     ended, cluster = cluster, None
@@ -89,11 +91,11 @@ class Campaign:
             if cluster is not None:
                 self.end(cluster)
 
-    def _spent(self, cluster: Cluster, run: Finished, plans: Sequence[Plan]) -> bool:
+    def _spent(self, cluster: Cluster, run: Finished, *, last: bool) -> bool:
         """Whether the next run needs another cluster: a server of this one did not survive, or what
         kept it from its rest may keep the next run from its own (a host that left the DDL queue
         stays out of it). What a script leaves without rest is its own table, which is dropped."""
-        if self.leave or run.plan is plans[-1]:
+        if self.leave or last:
             return False
         restless = bool(run.outcome.troubles) and self.script(run.plan) is None
         return restless or bool(cluster.unready())

@@ -28,6 +28,17 @@ class Judgement:
         """The verdicts that count."""
         return deciding(self.ladder, self.verdicts)
 
+    @property
+    def broken_kinds(self) -> tuple[str, ...]:
+        """The kinds of the anomalies that decide, each once."""
+        kinds = {
+            anomaly.kind
+            for verdict in self.deciding
+            if verdict.status is Status.INVALID
+            for anomaly in verdict.anomalies
+        }
+        return tuple(sorted(kinds))
+
     def json(self) -> dict[str, Json]:
         """For results.json."""
         counts = {verdict.checker for verdict in self.deciding}

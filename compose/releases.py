@@ -147,13 +147,16 @@ ZOOKEEPER: Final[tuple[Release, ...]] = (
         ),
     ),
 )
+_IMAGE_FLAGS: Final = ("--clickhouse", "--zookeeper")
+"""Options that have another beside them for an image."""
 DEFAULT_CLICKHOUSE: Final = "25.8"
 DEFAULT_ZOOKEEPER: Final = "3.8"
 
 
-def clickhouse_release(name: str) -> Release:
-    """By alias or exact version. Raises UsageError that lists what there is."""
-    return _found("--clickhouse", name, CLICKHOUSE)
+def clickhouse_release(name: str, flag: str = "--clickhouse") -> Release:
+    """By alias or exact version. Raises UsageError that lists what there is; `flag` is the option
+    that the name was given to."""
+    return _found(flag, name, CLICKHOUSE)
 
 
 def zookeeper_release(name: str) -> Release:
@@ -174,10 +177,8 @@ def _found(flag: str, name: str, releases: Sequence[Release]) -> Release:
             # The official image of the series may be of another patch.
             return replace(release, official=None)
     offered = ", ".join(f"{release.alias} ({release.version})" for release in releases)
-    raise UsageError(
-        f"{flag} {name!r}: no such version can be had; expected one of {offered}, or an image of "
-        f"your own with {flag}-image"
-    )
+    own = f", or an image of your own with {flag}-image" if flag in _IMAGE_FLAGS else ""
+    raise UsageError(f"{flag} {name!r}: no such version can be had; expected one of {offered}{own}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

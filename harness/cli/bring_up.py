@@ -21,6 +21,13 @@ def kept_cluster(store: Store, name: str) -> DockerCluster:
         raise UsageError(f"--reuse {name}: {error}") from error
 
 
+def met_choice(cluster: DockerCluster) -> ImageChoice:
+    """Return the choice that leads to the servers of a kept cluster."""
+    images = cluster.images
+    tags = {"clickhouse": images.clickhouse, "zookeeper": images.zookeeper}
+    return ImageChoice.met(tags, images.engines)
+
+
 def attached(cluster: DockerCluster, note: Callable[[str], None]) -> Cluster:
     """Return the kept cluster, which its `up` heals."""
     note(f"waiting for the kept cluster {cluster.name}")

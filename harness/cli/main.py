@@ -22,6 +22,14 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "harness.cli.scenario:scenario",
         "Play a script that brings one known anomaly about; without a NAME list them all.",
     ),
+    "compare": (
+        "harness.cli.compare:compare",
+        "Play a scenario, or repeat a stored run, on several server versions.",
+    ),
+    "bisect": (
+        "harness.cli.bisect_versions:bisect",
+        "Find the server version in which a bug was introduced or fixed.",
+    ),
     "check": (
         "harness.cli.check:check",
         "Judge a stored run again: a directory, a path within the store, or latest (the default).",

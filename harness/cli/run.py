@@ -163,9 +163,9 @@ class Asked:
             return None
         if not self.reused:
             return ImageChoice.of(self.options)
-        images = self.reused.images
-        tags = {"clickhouse": images.clickhouse, "zookeeper": images.zookeeper}
-        return ImageChoice.met(tags, images.engines)
+        from harness.cli.bring_up import met_choice
+
+        return met_choice(self.reused)
 
     def _accept(self, dialect: Dialect) -> None:
         """Raises UsageError where the workload or the nemesis needs a mechanism that servers of

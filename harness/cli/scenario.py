@@ -15,13 +15,14 @@ from rich.table import Table
 from rich.text import Text
 
 from compose.releases import ImageChoice
-from harness.cli.bring_up import attached, fresh_cluster, kept_cluster
-from harness.cli.display import shown
+from harness.cli.bring_up import attached, fresh_cluster, kept_cluster, met_choice
+from harness.cli.display import shown, unseen
 from harness.cli.image_options import image_options
 from harness.cli.options import SeedType
 from harness.cli.parameter_types import WORD, number, store_option
 from harness.cli.terminal import Terminal
 from harness.cli.workload import SCENARIO, scenario_of, workload_of
+from harness.clusters.docker_cluster import DockerCluster
 from harness.core.dialect import Dialect
 from harness.core.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
 from harness.core.op import Json
@@ -109,7 +110,11 @@ def scenario(names: tuple[str, ...], as_json: bool, **options: Any) -> int:
     if not names:
         return _listed(Terminal(highlight=False), as_json=as_json)
     chosen = [scenario_of(name) for name in names]
-    Store(Path(options["store"])).prepare()
+    store = Store(Path(options["store"]))
+    store.prepare()
+    reused = kept_cluster(store, options["reuse"]) if options["reuse"] else None
+    choice = met_choice(reused) if reused else ImageChoice.of(options)
+    first = options["seed"] or Seed(1)
     told: list[Told] = []
 
     def finished(run: Finished) -> None:
@@ -120,8 +125,23 @@ def scenario(names: tuple[str, ...], as_json: bool, **options: Any) -> int:
     stop = Stop()
     with stop.obeying_signals():
         for several in _by_topology(chosen):
-            campaign = _campaign(several, options, console, stop, finished)
-            campaign.run([plan for one in several for plan in _plans(one, options)])
+            campaign = campaign_of(
+                several,
+                store,
+                choice,
+                console,
+                stop,
+                finished,
+                reused=reused,
+                keep=options["keep_cluster"],
+            )
+            campaign.run(
+                [
+                    plan_of(one, first.after(i), choice)
+                    for one in several
+                    for i in range(options["count"])
+                ]
+            )
             if stop:
                 break
     if as_json:
@@ -150,40 +170,41 @@ def _by_topology(chosen: Sequence[Scenario]) -> list[list[Scenario]]:
     return list(groups.values())
 
 
-def _plans(one: Scenario, options: dict[str, Any]) -> list[Plan]:
-    first = options["seed"] or Seed(1)
-    words = ["harness", "scenario", one.name]
-    return [
-        Plan(
-            workload=SCENARIO + one.name,
-            nemesis=one.nemesis,
-            seed=first.after(i),
-            again=shlex.join(words),
-            promise="linearizable",
-            time_limit_s=one.time_limit_s,
-            concurrency=one.clients,
-            nodes=(ANY_NODE,),
-            quiesce_s=one.quiesce_s,
-        )
-        for i in range(options["count"])
-    ]
+def plan_of(one: Scenario, seed: Seed, choice: ImageChoice) -> Plan:
+    """Return the plan of one run, which the seed only names."""
+    words = ["harness", "scenario", one.name, *choice.words]
+    return Plan(
+        workload=SCENARIO + one.name,
+        nemesis=one.nemesis,
+        seed=seed,
+        again=shlex.join(words),
+        promise="linearizable",
+        time_limit_s=one.time_limit_s,
+        concurrency=one.clients,
+        nodes=(ANY_NODE,),
+        quiesce_s=one.quiesce_s,
+    )
 
 
-def _campaign(
+def campaign_of(
     several: Sequence[Scenario],
-    options: dict[str, Any],
-    console: Console,
+    store: Store,
+    choice: ImageChoice,
+    console: Console | None,
     stop: Stop,
     finished: Callable[[Finished], None],
+    *,
+    reused: DockerCluster | None = None,
+    keep: bool = False,
 ) -> Campaign:
-    store = Store(Path(options["store"]))
-    reused = kept_cluster(store, options["reuse"]) if options["reuse"] else None
+    """Return what the runs of scenarios with one topology share. Without a console nothing is
+    shown of them. Raises MissingMechanismError if a scenario needs more than the servers have."""
 
     def accept(dialect: Dialect) -> None:
         for one in several:
             dialect.require(f"scenario {one.name}", one.needs)
 
-    known = reused.engines.dialect if reused else ImageChoice.of(options).dialect
+    known = reused.engines.dialect if reused else choice.dialect
     if known is not None:
         accept(known)
     name = reused.name if reused else f"harness-{Seed.fresh().value:08x}"
@@ -196,8 +217,8 @@ def _campaign(
             _topology(several[0]),
             files,
             name=name,
-            keep=options["keep_cluster"],
-            choice=ImageChoice.of(options),
+            keep=keep,
+            choice=choice,
             accept=accept,
         )
     )
@@ -207,8 +228,8 @@ def _campaign(
         files=files,
         workload=workload_of,
         nemesis=_nemesis,
-        leave=bool(reused or options["keep_cluster"]),
-        shown=lambda monitor: shown(monitor, console),
+        leave=bool(reused or keep),
+        shown=partial(shown, console=console) if console else unseen,
         finished=finished,
         draw=draw,
         stop=stop,

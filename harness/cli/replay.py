@@ -1,0 +1,401 @@
+"""What is played again on several server versions: a scenario, or the plan of a stored run."""
+
+import shlex
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, Protocol
+
+from click.exceptions import ClickException, Exit
+from rich.console import Console
+
+from checkers.stored import judgement_of
+from compose.releases import (
+    CLICKHOUSE,
+    DEFAULT_ZOOKEEPER,
+    ZOOKEEPER,
+    ImageChoice,
+    Release,
+    clickhouse_release,
+)
+from harness.cli.run import Asked, run
+from harness.cli.scenario import Said, Told, campaign_of, plan_of
+from harness.cli.workload import KEPT, SCENARIO, scenario_of
+from harness.core.dialect import Engines
+from harness.core.errors import HarnessError, MissingMechanismError, UsageError
+from harness.core.op import Json
+from harness.core.seed import Seed
+from harness.core.verdict import Status
+from harness.core.version import Version
+from harness.run.bisection import Tally, TryResult
+from harness.run.campaign import Campaign, Finished
+from harness.run.plan import Plan
+from harness.run.stop import InterruptedRun, Stop
+from harness.run.store import RunDirectory, RunInfo, Store
+from workloads.scenarios.catalogue import SCENARIOS
+from workloads.scenarios.scenario import Scenario
+
+CRASHES_MAX: Final = 2
+"""This many crashes in a row end the tries of a version: the next would most likely crash too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """One run on one version, which is stored like any other."""
+
+    result: TryResult
+    why: str
+    """Why nothing can be said; "" if something can."""
+    path: str | None
+    """The run's directory; None: it did not begin."""
+    status: Status | None
+    kinds: tuple[str, ...]
+    """Of the anomalies that decide."""
+
+    def json(self) -> dict[str, Json]:
+        """For machines."""
+        return {
+            "result": self.result.value,
+            "why": self.why or None,
+            "run": self.path,
+            "status": None if self.status is None else self.status.value,
+            "kinds": list(self.kinds),
+        }
+
+
+@dataclass(slots=True)
+class VersionTries:
+    """The tries of one version."""
+
+    name: str
+    """As the user named it."""
+    release: Release
+    tries: list[Try] = field(default_factory=list)
+    engines: Engines | None = None
+    """The servers that were met; None: no try began."""
+    missing: str | None = None
+    """The mechanisms that the version lacks and the replay needs."""
+
+    @property
+    def exact(self) -> str:
+        """The version that the servers report."""
+        return self.engines.clickhouse if self.engines else self.release.version
+
+    @property
+    def build(self) -> str:
+        """How these servers were built; "" if nobody knows."""
+        return self.engines.clickhouse_build if self.engines else self.release.build
+
+    @property
+    def tally(self) -> Tally:
+        """The results, counted."""
+        return Tally.of(one.result for one in self.tries)
+
+    @property
+    def statuses(self) -> Counter[str]:
+        """By verdict, how many tries have it; those without one broke off."""
+        return Counter(one.status.value if one.status else "no verdict" for one in self.tries)
+
+    @property
+    def kinds(self) -> Counter[str]:
+        """By kind of anomaly, in how many tries it was found."""
+        return Counter(kind for one in self.tries for kind in one.kinds)
+
+    def json(self, confidence: float) -> dict[str, Json]:
+        """For machines; `confidence` is that of the interval of the rate."""
+        tally = self.tally
+        low, high = tally.rate(confidence)
+        return {
+            "version": self.exact,
+            "engine": str(self.engines) if self.engines else None,
+            "tries": tally.total,
+            **{result.name.lower(): tally.counts[result] for result in TryResult},
+            "rate": {"low": low, "high": high, "confidence": confidence},
+            "statuses": dict(self.statuses),
+            "kinds": dict(self.kinds),
+            "not_applicable": self.missing,
+            "runs": [one.json() for one in self.tries],
+        }
+
+
+class Replay(Protocol):
+    """Something that can be played on any version."""
+
+    @property
+    def name(self) -> str:
+        """What the user asked for."""
+        ...
+
+    @property
+    def criterion(self) -> str:
+        """What counts as reproduced."""
+        ...
+
+    @property
+    def met(self) -> str | None:
+        """The exact version that is known to have shown it; None: no version is known."""
+        ...
+
+    def opened(
+        self,
+        clickhouse: str,
+        zookeeper: str | None,
+        store: Store,
+        console: Console | None,
+        stop: Stop,
+        finished: Callable[[Finished], None],
+    ) -> tuple[Campaign, Callable[[int], Plan]]:
+        """Return the campaign on servers of these versions (ZooKeeper's: None is as it was), and
+        what makes the plan of a try by its number. Raises MissingMechanismError if they lack what
+        is needed."""
+        ...
+
+    def judged(self, run: Finished) -> tuple[TryResult, str]:
+        """Return what a run says, and why if it says nothing."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioReplay:
+    """A script; reproduced is what shows its finding."""
+
+    scenario: Scenario
+    engines: Engines | None = None
+    """The servers of the stored run that was named; None: the scenario was."""
+
+    @property
+    def name(self) -> str:
+        """Of the scenario."""
+        return self.scenario.name
+
+    @property
+    def met(self) -> str | None:
+        """The version of the stored run."""
+        return self.engines.clickhouse if self.engines else None
+
+    @property
+    def criterion(self) -> str:
+        """The finding."""
+        return f"the finding of the scenario, {self.scenario.finding}"
+
+    def opened(
+        self,
+        clickhouse: str,
+        zookeeper: str | None,
+        store: Store,
+        console: Console | None,
+        stop: Stop,
+        finished: Callable[[Finished], None],
+    ) -> tuple[Campaign, Callable[[int], Plan]]:
+        """As `harness scenario --count` does it."""
+        was = self.engines.zookeeper if self.engines else ""
+        listed = was if was in {release.version for release in ZOOKEEPER} else DEFAULT_ZOOKEEPER
+        choice = ImageChoice(clickhouse=clickhouse, zookeeper=zookeeper or listed)
+        campaign = campaign_of([self.scenario], store, choice, console, stop, finished)
+        return campaign, lambda number: plan_of(self.scenario, Seed(1).after(number), choice)
+
+    def judged(self, run: Finished) -> tuple[TryResult, str]:
+        """As `harness scenario` does, but a checker that could not tell says nothing."""
+        told = Told.of(run)
+        if told.said is Said.REPRODUCED:
+            return TryResult.REPRODUCED, ""
+        if told.said is Said.BROKE_OFF:
+            return TryResult.BROKE_OFF, told.why or ""
+        checker = self.scenario.finding.checker
+        verdicts = [v for v in run.outcome.judgement.verdicts if v.checker == checker]
+        if not verdicts:
+            return TryResult.UNKNOWN, f"checker {checker} does not judge these servers"
+        unknown = [v for v in verdicts if v.status is Status.UNKNOWN]
+        if unknown:
+            return TryResult.UNKNOWN, f"{checker}: {unknown[0].summary}"
+        return TryResult.NOT_REPRODUCED, ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunReplay:
+    """The plan of a stored run that was INVALID, with its seed; reproduced is what is INVALID with
+    an anomaly of a kind that the stored run had too."""
+
+    name: str
+    info: RunInfo
+    kinds: frozenset[str]
+
+    @property
+    def criterion(self) -> str:
+        """The kinds of anomalies."""
+        return f"INVALID with {' or '.join(sorted(self.kinds))}, as the stored run"
+
+    @property
+    def met(self) -> str | None:
+        """The version of the stored run."""
+        return self.info.plan.engines.clickhouse
+
+    def opened(
+        self,
+        clickhouse: str,
+        zookeeper: str | None,
+        store: Store,
+        console: Console | None,
+        stop: Stop,
+        finished: Callable[[Finished], None],
+    ) -> tuple[Campaign, Callable[[int], Plan]]:
+        """As the run's own command line does it, which the stored plan must agree with."""
+        asked = self._asked(clickhouse, zookeeper, store)
+        self._check(asked)
+        return asked.campaign(console, stop, finished), lambda _: asked.plan(self.info.plan.seed)
+
+    def judged(self, run: Finished) -> tuple[TryResult, str]:
+        """By the verdict and the kinds of its anomalies."""
+        judgement = run.outcome.judgement
+        if judgement.status is Status.UNKNOWN:
+            verdicts = [v for v in judgement.deciding if v.status is Status.UNKNOWN]
+            return TryResult.UNKNOWN, "; ".join(f"{v.checker}: {v.summary}" for v in verdicts)
+        if self.kinds & set(judgement.broken_kinds):
+            return TryResult.REPRODUCED, ""
+        return TryResult.NOT_REPRODUCED, ""
+
+    def _asked(self, clickhouse: str, zookeeper: str | None, store: Store) -> Asked:
+        words = shlex.split(self.info.plan.again)
+        if words[:2] != ["harness", "run"]:
+            raise UsageError(
+                f"run {self.name}: was made by {' '.join(words[:2]) or 'an unknown command'}; "
+                "expected a run of harness run, harness torture or harness scenario"
+            )
+        try:
+            context = run.make_context("run", words[2:])
+        except (ClickException, Exit) as error:
+            raise UsageError(
+                f"run {self.name}: its command line {self.info.plan.again!r} is not understood; "
+                "was it made by another version of the harness?"
+            ) from error
+        if context.params["cluster"] == "sim":
+            raise UsageError(
+                f"run {self.name}: its servers were simulated, and have one version only; expected "
+                "a run on real servers"
+            )
+        context.params.update(
+            cluster="docker", store=str(store.root), reuse=None, keep_cluster=False,
+            clickhouse=clickhouse, clickhouse_image=None,
+        )  # fmt: skip
+        if zookeeper:
+            context.params.update(zookeeper=zookeeper, zookeeper_image=None)
+        return Asked(context, {k: v for k, v in context.params.items() if k != "as_json"})
+
+    def _check(self, asked: Asked) -> None:
+        """Raises UsageError if the command line means another plan than the one that was run."""
+        stored, fresh = self.info.plan, asked.plan(self.info.plan.seed)
+        same = [one.name for one in fields(Plan) if one.name not in ("again", "engines", "options")]
+        pairs: dict[str, tuple[Any, Any]] = {
+            name: (getattr(stored, name), getattr(fresh, name)) for name in same
+        }
+        pairs["workload options"] = stored.options.get(KEPT), fresh.options.get(KEPT)
+        pairs["topology"] = self.info.topology, asked.topology
+        for name, (was, now) in pairs.items():
+            if was != now:
+                raise UsageError(
+                    f"run {self.name}: its {name} was {was}, and its command line "
+                    f"{stored.again!r} means {now} now; it cannot be repeated as it was"
+                )
+
+
+def replay_of(what: str, store: Store) -> Replay:
+    """Return the scenario of that name, else what a stored run did. Raises UsageError."""
+    if what in SCENARIOS:
+        return ScenarioReplay(SCENARIOS[what])
+    try:
+        directory = store.find(what)
+    except UsageError as error:
+        raise UsageError(
+            f"{what!r} is no scenario (`harness scenario` lists them); {error}"
+        ) from None
+    info = directory.info()
+    if info.plan.workload.startswith(SCENARIO):
+        one = scenario_of(info.plan.workload.removeprefix(SCENARIO))
+        return ScenarioReplay(one, info.plan.engines)
+    return RunReplay(what, info, _kinds_of(directory, what))
+
+
+def _kinds_of(directory: RunDirectory, name: str) -> frozenset[str]:
+    judgement = judgement_of(directory.results())
+    if judgement.status is not Status.INVALID or not judgement.broken_kinds:
+        raise UsageError(
+            f"run {name}: is {judgement.status.value}, so that there is nothing to reproduce; "
+            "expected a run that is INVALID"
+        )
+    return frozenset(judgement.broken_kinds)
+
+
+def versions_of(names: Sequence[str]) -> list[VersionTries]:
+    """Return the versions that were named, or all known ones, from old to new. Raises UsageError
+    for a name that is not known, and for two names of one version."""
+    found = [
+        VersionTries(name, clickhouse_release(name, "--versions"))
+        for name in names or [release.alias for release in CLICKHOUSE]
+    ]
+    by_version: dict[str, str] = {}
+    for one in found:
+        other = by_version.setdefault(one.release.version, one.name)
+        if other is not one.name:
+            raise UsageError(f"--versions {other},{one.name}: expected each version once")
+    return sorted(found, key=lambda one: Version.of(one.release.version))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Player:
+    """Plays tries on one version after the other, each version on a cluster of its own."""
+
+    replay: Replay
+    store: Store
+    zookeeper: str | None
+    console: Console | None
+    """Where runs that go on are shown; None: nowhere."""
+    stop: Stop
+    told: Callable[[VersionTries, Try], None]
+    """Hears of every try."""
+
+    def play(self, on: VersionTries, more: Callable[[], bool]) -> None:
+        """Play tries while `more` asks for another; it is asked before each one. After a crash
+        the next try has a fresh cluster."""
+        crashes = 0
+        while crashes < CRASHES_MAX and not self.stop and more():
+            before = len(on.tries)
+            try:
+                self._on_one_cluster(on, more)
+            except MissingMechanismError as error:
+                on.missing = error.missing
+                return
+            except InterruptedRun:
+                return
+            except UsageError:
+                raise
+            except HarnessError as error:
+                crashes = 1 if len(on.tries) > before else crashes + 1
+                self._take(on, Try(TryResult.BROKE_OFF, str(error), None, None, ()))
+
+    def _on_one_cluster(self, on: VersionTries, more: Callable[[], bool]) -> None:
+        def finished(run: Finished) -> None:
+            on.engines = run.directory.info().plan.engines
+            self._take(on, self._try(run))
+
+        campaign, plan = self.replay.opened(
+            on.name, self.zookeeper, self.store, self.console, self.stop, finished
+        )
+
+        def plans() -> Iterator[Plan]:
+            while more():
+                yield plan(len(on.tries))
+
+        campaign.run(plans())
+
+    def _try(self, run: Finished) -> Try:
+        result, why = self.replay.judged(run)
+        if self.stop and result is TryResult.NOT_REPRODUCED:
+            # It ended before its time: what it did not show it might have shown later.
+            result, why = TryResult.UNKNOWN, f"interrupted: {self.stop.reason}"
+        judgement = run.outcome.judgement
+        path = str(run.directory.path)
+        return Try(result, why, path, judgement.status, judgement.broken_kinds)
+
+    def _take(self, on: VersionTries, one: Try) -> None:
+        on.tries.append(one)
+        self.told(on, one)

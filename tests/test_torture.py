@@ -14,10 +14,12 @@ from rich.console import Console
 
 from harness.cli.matrix import read_matrix
 from harness.core.errors import HarnessError, UsageError
+from harness.core.seed import Seed
 from harness.core.verdict import Status
 from harness.run.night import JOURNAL, Night
 from harness.run.night_summary import as_json, cells, junit, kinds_before, verdict
 from harness.run.stop import Stop
+from harness.run.torture import Lane
 
 ROOT = Path(__file__).parent.parent
 QUORUM_SET = 'workloads = ["quorum-set"]\nnemeses = ["none"]\n'
@@ -40,7 +42,8 @@ def harness(*words, cwd, **more):
 @pytest.mark.parametrize("name", ["smoke.toml", "nightly.toml"])
 def test_the_ready_matrices_settle(name, tmp_path):
     matrix = read_matrix(ROOT / name)
-    settled = matrix.settled(str(tmp_path), Console(), Stop())
+    settled, missing = matrix.settled(str(tmp_path), Console(), Stop())
+    assert missing == {}
     assert [cell.name for cell in settled] == [name for name, _ in matrix.cells]
     assert len({cell.name for cell in settled}) == len(settled) >= 6
 
@@ -68,6 +71,16 @@ def test_the_ready_matrices_settle(name, tmp_path):
         (f"{QUORUM_SET}[options]\nrate = {{ a = 1 }}", "rate: {'a': 1}: expected a number"),
         (f"{QUORUM_SET}[settings]\na = 3", "line 4: settings.a: 3: expected a table of options"),
         (f"{QUORUM_SET}[options]\nrate = 1\n[settings.a]\nrate = 0", "line 6: settings.a.rate: 0"),
+        (f"{QUORUM_SET}clickhouse = '25.8'", "line 3: clickhouse: 25.8: expected a list of names"),
+        (f"{QUORUM_SET}clickhouse = ['19.1']", "line 3: clickhouse: version '19.1': no such vers"),
+        (
+            f"{QUORUM_SET}clickhouse = ['25.8', '25.8.2.1']",
+            "line 3: clickhouse: 25.8 and 25.8.2.1 are the same version",
+        ),
+        (
+            f"{QUORUM_SET}clickhouse = ['25.8']\n[settings.a]\nclickhouse = '24.8'",
+            "line 5: settings.a.clickhouse: the list clickhouse of the matrix decides",
+        ),
         (f"{QUORUM_SET}seed = true", "line 3: seed: True: expected a number below"),
         (f"{QUORUM_SET}seed = {'9' * 5_000}", "is not TOML: Exceeds the limit"),
         (f"{QUORUM_SET}seed = {'[' * 5_000}", "is nested too deeply"),
@@ -99,6 +112,63 @@ def test_a_cell_that_cannot_be_run_is_named(tmp_path):
     file = tmp_path / "m.toml"
     file.write_text('workloads = ["quorum-set"]\nnemeses = ["none"]\n[options]\nquorum = 9')
     with pytest.raises(UsageError, match=r"m\.toml: cell quorum-set \+ none: --quorum 9"):
+        read_matrix(file).settled(str(tmp_path), Console(), Stop())
+
+
+VERSIONS = """
+clickhouse = ["18.16", "25.8"]
+workloads = ["quorum-set", "merges"]
+nemeses = ["none", "kill-clickhouse-leader"]
+"""
+
+
+def test_versions_are_a_dimension_and_share_no_cluster(tmp_path):
+    file = tmp_path / "m.toml"
+    file.write_text(VERSIONS)
+    matrix = read_matrix(file)
+    settled, missing = matrix.settled(str(tmp_path), Console(), Stop())
+    names = [
+        f"{workload} on {version} + {nemesis}"
+        for version in ("18.16", "25.8")
+        for workload in ("quorum-set", "merges")
+        for nemesis in ("none", "kill-clickhouse-leader")
+    ]
+    leader = "a single leading replica per table"
+    assert [name for name, _ in matrix.cells] == names
+    assert missing == {name: leader for name in names if "25.8 + kill" in name}
+    assert [cell.name for cell in settled] == [name for name in names if name not in missing]
+    by_cluster = {cell.cluster: set() for cell in settled}
+    for cell in settled:
+        by_cluster[cell.cluster].add(cell.plan(Seed(1)).again.partition("--clickhouse ")[2][:5])
+    assert list(by_cluster.values()) == [{"18.16"}, {"25.8 "}]
+    lane = Lane(settled, cluster=object(), on=settled[0])
+    assert [lane.fits(cell) for cell in settled] == ["on 18.16" in cell.name for cell in settled]
+
+
+def test_what_a_version_cannot_run_is_said_and_counts_as_nothing(tmp_path):
+    night = Night.begun(tmp_path / "night", {"matrix": "m", "seed": "1"})
+    night.say("begin", 0, cell="a on 18.16", seed="0x1")
+    night.say("directory", 0, path="a/0")
+    night.say("recorded", 0, troubles=[], seconds=5.0, phases={})
+    night.say("judged", 0, status="VALID", reason="r", kinds=[], first_ns=None)
+    of = cells(night, ["a on 18.16", "a on 25.8"], {}, {"a on 25.8": "leaders"})
+    report = as_json(night, of)
+    assert report["status"] == "VALID"
+    told = [(cell["name"], cell["runs"], cell["not_applicable"]) for cell in report["cells"]]
+    assert told == [("a on 18.16", 1, None), ("a on 25.8", 0, "leaders")]
+    xml = junit(of)
+    assert (xml.tests, xml.failures, xml.errors, xml.skipped) == (2, 0, 0, 1)
+    assert [suite.name for suite in xml] == ["a on 18.16", "a on 25.8"]
+
+
+def test_a_matrix_that_no_version_can_run_is_refused(tmp_path):
+    file = tmp_path / "m.toml"
+    text = 'workloads = ["quorum-set"]\nnemeses = ["kill-clickhouse-leader"]\n'
+    file.write_text(f"{text}clickhouse = ['25.8']")
+    with pytest.raises(UsageError, match="no cell can be run on its version"):
+        read_matrix(file).settled(str(tmp_path), Console(), Stop())
+    file.write_text(f"{text}[options]\nclickhouse = '25.8'")
+    with pytest.raises(UsageError, match=r"cell quorum-set \+ kill-clickhouse-leader: nemesis"):
         read_matrix(file).settled(str(tmp_path), Console(), Stop())
 
 

@@ -17,6 +17,7 @@ from compose.releases import zookeeper_release
 from harness.cli.compare import (
     reproduced_cell,
     tell,
+    title,
     version_cell,
     versions_option,
     zookeeper_option,
@@ -167,8 +168,7 @@ def _rounded(confidence: float) -> str:
 def _show(
     console: Console, replay: Replay, decision: Bisection, by_name: dict[str, VersionTries]
 ) -> None:
-    console.print()
-    console.print(Text.assemble((replay.name, "bold"), f": reproduced is {replay.criterion}"))
+    title(console, replay)
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
     for name in ("ClickHouse", "reproduced"):
         table.add_column(name, no_wrap=True)

@@ -112,15 +112,22 @@ def compare(
 
 
 def tell(console: Console, store: Store, on: VersionTries, one: Try) -> None:
-    """Print a line about a try, and why nothing can be said if so."""
+    """Print a line about a try, and why it says nothing, unless an earlier one said the same."""
     path = one.path or ""
     within = path.removeprefix(f"{store.root}/")
     line = Text.assemble(
         f"{on.exact:<10}", (f"{one.result.value:<15}", RESULT_STYLE[one.result]), (within, "dim")
     )
     console.print(line, soft_wrap=True)
-    if one.why:
+    if one.why and one.why not in [other.why for other in on.tries if other is not one]:
         console.print(f"  {one.why}", style="yellow")
+
+
+def title(console: Console, replay: Replay) -> None:
+    """Print what was played and what counts, above the table."""
+    console.print()
+    console.print(replay.name, style="bold")
+    console.print(f"reproduced: {replay.criterion}", style="dim")
 
 
 def version_cell(on: VersionTries) -> Text:
@@ -133,7 +140,7 @@ def reproduced_cell(on: VersionTries) -> Text:
     tally = on.tally
     if not tally.total:
         return Text("–", "dim")
-    text = Text(f"{tally.hits} of {tally.conclusive}")
+    text = Text(f"{tally.hits} of {tally.conclusive}" if tally.conclusive else "–")
     if tally.conclusive:
         hit = TryResult.REPRODUCED if tally.hits else TryResult.NOT_REPRODUCED
         text.stylize(RESULT_STYLE[hit])
@@ -157,8 +164,7 @@ def _json(replay: Replay, columns: list[VersionTries]) -> dict[str, object]:
 
 
 def _show(console: Console, replay: Replay, columns: list[VersionTries]) -> None:
-    console.print()
-    console.print(Text.assemble((replay.name, "bold"), f": reproduced is {replay.criterion}"))
+    title(console, replay)
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
     table.add_column("ClickHouse", no_wrap=True)
     table.add_column("reproduced", no_wrap=True)

@@ -1,4 +1,4 @@
-"""A matrix of a torture: workloads x nemeses x settings, from TOML, settled cell by cell.
+"""A matrix of a torture: versions x workloads x nemeses x settings, from TOML.
 
 Every error names the file, the table or the cell that is wrong, and the line where it can be found.
 """
@@ -17,16 +17,19 @@ from typing import Any, Final, NoReturn
 import rich_click as click
 from rich.console import Console
 
+from compose.releases import clickhouse_release
 from harness.cli.options import ListType
 from harness.cli.parameter_types import Number
 from harness.cli.run import Asked, run
-from harness.core.errors import UsageError
+from harness.core.errors import MissingMechanismError, UsageError
 from harness.core.ranges import shortened
 from harness.core.seed import Seed
 from harness.run.stop import Stop
 from harness.run.torture import Cell
 
-KEYS: Final = ("workloads", "nemeses", "settings", "options", "seed")
+KEYS: Final = ("workloads", "nemeses", "clickhouse", "settings", "options", "seed")
+VERSION_OPTIONS: Final = ("clickhouse", "clickhouse-image")
+"""Options that a matrix with versions of its own decides."""
 NOT_OF_A_CELL: Final = frozenset(
     {"workload", "nemesis", "seed", "count", "jobs", "store", "json", "keep-cluster", "reuse"}
 )
@@ -60,10 +63,28 @@ class Matrix:
     cells: tuple[tuple[str, tuple[str, ...]], ...]
     """Name, and the words of `harness run`."""
     path: Path
+    versions: tuple[str, ...] = ()
+    """That the cells are told apart by; (): the options choose the servers."""
 
-    def settled(self, store: str, console: Console, stop: Stop) -> list[Cell]:
-        """Ready to run. Raises UsageError, naming the file and the cell."""
-        return [self._settled(name, words, store, console, stop) for name, words in self.cells]
+    def settled(
+        self, store: str, console: Console, stop: Stop
+    ) -> tuple[list[Cell], dict[str, str]]:
+        """Return the cells that are ready to run; and by name those of a version that lacks
+        mechanisms which they need, with the names of these. Raises UsageError, naming the file and
+        the cell, for every other cell that cannot be run."""
+        ready: list[Cell] = []
+        missing: dict[str, str] = {}
+        for name, words in self.cells:
+            try:
+                ready.append(self._settled(name, words, store, console, stop))
+            except MissingMechanismError as error:
+                missing[name] = error.missing
+        if not ready:
+            name, needed = next(iter(missing.items()))
+            raise UsageError(
+                f"matrix {self.path}: no cell can be run on its version: {name} needs {needed}"
+            )
+        return ready, missing
 
     def _settled(
         self, name: str, words: tuple[str, ...], store: str, console: Console, stop: Stop
@@ -72,6 +93,8 @@ class Matrix:
             context = run.make_context("run", [*words, "--store", store])
             asked = Asked(context, {k: v for k, v in context.params.items() if k != "as_json"})
         except (UsageError, click.UsageError) as error:
+            if isinstance(error, MissingMechanismError) and self.versions:
+                raise
             why = error.format_message() if isinstance(error, click.UsageError) else str(error)
             raise UsageError(f"matrix {self.path}: cell {name}: {why}") from error
         plan: Callable[[Seed], Any] = asked.plan
@@ -125,14 +148,19 @@ def read_matrix(path: Path) -> Matrix:
     if not isinstance(settings, dict) or not settings:
         file.refuse("", "settings", "expected tables such as [settings.plain]")
     own = {label: _words(file, f"settings.{label}", table) for label, table in settings.items()}
-    if len(workloads) * len(nemeses) * len(own) > CELLS_MAX:
+    versions = _versions(file)
+    if len(workloads) * len(nemeses) * len(own) * max(1, len(versions)) > CELLS_MAX:
         raise UsageError(f"matrix {path}: more than {CELLS_MAX:,} cells")
     cells = []
-    for workload, label, nemesis in product(workloads, own, nemeses):
-        name = f"{workload}{f' ({label})' if label else ''} + {nemesis}"
+    # A version's cells follow each other, so that they share its clusters.
+    for version, workload, label, nemesis in product(versions or [""], workloads, own, nemeses):
+        where = f" on {version}" if version else ""
+        name = f"{workload}{f' ({label})' if label else ''}{where} + {nemesis}"
         flags = [word for words in {**shared, **own[label]}.values() for word in words]
+        flags += ["--clickhouse", version] if version else []
         cells.append((name, ("--workload", workload, "--nemesis", nemesis, *flags)))
-    return Matrix(path.stem, blake2b(raw, digest_size=8).hexdigest(), seed, tuple(cells), path)
+    digest = blake2b(raw, digest_size=8).hexdigest()
+    return Matrix(path.stem, digest, seed, tuple(cells), path, tuple(versions))
 
 
 def _read(path: Path) -> tuple[bytes, Mapping[str, Any]]:
@@ -163,6 +191,30 @@ def _names(file: _File, key: str) -> list[str]:
         for name in names:
             if name not in known:
                 file.refuse("", key, _unknown(name, known))
+    return names
+
+
+def _versions(file: _File) -> list[str]:
+    """Return the versions that are a dimension of the matrix; none without the key."""
+    if "clickhouse" not in file.said:
+        return []
+    names = _names(file, "clickhouse")
+    known: dict[str, str] = {}
+    for name in names:
+        try:
+            version = clickhouse_release(name, "version").version
+        except UsageError as error:
+            file.refuse("", "clickhouse", str(error))
+        other = known.setdefault(version, name)
+        if other != name:
+            file.refuse("", "clickhouse", f"{other} and {name} are the same version")
+    settings = file.said.get("settings", {})
+    tables = {"options": file.said.get("options", {})}
+    tables |= {f"settings.{label}": table for label, table in settings.items()}
+    for table, options in tables.items():
+        for key in VERSION_OPTIONS:
+            if key in options:
+                file.refuse(table, key, "the list clickhouse of the matrix decides the versions")
     return names
 
 

@@ -176,7 +176,7 @@ class ScenarioReplay:
     @property
     def criterion(self) -> str:
         """The finding."""
-        return f"the finding of the scenario, {self.scenario.finding}"
+        return f"what the scenario is about ({self.scenario.finding})"
 
     def opened(
         self,
@@ -223,7 +223,7 @@ class RunReplay:
     @property
     def criterion(self) -> str:
         """The kinds of anomalies."""
-        return f"INVALID with {' or '.join(sorted(self.kinds))}, as the stored run"
+        return f"INVALID with {' or '.join(sorted(self.kinds))}"
 
     @property
     def met(self) -> str | None:

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -87,10 +87,12 @@ def torture(
     console = Terminal(stderr=as_json_)
     asked, root, stop = read_matrix(matrix), Path(store), Stop()
     Store(root).prepare()
-    lanes = [Lane(asked.settled(store, console, stop)) for _ in range(clusters)]
+    settled = [asked.settled(store, console, stop) for _ in range(clusters)]
+    lanes = [Lane(ready) for ready, _ in settled]
     simulated = any(cell.campaign.own_cluster is not None for cell in lanes[0].cells)
     command = _Command(
         matrix=asked,
+        missing=settled[0][1],
         root=root,
         lanes=lanes[:1] if simulated else lanes,
         runs=runs,
@@ -121,6 +123,8 @@ class _Command:
     """What the command line says, settled."""
 
     matrix: Matrix
+    missing: Mapping[str, str]
+    """By cell that its version cannot run, the mechanisms that it lacks."""
     root: Path
     lanes: Sequence[Lane]
     runs: int | None
@@ -180,7 +184,7 @@ class _Command:
             tortured.run()
             pace = _pace(night, made, tortured.clock.now_ns() / 1e9)
         names = [name for name, _ in self.matrix.cells]
-        summary = cells(night, names, kinds_before(night.path))
+        summary = cells(night, names, kinds_before(night.path), self.missing)
         report = as_json(night, summary)
         _write(night, report, summary)
         merge_kept(self.root)
@@ -304,6 +308,13 @@ def _show(console: Console, night: Night, summary: list[Cell]) -> None:
     for name in ("anomalies", "first at", "new"):
         table.add_column(name, overflow="fold")
     for cell in summary:
+        if cell.missing:
+            table.add_row(
+                cell.name,
+                *("–" for _ in range(1 + len(Status) + len(ends))),
+                Text(f"NOT APPLICABLE: needs {cell.missing}", "yellow"),
+            )
+            continue
         counts = [
             Text(f"{cell.count(status)}", STATUS_STYLE[status] if cell.count(status) else "dim")
             for status in Status

@@ -6,8 +6,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from types import MappingProxyType
 
-from junitparser import Error, Failure, JUnitXml, TestCase, TestSuite
+from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from harness.core.bounded_json import load
 from harness.core.op import Json
@@ -23,6 +24,8 @@ class Cell:
     slots: tuple[Slot, ...]
     new: tuple[str, ...]
     """Kinds of anomalies that the last night did not have here."""
+    missing: str = ""
+    """The mechanisms that its version lacks, so that it has no runs; "" if it has all."""
 
     def count(self, status: Status) -> int:
         """Runs with this verdict; a run without one is UNKNOWN."""
@@ -65,8 +68,14 @@ def why(slot: Slot) -> str:
     return slot.reason
 
 
-def cells(night: Night, names: Sequence[str], before: Mapping[str, Sequence[str]]) -> list[Cell]:
-    """In the order of the matrix. `before`: by cell, the kinds of the last night."""
+def cells(
+    night: Night,
+    names: Sequence[str],
+    before: Mapping[str, Sequence[str]],
+    missing: Mapping[str, str] = MappingProxyType({}),
+) -> list[Cell]:
+    """In the order of the matrix. `before`: by cell, the kinds of the last night. `missing`: by
+    cell that cannot be run, the mechanisms that its version lacks."""
     by_cell: dict[str, list[Slot]] = {name: [] for name in names}
     for slot in night.slots.values():
         by_cell.setdefault(slot.cell, []).append(slot)
@@ -75,6 +84,7 @@ def cells(night: Night, names: Sequence[str], before: Mapping[str, Sequence[str]
             name,
             tuple(slots),
             tuple(sorted({k for s in slots for k in s.kinds} - set(before.get(name, ())))),
+            missing.get(name, ""),
         )
         for name, slots in by_cell.items()
     ]
@@ -112,6 +122,7 @@ def as_json(night: Night, of: Sequence[Cell]) -> dict[str, Json]:
                 "anomalies": dict(cell.kinds.most_common()),
                 "first_anomaly_s": cell.first_s,
                 "new": list(cell.new),
+                "not_applicable": cell.missing or None,
             }
             for cell in of
         ],
@@ -130,7 +141,8 @@ def as_json(night: Night, of: Sequence[Cell]) -> dict[str, Json]:
 
 
 def junit(of: Sequence[Cell]) -> JUnitXml:
-    """A suite a cell, a case a run; INVALID is a failure, UNKNOWN an error."""
+    """A suite a cell, a case a run; INVALID is a failure, UNKNOWN an error. A cell that its
+    version cannot run has one case, which is skipped."""
     xml = JUnitXml("harness torture")
     for cell in of:
         suite = TestSuite(cell.name)
@@ -140,6 +152,10 @@ def junit(of: Sequence[Cell]) -> JUnitXml:
             if status is not Status.VALID:
                 kind = Failure if status is Status.INVALID else Error
                 case.result = [kind(why(slot), status.value)]
+            suite.add_testcase(case)
+        if cell.missing:
+            case = TestCase("not applicable", cell.name)
+            case.result = [Skipped(f"needs {cell.missing}")]
             suite.add_testcase(case)
         xml.add_testsuite(suite)
     xml.update_statistics()  # type: ignore[no-untyped-call]

@@ -27,6 +27,9 @@ ACTIVE = ["/harness/", "/is_active", "tcp_port: "]
 which that of a quorum insert, where the node is checked, does not."""
 FAILED = ["/harness/", "/quorum/failed_parts/"]
 """Of the transaction that says that a quorum has failed."""
+APPLIED = ["/harness/", "/replicas/", "/metadata_version"]
+"""Of the transaction in which a replica takes over the columns of an ALTER, where ALTERs are
+entries of the log."""
 FINISH = ["/finished/"]
 """Of the transaction that says that a host has finished a task of the DDL queue."""
 
@@ -88,6 +91,10 @@ VARIANTS: Mapping[str, tuple[str, Mapping[str, Json]]] = {
             "channel": "zookeeper", "edge": "request", "do": "delay", "words": FAILED,
             "delay_s": DELAY_S,
         },
+    ),
+    "zk-drop-applied": (
+        "a replica writes to ZooKeeper that it has an ALTER's columns, and hears no answer",
+        {"channel": "zookeeper", "edge": "response", "do": "drop", "words": APPLIED},
     ),
     "ddl-drop-finish": (
         "a host's word that it has finished a DDL task does not reach ZooKeeper",

@@ -89,6 +89,15 @@ def test_a_server_out_of_a_wheel_has_the_thread_pools_of_the_official_one() -> N
     assert free <= 2 * server["background_pool_size"]
 
 
+def test_a_cleanup_period_is_kept_where_the_cleanup_would_back_off() -> None:
+    short = {"cleanup_delay_period": 1, "min_replicated_logs_to_keep": 2}
+    assert dialect("18.16.1").table_settings(short) == short
+    assert dialect("25.8.2").table_settings(short) == {**short, "max_cleanup_delay_period": 1}
+    assert dialect("25.8.2").table_settings({"old_parts_lifetime": 10}) == {
+        "old_parts_lifetime": 10
+    }
+
+
 def test_a_read_only_table_refuses_for_certain_only_where_inserts_do_not_retry() -> None:
     meanings = {
         version: write_outcome(242, "Table is in readonly mode", dialect(version).write_outcomes)

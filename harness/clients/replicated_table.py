@@ -61,7 +61,8 @@ class ReplicatedTable:
 
     def create(self) -> None:
         """On every replica; returns when each is active. Raises ClusterError."""
-        settings = ", ".join(f"{k} = {v}" for k, v in self._schema.settings.items())
+        known = self._cluster.engines.dialect.table_settings(self._schema.settings)
+        settings = ", ".join(f"{k} = {v}" for k, v in known.items())
         for node in self.replicas:
             try:
                 self._on(node).command(f"CREATE DATABASE IF NOT EXISTS {self.database}")

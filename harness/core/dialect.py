@@ -42,6 +42,9 @@ class Mechanism(StrEnum):
     """`insert_keeper_max_retries`; since 22.11."""
     FAILPOINTS = "failpoints"
     """`SYSTEM ENABLE FAILPOINT`; since 23.4."""
+    CLEANUP_BACKOFF = "a cleanup that backs off"
+    """A table that had little to clean up waits up to `max_cleanup_delay_period`, whatever its
+    `cleanup_delay_period`; since 23.6."""
     TRANSACTION_LOG = "ZooKeeper's transaction log"
     """ClickHouse Keeper writes a log of its own format."""
 
@@ -63,6 +66,7 @@ _SINCE: Final[Mapping[Mechanism, Version]] = {
     Mechanism.ZERO_COPY: Version(21, 4),
     Mechanism.INSERT_RETRIES: Version(22, 11),
     Mechanism.FAILPOINTS: Version(23, 4),
+    Mechanism.CLEANUP_BACKOFF: Version(23, 6),
 }
 _UNTIL: Final[Mapping[Mechanism, Version]] = {Mechanism.TABLE_LEADER: Version(20, 5)}
 """The first version without it."""
@@ -172,6 +176,14 @@ class Dialect:
         Atomic database keeps both, and the replicas' nodes in ZooKeeper, for minutes."""
         sync = " SYNC" if self.has(Mechanism.ATOMIC_DATABASES) else ""
         return f"DROP DATABASE IF EXISTS {name}{sync}"
+
+    def table_settings(self, settings: _Settings) -> _Settings:
+        """Return a table's settings, completed so that a cleanup period is kept: otherwise a table
+        that was idle for one period is not cleaned up, and its log not cut, for five minutes."""
+        period = settings.get("cleanup_delay_period")
+        if period is None or not self.has(Mechanism.CLEANUP_BACKOFF):
+            return settings
+        return {**settings, "max_cleanup_delay_period": period}
 
     def data_directory(self, database: str, table: str, uuid: str) -> str:
         """Where a table keeps its files, below the server's data directory. `uuid` is the table's

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from checkers.ladder import Level
+from harness.core.dialect import Mechanism
 from harness.core.op import Call, Kind, Op
 from harness.core.seed import Seed
 from harness.generators.script import Do, Joined, Rest, ScriptStep, Then, Until
@@ -17,6 +18,7 @@ from workloads.scenarios.steps import (
     insert,
     killed,
     message,
+    once,
     read,
 )
 from workloads.scripted_set import ScriptedSet
@@ -93,6 +95,32 @@ DEAF_REPLICA = Scenario(
     steps=(Do(insert(0, "ch1")), *_session_lost(1)),
     finding=Finding("alters", "behind"),
     time_limit_s=180,
+)
+
+DROP, RESTART = "zk-drop-applied", "restart-clickhouse-one"
+UNHEARD, TORN = message(DROP, "ch1"), killed("ch1", number=2)
+
+HALF_ALTER = Scenario(
+    name="half-alter",
+    text="a replica that is killed after it has written an ALTER's columns to ZooKeeper and before "
+    "it has written them to its disk is read-only from then on; no restart mends it",
+    workload=ScriptedSet(name="scenario-half-alter", quorum=None, sequential=False, final_insert=9),
+    needs=(Mechanism.ALTER_IN_LOG,),
+    nemesis=f"{DROP},{KILL},{RESTART}",
+    steps=(
+        Do(insert(0, "ch1")),
+        *everywhere(0),
+        *UNHEARD.begins,
+        Do(Call(f="add-column", value=1, node="ch2")),
+        # ZooKeeper has the columns of ch1; ch1 waits for the answer before it writes its own file.
+        Joined(),
+        *TORN.begins,
+        UNHEARD.ends,
+        TORN.ends,
+        Do(once("restart", 3, RESTART, ["ch1"])),
+    ),
+    finding=Finding("answers", "unanswered"),
+    quiesce_s=5,
 )
 
 DELAY = "zk-delay-request"

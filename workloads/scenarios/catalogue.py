@@ -2,7 +2,12 @@
 
 from collections.abc import Mapping
 
-from workloads.scenarios.alters import CRASHING_MUTATION, DEAF_REPLICA, MISSING_TABLE
+from workloads.scenarios.alters import (
+    CRASHING_MUTATION,
+    DEAF_REPLICA,
+    HALF_ALTER,
+    MISSING_TABLE,
+)
 from workloads.scenarios.clones import UNWAITED_CLONE
 from workloads.scenarios.ddl import DDL_TWICE
 from workloads.scenarios.distributed import LOST_DISTRIBUTED_INSERT
@@ -52,6 +57,7 @@ _EVERY = (
     LOST_DISTRIBUTED_INSERT,
     MISSING_TABLE,
     DEAF_REPLICA,
+    HALF_ALTER,
     CRASHING_MUTATION,
     FAILED_PART,
     FAILED_PART_MISSED,

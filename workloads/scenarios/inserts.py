@@ -19,8 +19,9 @@ from workloads.scripted_set import ScriptedSet
 
 MANY = tuple(range(60))
 """Values of one insert, each in a partition of its own."""
-MORE = tuple(range(300))
-"""So many that a kill comes before the last of them is committed."""
+MORE = tuple(range(100))
+"""So many that a kill comes before the last of them is committed; servers of today take no more
+than 100 partitions in one insert (max_partitions_per_insert_block)."""
 
 
 def _some(op: Op) -> bool:

@@ -27,9 +27,9 @@ ACTIVE = ["/harness/", "/is_active", "tcp_port: "]
 which that of a quorum insert, where the node is checked, does not."""
 FAILED = ["/harness/", "/quorum/failed_parts/"]
 """Of the transaction that says that a quorum has failed."""
-APPLIED = ["/harness/", "/replicas/", "/metadata_version"]
-"""Of the transaction in which a replica takes over the columns of an ALTER, where ALTERs are
-entries of the log."""
+APPLIED = ["/harness/", "/replicas/", "/columns", "/metadata"]
+"""Words of the transaction in which a replica takes over the columns of an ALTER, where ALTERs are
+entries of the log; the transaction that assigns the ALTER names no replica."""
 FINISH = ["/finished/"]
 """Of the transaction that says that a host has finished a task of the DDL queue."""
 
@@ -93,7 +93,7 @@ VARIANTS: Mapping[str, tuple[str, Mapping[str, Json]]] = {
         },
     ),
     "zk-drop-applied": (
-        "a replica writes to ZooKeeper that it has an ALTER's columns, and hears no answer",
+        "a replica writes an ALTER's columns to ZooKeeper, and the answer does not come back",
         {"channel": "zookeeper", "edge": "response", "do": "drop", "words": APPLIED},
     ),
     "ddl-drop-finish": (

@@ -7,6 +7,7 @@ from checkers.quorum_parts import QuorumParts
 from checkers.rest import rest_of
 from checkers.words import FEW, during, number, on_key, seconds, where
 from harness.core.history import History, Pair
+from harness.core.ranges import AUTO, Quorum, majority
 from harness.core.verdict import Anomaly, Status, Verdict
 
 
@@ -17,24 +18,27 @@ class Durability:
     acknowledged-early: the part reached its quorum only after a look that began after the
     acknowledgement.
     overlap: a quorum insert was committed while another had neither its quorum nor had failed
-    (/quorum/status is one slot for the whole table).
+    (/quorum/status is one slot for the whole table); not judged of parallel inserts.
     last-part-back: the block number of a partition in /quorum/last_part went back.
     """
 
     name = "durability"
 
-    def __init__(self, quorum: int) -> None:
+    def __init__(self, quorum: Quorum, *, serial: bool = True) -> None:
+        """`serial`: one quorum insert may be in flight."""
         self.quorum = quorum
+        self.serial = serial
 
     def check(self, history: History, *, deadline_s: float) -> Verdict:  # noqa: ARG002
         """VALID needs acknowledged inserts whose parts are known."""
         parts = QuorumParts(history)
+        size = majority(len(rest_of(history).nodes)) if self.quorum == AUTO else self.quorum
         judged = [pair for pair in parts.acknowledged if parts.parts_of(pair)]
         broken: list[Anomaly] = []
         if parts.final is not None and rest_of(history).reached:
             for pair in judged:
-                broken += self._durable(history, parts, pair)
-            broken += self._overlaps(parts)
+                broken += _durable(history, parts, pair, size)
+            broken += _overlaps(parts, size) if self.serial else ()
         broken += _back(history, parts)
         doubts = []
         if parts.final is None:
@@ -44,8 +48,9 @@ class Durability:
         if not judged:
             doubts.append("no acknowledged insert has a known part")
         said = (
-            f"{number(len(judged), 'acknowledged insert')} on {self.quorum} replicas in time, "
-            f"{number(len(parts.replicas_of), 'part')} one after the other"
+            f"{number(len(judged), 'acknowledged insert')} on {size} replicas in time, "
+            f"{number(len(parts.replicas_of), 'part')}"
+            f"{' one after the other' if self.serial else ''}"
         )
         kinds = {a.kind: sum(b.kind == a.kind for b in broken) for a in broken}
         counted = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
@@ -67,48 +72,50 @@ class Durability:
             },
         )
 
-    def _durable(self, history: History, parts: QuorumParts, pair: Pair) -> Iterable[Anomaly]:
-        ack = pair.end
-        assert ack is not None, "an acknowledged insert has an end"
-        known = parts.parts_of(pair)
-        reached = {part: parts.reached(part, self.quorum) for part in known}
-        said = (
-            f"value {pair.invoke.value}{on_key(ack)}, op #{ack.index} ok at "
-            f"{seconds(ack.time_ns)}{where(ack)}{during(history, ack.time_ns)}, in part "
-            f"{' '.join(known)}"
-        )
-        when = {part: zxid for part, zxid in reached.items() if zxid is not None}
-        if not when:
-            have = {r for part in known for r in parts.replicas_of.get(part, {})}
-            text = f"{said}, is on {number(len(have), 'replica')} at rest: {' '.join(sorted(have))}"
-            assert parts.final is not None, "asked only with a final look"
-            yield _anomaly("under-replicated", text, pair, parts.final.end.index)
-            return
-        look = next((one for one in parts.looks if one.invoke.time_ns > ack.time_ns), None)
-        if look is not None and min(when.values()) > look.zxid:
-            text = (
-                f"{said}, reached its quorum by transaction {min(when.values()):#x}, after "
-                f"{look.zxid:#x} of op #{look.end.index}, a look that began later"
-            )
-            yield _anomaly("acknowledged-early", text, pair, look.end.index)
 
-    def _overlaps(self, parts: QuorumParts) -> Iterable[Anomaly]:
-        begun = sorted((min(own.values()), part) for part, own in parts.replicas_of.items() if own)
-        for (_, earlier), (begin, later) in pairwise(begun):
-            reached = parts.reached(earlier, self.quorum)
-            if earlier in parts.failed or (reached is not None and reached < begin):
-                continue
-            assert parts.final is not None, "parts come from a final look"
-            had = "never" if reached is None else f"by transaction {reached:#x}"
-            yield Anomaly(
-                kind="overlap",
-                text=(
-                    f"part {later} was committed by transaction {begin:#x}, though {earlier} "
-                    f"before it had its quorum {had}"
-                ),
-                ops=(parts.final.invoke.index, parts.final.end.index),
-                time_ns=parts.final.end.time_ns,
-            )
+def _durable(history: History, parts: QuorumParts, pair: Pair, size: int) -> Iterable[Anomaly]:
+    ack = pair.end
+    assert ack is not None, "an acknowledged insert has an end"
+    known = parts.parts_of(pair)
+    reached = {part: parts.reached(part, size) for part in known}
+    said = (
+        f"value {pair.invoke.value}{on_key(ack)}, op #{ack.index} ok at "
+        f"{seconds(ack.time_ns)}{where(ack)}{during(history, ack.time_ns)}, in part "
+        f"{' '.join(known)}"
+    )
+    when = {part: zxid for part, zxid in reached.items() if zxid is not None}
+    if not when:
+        have = {r for part in known for r in parts.replicas_of.get(part, {})}
+        text = f"{said}, is on {number(len(have), 'replica')} at rest: {' '.join(sorted(have))}"
+        assert parts.final is not None, "asked only with a final look"
+        yield _anomaly("under-replicated", text, pair, parts.final.end.index)
+        return
+    look = next((one for one in parts.looks if one.invoke.time_ns > ack.time_ns), None)
+    if look is not None and min(when.values()) > look.zxid:
+        text = (
+            f"{said}, reached its quorum by transaction {min(when.values()):#x}, after "
+            f"{look.zxid:#x} of op #{look.end.index}, a look that began later"
+        )
+        yield _anomaly("acknowledged-early", text, pair, look.end.index)
+
+
+def _overlaps(parts: QuorumParts, size: int) -> Iterable[Anomaly]:
+    begun = sorted((min(own.values()), part) for part, own in parts.replicas_of.items() if own)
+    for (_, earlier), (begin, later) in pairwise(begun):
+        reached = parts.reached(earlier, size)
+        if earlier in parts.failed or (reached is not None and reached < begin):
+            continue
+        assert parts.final is not None, "parts come from a final look"
+        had = "never" if reached is None else f"by transaction {reached:#x}"
+        yield Anomaly(
+            kind="overlap",
+            text=(
+                f"part {later} was committed by transaction {begin:#x}, though {earlier} "
+                f"before it had its quorum {had}"
+            ),
+            ops=(parts.final.invoke.index, parts.final.end.index),
+            time_ns=parts.final.end.time_ns,
+        )
 
 
 def _back(history: History, parts: QuorumParts) -> Iterable[Anomaly]:

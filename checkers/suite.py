@@ -1,8 +1,9 @@
 """The checkers that judge workloads on sets and on registers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from checkers.convergence import Convergence
+from checkers.documented import Documented
 from checkers.ladder import Level
 from checkers.linearizable import Linearizable
 from checkers.objects import RegisterObject
@@ -13,17 +14,29 @@ from harness.core.protocols import Checker
 
 
 def set_checkers(
-    promise: Level, *, faults_expected: bool, min_ok: Mapping[str, int] = MIN_OK
+    promise: Level,
+    *,
+    faults_expected: bool,
+    min_ok: Mapping[str, int] = MIN_OK,
+    documented: str = "",
+    more: Sequence[Checker] = (),
 ) -> tuple[Checker, ...]:
     """Every level of the ladder is judged, whatever the promise; the quick ones first, so that
-    a deadline costs no more than the slow ones."""
+    a deadline costs no more than the slow ones. `documented`: why the levels above eventual do not
+    hold, if the documents say so; `more` are judges of a workload's own."""
+    orders: tuple[Checker, ...] = (
+        *SESSION_GUARANTEES,
+        Linearizable("linearizable"),
+        Linearizable("sequential"),
+    )
+    if documented:
+        orders = tuple(Documented(checker, documented) for checker in orders)
     return (
         Stats(min_ok=min_ok, faults_expected=faults_expected),
         SetFull(linearizable=promise is Level.LINEARIZABLE),
         Convergence(),
-        *SESSION_GUARANTEES,
-        Linearizable("linearizable"),
-        Linearizable("sequential"),
+        *more,
+        *orders,
     )
 
 

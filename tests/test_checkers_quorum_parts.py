@@ -1,7 +1,7 @@
 """Quorum inserts and their parts: literal histories, and what each property says of them."""
 
 import pytest
-from checkers_cases import final, history, insert, read, rest
+from checkers_cases import final, history, insert, observe, read, rest
 
 from checkers.block_numbers import MIN_JUDGED, BlockNumbers
 from checkers.durability import Durability
@@ -78,6 +78,20 @@ def test_each_broken_promise_of_a_quorum_is_told(mutated, kind, text):
     said = Durability(2).check(quorum(**mutated), deadline_s=1)
     assert said.status is Status.INVALID
     assert (said.anomalies[0].kind, said.anomalies[0].text[: len(text)]) == (kind, text)
+
+
+def test_a_quorum_of_a_majority_counts_the_replicas():
+    three = observe(50, ch1=0, ch2=0, ch3=0)
+    said = Durability("auto").check(quorum(three), deadline_s=1)
+    assert said.summary.startswith("2 acknowledged inserts on 2 replicas in time")
+
+
+def test_parallel_quorum_inserts_may_overlap():
+    overlapping = quorum(
+        parts={"0_0_0_0": {"ch1": 10, "ch2": 17}, "0_1_1_0": {"ch1": 16, "ch2": 18}}
+    )
+    assert "overlap" in kinds(Durability(2), overlapping)[1]
+    assert "overlap" not in kinds(Durability(2, serial=False), overlapping)[1]
 
 
 def test_a_block_that_goes_back_is_told_and_another_partition_is_another_matter():

@@ -1,11 +1,19 @@
 """The calls of quorum-set, on virtual time: what is asked, of whom, how often."""
 
 import itertools
+from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from checkers.hidden import PLAIN
 from harness.cli.catalogue import WORKLOADS
+from harness.clients.clickhouse import ClickHouse
+from harness.clients.insert_modes import modes_of, settings_of
+from harness.clients.set_calls import inserts
+from harness.clients.table_client import TableClient
+from harness.core.dialect import Mechanism
 from harness.core.errors import UsageError
 from harness.core.history import History
 from harness.core.op import Done, Kind, Op
@@ -148,6 +156,8 @@ def test_final_reads_ask_every_replica_for_every_key_twice() -> None:
         (QuorumSetOptions(quorum=1), "--quorum 1: expected 2 to 3"),
         (QuorumSetOptions(insert="fast"), "--insert 'fast': expected one of quorum plain"),
         (QuorumSetOptions(read="dirty"), "--read 'dirty': expected one of sequential sync plain"),
+        (QuorumSetOptions(insert="quorum,fast"), "--insert 'quorum,fast': expected one of quorum"),
+        (QuorumSetOptions(insert="plain,parallel", quorum=4), "--quorum 4: expected 2 to 3"),
         (QuorumSetOptions(keys=0), "keys 0: expected a whole number from 1 to 10,000"),
         (QuorumSetOptions(writers=0), "writers 0: expected a whole number from 1 to 1,000"),
     ],
@@ -170,6 +180,10 @@ def test_options_that_cannot_be_meant_are_refused(options: QuorumSetOptions, say
         ("plain", "server", "eventual"),
         ("plain", "thesis", "linearizable"),
         ("plain", "linearizable", "linearizable"),
+        ("parallel", "sequential", "eventual"),
+        ("async", "sequential", "eventual"),
+        ("quorum,plain", "sequential", "eventual"),
+        ("mixed", "sync", "eventual"),
     ],
 )
 def test_the_promise_follows_the_options(insert: str, read: str, promise: str) -> None:
@@ -177,3 +191,73 @@ def test_the_promise_follows_the_options(insert: str, read: str, promise: str) -
     assert WORKLOADS["quorum-set"].promise(options) == promise
     workload = QuorumSet(options, Seed(1), options.promise)
     assert workload.live_anomalies is (promise == "linearizable")
+
+
+@pytest.mark.parametrize(
+    ("options", "needs"),
+    [
+        (QuorumSetOptions(), ()),
+        (QuorumSetOptions(insert="plain", quorum="auto"), ()),
+        (QuorumSetOptions(quorum="auto"), (Mechanism.QUORUM_AUTO,)),
+        (QuorumSetOptions(insert="parallel"), (Mechanism.PARALLEL_QUORUM,)),
+        (QuorumSetOptions(insert="plain,async-no-wait"), (Mechanism.ASYNC_INSERT,)),
+        (QuorumSetOptions(insert="mixed"), (Mechanism.PARALLEL_QUORUM, Mechanism.ASYNC_INSERT)),
+    ],
+)
+def test_the_modes_need_mechanisms(options: QuorumSetOptions, needs: tuple[Mechanism, ...]) -> None:
+    options.settle(Topology.of())
+    assert WORKLOADS["quorum-set"].needs(options) == needs
+
+
+def test_a_majority_of_one_replica_is_no_quorum() -> None:
+    with pytest.raises(UsageError, match="--quorum auto: expected 2 to 1"):
+        QuorumSetOptions(quorum="auto").settle(Topology.of(replicas=1))
+
+
+def test_every_insert_of_several_modes_draws_its_own_by_seed() -> None:
+    modes = modes_of("quorum,plain,parallel")
+    drawn = [settings_of(modes, "auto", 500, Seed(n)) for n in (1, 1, 2)]
+    assert drawn[0] == drawn[1] != drawn[2]
+    kinds = Counter(str(sorted(settings.items())) for settings in drawn[0])
+    assert len(kinds) == 3
+    assert min(kinds.values()) > len(drawn[0]) / 5
+    assert {"insert_quorum": "auto", "insert_quorum_timeout": 500} in drawn[0]
+    assert settings_of(modes_of("plain"), 2, 500, Seed(1)) == ({},)
+
+
+class Acknowledges(ClickHouse):
+    """A server that acknowledges every insert."""
+
+    def __init__(self) -> None:
+        pass
+
+    def _execute(self, *_: Any) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("mode", "kind", "error"),
+    [
+        ("async", Kind.OK, None),
+        ("async-no-wait", Kind.INFO, "-4 UNFLUSHED: acknowledged before it was written"),
+    ],
+)
+def test_an_acknowledgement_that_promises_nothing_is_recorded_as_unknown(
+    mode: str, kind: Kind, error: str | None
+) -> None:
+    call = inserts("t", *settings_of(modes_of(mode), 2, 500, Seed(1)))
+    client = TableClient(Acknowledges(), writes={"insert": call}, reads={})
+    op = Op(index=0, process=0, kind=Kind.INVOKE, f="insert", time_ns=0, value=1, key=0)
+    done = client.invoke(op)
+    assert (done.kind, done.error) == (kind, error)
+
+
+def test_what_is_hidden_is_looked_for_where_modes_differ_in_their_quorum() -> None:
+    for insert, hides in (("quorum", False), ("plain", False), ("quorum,plain", True)):
+        workload = QuorumSet(QuorumSetOptions(insert=insert), Seed(1))
+        assert ("hidden" in {checker.name for checker in workload.checkers()}) is hides
+        ops: list[Op] = []
+        final = workload.final((0,), NODES)
+        scheduler = Scheduler(workers_on(NODES, 3), ops.append)
+        run_virtual(scheduler, final, client=lambda _: Scripted(quick))
+        assert [op.f for op in ops if op.kind is Kind.INVOKE][6:] == [PLAIN] * (3 * hides)

@@ -7,12 +7,14 @@ from typing import ClassVar
 
 from checkers.ladder import Level
 from checkers.quorum_parts import FINAL, OBSERVE
+from harness.clients.insert_modes import InsertMode, mechanisms_of, modes_of
 from harness.clients.quorum_table import unmerged
 from harness.clients.set_calls import quorum
+from harness.core.dialect import Mechanism
 from harness.core.errors import UsageError
 from harness.core.op import Call
 from harness.core.protocols import Checker, Cluster, Generator, Session
-from harness.core.ranges import settle_numbers
+from harness.core.ranges import AUTO, Quorum, majority, settle_numbers
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.generators.calls import numbered
@@ -22,15 +24,26 @@ from harness.generators.observed import observed
 from harness.generators.order import phases
 from harness.generators.timing import rate
 
+SEQUENTIAL_READS = (
+    "what is judged are sequentially consistent reads, which do not work with parallel quorum "
+    "inserts"
+)
+"""Why the inserts of some workloads cannot be parallel."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockOptions:
     """What may be chosen of each."""
 
     quorum_least: ClassVar[int] = 2
+    serial_only: ClassVar[str] = ""
+    """Why inserts cannot be parallel here; "" if they can."""
 
-    quorum: int = 2
-    """Replicas that must have a part before its insert is acknowledged; 1: no quorum."""
+    insert: str = "quorum"
+    """"quorum", or "parallel": quorum inserts that do not wait for each other."""
+    quorum: Quorum = 2
+    """Replicas that must have a part before its insert is acknowledged; 1: no quorum; "auto": a
+    majority."""
     quorum_timeout_ms: int = 3000
     """After this an insert that has no quorum ends as info."""
     ops_per_s: float = 60.0
@@ -44,8 +57,22 @@ class BlockOptions:
         """Raises UsageError for what cannot be asked of this topology."""
         settle_numbers(self)
         least, replicas = self.quorum_least, len(topology.shards[0])
-        if not least <= self.quorum <= replicas:
+        if not least <= (majority(replicas) if self.quorum == AUTO else self.quorum) <= replicas:
             raise UsageError(f"--quorum {self.quorum}: expected {least} to {replicas}")
+        if self.insert not in (InsertMode.QUORUM, InsertMode.PARALLEL):
+            raise UsageError(f"--insert {self.insert!r}: expected one of quorum parallel")
+        if self.parallel and self.serial_only:
+            raise UsageError(f"--insert {self.insert}: {self.serial_only}; expected quorum")
+
+    @property
+    def parallel(self) -> bool:
+        """Whether several quorum inserts may be in flight."""
+        return self.insert == InsertMode.PARALLEL
+
+    @property
+    def needs(self) -> tuple[Mechanism, ...]:
+        """What servers must have."""
+        return mechanisms_of(modes_of(self.insert), self.quorum)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +95,10 @@ class Blocks:
     def session(self, cluster: Cluster, token: str) -> Session:
         """Creates the table."""
         options = self.options
-        settings = [quorum(options.quorum, n * options.quorum_timeout_ms) for n in self.patience]
+        settings = [
+            quorum(options.quorum, n * options.quorum_timeout_ms, parallel=options.parallel)
+            for n in self.patience
+        ]
         return unmerged(cluster, token, settings, options.timeout_s)
 
     def generator(self) -> Generator:

@@ -6,6 +6,7 @@ and is gone when its replica comes back. What brings it about: no fetches, and a
 session (`--nemesis partition-one,kill-clickhouse-one --links interserver --duration 9`)."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from checkers.convergence import Convergence
 from checkers.durability import Durability
@@ -15,12 +16,14 @@ from checkers.set_full import SetFull
 from checkers.stats import Stats
 from harness.core.protocols import Workload
 from harness.core.seed import Seed
-from workloads.blocks import BlockOptions, Blocks
+from workloads.blocks import SEQUENTIAL_READS, BlockOptions, Blocks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedPartsOptions(BlockOptions):
     """What may be chosen of it."""
+
+    serial_only: ClassVar[str] = SEQUENTIAL_READS
 
     quorum_timeout_ms: int = 1000
     """Short, so that a replica whose insert hangs may soon be struck."""

@@ -5,6 +5,7 @@ read once and at rest is on no replica. That could break: the connection to ZooK
 commit (partition, pause-zookeeper, kill)."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from checkers.convergence import Convergence
 from checkers.ladder import Level
@@ -13,12 +14,14 @@ from checkers.stats import Stats
 from checkers.unknown_outcomes import UnknownOutcomes
 from harness.core.protocols import Workload
 from harness.core.seed import Seed
-from workloads.blocks import BlockOptions, Blocks
+from workloads.blocks import SEQUENTIAL_READS, BlockOptions, Blocks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhantomOptions(BlockOptions):
     """What may be chosen of it."""
+
+    serial_only: ClassVar[str] = SEQUENTIAL_READS
 
     ops_per_s: float = 80.0
     """Two of three are reads."""

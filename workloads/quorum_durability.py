@@ -27,7 +27,7 @@ def quorum_durability(
         looks_per_s=10.0,
         judges=(
             Stats(faults_expected=faults_expected),
-            Durability(options.quorum),
+            Durability(options.quorum, serial=not options.parallel),
             SetFull(linearizable=False),
             Convergence(),
         ),

@@ -12,15 +12,18 @@ from dataclasses import dataclass, field
 import msgspec
 from msgspec.structs import replace
 
+from checkers.hidden import PLAIN, Hidden
 from checkers.ladder import Level
 from checkers.suite import set_checkers
 from harness.clients.connect import connect
+from harness.clients.insert_modes import InsertMode, mechanisms_of, modes_of, settings_of
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
-from harness.clients.set_calls import COLUMNS, SEQUENTIAL, inserts, quorum, reads
+from harness.clients.set_calls import COLUMNS, SEQUENTIAL, inserts, reads
 from harness.clients.statement import Statement, statements
 from harness.clients.table_client import TableClient
 from harness.clients.table_session import OneTable
 from harness.clients.zookeeper import ZooKeeper, ZooKeeperError
+from harness.core.dialect import Mechanism
 from harness.core.errors import UsageError
 from harness.core.op import Call, Done, Kind, Op, Process
 from harness.core.protocols import (
@@ -36,7 +39,7 @@ from harness.core.protocols import (
     Session,
     Step,
 )
-from harness.core.ranges import settle_numbers
+from harness.core.ranges import AUTO, Quorum, majority, settle_numbers
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.generators.order import phases, until_ok
@@ -56,6 +59,11 @@ SIMULATED_READINGS = ("server", "thesis", "linearizable")
 """What `select_sequential_consistency` means is a setting of simulated servers only."""
 OF_EVERY_INSERT = ("thesis", "linearizable")
 """Readings that demand every part of the log, also those of plain inserts."""
+
+PARALLEL_DOCUMENTED = (
+    "ClickHouse documents that select_sequential_consistency does not work with "
+    "insert_quorum_parallel"
+)
 
 REFUSED_PAUSE_NS = 20_000_000
 """About as long as a quorum insert takes: the next try may succeed."""
@@ -78,14 +86,16 @@ class QuorumSetOptions:
     """What may be chosen of it."""
 
     insert: str = "quorum"
-    """"quorum", or "plain": acknowledged by one replica."""
+    """A mode of inserts (`InsertMode`): "quorum"; "plain": acknowledged by one replica;
+    "parallel", "async", "async-no-wait"; several with commas between them, of which each insert
+    draws one; or "mixed": all of them."""
     read: str = "sequential"
     """"sequential", as the server reads with `select_sequential_consistency`; "sync": the same
     after a `sync` on the ZooKeeper server through which the replica reads; "plain": whatever the
     replica has. On the simulated cluster also "server", which is "sequential" there, "thesis" and
     "linearizable": other readings that a server might have."""
-    quorum: int = 2
-    """Replicas that must have a part before its insert is acknowledged."""
+    quorum: Quorum = 2
+    """Replicas that must have a part before its insert is acknowledged; "auto": a majority."""
     quorum_timeout_ms: int = 10_000
     """After this an insert that has no quorum ends as info."""
     keys: int = 1
@@ -102,23 +112,44 @@ class QuorumSetOptions:
     def promise(self) -> Level:
         """What is promised of such inserts and reads. `select_sequential_consistency` speaks of
         quorum inserts only, and of a plain select the server promises nothing but that it sees
-        every insert in the end."""
-        if self.read == "plain" or (self.insert == "plain" and self.read not in OF_EVERY_INSERT):
+        every insert in the end. With parallel quorum inserts the setting does not work."""
+        serial = self.modes == (InsertMode.QUORUM,)
+        if self.read == "plain" or not (serial or self.read in OF_EVERY_INSERT):
             return Level.EVENTUAL
         return Level.LINEARIZABLE
+
+    @property
+    def modes(self) -> tuple[InsertMode, ...]:
+        """In which inserts are made. Raises UsageError."""
+        return modes_of(self.insert)
+
+    @property
+    def needs(self) -> tuple[Mechanism, ...]:
+        """What servers must have."""
+        return mechanisms_of(self.modes, self.quorum)
+
+    @property
+    def documented(self) -> str:
+        """Why no level above eventual holds, if the documents say so."""
+        if InsertMode.PARALLEL in self.modes and self.read != "plain":
+            return PARALLEL_DOCUMENTED
+        return ""
+
+    @property
+    def may_hide(self) -> bool:
+        """Whether inserts that no serial quorum acknowledges are read as if they were."""
+        serial = InsertMode.QUORUM in self.modes
+        return serial and len(self.modes) > 1 and self.read in ("sequential", SYNC)
 
     def settle(self, topology: Topology) -> None:
         """Raises UsageError for what cannot be asked of this topology."""
         settle_numbers(self)
         replicas = len(topology.shards[0])
-        choices = (
-            ("insert", self.insert, ("quorum", "plain")),
-            ("read", self.read, ("sequential", SYNC, "plain", *SIMULATED_READINGS)),
-        )
-        for name, value, allowed in choices:
-            if value not in allowed:
-                raise UsageError(f"--{name} {value!r}: expected one of {' '.join(allowed)}")
-        if self.insert == "quorum" and not 2 <= self.quorum <= replicas:
+        readings = ("sequential", SYNC, "plain", *SIMULATED_READINGS)
+        if self.read not in readings:
+            raise UsageError(f"--read {self.read!r}: expected one of {' '.join(readings)}")
+        size = majority(replicas) if self.quorum == AUTO else self.quorum
+        if any(mode.is_quorum for mode in self.modes) and not 2 <= size <= replicas:
             raise UsageError(
                 f"--quorum {self.quorum}: expected 2 to {replicas}, the replicas of a shard "
                 "(the server takes 0 and 1 as no quorum: say --insert plain)"
@@ -158,7 +189,7 @@ class QuorumSet:
                 )
         table = ReplicatedTable(cluster, token, SCHEMA)
         table.create()
-        return _Session(cluster, table, self.options)
+        return _Session(cluster, table, self.options, self.seed)
 
     def generator(self) -> Generator:
         """A few inserts at a time, and reads."""
@@ -169,11 +200,19 @@ class QuorumSet:
         rest may be explained by an order of concurrent reads, but not when all read again."""
         calls = tuple(Call(f="final-read", key=key) for key in keys)
         everywhere = each_node(until_ok(calls, tries=FINAL_TRIES), nodes)
-        return phases(everywhere, everywhere)
+        if not self.options.may_hide:
+            return phases(everywhere, everywhere)
+        plain = tuple(Call(f=PLAIN, key=key) for key in keys)
+        return phases(everywhere, everywhere, each_node(until_ok(plain, tries=FINAL_TRIES), nodes))
 
     def checkers(self) -> Sequence[Checker]:
         """Sets, at every level of consistency, and whether enough was seen to judge."""
-        return set_checkers(self.promise, faults_expected=self.faults_expected)
+        return set_checkers(
+            self.promise,
+            faults_expected=self.faults_expected,
+            documented=self.options.documented,
+            more=(Hidden(),) if self.options.may_hide else (),
+        )
 
 
 class SetCalls(msgspec.Struct, frozen=True):
@@ -285,13 +324,20 @@ class SetCalls(msgspec.Struct, frozen=True):
 
 
 class _Session(OneTable):
-    def __init__(self, cluster: Cluster, table: ReplicatedTable, options: QuorumSetOptions) -> None:
+    def __init__(
+        self, cluster: Cluster, table: ReplicatedTable, options: QuorumSetOptions, seed: Seed
+    ) -> None:
         super().__init__(cluster, table)
         self._options = options
         simulated = isinstance(cluster, KeepsTime)
         read = reads(table.name, _read_settings(options, simulated=simulated))
-        self._writes = {"insert": inserts(table.name, _insert_settings(options))}
+        settings = settings_of(
+            options.modes, options.quorum, options.quorum_timeout_ms, seed.child("modes")
+        )
+        self._writes = {"insert": inserts(table.name, *settings)}
         self._reads = {"read": read, "final-read": read}
+        if options.may_hide:
+            self._reads[PLAIN] = reads(table.name)
         self._syncs = options.read == SYNC and not simulated
 
     def client(self, node: str) -> Client:
@@ -304,10 +350,6 @@ class _Session(OneTable):
 
     def statements(self) -> Mapping[str, Statement]:
         return statements(self._writes, self._reads, self._options.timeout_s)
-
-
-def _insert_settings(options: QuorumSetOptions) -> Mapping[str, int | str]:
-    return quorum(options.quorum, options.quorum_timeout_ms) if options.insert == "quorum" else {}
 
 
 def _read_settings(options: QuorumSetOptions, *, simulated: bool) -> Mapping[str, int | str]:

@@ -5,6 +5,7 @@ none, never on some, and never read and then gone. That could break: fetches tha
 slow (stop-fetches), a connection lost at the commit (partition), a kill."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from checkers.convergence import Convergence
 from checkers.ladder import Level
@@ -13,12 +14,14 @@ from checkers.stats import Stats
 from checkers.unknown_outcomes import UnknownOutcomes
 from harness.core.protocols import Workload
 from harness.core.seed import Seed
-from workloads.blocks import BlockOptions, Blocks
+from workloads.blocks import SEQUENTIAL_READS, BlockOptions, Blocks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownInsertOptions(BlockOptions):
     """What may be chosen of it."""
+
+    serial_only: ClassVar[str] = SEQUENTIAL_READS
 
     quorum_timeout_ms: int = 15
     """Of one insert in four, about as long as a fetch takes; the others have twice, four and eight

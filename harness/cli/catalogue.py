@@ -61,6 +61,7 @@ WORKLOADS: Mapping[str, Entry] = {
         QuorumSetOptions,
         QuorumSet,
         lambda options: options.promise,
+        lambda options: options.needs,
         simulated=True,
     ),
     "zk-register": Entry(
@@ -77,6 +78,7 @@ WORKLOADS: Mapping[str, Entry] = {
         "no block goes back; try kill, partition, stop-fetches",
         BlockOptions,
         quorum_durability,
+        needs=lambda options: options.needs,
         simulated=True,
     ),
     "failed-parts": Entry(
@@ -85,6 +87,7 @@ WORKLOADS: Mapping[str, Entry] = {
         "--duration 9",
         FailedPartsOptions,
         failed_parts,
+        needs=lambda options: options.needs,
         simulated=True,
     ),
     "unknown-insert": Entry(
@@ -92,6 +95,7 @@ WORKLOADS: Mapping[str, Entry] = {
         "stop-fetches, partition",
         UnknownInsertOptions,
         unknown_insert,
+        needs=lambda options: options.needs,
         simulated=True,
     ),
     "block-numbers": Entry(
@@ -99,6 +103,7 @@ WORKLOADS: Mapping[str, Entry] = {
         "pause-clickhouse with --duration 7",
         BlockNumbersOptions,
         block_numbers,
+        needs=lambda options: options.needs,
         simulated=True,
     ),
     "phantom": Entry(
@@ -106,6 +111,7 @@ WORKLOADS: Mapping[str, Entry] = {
         "committed; try partition, pause-zookeeper",
         PhantomOptions,
         phantom,
+        needs=lambda options: options.needs,
         simulated=True,
     ),
     "dedup": Entry(
@@ -181,6 +187,7 @@ WORKLOADS: Mapping[str, Entry] = {
 CHECKERS: Mapping[str, str] = {
     "stats": "enough was acknowledged, and the faults took effect; else UNKNOWN",
     "set-full": "lost, stale, never read, duplicated and phantom values",
+    "hidden": "rows on a replica at rest are in its sequentially consistent reads",
     "durability": "on its quorum when acknowledged, one quorum insert at a time",
     "failed-parts": "a part whose quorum failed is never acknowledged and never read again",
     "unknown-outcomes": "an insert of unknown outcome is in the end everywhere or nowhere",

@@ -5,7 +5,7 @@ import shlex
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,12 @@ from rich.progress import Progress, SpinnerColumn, TextColumn
 from checkers.judge import judge
 from checkers.ladder import Level
 from harness.cli.explore_result import print_exploration
-from harness.cli.parameter_types import number, store_option
+from harness.cli.parameter_types import Number, number, store_option
 from harness.cli.terminal import Terminal
 from harness.cli.workload import EXPLORED, workload_of
 from harness.core.errors import HarnessError, UsageError
 from harness.core.op import Json
+from harness.core.ranges import RANGES
 from harness.core.seed import Seed
 from harness.core.verdict import Status
 from harness.run.journal import Journal
@@ -87,7 +88,9 @@ class Explored:
 )
 @click.option("--reads", type=number("reads"), help="quorum: reads, at most. Default: 2.")
 @click.option(
-    "--quorum", type=number("quorum"), help="quorum: replicas that must have a part. Default: 2."
+    "--quorum",
+    type=Number(replace(RANGES["quorum"], word="")),
+    help="quorum: replicas that must have a part. Default: 2.",
 )
 @click.option(
     "--read",

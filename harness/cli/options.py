@@ -137,7 +137,13 @@ GROUPS: dict[str, tuple[Any, ...]] = {
             help="An option of the workload; `harness list` shows them with their defaults. "
             "Those below are short for some of them.",
         ),
-        click.option("--insert", help="quorum, or plain: acknowledged by one replica."),
+        click.option(
+            "--insert",
+            help="quorum; parallel: quorum inserts that do not wait for each other; plain: "
+            "acknowledged by one replica; async: by a server that gathers inserts; async-no-wait: "
+            "before it wrote them; several with commas between them; or mixed: each insert draws "
+            "one of all.",
+        ),
         click.option(
             "--read",
             help="sequential; sync: after a sync on the replica's ZooKeeper server; or plain: "
@@ -147,7 +153,7 @@ GROUPS: dict[str, tuple[Any, ...]] = {
         click.option(
             "--quorum",
             type=number("quorum"),
-            help="Replicas that must have an insert before it is acknowledged.",
+            help="Replicas that must have an insert before it is acknowledged; auto: a majority.",
         ),
         click.option(
             "--quorum-timeout",

@@ -15,16 +15,18 @@ class Number(click.ParamType[Any]):
         self.range = range_
         self.name = "integer" if range_.whole else "float"
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> float:
-        """Return an int where only whole numbers are allowed. Fail for anything else."""
+    def convert(self, value: Any, param: Any, ctx: Any) -> float | str:
+        """Return an int where only whole numbers are allowed, or the word that may stand in place
+        of a number. Fail for anything else."""
         try:
             return self.range.parse(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
 
     def get_metavar(self, param: Any, ctx: Any) -> str:  # noqa: ARG002
-        """Return the range, as in "1…256"."""
-        return f"{self.range.low:.10g}…{self.range.high:.10g}"
+        """Return the range, as in "1…256" or "0…32|auto"."""
+        word = f"|{self.range.word}" if self.range.word else ""
+        return f"{self.range.low:.10g}…{self.range.high:.10g}{word}"
 
 
 class Word(click.ParamType[str]):

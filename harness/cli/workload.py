@@ -8,7 +8,7 @@ from checkers.ladder import Level
 from harness.cli.catalogue import WORKLOADS
 from harness.core.errors import UsageError
 from harness.core.protocols import Workload
-from harness.core.ranges import range_of, shortened
+from harness.core.ranges import Quorum, range_of, shortened
 from harness.run.plan import Plan
 
 if TYPE_CHECKING:
@@ -92,8 +92,9 @@ def _no_option(name: str, known: Mapping[str, type]) -> str:
     return f"workload {name} has no such option; expected NAME=VALUE with a NAME among {names}"
 
 
-def _value(field: str, word: str, text: str, kind: type) -> Any:
+def _value(field: str, word: str, text: str, kind: Any) -> Any:
     expected = "expected true or false"
+    kind = int if kind == Quorum else kind
     try:
         if kind is bool:
             return {"true": True, "false": False}[text]

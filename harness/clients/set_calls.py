@@ -3,18 +3,21 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from harness.clients.clickhouse import NO_SETTINGS, ClickHouse
+from harness.clients.clickhouse import NO_SETTINGS, ClickHouse, DatabaseError
 from harness.clients.statement import Statement
 from harness.clients.table_client import Call
 from harness.core.op import Op, Value
+from harness.core.outcomes import UNFLUSHED
 
 COLUMNS = "key Int64, value Int64"
 SEQUENTIAL: Mapping[str, int | str] = {"select_sequential_consistency": 1}
 
 
-def quorum(replicas: int, timeout_ms: int) -> dict[str, int | str]:
-    """Settings of an insert that so many replicas must have."""
-    return {"insert_quorum": replicas, "insert_quorum_timeout": timeout_ms}
+def quorum(replicas: int | str, timeout_ms: int, *, parallel: bool = False) -> dict[str, int | str]:
+    """Settings of an insert that so many replicas must have, "auto" being a majority. `parallel`:
+    others may be in flight meanwhile."""
+    settings = {"insert_quorum": replicas, "insert_quorum_timeout": timeout_ms}
+    return {**settings, "insert_quorum_parallel": 1} if parallel else settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +32,12 @@ class Insert:
         return Statement(True, f"INSERT INTO {self.table} VALUES", self.settings, timeout_s)
 
     def __call__(self, connection: ClickHouse, op: Op) -> Value:
-        """The value."""
+        """The value. Raises DatabaseError, also for an acknowledgement that says nothing."""
         assert isinstance(op.value, int), "values are numbers"
         settings = self.settings[op.value % len(self.settings)]
         connection.insert(self.table, [(op.key, op.value)], settings)
+        if settings.get("wait_for_async_insert") == 0:
+            raise DatabaseError(UNFLUSHED, "acknowledged before it was written")
         return op.value
 
 

@@ -33,6 +33,8 @@ UNSENT = -2
 """The connection could not be made, so nothing was sent."""
 CLIENT_TIMEOUT = -3
 """The client gave up waiting."""
+UNFLUSHED = -4
+"""The server acknowledged an asynchronous insert before it wrote it."""
 
 _PRECHECK = "source: checked before the part is written (ReplicatedMergeTreeBlockOutputStream)"
 
@@ -76,6 +78,9 @@ WRITE_OUTCOMES: tuple[Outcome, ...] = (
     Outcome(UNSENT, "CONNECTION_REFUSED", Kind.FAIL, "no connection, so nothing was sent"),
     Outcome(NETWORK, "CONNECTION_LOST", Kind.INFO, "the request may have arrived"),
     Outcome(CLIENT_TIMEOUT, "CLIENT_TIMEOUT", Kind.INFO, "the request may have arrived"),
+    Outcome(
+        UNFLUSHED, "UNFLUSHED", Kind.INFO, "wait_for_async_insert=0: no word of what came of it"
+    ),
 )
 """The same on every server."""
 

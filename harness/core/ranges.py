@@ -7,7 +7,7 @@ it. The upper ends are generous: they refuse what could only hang or eat the mac
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from math import nan
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from harness.core.errors import UsageError
 
@@ -24,6 +24,8 @@ class Range:
     unit: str = ""
     """Empty for a whole number; else what a number counts, as in "seconds", or with an article
     what it is, as in "a probability"."""
+    word: str = ""
+    """A word that may stand in place of a number; "" where none may."""
 
     @property
     def whole(self) -> bool:
@@ -35,10 +37,14 @@ class Range:
         """What an error says was expected."""
         what = self.unit if self.unit.startswith("a ") else f"a number of {self.unit}"
         what = "a whole number" if self.whole else what
-        return f"expected {what} from {self.low:,.10g} to {self.high:,.10g}"
+        word = f", or {self.word}" if self.word else ""
+        return f"expected {what} from {self.low:,.10g} to {self.high:,.10g}{word}"
 
-    def parse(self, given: object) -> float:
-        """Return the number; raise ValueError, with the given value and what was expected."""
+    def parse(self, given: object) -> float | str:
+        """Return the number, or the word that may stand in its place; raise ValueError, with the
+        given value and what was expected."""
+        if self.word and given == self.word:
+            return self.word
         value = nan
         if isinstance(given, str | int | float) and not isinstance(given, bool):
             try:
@@ -64,6 +70,17 @@ _CALL_SECONDS: Final = Range(0.001, 3_600, "seconds")
 _MILLISECONDS: Final = Range(1, 3_600_000)
 _PER_SECOND: Final = Range(0.001, 1_000_000, "operations a second")
 _ROWS: Final = Range(1, 1_000_000)
+
+AUTO: Final = "auto"
+"""A quorum of a majority of the replicas, as `insert_quorum` spells it."""
+Quorum: TypeAlias = int | Literal["auto"]
+"""How many replicas must have an insert: the type of an option of workloads."""
+
+
+def majority(replicas: int) -> int:
+    """Return how many replicas a quorum of AUTO is."""
+    return replicas // 2 + 1
+
 
 NODES_MAX: Final = 64
 """ClickHouse and ZooKeeper servers of one cluster together: each is a container and a pod."""
@@ -97,7 +114,7 @@ RANGES: Final[Mapping[str, Range]] = {
     "reads": Range(0, 100),
     "port": Range(0, 65_535),
     # Options of workloads. What depends on the topology as well, `settle` refuses.
-    "quorum": Range(0, 32),
+    "quorum": Range(0, 32, word=AUTO),
     "quorum_timeout_ms": _MILLISECONDS,
     "keys": Range(1, 10_000),
     "ops_per_key": _ROWS,

@@ -72,15 +72,38 @@ def test_without_a_name_all_are_listed_and_another_name_is_refused() -> None:
     assert "scenario 'stale-reed': expected one of stale-read" in refused.stderr
 
 
+def test_what_a_server_cannot_show_is_refused_by_name() -> None:
+    refused = scenario("half-alter", "--clickhouse", "18.16")
+    assert refused.returncode == 254
+    assert "scenario half-alter: needs ALTER as an entry of the replication log" in refused.stderr
+
+
 @pytest.mark.containers
 def test_known_anomalies_come_about_on_real_servers(tmp_path: Path) -> None:
     # The first leaves dead servers behind, so that the next has others; phantom-part wants a proxy,
     # and what comes after it passes through.
     names = ["crashing-mutation", "stale-read", "phantom-part", "hidden-insert", "torn-insert"]
-    done = scenario(*names, "--store", str(tmp_path), "--json")
+    done = scenario(*names, "--clickhouse", "18.16", "--store", str(tmp_path), "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     told = json.loads(done.stdout)
     assert [(one["scenario"], one["result"]) for one in told] == [(n, "REPRODUCED") for n in names]
     for one in told:
         results = json.loads((Path(one["run"]) / "results.json").read_text())
         assert results["status"] == "INVALID"
+
+
+@pytest.mark.containers
+def test_a_server_of_today_half_alters_a_table_half_inserts_a_block_and_cuts_its_log(
+    tmp_path: Path,
+) -> None:
+    names = ["half-insert", "half-alter", "returned-rows"]
+    done = scenario(*names, "--clickhouse", "25.8", "--store", str(tmp_path), "--json")
+    assert done.returncode == 1, done.stdout + done.stderr
+    told = json.loads(done.stdout)
+    expected = ["REPRODUCED", "REPRODUCED", "NOT REPRODUCED"]
+    assert [(one["scenario"], one["result"]) for one in told] == list(
+        zip(names, expected, strict=True)
+    )
+    # The replica was lost and has cloned another, which takes away what that one has not.
+    log = Path(told[2]["run"]) / "logs" / "ch3" / "clickhouse-server.log"
+    assert "Source replica does not have part" in log.read_text()

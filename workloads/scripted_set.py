@@ -15,11 +15,18 @@ from checkers.linearizable import Linearizable
 from checkers.session import SESSION_GUARANTEES
 from checkers.set_full import SetFull
 from checkers.stats import Stats
-from harness.clients.clickhouse import ClickHouse, DatabaseError, failed_read, failed_write
+from harness.clients.clickhouse import (
+    NO_SETTINGS,
+    ClickHouse,
+    DatabaseError,
+    failed_read,
+    failed_write,
+)
 from harness.clients.connect import connect
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
 from harness.clients.set_calls import COLUMNS, SEQUENTIAL, quorum
 from harness.clients.table_session import OneTable
+from harness.core.dialect import Mechanism
 from harness.core.op import Call, Done, Kind, Op
 from harness.core.protocols import Checker, Client, Cluster, Generator, Session
 from harness.generators.calls import sequence
@@ -35,6 +42,9 @@ SCHEMA = TableSchema(
 
 FINAL_TRIES = 8
 """Half a second apart."""
+ONCE = {"insert_keeper_max_retries": 0}
+"""Settings of a final insert where the server retries too: it answers at once, instead of after 20
+tries of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,20 +120,31 @@ class _Session(OneTable):
 
     def client(self, node: str) -> Client:
         connection = connect(self._cluster, node, timeout_s=self._workload.timeout_s)
-        return _Client(connection, self._table.name, self._workload)
+        retries = self._cluster.engines.dialect.has(Mechanism.INSERT_RETRIES)
+        final = ONCE if retries else NO_SETTINGS
+        return _Client(connection, self._table.name, self._workload, final)
 
 
 class _Client:
-    def __init__(self, connection: ClickHouse, table: str, workload: ScriptedSet) -> None:
+    def __init__(
+        self,
+        connection: ClickHouse,
+        table: str,
+        workload: ScriptedSet,
+        final: Mapping[str, int | str],
+    ) -> None:
+        """`final`: settings of a final insert."""
         self._connection = connection
         self._table = table
         self._workload = workload
+        self._final = final
 
     def invoke(self, op: Op) -> Done:
         try:
             if op.f in ("insert", "final-insert"):
                 assert isinstance(op.value, int), "an insert has one value"
-                self._insert(op.key, (op.value,))
+                more = self._final if op.f == "final-insert" else NO_SETTINGS
+                self._insert(op.key, (op.value,), more)
             elif op.f == "insert-many":
                 assert isinstance(op.value, tuple), "several values are a tuple"
                 self._insert(op.key, op.value)
@@ -145,11 +166,13 @@ class _Client:
             return failed_write(error)
         return Done(Kind.OK, op.value)
 
-    def _insert(self, key: int | None, values: Sequence[int]) -> None:
+    def _insert(
+        self, key: int | None, values: Sequence[int], more: Mapping[str, int | str] = NO_SETTINGS
+    ) -> None:
         own = self._workload
-        settings = {}
+        settings = dict(more)
         if own.quorum is not None and not own.plain.intersection(values):
-            settings = quorum(own.quorum, own.quorum_timeout_ms)
+            settings |= quorum(own.quorum, own.quorum_timeout_ms)
         rows = [(key, value, b"") for value in values]
         self._connection.insert(self._table, rows, settings)
 

@@ -1,6 +1,6 @@
 """ALTER ADD and DROP COLUMN from any replica, beside inserts.
 
-An ALTER sets the table's columns in ZooKeeper, and every replica follows: until 20.1 without an
+An ALTER sets the table's columns in ZooKeeper, and every replica follows: until 20.3 without an
 entry in the log, later with one that the table's version guards (517: the replica is behind).
 In the end all have the same columns, those that the acknowledged ALTERs make. That could break: a
 replica killed or cut off (kill-clickhouse, partition); and two ALTERs at a time (`-o alters=3`),

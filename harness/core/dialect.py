@@ -31,7 +31,7 @@ class Mechanism(StrEnum):
     REPLICATED_DATABASES = "Replicated databases"
     """Since 20.12."""
     ALTER_IN_LOG = "ALTER as an entry of the replication log"
-    """With a version check that refuses stale ones (517); since 20.1."""
+    """With a version check that refuses stale ones (517); since 20.3 (ClickHouse#8701)."""
     ASYNC_INSERT = "asynchronous inserts"
     """`async_insert`; since 21.11, on by default since 26.2."""
     DEDUPLICATION_TOKEN = "tokens that decide what is a duplicate"  # noqa: S105 # no password
@@ -60,7 +60,7 @@ _SINCE: Final[Mapping[Mechanism, Version]] = {
     Mechanism.QUORUM_AUTO: Version(22, 9),
     Mechanism.ATOMIC_DATABASES: Version(20, 10),
     Mechanism.REPLICATED_DATABASES: Version(20, 12),
-    Mechanism.ALTER_IN_LOG: Version(20, 1),
+    Mechanism.ALTER_IN_LOG: Version(20, 3),
     Mechanism.ASYNC_INSERT: Version(21, 11),
     Mechanism.DEDUPLICATION_TOKEN: Version(22, 2),
     Mechanism.ZERO_COPY: Version(21, 4),

@@ -9,6 +9,7 @@ _STOPPED: Final[Mapping[str, str]] = {
     "cut": "the proxy in its pod cut a connection at such a message",
     "half": "the proxy in its pod cut a connection in the middle of such a message",
     "drop": "the proxy in its pod kept such a message, and lets nothing pass after it",
+    "shut": "the proxy in its pod cut a connection at such a message, and lets none pass after it",
     "delay": "the proxy in its pod kept such a message back",
     "hold": "the proxy in its pod keeps such a message back",
 }

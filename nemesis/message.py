@@ -38,6 +38,10 @@ VARIANTS: Mapping[str, tuple[str, Mapping[str, Json]]] = {
         "a commit does not reach ZooKeeper, and the session's connection ends",
         {"channel": "zookeeper", "edge": "request", "do": "cut", "words": COMMIT},
     ),
+    "zk-shut-request": (
+        "a commit does not reach ZooKeeper, and neither does anything else until the fault ends",
+        {"channel": "zookeeper", "edge": "request", "do": "shut", "words": COMMIT},
+    ),
     "zk-cut-response": (
         "a commit reaches ZooKeeper, its answer does not come back, and the connection ends",
         {"channel": "zookeeper", "edge": "response", "do": "cut", "words": COMMIT},

@@ -103,6 +103,19 @@ def test_without_the_request_a_commit_is_unknown_and_has_not_happened(
 
 
 @containers
+def test_a_shut_channel_lets_nothing_pass_until_the_fault_ends(
+    servers: DockerCluster, table: ReplicatedTable
+) -> None:
+    armed(servers, "zk-shut-request")
+    assert insert(servers, table, 30) == UNKNOWN
+    assert has(servers, table, 30, "ch1"), "its replica shows it"
+    assert insert(servers, table, 31) != 0, "ch1 has no session"
+    recovered(servers, table, 32)
+    await_(lambda: has(servers, table, 32, "ch2"), "a later one arrives")
+    assert not has(servers, table, 30, "ch2")
+
+
+@containers
 def test_a_dropped_answer_hangs_until_it_is_let_pass(
     servers: DockerCluster, table: ReplicatedTable
 ) -> None:

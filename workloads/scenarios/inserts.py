@@ -96,12 +96,14 @@ DIRTY_READ = Scenario(
     finding=Finding("monotonic-reads", "monotonic-reads"),
 )
 
-CUT = "zk-cut-request"
-LOST = message(CUT, "ch1")
+SHUT = "zk-shut-request"
+LOST = message(SHUT, "ch1")
 LOST_COMMIT = (
     Do(insert(0, "ch2")),
     Until(read("ch1"), shows(0), pause_s=0.05),
     *LOST.begins,
+    # A server that retries gives up after ten seconds. It keeps the part because it could not ask
+    # whether the commit had happened: with ZooKeeper back in between it would find that it had not.
     Do(insert(1, "ch1"), ends=(Kind.INFO,)),
     Joined(),
     LOST.ends,
@@ -112,7 +114,7 @@ PHANTOM_PART = Scenario(
     text="an insert whose commit never reached ZooKeeper ends as unknown; its replica returns the "
     "rows, in sequentially consistent reads too, and no other replica will ever have them",
     workload=ScriptedSet(name="scenario-phantom-part"),
-    nemesis=CUT,
+    nemesis=SHUT,
     clients=2,
     steps=(
         *LOST_COMMIT,
@@ -135,7 +137,7 @@ DOUBLED_INSERT = Scenario(
     text="a block whose first insert ended as unknown is inserted again, as the error asks for, on "
     "another replica; the first replica then returns its rows twice",
     workload=ScriptedSet(name="scenario-doubled-insert", quorum=None, sequential=False),
-    nemesis=CUT,
+    nemesis=SHUT,
     steps=(
         *LOST_COMMIT,
         Do(insert(1, "ch2")),

@@ -10,6 +10,7 @@ there, words that the request must contain, and of ZooKeeper's requests which ki
   cut    the message does not pass, and both connections end at once;
   half   a part of it passes, then as cut;
   drop   from this message on nothing passes this way, and the connections stay;
+  shut   as cut, and every connection of the channel ends at once until the rules are cleared;
   delay  the message, and all behind it, waits;
   hold   the message, and all behind it, waits until the rules are cleared.
 Standard library only.
@@ -72,6 +73,10 @@ class State:
         """The first that names the request."""
         return next((r for r in self.rules.values() if r.names(channel, request)), None)
 
+    def shut(self, channel: str) -> bool:
+        """Whether a rule has shut the channel."""
+        return any(r.do == "shut" and r.hits and r.channel == channel for r in self.rules.values())
+
     def told(self, command: str, arguments: dict[str, Any]) -> Any:
         """Carries out one command."""
         if command == "arm":
@@ -97,7 +102,7 @@ class Passage:
 
     def __init__(self, state: State, channel: str) -> None:
         self._state = state
-        self._channel = channel
+        self.channel = channel
         self._transports: list[asyncio.WriteTransport] = []
         self._watched: dict[object, Rule] = {}
         """By the number of a request, the rule for its response."""
@@ -108,7 +113,7 @@ class Passage:
         """Until either side ends."""
         self._transports.append(writer.transport)
         host, port = original(writer.get_extra_info("socket"))
-        if self._channel == "interserver":
+        if self.channel == "interserver":
             host = "127.0.0.1"
         try:
             far_reader, far_writer = await asyncio.open_connection(host, port)
@@ -116,7 +121,10 @@ class Passage:
             self.end()
             return
         self._transports.append(far_writer.transport)
-        self._state.served[self._channel] += 1
+        if self._state.shut(self.channel):
+            self.end()
+            return
+        self._state.served[self.channel] += 1
         there = self._pumped(reader, far_writer, "request")
         back = self._pumped(far_reader, writer, "response")
         await asyncio.gather(there, back)
@@ -132,12 +140,12 @@ class Passage:
     async def _pumped(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, edge: str
     ) -> None:
-        framed = frame if self._channel == "zookeeper" else chunk
+        framed = frame if self.channel == "zookeeper" else chunk
         first = True
         try:
             while message := await framed(reader):
                 # The first packets of a ZooKeeper session have no number.
-                if self._channel != "zookeeper" or not first:
+                if self.channel != "zookeeper" or not first:
                     message = await self._judged(message, edge)
                 first = False
                 if message and edge not in self._dropped:
@@ -152,7 +160,7 @@ class Passage:
         """What of a message passes."""
         number = self._number(message)
         if edge == "request":
-            rule = self._state.rule(self._channel, message)
+            rule = self._state.rule(self.channel, message)
             if rule is not None and rule.edge == "response":
                 self._watched[number] = rule
                 rule = None
@@ -173,6 +181,10 @@ class Passage:
             self._dropped.add(edge)
             self._state.stalled.add(self)
             return b""
+        if rule.do == "shut":
+            for passage in list(self._state.passages):
+                if passage.channel == self.channel:
+                    passage.end()
         if rule.do == "half":
             self._transports[0].write(message[:HALF_BYTES])
             await asyncio.sleep(0.05)  # for the kernel to send it before the end
@@ -180,7 +192,7 @@ class Passage:
 
     def _number(self, message: bytes) -> object:
         """ZooKeeper's answers carry the number of their request; HTTP answers in turn."""
-        if self._channel == "zookeeper" and len(message) >= 8:
+        if self.channel == "zookeeper" and len(message) >= 8:
             return struct.unpack_from(">i", message, 4)[0]
         return None
 

@@ -6,6 +6,7 @@ that name would hide the standard library's module.
 
 import json
 from collections.abc import Sequence
+from math import floor
 from pathlib import Path
 
 import rich_click as click
@@ -158,11 +159,11 @@ def _boundary(one: Boundary, exact: dict[str, str], confidence: float) -> str:
 
 
 def _rounded(confidence: float) -> str:
-    """Two digits, or as many as are needed to tell it from 1; never rounded up."""
-    digits = 2
-    while digits < 6 and int(confidence * 10**digits + 1e-9) % 10 == 9 and confidence > 0.99 + 1e-9:
-        digits += 1
-    return f"{int(confidence * 10**digits + 1e-9) / 10**digits:.{digits}f}"
+    """Two to six digits, fewer where they say nothing; never rounded up."""
+    digits = 3 if confidence < 0.999 else 6
+    units = floor(confidence * 10**digits + 1e-6)
+    whole, _, rest = f"{units / 10**digits:.{digits}f}".partition(".")
+    return f"{whole}.{rest.rstrip('0'):0<2}"
 
 
 def _show(

@@ -255,7 +255,10 @@ class RunReplay:
         return TryResult.NOT_REPRODUCED, ""
 
     def _asked(self, clickhouse: str, zookeeper: str | None, store: Store) -> Asked:
-        words = shlex.split(self.info.plan.again)
+        try:
+            words = shlex.split(self.info.plan.again)
+        except ValueError as error:
+            raise self._not_understood() from error
         if words[:2] != ["harness", "run"]:
             raise UsageError(
                 f"run {self.name}: was made by {' '.join(words[:2]) or 'an unknown command'}; "
@@ -264,10 +267,7 @@ class RunReplay:
         try:
             context = run.make_context("run", words[2:])
         except (ClickException, Exit) as error:
-            raise UsageError(
-                f"run {self.name}: its command line {self.info.plan.again!r} is not understood; "
-                "was it made by another version of the harness?"
-            ) from error
+            raise self._not_understood() from error
         if context.params["cluster"] == "sim":
             raise UsageError(
                 f"run {self.name}: its servers were simulated, and have one version only; expected "
@@ -280,6 +280,12 @@ class RunReplay:
         if zookeeper:
             context.params.update(zookeeper=zookeeper, zookeeper_image=None)
         return Asked(context, {k: v for k, v in context.params.items() if k != "as_json"})
+
+    def _not_understood(self) -> UsageError:
+        return UsageError(
+            f"run {self.name}: its command line {self.info.plan.again!r} is not understood; was it "
+            "made by another version of the harness?"
+        )
 
     def _check(self, asked: Asked) -> None:
         """Raises UsageError if the command line means another plan than the one that was run."""

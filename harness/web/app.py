@@ -113,7 +113,11 @@ class _Pages:
                 name: sorted({getattr(run, name) for run in every})
                 for name in ("workload", "nemesis")
             },
-            versions=sorted({version for run in every for version in run.versions}),
+            # Also what a cell of the matrix asks for: the versions of all servers together.
+            versions=sorted(
+                {version for run in every for version in run.versions}
+                | ({query.version} if query.version else set())
+            ),
             store=str(self._runs.store.root),
         )
 

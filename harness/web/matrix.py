@@ -46,7 +46,7 @@ def matrix_of(runs: Iterable[Summary]) -> Matrix:
     """Every run counts once; its version is that of its servers, joined when they differ."""
     counts: dict[tuple[str, str, str], Counter[str]] = {}
     for run in runs:
-        place = (run.workload, " ".join(run.versions), run.nemesis)
+        place = (run.workload, run.version, run.nemesis)
         counts.setdefault(place, Counter())[run.status] += 1
     return Matrix(
         rows=tuple(sorted({place[:2] for place in counts})),

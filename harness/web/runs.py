@@ -37,6 +37,11 @@ class Summary:
     """All that a search looks at, in small letters."""
 
     @property
+    def version(self) -> str:
+        """All its servers' versions: "25.8.2.1 3.8.0"."""
+        return " ".join(self.versions).strip()
+
+    @property
     def date(self) -> str:
         """The day."""
         return self.started[:10]
@@ -61,6 +66,7 @@ class Query:
     nemesis: str = ""
     status: str = ""
     version: str = ""
+    """Of one server, or of all together."""
     since: str = ""
     """A day, "2026-11-20", inclusive; so is `until`."""
     until: str = ""
@@ -82,7 +88,7 @@ class Query:
             and self.workload in ("", run.workload)
             and self.nemesis in ("", run.nemesis)
             and self.status in ("", run.status)
-            and (not self.version or self.version in run.versions)
+            and (not self.version or self.version in (*run.versions, run.version))
             and (not self.since or run.date >= self.since)
             and (not self.until or run.date <= self.until)
         )

@@ -1,0 +1,340 @@
+"""`harness compare` and `harness bisect`: what they take, what a try counts as, what they print."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import rich_click as click
+from real_servers import THREE, left
+from report_cases import finished, sound, stale
+
+from compose.releases import CLICKHOUSE
+from harness.cli.bisect_versions import _rounded
+from harness.cli.compare import percent
+from harness.cli.main import app
+from harness.cli.replay import (
+    CRASHES_MAX,
+    Player,
+    RunReplay,
+    ScenarioReplay,
+    Try,
+    VersionTries,
+    replay_of,
+    versions_of,
+)
+from harness.cli.run import Asked, run
+from harness.cli.workload import KEPT, workload_of
+from harness.clusters.sim_cluster import SimCluster
+from harness.core.dialect import Engines
+from harness.core.errors import ClusterError, MissingMechanismError, UsageError
+from harness.core.seed import Seed
+from harness.run.bisection import TryResult
+from harness.run.campaign import Campaign, Finished
+from harness.run.plan import Plan
+from harness.run.stop import Stop
+from harness.run.store import RunDirectory, Store
+from nemesis.composed import Composed
+from nemesis.options import FaultOptions
+
+HIT, MISS, UNKNOWN, BROKE = (
+    TryResult.REPRODUCED,
+    TryResult.NOT_REPRODUCED,
+    TryResult.UNKNOWN,
+    TryResult.BROKE_OFF,
+)
+WORDS = (
+    "--nemesis", "partition,kill", "--time-limit", "7.5", "--keepers", "1", "-o", "keys=2",
+    "--interval", "1", "--promise", "sequential", "--clickhouse", "18.16", "--zookeeper", "3.8",
+)  # fmt: skip
+
+
+def refusal(*words: str) -> str:
+    try:
+        app.main(list(words), prog_name="harness", standalone_mode=False)
+    except (click.UsageError, UsageError) as error:
+        return error.format_message() if isinstance(error, click.UsageError) else str(error)
+    raise AssertionError(f"{words} was not refused")
+
+
+def stored(store: Path, *words: str, ops: Any = None) -> RunDirectory:
+    """A run as `harness run` with these words leaves it, judged by another history."""
+    context = run.make_context("run", [*words, "--store", str(store)])
+    asked = Asked(context, {k: v for k, v in context.params.items() if k != "as_json"})
+    plan = replace(asked.plan(Seed(0x5EED)), engines=Engines(clickhouse="18.16.1"))
+    directory = finished(store, ops or stale())
+    judged = directory.results()
+    directory.begin(plan, asked.topology, {"ch1": "18.16.1"})
+    directory.recorded(())
+    directory.results_file.write_text(json.dumps(judged))
+    return directory
+
+
+@pytest.mark.parametrize("command", ["compare", "bisect"])
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["stale-reed"], "'stale-reed' is no scenario (`harness scenario` lists them); run 'stale"),
+        (["stale-read", "--versions", "19.1,25.8"], "--versions '19.1': no such version can be"),
+        (["stale-read", "--versions", "25.8,25.8.2.1"], "--versions 25.8,25.8.2.1: expected each"),
+        (["stale-read", "--versions", ""], "expected words with commas between them"),
+        (["stale-read", "--tries", "0"], "0: expected a whole number from 1"),
+        (["stale-read", "--zookeeper", "2.0"], "--zookeeper '2.0': no such version"),
+        ([], "Missing argument 'WHAT'"),
+    ],
+)
+def test_what_cannot_be_played_is_refused(
+    command: str, words: list[str], why: str, tmp_path: Path
+) -> None:
+    assert why in refusal(command, *words, "--store", str(tmp_path / "store"))
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--versions", "25.8"], "--versions 25.8: expected two versions or more"),
+        (["--confidence", "1"], "1: expected a probability from 0.5 to 0.999999"),
+    ],
+)
+def test_a_bisection_needs_versions_and_a_confidence(
+    words: list[str], why: str, tmp_path: Path
+) -> None:
+    assert why in refusal("bisect", "stale-read", *words, "--store", str(tmp_path))
+
+
+def test_a_version_of_ones_own_image_is_offered_only_where_it_can_be_given() -> None:
+    with pytest.raises(UsageError) as refused:
+        versions_of(["19.1"])
+    assert "-image" not in str(refused.value)
+
+
+def test_all_known_versions_go_from_old_to_new() -> None:
+    assert [on.name for on in versions_of([])] == [release.alias for release in CLICKHOUSE]
+    assert [on.exact for on in versions_of(["25.8", "18.16.1"])] == ["18.16.1", "25.8.2.1"]
+
+
+def test_a_stored_run_is_repeated_as_it_was_but_for_the_servers(tmp_path: Path) -> None:
+    directory = stored(tmp_path, *WORDS)
+    replay = replay_of("latest", Store(tmp_path))
+    assert isinstance(replay, RunReplay)
+    assert (replay.kinds, replay.met) == ({"cycle", "stale"}, "18.16.1")
+    campaign, plan = replay.opened("25.8", None, Store(tmp_path), None, Stop(), lambda _: None)
+    first, second = plan(0), plan(1)
+    was = directory.info().plan
+    same = replace(was, again="", engines=Engines(), options={})
+    assert replace(first, again="", options={}) == same
+    assert first == second
+    assert first is not second  # a campaign tells its last plan by identity
+    assert first.options[KEPT] == was.options[KEPT]
+    assert first.again == was.again.replace("--clickhouse 18.16", "--clickhouse 25.8")
+    assert not campaign.leave
+    _, plan = replay.opened("25.8", "3.9", Store(tmp_path), None, Stop(), lambda _: None)
+    assert "--zookeeper 3.9" in plan(0).again
+
+
+def test_a_version_that_lacks_a_mechanism_is_named(tmp_path: Path) -> None:
+    stored(tmp_path, "--nemesis", "kill-clickhouse-leader", "--clickhouse", "18.16")
+    replay = replay_of("latest", Store(tmp_path))
+    on = versions_of(["25.8"])[0]
+    told: list[Try] = []
+    Player(
+        replay=replay, store=Store(tmp_path), zookeeper=None, console=None, stop=Stop(),
+        told=lambda _, one: told.append(one),
+    ).play(on, lambda: True)  # fmt: skip
+    assert (on.missing, told) == ("a single leading replica per table", [])
+
+
+def edited(directory: RunDirectory, **plan: object) -> None:
+    info = json.loads(directory.info_file.read_text())
+    info["plan"] |= plan
+    directory.info_file.write_text(json.dumps(info))
+
+
+@pytest.mark.parametrize(
+    ("plan", "why"),
+    [
+        ({"again": "harness explore quorum"}, "was made by harness explore; expected a run of"),
+        ({"again": "harness run --wrong 1"}, "--wrong 1' is not understood"),
+        ({"again": "harness run --help"}, "--help' is not understood"),
+        ({"again": "harness run --cluster sim"}, "its servers were simulated"),
+        ({"again": "harness run 'unclosed"}, "'unclosed\" is not understood"),
+        ({"time_limit_s": 8.0}, "its time_limit_s was 8.0, and its command line"),
+        ({"options": {KEPT: {"keys": 3}}}, "its workload options was {'keys': 3}"),
+    ],
+)
+def test_a_run_that_cannot_be_repeated_as_it_was_is_refused(
+    plan: dict[str, object], why: str, tmp_path: Path
+) -> None:
+    edited(stored(tmp_path, *WORDS), **plan)
+    replay = replay_of("latest", Store(tmp_path))
+    with pytest.raises(UsageError) as refused:
+        replay.opened("25.8", None, Store(tmp_path), None, Stop(), lambda _: None)
+    assert why in str(refused.value)
+
+
+def test_a_run_that_is_not_invalid_has_nothing_to_reproduce(tmp_path: Path) -> None:
+    finished(tmp_path, sound(), least=10)
+    with pytest.raises(UsageError, match="is VALID, so that there is nothing to reproduce"):
+        replay_of("latest", Store(tmp_path))
+
+
+def test_a_stored_run_of_a_scenario_is_the_scenario(tmp_path: Path) -> None:
+    finished(tmp_path, stale(), workload="scenario-stale-read")
+    replay = replay_of("latest", Store(tmp_path))
+    assert isinstance(replay, ScenarioReplay)
+    assert (replay.name, replay.met) == ("stale-read", "18.16.1")
+
+
+def test_an_interval_is_rounded_outwards() -> None:
+    assert (percent(0.2924, 1.0), percent(0.0, 0.7076)) == ("29–100 %", "0–71 %")
+
+
+def test_a_confidence_is_never_rounded_up() -> None:
+    told = [_rounded(value) for value in (0.5, 0.99, 0.9, 0.996, 0.9999, 0.876)]
+    assert told == ["0.50", "0.99", "0.90", "0.996", "0.9999", "0.876"]
+
+
+PLAN = Plan(
+    workload="quorum-set", nemesis="none", seed=Seed(1), again="", promise="eventual",
+    time_limit_s=0.3, quiesce_s=2, options={KEPT: {"insert": "plain", "read": "plain"}},
+)  # fmt: skip
+
+
+@dataclass
+class Scripted:
+    """A replay on simulated servers, whose results are given; an error is raised in its place
+    before the servers are up."""
+
+    results: Iterator[TryResult | Exception]
+    name: str = "scripted"
+    criterion: str = "as given"
+    met: str | None = None
+    clusters: list[SimCluster] = field(default_factory=list)
+    due: TryResult = UNKNOWN
+
+    def opened(
+        self,
+        clickhouse: str,
+        zookeeper: str | None,
+        store: Store,
+        console: object,
+        stop: Stop,
+        finished: Callable[[Finished], None],
+    ) -> tuple[Campaign, Callable[[int], Plan]]:
+        def make_cluster(_: Callable[[str], None]) -> SimCluster:
+            self.clusters.append(SimCluster(THREE, Seed(len(self.clusters))))
+            return self.clusters[-1]
+
+        def plan(number: int) -> Plan:
+            due = next(self.results)
+            if isinstance(due, Exception):
+                raise due
+            self.due = due
+            return replace(PLAN, seed=Seed(number))
+
+        campaign = Campaign(
+            store=store, make_cluster=make_cluster, files=None, workload=workload_of,
+            nemesis=lambda plan, _: Composed("none", [], plan.seed, FaultOptions()), leave=False,
+            shown=lambda _: nullcontext(), finished=finished, draw=lambda *_: None, stop=stop,
+        )  # fmt: skip
+        return campaign, plan
+
+    def judged(self, run: Finished) -> tuple[TryResult, str]:
+        return self.due, ""
+
+
+def played(
+    store: Path, results: list[TryResult | Exception], stop_after: int | None = None
+) -> tuple[VersionTries, Scripted]:
+    """As many tries as there are results."""
+    on, stop, replay = versions_of(["25.8"])[0], Stop(), Scripted(iter(results))
+
+    def told(_: VersionTries, __: Try) -> None:
+        if len(on.tries) == stop_after:
+            stop.wish("SIGINT received")
+
+    player = Player(
+        replay=replay, store=Store(store), zookeeper=None, console=None, stop=stop, told=told
+    )
+    player.play(on, lambda: len(on.tries) < len(results))
+    return on, replay
+
+
+def test_the_tries_of_a_version_share_a_cluster_and_are_stored(tmp_path: Path) -> None:
+    on, replay = played(tmp_path, [HIT, MISS, UNKNOWN, BROKE])
+    assert [one.result for one in on.tries] == [HIT, MISS, UNKNOWN, BROKE]
+    assert len(replay.clusters) == 1
+    assert {one.path for one in on.tries} == {str(r.path) for r in Store(tmp_path).runs()}
+    assert on.engines is not None
+    tally = on.tally
+    assert (tally.hits, tally.misses, tally.conclusive, tally.total) == (1, 1, 2, 4)
+
+
+def test_after_a_crash_the_next_try_has_a_fresh_cluster(tmp_path: Path) -> None:
+    lost = ClusterError("the engine is gone")
+    on, replay = played(tmp_path, [HIT, lost, MISS])
+    assert [one.result for one in on.tries] == [HIT, BROKE, MISS]
+    assert (on.tries[1].why, on.tries[1].path) == ("the engine is gone", None)
+    assert len(replay.clusters) == 2
+
+
+def test_crashes_in_a_row_end_the_tries_of_a_version(tmp_path: Path) -> None:
+    on, _ = played(tmp_path, [ClusterError("no image")] * 9)
+    assert [one.result for one in on.tries] == [BROKE] * CRASHES_MAX
+
+
+def test_a_mechanism_that_is_missing_ends_the_tries(tmp_path: Path) -> None:
+    on, _ = played(tmp_path, [MissingMechanismError("scenario x: needs leaders", "leaders"), HIT])
+    assert (on.missing, on.tries) == ("leaders", [])
+
+
+def test_ctrl_c_ends_after_the_try_that_goes_on(tmp_path: Path) -> None:
+    on, _ = played(tmp_path, [HIT, MISS, MISS], stop_after=2)
+    assert [one.result for one in on.tries] == [HIT, MISS]
+
+
+def test_what_an_interrupted_try_did_not_show_counts_for_nothing(tmp_path: Path) -> None:
+    for due, counts in ((MISS, UNKNOWN), (HIT, HIT)):
+        on, stop, replay = versions_of(["25.8"])[0], Stop(), Scripted(iter([due, due]))
+        player = Player(
+            replay=replay, store=Store(tmp_path), zookeeper=None, console=None, stop=stop,
+            told=lambda *_: None,
+        )  # fmt: skip
+        opened = replay.opened
+
+        def stopping(*given: Any, opened: Any = opened, stop: Stop = stop) -> Any:
+            campaign, plan = opened(*given)
+            own = replace(
+                campaign, nemesis=lambda *of: stop.wish("SIGINT") or campaign.nemesis(*of)
+            )
+            return own, plan
+
+        replay.opened = stopping  # type: ignore[method-assign]
+        player.play(on, lambda: True)
+        assert [one.result for one in on.tries] == [counts]
+
+
+@pytest.mark.containers
+def test_a_scenario_is_compared_on_real_servers_of_two_versions(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "harness.cli.main", "compare", "lagging-writer"]
+    words = ["--versions", "25.8,18.16", "--tries", "1", "--store", str(tmp_path), "--json"]
+    done = subprocess.run(
+        [*command, *words], capture_output=True, text=True, timeout=400, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = json.loads(done.stdout)
+    assert [(on["version"], on["reproduced"]) for on in told["versions"]] == [
+        ("18.16.1", 1),
+        ("25.8.2.1", 1),
+    ]
+    for on in told["versions"]:
+        info = RunDirectory(Path(on["runs"][0]["run"])).info()
+        assert str(info.plan.engines) == on["engine"]
+        assert info.status == "INVALID"
+        assert on["kinds"]["read-your-writes"] == 1
+    assert left(tmp_path) == []

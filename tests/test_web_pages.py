@@ -125,6 +125,23 @@ def test_a_night_is_a_heat_map_that_leads_to_its_runs(browser: Chrome, tmp_path:
         assert {"0x1", "0x2", "0x3"} == set(seeds(browser))
 
 
+def test_cells_of_two_versions_lead_each_to_its_own_runs(browser: Chrome, tmp_path: Path) -> None:
+    for seed, version in ((1, "18.16.1"), (2, "25.8.2.1"), (3, "25.8.2.1")):
+        file = finished(tmp_path, stale(), seed=seed, version=version).info_file
+        info = json.loads(file.read_text())
+        file.write_text(json.dumps({**info, "versions": {**info["versions"], "zk1": "3.8.0"}}))
+    with served(tmp_path) as address:
+        for row, version, own in ((1, "18.16.1", {"0x1"}), (2, "25.8.2.1", {"0x2", "0x3"})):
+            browser.get(f"{address}/matrix")
+            cells = browser.find_elements(By.CSS_SELECTOR, ".heat tbody tr td:nth-child(2)")
+            assert cells[row - 1].text == f"{version} 3.8.0"
+            browser.find_element(By.CSS_SELECTOR, f".heat tbody tr:nth-child({row}) a").click()
+            until_at(browser, "version=")
+            assert set(seeds(browser)) == own
+            chosen = browser.find_element(By.CSS_SELECTOR, "[name=version] option[selected]")
+            assert chosen.text == f"{version} 3.8.0"
+
+
 def test_two_runs_are_compared(browser: Chrome, tmp_path: Path) -> None:
     a_night(tmp_path)
     with served(tmp_path) as address:

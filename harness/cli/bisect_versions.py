@@ -188,14 +188,13 @@ def _conclusion(decision: Bisection, name: str, on: VersionTries) -> Text:
     tally, confidence = on.tally, decision.confidence or CONFIDENCE
     if name == decision.reference:
         low, _ = tally.rate(confidence)
-        return text.append(f": the rate was measured here, at least {low:.2g}", "default")
+        return text.append(f": rate at least {low:.2g}, measured here", "default")
     if standing is Standing.BAD or not tally.conclusive:
         return text
-    said = (
-        f": a rate above {tally.excluded_above(confidence):.2g} is excluded with {confidence:.6g}"
-    )
+    above, sure = tally.excluded_above(confidence), 100 * confidence
+    said = f": excludes a rate above {above:.2g} ({sure:.6g}\N{NO-BREAK SPACE}%)"
     if standing is not Standing.GOOD and decision.needed is not None:
-        said += f"; {decision.needed:g} tries are needed"
+        said += f", needs {decision.needed:g} tries"
     return text.append(said, "default")
 
 

@@ -168,7 +168,7 @@ def _show(console: Console, replay: Replay, columns: list[VersionTries]) -> None
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
     table.add_column("ClickHouse", no_wrap=True)
     table.add_column("reproduced", no_wrap=True)
-    table.add_column(f"rate ({CONFIDENCE:.0%})", no_wrap=True)
+    table.add_column(f"rate, {100 * CONFIDENCE:g}\N{NO-BREAK SPACE}%", no_wrap=True)
     table.add_column("verdicts: anomalies", overflow="fold")
     for on in columns:
         if on.missing:

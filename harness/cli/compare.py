@@ -169,7 +169,7 @@ def _show(console: Console, replay: Replay, columns: list[VersionTries]) -> None
     table.add_column("ClickHouse", no_wrap=True)
     table.add_column("reproduced", no_wrap=True)
     table.add_column(f"rate, {100 * CONFIDENCE:g}\N{NO-BREAK SPACE}%", no_wrap=True)
-    table.add_column("verdicts: anomalies", overflow="fold")
+    table.add_column("verdicts, anomalies", overflow="fold")
     for on in columns:
         if on.missing:
             table.add_row(
@@ -189,5 +189,5 @@ def _verdicts(on: VersionTries) -> Text:
     text = Text(", ").join(parts)
     if on.kinds:
         kinds = ", ".join(f"{kind} {count}" for kind, count in on.kinds.most_common())
-        text.append(f": {kinds}", "default")
+        text.append(f"\n{kinds}", "default")
     return text

@@ -318,7 +318,8 @@ def replay_of(what: str, store: Store) -> Replay:
     if info.plan.workload.startswith(SCENARIO):
         one = scenario_of(info.plan.workload.removeprefix(SCENARIO))
         return ScenarioReplay(one, info.plan.engines)
-    return RunReplay(what, info, _kinds_of(directory, what))
+    name = f"{directory.path.parent.name}/{directory.path.name}"  # `latest` is soon another run
+    return RunReplay(name, info, _kinds_of(directory, what))
 
 
 def _kinds_of(directory: RunDirectory, name: str) -> frozenset[str]:

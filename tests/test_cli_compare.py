@@ -15,7 +15,7 @@ from real_servers import THREE, left
 from report_cases import finished, sound, stale
 
 from compose.releases import CLICKHOUSE
-from harness.cli.bisect_versions import _rounded
+from harness.cli.bisect_versions import _rounded, _said
 from harness.cli.compare import percent
 from harness.cli.main import app
 from harness.cli.replay import (
@@ -34,7 +34,7 @@ from harness.clusters.sim_cluster import SimCluster
 from harness.core.dialect import Engines
 from harness.core.errors import ClusterError, MissingMechanismError, UsageError
 from harness.core.seed import Seed
-from harness.run.bisection import TryResult
+from harness.run.bisection import Answer, Boundary, TryResult
 from harness.run.campaign import Campaign, Finished
 from harness.run.plan import Plan
 from harness.run.stop import Stop
@@ -197,6 +197,43 @@ def test_an_interval_is_rounded_outwards() -> None:
 def test_a_confidence_is_never_rounded_up() -> None:
     told = [_rounded(value) for value in (0.5, 0.99, 0.9, 0.996, 0.9999, 0.876)]
     assert told == ["0.50", "0.99", "0.90", "0.996", "0.9999", "0.876"]
+
+
+@pytest.mark.parametrize(
+    ("boundaries", "said"),
+    [
+        ((True, "18.16", "24.8", ()), "fixed in 24.8.4.1 (last bad 18.16.1), confidence 0.99"),
+        (
+            (False, "24.8", "18.16", ()),
+            "introduced in 24.8.4.1 (last good 18.16.1), confidence 0.99",
+        ),
+        (
+            (True, "18.16", "25.5", ("24.8",)),
+            "fixed between 18.16.1 and 25.5.2.1, confidence 0.99; undecided where: 24.8.4.1 "
+            "UNKNOWN",
+        ),
+        (
+            (False, "25.5", "18.16", ("24.8",)),
+            "introduced between 18.16.1 and 25.5.2.1, confidence 0.99; undecided where: 24.8.4.1 "
+            "UNKNOWN",
+        ),
+        (
+            (True, "25.5", None, ("25.8",)),
+            "undecided after 25.5.2.1, which is bad: 25.8.2.1 UNKNOWN",
+        ),
+        (
+            (False, "24.8", None, ("18.16",)),
+            "undecided before 24.8.4.1, which is bad: 18.16.1 UNKNOWN",
+        ),
+    ],
+)
+def test_the_last_line_says_where_it_changed(
+    boundaries: tuple[bool, str, str | None, tuple[str, ...]], said: str
+) -> None:
+    fixed, bad, good, between = boundaries
+    boundary = Boundary(fixed=fixed, bad=bad, good=good, between=between)
+    answer = Answer(reference=bad, boundaries=(boundary,), confidence=0.99)
+    assert _said(answer, {on.name: on for on in versions_of([])}) == [said]
 
 
 PLAN = Plan(

@@ -186,6 +186,8 @@ def _conclusion(decision: Bisection, name: str, on: VersionTries) -> Text:
     if on.missing:
         return Text(f"NOT APPLICABLE: needs {on.missing}", STANDING_STYLE[Standing.UNDECIDED])
     tally, confidence = on.tally, decision.confidence or CONFIDENCE
+    if not tally.total:
+        return Text("not tried", "dim")
     if name == decision.reference:
         low, _ = tally.rate(confidence)
         return text.append(f": rate at least {low:.2g}, measured here", "default")

@@ -301,7 +301,7 @@ def _write(night: Night, report: dict[str, Json], summary: list[Cell]) -> None:
 
 def _show(console: Console, night: Night, summary: list[Cell]) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
-    table.add_column("cell", overflow="fold", min_width=24)
+    table.add_column("cell", overflow="fold", min_width=22)
     ends = [name for name in ("killed", "broken") if any(getattr(c, name) for c in summary)]
     for name in ("runs", *Status, *ends):
         table.add_column(str(name), justify="right", no_wrap=True)
@@ -309,11 +309,6 @@ def _show(console: Console, night: Night, summary: list[Cell]) -> None:
         table.add_column(name, overflow="fold")
     for cell in summary:
         if cell.missing:
-            table.add_row(
-                cell.name,
-                *("–" for _ in range(1 + len(Status) + len(ends))),
-                Text(f"NOT APPLICABLE: needs {cell.missing}", "yellow"),
-            )
             continue
         counts = [
             Text(f"{cell.count(status)}", STATUS_STYLE[status] if cell.count(status) else "dim")
@@ -331,4 +326,7 @@ def _show(console: Console, night: Night, summary: list[Cell]) -> None:
             Text(", ".join(cell.new), "bold red"),
         )
     console.print(table)
+    for cell in summary:
+        if cell.missing:
+            console.print(f"NOT APPLICABLE: {cell.name} needs {cell.missing}", style="yellow")
     console.print(str(night.path), style="dim", highlight=False)

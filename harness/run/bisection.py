@@ -100,7 +100,7 @@ class Standing(StrEnum):
     BAD = "bad"
     GOOD = "good"
     UNDECIDED = "UNKNOWN"
-    OPEN = "not tried"
+    OPEN = "open"
     """More tries may tell."""
 
 

@@ -12,14 +12,18 @@ from dataclasses import dataclass, field
 import msgspec
 from msgspec.structs import replace
 
+from checkers.answers import Answers
 from checkers.hidden import PLAIN, Hidden
 from checkers.ladder import Level
 from checkers.suite import set_checkers
+from harness.clients.cancelling import Cancel, Killed, hurried
+from harness.clients.clickhouse import ClickHouse
 from harness.clients.connect import connect
 from harness.clients.insert_modes import InsertMode, mechanisms_of, modes_of, settings_of
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
 from harness.clients.set_calls import COLUMNS, SEQUENTIAL, inserts, reads
 from harness.clients.statement import Statement, statements
+from harness.clients.table_client import Call as Write
 from harness.clients.table_client import TableClient
 from harness.clients.table_session import OneTable
 from harness.clients.zookeeper import ZooKeeper, ZooKeeperError
@@ -38,6 +42,7 @@ from harness.core.protocols import (
     Ready,
     Session,
     Step,
+    clock_of,
 )
 from harness.core.ranges import AUTO, Quorum, majority, settle_numbers
 from harness.core.seed import Seed
@@ -54,6 +59,8 @@ SCHEMA = TableSchema(
     settings={"old_parts_lifetime": 10},
 )
 
+FINAL_INSERT = "final-insert"
+"""Made at rest, where inserts were cancelled: none of those may stop it."""
 SYNC = "sync"
 SIMULATED_READINGS = ("server", "thesis", "linearizable")
 """What `select_sequential_consistency` means is a setting of simulated servers only."""
@@ -105,6 +112,11 @@ class QuorumSetOptions:
     """Then fresh keys are taken."""
     writers: int = 3
     """Replicas that insert at a time at most, one insert each; all other calls read."""
+    cancel: str = "never"
+    """"kill": inserts are cancelled by KILL QUERY from another connection; "time": by a small
+    max_execution_time; "both"."""
+    cancel_one_in: int = 3
+    """How many inserts there are for one that is cancelled in each way."""
     timeout_s: float = 10.0
     """A call without an answer ends as info after this."""
 
@@ -126,7 +138,22 @@ class QuorumSetOptions:
     @property
     def needs(self) -> tuple[Mechanism, ...]:
         """What servers must have."""
-        return mechanisms_of(self.modes, self.quorum)
+        return (*mechanisms_of(self.modes, self.quorum), *self.cancels.needs)
+
+    @property
+    def cancels(self) -> Cancel:
+        """How inserts are cancelled. Raises UsageError."""
+        try:
+            return Cancel(self.cancel)
+        except ValueError:
+            raise UsageError(
+                f"cancel {self.cancel!r}: expected one of {' '.join(Cancel)}"
+            ) from None
+
+    @property
+    def unsimulated(self) -> str:
+        """The option, if any, that simulated servers do not understand."""
+        return f"-o cancel={self.cancel}" if self.cancels is not Cancel.NEVER else ""
 
     @property
     def documented(self) -> str:
@@ -145,6 +172,7 @@ class QuorumSetOptions:
         """Raises UsageError for what cannot be asked of this topology."""
         settle_numbers(self)
         replicas = len(topology.shards[0])
+        _ = self.cancels
         readings = ("sequential", SYNC, "plain", *SIMULATED_READINGS)
         if self.read not in readings:
             raise UsageError(f"--read {self.read!r}: expected one of {' '.join(readings)}")
@@ -200,18 +228,27 @@ class QuorumSet:
         rest may be explained by an order of concurrent reads, but not when all read again."""
         calls = tuple(Call(f="final-read", key=key) for key in keys)
         everywhere = each_node(until_ok(calls, tries=FINAL_TRIES), nodes)
-        if not self.options.may_hide:
-            return phases(everywhere, everywhere)
-        plain = tuple(Call(f=PLAIN, key=key) for key in keys)
-        return phases(everywhere, everywhere, each_node(until_ok(plain, tries=FINAL_TRIES), nodes))
+        more: list[Generator] = []
+        if self.options.may_hide:
+            plain = tuple(Call(f=PLAIN, key=key) for key in keys)
+            more.append(each_node(until_ok(plain, tries=FINAL_TRIES), nodes))
+        if self.options.cancels is not Cancel.NEVER:
+            more += [
+                until_ok((Call(f=FINAL_INSERT, key=0, value=-1 - n, node=node),), tries=FINAL_TRIES)
+                for n, node in enumerate(nodes)
+            ]
+        return phases(everywhere, everywhere, *more)
 
     def checkers(self) -> Sequence[Checker]:
         """Sets, at every level of consistency, and whether enough was seen to judge."""
+        more: list[Checker] = [Hidden()] if self.options.may_hide else []
+        if self.options.cancels is not Cancel.NEVER:
+            more.append(Answers())
         return set_checkers(
             self.promise,
             faults_expected=self.faults_expected,
             documented=self.options.documented,
-            more=(Hidden(),) if self.options.may_hide else (),
+            more=more,
         )
 
 
@@ -331,22 +368,44 @@ class _Session(OneTable):
         self._options = options
         simulated = isinstance(cluster, KeepsTime)
         read = reads(table.name, _read_settings(options, simulated=simulated))
-        settings = settings_of(
-            options.modes, options.quorum, options.quorum_timeout_ms, seed.child("modes")
-        )
-        self._writes = {"insert": inserts(table.name, *settings)}
+        self._killers: list[ClickHouse] = []
+        """Connections of their own, by which inserts are killed."""
+        self._seed = seed.child("cancel")
+        modes, size, timeout_ms = options.modes, options.quorum, options.quorum_timeout_ms
+        settings = settings_of(modes, size, timeout_ms, seed.child("modes"))
+        waited = [mode for mode in modes if mode is not InsertMode.UNWAITED]
+        (last,) = settings_of((waited or [InsertMode.PLAIN])[:1], size, timeout_ms, seed)
+        if options.cancels.by_time:
+            settings = hurried(settings, self._seed, options.cancel_one_in)
+        self._insert = inserts(table.name, *settings)
+        self._writes: dict[str, Write] = {"insert": self._insert}
+        if options.cancels is not Cancel.NEVER:
+            self._writes[FINAL_INSERT] = inserts(table.name, last)
         self._reads = {"read": read, "final-read": read}
         if options.may_hide:
             self._reads[PLAIN] = reads(table.name)
         self._syncs = options.read == SYNC and not simulated
 
     def client(self, node: str) -> Client:
-        connection = connect(self._cluster, node, timeout_s=self._options.timeout_s)
-        client = TableClient(connection, writes=self._writes, reads=self._reads)
+        options = self._options
+        connection = connect(self._cluster, node, timeout_s=options.timeout_s)
+        writes = self._writes
+        if options.cancels.by_kill:
+            killer = connect(self._cluster, node, timeout_s=options.timeout_s)
+            self._killers.append(killer)
+            clock = clock_of(self._cluster)
+            killed = Killed(self._insert, killer, clock, self._seed, options.cancel_one_in)
+            writes = {**writes, "insert": killed}
+        client = TableClient(connection, writes=writes, reads=self._reads)
         if not self._syncs:
             return client
         (keeper,) = self._cluster.topology.node(node).keepers
         return _Syncing(client, self._cluster.endpoint(keeper))
+
+    def close(self) -> None:
+        super().close()
+        for killer in self._killers:
+            killer.close()
 
     def statements(self) -> Mapping[str, Statement]:
         return statements(self._writes, self._reads, self._options.timeout_s)

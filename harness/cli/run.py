@@ -108,6 +108,9 @@ class Asked:
                 f"--protocol {option['protocol']}: only --cluster sim has a choice of it"
             )
         chosen = self.workload_options
+        unsimulated = chosen.unsimulated if isinstance(chosen, QuorumSetOptions) else ""
+        if unsimulated and simulated:
+            raise UsageError(f"{unsimulated}: needs real servers; expected --cluster docker")
         reading = chosen.read if isinstance(chosen, QuorumSetOptions) else None
         if reading in SIMULATED_READINGS and not simulated:
             raise UsageError(

@@ -57,9 +57,10 @@ class ClickHouse:
         table: str,
         rows: Sequence[Sequence[Any]],
         settings: Mapping[str, int | str] = NO_SETTINGS,
+        query_id: str = "",
     ) -> None:
-        """Inserts the rows as one block. Raises DatabaseError."""
-        self._execute(f"INSERT INTO {table} VALUES", settings, rows)
+        """Inserts the rows as one block, under a query id if one is given. Raises DatabaseError."""
+        self._execute(f"INSERT INTO {table} VALUES", settings, rows, query_id)
 
     def columns(
         self, sql: str, settings: Mapping[str, int | str] = NO_SETTINGS
@@ -83,10 +84,14 @@ class ClickHouse:
         self._driver.disconnect()
 
     def _execute(
-        self, sql: str, settings: Mapping[str, int | str], rows: Sequence[Any] | None
+        self,
+        sql: str,
+        settings: Mapping[str, int | str],
+        rows: Sequence[Any] | None,
+        query_id: str = "",
     ) -> Any:
         try:
-            return self._driver.ask(sql, settings, rows)
+            return self._driver.ask(sql, settings, rows, query_id)
         except DatabaseError as error:
             error.outcomes = self._outcomes
             raise

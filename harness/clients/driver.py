@@ -40,10 +40,20 @@ class Driver(clickhouse_driver.Client):  # type: ignore[misc] # the driver has n
         except (errors.Error, OSError, EOFError) as error:
             raise _NotConnectedError(str(error)) from error
 
-    def ask(self, sql: str, settings: Mapping[str, int | str], rows: Sequence[Any] | None) -> Any:
+    def ask(
+        self,
+        sql: str,
+        settings: Mapping[str, int | str],
+        rows: Sequence[Any] | None,
+        query_id: str = "",
+    ) -> Any:
         """The result by columns; nothing of an insert of rows. Raises DatabaseError."""
+        given = dict(settings)
+        columnar = rows is None
         try:
-            return self.execute(sql, rows, settings=dict(settings), columnar=rows is None)
+            return self.execute(
+                sql, rows, settings=given, columnar=columnar, query_id=query_id or None
+            )
         except _NotConnectedError as error:
             raise DatabaseError(UNSENT, _first_line(str(error))) from error
         except errors.ServerException as error:

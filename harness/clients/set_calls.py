@@ -31,17 +31,17 @@ class Insert:
         """The same in words."""
         return Statement(True, f"INSERT INTO {self.table} VALUES", self.settings, timeout_s)
 
-    def __call__(self, connection: ClickHouse, op: Op) -> Value:
+    def __call__(self, connection: ClickHouse, op: Op, query_id: str = "") -> Value:
         """The value. Raises DatabaseError, also for an acknowledgement that says nothing."""
         assert isinstance(op.value, int), "values are numbers"
         settings = self.settings[op.value % len(self.settings)]
-        connection.insert(self.table, [(op.key, op.value)], settings)
+        connection.insert(self.table, [(op.key, op.value)], settings, query_id)
         if settings.get("wait_for_async_insert") == 0:
             raise DatabaseError(UNFLUSHED, "acknowledged before it was written")
         return op.value
 
 
-def inserts(table: str, *settings: Mapping[str, int | str]) -> Call:
+def inserts(table: str, *settings: Mapping[str, int | str]) -> Insert:
     """One row, its settings the next of these."""
     return Insert(table, settings or (NO_SETTINGS,))
 

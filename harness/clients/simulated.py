@@ -23,8 +23,13 @@ class SimulatedClickHouse(ClickHouse):
         """There is nothing to close."""
 
     def _execute(
-        self, sql: str, settings: Mapping[str, int | str], rows: Sequence[Any] | None
+        self,
+        sql: str,
+        settings: Mapping[str, int | str],
+        rows: Sequence[Any] | None,
+        query_id: str = "",
     ) -> Any:
+        assert not query_id, "simulated servers have no query ids"
         try:
             return self._simulation.ask(self._node, sql, rows, settings, self._timeout_ns)
         except ServerError as error:

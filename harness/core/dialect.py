@@ -40,6 +40,8 @@ class Mechanism(StrEnum):
     """Since 21.4."""
     INSERT_RETRIES = "inserts that retry ZooKeeper"
     """`insert_keeper_max_retries`; since 22.11."""
+    SUBSECOND_LIMITS = "max_execution_time of less than a second"
+    """Fractions of a second in settings that are seconds; in 24.8 at the latest."""
     FAILPOINTS = "failpoints"
     """`SYSTEM ENABLE FAILPOINT`; since 23.4."""
     CLEANUP_BACKOFF = "a cleanup that backs off"
@@ -65,6 +67,7 @@ _SINCE: Final[Mapping[Mechanism, Version]] = {
     Mechanism.DEDUPLICATION_TOKEN: Version(22, 2),
     Mechanism.ZERO_COPY: Version(21, 4),
     Mechanism.INSERT_RETRIES: Version(22, 11),
+    Mechanism.SUBSECOND_LIMITS: Version(24, 8),
     Mechanism.FAILPOINTS: Version(23, 4),
     Mechanism.CLEANUP_BACKOFF: Version(23, 6),
 }

@@ -70,7 +70,19 @@ WRITE_OUTCOMES: tuple[Outcome, ...] = (
         999, "KEEPER_EXCEPTION", Kind.INFO, "session trouble, perhaps after the multi was sent"
     ),
     Outcome(319, "UNKNOWN_STATUS_OF_INSERT", Kind.INFO, "by name: it may be committed later"),
-    Outcome(159, "TIMEOUT_EXCEEDED", Kind.INFO, "a Distributed insert or DDL that goes on"),
+    Outcome(
+        159,
+        "TIMEOUT_EXCEEDED",
+        Kind.INFO,
+        "a Distributed insert or DDL that goes on, or max_execution_time, perhaps after the commit",
+    ),
+    Outcome(
+        394,
+        "QUERY_WAS_CANCELLED",
+        Kind.INFO,
+        "source: looked for between retries and blocks (ReplicatedMergeTreeSink), so that the "
+        "commit may have been tried before",
+    ),
     Outcome(341, "UNFINISHED", Kind.INFO, "goes on in the background"),
     Outcome(209, "SOCKET_TIMEOUT", Kind.INFO, "the server went on without its peer"),
     Outcome(210, "NETWORK_ERROR", Kind.INFO, "the server went on without its peer"),

@@ -130,6 +130,7 @@ RANGES: Final[Mapping[str, Range]] = {
     "reads_per_s": _PER_SECOND,
     "big_rows": Range(2, 200_000),
     "one_in": Range(2, 1_000_000),
+    "cancel_one_in": Range(1, 1_000_000),
     "own_rows": Range(1, 200_000),
     "keep_min": Range(1, 1_000_000),
     "keep_max": Range(1, 1_000_000),

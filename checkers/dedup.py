@@ -1,7 +1,17 @@
-"""Whether a retry of the identical block ever put its rows in twice."""
+"""Whether a retry of a block that a table remembers ever put its rows in twice.
 
+A table remembers as many blocks as `replicated_deduplication_window` says. A retry may be a new
+block once so many others are newer than the first, for then the cleanup thread may have removed it
+(ReplicatedMergeTreeCleanupThread, `clearOldBlocks`). How many others were newer nobody records; the
+checker counts every insert that may have been committed between the two, and so accuses only where
+the table must have remembered.
+"""
+
+from bisect import bisect_left, bisect_right
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 
 from checkers.key_sets import INSERT, KeySet, insert_value, key_sets
 from checkers.words import FEW, during, number, on_key, read_answered, seconds, where
@@ -27,23 +37,61 @@ class Retried:
         return len({pair.invoke.node for pair in self.tries}) > 1
 
 
+class Window:
+    """How many blocks may have been committed between two tries of one."""
+
+    def __init__(self, history: History, blocks: int) -> None:
+        """`blocks`: how many the table remembers."""
+        self.blocks = blocks
+        tries = [p for p in history.pairs if p.invoke.f == INSERT and p.kind is not Kind.FAIL]
+        self._begins = sorted(pair.invoke.time_ns for pair in tries)
+        self._ends = sorted(_end_ns(pair) for pair in tries)
+
+    def between(self, one: Pair, other: Pair) -> int:
+        """Return how many other inserts may have been committed between the two, whichever of
+        them was first."""
+        low = min(one.invoke.time_ns, other.invoke.time_ns)
+        high = max(_end_ns(one), _end_ns(other))
+        return bisect_right(self._begins, high) - bisect_left(self._ends, low) - 2
+
+    def copies(self, tries: Sequence[Pair]) -> int:
+        """Return how often rows that were tried so may be there at most."""
+        longest: list[int] = []
+        for at, one in enumerate(tries):
+            before = (longest[i] for i in range(at) if self.between(tries[i], one) >= self.blocks)
+            longest.append(1 + max(before, default=0))
+        return max(longest, default=1)
+
+
 class Dedup:
-    """An insert of a value that was tried before is the identical block: the server drops it by
-    its hash in ZooKeeper's /blocks. No read may have the value twice. That an acknowledged one is
-    there once is `set-full`'s to say."""
+    """An insert of a value that was tried before is the identical block, or one under the same
+    token: the server drops it by its id in ZooKeeper's /blocks. No read may have the value more
+    often than the window explains. That an acknowledged one is there is `set-full`'s to say."""
 
     name = "dedup"
 
+    def __init__(self, window: int = 1_000_000) -> None:
+        self.window = window
+
     def check(self, history: History, *, deadline_s: float) -> Verdict:  # noqa: ARG002
-        """VALID needs retries."""
-        retried = _retried(history)
-        known = {(one.key, one.value): one for one in retried}
-        doubled = [
-            _anomaly(history, key, known[key.key, value])
-            for key in key_sets(history)
-            for value in _doubled(key)
-            if (key.key, value) in known
-        ]
+        """VALID needs retries of blocks that the table must have remembered."""
+        window = Window(history, self.window)
+        every = _retried(history)
+        # A value may be there twice only if some pair of its tries is further apart than that.
+        allowed = {(one.key, one.value): window.copies(one.tries) for one in every}
+        retried = [one for one in every if allowed[one.key, one.value] < len(one.tries)]
+        known = {(one.key, one.value): one for one in every}
+        beyond = sum(count > 1 for count in allowed.values())
+        doubled: list[Anomaly] = []
+        excused = 0
+        for key in key_sets(history):
+            for value, times in _doubled(key).items():
+                if (key.key, value) not in known:
+                    continue
+                if times <= allowed[key.key, value]:
+                    excused += 1
+                    continue
+                doubled.append(_anomaly(history, key, known[key.key, value], times))
         doubled.sort(key=lambda anomaly: (len(anomaly.ops), anomaly.time_ns))
         after_ok = sum(any(p.kind is Kind.OK for p in one.tries[:-1]) for one in retried)
         after_info = sum(any(p.kind is Kind.INFO for p in one.tries[:-1]) for one in retried)
@@ -57,6 +105,10 @@ class Dedup:
             said = f"{number(len(doubled), 'value')} twice in a read, of {said}"
         elif not enough:
             said += f"; at least {MIN_RETRIED} expected"
+        if beyond:
+            said += (
+                f"; {beyond:,} tried again beyond the window, {excused:,} of them twice in a read"
+            )
         return Verdict(
             checker=self.name,
             status=Status.INVALID if doubled else Status.VALID if enough else Status.UNKNOWN,
@@ -68,6 +120,8 @@ class Dedup:
                 "elsewhere": elsewhere,
                 "after_ok": after_ok,
                 "after_info": after_info,
+                "beyond_window": beyond,
+                "doubled_beyond_window": excused,
                 "anomalies": {"duplicate": len(doubled)},
             },
         )
@@ -82,26 +136,33 @@ def _retried(history: History) -> list[Retried]:
     return [Retried(*key, tuple(pairs)) for key, pairs in tries.items() if len(pairs) > 1]
 
 
-def _doubled(key: KeySet) -> list[int]:
-    found: dict[int, None] = {}
+def _doubled(key: KeySet) -> dict[int, int]:
+    """How often each value that came several times in one read came at most."""
+    found: dict[int, int] = {}
     for read in key.reads:
         if read.duplicated:
-            found |= dict.fromkeys(v for v, times in Counter(read.values).items() if times > 1)
-    return list(found)
+            for value, times in Counter(read.values).items():
+                if times > 1:
+                    found[value] = max(times, found.get(value, 0))
+    return found
 
 
-def _anomaly(history: History, key: KeySet, one: Retried) -> Anomaly:
-    read = next(r for r in key.reads if r.values.count(one.value) > 1)
+def _end_ns(pair: Pair) -> float:
+    """When it took effect at the latest."""
+    return pair.end.time_ns if pair.end is not None and pair.kind is Kind.OK else inf
+
+
+def _anomaly(history: History, key: KeySet, one: Retried, times: int) -> Anomaly:
+    read = next(r for r in key.reads if r.values.count(one.value) == times)
     before = [pair for pair in one.tries if pair.invoke.index < read.end.index]
     ops = {op.index for pair in before for op in (pair.invoke, pair.end) if op is not None}
-    times = read.values.count(one.value)
     found = f"with {one.value} {number(times, 'time')}"
     return Anomaly(
         kind="duplicate",
         text=(
             f"value {one.value}{on_key(read.invoke)} came {times} times in op #{read.end.index} "
             f"{read.end.f}{where(read.end)} at {seconds(read.end.time_ns)}, after "
-            f"{len(before)} tries of the identical block{during(history, read.end.time_ns)}"
+            f"{len(before)} tries of the block{during(history, read.end.time_ns)}"
         ),
         ops=tuple(sorted(ops | {read.invoke.index, read.end.index})),
         key=key.key,

@@ -43,8 +43,11 @@ class SetFull:
 
     name = NAME
 
-    def __init__(self, *, linearizable: bool) -> None:
+    def __init__(self, *, linearizable: bool, duplicates: bool = True) -> None:
+        """`duplicates`: a value that comes twice breaks the promise; else another checker judges
+        multiplicity."""
         self.linearizable = linearizable
+        self.duplicates = duplicates
 
     def check(self, history: History, *, deadline_s: float) -> Verdict:  # noqa: ARG002
         """VALID needs an acknowledged value, an answered read, and a final read that accounts
@@ -54,7 +57,9 @@ class SetFull:
         # A value that no replica shows may yet come, unless the cluster was at rest. A history
         # that does not say is taken at its word: "final-read" comes after rest.
         eventual = {"duplicate", "phantom"} | (set() if rest.pending else {"lost"})
-        breaking = {"lost", "duplicate", "phantom", "stale"} if self.linearizable else eventual
+        if not self.duplicates:
+            eventual -= {"duplicate"}
+        breaking = eventual | {"lost", "stale"} if self.linearizable else eventual
         counts = _counts([findings for _, findings in found])
         doubts = _doubts(keys, found, rest.pending or ())
         broken = {kind: counts[kind] for kind in counts if kind in breaking}

@@ -44,13 +44,44 @@ def test_a_value_that_came_twice_is_told_with_its_tries():
     assert (said.status, said.figures["anomalies"]) == (Status.INVALID, {"duplicate": 1})
     (anomaly,) = said.anomalies
     assert anomaly.text == (
-        "value 1 of key 0 came 2 times in op #9 read on ch3 at 0.006 s, after 2 tries of the "
-        "identical block"
+        "value 1 of key 0 came 2 times in op #9 read on ch3 at 0.006 s, after 2 tries of the block"
     )
     assert anomaly.steps[:2] == (
         "op #1 insert 1 on ch1 at 0.000 s ended info at 0.001 s",
         "op #5 insert 1 on ch2 at 0.002 s ended ok at 0.003 s",
     )
+
+
+def spaced(others, *, kind="ok", times=2):
+    """Value 0 tried, so many other inserts, value 0 tried again; then a read that has it `times`
+    times."""
+    between = [insert(10 + n, 100 + n, 2 + n, 3 + n) for n in range(others)]
+    seen = [*[0] * times, *range(100, 100 + others)]
+    return history(insert(0, 0, 0, 1, kind), *between, insert(1, 0, 90, 91), read(2, seen, 95, 96))
+
+
+def test_a_block_that_the_table_remembers_may_not_come_twice():
+    said = Dedup(window=3).check(spaced(2), deadline_s=1)
+    assert (said.status, said.figures["anomalies"]) == (Status.INVALID, {"duplicate": 1})
+
+
+def test_a_block_beyond_the_window_may_come_twice_but_not_three_times():
+    said = Dedup(window=3).check(spaced(3), deadline_s=1)
+    assert (said.status, said.figures["anomalies"]) == (Status.UNKNOWN, {"duplicate": 0})
+    assert said.figures["doubled_beyond_window"] == 1
+    assert said.summary.endswith("1 tried again beyond the window, 1 of them twice in a read")
+    said = Dedup(window=3).check(spaced(3, times=3), deadline_s=1)
+    assert said.status is Status.INVALID
+
+
+def test_a_try_of_unknown_outcome_may_take_effect_later_than_all_that_follow():
+    late = [insert(50 + n, 200 + n, 92 + n, 93 + n) for n in range(3)]
+    of_others = spaced(0, kind="info")
+    assert Dedup(window=3).check(of_others, deadline_s=1).status is Status.INVALID
+    delayed = history(
+        insert(0, 0, 0, 1, "info"), insert(1, 0, 90, 91), *late, read(2, [0, 0], 97, 98)
+    )
+    assert Dedup(window=3).check(delayed, deadline_s=1).status is Status.UNKNOWN
 
 
 def test_few_retries_and_refused_ones_say_nothing():

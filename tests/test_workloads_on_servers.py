@@ -12,8 +12,11 @@ from checkers.judge import Judgement
 from harness.cli.catalogue import WORKLOADS
 from harness.cli.conform import conformance
 from harness.cli.workload import KEPT, options_of, workload_of
+from harness.clients.clickhouse import ClickHouse
 from harness.clusters.docker_cluster import DockerCluster
+from harness.core.dialect import Mechanism
 from harness.core.errors import ClusterError, UsageError
+from harness.core.op import Kind, Op
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.core.verdict import Status, Verdict
@@ -24,6 +27,7 @@ from harness.run.stop import Stop
 from harness.run.store import RunDirectory, Store
 from nemesis.catalogue import parse_nemesis
 from nemesis.options import FaultOptions
+from workloads.dedup import DedupOptions, DedupRetries, TokenInsert
 
 VALID, INVALID, UNKNOWN = Status.VALID, Status.INVALID, Status.UNKNOWN
 
@@ -163,6 +167,34 @@ def test_a_server_that_is_frozen_from_outside_ends_final_reads_and_set_up_in_tim
         UNKNOWN,
         "no final read of key 0 on ch2",
     )
+
+
+def test_a_retry_under_a_token_is_another_block_of_the_same_token() -> None:
+    asked: list[tuple[Any, ...]] = []
+
+    class Server(ClickHouse):
+        def __init__(self) -> None:
+            pass
+
+        def _execute(self, *words: Any) -> None:
+            asked.append(words)
+
+    insert = TokenInsert("t", {"insert_deduplicate": 1})
+    for index in (4, 9):
+        invoke = Op(index=index, process=0, kind=Kind.INVOKE, f="insert", time_ns=0, value=7, key=1)
+        assert insert(Server(), invoke) == 7
+    settings = {"insert_deduplicate": 1, "insert_deduplication_token": "value-7"}
+    assert [(one[1], one[2]) for one in asked] == [(settings, [(1, 7, 4)]), (settings, [(1, 7, 9)])]
+
+
+def test_with_a_small_window_some_retries_come_at_once_and_the_dedup_checker_counts() -> None:
+    options = DedupOptions(window=3, token=True)
+    workload = DedupRetries(options, Seed(1))
+    checkers = {checker.name: checker for checker in workload.checkers()}
+    assert checkers["dedup"].window == 3  # type: ignore[attr-defined] # it is Dedup
+    assert checkers["set-full"].duplicates is False  # type: ignore[attr-defined]
+    assert WORKLOADS["dedup"].needs(options) == (Mechanism.DEDUPLICATION_TOKEN,)
+    assert WORKLOADS["dedup"].needs(DedupOptions()) == ()
 
 
 @pytest.mark.parametrize(

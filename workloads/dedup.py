@@ -5,7 +5,7 @@ value is there at most once, and once when some try was acknowledged. That could
 connection lost at the commit, and a fail-over to another replica (partition, kill).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from checkers.convergence import Convergence
@@ -13,11 +13,13 @@ from checkers.dedup import Dedup
 from checkers.ladder import Level
 from checkers.set_full import SetFull
 from checkers.stats import Stats
+from harness.clients.clickhouse import ClickHouse
 from harness.clients.replicated_table import TableSchema
 from harness.clients.set_calls import COLUMNS, inserts, quorum, reads
 from harness.clients.table_session import TableSession
+from harness.core.dialect import Mechanism
 from harness.core.errors import UsageError
-from harness.core.op import Call, Kind, Op, Process
+from harness.core.op import Call, Kind, Op, Process, Value
 from harness.core.protocols import (
     Checker,
     Cluster,
@@ -38,10 +40,13 @@ SCHEMA = TableSchema(
     columns=COLUMNS,
     partition_by="key",
     order_by="value",
-    # Wide enough for all that a run inserts: outside of it, blocks may come twice.
-    settings={"old_parts_lifetime": 10, "replicated_deduplication_window": 1_000_000},
+    settings={"old_parts_lifetime": 10},
 )
+WIDE = 1_000_000
+"""A window that is wide enough for all that a run inserts: outside of it, blocks may come twice."""
 RETRY_NS = 100_000_000
+LATE_NS = 3_000_000_000
+"""By then the cleanup thread, which looks every second, has removed what a small window lacks."""
 OPEN_MAX = 20
 """Values that wait for a retry; with more of them no new one is inserted."""
 
@@ -54,6 +59,11 @@ class DedupOptions:
     """"plain", or "quorum": acknowledged by two replicas."""
     quorum_timeout_ms: int = 2_000
     """After this an insert that has no quorum ends as info."""
+    token: bool = False
+    """Blocks that differ from try to try, under an `insert_deduplication_token` that does not."""
+    window: int = WIDE
+    """How many blocks the table remembers. A retry within it must not double its value, and one
+    beyond it may; with a small window some retries come at once, and some late."""
     deduplicate: bool = True
     """False: the server is told not to, and every retry that succeeds doubles its value."""
     ops_per_s: float = 120.0
@@ -71,6 +81,11 @@ class DedupOptions:
         if self.insert == "quorum" and len(topology.shards[0]) < 2:
             raise UsageError("--insert quorum: expected at least 2 replicas in a shard")
 
+    @property
+    def needs(self) -> tuple[Mechanism, ...]:
+        """What servers must have."""
+        return (Mechanism.DEDUPLICATION_TOKEN,) if self.token else ()
+
 
 @dataclass(frozen=True, slots=True)
 class DedupRetries:
@@ -85,21 +100,36 @@ class DedupRetries:
 
     def session(self, cluster: Cluster, token: str) -> Session:
         """Creates the table."""
-        table = TableSession.table(cluster, token, SCHEMA)
+        options = self.options
+        columns = f"{COLUMNS}, try Int64" if options.token else COLUMNS
+        kept = {**SCHEMA.settings, "replicated_deduplication_window": options.window}
+        if options.window < WIDE:
+            kept |= cluster.engines.dialect.cleanup
+        schema = replace(SCHEMA, columns=columns, settings=kept)
+        table = TableSession.table(cluster, token, schema)
         settings: dict[str, int | str] = {"insert_deduplicate": int(self.options.deduplicate)}
         if self.options.insert == "quorum":
             settings |= quorum(2, self.options.quorum_timeout_ms)
         return TableSession(
             cluster,
             table,
-            writes={"insert": inserts(table.name, settings)},
+            writes={
+                "insert": TokenInsert(table.name, settings)
+                if options.token
+                else inserts(table.name, settings)
+            },
             reads={"read": reads(table.name), "final-read": reads(table.name)},
             timeout_s=self.options.timeout_s,
         )
 
     def generator(self) -> Generator:
         """New values, retries and reads."""
-        calls = RetryCalls(self.seed.child("calls"), self.options.values_per_key)
+        wide = self.options.window >= WIDE
+        calls = RetryCalls(
+            self.seed.child("calls"),
+            self.options.values_per_key,
+            retries_ns=(RETRY_NS,) if wide else (0, RETRY_NS, LATE_NS),
+        )
         return rate(calls, self.options.ops_per_s, self.seed.child("rate"))
 
     def final(self, keys: Sequence[int], nodes: Sequence[str]) -> Generator:
@@ -110,10 +140,24 @@ class DedupRetries:
         """Multiplicity, and what was acknowledged is there."""
         return (
             Stats(faults_expected=self.faults_expected),
-            Dedup(),
-            SetFull(linearizable=False),
+            Dedup(self.options.window),
+            SetFull(linearizable=False, duplicates=self.options.window >= WIDE),
             Convergence(),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class TokenInsert:
+    """Inserts one row, with the number of its try, under a token of its value."""
+
+    table: str
+    settings: Mapping[str, int | str]
+
+    def __call__(self, connection: ClickHouse, op: Op) -> Value:
+        """Return the value. Raises DatabaseError."""
+        settings = {**self.settings, "insert_deduplication_token": f"value-{op.value}"}
+        connection.insert(self.table, [(op.key, op.value, op.index)], settings)
+        return op.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +176,8 @@ class RetryCalls:
 
     seed: Seed
     values_per_key: int
+    retries_ns: tuple[int, ...] = (RETRY_NS,)
+    """How long after its end a try is followed by the next: drawn for each."""
     calls: int = 0
     values: int = 0
     """The next value."""
@@ -170,5 +216,6 @@ class RetryCalls:
         once_more = self.seed.child("more", event.index).below(0, 2) == 0
         if event.kind is Kind.OK and not once_more:
             return replace(self, trying=trying)
-        again = (*self.again, Again(value, event.time_ns + RETRY_NS))
+        wait_ns = self.seed.child("wait").choice(event.index, self.retries_ns)
+        again = (*self.again, Again(value, event.time_ns + wait_ns))
         return replace(self, trying=trying, again=again)

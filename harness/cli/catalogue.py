@@ -119,6 +119,7 @@ WORKLOADS: Mapping[str, Entry] = {
         "each value once; try partition, kill",
         DedupOptions,
         DedupRetries,
+        needs=lambda options: options.needs,
         simulated=True,
     ),
     "replication": Entry(
@@ -192,7 +193,7 @@ CHECKERS: Mapping[str, str] = {
     "failed-parts": "a part whose quorum failed is never acknowledged and never read again",
     "unknown-outcomes": "an insert of unknown outcome is in the end everywhere or nowhere",
     "block-numbers": "block numbers are unique and increase with real time",
-    "dedup": "no retry of an identical block put its rows in twice",
+    "dedup": "no retry of a block that the table remembers put its rows in twice",
     "parts": "at rest the same parts with the same content on every replica, none intersecting",
     "whole-blocks": "a block is seen whole or not at all",
     "mutations": "every mutation once, on what was there before it, and on nothing later",

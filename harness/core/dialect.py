@@ -130,6 +130,11 @@ _MERGE_TREE: Final[tuple[tuple[Version, _Settings], ...]] = (
         },
     ),
 )
+_CLEANUP: Final[tuple[tuple[Version, _Settings], ...]] = (
+    (Version(18, 16), {"cleanup_delay_period": 1, "cleanup_delay_period_random_add": 0}),
+    # The period grows towards this while there is little to clean; 300 s by default.
+    (Version(24, 8), {"max_cleanup_delay_period": 1}),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +153,8 @@ class Dialect:
     """Settings of the server itself, in config.xml."""
     merge_tree: _Settings
     """Defaults of every MergeTree table, in config.xml."""
+    cleanup: _Settings
+    """Settings of a table that is cleaned every second: of old blocks' hashes and log entries."""
     write_outcomes: tuple[Outcome, ...]
     """What an error of a write means; the first row that fits decides."""
     deduplication_blocks: int
@@ -217,6 +224,7 @@ def dialect_of(clickhouse: Version, coordination: Coordination = Coordination.ZO
         profile=_up_to(clickhouse, _PROFILE),
         server=_up_to(clickhouse, _SERVER),
         merge_tree=_up_to(clickhouse, _MERGE_TREE),
+        cleanup=_up_to(clickhouse, _CLEANUP),
         write_outcomes=(read_only, *WRITE_OUTCOMES),
         deduplication_blocks=1000 if clickhouse >= Version(24, 8) else 100,
         deduplication_s=604_800,

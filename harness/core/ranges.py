@@ -132,6 +132,7 @@ RANGES: Final[Mapping[str, Range]] = {
     "one_in": Range(2, 1_000_000),
     "cancel_one_in": Range(1, 1_000_000),
     "own_rows": Range(1, 200_000),
+    "window": Range(1, 1_000_000),
     "keep_min": Range(1, 1_000_000),
     "keep_max": Range(1, 1_000_000),
     "statements": Range(1, 1_000),

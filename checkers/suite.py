@@ -18,12 +18,17 @@ def set_checkers(
     *,
     faults_expected: bool,
     min_ok: Mapping[str, int] = MIN_OK,
+    fresh: bool = False,
     documented: str = "",
     more: Sequence[Checker] = (),
 ) -> tuple[Checker, ...]:
     """Every level of the ladder is judged, whatever the promise; the quick ones first, so that
-    a deadline costs no more than the slow ones. `documented`: why the levels above eventual do not
-    hold, if the documents say so; `more` are judges of a workload's own."""
+    a deadline costs no more than the slow ones.
+
+    `fresh`: a read has every value that was acknowledged before it began, whatever else is
+    promised. `documented`: why the levels above eventual do not hold, if the documents say so.
+    `more`: judges of a workload's own.
+    """
     orders: tuple[Checker, ...] = (
         *SESSION_GUARANTEES,
         Linearizable("linearizable"),
@@ -33,7 +38,7 @@ def set_checkers(
         orders = tuple(Documented(checker, documented) for checker in orders)
     return (
         Stats(min_ok=min_ok, faults_expected=faults_expected),
-        SetFull(linearizable=promise is Level.LINEARIZABLE),
+        SetFull(linearizable=fresh or promise is Level.LINEARIZABLE),
         Convergence(),
         *more,
         *orders,

@@ -11,7 +11,7 @@ from checkers.hidden import PLAIN
 from harness.cli.catalogue import WORKLOADS
 from harness.clients.clickhouse import ClickHouse
 from harness.clients.insert_modes import modes_of, settings_of
-from harness.clients.set_calls import inserts
+from harness.clients.set_calls import inserts, synced_reads
 from harness.clients.table_client import TableClient
 from harness.core.dialect import Mechanism
 from harness.core.errors import UsageError
@@ -19,6 +19,7 @@ from harness.core.history import History
 from harness.core.op import Done, Kind, Op
 from harness.core.seed import Seed
 from harness.core.topology import Topology
+from harness.core.verdict import Status
 from harness.generators.timing import time_limit
 from harness.run.scheduler import Scheduler, workers_on
 from harness.run.virtual import run_virtual
@@ -184,13 +185,14 @@ def test_options_that_cannot_be_meant_are_refused(options: QuorumSetOptions, say
         ("async", "sequential", "eventual"),
         ("quorum,plain", "sequential", "eventual"),
         ("mixed", "sync", "eventual"),
+        ("quorum", "synced", "eventual"),
     ],
 )
 def test_the_promise_follows_the_options(insert: str, read: str, promise: str) -> None:
     options = QuorumSetOptions(insert=insert, read=read)
     assert WORKLOADS["quorum-set"].promise(options) == promise
     workload = QuorumSet(options, Seed(1), options.promise)
-    assert workload.live_anomalies is (promise == "linearizable")
+    assert workload.live_anomalies is (promise == "linearizable" or read == "synced")
 
 
 @pytest.mark.parametrize(
@@ -261,3 +263,30 @@ def test_what_is_hidden_is_looked_for_where_modes_differ_in_their_quorum() -> No
         scheduler = Scheduler(workers_on(NODES, 3), ops.append)
         run_virtual(scheduler, final, client=lambda _: Scripted(quick))
         assert [op.f for op in ops if op.kind is Kind.INVOKE][6:] == [PLAIN] * (3 * hides)
+
+
+def test_a_synced_read_syncs_first_and_is_judged_by_what_was_acknowledged_before_it() -> None:
+    asked: list[str] = []
+
+    class Server(Acknowledges):
+        def _execute(self, *words: Any) -> Any:
+            asked.append(words[0])
+            return [(3, 4)]
+
+    read = synced_reads("d.t", timeout_s=7)
+    op = Op(index=0, process=0, kind=Kind.INVOKE, f="read", time_ns=0, key=5)
+    assert read(Server(), op) == (3, 4)
+    assert asked == ["SYSTEM SYNC REPLICA d.t", "SELECT value FROM d.t WHERE key = 5"]
+    options = QuorumSetOptions(insert="plain", read="synced")
+    assert options.unsimulated == "--read synced"
+    workload = QuorumSet(options, Seed(1), options.promise)
+    judge = next(checker for checker in workload.checkers() if checker.name == "set-full")
+    stale = History(
+        [
+            Op(index=0, process=0, kind=Kind.INVOKE, f="insert", time_ns=0, value=1, key=0),
+            Op(index=1, process=0, kind=Kind.OK, f="insert", time_ns=1, value=1, key=0),
+            Op(index=2, process=1, kind=Kind.INVOKE, f="read", time_ns=2, key=0),
+            Op(index=3, process=1, kind=Kind.OK, f="read", time_ns=3, value=(), key=0),
+        ]
+    )
+    assert judge.check(stale, deadline_s=1).status is Status.INVALID

@@ -21,7 +21,7 @@ from harness.clients.clickhouse import ClickHouse
 from harness.clients.connect import connect
 from harness.clients.insert_modes import InsertMode, mechanisms_of, modes_of, settings_of
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
-from harness.clients.set_calls import COLUMNS, SEQUENTIAL, inserts, reads
+from harness.clients.set_calls import COLUMNS, SEQUENTIAL, inserts, reads, synced_reads
 from harness.clients.statement import Statement, statements
 from harness.clients.table_client import Call as Write
 from harness.clients.table_client import TableClient
@@ -62,6 +62,7 @@ SCHEMA = TableSchema(
 FINAL_INSERT = "final-insert"
 """Made at rest, where inserts were cancelled: none of those may stop it."""
 SYNC = "sync"
+SYNCED = "synced"
 SIMULATED_READINGS = ("server", "thesis", "linearizable")
 """What `select_sequential_consistency` means is a setting of simulated servers only."""
 OF_EVERY_INSERT = ("thesis", "linearizable")
@@ -99,8 +100,9 @@ class QuorumSetOptions:
     read: str = "sequential"
     """"sequential", as the server reads with `select_sequential_consistency`; "sync": the same
     after a `sync` on the ZooKeeper server through which the replica reads; "plain": whatever the
-    replica has. On the simulated cluster also "server", which is "sequential" there, "thesis" and
-    "linearizable": other readings that a server might have."""
+    replica has; "synced": the same after SYSTEM SYNC REPLICA. On the simulated cluster also
+    "server", which is "sequential" there, "thesis" and "linearizable": other readings that a
+    server might have."""
     quorum: Quorum = 2
     """Replicas that must have a part before its insert is acknowledged; "auto": a majority."""
     quorum_timeout_ms: int = 10_000
@@ -126,9 +128,19 @@ class QuorumSetOptions:
         quorum inserts only, and of a plain select the server promises nothing but that it sees
         every insert in the end. With parallel quorum inserts the setting does not work."""
         serial = self.modes == (InsertMode.QUORUM,)
-        if self.read == "plain" or not (serial or self.read in OF_EVERY_INSERT):
+        if self.read in ("plain", SYNCED) or not (serial or self.read in OF_EVERY_INSERT):
             return Level.EVENTUAL
         return Level.LINEARIZABLE
+
+    @property
+    def fresh(self) -> bool:
+        """Whether a read has every value that was acknowledged before it began, though the promise
+        is eventual: all that SYSTEM SYNC REPLICA and a plain read promise.
+
+        It is not linearizable: replica A has synced, then B acknowledges 1 and A acknowledges 2,
+        and the read that follows on A, which began before, has 2 and not 1.
+        """
+        return self.read == SYNCED
 
     @property
     def modes(self) -> tuple[InsertMode, ...]:
@@ -153,12 +165,14 @@ class QuorumSetOptions:
     @property
     def unsimulated(self) -> str:
         """The option, if any, that simulated servers do not understand."""
+        if self.read == SYNCED:
+            return f"--read {SYNCED}"
         return f"-o cancel={self.cancel}" if self.cancels is not Cancel.NEVER else ""
 
     @property
     def documented(self) -> str:
         """Why no level above eventual holds, if the documents say so."""
-        if InsertMode.PARALLEL in self.modes and self.read != "plain":
+        if InsertMode.PARALLEL in self.modes and self.read not in ("plain", SYNCED):
             return PARALLEL_DOCUMENTED
         return ""
 
@@ -173,7 +187,7 @@ class QuorumSetOptions:
         settle_numbers(self)
         replicas = len(topology.shards[0])
         _ = self.cancels
-        readings = ("sequential", SYNC, "plain", *SIMULATED_READINGS)
+        readings = ("sequential", SYNC, "plain", SYNCED, *SIMULATED_READINGS)
         if self.read not in readings:
             raise UsageError(f"--read {self.read!r}: expected one of {' '.join(readings)}")
         size = majority(replicas) if self.quorum == AUTO else self.quorum
@@ -198,7 +212,7 @@ class QuorumSet:
     @property
     def live_anomalies(self) -> bool:
         """A read that misses an acknowledged value breaks no weaker promise."""
-        return self.promise is Level.LINEARIZABLE
+        return self.promise is Level.LINEARIZABLE or self.options.fresh
 
     def session(self, cluster: Cluster, token: str) -> Session:
         """Creates the table on every replica of the first shard."""
@@ -207,7 +221,7 @@ class QuorumSet:
         if self.options.read in SIMULATED_READINGS and not simulated:
             raise UsageError(
                 f"--read {self.options.read}: only simulated servers have this reading; expected "
-                "sequential, sync or plain, or --cluster sim"
+                "sequential, sync, plain or synced, or --cluster sim"
             )
         for node in cluster.topology.shards[0]:
             if self.options.read == SYNC and len(cluster.topology.node(node).keepers) != 1:
@@ -247,6 +261,7 @@ class QuorumSet:
         return set_checkers(
             self.promise,
             faults_expected=self.faults_expected,
+            fresh=self.options.fresh,
             documented=self.options.documented,
             more=more,
         )
@@ -367,7 +382,11 @@ class _Session(OneTable):
         super().__init__(cluster, table)
         self._options = options
         simulated = isinstance(cluster, KeepsTime)
-        read = reads(table.name, _read_settings(options, simulated=simulated))
+        read = (
+            synced_reads(table.name, options.timeout_s)
+            if options.read == SYNCED
+            else reads(table.name, _read_settings(options, simulated=simulated))
+        )
         self._killers: list[ClickHouse] = []
         """Connections of their own, by which inserts are killed."""
         self._seed = seed.child("cancel")

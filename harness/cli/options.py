@@ -146,9 +146,9 @@ GROUPS: dict[str, tuple[Any, ...]] = {
         ),
         click.option(
             "--read",
-            help="sequential; sync: after a sync on the replica's ZooKeeper server; or plain: "
-            "whatever the replica has. With --cluster sim also server, thesis, linearizable: what "
-            "sequential might mean.",
+            help="sequential; sync: after a sync on the replica's ZooKeeper server; plain: "
+            "whatever the replica has; or synced: the same after SYSTEM SYNC REPLICA. With "
+            "--cluster sim also server, thesis, linearizable: what sequential might mean.",
         ),
         click.option(
             "--quorum",

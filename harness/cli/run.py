@@ -114,8 +114,8 @@ class Asked:
         reading = chosen.read if isinstance(chosen, QuorumSetOptions) else None
         if reading in SIMULATED_READINGS and not simulated:
             raise UsageError(
-                f"--read {reading}: only simulated servers have it; expected sequential, sync or "
-                "plain, or --cluster sim"
+                f"--read {reading}: only simulated servers have it; expected sequential, sync, "
+                "plain or synced, or --cluster sim"
             )
 
     @cached_property

@@ -70,6 +70,27 @@ def reads(table: str, settings: Mapping[str, int | str] = NO_SETTINGS) -> Call:
     return Read(table, settings)
 
 
+@dataclass(frozen=True, slots=True)
+class SyncedRead:
+    """Selects the values of a key once the replica has done what the replication log had. See
+    `synced_reads`."""
+
+    table: str
+    timeout_s: float
+
+    def __call__(self, connection: ClickHouse, op: Op) -> Value:
+        """The values. Raises DatabaseError, also where the replica did not catch up in time."""
+        limit = {"receive_timeout": max(1, round(self.timeout_s))}
+        connection.command(f"SYSTEM SYNC REPLICA {self.table}", limit)
+        return Read(self.table, NO_SETTINGS)(connection, op)
+
+
+def synced_reads(table: str, timeout_s: float) -> Call:
+    """Every value of a key, as it came, after a SYSTEM SYNC REPLICA of the table: one call, so that
+    all that was acknowledged before it began was in the log when the replica began to sync."""
+    return SyncedRead(table, timeout_s)
+
+
 def where(table: str) -> Call:
     """The part of every value of a key, as this replica has it: {"where": [[value, part]]}."""
 

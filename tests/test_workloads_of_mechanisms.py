@@ -102,6 +102,7 @@ def test_rows_go_to_their_shards_and_every_copy_is_made(tmp_path: Path) -> None:
             "reads-per-s -1: expected a number of operations a second from",
         ),
         (DdlOptions(statements=0), "statements 0: expected a whole number from 1 to 1,000"),
+        (DdlOptions(engine="lazy"), "engine 'lazy': expected plain or replicated"),
         (DdlOptions(task_timeout_s=20), "timeout-s 15: expected more than task-timeout-s 20"),
         (DistributedOptions(table="log"), "table 'log': expected replicated or plain"),
         (DistributedOptions(), "one shard given, expected --shards 2 or more"),

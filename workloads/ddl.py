@@ -1,4 +1,5 @@
-"""Statements ON CLUSTER: CREATE, DROP, RENAME and ALTER, each of which works exactly once.
+"""Statements ON CLUSTER: CREATE, DROP, RENAME and ALTER, each of which works exactly once. Or the
+same statements in a database of the engine Replicated, which has a queue of its own.
 
 Of a replicated table only the leader of each shard executes an ALTER, and the others follow.
 
@@ -8,14 +9,16 @@ task of the queue came to on each host. All shards and replicas take part.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from checkers.ddl import EFFECTS, TASKS, Ddl
 from checkers.ladder import Level
 from checkers.stats import Stats
 from harness.clients.clickhouse import ClickHouse, DatabaseError, failed_read, failed_write
 from harness.clients.connect import connect
+from harness.core.dialect import Mechanism
 from harness.core.errors import ClusterError, UsageError
 from harness.core.op import Call, Done, Json, Kind, Op
 from harness.core.protocols import Checker, Client, Cluster, Generator, Session
@@ -31,12 +34,13 @@ EACH, SHARDS = "harness_each", "harness"
 """Clusters of the same servers: each host for itself, or shards whose tables replicate."""
 QUEUE = "/clickhouse/task_queue/ddl"
 STATEMENTS: Mapping[str, str] = {
-    "create": f"CREATE TABLE {{db}}.made_{{n}} ON CLUSTER {EACH} (x UInt8) ENGINE = TinyLog",
-    "drop": f"DROP TABLE {{db}}.doomed_{{n}} ON CLUSTER {EACH}",
-    "rename": f"RENAME TABLE {{db}}.old_{{n}} TO {{db}}.new_{{n}} ON CLUSTER {EACH}",
-    "alter": f"ALTER TABLE {{db}}.wide ON CLUSTER {EACH} ADD COLUMN c_{{n}} UInt8",
-    "alter-replicated": f"ALTER TABLE {{db}}.shared ON CLUSTER {SHARDS} ADD COLUMN r_{{n}} UInt8",
+    "create": "CREATE TABLE {db}.made_{n}{each} (x UInt8) ENGINE = TinyLog",
+    "drop": "DROP TABLE {db}.doomed_{n}{each}",
+    "rename": "RENAME TABLE {db}.old_{n} TO {db}.new_{n}{each}",
+    "alter": "ALTER TABLE {db}.wide{each} ADD COLUMN c_{n} UInt8",
+    "alter-replicated": "ALTER TABLE {db}.shared{shards} ADD COLUMN r_{n} UInt8",
 }
+"""`each` and `shards` say ON CLUSTER, where the database does not see to it."""
 OBJECTS = {
     "create": "made_",
     "drop": "doomed_",
@@ -46,12 +50,18 @@ OBJECTS = {
 }
 FS = tuple(STATEMENTS)
 FINAL_TRIES = 20
+REPLICATED = "replicated"
+SET_UP_S = 60.0
+"""A statement of the set-up may wait for every host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DdlOptions:
     """What may be chosen of it."""
 
+    engine: str = "plain"
+    """The database's engine: "plain" is the server's default, with statements ON CLUSTER;
+    "replicated": the database replicates them by itself."""
     statements: int = 60
     """At most, of each kind: objects to drop and to rename are made beforehand."""
     calls_per_s: float = 4.0
@@ -63,11 +73,18 @@ class DdlOptions:
     def settle(self, topology: Topology) -> None:  # noqa: ARG002
         """Raises UsageError for what cannot be asked."""
         settle_numbers(self)
+        if self.engine not in ("plain", REPLICATED):
+            raise UsageError(f"engine {self.engine!r}: expected plain or replicated")
         if self.timeout_s <= self.task_timeout_s:
             raise UsageError(
                 f"timeout-s {self.timeout_s:g}: expected more than task-timeout-s "
                 f"{self.task_timeout_s}, or nobody hears how a task ended"
             )
+
+    @property
+    def needs(self) -> tuple[Mechanism, ...]:
+        """What servers must have."""
+        return (Mechanism.REPLICATED_DATABASES,) if self.engine == REPLICATED else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,18 +139,53 @@ class _Session:
         self._nodes = cluster.topology.replicas
         self._token = token
         self._database = f"harness_{token}"
-        self._connections = {n: connect(cluster, n) for n in self._nodes}
+        self._connections = {n: connect(cluster, n, timeout_s=SET_UP_S) for n in self._nodes}
+        replicated = options.engine == REPLICATED
+        self._queue: Queue = (
+            DatabaseQueue(f"/harness/{token}/database")
+            if replicated
+            else ClusterQueue(self._database)
+        )
 
     def create(self) -> None:
+        if self._options.engine == REPLICATED:
+            self._create_replicated()
+        else:
+            self._create_on_each()
+
+    def _create_replicated(self) -> None:
+        """The database on each host, and what is in it from one of them."""
+        try:
+            for node, connection in self._connections.items():
+                shard = self._cluster.topology.node(node).shard
+                connection.command(
+                    f"CREATE DATABASE {self._database} ENGINE = "
+                    f"Replicated('/harness/{self._token}/database', 's{shard}', '{node}')",
+                    {"allow_experimental_database_replicated": 1},
+                )
+            node, connection = next(iter(self._connections.items()))
+            for statement in (
+                *self._objects(),
+                f"CREATE TABLE {self._database}.shared (d Date, x UInt8) ENGINE = "
+                "ReplicatedMergeTree PARTITION BY d ORDER BY x",
+            ):
+                connection.command(statement)
+        except DatabaseError as error:
+            raise ClusterError(f"{node}: the objects were not made: {error}") from error
+
+    def _objects(self) -> Sequence[str]:
+        """Statements that make what other statements work on."""
         count = self._options.statements
         engine = "(x UInt8) ENGINE = TinyLog"
-        statements = [
-            f"CREATE DATABASE {self._database}",
+        return (
             f"CREATE TABLE {self._database}.wide (d Date, x UInt8) ENGINE = MergeTree "
             "PARTITION BY d ORDER BY x",
             *(f"CREATE TABLE {self._database}.doomed_{n} {engine}" for n in range(count)),
             *(f"CREATE TABLE {self._database}.old_{n} {engine}" for n in range(count)),
-        ]
+        )
+
+    def _create_on_each(self) -> None:
+        statements = (f"CREATE DATABASE {self._database}", *self._objects())
         for node, connection in self._connections.items():
             shard = self._cluster.topology.node(node).shard
             shared = (
@@ -149,13 +201,13 @@ class _Session:
 
     def client(self, node: str) -> Client:
         connection = connect(self._cluster, node, timeout_s=self._options.timeout_s)
-        return _Client(connection, self._database, self._options)
+        return _Client(connection, self._database, self._options, self._queue)
 
     def pending(self) -> Sequence[str]:
         """Tasks of ours that some host has not finished."""
         node, connection = next(iter(self._connections.items()))
         try:
-            tasks = tasks_of(connection, self._database)
+            tasks = self._queue.tasks(connection)
         except DatabaseError as error:
             return (f"{node} does not tell the queue: {error.text}",)
         hosts = len(self._nodes)
@@ -179,8 +231,11 @@ class _Session:
 
 
 class _Client:
-    def __init__(self, connection: ClickHouse, database: str, options: DdlOptions) -> None:
+    def __init__(
+        self, connection: ClickHouse, database: str, options: DdlOptions, queue: "Queue"
+    ) -> None:
         self._connection = connection
+        self._queue = queue
         self._database = database
         self._settings = {"distributed_ddl_task_timeout": options.task_timeout_s}
 
@@ -189,10 +244,10 @@ class _Client:
             if op.f == EFFECTS:
                 return Done(Kind.OK, {"effects": effects_of(self._connection, self._database)})
             if op.f == TASKS:
-                return Done(Kind.OK, {"tasks": dict(tasks_of(self._connection, self._database))})
+                return Done(Kind.OK, {"tasks": dict(self._queue.tasks(self._connection))})
         except DatabaseError as error:
             return failed_read(error)
-        sql = STATEMENTS[op.f].format(db=self._database, n=op.value)
+        sql = STATEMENTS[op.f].format(db=self._database, n=op.value, **self._queue.words)
         try:
             self._connection.command(sql, self._settings)
         except DatabaseError as error:
@@ -223,20 +278,73 @@ def effects_of(connection: ClickHouse, database: str) -> list[str]:
     return sorted((*made, *renamed, *altered, *dropped))
 
 
-def tasks_of(connection: ClickHouse, database: str) -> dict[str, dict[str, str]]:
-    """By statement, what each host that finished it wrote. Raises DatabaseError."""
-    queued = connection.rows(
-        f"SELECT name, value FROM system.zookeeper WHERE path = '{QUEUE}' AND "
-        f"value LIKE '%{database}%'"
-    )
-    tasks: dict[str, dict[str, str]] = {}
-    for name, text in queued:
-        statement = _statement(str(text))
-        done = connection.rows(
-            f"SELECT name, value FROM system.zookeeper WHERE path = '{QUEUE}/{name}/finished'"
+class Queue(Protocol):
+    """Where statements are queued for the hosts."""
+
+    words: Mapping[str, str]
+    """What statements say so that they are queued."""
+
+    def tasks(self, connection: ClickHouse) -> dict[str, dict[str, str]]:
+        """Return, by statement, what each host that finished it wrote. Raises DatabaseError."""
+        ...
+
+
+class ClusterQueue:
+    """The queue of statements ON CLUSTER, of which those are ours that name our database."""
+
+    words: Mapping[str, str] = {"each": f" ON CLUSTER {EACH}", "shards": f" ON CLUSTER {SHARDS}"}
+
+    def __init__(self, database: str) -> None:
+        self._database = database
+
+    def tasks(self, connection: ClickHouse) -> dict[str, dict[str, str]]:
+        """All of them."""
+        queued = connection.rows(
+            f"SELECT name, value FROM system.zookeeper WHERE path = '{QUEUE}' AND "
+            f"value LIKE '%{self._database}%'"
         )
-        tasks[statement] = {_host(str(host)): _status(str(value)) for host, value in done}
-    return tasks
+        return {
+            _statement(str(text)): _finished(connection, f"{QUEUE}/{name}", _host)
+            for name, text in queued
+        }
+
+
+class DatabaseQueue:
+    """The log of a database of the engine Replicated."""
+
+    words: Mapping[str, str] = {"each": "", "shards": ""}
+
+    def __init__(self, path: str) -> None:
+        self._log = f"{path}/log"
+
+    def tasks(self, connection: ClickHouse) -> dict[str, dict[str, str]]:
+        """The statements of clients that were committed: an entry whose initiator failed is
+        executed nowhere, and never finished (DatabaseReplicatedWorker.cpp)."""
+        queued = connection.rows(
+            f"SELECT name, value FROM system.zookeeper WHERE path = '{self._log}'"
+        )
+        tasks: dict[str, dict[str, str]] = {}
+        for name, text in queued:
+            statement, path = _statement(str(text)), f"{self._log}/{name}"
+            if statement == text:  # of the set-up
+                continue
+            nodes = connection.rows(f"SELECT name FROM system.zookeeper WHERE path = '{path}'")
+            if ("committed",) in nodes:
+                tasks[statement] = _finished(connection, path, _replica)
+        return tasks
+
+
+def _finished(connection: ClickHouse, task: str, name: Callable[[str], str]) -> dict[str, str]:
+    """By host, what it wrote."""
+    done = connection.rows(
+        f"SELECT name, value FROM system.zookeeper WHERE path = '{task}/finished'"
+    )
+    return {name(str(host)): _status(str(value)) for host, value in done}
+
+
+def _replica(host: str) -> str:
+    """ "s1|ch1" is shard and replica."""
+    return host.partition("|")[2]
 
 
 def _statement(text: str) -> str:

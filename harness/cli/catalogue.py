@@ -136,9 +136,11 @@ WORKLOADS: Mapping[str, Entry] = {
         simulated=True,
     ),
     "ddl": Entry(
-        "CREATE, DROP, RENAME and ALTER ON CLUSTER, each exactly once on each host",
+        "CREATE, DROP, RENAME and ALTER ON CLUSTER, or in a Replicated database, each exactly once "
+        "on each host",
         DdlOptions,
         DdlWorkload,
+        needs=lambda options: options.needs,
     ),
     "distributed": Entry(
         "inserts through Distributed tables, for --shards 2 --replicas 2",

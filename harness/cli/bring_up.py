@@ -21,8 +21,18 @@ def kept_cluster(store: Store, name: str) -> DockerCluster:
         raise UsageError(f"--reuse {name}: {error}") from error
 
 
-def attached(cluster: DockerCluster, note: Callable[[str], None]) -> Cluster:
-    """Return the kept cluster, which its `up` heals."""
+def attached(
+    cluster: DockerCluster,
+    note: Callable[[str], None],
+    *,
+    choice: ImageChoice | None = None,
+    accept: Callable[[Dialect], None] = lambda _: None,
+) -> Cluster:
+    """Return the kept cluster, which its `up` heals. `choice` says what its servers are to be
+    upgraded to, `accept` is as for a fresh one."""
+    if choice is not None and choice.upgrade_to:
+        cluster.offer(build_images(note, choice))
+        accept(cluster.engines.dialect)
     note(f"waiting for the kept cluster {cluster.name}")
     return cluster
 
@@ -40,6 +50,6 @@ def fresh_cluster(
     """Return a cluster that its `up` creates; builds the images that it needs. `accept` raises
     UsageError where what is to be run needs more than servers of a dialect have."""
     images = build_images(note, choice)
-    accept(images.engines.dialect)
+    accept(images.engines(topology).dialect)
     note("starting servers")
     return DockerCluster(topology, files, images=images, name=name, keep=keep)

@@ -17,6 +17,7 @@ from harness.core.ranges import shortened
 from harness.core.seed import Seed
 from harness.core.topology import LinkClass
 from harness.sim.bugs import BUGS, PROTOCOLS
+from nemesis.options import ENDS
 
 IMAGE_NAMES = ("clickhouse", "zookeeper", "clickhouse_image", "zookeeper_image")
 """Options that choose the servers."""
@@ -194,6 +195,20 @@ GROUPS: dict[str, tuple[Any, ...]] = {
             type=ListType(*LinkClass),
             default=tuple(LinkClass),
             help="Link classes that partitions may cut.",
+        ),
+        click.option(
+            "--upgrade-to",
+            type=ListType(),
+            default=(),
+            metavar="VERSION",
+            help="With the nemesis upgrade: version that the servers get one by one, such as 25.8 "
+            "for those of ClickHouse, 3.9 for those of ZooKeeper, or 25.8,3.9.",
+        ),
+        click.option(
+            "--upgrade-end",
+            type=click.Choice(ENDS),
+            help="Version that the servers end on: new, or old, which they go back to one by one. "
+            "Default: new.",
         ),
     ),
     "Cluster": (

@@ -9,6 +9,7 @@ from typing import Final
 
 import docker
 from docker.errors import NotFound
+from docker.models.containers import Container
 
 from harness.clusters.engine import asking_engine
 from harness.clusters.pods import PodAgent
@@ -29,18 +30,20 @@ def collect_node(
     node: Node,
     directory: Path,
     since_s: float | None,
+    before: bytes = b"",
 ) -> None:
     """Writes `directory`/stdout.log; of a ClickHouse server its log files too, of a ZooKeeper
     server its transaction log. What does not exist is left out. `pod` is the container that holds
     the node's volumes in memory. `since_s`, seconds since 1970: only what was written after, but
-    for ClickHouse's files, which `emptied` begins anew."""
+    for ClickHouse's files, which `emptied` begins anew. `before` is what containers of the node
+    that were removed had written."""
     directory.mkdir(parents=True, exist_ok=True)
     with asking_engine(f"read the logs of {node.name}"):
         try:
             found = client.containers.get(container)
         except NotFound:
             return
-        (directory / "stdout.log").write_bytes(found.logs(stdout=True, stderr=True, since=since_s))
+        (directory / "stdout.log").write_bytes(before + written(found, since_s))
         if node.role is Role.CLICKHOUSE:
             for name, content in _files(found.id or container, client, _SERVER_LOGS):
                 (directory / name).write_bytes(content)
@@ -48,6 +51,11 @@ def collect_node(
             transactions = _held(client, pod, since_s) or _archive(client, found.id or container)
             if transactions:
                 (directory / TRANSACTIONS_FILE).write_bytes(transactions)
+
+
+def written(container: Container, since_s: float | None) -> bytes:
+    """What a container's server has written to its standard streams, since then."""
+    return container.logs(stdout=True, stderr=True, since=since_s)
 
 
 def emptied(agent: PodAgent) -> None:

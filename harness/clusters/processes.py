@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import docker
+from docker.errors import NotFound
 from docker.models.containers import Container
 
 from harness.clusters.engine import asking_engine
 from harness.clusters.parallel import on_each
 from harness.clusters.pods import PodAgent
-from harness.core.errors import ClusterError, FaultError
+from harness.core.errors import ClusterError, FaultError, StartError
 from harness.core.topology import Role, Topology
 
 _SIGNAL_S: Final = 10.0
@@ -40,7 +41,8 @@ class Processes:
     """The servers of one cluster.
 
     `answers(node)` says why a server does not answer on its own port, None when it does;
-    `unready(node)`, why it cannot serve; `last_lines(node)` is the end of its log.
+    `unready(node)`, why it cannot serve; `last_lines(node)` is the end of its log; `create(node)`
+    makes and starts the container of a node that has none.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class Processes:
         answers: Callable[[str], str | None],
         unready: Callable[[str], str | None],
         last_lines: Callable[[str], str],
+        create: Callable[[str], None],
     ) -> None:
         self._client = client
         self._topology = topology
@@ -60,6 +63,7 @@ class Processes:
         self._answers = answers
         self._unready = unready
         self._last_lines = last_lines
+        self._create = create
 
     def kill(self, nodes: Iterable[str]) -> None:
         """SIGKILL; returns when the processes are gone. Of what does not run, nothing happens."""
@@ -105,6 +109,18 @@ class Processes:
                 "started again"
             )
 
+    def replace(self, node: str, change: Callable[[Container | None], None]) -> None:
+        """SIGTERM, wait, remove the container, and start another; returns when it answers. What
+        is on volumes stays. `change` is called in between, with the container that has ended.
+        Raises StartError when the new server does not answer."""
+        self._stop(node)
+        container = self._container(node)
+        change(container)
+        if container is not None:
+            with asking_engine(f"remove the container of {node}"):
+                container.remove(force=True)
+        self._start(node)
+
     def _keepers_first(self, nodes: Iterable[str]) -> tuple[list[str], list[str]]:
         """A replica needs ZooKeeper to start."""
         nodes = tuple(nodes)
@@ -135,9 +151,13 @@ class Processes:
         if not self._signal(node, "STOP", "stopped"):
             raise FaultError(f"{node}: cannot be paused, its server does not run")
 
-    def _container(self, node: str) -> Container:
+    def _container(self, node: str) -> Container | None:
+        """None: it has none, for an upgrade was cut short."""
         with asking_engine(f"find the container of {node}"):
-            return self._client.containers.get(self._containers[node])
+            try:
+                return self._client.containers.get(self._containers[node])
+            except NotFound:
+                return None
 
     def _start(self, node: str) -> None:
         """As a service manager would: a server that ends, or hangs, is started again.
@@ -153,20 +173,26 @@ class Processes:
             if self.paused(node):
                 raise ClusterError(f"{node}: cannot answer, it is paused; resume it first")
             if not self.running(node):
-                container = self._exited(node)
-                with asking_engine(f"start {node}"):
-                    container.start()
+                self._run(node)
                 starts += 1
             why = self._await_answer(node)
             if why is None:
                 return
             if time.monotonic() - began > _START_S:
-                raise ClusterError(
+                raise StartError(
                     f"{node}: does not answer {_START_S:g} s and {starts} starts on: {why}; the "
                     f"end of its log:\n{self._last_lines(node)}"
                 )
             self._signal(node, "KILL", "gone")
             time.sleep(_BETWEEN_STARTS_S)
+
+    def _run(self, node: str) -> None:
+        container = self._exited(node)
+        if container is None:
+            self._create(node)
+            return
+        with asking_engine(f"start {node}"):
+            container.start()
 
     def _await_answer(self, node: str) -> str | None:
         """None once it answers; else why it does not, when it ended or hangs."""
@@ -179,13 +205,13 @@ class Processes:
             time.sleep(_POLL_S)
         return None
 
-    def _exited(self, node: str) -> Container:
+    def _exited(self, node: str) -> Container | None:
         """The container, once the engine knows that its processes are gone: until then it would
-        take a start for done."""
+        take a start for done. None: there is none."""
         deadline = time.monotonic() + _EXIT_S
         while True:
             container = self._container(node)
-            if container.status in ("exited", "created"):
+            if container is None or container.status in ("exited", "created"):
                 return container
             if time.monotonic() > deadline:
                 raise ClusterError(
@@ -198,6 +224,8 @@ class Processes:
         """SIGTERM; whether it ended by itself. A paused server is resumed, for it could not."""
         self._signal(node, "CONT", "continued")
         container = self._container(node)
+        if container is None:
+            return True
         with asking_engine(f"stop {node}"):
             container.stop(timeout=_TERM_S)
             container.reload()

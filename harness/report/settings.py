@@ -53,7 +53,6 @@ def _date(utc: str | None) -> str:
 
 def _server(node: NodeInfo, info: RunInfo) -> str:
     version = info.versions.get(node.name, node.role)
-    engines = info.plan.engines
-    build = engines.zookeeper_build if node.role == "zookeeper" else engines.clickhouse_build
-    version = f"{version} {build}".rstrip()
+    engine = info.plan.engines.nodes.get(node.name)
+    version = f"{version} {engine.build if engine else ''}".rstrip()
     return f"{version}, reads through {', '.join(node.keepers)}" if node.keepers else version

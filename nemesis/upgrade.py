@@ -124,20 +124,19 @@ class Upgrade:
             self._touched.remove(node)
         self._touched.append(node)
         former = cluster.topology.node(node).version
-        began_ns = clock.now_ns()
         try:
-            upgradable.upgrade(node, version)
+            away_s = upgradable.upgrade(node, version)
         except StartError as error:
             self._refused[version] = f"{node} does not start on {version} with the data of {was}"
             upgradable.upgrade(node, former)
             raise FaultError(
                 f"{self._refused[version]}, and runs {self._said(cluster, node)} again: {error}"
             ) from error
-        away_s = (clock.now_ns() - began_ns) / 1e9
         if not self._runs(cluster, node, version):
             said = self._said(cluster, node)
             raise FaultError(f"{node} says that it is {said}, not {version}")
         said = self._said(cluster, node)
+        answered_ns = clock.now_ns()
         wrong = Watch(ACTIVE_S, clock=partial(clock_of, cluster)).until_none(
             lambda: upgradable.inactive(node)
         )
@@ -146,7 +145,7 @@ class Upgrade:
                 f"{node} runs {said} after {away_s:.1f} s, and is not active {ACTIVE_S:g} s later: "
                 f"{'; '.join(wrong)}"
             )
-        active_s = (clock.now_ns() - began_ns) / 1e9
+        active_s = away_s + (clock.now_ns() - answered_ns) / 1e9
         return {
             "was": was,
             "is": said,

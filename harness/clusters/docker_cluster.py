@@ -256,10 +256,10 @@ class DockerCluster:
         """Lets nodes be upgraded to these images too."""
         self.images = self.images.with_servers(images)
 
-    def upgrade(self, node: str, version: str) -> None:
-        """SIGTERM, wait, start on that version; returns when the server answers. The pod stays,
-        and with it the network, the cuts and the volumes; the configuration is rendered for the
-        new version. Raises StartError."""
+    def upgrade(self, node: str, version: str) -> float:
+        """SIGTERM, wait, start on that version; returns when the server answers: the seconds since
+        SIGTERM. The pod stays, and with it the network, the cuts and the volumes; the
+        configuration is rendered for the new version. Raises StartError."""
         with self._upgrading:
 
             def change(container: Container | None) -> None:
@@ -273,9 +273,12 @@ class DockerCluster:
                 self._reported.pop(node, None)
                 render_again(self._plan, node, self.directory)
 
-            self._processes().replace(node, change)
+            wanted = self.images.of(self.topology.with_version(node, version).node(node))
+            environment = self._plan.server(node).environment
+            away_s = self._processes().replace(node, wanted.tag, environment, change)
             self._await_version(node)
             self._save()
+        return away_s
 
     def inactive(self, node: str) -> Sequence[str]:
         """Why the server does not do its part in the cluster, a reason each."""

@@ -261,9 +261,9 @@ class CanRestart(Protocol):
 class CanUpgrade(Protocol):
     """Restarts servers on another version, with the data that they have."""
 
-    def upgrade(self, node: str, version: str) -> None:
-        """SIGTERM, wait, start on that version, as a Node names it; returns when the server
-        answers. Its data, its network and what is cut stay. Raises StartError, with the end of
+    def upgrade(self, node: str, version: str) -> float:
+        """SIGTERM, wait, start on that version, as a Node names it. Returns when the server
+        answers: the seconds since SIGTERM. Its data, its network and what is cut stay. Raises StartError, with the end of
         its log, when it does not answer: it has that version then all the same."""
         ...
 

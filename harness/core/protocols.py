@@ -263,8 +263,9 @@ class CanUpgrade(Protocol):
 
     def upgrade(self, node: str, version: str) -> float:
         """SIGTERM, wait, start on that version, as a Node names it. Returns when the server
-        answers: the seconds since SIGTERM. Its data, its network and what is cut stay. Raises StartError, with the end of
-        its log, when it does not answer: it has that version then all the same."""
+        answers: the seconds since SIGTERM. Its data, its network and what is cut stay. Raises
+        StartError, with the end of its log, when it does not answer: it has that version then all
+        the same."""
         ...
 
     def inactive(self, node: str) -> Sequence[str]:

@@ -225,13 +225,13 @@ def common_dialect(versions: frozenset[Version]) -> Dialect:
         oldest,
         versions=tuple(sorted(versions)),
         mechanisms=frozenset.intersection(*(dialect.mechanisms for dialect in every)),
-        write_outcomes=_most_doubtful([dialect.write_outcomes for dialect in every]),
+        write_outcomes=most_doubtful([dialect.write_outcomes for dialect in every]),
         deduplication_blocks=min(dialect.deduplication_blocks for dialect in every),
         deduplication_s=min(dialect.deduplication_s for dialect in every),
     )
 
 
-def _most_doubtful(tables: Iterable[tuple[Outcome, ...]]) -> tuple[Outcome, ...]:
+def most_doubtful(tables: Iterable[tuple[Outcome, ...]]) -> tuple[Outcome, ...]:
     """Return the rows by which an error is certain only where every table says so. What a table
     does not list is info."""
     by_error = [{(row.code, row.text): row for row in table} for table in tables]

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import re
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -17,6 +18,10 @@ from harness.core.topology import Node, Role
 
 _SERVER_LOGS: Final = "/var/log/clickhouse-server"
 _LAST_LINES: Final = 15
+_LINE_MAX: Final = 400
+_FRAME: Final = re.compile(r"\d+\. | \(version ")
+"""A line of a stack trace, or what follows it; a line of the log begins with a date, such as
+2026.11.23."""
 _TRANSACTIONS: Final = "/datalog"
 _PACKED: Final = "/tmp/transactions.tar.gz"  # noqa: S108 # in the pod, whose only user is root
 TRANSACTIONS_FILE: Final = "txnlog.tar.gz"
@@ -106,13 +111,16 @@ def last_lines(client: docker.DockerClient, container: str, node: Node) -> str:
         if node.role is Role.CLICKHOUSE:
             files = dict(_files(found.id or container, client, _SERVER_LOGS))
             text += files.get("clickhouse-server.err.log", b"")
-    lines = [line for line in text.decode(errors="replace").splitlines() if _tells(line)]
-    return "\n".join(lines[-_LAST_LINES:]) or "(its log is empty)"
+    return telling(text.decode(errors="replace")) or "(its log is empty)"
 
 
-def _tells(line: str) -> bool:
-    """Not a blank line or a frame of a stack trace, such as "7. clickhouse-server(…)"."""
-    return bool(line.strip()) and not line.partition(".")[0].isdigit()
+def telling(text: str) -> str:
+    """Return the last lines of a log that say something: no blank lines, no frames of a stack trace
+    such as "7. clickhouse-server(…)", and of long lines the beginning."""
+    lines = [line for line in text.splitlines() if line.strip() and not _FRAME.match(line)]
+    return "\n".join(
+        line if len(line) <= _LINE_MAX else f"{line[:_LINE_MAX]}…" for line in lines[-_LAST_LINES:]
+    )
 
 
 def _files(container: str, client: docker.DockerClient, path: str) -> Iterator[tuple[str, bytes]]:

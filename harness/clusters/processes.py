@@ -27,6 +27,11 @@ _EXIT_S: Final = 20.0
 """For the engine to notice that a server's processes are gone."""
 _TERM_S: Final = 30
 """For a server to end after SIGTERM. ClickHouse waits for its merges and its sessions."""
+_LAST_TERM_S: Final = 60
+"""For a server that is replaced by one of another version. With its peers' and its clients'
+connections open, 24.8 takes 30 s under load."""
+_REFUSALS: Final = 3
+"""A server that ended so many times at its start on another version's data refuses them."""
 _START_S: Final = 30.0
 """For a started server to answer on its port, 0.5 to 1 s where nothing is wrong."""
 _HANGS_S: Final = 6.0
@@ -122,16 +127,18 @@ class Processes:
         """SIGTERM, wait, and start a container of another image in the place of the one that has
         ended. Returns when the server answers: the seconds since SIGTERM. `change` is called in
         between, with the container that has ended; None where an earlier call was cut short.
-        Raises StartError when the new server does not answer."""
+        Raises StartError when the new server does not answer, FaultError when the one before it
+        had to be killed after all."""
         ended = self._container(node)
         began = time.monotonic()
+        graceful = True
         if ended is None:
             change(None)
         else:
             fresh = self._made_like(ended, node, image, environment)
             began = time.monotonic()
             try:
-                self._stop(node)
+                graceful = self._stop(node, _LAST_TERM_S)
                 change(ended)
             except BaseException:
                 with asking_engine(f"remove a container of {node}"):
@@ -140,7 +147,11 @@ class Processes:
             with asking_engine(f"replace the container of {node}"):
                 ended.remove(force=True)
                 fresh.rename(self._containers[node])
-        self._start(node)
+        self._start(node, ends_max=_REFUSALS)
+        if not graceful:
+            raise FaultError(
+                f"{node}: did not end {_LAST_TERM_S} s after SIGTERM; was killed, and replaced"
+            )
         return time.monotonic() - began
 
     def _made_like(
@@ -204,8 +215,9 @@ class Processes:
             except NotFound:
                 return None
 
-    def _start(self, node: str) -> None:
-        """As a service manager would: a server that ends, or hangs, is started again.
+    def _start(self, node: str, *, ends_max: int | None = None) -> None:
+        """As a service manager would: a server that ends, or hangs, is started again; with
+        `ends_max` not after it ended by itself so many times.
 
         18.16.1 with a replicated table needs one of its ZooKeeper servers when it starts. Where
         it reaches none it ends with error 132 or "Invalid argument", or hangs for good at
@@ -213,7 +225,7 @@ class Processes:
         on a busy machine, it answers without the table until it is started again (9 of 14).
         """
         began = time.monotonic()
-        starts = 0
+        starts = ends = 0
         while True:
             if self.paused(node):
                 raise ClusterError(f"{node}: cannot answer, it is paused; resume it first")
@@ -223,9 +235,10 @@ class Processes:
             why = self._await_answer(node)
             if why is None:
                 return
-            if time.monotonic() - began > _START_S:
+            ends += not self.running(node)
+            if ends == ends_max or time.monotonic() - began > _START_S:
                 raise StartError(
-                    f"{node}: does not answer {_START_S:g} s and {starts} starts on: {why}; the "
+                    f"{node}: does not answer {time.monotonic() - began:.0f} s and {starts} starts on: {why}; the "
                     f"end of its log:\n{self._last_lines(node)}"
                 )
             self._signal(node, "KILL", "gone")
@@ -266,13 +279,13 @@ class Processes:
                 )
             time.sleep(0.02)
 
-    def _stop(self, node: str) -> bool:
+    def _stop(self, node: str, term_s: int = _TERM_S) -> bool:
         """SIGTERM; whether it ended by itself. A paused server is resumed, for it could not."""
         self._signal(node, "CONT", "continued")
         container = self._container(node)
         if container is None:
             return True
         with asking_engine(f"stop {node}"):
-            container.stop(timeout=_TERM_S)
+            container.stop(timeout=term_s)
             container.reload()
         return bool(container.attrs["State"]["ExitCode"] != 137)

@@ -238,8 +238,8 @@ class Processes:
             ends += not self.running(node)
             if ends == ends_max or time.monotonic() - began > _START_S:
                 raise StartError(
-                    f"{node}: does not answer {time.monotonic() - began:.0f} s and {starts} starts on: {why}; the "
-                    f"end of its log:\n{self._last_lines(node)}"
+                    f"{node}: does not answer {time.monotonic() - began:.0f} s and {starts} starts "
+                    f"on: {why}; the end of its log:\n{self._last_lines(node)}"
                 )
             self._signal(node, "KILL", "gone")
             time.sleep(_BETWEEN_STARTS_S)

@@ -3,7 +3,7 @@
 from harness.clusters.logs import telling
 
 LOG = """\
-2026.11.23 21:36:31.209657 [ 6377 ] {} <Error> AsyncLoader: Code: 79. DB::Exception: Unknown mark file
+2026.11.23 21:36:31.209657 [ 6377 ] {} <Error> AsyncLoader: Code: 79. DB::Exception: Unknown mark
 
 0. Poco::Exception::Exception(String const&, int) @ 0x000000001977b299
 14. _start @ 0x0000000000003111

@@ -51,8 +51,8 @@ class Upgrade:
         """The server, and the version."""
         way, at = divmod(turn, len(self._to))
         node = seed.child("order", way).shuffled(0, tuple(self._to))[at]
-        name, version = ("downgrade", self._had[node]) if way else ("upgrade", self._to[node])
-        return {"name": f"{name}-{node}", "nodes": [node], "to": version}
+        name, version = ("downgrade", self._had[node]) if way else (self.f, self._to[node])
+        return {"name": name, "nodes": [node], "to": version}
 
     def begin(self, cluster: Cluster, plan: Mapping[str, Json], watch: Watch) -> dict[str, Json]:
         """Moves one server, and sees that it is what it was to become."""

@@ -96,6 +96,9 @@ _SERVER: Final[tuple[tuple[Version, _Settings], ...]] = (
             "background_distributed_schedule_pool_size": 16,
         },
     ),
+    # Each of 16 threads for asynchronous inserts polls every few milliseconds, and the metrics are
+    # computed each second: together two thirds of what an idle server of 25.8 uses, 4 % of a core.
+    (Version(24, 8), {"async_insert_threads": 2, "asynchronous_metrics_update_period_s": 30}),
 )
 _MERGE_TREE: Final[tuple[tuple[Version, _Settings], ...]] = (
     # How often a table looks whether its session has gone; until it does it stays read-only.

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from compose.settings import Settings, Storage
+from compose.settings import Parts, Settings, Storage
 from harness.core.dialect import Engine, Engines
 from harness.core.topology import Node, Role, Topology
+from harness.core.version import Version
 
 RUN: Final = "harness.run"
 """Label: the name of the cluster that a thing belongs to."""
@@ -104,6 +105,8 @@ class Server:
     image: str
     engine: Engine
     node: Node
+    merge_tree: Mapping[str, int]
+    """Defaults of every MergeTree table; of ClickHouse."""
     config: str
     """The node's configuration, a directory relative to the compose file."""
     config_at: str
@@ -151,6 +154,7 @@ def plan(
     nodes = topology.nodes
     volumes = {node.name: _volumes(name, node, settings) for node in nodes}
     held = settings.storage is Storage.MEMORY
+    oldest = images.engines(topology).dialect.versions[0]
     return Plan(
         name=name,
         topology=topology,
@@ -172,6 +176,7 @@ def plan(
                 image=images.of(node).tag,
                 engine=images.of(node).engine,
                 node=node,
+                merge_tree=_merge_tree(images.of(node).engine, oldest, settings),
                 config=f"config/{node.name}",
                 config_at=_CONFIG_AT[node.role],
                 volumes=volumes[node.name],
@@ -180,6 +185,13 @@ def plan(
             for node in nodes
         ),
     )
+
+
+def _merge_tree(engine: Engine, oldest: Version, settings: Settings) -> Mapping[str, int]:
+    if engine.role is not Role.CLICKHOUSE:
+        return {}
+    older = engine.dialect.parts_read_by(oldest) if settings.parts is Parts.OLD else {}
+    return {**engine.dialect.merge_tree, **older}
 
 
 def _volumes(name: str, node: Node, settings: Settings) -> tuple[Volume, ...]:

@@ -33,10 +33,10 @@ def compose_text(plan: Plan) -> str:
 
 def config_files(plan: Plan, node: Node) -> dict[str, str]:
     """A node's configuration, text by file name: what the version that it runs understands."""
-    engine = plan.server(node.name).engine
+    server = plan.server(node.name)
     return {
         name: _ENVIRONMENT.get_template(f"{name}.j2").render(
-            plan=plan, topology=plan.topology, settings=plan.settings, node=node, engine=engine
+            topology=plan.topology, settings=plan.settings, node=node, server=server
         )
         for name in _FILES[node.role]
     }

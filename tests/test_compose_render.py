@@ -10,7 +10,7 @@ import pytest
 
 from compose.plan import Image, Images, Plan, plan
 from compose.render import compose_text, config_files, render, render_again
-from compose.settings import Settings, Storage
+from compose.settings import Parts, Settings, Storage
 from harness.core.dialect import Engine
 from harness.core.topology import Role, Topology
 
@@ -119,6 +119,20 @@ def test_each_replica_is_made_and_configured_for_its_own_version() -> None:
     assert roots == ["yandex", "clickhouse", "yandex"]
     assert texts(element(made, "ch2", "users.xml"), "profiles/default/async_insert") == ["0"]
     assert texts(element(made, "ch1", "users.xml"), "profiles/default/async_insert") == []
+
+
+def test_a_new_server_writes_parts_that_an_old_one_reads_if_it_is_told_to() -> None:
+    topology = Topology.of(replicas=2, clickhouse="24.8.4,25.8.2", zookeeper="3.8.0")
+    path = "merge_tree/write_marks_for_substreams_in_compact_parts"
+
+    def marks(node: str, parts: Parts, versions: str = "24.8.4,25.8.2") -> list[str | None]:
+        made = planned(topology, version=versions, settings=Settings(parts=parts))
+        return texts(element(made, node, "config.xml"), path)
+
+    assert [marks(node, Parts.OLD) for node in topology.replicas] == [[], ["0"]]
+    assert [marks(node, Parts.NEW) for node in topology.replicas] == [[], []]
+    alone = planned(Topology.of(replicas=1), version="25.8.2", settings=Settings(parts=Parts.OLD))
+    assert texts(element(alone, "ch1", "config.xml"), path) == [], "there is none that is older"
 
 
 def test_a_node_of_another_version_is_rendered_again_and_no_other_one(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from compose.releases import ImageChoice
+from compose.settings import Settings
 from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.images import build_images
 from harness.core.dialect import Dialect
@@ -46,10 +47,11 @@ def fresh_cluster(
     keep: bool,
     choice: ImageChoice,
     accept: Callable[[Dialect], None],
+    settings: Settings | None = None,
 ) -> Cluster:
     """Return a cluster that its `up` creates; builds the images that it needs. `accept` raises
     UsageError where what is to be run needs more than servers of a dialect have."""
     images = build_images(note, choice)
     accept(images.engines(topology).dialect)
     note("starting servers")
-    return DockerCluster(topology, files, images=images, name=name, keep=keep)
+    return DockerCluster(topology, files, images=images, settings=settings, name=name, keep=keep)

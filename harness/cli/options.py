@@ -9,6 +9,7 @@ from click.core import ParameterSource
 
 from checkers.ladder import Level
 from compose.releases import ImageChoice
+from compose.settings import Parts
 from harness.cli.catalogue import CLUSTERS, WORKLOADS
 from harness.cli.image_options import IMAGE_OPTIONS
 from harness.cli.parameter_types import WORD, number, store_option
@@ -223,6 +224,12 @@ GROUPS: dict[str, tuple[Any, ...]] = {
             help="Through which ZooKeeper servers replicas read: own, all, ch1=zk1,ch2=zk1+zk2.",
         ),
         *IMAGE_OPTIONS,
+        click.option(
+            "--parts",
+            type=click.Choice(list(Parts)),
+            help="Parts that ClickHouse servers write: new, as their version does by default; old, "
+            "such that the oldest version of the cluster reads them. Default: new.",
+        ),
         click.option(
             "--protocol",
             type=click.Choice(list(PROTOCOLS)),

@@ -12,6 +12,7 @@ import rich_click as click
 from rich.console import Console, RenderableType
 
 from compose.releases import ImageChoice, upgrade_targets
+from compose.settings import Parts, Settings
 from harness.cli.catalogue import WORKLOADS
 from harness.cli.display import shown, unseen
 from harness.cli.options import IMAGE_NAMES, again, run_options, some_of
@@ -66,7 +67,7 @@ class Asked:
         check_kind(faults, *self._kind())
         self._settle_upgrade(faults)
         if self.options["reuse"]:
-            for name in IMAGE_NAMES:
+            for name in ("parts", *IMAGE_NAMES):
                 if self.options[name]:
                     raise UsageError(
                         f"{_flag(name)} {self.options[name]}: --reuse takes a cluster as it is"
@@ -99,7 +100,7 @@ class Asked:
         """Raises UsageError for what only the other kind of cluster has."""
         option, simulated = self.options, self.simulated
         bugs(option["bug"])
-        for name in ("reuse", "keep_cluster", *IMAGE_NAMES):
+        for name in ("reuse", "keep_cluster", "parts", *IMAGE_NAMES):
             if simulated and option[name]:
                 raise UsageError(f"{_flag(name)}: --cluster sim has no containers")
         if simulated and not WORKLOADS[option["workload"]].simulated:
@@ -349,6 +350,7 @@ class Asked:
             keep=option["keep_cluster"],
             choice=ImageChoice.of(option),
             accept=self._accept,
+            settings=Settings(parts=Parts(option["parts"] or Parts.NEW)),
         )
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from compose.plan import Images
-from compose.settings import Settings, Storage
+from compose.settings import Parts, Settings, Storage
 from harness.core.errors import ClusterError
 from harness.core.topology import Node, Role, Topology
 
@@ -56,7 +56,11 @@ class Kept:
                 f"{path}: no cluster was kept there ({error}). Keep one with --keep-cluster"
             ) from error
         try:
-            settings = {**state["settings"], "storage": Storage(state["settings"]["storage"])}
+            settings = {
+                **state["settings"],
+                "storage": Storage(state["settings"]["storage"]),
+                "parts": Parts(state["settings"]["parts"]),
+            }
             return Kept(
                 name=state["name"],
                 topology=Topology(tuple(map(_node, state["nodes"]))),

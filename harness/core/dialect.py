@@ -126,6 +126,13 @@ _MERGE_TREE: Final[tuple[tuple[Version, _Settings], ...]] = (
     ),
 )
 
+_OLDER_PARTS: Final[tuple[tuple[Version, _Settings], ...]] = (
+    # On by default since 25.8. 24.8 knows no such marks: "Unknown mark file extension: '4'" (79);
+    # 25.5 fetches such a part without a file of it: "No columns_substreams.txt" (226).
+    (Version(25, 8), {"write_marks_for_substreams_in_compact_parts": 0}),
+)
+"""Since when servers write parts that those before cannot read, and what keeps them from it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
@@ -170,6 +177,13 @@ class Dialect:
             raise UsageError(
                 f"{what}: needs {', '.join(missing)}, which {lack}; choose another --clickhouse"
             )
+
+    def parts_read_by(self, oldest: Version) -> _Settings:
+        """Return the defaults of MergeTree tables with which a server of this version writes parts
+        that one of the oldest version reads."""
+        own = self.versions[0]
+        rows = (settings for since, settings in _OLDER_PARTS if oldest < since <= own)
+        return {name: value for row in rows for name, value in row.items()}
 
     def drop_database(self, name: str) -> str:
         """The statement that removes a database and its data before it returns: without SYNC an

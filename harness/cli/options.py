@@ -226,7 +226,7 @@ GROUPS: dict[str, tuple[Any, ...]] = {
         *IMAGE_OPTIONS,
         click.option(
             "--parts",
-            type=click.Choice(list(Parts)),
+            type=click.Choice([parts.value for parts in Parts]),
             help="Parts that ClickHouse servers write: new, as their version does by default; old, "
             "such that the oldest version of the cluster reads them. Default: new.",
         ),

@@ -23,7 +23,16 @@ def groups(info: RunInfo) -> tuple[tuple[str, Lines], ...]:
         ("Run", _lines(said.items())),
         ("Options", _lines(sorted(options.items()))),
         ("Workload", _lines(own.items() if isinstance(own, Mapping) else ())),
-        ("Servers", tuple((node.name, _server(node, info)) for node in info.topology.nodes)),
+        (
+            "Servers",
+            (
+                *((node.name, _server(node, info)) for node in info.topology.nodes),
+                *(
+                    ("upgraded to", f"{engine.role} {engine.version} {engine.build}".rstrip())
+                    for engine in plan.engines.others
+                ),
+            ),
+        ),
     )
     return tuple((title, lines) for title, lines in found if lines)
 

@@ -5,12 +5,13 @@ that both are the same cluster.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from compose.settings import Settings, Storage
-from harness.core.dialect import Dialect, Engines
+from compose.settings import Parts, Settings, Storage
+from harness.core.dialect import Engine, Engines
 from harness.core.topology import Node, Role, Topology
+from harness.core.version import Version
 
 RUN: Final = "harness.run"
 """Label: the name of the cluster that a thing belongs to."""
@@ -32,14 +33,44 @@ _VOLUMES: Final[Mapping[Role, Mapping[str, str]]] = {
 
 
 @dataclass(frozen=True, slots=True)
+class Image:
+    """What a server's container is made from."""
+
+    tag: str
+    engine: Engine
+    """What is in it: the configuration follows."""
+
+
+@dataclass(frozen=True, slots=True)
 class Images:
-    """What the containers are made from."""
+    """What the containers of a cluster are made from, and may be made from later."""
 
     pod: str
-    clickhouse: str
-    zookeeper: str
-    engines: Engines
-    """What is in them: the configuration follows."""
+    servers: Mapping[Role, Mapping[str, Image]]
+    """By the version as a user names it, such as "25.8"; "" is an image of the user's own."""
+
+    def of(self, node: Node) -> Image:
+        """Return the image of the version that the node is to run; the first one, if the topology
+        names none."""
+        images = self.servers[node.role]
+        if node.version in images:
+            return images[node.version]
+        assert not node.version, f"{node.name}: there is no image of {node.version}"
+        return next(iter(images.values()))
+
+    def engines(self, topology: Topology) -> Engines:
+        """Return what the nodes run, and what else they may be upgraded to or were before."""
+        nodes = {node.name: self.of(node).engine for node in topology.nodes}
+        every = [image.engine for images in self.servers.values() for image in images.values()]
+        others = dict.fromkeys(engine for engine in every if engine not in nodes.values())
+        return Engines(nodes=nodes, others=tuple(others))
+
+    def with_servers(self, more: "Images") -> "Images":
+        """Return these images and the others of `more`."""
+        return replace(
+            self,
+            servers={role: {**more.servers[role], **own} for role, own in self.servers.items()},
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +103,10 @@ class Server:
 
     container: str
     image: str
+    engine: Engine
     node: Node
+    merge_tree: Mapping[str, int]
+    """Defaults of every MergeTree table; of ClickHouse."""
     config: str
     """The node's configuration, a directory relative to the compose file."""
     config_at: str
@@ -88,7 +122,6 @@ class Plan:
     name: str
     topology: Topology
     settings: Settings
-    engines: Engines
     labels: Mapping[str, str]
     """On everything."""
     pods: tuple[Pod, ...]
@@ -99,10 +132,9 @@ class Plan:
         """Its name."""
         return self.name
 
-    @property
-    def dialect(self) -> Dialect:
-        """What the servers understand."""
-        return self.engines.dialect
+    def server(self, node: str) -> Server:
+        """Return the server of a node."""
+        return next(server for server in self.servers if server.node.name == node)
 
     @property
     def volumes(self) -> tuple[Volume, ...]:
@@ -122,11 +154,11 @@ def plan(
     nodes = topology.nodes
     volumes = {node.name: _volumes(name, node, settings) for node in nodes}
     held = settings.storage is Storage.MEMORY
+    oldest = images.engines(topology).dialect.versions[0]
     return Plan(
         name=name,
         topology=topology,
         settings=settings,
-        engines=images.engines,
         labels={RUN: name, **labels},
         pods=tuple(
             Pod(
@@ -141,8 +173,10 @@ def plan(
         servers=tuple(
             Server(
                 container=f"{name}-{node.name}",
-                image=images.clickhouse if node.role is Role.CLICKHOUSE else images.zookeeper,
+                image=images.of(node).tag,
+                engine=images.of(node).engine,
                 node=node,
+                merge_tree=_merge_tree(images.of(node).engine, oldest, settings),
                 config=f"config/{node.name}",
                 config_at=_CONFIG_AT[node.role],
                 volumes=volumes[node.name],
@@ -151,6 +185,13 @@ def plan(
             for node in nodes
         ),
     )
+
+
+def _merge_tree(engine: Engine, oldest: Version, settings: Settings) -> Mapping[str, int]:
+    if engine.role is not Role.CLICKHOUSE:
+        return {}
+    older = engine.dialect.parts_read_by(oldest) if settings.parts is Parts.OLD else {}
+    return {**engine.dialect.merge_tree, **older}
 
 
 def _volumes(name: str, node: Node, settings: Settings) -> tuple[Volume, ...]:

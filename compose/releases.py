@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from harness.core.dialect import Dialect, Engines, dialect_of
+from harness.core.dialect import Dialect, Engines, common_dialect
 from harness.core.errors import UsageError
+from harness.core.topology import Role, version_entries
 from harness.core.version import Version
 
 
@@ -181,15 +182,33 @@ def _found(flag: str, name: str, releases: Sequence[Release]) -> Release:
     raise UsageError(f"{flag} {name!r}: no such version can be had; expected one of {offered}{own}")
 
 
+def upgrade_targets(names: Sequence[str]) -> Mapping[Role, Mapping[str, Release]]:
+    """Return the release that servers are to be upgraded to, one for a role, by the name that the
+    user gave. Raises UsageError for what is not listed, and for two of one role."""
+    found: dict[Role, Mapping[str, Release]] = {}
+    for name in names:
+        release = _found("--upgrade-to", name, (*CLICKHOUSE, *ZOOKEEPER))
+        role = Role(release.server)
+        if role in found:
+            raise UsageError(
+                f"--upgrade-to {','.join(names)}: two versions of {release.product}; expected one"
+            )
+        found[role] = {name: release}
+    return found
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageChoice:
-    """Which servers are wanted: a version that is listed in compose/releases.py, or an image of the
-    user's own in its place."""
+    """Which servers are wanted: versions that are listed in compose/releases.py, or an image of the
+    user's own in their place."""
 
     clickhouse: str = DEFAULT_CLICKHOUSE
+    """One version, or several as Topology.of has them."""
     zookeeper: str = DEFAULT_ZOOKEEPER
     clickhouse_image: str | None = None
     zookeeper_image: str | None = None
+    upgrade_to: tuple[str, ...] = ()
+    """Versions that servers are upgraded to while the cluster runs."""
 
     @staticmethod
     def of(options: Mapping[str, Any]) -> "ImageChoice":
@@ -206,21 +225,34 @@ class ImageChoice:
             zookeeper=options["zookeeper"] or DEFAULT_ZOOKEEPER,
             clickhouse_image=options["clickhouse_image"],
             zookeeper_image=options["zookeeper_image"],
+            upgrade_to=tuple(options.get("upgrade_to", ())),
         )
-        assert choice.releases, "both are looked up"
+        assert choice.servers, "every version is looked up"
         return choice
 
     @staticmethod
     def met(images: Mapping[str, str], engines: Engines) -> "ImageChoice":
         """The choice that leads to servers that were met: a listed version where they are of one,
-        else their images. `images` are by "clickhouse" and "zookeeper"."""
-        chosen: dict[str, str] = {}
+        else their images. `images` are by node."""
+        chosen: dict[str, Any] = {}
         for server, releases in (("clickhouse", CLICKHOUSE), ("zookeeper", ZOOKEEPER)):
-            image = images[server]
             listed = {str(release): release.version for release in releases}
             official = {release.official: release.alias for release in releases}
-            version = listed.get(engines.texts[server], official.get(image))
-            chosen |= {server: version} if version else {f"{server}_image": image}
+            found = {
+                node: listed.get(str(engine), official.get(images[node]))
+                for node, engine in engines.nodes.items()
+                if engine.role == server
+            }
+            versions = list(found.values())
+            if None in versions:
+                # Servers of several sources that were put together by an upgrade from an image of
+                # the user's own: no command line leads there but from that image.
+                own = next(node for node, version in found.items() if version is None)
+                chosen[f"{server}_image"] = images[own]
+            elif len(set(versions)) == 1:
+                chosen[server] = str(versions[0])
+            else:
+                chosen[server] = ",".join(f"{node}={name}" for node, name in found.items())
         return ImageChoice(**chosen)
 
     @property
@@ -240,15 +272,43 @@ class ImageChoice:
         )
 
     @property
-    def releases(self) -> tuple[Release, Release]:
-        """The releases of ClickHouse and ZooKeeper, even if an image takes their place."""
-        return clickhouse_release(self.clickhouse), zookeeper_release(self.zookeeper)
+    def versions(self) -> Mapping[str, str]:
+        """Return the versions of the servers, as Topology.of takes them."""
+        return {
+            "clickhouse": "" if self.clickhouse_image else self.clickhouse,
+            "zookeeper": "" if self.zookeeper_image else self.zookeeper,
+        }
 
-    def image(self, release: Release) -> str | None:
-        """The user's image that takes the place of a release."""
-        return self.clickhouse_image if release.server == "clickhouse" else self.zookeeper_image
+    @property
+    def servers(self) -> Mapping[Role, Mapping[str, "Release | str"]]:
+        """Return what servers run, now or later, by the version as the user named it: a release,
+        or under "" an image of the user's own."""
+        targets = upgrade_targets(self.upgrade_to)
+        out: dict[Role, Mapping[str, Release | str]] = {}
+        for role, text, image, releases in (
+            (Role.CLICKHOUSE, self.clickhouse, self.clickhouse_image, CLICKHOUSE),
+            (Role.ZOOKEEPER, self.zookeeper, self.zookeeper_image, ZOOKEEPER),
+        ):
+            names = [name for _, name in version_entries(text)]
+            first: dict[str, Release | str] = (
+                {"": image}
+                if image
+                else {name: _found(f"--{role}", name, releases) for name in names}
+            )
+            out[role] = {**first, **targets.get(role, {})}
+        return out
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """Return the releases that must be had, each once; without those that an image of the
+        user's own takes the place of."""
+        every = (found for by_name in self.servers.values() for found in by_name.values())
+        return tuple(dict.fromkeys(found for found in every if isinstance(found, Release)))
 
     @property
     def dialect(self) -> Dialect | None:
-        """What the servers will understand; None: the user's image decides."""
-        return None if self.clickhouse_image else dialect_of(Version.of(self.releases[0].version))
+        """What all servers will understand at any time; None: the user's image decides."""
+        if self.clickhouse_image:
+            return None
+        found = (release for release in self.releases if release.server == "clickhouse")
+        return common_dialect(frozenset(Version.of(release.version) for release in found))

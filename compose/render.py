@@ -8,7 +8,7 @@ from typing import Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-from compose.plan import Plan
+from compose.plan import Plan, Server
 from harness.core.topology import Node, Role
 
 _FILES: Final = {
@@ -32,10 +32,11 @@ def compose_text(plan: Plan) -> str:
 
 
 def config_files(plan: Plan, node: Node) -> dict[str, str]:
-    """A node's configuration, text by file name."""
+    """A node's configuration, text by file name: what the version that it runs understands."""
+    server = plan.server(node.name)
     return {
         name: _ENVIRONMENT.get_template(f"{name}.j2").render(
-            plan=plan, topology=plan.topology, settings=plan.settings, node=node
+            topology=plan.topology, settings=plan.settings, node=node, server=server
         )
         for name in _FILES[node.role]
     }
@@ -47,12 +48,22 @@ def render(plan: Plan, directory: Path) -> Path:
     The files are readable by all, whatever the umask: the servers run as users of their own.
     """
     for server in plan.servers:
-        config = directory / server.config
-        config.mkdir(parents=True, exist_ok=True)
-        config.chmod(0o755)
-        for name, text in config_files(plan, server.node).items():
-            _write(config / name, text)
+        _render_server(plan, server, directory)
     return _write(directory / "compose.yml", compose_text(plan))
+
+
+def render_again(plan: Plan, node: str, directory: Path) -> Path:
+    """Write what changes when one node has another image; return the compose file."""
+    _render_server(plan, plan.server(node), directory)
+    return _write(directory / "compose.yml", compose_text(plan))
+
+
+def _render_server(plan: Plan, server: Server, directory: Path) -> None:
+    config = directory / server.config
+    config.mkdir(parents=True, exist_ok=True)
+    config.chmod(0o755)
+    for name, text in config_files(plan, server.node).items():
+        _write(config / name, text)
 
 
 def _write(path: Path, text: str) -> Path:

@@ -14,6 +14,15 @@ class Storage(StrEnum):
     vanish with the pod."""
 
 
+class Parts(StrEnum):
+    """Which parts ClickHouse servers write."""
+
+    NEW = "new"
+    """Those that their version writes by default."""
+    OLD = "old"
+    """Those that the oldest version of the cluster reads."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Of the servers, not of a table."""
@@ -35,6 +44,7 @@ class Settings:
     """Of each ZooKeeper server."""
     log_level: str = "debug"
     """Of the ClickHouse servers' text logs."""
+    parts: Parts = Parts.NEW
     storage: Storage = Storage.MEMORY
     """In memory, because the only faults here that end a server are signals, after which what it
     had written is as whole on tmpfs as in a disk's page cache; and because a disk that stalls

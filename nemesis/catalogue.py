@@ -17,6 +17,7 @@ from nemesis.options import ROLES, TARGETS, FaultOptions
 from nemesis.partition import Partition
 from nemesis.process import Kill, Pause, Restart
 from nemesis.targets import Aim
+from nemesis.upgrade import Upgrade
 
 NEMESES: Mapping[str, str] = {
     "none": "no faults",
@@ -25,6 +26,7 @@ NEMESES: Mapping[str, str] = {
     "kill": "SIGKILL, then start",
     "pause": "SIGSTOP, then SIGCONT",
     "restart": "SIGTERM, wait, start",
+    "upgrade": "servers restarted one by one on the version of --upgrade-to, data kept",
     "stop-fetches": "replicas that fetch no parts, so that they lag",
     **{name: way.text for name, way in degraded.WAYS.items()},
     **{name: text for name, (text, _) in message.VARIANTS.items()},
@@ -81,6 +83,7 @@ def parse_nemesis(text: str, topology: Topology, seed: Seed, options: FaultOptio
     families = [
         *_partitions(asked, topology, options),
         *_processes(asked, topology, options),
+        *_upgrades(asked, topology, options),
         *_lags(asked, topology, options),
         *_degraded(asked, topology, options),
         *_messages(asked, topology, options),
@@ -114,6 +117,25 @@ def _processes(asked: Sequence[str], topology: Topology, options: FaultOptions) 
         if aims:
             out.append(make(tuple(dict.fromkeys(aims)), topology))
     return out
+
+
+def _upgrades(asked: Sequence[str], topology: Topology, options: FaultOptions) -> list[Family]:
+    if "upgrade" not in asked:
+        return []
+    if not options.upgrade_to:
+        raise UsageError("nemesis 'upgrade': to which version? expected one in --upgrade-to")
+    to = {
+        node.name: options.upgrade_to[node.role]
+        for node in topology.nodes
+        if node.version != options.upgrade_to.get(node.role, node.version)
+    }
+    if not to:
+        versions = " and ".join(options.upgrade_to.values())
+        raise UsageError(
+            f"nemesis 'upgrade': no server is left to upgrade, all run {versions}; expected "
+            "another --upgrade-to"
+        )
+    return [Upgrade(to, topology, back=options.upgrade_end == "old")]
 
 
 def _lags(asked: Sequence[str], topology: Topology, options: FaultOptions) -> list[Family]:

@@ -16,7 +16,7 @@ from harness.core.protocols import (
     clock_of,
 )
 from harness.core.seed import Seed
-from nemesis.family import POLL_NS, Family, NotBegunError, Watch
+from nemesis.family import POLL_NS, Family, NotBegunError, Stepwise, Watch
 from nemesis.options import FaultOptions
 from nemesis.schedule import Track, schedule
 
@@ -49,7 +49,10 @@ class Composed:
 
     def generator(self) -> Generator:
         """The schedule of all families. Faults of different families may overlap."""
-        tracks = [Track(f.f, f.once, f.plan) for f in self._families.values()]
+        tracks = [
+            Track(f.f, f.once, f.plan, turns=f.turns if isinstance(f, Stepwise) else None)
+            for f in self._families.values()
+        ]
         return schedule(tracks, self._seed, self._options)
 
     def invoke(self, cluster: Cluster, op: Op) -> Done:
@@ -118,6 +121,8 @@ class Composed:
         for family in families:
             try:
                 family.undo(cluster)
+                if isinstance(family, Stepwise):
+                    family.finish(cluster)
             except Exception as error:  # the other families must still be healed
                 raised.append(f"{family.f}: {_said(error)}")
         # What could not even be told to end is told again at once: time alone ends nothing.

@@ -28,6 +28,10 @@ EVIDENCE: Final[Mapping[str, tuple[str, str]]] = {
         "the kernel says that none is stopped",
     ),
     "restart": ("the processes ended, new ones run and answer", "over when the call returned"),
+    "upgrade": (
+        "the server itself says the new version, and its replicas are active",
+        "over when the call returned",
+    ),
     "stop-fetches": (
         "a probe put on another replica does not arrive",
         "a probe put on another replica arrives",

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from harness.core.clock import Clock, WallClock
 from harness.core.dialect import Mechanism
@@ -60,6 +60,19 @@ class Family(Protocol):
 
     def broken(self, cluster: Cluster) -> Sequence[str]:
         """What is not whole among what it may ever have touched, a reason each."""
+        ...
+
+
+@runtime_checkable
+class Stepwise(Protocol):
+    """A family whose faults are steps to a state in which it leaves the cluster."""
+
+    turns: int
+    """How many steps there are; `plan` is asked for no more."""
+
+    def finish(self, cluster: Cluster) -> None:
+        """Take the steps that are left. The heal at the end of a run calls it after `undo`, any
+        number of times."""
         ...
 
 

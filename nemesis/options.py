@@ -1,10 +1,11 @@
 """What a user may say about faults: how often, how long, on which links, on whom."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from harness.core.errors import UsageError
 from harness.core.ranges import SECONDS
-from harness.core.topology import LinkClass
+from harness.core.topology import LinkClass, Role
 
 ROLES = ("clickhouse", "zookeeper", "both")
 """Whose processes a fault strikes; "both" strikes some of either at once."""
@@ -12,6 +13,9 @@ ROLES = ("clickhouse", "zookeeper", "both")
 TARGETS = ("one", "minority", "majority", "all", "leader")
 """How many of them; "leader" is the ZooKeeper server that leads at that moment, and with the role
 clickhouse the replica that leads the table."""
+
+ENDS = ("new", "old")
+"""The version that the servers end on when they are upgraded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +39,10 @@ class FaultOptions:
     """For kill, pause, restart where the name says no role: one of these for each fault."""
     targets: tuple[str, ...] = TARGETS
     """Likewise where the name says no target."""
+    upgrade_to: Mapping[Role, str] = field(default_factory=dict)
+    """The version that upgraded servers get, as the topology names it."""
+    upgrade_end: str = "new"
+    """One of ENDS: with "old" the servers go back to the versions that they had."""
     seen_within_s: float = 5.0
     """A fault whose effect was not seen by then did not happen as asked."""
     heal_within_s: float = 60.0
@@ -50,6 +58,8 @@ class FaultOptions:
             raise UsageError(f"jitter: {self.jitter} given, a fraction in [0, 1) expected")
         if not self.link_classes:
             raise UsageError(f"link classes: none given, expected some of {' '.join(LinkClass)}")
+        if self.upgrade_end not in ENDS:
+            raise UsageError(f"upgrade end {self.upgrade_end!r}: expected new or old")
         _subset("role", self.roles, ROLES)
         _subset("target", self.targets, TARGETS)
 

@@ -35,6 +35,8 @@ class Track(msgspec.Struct, frozen=True):
     f: str
     once: bool
     plan: Plan
+    turns: int | None = None
+    """How many faults it has; None: it goes on for ever."""
     faults: Seed = Seed(0)
     """What its plans are drawn from; it gets it from `schedule`, as it does the next."""
     waits: Seed = Seed(0)
@@ -54,6 +56,16 @@ class Track(msgspec.Struct, frozen=True):
     def next_ns(self) -> int:
         """When the next call is due, whichever it is."""
         return self.due_ns if self.owed is None else self.retry_ns
+
+    @property
+    def turn(self) -> int:
+        """The number of its next fault, from 0."""
+        return self.calls if self.once else self.calls // 2
+
+    @property
+    def over(self) -> bool:
+        """Whether it has no call left."""
+        return self.turn == self.turns and self.open is None and self.owed is None
 
 
 class InFlight(msgspec.Struct, frozen=True):
@@ -81,12 +93,15 @@ class Schedule(msgspec.Struct, frozen=True):
         """The call that is due, if the nemesis is free."""
         if not self.tracks:
             return Exhausted(), self
+        left = [(at, track) for at, track in enumerate(self.tracks) if not track.over]
+        if not left and self.in_flight is None:
+            return Exhausted(), self
         offset_ns = context.time_ns if self.offset_ns is None else self.offset_ns
         started = replace(self, offset_ns=offset_ns) if self.offset_ns is None else self
         worker = next((w for w in context.free if w.number == NEMESIS_WORKER), None)
-        if worker is None:
+        if worker is None or not left:
             return Pending(), started
-        at, track = min(enumerate(self.tracks), key=lambda one: one[1].next_ns)
+        at, track = min(left, key=lambda one: one[1].next_ns)
         due_ns = track.next_ns
         if context.time_ns < due_ns + offset_ns:
             return Pending(due_ns + offset_ns), started
@@ -124,8 +139,7 @@ class Schedule(msgspec.Struct, frozen=True):
         else:
             number = self.faults + 1
             edge = "once" if track.once else "begin"
-            turn = track.calls if track.once else track.calls // 2
-            value = {"fault": number, "edge": edge, **track.plan(track.faults, turn)}
+            value = {"fault": number, "edge": edge, **track.plan(track.faults, track.turn)}
         calls, wait_s = track.calls + 1, self._wait_s(str(value["edge"]))
         wait_ns = _jittered_ns(wait_s, track.waits, calls, self.options.jitter)
         after = replace(

@@ -135,6 +135,54 @@ def test_what_is_out_of_bounds_is_refused_by_a_clear_message(
     assert says in refusal(*words)
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (
+            (*SIM, "--nemesis", "upgrade", "--upgrade-to", "25.8"),
+            "nemesis upgrade: cluster sim lacks CanUpgrade; choose another nemesis",
+        ),
+        (("run", "--nemesis", "upgrade"), "nemesis 'upgrade': to which version? expected one in"),
+        (
+            ("run", "--nemesis", "upgrade", "--clickhouse", "25.8", "--upgrade-to", "25.8"),
+            "nemesis 'upgrade': no server is left to upgrade, all run 25.8",
+        ),
+        (
+            ("run", "--nemesis", "upgrade", "--upgrade-to", "26.1"),
+            "--upgrade-to '26.1': no such version can be had; expected one of 18.16",
+        ),
+        (
+            ("run", "--nemesis", "kill", "--upgrade-to", "25.8"),
+            "--upgrade-to 25.8: the nemesis kill upgrades nothing; expected --nemesis upgrade",
+        ),
+        (
+            ("run", "--upgrade-end", "old"),
+            "--upgrade-end old: the nemesis none upgrades nothing; expected --nemesis upgrade",
+        ),
+        ((*SIM, "--parts", "old"), "--parts: --cluster sim has no containers"),
+        (("run", "--parts", "older"), "'--parts': 'older' is not one of 'new', 'old'."),
+        (
+            ("run", "--clickhouse", "24.8,ch7=25.8"),
+            "--clickhouse 24.8,ch7=25.8: 'ch7=25.8': expected VERSION or SERVER=VERSION",
+        ),
+        (
+            ("run", "--clickhouse", "24.8,25.9"),
+            "--clickhouse '25.9': no such version can be had; expected one of 18.16",
+        ),
+        (
+            ("run", "--clickhouse", "24.8,25.8", "--clickhouse-image", "mine:1"),
+            "--clickhouse 24.8,25.8: --clickhouse-image mine:1 takes its place",
+        ),
+        (
+            ("run", "--clickhouse", "18.16,25.8", "--nemesis", "kill-clickhouse-leader"),
+            "needs a single leading replica per table, which not all of ClickHouse 18.16.1, 25.8.2",
+        ),
+    ],
+)
+def test_versions_that_make_no_cluster_are_refused(words: tuple[str, ...], says: str) -> None:
+    assert says in refusal(*words)
+
+
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name not in ("list", "doctor")])
 def test_an_empty_store_is_refused_by_every_command_that_has_one(name: str) -> None:
     own = [param for param in command(name).params if param.name == "store"]

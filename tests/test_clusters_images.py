@@ -6,15 +6,27 @@ from pathlib import Path
 
 import pytest
 
+from compose.plan import Image, Images
 from compose.releases import CLICKHOUSE, ImageChoice, clickhouse_release, zookeeper_release
 from harness.clusters import base_image, images, ingredients
 from harness.clusters.engine import engine
 from harness.clusters.images import build_images, pod_image, release_image, way_to
 from harness.core.errors import ClusterError
+from harness.core.topology import Role, Topology
 
 pytestmark = pytest.mark.containers
 
 OLD = ImageChoice(clickhouse="18.16", zookeeper="3.8")
+
+
+def clickhouse(images: Images) -> Image:
+    (image,) = images.servers[Role.CLICKHOUSE].values()
+    return image
+
+
+def zookeeper(images: Images) -> Image:
+    (image,) = images.servers[Role.ZOOKEEPER].values()
+    return image
 
 
 def test_what_is_built_is_not_built_again() -> None:
@@ -22,11 +34,11 @@ def test_what_is_built_is_not_built_again() -> None:
     notes: list[str] = []
     assert build_images(notes.append, OLD) == first
     assert notes == []
-    assert str(first.engines) == (
+    assert str(first.engines(Topology.of())) == (
         "ClickHouse 18.16.1 of Debian bookworm, ZooKeeper 3.8.0 of Debian bookworm"
     )
     ours = {release_image(release) for release in OLD.releases}
-    assert {first.pod, first.clickhouse, first.zookeeper} == {pod_image(), *ours}
+    assert {first.pod, clickhouse(first).tag, zookeeper(first).tag} == {pod_image(), *ours}
 
 
 def recipes(directory: Path, recipe: str) -> None:
@@ -128,9 +140,9 @@ def test_jars_are_taken_out_of_pyspark(tmp_path: Path) -> None:
 
 def test_a_users_image_takes_the_place_of_ours() -> None:
     ours = build_images(lambda text: None, OLD)
-    given = build_images(lambda text: None, ImageChoice(clickhouse_image=ours.clickhouse))
-    assert given.clickhouse == ours.clickhouse
-    assert given.engines.clickhouse == "18.16.1"
+    given = build_images(lambda text: None, ImageChoice(clickhouse_image=clickhouse(ours).tag))
+    assert clickhouse(given).tag == clickhouse(ours).tag
+    assert clickhouse(given).engine.version == "18.16.1"
 
 
 def test_a_users_image_that_nobody_has_is_named() -> None:
@@ -141,9 +153,9 @@ def test_a_users_image_that_nobody_has_is_named() -> None:
 
 
 def test_a_users_image_without_clickhouse_is_refused() -> None:
-    zookeeper = build_images(lambda text: None, OLD).zookeeper
+    keeper = zookeeper(build_images(lambda text: None, OLD)).tag
     with pytest.raises(ClusterError, match=r"could not ask .* for its version"):
-        build_images(lambda text: None, ImageChoice(clickhouse_image=zookeeper))
+        build_images(lambda text: None, ImageChoice(clickhouse_image=keeper))
 
 
 def test_two_processes_may_build_at_once() -> None:

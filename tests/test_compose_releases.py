@@ -2,9 +2,16 @@
 
 import pytest
 
-from compose.releases import CLICKHOUSE, ZOOKEEPER, ImageChoice, clickhouse_release
-from harness.core.dialect import Engines
+from compose.releases import (
+    CLICKHOUSE,
+    ZOOKEEPER,
+    ImageChoice,
+    clickhouse_release,
+    upgrade_targets,
+)
+from harness.core.dialect import Engine, Engines
 from harness.core.errors import UsageError
+from harness.core.topology import Role
 
 NONE = {"clickhouse": None, "zookeeper": None, "clickhouse_image": None, "zookeeper_image": None}
 
@@ -54,7 +61,7 @@ def test_what_nobody_offers_is_refused_with_the_list(given: dict[str, str], said
 def test_the_dialect_is_known_before_there_is_an_image_unless_the_user_brings_one() -> None:
     known = chosen(clickhouse="24.8").dialect
     assert known is not None
-    assert str(known.clickhouse) == "24.8.4"
+    assert list(map(str, known.versions)) == ["24.8.4"]
     assert chosen(clickhouse_image="mine:1").dialect is None
 
 
@@ -86,10 +93,53 @@ def test_servers_that_were_met_can_be_chosen_again(
     image: str, build: str, words: tuple[str, ...]
 ) -> None:
     engines = Engines(
-        clickhouse="25.8.2.1",
-        clickhouse_build=build,
-        zookeeper="3.9.5",
-        zookeeper_build="as packed in pyspark",
+        nodes={
+            "ch1": Engine(role=Role.CLICKHOUSE, version="25.8.2.1", build=build),
+            "zk1": Engine(role=Role.ZOOKEEPER, version="3.9.5", build="as packed in pyspark"),
+        }
     )
-    met = ImageChoice.met({"clickhouse": image, "zookeeper": "harness/zookeeper:1"}, engines)
+    met = ImageChoice.met({"ch1": image, "zk1": "harness/zookeeper:1"}, engines)
     assert met.words == (*words, "--zookeeper", "3.9.5")
+
+
+def test_servers_of_several_versions_can_be_chosen_again_by_name() -> None:
+    keeper = Engine(role=Role.ZOOKEEPER, version="3.9.5", build="as packed in pyspark")
+    old = Engine(role=Role.CLICKHOUSE, version="24.8.4.1", build="as built in chdb 2.1.1")
+    new = Engine(role=Role.CLICKHOUSE, version="25.8.2.1", build="as built in chdb 3.7.2")
+    engines = Engines(nodes={"ch1": old, "ch2": new, "zk1": keeper})
+    met = ImageChoice.met(dict.fromkeys(engines.nodes, "harness/x:1"), engines)
+    assert met.words == ("--clickhouse", "ch1=24.8.4.1,ch2=25.8.2.1", "--zookeeper", "3.9.5")
+    assert chosen(clickhouse=met.clickhouse, zookeeper=met.zookeeper) == met
+
+
+def test_several_versions_need_the_images_of_all_of_them() -> None:
+    choice = ImageChoice.of({**NONE, "clickhouse": "ch1=24.8,25.8", "upgrade_to": ("25.5", "3.9")})
+    assert [release.version for release in choice.releases] == [
+        "24.8.4.1",
+        "25.8.2.1",
+        "25.5.2.1",
+        "3.8.0",
+        "3.9.5",
+    ]
+    assert choice.dialect is not None
+    assert list(map(str, choice.dialect.versions)) == ["24.8.4", "25.5.2", "25.8.2"]
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (
+            ("26.1",),
+            r"--upgrade-to '26\.1': no such version can be had; expected one of 18\.16 .*3\.9",
+        ),
+        (("25.5", "25.8"), r"--upgrade-to 25\.5,25\.8: two versions of ClickHouse; expected one"),
+    ],
+)
+def test_an_upgrade_to_what_cannot_be_had_is_refused(names: tuple[str, ...], said: str) -> None:
+    with pytest.raises(UsageError, match=f"^{said}"):
+        upgrade_targets(names)
+
+
+def test_a_version_says_which_server_it_is_of() -> None:
+    names = [name for r in (*CLICKHOUSE, *ZOOKEEPER) for name in (r.alias, r.version)]
+    assert len(set(names)) == len(names)

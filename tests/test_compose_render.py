@@ -8,11 +8,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from compose.plan import Images, Plan, plan
-from compose.render import compose_text, config_files, render
-from compose.settings import Settings, Storage
-from harness.core.dialect import Engines
-from harness.core.topology import Topology
+from compose.plan import Image, Images, Plan, plan
+from compose.render import compose_text, config_files, render, render_again
+from compose.settings import Parts, Settings, Storage
+from harness.core.dialect import Engine
+from harness.core.topology import Role, Topology
 
 SNAPSHOT = Path(__file__).parent / "compose_2x2.yml"
 
@@ -20,8 +20,19 @@ SNAPSHOT = Path(__file__).parent / "compose_2x2.yml"
 def planned(
     topology: Topology, *, version: str = "18.16.1", settings: Settings | None = None
 ) -> Plan:
-    engines = Engines(clickhouse=version)
-    images = Images("harness/pod:1", "harness/clickhouse:1", "harness/zookeeper:1", engines)
+    def images_of(role: Role, *versions: str) -> dict[str, Image]:
+        return {
+            v: Image(f"harness/{role}:{n}", Engine(role=role, version=v))
+            for n, v in enumerate(versions, 1)
+        }
+
+    images = Images(
+        "harness/pod:1",
+        {
+            Role.CLICKHOUSE: images_of(Role.CLICKHOUSE, *version.split(",")),
+            Role.ZOOKEEPER: images_of(Role.ZOOKEEPER, "3.8.0"),
+        },
+    )
     return plan(
         topology,
         settings or Settings(),
@@ -93,6 +104,46 @@ def test_todays_servers_are_told_how_many_threads_send_for_distributed_tables() 
         return texts(root, "background_distributed_schedule_pool_size")
 
     assert (threads("18.16.1"), threads("25.8.2")) == ([], ["16"])
+
+
+def test_each_replica_is_made_and_configured_for_its_own_version() -> None:
+    topology = Topology.of(replicas=3, clickhouse="18.16.1,ch2=25.8.2", zookeeper="3.8.0")
+    made = planned(topology, version="18.16.1,25.8.2")
+    assert [made.server(node).image for node in topology.replicas] == [
+        "harness/clickhouse:1",
+        "harness/clickhouse:2",
+        "harness/clickhouse:1",
+    ]
+    assert compose_text(made).count("image: harness/clickhouse:2") == 1
+    roots = [element(made, node, "config.xml").tag for node in topology.replicas]
+    assert roots == ["yandex", "clickhouse", "yandex"]
+    assert texts(element(made, "ch2", "users.xml"), "profiles/default/async_insert") == ["0"]
+    assert texts(element(made, "ch1", "users.xml"), "profiles/default/async_insert") == []
+
+
+def test_a_new_server_writes_parts_that_an_old_one_reads_if_it_is_told_to() -> None:
+    topology = Topology.of(replicas=2, clickhouse="24.8.4,25.8.2", zookeeper="3.8.0")
+    path = "merge_tree/write_marks_for_substreams_in_compact_parts"
+
+    def marks(node: str, parts: Parts, versions: str = "24.8.4,25.8.2") -> list[str | None]:
+        made = planned(topology, version=versions, settings=Settings(parts=parts))
+        return texts(element(made, node, "config.xml"), path)
+
+    assert [marks(node, Parts.OLD) for node in topology.replicas] == [[], ["0"]]
+    assert [marks(node, Parts.NEW) for node in topology.replicas] == [[], []]
+    alone = planned(Topology.of(replicas=1), version="25.8.2", settings=Settings(parts=Parts.OLD))
+    assert texts(element(alone, "ch1", "config.xml"), path) == [], "there is none that is older"
+
+
+def test_a_node_of_another_version_is_rendered_again_and_no_other_one(tmp_path: Path) -> None:
+    before = Topology.of(replicas=2, keepers=1, clickhouse="24.8.4", zookeeper="3.8.0")
+    render(planned(before, version="24.8.4,25.8.2"), tmp_path)
+    other = (tmp_path / "config/ch2/config.xml").stat().st_mtime_ns
+    after = planned(before.with_version("ch1", "25.8.2"), version="24.8.4,25.8.2")
+    file = render_again(after, "ch1", tmp_path)
+    assert file.read_text() == compose_text(after)
+    assert "for ClickHouse 25.8.2." in (tmp_path / "config/ch1/config.xml").read_text()
+    assert (tmp_path / "config/ch2/config.xml").stat().st_mtime_ns == other
 
 
 def test_a_replica_lists_exactly_the_keepers_of_its_route() -> None:

@@ -2,10 +2,11 @@
 
 import pytest
 
-from harness.core.dialect import Dialect, Engines, Mechanism, dialect_of
+from harness.core.dialect import Dialect, Engine, Engines, Mechanism, dialect_of, most_doubtful
 from harness.core.errors import UsageError
 from harness.core.op import Kind
-from harness.core.outcomes import write_outcome
+from harness.core.outcomes import Outcome, write_outcome
+from harness.core.topology import Role
 from harness.core.version import Version
 
 
@@ -44,6 +45,9 @@ def test_the_root_of_the_configuration(version: str, root: str) -> None:
 
 
 OLD = {Mechanism.TABLE_LEADER, Mechanism.TRANSACTION_LOG}
+OLDEST = Engine(role=Role.CLICKHOUSE, version="18.16.1")
+NEW = Engine(role=Role.CLICKHOUSE, version="25.8.2.1", build="as built in chdb 3.7.2")
+KEEPER = Engine(role=Role.ZOOKEEPER, version="3.8.0", build="of Debian bookworm")
 
 
 @pytest.mark.parametrize(
@@ -127,13 +131,63 @@ def test_what_a_server_lacks_is_refused_by_name() -> None:
 
 
 def test_engines_are_named_with_how_they_were_built() -> None:
-    engines = Engines(
-        clickhouse="25.8.2.1",
-        clickhouse_build="as built in chdb 3.7.2",
-        zookeeper="3.8.0",
-        zookeeper_build="of Debian bookworm",
-    )
+    engines = Engines(nodes={"ch1": NEW, "ch2": NEW, "zk1": KEEPER})
     assert str(engines) == (
         "ClickHouse 25.8.2.1 as built in chdb 3.7.2, ZooKeeper 3.8.0 of Debian bookworm"
     )
     assert engines.dialect is dialect("25.8.2.1")
+    mixed = Engines(nodes={"ch1": OLDEST, "ch2": NEW, "ch3": OLDEST, "zk1": KEEPER})
+    assert str(mixed) == (
+        "ClickHouse 18.16.1 (ch1 ch3), ClickHouse 25.8.2.1 as built in chdb 3.7.2 (ch2), "
+        "ZooKeeper 3.8.0 of Debian bookworm"
+    )
+
+
+def test_a_cluster_of_several_versions_claims_no_more_than_each_of_its_servers() -> None:
+    mixed = Engines(nodes={"ch1": OLDEST, "ch2": NEW, "zk1": KEEPER}).dialect
+    assert mixed.mechanisms == {Mechanism.TRANSACTION_LOG}
+    assert write_outcome(242, "", mixed.write_outcomes).kind is Kind.INFO
+    assert write_outcome(285, "", mixed.write_outcomes).kind is Kind.FAIL
+    rejected = "Unexpected logical error while adding block"
+    assert write_outcome(244, rejected, mixed.write_outcomes).kind is Kind.FAIL
+    assert write_outcome(244, "anything else", mixed.write_outcomes).kind is Kind.INFO
+    assert mixed.deduplication_blocks == 100
+    with pytest.raises(
+        UsageError,
+        match=r"^nemesis x: needs a single leading replica per table, which not all of ClickHouse "
+        r"18\.16\.1, 25\.8\.2 with ZooKeeper have; choose another --clickhouse$",
+    ):
+        mixed.require("nemesis x", [Mechanism.TABLE_LEADER])
+
+
+def test_what_servers_are_upgraded_to_counts_from_the_start() -> None:
+    before = Engines(nodes={"ch1": OLDEST, "zk1": KEEPER}, others=(NEW,))
+    after = Engines(nodes={"ch1": NEW, "zk1": KEEPER}, others=(OLDEST,))
+    assert before.dialect is after.dialect
+    assert before.dialect.versions == (Version(18, 16, 1), Version(25, 8, 2))
+    assert before.on("ch1") is dialect("18.16.1")
+    assert after.on("ch1") is dialect("25.8.2")
+
+
+def test_what_only_some_servers_take_for_a_failure_is_doubtful_on_a_cluster_of_both() -> None:
+    def row(code: int, kind: Kind) -> Outcome:
+        return Outcome(code, "X", kind, "because")
+
+    tables = [
+        (row(1, Kind.FAIL), row(2, Kind.FAIL), row(3, Kind.FAIL)),
+        (row(1, Kind.FAIL), row(2, Kind.INFO)),
+    ]
+    merged = most_doubtful(tables)
+    assert merged == (row(1, Kind.FAIL), row(2, Kind.INFO))
+    assert write_outcome(3, "", merged).kind is Kind.INFO
+
+
+def test_engines_of_older_files_are_read_by_node() -> None:
+    nodes = [{"name": "ch1", "role": "clickhouse"}, {"name": "zk1", "role": "zookeeper"}]
+    older = {"clickhouse": "25.8.2.1", "clickhouse_build": "b", "zookeeper": "3.8.0"}
+    assert Engines.stored(older, nodes) == {
+        "nodes": {
+            "ch1": {"role": "clickhouse", "version": "25.8.2.1", "build": "b"},
+            "zk1": {"role": "zookeeper", "version": "3.8.0", "build": ""},
+        }
+    }

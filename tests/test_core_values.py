@@ -37,11 +37,52 @@ def test_a_topology_names_its_nodes_and_routes() -> None:
 
 
 @pytest.mark.parametrize(
+    ("said", "versions"),
+    [
+        ("25.8", ["25.8", "25.8", "25.8"]),
+        ("24.8,25.8", ["24.8", "25.8", "24.8"]),
+        ("ch1=24.8,25.8", ["24.8", "25.8", "25.8"]),
+        ("18.16,ch2=25.8,24.8", ["18.16", "25.8", "24.8"]),
+        ("ch3=24.8, ch1=25.8, ch2=25.5", ["25.8", "25.5", "24.8"]),
+        ("", ["", "", ""]),
+    ],
+)
+def test_servers_have_versions_by_name_and_the_others_in_turn(
+    said: str, versions: list[str]
+) -> None:
+    topology = Topology.of(clickhouse=said, zookeeper="3.8,3.9")
+    assert [topology.node(name).version for name in topology.replicas] == versions
+    assert [topology.node(name).version for name in topology.keepers] == ["3.8", "3.9", "3.8"]
+    assert topology.with_version("ch2", "9.9").node("ch2").version == "9.9"
+    assert topology.with_version("ch2", "9.9").node("ch3") == topology.node("ch3")
+
+
+@pytest.mark.parametrize(
     ("what", "says"),
     [
         ({"replicas": 0}, "replicas 0: expected a whole number from 1 to 32"),
         ({"route": "ch9=zk1"}, "keeper route 'ch9=zk1': expected own, all or REPLICA=ZK"),
         ({"route": "ch1=zk7"}, "servers zk1 zk2 zk3"),
+        (
+            {"clickhouse": "ch9=25.8,24.8"},
+            "--clickhouse ch9=25.8,24.8: 'ch9=25.8': expected VERSION or SERVER=VERSION with a "
+            "server out of ch1 ch2 ch3",
+        ),
+        ({"clickhouse": "24.8,,25.8"}, "--clickhouse 24.8,,25.8: '': expected VERSION or"),
+        ({"zookeeper": "zk1="}, "--zookeeper zk1=: 'zk1=': expected VERSION or SERVER=VERSION"),
+        (
+            {"clickhouse": "ch1=24.8,ch1=25.8,25.5"},
+            "ch1 is named twice; expected one version for a server",
+        ),
+        (
+            {"clickhouse": "1,2,3,4"},
+            "--clickhouse 1,2,3,4: 4 versions for 3 servers (ch1 ch2 ch3); expected at most one",
+        ),
+        (
+            {"clickhouse": "ch1=24.8,ch3=25.8"},
+            "--clickhouse ch1=24.8,ch3=25.8: ch2 has no version; expected one for every server, "
+            "as in ch1=24.8,ch3=25.8,VERSION",
+        ),
     ],
 )
 def test_a_bad_topology_is_refused(what: dict[str, object], says: str) -> None:

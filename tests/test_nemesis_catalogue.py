@@ -7,7 +7,7 @@ import pytest
 from harness.core.errors import UsageError
 from harness.core.protocols import CanKill, CanLead, CanPartition, CanPause
 from harness.core.seed import Seed
-from harness.core.topology import LinkClass, Topology
+from harness.core.topology import LinkClass, Role, Topology
 from nemesis import degraded, message
 from nemesis.catalogue import NEMESES, nemesis_names, parse_nemesis
 from nemesis.composed import Composed
@@ -18,6 +18,7 @@ THREE = Topology.of()
 
 
 def parsed(text: str, topology: Topology = THREE, **options: Any) -> Composed:
+    options.setdefault("upgrade_to", {Role.CLICKHOUSE: "25.8"})
     return parse_nemesis(text, topology, Seed(5), FaultOptions(**options))
 
 
@@ -64,6 +65,16 @@ def test_partition_leaves_out_what_the_topology_has_no_room_for() -> None:
 def test_a_bad_name_is_shown_with_what_there_is(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         parsed(text)
+
+
+def test_an_upgrade_needs_a_version_that_is_not_there_yet() -> None:
+    with pytest.raises(UsageError, match=r"'upgrade': to which version\? expected one in"):
+        parsed("upgrade", upgrade_to={})
+    new = Topology.of(clickhouse="25.8", zookeeper="3.8")
+    with pytest.raises(UsageError, match=r"'upgrade': no server is left to upgrade, all run 25\.8"):
+        parsed("upgrade", new)
+    with pytest.raises(UsageError, match="upgrade end 'both': expected new or old"):
+        parsed("upgrade", upgrade_end="both")
 
 
 def test_a_fault_without_room_is_refused_by_name() -> None:

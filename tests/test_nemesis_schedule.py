@@ -216,6 +216,22 @@ def test_nothing_to_do_is_exhausted() -> None:
     assert step == Exhausted()
 
 
+def test_a_family_of_so_many_steps_takes_them_and_no_more() -> None:
+    track = replace(name_only("restart"), turns=2)
+    generator: Generator = schedule([track], Seed(1), FaultOptions(interval_s=3, jitter=0))
+    made = played(generator, calls=2)
+    assert [m.value["fault"] for m in made] == [1, 2]
+    with pytest.raises(AssertionError):  # exhausted: neither ready nor pending
+        played(generator, calls=3)
+
+
+def test_a_last_step_that_was_not_seen_is_ended_before_it_is_over() -> None:
+    track = replace(name_only("restart"), turns=1)
+    generator: Generator = schedule([track], Seed(1), FaultOptions(interval_s=3, jitter=0))
+    made = played(generator, calls=2, ends=lambda made, nth: Kind.INFO if nth == 1 else Kind.OK)
+    assert [(m.value["fault"], m.value["edge"]) for m in made] == [(1, "once"), (1, "end")]
+
+
 def test_what_clients_do_changes_nothing() -> None:
     _, generator = of("kill", jitter=0, interval_s=1).op(Context(0, (WORKER,), ()))
     _, generator = generator.op(Context(SECOND, (WORKER,), ()))

@@ -131,6 +131,7 @@ def test_run_json_says_what_is_run_from_the_start(store: Store) -> None:
         "shard": 1,
         "replica": 1,
         "keepers": ["zk1"],
+        "version": "",
     }
     info = run.info()
     assert (info.plan, info.topology) == (PLAN, Topology.of())

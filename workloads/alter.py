@@ -100,7 +100,9 @@ class Alter:
             reads={
                 "read": reads(table.name),
                 "final-read": reads(table.name),
-                COLUMNS: lambda connection, op: _columns(connection, op, table, dialect),
+                COLUMNS: lambda connection, op: _columns(
+                    connection, op, table, cluster.engines.on(str(op.node))
+                ),
             },
             timeout_s=self.options.timeout_s,
             looks={TYPES: lambda table: _types(table, dialect)},

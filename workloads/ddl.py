@@ -218,8 +218,8 @@ class _Session:
         return {}
 
     def drop(self) -> None:
-        statement = self._cluster.engines.dialect.drop_database(self._database)
-        for connection in self._connections.values():
+        for node, connection in self._connections.items():
+            statement = self._cluster.engines.on(node).drop_database(self._database)
             try:
                 connection.command(statement)
             except DatabaseError:

@@ -128,7 +128,7 @@ class _Session:
                     f"CREATE TABLE {self._database}.d ({COLUMNS}) "
                     f"ENGINE = Distributed({over}, {self._database}, t, shard)"
                 )
-                dialect = self._cluster.engines.dialect
+                dialect = self._cluster.engines.on(node)
                 directory = data_directory(connection, dialect, self._database, "d")
                 self._directories[node] = directory
             except DatabaseError as error:
@@ -165,8 +165,8 @@ class _Session:
         return self._cluster.files(node, self._directories[node], "*.bin")
 
     def drop(self) -> None:
-        statement = self._cluster.engines.dialect.drop_database(self._database)
-        for connection in self._connections.values():
+        for node, connection in self._connections.items():
+            statement = self._cluster.engines.on(node).drop_database(self._database)
             try:
                 connection.command(statement)
             except DatabaseError:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from compose.releases import ImageChoice
+from compose.settings import Settings
 from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.images import build_images
 from harness.core.dialect import Dialect
@@ -23,13 +24,23 @@ def kept_cluster(store: Store, name: str) -> DockerCluster:
 
 def met_choice(cluster: DockerCluster) -> ImageChoice:
     """Return the choice that leads to the servers of a kept cluster."""
-    images = cluster.images
-    tags = {"clickhouse": images.clickhouse, "zookeeper": images.zookeeper}
-    return ImageChoice.met(tags, images.engines)
+    images, nodes = cluster.images, cluster.topology.nodes
+    tags = {node.name: images.of(node).tag for node in nodes}
+    return ImageChoice.met(tags, cluster.engines)
 
 
-def attached(cluster: DockerCluster, note: Callable[[str], None]) -> Cluster:
-    """Return the kept cluster, which its `up` heals."""
+def attached(
+    cluster: DockerCluster,
+    note: Callable[[str], None],
+    *,
+    choice: ImageChoice | None = None,
+    accept: Callable[[Dialect], None] = lambda _: None,
+) -> Cluster:
+    """Return the kept cluster, which its `up` heals. `choice` says what its servers are to be
+    upgraded to, `accept` is as for a fresh one."""
+    if choice is not None and choice.upgrade_to:
+        cluster.offer(build_images(note, choice))
+        accept(cluster.engines.dialect)
     note(f"waiting for the kept cluster {cluster.name}")
     return cluster
 
@@ -43,10 +54,11 @@ def fresh_cluster(
     keep: bool,
     choice: ImageChoice,
     accept: Callable[[Dialect], None],
+    settings: Settings | None = None,
 ) -> Cluster:
     """Return a cluster that its `up` creates; builds the images that it needs. `accept` raises
     UsageError where what is to be run needs more than servers of a dialect have."""
     images = build_images(note, choice)
-    accept(images.engines.dialect)
+    accept(images.engines(topology).dialect)
     note("starting servers")
-    return DockerCluster(topology, files, images=images, name=name, keep=keep)
+    return DockerCluster(topology, files, images=images, settings=settings, name=name, keep=keep)

@@ -18,5 +18,6 @@ def build(**options: Any) -> int:
     images = build_images(
         lambda note: console.print(f"images: {note}", highlight=False), ImageChoice.of(options)
     )
-    console.print(f"images: ready: {images.engines}", highlight=False)
+    ready = [str(image.engine) for by_name in images.servers.values() for image in by_name.values()]
+    console.print(f"images: ready: {', '.join(ready)}", highlight=False)
     return 0

@@ -18,13 +18,15 @@ IMAGE_OPTIONS: tuple[Any, ...] = (
         type=WORD,
         metavar="VERSION",
         help=f"Version of the ClickHouse servers: {known(CLICKHOUSE)}, or a full version out of "
-        f"`harness list`. Default: {DEFAULT_CLICKHOUSE}.",
+        "`harness list`; several in turn, as 24.8,25.8, or for servers by name, as ch1=24.8,25.8. "
+        f"Default: {DEFAULT_CLICKHOUSE}.",
     ),
     click.option(
         "--zookeeper",
         type=WORD,
         metavar="VERSION",
-        help=f"Version of the ZooKeeper servers: {known(ZOOKEEPER)}, or a full version. "
+        help=f"Version of the ZooKeeper servers: {known(ZOOKEEPER)}, or a full version; several "
+        "likewise. "
         f"Default: {DEFAULT_ZOOKEEPER}.",
     ),
     click.option(

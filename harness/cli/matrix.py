@@ -37,7 +37,7 @@ NOT_OF_A_CELL: Final = frozenset(
 CLUSTER: Final = (
     "cluster", "shards", "replicas", "keepers", "keeper_route", "clickhouse", "zookeeper",
     "clickhouse_image",
-    "zookeeper_image",
+    "zookeeper_image", "upgrade_to", "parts",
 )  # fmt: skip
 """Options of a run that its cluster is made by."""
 BYTES_MAX: Final = 1 << 20

@@ -9,6 +9,7 @@ from click.core import ParameterSource
 
 from checkers.ladder import Level
 from compose.releases import ImageChoice
+from compose.settings import Parts
 from harness.cli.catalogue import CLUSTERS, WORKLOADS
 from harness.cli.image_options import IMAGE_OPTIONS
 from harness.cli.parameter_types import WORD, number, store_option
@@ -17,6 +18,7 @@ from harness.core.ranges import shortened
 from harness.core.seed import Seed
 from harness.core.topology import LinkClass
 from harness.sim.bugs import BUGS, PROTOCOLS
+from nemesis.options import ENDS
 
 IMAGE_NAMES = ("clickhouse", "zookeeper", "clickhouse_image", "zookeeper_image")
 """Options that choose the servers."""
@@ -201,6 +203,20 @@ GROUPS: dict[str, tuple[Any, ...]] = {
             default=tuple(LinkClass),
             help="Link classes that partitions may cut.",
         ),
+        click.option(
+            "--upgrade-to",
+            type=ListType(),
+            default=(),
+            metavar="VERSION",
+            help="With the nemesis upgrade: version that the servers get one by one, such as 25.8 "
+            "for those of ClickHouse, 3.9 for those of ZooKeeper, or 25.8,3.9.",
+        ),
+        click.option(
+            "--upgrade-end",
+            type=click.Choice(ENDS),
+            help="Version that the servers end on: new, or old, which they go back to one by one. "
+            "Default: new.",
+        ),
     ),
     "Cluster": (
         click.option(
@@ -214,6 +230,12 @@ GROUPS: dict[str, tuple[Any, ...]] = {
             help="Through which ZooKeeper servers replicas read: own, all, ch1=zk1,ch2=zk1+zk2.",
         ),
         *IMAGE_OPTIONS,
+        click.option(
+            "--parts",
+            type=click.Choice([parts.value for parts in Parts]),
+            help="Parts that ClickHouse servers write: new, as their version does by default; old, "
+            "such that the oldest version of the cluster reads them. Default: new.",
+        ),
         click.option(
             "--protocol",
             type=click.Choice(list(PROTOCOLS)),

@@ -21,10 +21,11 @@ from compose.releases import (
 from harness.cli.run import Asked, run
 from harness.cli.scenario import Said, Told, campaign_of, plan_of
 from harness.cli.workload import KEPT, SCENARIO, scenario_of
-from harness.core.dialect import Engines
+from harness.core.dialect import Engine, Engines
 from harness.core.errors import HarnessError, MissingMechanismError, UsageError
 from harness.core.op import Json
 from harness.core.seed import Seed
+from harness.core.topology import Role
 from harness.core.verdict import Status
 from harness.core.version import Version
 from harness.run.bisection import Tally, TryResult
@@ -79,12 +80,18 @@ class VersionTries:
     @property
     def exact(self) -> str:
         """The version that the servers report."""
-        return self.engines.clickhouse if self.engines else self.release.version
+        met = self._met
+        return met.version if met else self.release.version
 
     @property
     def build(self) -> str:
         """How these servers were built; "" if nobody knows."""
-        return self.engines.clickhouse_build if self.engines else self.release.build
+        met = self._met
+        return met.build if met else self.release.build
+
+    @property
+    def _met(self) -> Engine | None:
+        return self.engines.only(Role.CLICKHOUSE) if self.engines else None
 
     @property
     def tally(self) -> Tally:
@@ -171,7 +178,7 @@ class ScenarioReplay:
     @property
     def met(self) -> str | None:
         """The version of the stored run."""
-        return self.engines.clickhouse if self.engines else None
+        return _version(self.engines, Role.CLICKHOUSE)
 
     @property
     def criterion(self) -> str:
@@ -188,7 +195,7 @@ class ScenarioReplay:
         finished: Callable[[Finished], None],
     ) -> tuple[Campaign, Callable[[int], Plan]]:
         """As `harness scenario --count` does it."""
-        was = self.engines.zookeeper if self.engines else ""
+        was = _version(self.engines, Role.ZOOKEEPER)
         listed = was if was in {release.version for release in ZOOKEEPER} else DEFAULT_ZOOKEEPER
         choice = ImageChoice(clickhouse=clickhouse, zookeeper=zookeeper or listed)
         campaign = campaign_of([self.scenario], store, choice, console, stop, finished)
@@ -228,7 +235,7 @@ class RunReplay:
     @property
     def met(self) -> str | None:
         """The version of the stored run."""
-        return self.info.plan.engines.clickhouse
+        return _version(self.info.plan.engines, Role.CLICKHOUSE)
 
     def opened(
         self,
@@ -295,13 +302,19 @@ class RunReplay:
             name: (getattr(stored, name), getattr(fresh, name)) for name in same
         }
         pairs["workload options"] = stored.options.get(KEPT), fresh.options.get(KEPT)
-        pairs["topology"] = self.info.topology, asked.topology
+        pairs["topology"] = self.info.topology.unversioned, asked.topology.unversioned
         for name, (was, now) in pairs.items():
             if was != now:
                 raise UsageError(
                     f"run {self.name}: its {name} was {was}, and its command line "
                     f"{stored.again!r} means {now} now; it cannot be repeated as it was"
                 )
+
+
+def _version(engines: Engines | None, role: Role) -> str | None:
+    """Return the version of all servers of a role; None if there are several, or none is known."""
+    only = engines.only(role) if engines else None
+    return only.version if only else None
 
 
 def replay_of(what: str, store: Store) -> Replay:

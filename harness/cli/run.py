@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 from rich.console import Console, RenderableType
 
-from compose.releases import ImageChoice
+from compose.releases import ImageChoice, upgrade_targets
+from compose.settings import Parts, Settings
 from harness.cli.catalogue import WORKLOADS
 from harness.cli.display import shown, unseen
 from harness.cli.options import IMAGE_NAMES, again, run_options, some_of
@@ -22,7 +23,7 @@ from harness.clusters.sim_cluster import SimCluster
 from harness.core.dialect import Dialect
 from harness.core.errors import EXIT_CRASH, HarnessError, UsageError
 from harness.core.op import Json
-from harness.core.protocols import Cluster, Nemesis
+from harness.core.protocols import CanUpgrade, Cluster, Nemesis
 from harness.core.seed import Seed
 from harness.core.topology import LinkClass, Topology
 from harness.core.verdict import Status, worst
@@ -35,7 +36,7 @@ from harness.sim.dialect import DIALECT as SIMULATED
 from harness.web.drawing import draw
 from nemesis.catalogue import parse_nemesis
 from nemesis.composed import check_capabilities, check_kind, check_mechanisms, interposed
-from nemesis.options import FaultOptions
+from nemesis.options import ENDS, FaultOptions
 from workloads.quorum_set import SIMULATED_READINGS, QuorumSetOptions
 
 if TYPE_CHECKING:
@@ -64,14 +65,28 @@ class Asked:
         self._settle_cluster()
         faults = parse_nemesis(self.options["nemesis"], topology, self.seed, self.fault_options)
         check_kind(faults, *self._kind())
+        self._settle_upgrade(faults)
         if self.options["reuse"]:
-            for name in IMAGE_NAMES:
+            for name in ("parts", *IMAGE_NAMES):
                 if self.options[name]:
                     raise UsageError(
                         f"{_flag(name)} {self.options[name]}: --reuse takes a cluster as it is"
                     )
         if self.dialect is not None:
             self._accept(self.dialect)
+
+    def _settle_upgrade(self, faults: Nemesis) -> None:
+        """Raises UsageError for options of an upgrade where there is none."""
+        given = {
+            "--upgrade-to": ",".join(self.options["upgrade_to"]),
+            "--upgrade-end": self.options["upgrade_end"] or "",
+        }
+        for flag, value in given.items():
+            if value and CanUpgrade not in faults.needs:
+                raise UsageError(
+                    f"{flag} {value}: the nemesis {faults.name} upgrades nothing; expected "
+                    "--nemesis upgrade"
+                )
 
     def _kind(self) -> tuple[type, str]:
         """Of the cluster: its class, and what it is called."""
@@ -85,7 +100,7 @@ class Asked:
         """Raises UsageError for what only the other kind of cluster has."""
         option, simulated = self.options, self.simulated
         bugs(option["bug"])
-        for name in ("reuse", "keep_cluster", *IMAGE_NAMES):
+        for name in ("reuse", "keep_cluster", "parts", *IMAGE_NAMES):
             if simulated and option[name]:
                 raise UsageError(f"{_flag(name)}: --cluster sim has no containers")
         if simulated and not WORKLOADS[option["workload"]].simulated:
@@ -168,7 +183,7 @@ class Asked:
             return ImageChoice.of(self.options)
         from harness.cli.bring_up import met_choice
 
-        return met_choice(self.reused)
+        return replace(met_choice(self.reused), upgrade_to=self.options["upgrade_to"])
 
     def _accept(self, dialect: Dialect) -> None:
         """Raises UsageError where the workload or the nemesis needs a mechanism that servers of
@@ -190,6 +205,7 @@ class Asked:
             replicas=option["replicas"],
             keepers=option["keepers"],
             route=option["keeper_route"],
+            **({} if self.simulated else ImageChoice.of(option).versions),
         )
 
     @cached_property
@@ -206,6 +222,11 @@ class Asked:
             interval_s=self.options["interval"],
             duration_s=self.options["duration"],
             link_classes=tuple(LinkClass(name) for name in self.options["links"]),
+            upgrade_to={
+                role: next(iter(by_name))
+                for role, by_name in upgrade_targets(self.options["upgrade_to"]).items()
+            },
+            upgrade_end=self.options["upgrade_end"] or ENDS[0],
         )
 
     def plans(self) -> list[Plan]:
@@ -321,7 +342,7 @@ class Asked:
         from harness.cli.bring_up import attached, fresh_cluster
 
         if self.reused:
-            return attached(self.reused, note)
+            return attached(self.reused, note, choice=self.image_choice, accept=self._accept)
         option = self.options
         return fresh_cluster(
             self.topology,
@@ -331,6 +352,7 @@ class Asked:
             keep=option["keep_cluster"],
             choice=ImageChoice.of(option),
             accept=self._accept,
+            settings=Settings(parts=Parts(option["parts"] or Parts.NEW)),
         )
 
 

@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -158,8 +158,14 @@ def _of(plan: Plan) -> Scenario:
     return scenario_of(plan.workload.removeprefix(SCENARIO))
 
 
-def _topology(one: Scenario) -> Topology:
-    return Topology.of(shards=one.shards, replicas=one.replicas)
+def _topology(one: Scenario, versions: Mapping[str, str] | None = None) -> Topology:
+    named = versions or {}
+    return Topology.of(
+        shards=one.shards,
+        replicas=one.replicas,
+        clickhouse=named.get("clickhouse", ""),
+        zookeeper=named.get("zookeeper", ""),
+    )
 
 
 def _by_topology(chosen: Sequence[Scenario]) -> list[list[Scenario]]:
@@ -214,7 +220,7 @@ def campaign_of(
         if reused
         else partial(
             fresh_cluster,
-            _topology(several[0]),
+            _topology(several[0], choice.versions),
             files,
             name=name,
             keep=keep,

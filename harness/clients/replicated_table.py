@@ -112,8 +112,8 @@ class ReplicatedTable:
 
     def drop(self) -> None:
         """Everywhere that answers; what does not is left to the end of the cluster."""
-        statement = self._cluster.engines.dialect.drop_database(self.database)
         for node in self.replicas:
+            statement = self._cluster.engines.on(node).drop_database(self.database)
             try:
                 self._on(node).command(statement)
             except DatabaseError:
@@ -208,7 +208,8 @@ class ReplicatedTable:
         quorum = asked(f"SELECT countIf(name = 'status') {of}/quorum'")
         if quorum and quorum[0][0]:
             reasons.append("a quorum insert is in flight")
-        if self._cluster.engines.dialect.has(Mechanism.PARALLEL_QUORUM):
+        engines = self._cluster.engines
+        if any(engines.on(node).has(Mechanism.PARALLEL_QUORUM) for node in self.replicas):
             parallel = asked(f"SELECT count() {of}/quorum/parallel'")[0][0]
             if parallel:
                 reasons.append(f"{parallel} parallel quorum inserts are in flight")

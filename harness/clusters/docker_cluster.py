@@ -1,6 +1,7 @@
 """A cluster of real servers on a Docker engine."""
 
 import fcntl
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -9,9 +10,10 @@ from pathlib import Path
 from typing import IO, Final
 
 import docker
+from docker.models.containers import Container
 
-from compose.plan import DIRECTORY, KEEP, OWNER, PORTS, Images, plan
-from compose.render import render
+from compose.plan import DIRECTORY, KEEP, OWNER, PORTS, Images, Plan, plan
+from compose.render import render, render_again
 from compose.settings import Settings, Storage
 from harness.clusters import keeper, owner, readiness
 from harness.clusters.compose_tool import compose_up
@@ -19,14 +21,14 @@ from harness.clusters.engine import asking_engine, engine
 from harness.clusters.fetches import Fetches
 from harness.clusters.kept import Kept
 from harness.clusters.links import Links
-from harness.clusters.logs import collect_node, emptied, last_lines
+from harness.clusters.logs import collect_node, emptied, last_lines, written
 from harness.clusters.losses import Losses
 from harness.clusters.parallel import on_each
 from harness.clusters.pods import PodAgent
 from harness.clusters.processes import Processes
 from harness.clusters.proxies import Proxies
 from harness.clusters.removal import LOCK, remove_files, remove_run
-from harness.clusters.replica import tables_led, watches_of
+from harness.clusters.replica import inactive_tables, tables_led, watches_of
 from harness.core.clock import utc_now
 from harness.core.dialect import Engines
 from harness.core.errors import ClusterError
@@ -36,10 +38,11 @@ from harness.core.seed import Seed
 from harness.core.topology import Link, Node, Role, Topology
 
 _READY_S: Final = 60.0
+_VERSION_S: Final = 5.0
 
 
 class DockerCluster:
-    """Cluster, CanPartition, CanLosePackets, CanKill, CanRestart, CanPause, CanLead,
+    """Cluster, CanPartition, CanLosePackets, CanKill, CanRestart, CanUpgrade, CanPause, CanLead,
     CanLeadTables, CanStopFetches, CanIntercept, CanLook and CanConfigure.
 
     `directory` holds the compose file, the configuration and what `attach` needs. A cluster
@@ -59,7 +62,6 @@ class DockerCluster:
         self.name = name or f"harness-{Seed.fresh().value:08x}"
         self.topology = topology
         self.images = images
-        self.engines = images.engines
         self.settings = settings or Settings()
         self.directory = directory.absolute()
         self.keep = keep
@@ -73,7 +75,12 @@ class DockerCluster:
         self._links = Links({}, {})
         self._losses = Losses({}, {}, self._links)
         self._fetches = Fetches(topology.replicas, self.endpoint)
-        self._plan = plan(topology, self.settings, images, name=self.name, labels=self._labels())
+        self._upgrading = threading.Lock()
+        self._reported: dict[str, str] = {}
+        """What nodes said that they run, which is more exact than an image's label."""
+        self._removed: dict[str, bytes] = {}
+        """What containers that upgrades removed had written, by node, since the last `collect`."""
+        self._plan = self._planned()
         self._containers = {s.node.name: s.container for s in self._plan.servers}
         self._pods = {p.node.name: p.container for p in self._plan.pods}
 
@@ -151,6 +158,18 @@ class DockerCluster:
             raise ClusterError(f"{node}: has no port, the cluster {self.name} is not up")
         return self._endpoints[node]
 
+    @property
+    def engines(self) -> Engines:
+        """Which servers they are, and which they were or may be before the cluster ends."""
+        known = self.images.engines(self.topology)
+        return replace(
+            known,
+            nodes={
+                node: replace(engine, version=self._reported.get(node, engine.version))
+                for node, engine in known.nodes.items()
+            },
+        )
+
     def versions(self) -> Mapping[str, str]:
         """What each node says it runs; nodes that do not answer are left out."""
         said = on_each(
@@ -174,7 +193,8 @@ class DockerCluster:
 
         def moved(node: Node) -> None:
             container, pod = self._containers[node.name], self._pods[node.name]
-            collect_node(client, container, pod, node, directory / node.name, since_s)
+            before = self._removed.pop(node.name, b"")
+            collect_node(client, container, pod, node, directory / node.name, since_s, before)
             if node.role is Role.CLICKHOUSE and self.settings.storage is Storage.MEMORY:
                 emptied(self._agents[node.name])
 
@@ -212,7 +232,7 @@ class DockerCluster:
         """Of each of its links, whether packets that are sent over it now are lost."""
         return self._losses.seen(node)
 
-    # --- CanKill, CanRestart, CanPause --------------------------------------------------------
+    # --- CanKill, CanRestart ------------------------------------------------------------------
 
     def kill(self, nodes: Iterable[str]) -> None:
         """SIGKILL; returns when the processes are gone. Data and cuts stay."""
@@ -229,6 +249,50 @@ class DockerCluster:
     def restart(self, nodes: Iterable[str]) -> None:
         """SIGTERM, wait, start; returns when each server answers."""
         self._processes().restart(nodes)
+
+    # --- CanUpgrade ---------------------------------------------------------------------------
+
+    def offer(self, images: Images) -> None:
+        """Lets nodes be upgraded to these images too."""
+        self.images = self.images.with_servers(images)
+
+    def upgrade(self, node: str, version: str) -> float:
+        """SIGTERM, wait, start on that version; returns when the server answers: the seconds since
+        SIGTERM. The pod stays, and with it the network, the cuts and the volumes; the
+        configuration is rendered for the new version. Raises StartError."""
+        with self._upgrading:
+
+            def change(container: Container | None) -> None:
+                """While none runs: a server reads its configuration again when that changes."""
+                if container is not None:
+                    with asking_engine(f"read the logs of {node}"):
+                        said = written(container, self._collected_s)
+                    self._removed[node] = self._removed.get(node, b"") + said
+                self.topology = self.topology.with_version(node, version)
+                self._plan = self._planned()
+                self._reported.pop(node, None)
+                render_again(self._plan, node, self.directory)
+
+            wanted = self.images.of(self.topology.with_version(node, version).node(node))
+            environment = self._plan.server(node).environment
+            away_s = self._processes().replace(node, wanted.tag, environment, change)
+            self._await_version(node)
+            self._save()
+        return away_s
+
+    def inactive(self, node: str) -> Sequence[str]:
+        """Why the server does not do its part in the cluster, a reason each."""
+        why = self._unready(self.topology.node(node))
+        if why is not None:
+            return [why]
+        if node in self.topology.keepers:
+            return []
+        try:
+            return [f"{node}: {t} is not active" for t in inactive_tables(self.endpoint(node))]
+        except ClusterError as error:
+            return [f"{node} does not answer: {error}"]
+
+    # --- CanPause -----------------------------------------------------------------------------
 
     def pause(self, nodes: Iterable[str]) -> None:
         """SIGSTOP; returns when every thread is stopped."""
@@ -357,14 +421,25 @@ class DockerCluster:
             raise ClusterError(f"{self.directory}: another process uses this cluster") from error
         self._lock = lock
 
-    def _reported(self) -> Engines:
-        """The servers as they name themselves, which is more exact than an image's label."""
-        said = self.versions()
-        return replace(
-            self.engines,
-            clickhouse=said.get(self.topology.replicas[0], self.engines.clickhouse),
-            zookeeper=said.get(self.topology.keepers[0], self.engines.zookeeper),
+    def _planned(self) -> Plan:
+        return plan(
+            self.topology, self.settings, self.images, name=self.name, labels=self._labels()
         )
+
+    def _save(self) -> None:
+        """For whoever attaches to it."""
+        Kept(self.name, self.topology, self.images, self.settings).save(self.directory)
+
+    def _await_version(self, node: str) -> None:
+        """Asks a server that answers already. A ZooKeeper server says its version once it has a
+        quorum, which here it may lack: then the image's label is all that is known."""
+        deadline = time.monotonic() + _VERSION_S
+        found = self.topology.node(node)
+        while (said := readiness.version_of(found, self.endpoint(node))) is None:
+            if time.monotonic() > deadline:
+                return
+            time.sleep(0.1)
+        self._reported[node] = said
 
     def _find_pods(self) -> None:
         client = self._engine()
@@ -392,6 +467,7 @@ class DockerCluster:
             self._alive,
             lambda node: self._unready(self.topology.node(node)),
             self._last_lines,
+            lambda node: compose_up(self.name, self.directory / "compose.yml", node),
         )
 
     def _proxies(self) -> Proxies:
@@ -412,10 +488,10 @@ class DockerCluster:
 
     def _await_whole(self) -> None:
         self._await_ready()
-        self.engines = self._reported()
+        self._reported = dict(self.versions())
         self._await_none(self._without_ddl)
         self._fetches.create()
-        Kept(self.name, self.topology, self.images, self.settings).save(self.directory)
+        self._save()
 
     def _await_ready(self) -> None:
         deadline = time.monotonic() + _READY_S

@@ -9,21 +9,22 @@ from contextlib import closing
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias, TypeVar
 
 import docker
 from docker.errors import BuildError
 
 import compose
-from compose.plan import OWNER, RUN, Images
+from compose.plan import OWNER, RUN, Image, Images
 from compose.releases import ImageChoice, Release
 from harness.clusters import ingredients, owner
 from harness.clusters.base_image import base_image, has_image, hub_answers, pull
 from harness.clusters.engine import asking_engine, engine
 from harness.clusters.own_directory import locked
 from harness.clusters.parallel import on_each
-from harness.core.dialect import Engines
+from harness.core.dialect import Engine
 from harness.core.errors import ClusterError
+from harness.core.topology import Role
 
 _RECIPES: Final = Path(compose.__file__).parent / "images"
 _VERSION_LABEL: Final = "harness.{server}.version"
@@ -32,6 +33,11 @@ _STAGE_LABEL: Final = "harness.stage"
 _BUILD_TIMEOUT_S: Final = 600
 """Between two lines of a build's output."""
 _VERSION_TIMEOUT_S: Final = 20
+
+
+_T = TypeVar("_T")
+_Servers: TypeAlias = Mapping[Role, Mapping[str, _T]]
+"""By the version as a user names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,42 +59,47 @@ def build_images(progress: Callable[[str], None], choice: ImageChoice | None = N
 
     Raises ClusterError, with the last lines of a build that failed.
     """
-    wanted = choice or ImageChoice()
+    wanted = (choice or ImageChoice()).servers
     with closing(engine()) as client:
         return _here(client, wanted) or _provided(client, progress, wanted)
 
 
-def _here(client: docker.DockerClient, choice: ImageChoice) -> Images | None:
+def _here(client: docker.DockerClient, wanted: _Servers[Release | str]) -> Images | None:
     """The images, if none of them has to be pulled or built."""
-    tags = {"pod": pod_image()}
-    for release in choice.releases:
-        candidates = [choice.image(release)]
-        if candidates == [None]:
-            candidates = [release.official, release_image(release)]
-        here = [tag for tag in candidates if tag and has_image(client, tag)]
-        if not here:
-            return None
-        tags[release.server] = here[0]
-    return _images(client, tags) if has_image(client, tags["pod"]) else None
+    tags: dict[Role, dict[str, str]] = {role: {} for role in wanted}
+    for role, by_name in wanted.items():
+        for name, server in by_name.items():
+            own = [server] if isinstance(server, str) else [server.official, release_image(server)]
+            here = [tag for tag in own if tag and has_image(client, tag)]
+            if not here:
+                return None
+            tags[role][name] = here[0]
+    return _images(client, tags) if has_image(client, pod_image()) else None
 
 
 def _provided(
-    client: docker.DockerClient, progress: Callable[[str], None], choice: ImageChoice
+    client: docker.DockerClient,
+    progress: Callable[[str], None],
+    wanted: _Servers[Release | str],
 ) -> Images:
     """The same, after pulling and building what is missing."""
     with locked("images"):
-        tags = {"pod": pod_image()}
+        tags: dict[Role, dict[str, str]] = {role: {} for role in wanted}
         missing: dict[str, Release | None] = {}
-        if not has_image(client, tags["pod"]):
-            missing[tags["pod"]] = None
-        for release in choice.releases:
-            own = choice.image(release)
-            way = Way(own, False, True, "asked for") if own else way_to(client, release)
-            tags[release.server] = way.image
-            if way.official:
-                _pull_missing(client, progress, way.image)
-            elif not way.ready:
-                missing[way.image] = release
+        if not has_image(client, pod_image()):
+            missing[pod_image()] = None
+        for role, by_name in wanted.items():
+            for name, server in by_name.items():
+                if isinstance(server, str):
+                    way = Way(server, False, True, "asked for")
+                else:
+                    way = way_to(client, server)
+                tags[role][name] = way.image
+                if way.official:
+                    _pull_missing(client, progress, way.image)
+                elif not way.ready:
+                    assert isinstance(server, Release), "images of others are never built here"
+                    missing[way.image] = server
         if missing:
             base = base_image(client, progress)
             named = [str(release or "pod") for release in missing.values()]
@@ -100,9 +111,14 @@ def _provided(
     return _images(client, tags)
 
 
-def _images(client: docker.DockerClient, tags: Mapping[str, str]) -> Images:
-    engines = _engines(client, tags["clickhouse"], tags["zookeeper"])
-    return Images(tags["pod"], tags["clickhouse"], tags["zookeeper"], engines)
+def _images(client: docker.DockerClient, tags: _Servers[str]) -> Images:
+    return Images(
+        pod_image(),
+        {
+            role: {name: Image(tag, _engine(client, role, tag)) for name, tag in by_name.items()}
+            for role, by_name in tags.items()
+        },
+    )
 
 
 def way_to(client: docker.DockerClient, release: Release) -> Way:
@@ -193,17 +209,18 @@ def _remove_stages(client: docker.DockerClient, tag: str) -> None:
         client.images.remove(str(image.id), force=True)
 
 
-def _engines(client: docker.DockerClient, clickhouse: str, zookeeper: str) -> Engines:
-    """What is in the images: by label, else the ClickHouse server is asked. A ZooKeeper server
-    says its version when it runs."""
-    with asking_engine(f"inspect {clickhouse} and {zookeeper}"):
-        labels = {**client.images.get(zookeeper).labels, **client.images.get(clickhouse).labels}
-    version = labels.get(_VERSION_LABEL.format(server="clickhouse"))
-    return Engines(
-        clickhouse=version or _asked_version(client, clickhouse),
-        clickhouse_build=labels.get(_BUILD_LABEL.format(server="clickhouse"), f"of {clickhouse}"),
-        zookeeper=labels.get(_VERSION_LABEL.format(server="zookeeper"), ""),
-        zookeeper_build=labels.get(_BUILD_LABEL.format(server="zookeeper"), f"of {zookeeper}"),
+def _engine(client: docker.DockerClient, role: Role, tag: str) -> Engine:
+    """What is in an image: by label, else the ClickHouse server is asked. A ZooKeeper server says
+    its version when it runs."""
+    with asking_engine(f"inspect {tag}"):
+        labels = client.images.get(tag).labels
+    version = labels.get(_VERSION_LABEL.format(server=role), "")
+    if not version and role is Role.CLICKHOUSE:
+        version = _asked_version(client, tag)
+    return Engine(
+        role=role,
+        version=version,
+        build=labels.get(_BUILD_LABEL.format(server=role), f"of {tag}"),
     )
 
 

@@ -6,9 +6,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from compose.plan import Images
-from compose.settings import Settings, Storage
-from harness.core.dialect import Engines
+from compose.settings import Parts, Settings, Storage
 from harness.core.errors import ClusterError
 from harness.core.topology import Node, Role, Topology
 
@@ -27,10 +28,19 @@ class Kept:
 
     def save(self, directory: Path) -> None:
         """Writes it."""
+        # What no node runs any more is not among the images: whoever uses the cluster next does
+        # not meet it.
+        images = Images(
+            self.images.pod,
+            {
+                role: {n.version: self.images.of(n) for n in self.topology.nodes if n.role is role}
+                for role in Role
+            },
+        )
         state = {
             "name": self.name,
             "nodes": [asdict(node) for node in self.topology.nodes],
-            "images": asdict(self.images),
+            "images": asdict(images),
             "settings": asdict(self.settings),
         }
         (directory / FILE).write_text(json.dumps(state, indent=2))
@@ -46,12 +56,15 @@ class Kept:
                 f"{path}: no cluster was kept there ({error}). Keep one with --keep-cluster"
             ) from error
         try:
-            settings = {**state["settings"], "storage": Storage(state["settings"]["storage"])}
-            engines = Engines(**state["images"]["engines"])
+            settings = {
+                **state["settings"],
+                "storage": Storage(state["settings"]["storage"]),
+                "parts": Parts(state["settings"]["parts"]),
+            }
             return Kept(
                 name=state["name"],
                 topology=Topology(tuple(map(_node, state["nodes"]))),
-                images=Images(**{**state["images"], "engines": engines}),
+                images=msgspec.convert(state["images"], Images),
                 settings=Settings(**settings),
             )
         except (KeyError, TypeError, ValueError) as error:

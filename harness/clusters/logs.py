@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import re
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -9,6 +10,7 @@ from typing import Final
 
 import docker
 from docker.errors import NotFound
+from docker.models.containers import Container
 
 from harness.clusters.engine import asking_engine
 from harness.clusters.pods import PodAgent
@@ -16,6 +18,10 @@ from harness.core.topology import Node, Role
 
 _SERVER_LOGS: Final = "/var/log/clickhouse-server"
 _LAST_LINES: Final = 15
+_LINE_MAX: Final = 400
+_FRAME: Final = re.compile(r"\d+\. | \(version ")
+"""A line of a stack trace, or what follows it; a line of the log begins with a date, such as
+2026.11.23."""
 _TRANSACTIONS: Final = "/datalog"
 _PACKED: Final = "/tmp/transactions.tar.gz"  # noqa: S108 # in the pod, whose only user is root
 TRANSACTIONS_FILE: Final = "txnlog.tar.gz"
@@ -29,18 +35,20 @@ def collect_node(
     node: Node,
     directory: Path,
     since_s: float | None,
+    before: bytes = b"",
 ) -> None:
     """Writes `directory`/stdout.log; of a ClickHouse server its log files too, of a ZooKeeper
     server its transaction log. What does not exist is left out. `pod` is the container that holds
     the node's volumes in memory. `since_s`, seconds since 1970: only what was written after, but
-    for ClickHouse's files, which `emptied` begins anew."""
+    for ClickHouse's files, which `emptied` begins anew. `before` is what containers of the node
+    that were removed had written."""
     directory.mkdir(parents=True, exist_ok=True)
     with asking_engine(f"read the logs of {node.name}"):
         try:
             found = client.containers.get(container)
         except NotFound:
             return
-        (directory / "stdout.log").write_bytes(found.logs(stdout=True, stderr=True, since=since_s))
+        (directory / "stdout.log").write_bytes(before + written(found, since_s))
         if node.role is Role.CLICKHOUSE:
             for name, content in _files(found.id or container, client, _SERVER_LOGS):
                 (directory / name).write_bytes(content)
@@ -48,6 +56,11 @@ def collect_node(
             transactions = _held(client, pod, since_s) or _archive(client, found.id or container)
             if transactions:
                 (directory / TRANSACTIONS_FILE).write_bytes(transactions)
+
+
+def written(container: Container, since_s: float | None) -> bytes:
+    """What a container's server has written to its standard streams, since then."""
+    return container.logs(stdout=True, stderr=True, since=since_s)
 
 
 def emptied(agent: PodAgent) -> None:
@@ -98,13 +111,16 @@ def last_lines(client: docker.DockerClient, container: str, node: Node) -> str:
         if node.role is Role.CLICKHOUSE:
             files = dict(_files(found.id or container, client, _SERVER_LOGS))
             text += files.get("clickhouse-server.err.log", b"")
-    lines = [line for line in text.decode(errors="replace").splitlines() if _tells(line)]
-    return "\n".join(lines[-_LAST_LINES:]) or "(its log is empty)"
+    return telling(text.decode(errors="replace")) or "(its log is empty)"
 
 
-def _tells(line: str) -> bool:
-    """Not a blank line or a frame of a stack trace, such as "7. clickhouse-server(…)"."""
-    return bool(line.strip()) and not line.partition(".")[0].isdigit()
+def telling(text: str) -> str:
+    """Return the last lines of a log that say something: no blank lines, no frames of a stack trace
+    such as "7. clickhouse-server(…)", and of long lines the beginning."""
+    lines = [line for line in text.splitlines() if line.strip() and not _FRAME.match(line)]
+    return "\n".join(
+        line if len(line) <= _LINE_MAX else f"{line[:_LINE_MAX]}…" for line in lines[-_LAST_LINES:]
+    )
 
 
 def _files(container: str, client: docker.DockerClient, path: str) -> Iterator[tuple[str, bytes]]:

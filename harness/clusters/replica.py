@@ -72,6 +72,15 @@ def has_session(endpoint: Endpoint) -> str | None:
     return _fails(endpoint, "SELECT name FROM system.zookeeper WHERE path = '/' LIMIT 1")
 
 
+def inactive_tables(endpoint: Endpoint) -> tuple[str, ...]:
+    """Return the replicated tables whose replica here is not active. Raises ClusterError."""
+    text = (
+        "SELECT database, table FROM system.replicas WHERE is_readonly OR is_session_expired "
+        "ORDER BY database, table"
+    )
+    return tuple(f"{database}.{table}" for database, table in query(endpoint, text))
+
+
 def tables_led(endpoint: Endpoint) -> int:
     """How many of the run's tables the replica leads; none when it does not answer."""
     ours = "is_leader AND zookeeper_path LIKE '/harness/%'"

@@ -66,7 +66,7 @@ def requirements(choice: ImageChoice | None = None) -> list[Requirement]:
         _engine,
         _compose,
         lambda: _base(wanted),
-        *(partial(_server, release) for release in wanted.releases if not wanted.image(release)),
+        *(partial(_server, release) for release in wanted.releases),
         _disk,
         _memory,
         _kernel,
@@ -148,7 +148,7 @@ def _base(choice: ImageChoice) -> Requirement:
     name, advice = "images, or what makes them", "Debian, Ubuntu: apt-get install mmdebstrap"
     try:
         with closing(engine(5)) as client:
-            ready = [way_to(client, r).ready for r in choice.releases if not choice.image(r)]
+            ready = [way_to(client, r).ready for r in choice.releases]
             if all(ready) and has_image(client, pod_image()):
                 return Requirement(name, True, "images are built", advice)
             if has_image(client, PUBLIC):

@@ -11,8 +11,8 @@ from harness.core.errors import ClusterError
 from harness.core.op import Written
 from harness.core.protocols import Endpoint
 from harness.core.seed import Seed
-from harness.core.topology import Link, Topology
-from harness.sim.dialect import ENGINES
+from harness.core.topology import Link, Role, Topology
+from harness.sim.dialect import SIMULATED, simulated_engines
 from harness.sim.settings import TableSettings
 from harness.sim.simulation import Simulation
 from harness.sim.world import SECOND, SimulatedClock
@@ -20,7 +20,7 @@ from harness.sim.world import SECOND, SimulatedClock
 READY_NS: Final = 60 * SECOND
 START_NS: Final = 30 * SECOND
 LOST_OF_THOUSAND: Final = 300
-VERSION: Final = f"simulated {ENGINES.clickhouse}"
+VERSION: Final = f"simulated {SIMULATED[Role.CLICKHOUSE].version}"
 
 
 class SimCluster:
@@ -37,7 +37,7 @@ class SimCluster:
     ) -> None:
         """`protocol`: one of harness.sim.bugs.PROTOCOLS."""
         self.name = "sim"
-        self.engines = ENGINES
+        self.engines = simulated_engines(topology)
         self.topology = topology
         self.simulation = Simulation(
             topology, seed, bugs=bugs, protocol=protocol, settings=settings

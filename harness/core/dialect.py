@@ -1,4 +1,4 @@
-"""What differs between server versions: one frozen Dialect for each pair of versions.
+"""What differs between server versions: one frozen Dialect for each set of versions.
 
 Nothing else in the project compares versions. Whoever depends on something that only some servers
 have asks the cluster's dialect; workloads, nemeses, scenarios and checkers name the mechanisms that
@@ -6,14 +6,16 @@ they need, and are refused before the run, or do not judge, where one is missing
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from harness.core.errors import MissingMechanismError
+from harness.core.op import Kind
 from harness.core.outcomes import CERTAINLY_READ_ONLY, PERHAPS_READ_ONLY, WRITE_OUTCOMES, Outcome
+from harness.core.topology import Role
 from harness.core.version import Version
 
 
@@ -136,12 +138,21 @@ _CLEANUP: Final[tuple[tuple[Version, _Settings], ...]] = (
     (Version(24, 8), {"max_cleanup_delay_period": 1}),
 )
 
+_OLDER_PARTS: Final[tuple[tuple[Version, _Settings], ...]] = (
+    # On by default since 25.8. 24.8 knows no such marks: "Unknown mark file extension: '4'" (79);
+    # 25.5 fetches such a part without a file of it: "No columns_substreams.txt" (226).
+    (Version(25, 8), {"write_marks_for_substreams_in_compact_parts": 0}),
+)
+"""Since when servers write parts that those before cannot read, and what keeps them from it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """What one ClickHouse version understands and does, with one coordination service."""
+    """What one ClickHouse version understands and does, with one coordination service; or what
+    servers of several versions all do."""
 
-    clickhouse: Version
+    versions: tuple[Version, ...]
+    """The oldest first."""
     coordination: Coordination
     mechanisms: frozenset[Mechanism]
     configuration_root: str
@@ -175,11 +186,18 @@ class Dialect:
         them. `what` says who needs them, such as "workload merges"."""
         missing = ", ".join(self.lacks(needs))
         if missing:
+            servers = f"ClickHouse {', '.join(map(str, self.versions))} with {self.coordination}"
+            lack = f"not all of {servers} have" if self.versions[1:] else f"{servers} does not have"
             raise MissingMechanismError(
-                f"{what}: needs {missing}, which ClickHouse {self.clickhouse} with "
-                f"{self.coordination} does not have; choose another --clickhouse",
-                missing,
+                f"{what}: needs {missing}, which {lack}; choose another --clickhouse", missing
             )
+
+    def parts_read_by(self, oldest: Version) -> _Settings:
+        """Return the defaults of MergeTree tables with which a server of this version writes parts
+        that one of the oldest version reads."""
+        own = self.versions[0]
+        rows = (settings for since, settings in _OLDER_PARTS if oldest < since <= own)
+        return {name: value for row in rows for name, value in row.items()}
 
     def drop_database(self, name: str) -> str:
         """The statement that removes a database and its data before it returns: without SYNC an
@@ -217,7 +235,7 @@ def dialect_of(clickhouse: Version, coordination: Coordination = Coordination.ZO
         has.add(Mechanism.TRANSACTION_LOG)
     read_only = PERHAPS_READ_ONLY if Mechanism.INSERT_RETRIES in has else CERTAINLY_READ_ONLY
     return Dialect(
-        clickhouse=clickhouse,
+        versions=(clickhouse,),
         coordination=coordination,
         mechanisms=frozenset(has),
         configuration_root="clickhouse" if clickhouse >= Version(22, 1) else "yandex",
@@ -231,34 +249,117 @@ def dialect_of(clickhouse: Version, coordination: Coordination = Coordination.ZO
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Engines:
-    """Which servers a run met: what decides the dialect, and what a finding was seen on."""
+@cache
+def common_dialect(versions: frozenset[Version]) -> Dialect:
+    """Return the dialect of a cluster that has servers of all these versions.
 
-    clickhouse: str = "18.16.1"
-    """As the server reports it, such as "25.8.2.1"."""
-    clickhouse_build: str = ""
-    """How that server was built, such as "as built in chdb 3.7.2"; "" where nobody knows."""
-    zookeeper: str = "3.8.0"
-    """"" until a server of unknown version was asked."""
-    zookeeper_build: str = ""
+    It has the mechanisms that every server has, and claims no more than the most doubtful of them:
+    an error is a certain failure only where each server means that by it. The configuration is
+    that of the oldest, which all of them read; each server is configured by its own dialect.
+    """
+    oldest, *others = (dialect_of(version) for version in sorted(versions))
+    if not others:
+        return oldest
+    every = (oldest, *others)
+    return replace(
+        oldest,
+        versions=tuple(sorted(versions)),
+        mechanisms=frozenset.intersection(*(dialect.mechanisms for dialect in every)),
+        write_outcomes=most_doubtful([dialect.write_outcomes for dialect in every]),
+        deduplication_blocks=min(dialect.deduplication_blocks for dialect in every),
+        deduplication_s=min(dialect.deduplication_s for dialect in every),
+    )
+
+
+def most_doubtful(tables: Iterable[tuple[Outcome, ...]]) -> tuple[Outcome, ...]:
+    """Return the rows by which an error is certain only where every table says so. What a table
+    does not list is info."""
+    by_error = [{(row.code, row.text): row for row in table} for table in tables]
+    errors = dict.fromkeys(error for rows in by_error for error in rows)
+    out: list[Outcome] = []
+    for error in errors:
+        found = [rows[error] for rows in by_error if error in rows]
+        doubtful = next((row for row in found if row.kind is Kind.INFO), None)
+        if doubtful is not None:
+            out.append(doubtful)
+        elif len(found) == len(by_error):
+            out.append(found[0])
+    return tuple(out)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """One server program."""
+
+    role: Role
+    version: str
+    """As the server reports it, such as "25.8.2.1"; "" until a server of unknown version was
+    asked."""
+    build: str = ""
+    """How it was built, such as "as built in chdb 3.7.2"; "" where nobody knows."""
 
     @property
     def dialect(self) -> Dialect:
-        """What these servers understand."""
-        return dialect_of(Version.of(self.clickhouse))
-
-    @property
-    def texts(self) -> Mapping[str, str]:
-        """For people, by role: "ClickHouse 25.8.2.1 as built in chdb 3.7.2"."""
-        return {
-            "clickhouse": " ".join(
-                filter(None, ("ClickHouse", self.clickhouse, self.clickhouse_build))
-            ),
-            "zookeeper": " ".join(
-                filter(None, ("ZooKeeper", self.zookeeper, self.zookeeper_build))
-            ),
-        }
+        """What a ClickHouse server understands."""
+        return dialect_of(Version.of(self.version))
 
     def __str__(self) -> str:
-        return ", ".join(self.texts.values())
+        return " ".join(filter(None, (_PRODUCT[self.role], self.version, self.build)))
+
+
+_PRODUCT: Final = {Role.CLICKHOUSE: "ClickHouse", Role.ZOOKEEPER: "ZooKeeper"}
+_FIRST: Final = Version(18, 16, 1)
+"""What runs met when their files did not name it yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engines:
+    """Which servers a run meets: what decides the dialect, and what a finding was seen on."""
+
+    nodes: Mapping[str, Engine] = field(default_factory=dict)
+    """What each node runs."""
+    others: tuple[Engine, ...] = ()
+    """What nodes may run before or after, because the cluster is upgraded."""
+
+    @property
+    def distinct(self) -> tuple[Engine, ...]:
+        """Return every engine that nodes run at some time, once."""
+        return tuple(dict.fromkeys((*self.nodes.values(), *self.others)))
+
+    def only(self, role: Role) -> Engine | None:
+        """Return the one engine that all servers of a role run at all times; None if there are
+        several, or none."""
+        found = [engine for engine in self.distinct if engine.role is role]
+        return found[0] if len(found) == 1 else None
+
+    @property
+    def dialect(self) -> Dialect:
+        """Return what all servers understand, at any time."""
+        found = {Version.of(e.version) for e in self.distinct if e.role is Role.CLICKHOUSE}
+        return common_dialect(frozenset(found or {_FIRST}))
+
+    def on(self, node: str) -> Dialect:
+        """Return what one ClickHouse server understands now."""
+        return self.nodes[node].dialect if node in self.nodes else self.dialect
+
+    @staticmethod
+    def stored(said: Mapping[str, Any], nodes: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
+        """Return the fields of what a file says. Older files say "clickhouse", "zookeeper" and
+        how they were built, the same for every node of a role."""
+        if "clickhouse" not in said:
+            return said
+        of_role = {
+            role: {"role": role, "version": said[role], "build": said.get(f"{role}_build", "")}
+            for role in ("clickhouse", "zookeeper")
+        }
+        return {"nodes": {node["name"]: of_role[node["role"]] for node in nodes}}
+
+    def __str__(self) -> str:
+        by_role: dict[Role, dict[Engine, list[str]]] = {}
+        for node, engine in self.nodes.items():
+            by_role.setdefault(engine.role, {}).setdefault(engine, []).append(node)
+        return ", ".join(
+            f"{engine} ({' '.join(nodes)})" if len(engines) > 1 else str(engine)
+            for engines in by_role.values()
+            for engine, nodes in engines.items()
+        )

@@ -34,6 +34,10 @@ class ClusterError(HarnessError):
     """The cluster could not be brought up, reached, or told what to do."""
 
 
+class StartError(ClusterError):
+    """A server was started, and it does not answer."""
+
+
 class FaultError(HarnessError):
     """A fault was asked for and its effect was not seen, or a heal did not heal."""
 

@@ -258,6 +258,23 @@ class CanRestart(Protocol):
 
 
 @runtime_checkable
+class CanUpgrade(Protocol):
+    """Restarts servers on another version, with the data that they have."""
+
+    def upgrade(self, node: str, version: str) -> float:
+        """SIGTERM, wait, start on that version, as a Node names it. Returns when the server
+        answers: the seconds since SIGTERM. Its data, its network and what is cut stay. Raises
+        StartError, with the end of its log, when it does not answer: it has that version then all
+        the same."""
+        ...
+
+    def inactive(self, node: str) -> Sequence[str]:
+        """Why the server does not do its part in the cluster, a reason each, such as a replica of
+        a table that is not active; empty when it does."""
+        ...
+
+
+@runtime_checkable
 class CanPause(Protocol):
     """Freezes server processes (SIGSTOP, SIGCONT)."""
 

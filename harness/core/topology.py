@@ -1,7 +1,7 @@
 """Which nodes there are, and who talks to whom. A value: it renders, it does nothing."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 
@@ -41,6 +41,9 @@ class Node:
     """Of a replica, its number in its shard; of a ZooKeeper server, its `myid`; from 1."""
     keepers: tuple[str, ...] = ()
     """Of a replica: the ZooKeeper servers that it may connect to."""
+    version: str = ""
+    """What the server runs, as the user named it, such as "25.8"; "" is the only one that there
+    is."""
 
 
 class Link(msgspec.Struct, frozen=True, order=True, cache_hash=True, gc=False):
@@ -58,7 +61,13 @@ class Topology:
 
     @staticmethod
     def of(
-        *, shards: int = 1, replicas: int = 3, keepers: int = 3, route: str = "own"
+        *,
+        shards: int = 1,
+        replicas: int = 3,
+        keepers: int = 3,
+        route: str = "own",
+        clickhouse: str = "",
+        zookeeper: str = "",
     ) -> "Topology":
         """`shards` x `replicas` ClickHouse servers ch1, ch2, … and `keepers` ZooKeeper servers
         zk1, zk2, …
@@ -66,6 +75,9 @@ class Topology:
         `route` says which ZooKeeper servers a replica may read through: "own" (replica i
         through server i, so that each replica has one known server), "all", or a list such as
         "ch1=zk1,ch2=zk1+zk2" (replicas not named: own).
+
+        `clickhouse` and `zookeeper` say which versions the servers run: "24.8,25.8" in turn, or
+        "ch1=24.8,25.8", where servers that are not named have the others in turn.
 
         Raises UsageError on numbers out of range and on unknown names.
         """
@@ -83,13 +95,39 @@ class Topology:
         zk = tuple(f"zk{i + 1}" for i in range(keepers))
         names = tuple(f"ch{i + 1}" for i in range(shards * replicas))
         routes = _routes(route, names, zk)
+        versions = {
+            **_versions(Role.CLICKHOUSE, clickhouse, names),
+            **_versions(Role.ZOOKEEPER, zookeeper, zk),
+        }
         return Topology(
             tuple(
-                Node(name, Role.CLICKHOUSE, i // replicas + 1, i % replicas + 1, routes[name])
+                Node(
+                    name,
+                    Role.CLICKHOUSE,
+                    i // replicas + 1,
+                    i % replicas + 1,
+                    routes[name],
+                    versions[name],
+                )
                 for i, name in enumerate(names)
             )
-            + tuple(Node(name, Role.ZOOKEEPER, 1, i + 1) for i, name in enumerate(zk))
+            + tuple(
+                Node(name, Role.ZOOKEEPER, 1, i + 1, version=versions[name])
+                for i, name in enumerate(zk)
+            )
         )
+
+    def with_version(self, name: str, version: str) -> "Topology":
+        """Return the topology in which this server runs another version."""
+        self.node(name)
+        return Topology(
+            tuple(replace(n, version=version) if n.name == name else n for n in self.nodes)
+        )
+
+    @property
+    def unversioned(self) -> "Topology":
+        """Return the topology without what its servers run."""
+        return Topology(tuple(replace(node, version="") for node in self.nodes))
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -148,6 +186,47 @@ class Topology:
     def _links_of(self) -> dict[frozenset[LinkClass], tuple[Link, ...]]:
         """Those asked for so far."""
         return {}
+
+
+def version_entries(text: str) -> tuple[tuple[str, str], ...]:
+    """Return the entries of a list of versions such as "ch1=24.8,25.8": a server and its version;
+    the server is "" where none is named."""
+    found = (entry.strip().rpartition("=") for entry in text.split(","))
+    return tuple((name if equals else "", version) for name, equals, version in found)
+
+
+def _versions(role: Role, text: str, names: tuple[str, ...]) -> Mapping[str, str]:
+    """Return the version of every server. Raises UsageError unless each version has a server and
+    each server a version."""
+    if not text:
+        return dict.fromkeys(names, "")
+    flag = f"--{role} {text}"
+    entries = version_entries(text)
+    own: dict[str, str] = {}
+    for name, version in entries:
+        if not version or (name and name not in names):
+            entry = f"{name}={version}" if name else version
+            raise UsageError(
+                f"{flag}: {entry!r}: expected VERSION or SERVER=VERSION with a server out of "
+                f"{' '.join(names)}"
+            )
+        if name in own:
+            raise UsageError(f"{flag}: {name} is named twice; expected one version for a server")
+        if name:
+            own[name] = version
+    in_turn = [version for name, version in entries if not name]
+    others = [name for name in names if name not in own]
+    if len(in_turn) > len(others):
+        raise UsageError(
+            f"{flag}: {len(in_turn)} versions for {len(others)} servers ({' '.join(others)}); "
+            "expected at most one for each"
+        )
+    if others and not in_turn:
+        raise UsageError(
+            f"{flag}: {' '.join(others)} has no version; expected one for every server, as in "
+            f"{text},VERSION"
+        )
+    return own | {name: in_turn[i % len(in_turn)] for i, name in enumerate(others)}
 
 
 def _routes(

@@ -13,6 +13,7 @@ from checkers.judge import Judgement
 from checkers.stored import judgement_of
 from checkers.witness import gravest
 from harness.core.bounded_json import load
+from harness.core.dialect import Engines
 from harness.core.errors import HarnessError
 from harness.core.history import History
 from harness.core.verdict import Anomaly, Status, Verdict
@@ -41,11 +42,19 @@ class TopologyInfo(msgspec.Struct, frozen=True):
     nodes: tuple[NodeInfo, ...] = ()
 
 
-class EnginesInfo(msgspec.Struct, frozen=True):
-    """How run.json says that the servers were built; "" if it does not say."""
+class EngineInfo(msgspec.Struct, frozen=True):
+    """Which server run.json says that a node ran; "" if it does not say."""
 
-    clickhouse_build: str = ""
-    zookeeper_build: str = ""
+    role: str = ""
+    version: str = ""
+    build: str = ""
+
+
+class EnginesInfo(msgspec.Struct, frozen=True):
+    """The servers by node, and those that nodes were upgraded to."""
+
+    nodes: dict[str, EngineInfo] = {}
+    others: tuple[EngineInfo, ...] = ()
 
 
 class PlanInfo(msgspec.Struct, frozen=True):
@@ -143,6 +152,7 @@ def facts_of(
     told += [reason for reason in (no_info, no_results) if reason]
     if raw_info is None and not no_info:
         told.append("run.json is missing: what was run is unknown")
+    raw_info = _by_node(raw_info)
     info = _converted(raw_info, RunInfo, directory / "run.json", told) or RunInfo()
     results = raw_results or {}
     judgement = None
@@ -163,6 +173,15 @@ def facts_of(
         alive=alive,
         unreadable=bool(no_info or no_results),
     )
+
+
+def _by_node(raw: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Return run.json with its servers by node, which older ones have by role."""
+    try:
+        plan, nodes = raw["plan"], raw["topology"]["nodes"]  # type: ignore[index]
+        return {**raw, "plan": {**plan, "engines": Engines.stored(plan["engines"], nodes)}}  # type: ignore[dict-item]
+    except (KeyError, TypeError):
+        return raw
 
 
 def stored_object(path: Path) -> tuple[Mapping[str, Any] | None, str]:

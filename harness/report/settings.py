@@ -23,7 +23,16 @@ def groups(info: RunInfo) -> tuple[tuple[str, Lines], ...]:
         ("Run", _lines(said.items())),
         ("Options", _lines(sorted(options.items()))),
         ("Workload", _lines(own.items() if isinstance(own, Mapping) else ())),
-        ("Servers", tuple((node.name, _server(node, info)) for node in info.topology.nodes)),
+        (
+            "Servers",
+            (
+                *((node.name, _server(node, info)) for node in info.topology.nodes),
+                *(
+                    ("upgraded to", f"{engine.role} {engine.version} {engine.build}".rstrip())
+                    for engine in plan.engines.others
+                ),
+            ),
+        ),
     )
     return tuple((title, lines) for title, lines in found if lines)
 
@@ -53,7 +62,6 @@ def _date(utc: str | None) -> str:
 
 def _server(node: NodeInfo, info: RunInfo) -> str:
     version = info.versions.get(node.name, node.role)
-    engines = info.plan.engines
-    build = engines.zookeeper_build if node.role == "zookeeper" else engines.clickhouse_build
-    version = f"{version} {build}".rstrip()
+    engine = info.plan.engines.nodes.get(node.name)
+    version = f"{version} {engine.build if engine else ''}".rstrip()
     return f"{version}, reads through {', '.join(node.keepers)}" if node.keepers else version

@@ -10,6 +10,7 @@ from pathlib import Path
 from harness.core.errors import ClusterError, HarnessError
 from harness.core.history import History
 from harness.core.protocols import Cluster, Generator, KeepsTime, Nemesis, Workload
+from harness.core.topology import Topology
 from harness.core.verdict import Status
 from harness.run.disk import is_unwritable, why_unwritable
 from harness.run.monitor import Monitor, Phase
@@ -76,10 +77,11 @@ class Campaign:
                             cluster = self.made(plan, monitor)
                             self.up(cluster)
                     last = plan is final or self.own_cluster is not None
+                    before = cluster.topology
                     run = self._one(plan, cluster, monitor, drop=self.leave or not last)
                 # Told before the cluster ends: should that fail, the verdict is known already.
                 self.finished(run)
-                over = self.own_cluster is not None or self._spent(cluster, run, last=last)
+                over = self.own_cluster is not None or self._spent(cluster, before, run, last=last)
                 del run  # the next one has its memory
                 if over:
                     ended, cluster = cluster, None
@@ -91,14 +93,15 @@ class Campaign:
             if cluster is not None:
                 self.end(cluster)
 
-    def _spent(self, cluster: Cluster, run: Finished, *, last: bool) -> bool:
-        """Whether the next run needs another cluster: a server of this one did not survive, or what
-        kept it from its rest may keep the next run from its own (a host that left the DDL queue
-        stays out of it). What a script leaves without rest is its own table, which is dropped."""
+    def _spent(self, cluster: Cluster, before: Topology, run: Finished, *, last: bool) -> bool:
+        """Whether the next run needs another cluster: a server of this one did not survive or was
+        upgraded, or what kept it from its rest may keep the next run from its own (a host that left
+        the DDL queue stays out of it). What a script leaves without rest is its own table, which is
+        dropped."""
         if self.leave or last:
             return False
         restless = bool(run.outcome.troubles) and self.script(run.plan) is None
-        return restless or bool(cluster.unready())
+        return restless or cluster.topology != before or bool(cluster.unready())
 
     def made(self, plan: Plan, monitor: Monitor) -> Cluster:
         """Return a cluster that the caller brings up."""

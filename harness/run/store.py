@@ -23,13 +23,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from threading import get_native_id
-from typing import Final, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 
 from checkers.judge import Judgement
 from harness.core.bounded_json import load
 from harness.core.clock import utc_now
+from harness.core.dialect import Engines
 from harness.core.errors import HarnessError, UsageError
 from harness.core.history import History
 from harness.core.op import Json
@@ -227,7 +228,10 @@ class RunDirectory:
             plan = raw["plan"]
             assert isinstance(plan, dict)
             seed = {"value": int(plan["seed"], 16)}
-            return msgspec.convert({**raw, "plan": {**plan, "seed": seed}}, RunInfo)
+            topology: Any = raw["topology"]
+            engines = Engines.stored(plan.get("engines", {}), topology["nodes"])
+            said = {**plan, "seed": seed, "engines": engines}
+            return msgspec.convert({**raw, "plan": said}, RunInfo)
         except (AssertionError, KeyError, TypeError, ValueError) as error:
             raise HarnessError(
                 f"{self.info_file}: is not what a run writes ({error}); was it edited, or written "

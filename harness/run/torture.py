@@ -286,9 +286,11 @@ def _recorded(
     clock: Clock,
 ) -> _End:
     """In a lane's thread. `clock`: since the run was begun."""
+    before = cluster.topology
     try:
         troubles = campaign.recorded(plan, cluster, directory, monitor)
-        healthy = not troubles and not cluster.unready()
+        # One whose servers were upgraded is not the one that the next run asks for.
+        healthy = not troubles and cluster.topology == before and not cluster.unready()
     finally:
         monitor.enter(Phase.CLEAN_UP, DONE)
     return _End(troubles, round(clock.now_ns() / 1e9, 3), healthy)

@@ -1,13 +1,18 @@
 """Which servers are simulated."""
 
+from collections.abc import Mapping
 from typing import Final
 
-from harness.core.dialect import Engines
+from harness.core.dialect import Dialect, Engine, Engines
+from harness.core.topology import Role, Topology
 
-ENGINES: Final = Engines(
-    clickhouse="18.16.1",
-    clickhouse_build="simulated",
-    zookeeper="3.8.0",
-    zookeeper_build="simulated",
-)
-DIALECT: Final = ENGINES.dialect
+SIMULATED: Final[Mapping[Role, Engine]] = {
+    Role.CLICKHOUSE: Engine(role=Role.CLICKHOUSE, version="18.16.1", build="simulated"),
+    Role.ZOOKEEPER: Engine(role=Role.ZOOKEEPER, version="3.8.0", build="simulated"),
+}
+DIALECT: Final[Dialect] = SIMULATED[Role.CLICKHOUSE].dialect
+
+
+def simulated_engines(topology: Topology) -> Engines:
+    """Return the engines of a simulated cluster."""
+    return Engines(nodes={node.name: SIMULATED[node.role] for node in topology.nodes})

@@ -361,7 +361,7 @@ def test_a_scenario_is_compared_on_real_servers_of_two_versions(tmp_path: Path) 
     command = [sys.executable, "-m", "harness.cli.main", "compare", "lagging-writer"]
     words = ["--versions", "25.8,18.16", "--tries", "1", "--store", str(tmp_path), "--json"]
     done = subprocess.run(
-        [*command, *words], capture_output=True, text=True, timeout=400, check=False
+        [*command, *words], capture_output=True, text=True, timeout=550, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     told = json.loads(done.stdout)

@@ -212,6 +212,54 @@ def test_a_replica_that_keeps_what_failed_is_a_step_with_a_name() -> None:
     assert model.become_active("ch1", 2) == (part.name,)
 
 
+def test_every_replica_of_servers_since_20_5_assigns_merges() -> None:
+    """They write no name where the leader's was."""
+    index, stood = at(Did.CREATE, "leader_election/leader_election-")
+    everybody = replace(stood, data=b"all (multiple leaders Ok)")
+    others = [at(Did.CREATE, "leader_election/leader_election-", n)[1] for n in (1, 2)]
+    nobody = edited(index, stood, everybody)
+    alone = tuple(
+        replace(txn, changes=tuple(c for c in txn.changes if c not in others)) for txn in nobody
+    )
+    assert replay(ROOT, alone).stopped is None
+    without_leaders = tuple(
+        replace(txn, changes=tuple(c for c in txn.changes if c is not everybody)) for txn in alone
+    )
+    _, why = stop_of(replay(ROOT, without_leaders))
+    assert why.endswith("assigns a merge while None leads")
+
+
+def test_a_server_that_shuts_down_finishes_what_it_has_begun() -> None:
+    """It deletes is_active first; when its session ends nothing may come from it."""
+    part = Part.named("0_1_1_0")
+    insert = Entry("get", "ch1", part)
+
+    def closing(session: int) -> Model:
+        replicas = {"ch1": Replica("ch1", session=1), "ch2": Replica("ch2", session=2, pointer=0)}
+        model = Model(replicas=replicas)
+        model.append(0, insert)
+        model.become_inactive("ch2", closing=session)
+        return model
+
+    own = closing(2)
+    own.pull("ch2", 1, {"queue-0": insert})
+    own.get_part("ch2", part)
+    own.stand_down(2)
+    another = closing(7)
+    for model in (own, another):
+        with pytest.raises(Departure, match="ch2 is not active"):
+            model.get_part("ch2", part)
+
+
+def test_a_parallel_quorum_is_refused_by_name() -> None:
+    index, status = at(Did.CREATE, "quorum/status")
+    part = Quorum.read(status.data).part.name
+    parallel = replace(status, path=f"{ROOT}/quorum/parallel/{part}")
+    outcome = replay(ROOT, edited(index, status, parallel))
+    assert outcome.stopped is not None
+    assert (outcome.stopped.why, outcome.stopped.unmodelled) == ("a parallel quorum", True)
+
+
 def last_part_back() -> tuple[Txn, ...]:
     return with_data(Did.SET, "quorum/last_part", b"0_2_2_0", b"0_1_1_0", 1)
 

@@ -28,11 +28,19 @@ class Replica:
     session: int | None = None
     """That of is_active; None: not active. A server that has lost its session goes on in a new one,
     and is active as long as the old one has not expired."""
+    closing: int | None = None
+    """The session of a server that shuts down: it deletes is_active first, and then finishes what
+    it has begun (StorageReplicatedMergeTree::partialShutdown)."""
     lost: bool = False
     pointer: int | None = None
     """The next log entry to pull; None: none was pulled yet."""
     queue: dict[str, Entry] = field(default_factory=dict)
     parts: dict[str, Part] = field(default_factory=dict)
+
+    @property
+    def works(self) -> bool:
+        """Whether it may pull entries and register parts."""
+        return self.session is not None or self.closing is not None
 
     def has(self, part: Part) -> bool:
         """The part, or one that covers it."""
@@ -59,6 +67,8 @@ class Model:
     """Every replica that a quorum has counted, and the part."""
     leaders: dict[str, tuple[str, int]] = field(default_factory=dict)
     """Candidates and their sessions by the name of their node: the first of these leads."""
+    many_leaders: bool = False
+    """Every replica leads, as on servers since 20.5; nobody stands for leader."""
 
     def of_session(self, session: int) -> Replica | None:
         """The active replica whose session it is."""
@@ -103,12 +113,13 @@ class Model:
         part, source = entry.part, self._replica(entry.source)
         assert part is not None, "a merge makes a part"
         leader = self.leaders[min(self.leaders)][0] if self.leaders else None
-        _must(leader == entry.source, f"{entry.source} assigns a merge while {leader} leads")
+        leads = self.many_leaders or leader == entry.source
+        _must(leads, f"{entry.source} assigns a merge while {leader} leads")
         for old in entry.merged:
             _must(old.name in self.made, f"{old.name} was never made")
             by = self.replaced.get(old.name)
             _must(by is None, f"{old.name} is replaced by entry {by} already")
-            _must(old.name in source.parts, f"the leader does not have {old.name}")
+            _must(old.name in source.parts, f"{entry.source} does not have {old.name}")
             pending = self.quorum is not None and self.quorum.part == old
             _must(not pending, f"the quorum of {old.name} is pending")
             _must(part.covers(old), f"{part.name} does not cover {old.name}")
@@ -123,19 +134,24 @@ class Model:
         server may keep and the model never should."""
         replica = self._replica(name)
         _must(replica.session is None, f"{name} is active already")
-        replica.session = session
+        replica.session, replica.closing = session, None
         return tuple(sorted(self.failed.intersection(replica.parts)))
 
-    def become_inactive(self, name: str) -> None:
-        """is_active goes, or its session ends."""
-        self._replica(name).session = None
+    def become_inactive(self, name: str, *, closing: int | None = None) -> None:
+        """is_active goes: its session ends, or it is deleted in the session `closing`."""
+        replica = self._replica(name)
+        replica.closing = closing if closing == replica.session else None
+        replica.session = None
 
     def stand(self, node: str, name: str, session: int) -> None:
         """A replica stands for leader."""
         self.leaders[node] = (name, session)
 
     def stand_down(self, session: int) -> None:
-        """The session ends, and with it every candidacy that it has."""
+        """The session ends, and with it every candidacy that it has, and all work in it."""
+        for replica in self.replicas.values():
+            if replica.closing == session:
+                replica.closing = None
         self.leaders = {node: own for node, own in self.leaders.items() if own[1] != session}
 
     def pull(self, name: str, to: int, queued: Mapping[str, Entry]) -> None:
@@ -153,7 +169,7 @@ class Model:
             self._enqueue(replica, queued)
             return
         since = first if replica.pointer is None else replica.pointer
-        _must(replica.session is not None, f"{name} is not active")
+        _must(replica.works, f"{name} is not active")
         _must(to >= since, f"its log_pointer goes back from {since} to {to}")
         _must(to <= self.length, f"its log_pointer goes past the log's end, {self.length}")
         gone = [index for index in range(since, to) if index not in self.log]
@@ -184,7 +200,7 @@ class Model:
         replica = self._replica(name)
         _must(part.name in self.made, f"{part.name} is in no entry of the log")
         _must(part.name not in self.failed, f"the quorum of {part.name} has failed")
-        _must(replica.session is not None, f"{name} is not active")
+        _must(replica.works, f"{name} is not active")
         asked = any(e.part is not None and part.covers(e.part) for e in replica.queue.values())
         _must(asked, f"nothing in the queue of {name} asks for {part.name}")
         replica.parts[part.name] = part
@@ -327,7 +343,7 @@ class Model:
         if name is None:
             raise Departure("it is no replica that does it")
         replica = self._replica(name)
-        _must(replica.session is not None, f"{name} is not active")
+        _must(replica.works, f"{name} is not active")
         return replica
 
     def _pending(self) -> Quorum:

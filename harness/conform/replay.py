@@ -22,6 +22,8 @@ DEPARTURES = {
     INSERT_INACTIVE: "a replica that was not active, or lost, inserted",
 }
 """Known ones of the server, each a step that is counted, and behind which the replay goes on."""
+_EVERYBODY = "all (multiple leaders Ok)"
+"""What servers since 20.5 write in place of a leader's name, lest an older one lead."""
 _OWN = frozenset({"is_active", "log_pointer", "parts", "queue"})
 """Nodes of a replica that only itself writes."""
 
@@ -201,6 +203,8 @@ class _Run:
             self._say("AssignMerge" if entry.kind == "merge" else entry.kind, entry.source, name)
             self.model.append(index, entry)
             return
+        if f"quorum/parallel/{name}" in by_path:
+            raise Unmodelled("a parallel quorum")
         status = by_path.get("quorum/status")
         begun = Quorum.read(status.data) if status and status.did is Did.CREATE else None
         self._say("QuorumInsert" if entry.quorum > 1 else "Insert", entry.source, name)
@@ -211,6 +215,8 @@ class _Run:
         self.model.insert(entry, begun, parts)
 
     def _quorum(self, txn: Txn, by_path: dict[str, Change]) -> None:
+        if any(path.startswith("quorum/parallel/") for path in by_path):
+            raise Unmodelled("a parallel quorum")
         status, last = by_path.get("quorum/status"), by_path.get("quorum/last_part")
         failed = [
             p.removeprefix("quorum/failed_parts/")
@@ -297,7 +303,10 @@ class _Run:
             if words[0] == "leader_election" and len(words) == 2:
                 if change.did is Did.CREATE:
                     name = change.data.decode(errors="replace")
-                    self.model.stand(words[1], name, txn.session)
+                    if name == _EVERYBODY:
+                        self.model.many_leaders = True
+                    else:
+                        self.model.stand(words[1], name, txn.session)
                 elif change.did is Did.DELETE:
                     self.model.leaders.pop(words[1], None)
             if words[0] == "replicas" and words[2:] == ["is_active"]:
@@ -307,7 +316,7 @@ class _Run:
                         self._say(KEEP_FAILED, words[1], part)
                 elif change.did is Did.DELETE:
                     self._say("BecomeInactive", words[1])
-                    self.model.become_inactive(words[1])
+                    self.model.become_inactive(words[1], closing=txn.session)
         if txn.ends_session:
             self._session_ends(txn.session)
 

@@ -93,17 +93,10 @@ def test_known_anomalies_come_about_on_real_servers(tmp_path: Path) -> None:
 
 
 @pytest.mark.containers
-def test_a_server_of_today_half_alters_a_table_half_inserts_a_block_and_cuts_its_log(
-    tmp_path: Path,
-) -> None:
-    names = ["half-insert", "half-alter", "returned-rows"]
+def test_a_server_of_today_half_inserts_a_block_and_half_alters_a_table(tmp_path: Path) -> None:
+    names = ["half-insert", "half-alter"]
     done = scenario(*names, "--clickhouse", "25.8", "--store", str(tmp_path), "--json")
-    assert done.returncode == 1, done.stdout + done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
     told = json.loads(done.stdout)
-    expected = ["REPRODUCED", "REPRODUCED", "NOT REPRODUCED"]
-    assert [(one["scenario"], one["result"]) for one in told] == list(
-        zip(names, expected, strict=True)
-    )
-    # The replica was lost and has cloned another, which takes away what that one has not.
-    log = Path(told[2]["run"]) / "logs" / "ch3" / "clickhouse-server.log"
-    assert "Source replica does not have part" in log.read_text()
+    assert [(one["scenario"], one["result"]) for one in told] == [(n, "REPRODUCED") for n in names]
+    assert "242 TABLE_IS_READ_ONLY" in told[1]["witness"]

@@ -174,7 +174,8 @@ class _Client:
         if own.quorum is not None and not own.plain.intersection(values):
             settings |= quorum(own.quorum, own.quorum_timeout_ms)
         rows = [(key, value, b"") for value in values]
-        self._connection.insert(self._table, rows, settings)
+        # By name, for an ALTER may have added columns.
+        self._connection.insert(f"{self._table} (key, value, pad)", rows, settings)
 
     def _read(self, op: Op) -> Done:
         settings = SEQUENTIAL if self._workload.sequential else {}

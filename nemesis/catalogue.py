@@ -7,9 +7,10 @@ from functools import cache
 from harness.core.errors import UsageError
 from harness.core.seed import Seed
 from harness.core.topology import Topology
-from nemesis import degraded, message, partition, targets
+from nemesis import degraded, failpoint, message, partition, targets
 from nemesis.composed import Composed
 from nemesis.degraded import Degraded
+from nemesis.failpoint import Failpoint
 from nemesis.family import Family
 from nemesis.lag import StopFetches
 from nemesis.message import Message
@@ -30,11 +31,13 @@ NEMESES: Mapping[str, str] = {
     "stop-fetches": "replicas that fetch no parts, so that they lag",
     **{name: way.text for name, way in degraded.WAYS.items()},
     **{name: text for name, (text, _) in message.VARIANTS.items()},
+    failpoint.NAME: "the failpoints below in a drawn order, those that the servers know",
+    **{name: variant.text for name, variant in failpoint.VARIANTS.items()},
 }
 """Name and description. kill, pause and restart also take a role, a target or both, as in
 kill-zookeeper, pause-leader, restart-clickhouse-all, kill-clickhouse-leader (of the table);
-stop-fetches takes a target, and strikes one replica without it; faults of messages strike one
-replica, those of packets, fetches and clocks one server."""
+stop-fetches takes a target, and strikes one replica without it; faults of messages and failpoints
+strike one replica, those of packets, fetches and clocks one server."""
 
 PROCESS: Mapping[str, Callable[[Sequence[Aim], Topology], Family]] = {
     "kill": Kill,
@@ -87,6 +90,7 @@ def parse_nemesis(text: str, topology: Topology, seed: Seed, options: FaultOptio
         *_lags(asked, topology, options),
         *_degraded(asked, topology, options),
         *_messages(asked, topology, options),
+        *_failpoints(asked, topology, options),
     ]
     return Composed(",".join(asked), families, seed.child("nemesis"), options)
 
@@ -162,6 +166,15 @@ def _messages(asked: Sequence[str], topology: Topology, options: FaultOptions) -
         for name in asked
         if name in message.VARIANTS
     ]
+
+
+def _failpoints(asked: Sequence[str], topology: Topology, options: FaultOptions) -> list[Family]:
+    named = [name for name in asked if name in failpoint.VARIANTS]
+    if failpoint.NAME in asked:
+        named = list(failpoint.VARIANTS)
+    if not named:
+        return []
+    return [Failpoint(named, _aims(named[0], "clickhouse", "one", topology, options), topology)]
 
 
 def _aims(

@@ -36,6 +36,11 @@ EVIDENCE: Final[Mapping[str, tuple[str, str]]] = {
         "a probe put on another replica does not arrive",
         "a probe put on another replica arrives",
     ),
+    "failpoint": (
+        "the server took the command, which refuses unknown names, and where it has "
+        "system.fail_points it lists one that lasts as enabled",
+        "the server took the command, and lists none as enabled where it has a list",
+    ),
     "loss": (
         "packets were lost on every link of that server",
         "on none of its links is a packet lost",

@@ -58,6 +58,10 @@ class Record(Bare):
         self.dead: set[str] = set()
         self.frozen: set[str] = set()
         self.lagging: set[str] = set()
+        self.points: set[tuple[str, str]] = set()
+        """Failpoints that are armed, by node."""
+        self.known = True
+        """Whether servers know any failpoint."""
         self.leads: str | None = "zk2"
         self.during: dict[str, Callable[[], None]] = {}
         """By what it is told or asked: run before it obeys or answers."""
@@ -111,6 +115,17 @@ class Record(Bare):
     def serving(self) -> frozenset[str]:
         return frozenset(THREE.keepers) - self.dead - self.frozen
 
+    def arm(self, nodes: Iterable[str], point: str) -> bool:
+        if self.known:
+            self.points |= {(node, point) for node in self._told(f"arm {point}", nodes)}
+        return self.known
+
+    def disarm(self, nodes: Iterable[str], point: str) -> None:
+        self.points -= {(node, point) for node in self._told(f"disarm {point}", nodes)}
+
+    def armed(self, node: str, point: str) -> bool | None:
+        return (node, point) in self.points
+
     def stop_fetches(self, nodes: Iterable[str]) -> None:
         self.lagging |= self._told("stop", nodes)
 
@@ -122,7 +137,7 @@ class Record(Bare):
 
     @property
     def whole(self) -> bool:
-        return not (self.dropped or self.dead or self.frozen or self.lagging)
+        return not (self.dropped or self.dead or self.frozen or self.lagging or self.points)
 
 
 def nemesis(text: str) -> Composed:

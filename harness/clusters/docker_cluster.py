@@ -15,7 +15,7 @@ from docker.models.containers import Container
 from compose.plan import DIRECTORY, KEEP, OWNER, PORTS, Images, Plan, plan
 from compose.render import render, render_again
 from compose.settings import Settings, Storage
-from harness.clusters import keeper, owner, readiness
+from harness.clusters import failpoints, keeper, owner, readiness
 from harness.clusters.compose_tool import compose_up
 from harness.clusters.engine import asking_engine, engine
 from harness.clusters.fetches import Fetches
@@ -341,6 +341,21 @@ class DockerCluster:
     def fetching(self, node: str) -> bool:
         """Whether a part put on another replica now reaches this one."""
         return self._fetches.fetching(node)
+
+    # --- HasFailpoints ------------------------------------------------------------------------
+
+    def arm(self, nodes: Iterable[str], point: str) -> bool:
+        """Until the point is disarmed, has struck, if it strikes once, or the server ends."""
+        known = on_each(nodes, lambda node: failpoints.enable(self.endpoint(node), point))
+        return all(known.values())
+
+    def disarm(self, nodes: Iterable[str], point: str) -> None:
+        """May be called twice."""
+        on_each(nodes, lambda node: failpoints.disable(self.endpoint(node), point))
+
+    def armed(self, node: str, point: str) -> bool | None:
+        """By system.fail_points, which servers have since 2026."""
+        return failpoints.enabled(self.endpoint(node), point)
 
     # --- CanIntercept -------------------------------------------------------------------------
 

@@ -332,6 +332,23 @@ class CanStopFetches(Protocol):
 
 
 @runtime_checkable
+class HasFailpoints(Protocol):
+    """Arms points in the source of database servers at which they fail or wait."""
+
+    def arm(self, nodes: Iterable[str], point: str) -> bool:
+        """Return whether every server knows the point, and armed it."""
+        ...
+
+    def disarm(self, nodes: Iterable[str], point: str) -> None:
+        """Also wakes who waits at it. Of one that is not armed or not known, nothing happens."""
+        ...
+
+    def armed(self, node: str, point: str) -> bool | None:
+        """Return whether the server lists the point as armed; None: it has no list."""
+        ...
+
+
+@runtime_checkable
 class CanLosePackets(Protocol):
     """Loses some of the packets from and to a node."""
 

@@ -1,0 +1,147 @@
+"""Points in the server's own source at which it fails or waits, armed on some replicas."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from harness.core.dialect import Mechanism
+from harness.core.op import Json
+from harness.core.protocols import Cluster, HasFailpoints
+from harness.core.seed import Seed
+from harness.core.topology import Topology
+from nemesis.family import NotBegunError, Watch, running, standing
+from nemesis.node_fault import NodeFault
+from nemesis.targets import Aim
+
+NAME: Final = "failpoint"
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """Failpoints that are armed together (ClickHouse, src/Common/FailPoint.cpp)."""
+
+    text: str
+    points: tuple[str, ...]
+    lasts: bool = False
+    """Whether all stay armed until they are disarmed; else each strikes once."""
+
+
+VARIANTS: Mapping[str, Variant] = {
+    "failpoint-commit-answer": Variant(
+        "the answer to one insert's commit is lost (servers since 23.4)",
+        ("replicated_merge_tree_commit_zk_fail_after_op",),
+    ),
+    "failpoint-commit-retry": Variant(
+        "the same, and that insert waits before it looks what became of its commit",
+        (
+            "replicated_merge_tree_commit_zk_fail_after_op",
+            "replicated_merge_tree_insert_retry_pause",
+        ),
+    ),
+    "failpoint-quorum-wait": Variant(
+        "the first request of one insert that waits for its quorum is lost",
+        ("replicated_merge_tree_insert_quorum_fail_0",),
+    ),
+    "failpoint-failed-part": Variant(
+        "a replica waits when it has marked a part's quorum as failed, or dropped such a part",
+        ("finish_set_quorum_failed_parts", "finish_clean_quorum_failed_parts"),
+    ),
+    "failpoint-sends": Variant(
+        "a replica fails to send parts to others",
+        ("replicated_sends_failpoint",),
+        lasts=True,
+    ),
+    "failpoint-slow-commit": Variant(
+        "every commit of a part takes five seconds longer (servers of 2026)",
+        ("rmt_delay_commit_part",),
+        lasts=True,
+    ),
+}
+"""By name."""
+
+
+class Failpoint(NodeFault):
+    """SYSTEM ENABLE FAILPOINT on some replicas, DISABLE when the fault ends, which also wakes who
+    waits at one.
+
+    Which points a server knows it is asked: a variant with an unknown one gives way to the next
+    of a drawn order. The server forgets all when it is started anew, so a restart ends the fault
+    early.
+    """
+
+    f = NAME
+    heal_rank = 3
+    """Last: the command wants a server that answers."""
+
+    def __init__(self, names: Sequence[str], aims: Sequence[Aim], topology: Topology) -> None:
+        super().__init__(aims, topology, HasFailpoints)
+        self.needs = (*self.needs, Mechanism.FAILPOINTS)
+        self._variants = tuple(names)
+        self._order: tuple[str, ...] = ()
+        self._chosen = ""
+        self._armed: tuple[str, ...] = ()
+        """Every point ever armed. Only grows."""
+
+    def plan(self, seed: Seed, turn: int) -> Mapping[str, Json]:
+        """The replicas, and the variants in the order in which they are tried."""
+        variants = seed.child("variants", turn).shuffled(0, self._variants)
+        return {**super().plan(seed, turn), "name": variants[0], "variants": list(variants)}
+
+    def begin(self, cluster: Cluster, plan: Mapping[str, Json], watch: Watch) -> dict[str, Json]:
+        """Arms the first variant whose points the servers know."""
+        order = plan.get("variants") or self._variants
+        assert isinstance(order, list | tuple), "a plan has its variants in order"
+        self._order = tuple(str(name) for name in order)
+        decided = super().begin(cluster, plan, watch)
+        points = VARIANTS[self._chosen].points
+        text = f"{decided['text']}: {' '.join(points)}"
+        return {**decided, "name": self._chosen, "points": list(points), "text": text}
+
+    def _strike(self, cluster: Cluster, nodes: Sequence[str]) -> None:
+        servers = _armable(cluster)
+        for name in self._order:
+            points = VARIANTS[name].points
+            self._armed = tuple(dict.fromkeys((*self._armed, *points)))
+            if all(servers.arm(nodes, point) for point in points):
+                self._chosen = name
+                return
+            for point in points:
+                servers.disarm(nodes, point)
+        raise NotBegunError(f"{' '.join(nodes)}: no failpoint of {' '.join(self._order)} is known")
+
+    def _unstruck(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
+        variant = VARIANTS[self._chosen]
+        if not variant.lasts:
+            # It may have struck already. And some servers disarm one that they are asked about
+            # (ClickHouse#103403).
+            return []
+        servers = _armable(cluster)
+        return [
+            f"{node} does not list {point} as enabled"
+            for node in nodes
+            for point in variant.points
+            if servers.armed(node, point) is False
+        ]
+
+    def _release(self, cluster: Cluster, nodes: Sequence[str]) -> None:
+        awake = standing(cluster, nodes)
+        for point in self._armed if awake else ():
+            _armable(cluster).disarm(awake, point)
+
+    def _unreleased(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
+        # The dead have forgotten their failpoints.
+        alive = running(cluster, nodes)
+        awake = standing(cluster, alive)
+        servers = _armable(cluster)
+        frozen = [f"{n} is paused, its failpoints are enabled" for n in alive if n not in awake]
+        return frozen + [
+            f"{node} lists {point} as enabled"
+            for node in awake
+            for point in self._armed
+            if servers.armed(node, point)
+        ]
+
+
+def _armable(cluster: Cluster) -> HasFailpoints:
+    assert isinstance(cluster, HasFailpoints), "capabilities are checked before the run"
+    return cluster

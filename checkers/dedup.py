@@ -9,11 +9,11 @@ the table must have remembered.
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
 from checkers.key_sets import INSERT, KeySet, insert_value, key_sets
+from checkers.rest import rest_of
 from checkers.words import FEW, during, number, on_key, read_answered, seconds, where
 from harness.core.history import History, Pair
 from harness.core.op import Kind
@@ -38,27 +38,40 @@ class Retried:
 
 
 class Window:
-    """How many blocks may have been committed between two tries of one."""
+    """How many blocks may have been committed between two tries of one.
+
+    A try of unknown outcome may be committed at any later time, and few of those would leave
+    nothing to judge. But a value that is there once at rest, and was acknowledged, was committed by
+    the end of that try: what its other tries left had gone by then or never came.
+    """
 
     def __init__(self, history: History, blocks: int) -> None:
         """`blocks`: how many the table remembers."""
         self.blocks = blocks
-        tries = [p for p in history.pairs if p.invoke.f == INSERT and p.kind is not Kind.FAIL]
-        self._begins = sorted(pair.invoke.time_ns for pair in tries)
-        self._ends = sorted(_end_ns(pair) for pair in tries)
+        self._once = _once_at_rest(history)
+        spans = [span for one in _tried(history) for span in _spans(one, self._once)]
+        self._begins = sorted(begin for begin, _ in spans)
+        self._ends = sorted(end for _, end in spans)
 
-    def between(self, one: Pair, other: Pair) -> int:
-        """Return how many other inserts may have been committed between the two, whichever of
-        them was first."""
+    def between(self, tries: Retried, one: Pair, other: Pair) -> int:
+        """Return how many inserts may have been committed between two tries of a value, whichever
+        of them was first: of other values, and other tries of this one."""
         low = min(one.invoke.time_ns, other.invoke.time_ns)
         high = max(_end_ns(one), _end_ns(other))
-        return bisect_right(self._begins, high) - bisect_left(self._ends, low) - 2
+        every = bisect_right(self._begins, high) - bisect_left(self._ends, low)
+        counted = [s for s in _spans(tries, self._once) if s[0] <= high and s[1] >= low]
+        more = [p for p in tries.tries if p.invoke.time_ns <= high and _end_ns(p) >= low]
+        return every - len(counted) + len(more) - 2  # without the two themselves
 
-    def copies(self, tries: Sequence[Pair]) -> int:
+    def copies(self, tries: Retried) -> int:
         """Return how often rows that were tried so may be there at most."""
         longest: list[int] = []
-        for at, one in enumerate(tries):
-            before = (longest[i] for i in range(at) if self.between(tries[i], one) >= self.blocks)
+        for at, one in enumerate(tries.tries):
+            before = (
+                longest[i]
+                for i in range(at)
+                if self.between(tries, tries.tries[i], one) >= self.blocks
+            )
             longest.append(1 + max(before, default=0))
         return max(longest, default=1)
 
@@ -78,7 +91,7 @@ class Dedup:
         window = Window(history, self.window)
         every = _retried(history)
         # A value may be there twice only if some pair of its tries is further apart than that.
-        allowed = {(one.key, one.value): window.copies(one.tries) for one in every}
+        allowed = {(one.key, one.value): window.copies(one) for one in every}
         retried = [one for one in every if allowed[one.key, one.value] < len(one.tries)]
         known = {(one.key, one.value): one for one in every}
         beyond = sum(count > 1 for count in allowed.values())
@@ -127,13 +140,38 @@ class Dedup:
         )
 
 
-def _retried(history: History) -> list[Retried]:
+def _tried(history: History) -> list[Retried]:
+    """Every value and those of its tries that may have taken effect."""
     tries: dict[tuple[int | None, int], list[Pair]] = {}
     for pair in history.pairs:
         if pair.invoke.f == INSERT and pair.kind is not Kind.FAIL:
             key = (pair.invoke.key, insert_value(pair.invoke))
             tries.setdefault(key, []).append(pair)
-    return [Retried(*key, tuple(pairs)) for key, pairs in tries.items() if len(pairs) > 1]
+    return [Retried(*key, tuple(pairs)) for key, pairs in tries.items()]
+
+
+def _retried(history: History) -> list[Retried]:
+    return [one for one in _tried(history) if len(one.tries) > 1]
+
+
+def _once_at_rest(history: History) -> frozenset[tuple[int | None, int]]:
+    """Values that every replica has once, by key."""
+    rest = rest_of(history)
+    found: set[tuple[int | None, int]] = set()
+    for key in key_sets(history) if rest.reached else ():
+        if set(rest.nodes) <= {read.invoke.node for read in key.finals}:
+            counts = [Counter(read.values) for read in key.finals]
+            found |= {(key.key, v) for v in counts[0] if all(own[v] == 1 for own in counts)}
+    return frozenset(found)
+
+
+def _spans(one: Retried, once: frozenset[tuple[int | None, int]]) -> list[tuple[float, float]]:
+    """From when to when each try may have been committed."""
+    spans = [(float(pair.invoke.time_ns), _end_ns(pair)) for pair in one.tries]
+    acknowledged = min(end for _, end in spans)
+    if (one.key, one.value) not in once or acknowledged == inf:
+        return spans
+    return [(begin, min(end, acknowledged)) for begin, end in spans if begin <= acknowledged]
 
 
 def _doubled(key: KeySet) -> dict[int, int]:

@@ -1,7 +1,7 @@
 """Retries, parts at rest, whole blocks, places in the log: literal histories, whole verdicts."""
 
 import pytest
-from checkers_cases import history, insert, read, rest
+from checkers_cases import final, history, insert, read, rest
 
 from checkers.dedup import MIN_RETRIED, Dedup
 from checkers.log_pointers import LogPointers
@@ -82,6 +82,18 @@ def test_a_try_of_unknown_outcome_may_take_effect_later_than_all_that_follow():
         insert(0, 0, 0, 1, "info"), insert(1, 0, 90, 91), *late, read(2, [0, 0], 97, 98)
     )
     assert Dedup(window=3).check(delayed, deadline_s=1).status is Status.UNKNOWN
+
+
+def test_a_value_that_is_there_once_was_committed_by_the_end_of_its_acknowledged_try():
+    # Else three tries of unknown outcome would leave nothing to judge for the rest of the run.
+    tried = [insert(50 + n, 200 + n, n, n + 1, "info") for n in range(3)]
+    again = [insert(60 + n, 200 + n, 10 + n, 11 + n) for n in range(3)]
+    doubled = [insert(0, 0, 30, 31), insert(1, 0, 32, 33)]
+    seen = [0, 0, 200, 201, 202]
+    at_rest = history(*tried, *again, *doubled, rest(40), final(2, seen, 41, 42))
+    assert Dedup(window=3).check(at_rest, deadline_s=1).status is Status.INVALID
+    moving = history(*tried, *again, *doubled, read(2, seen, 41, 42))
+    assert Dedup(window=3).check(moving, deadline_s=1).status is Status.UNKNOWN
 
 
 def test_few_retries_and_refused_ones_say_nothing():

@@ -1,0 +1,70 @@
+"""What only servers of today have, on real ones: a short run of each. A minute, on two busy cores.
+
+The image is not built here, which takes minutes: `harness build --clickhouse 25.8`.
+"""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from real_servers import THREE
+from test_workloads_on_servers import judged, verdicts_of
+
+from compose.releases import ImageChoice, clickhouse_release
+from harness.clusters.docker_cluster import DockerCluster
+from harness.clusters.engine import engine
+from harness.clusters.images import build_images, has_image, release_image
+from harness.core.verdict import Status
+
+pytestmark = pytest.mark.containers
+TODAY = "25.8.2.1"
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
+    with closing(engine()) as client:
+        if not has_image(client, release_image(clickhouse_release(TODAY))):
+            pytest.skip(f"there is no image of it: harness build --clickhouse {TODAY}")
+    images = build_images(lambda text: None, ImageChoice(clickhouse=TODAY))
+    cluster = DockerCluster(THREE, tmp_path_factory.mktemp("today"), images=images)
+    try:
+        cluster.up()
+        yield cluster
+    finally:
+        cluster.down()
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "seconds", "decisive"),
+    [
+        ("quorum-set", ["insert=parallel", "quorum=auto"], 4, "set-full"),
+        ("quorum-set", ["insert=async,async-no-wait", "read=synced", "cancel=kill"], 6, "set-full"),
+        ("dedup", ["token=true"], 4, "dedup"),
+        ("ddl", ["engine=replicated", "statements=3"], 5, "ddl"),
+    ],
+    ids=lambda value: ",".join(value) if isinstance(value, list) else str(value),
+)
+def test_what_they_promise_holds_without_faults(
+    servers: DockerCluster,
+    tmp_path: Path,
+    name: str,
+    words: list[str],
+    seconds: float,
+    decisive: str,
+) -> None:
+    judgement, _ = judged(servers, tmp_path, name, *words, seconds=seconds)
+    verdicts = verdicts_of(judgement)
+    assert verdicts[decisive].status is Status.VALID, verdicts[decisive].summary
+    assert verdicts[decisive].checked > 5
+
+
+def test_failpoints_are_armed_where_they_are_known_and_disarmed(servers: DockerCluster) -> None:
+    point, unknown = "replicated_sends_failpoint", "no_such_failpoint"
+    assert servers.arm(["ch1", "ch2"], point)
+    assert not servers.arm(["ch1"], unknown)
+    assert servers.armed("ch1", point) in (True, None), "25.8 has no list of them"
+    for node in ("ch1", "ch2", "ch3"):
+        servers.disarm([node], point)
+        servers.disarm([node], unknown)
+        assert not servers.armed(node, point)

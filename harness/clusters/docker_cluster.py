@@ -275,9 +275,11 @@ class DockerCluster:
 
             wanted = self.images.of(self.topology.with_version(node, version).node(node))
             environment = self._plan.server(node).environment
-            away_s = self._processes().replace(node, wanted.tag, environment, change)
+            try:
+                away_s = self._processes().replace(node, wanted.tag, environment, change)
+            finally:
+                self._save()
             self._await_version(node)
-            self._save()
         return away_s
 
     def inactive(self, node: str) -> Sequence[str]:

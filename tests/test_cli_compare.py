@@ -31,9 +31,10 @@ from harness.cli.replay import (
 from harness.cli.run import Asked, run
 from harness.cli.workload import KEPT, workload_of
 from harness.clusters.sim_cluster import SimCluster
-from harness.core.dialect import Engines
+from harness.core.dialect import Engine, Engines
 from harness.core.errors import ClusterError, MissingMechanismError, UsageError
 from harness.core.seed import Seed
+from harness.core.topology import Role
 from harness.run.bisection import Answer, Boundary, TryResult
 from harness.run.campaign import Campaign, Finished
 from harness.run.plan import Plan
@@ -53,6 +54,13 @@ WORDS = (
     "--interval", "1", "--promise", "sequential", "--clickhouse", "18.16", "--zookeeper", "3.8",
 )  # fmt: skip
 
+MET = Engines(
+    nodes={
+        **{f"ch{i}": Engine(role=Role.CLICKHOUSE, version="18.16.1") for i in (1, 2, 3)},
+        "zk1": Engine(role=Role.ZOOKEEPER, version="3.8.0"),
+    }
+)
+
 
 def refusal(*words: str) -> str:
     try:
@@ -66,7 +74,7 @@ def stored(store: Path, *words: str, ops: Any = None) -> RunDirectory:
     """A run as `harness run` with these words leaves it, judged by another history."""
     context = run.make_context("run", [*words, "--store", str(store)])
     asked = Asked(context, {k: v for k, v in context.params.items() if k != "as_json"})
-    plan = replace(asked.plan(Seed(0x5EED)), engines=Engines(clickhouse="18.16.1"))
+    plan = replace(asked.plan(Seed(0x5EED)), engines=MET)
     directory = finished(store, ops or stale())
     judged = directory.results()
     directory.begin(plan, asked.topology, {"ch1": "18.16.1"})

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from real_servers import left
 
-from compose.releases import DEFAULT_CLICKHOUSE, DEFAULT_ZOOKEEPER
+from compose.releases import DEFAULT_CLICKHOUSE, DEFAULT_ZOOKEEPER, clickhouse_release
 from harness.core.history import History
 from harness.core.op import Kind
 from harness.run.journal import read_history
@@ -90,12 +90,12 @@ def nemesis_ops(history: History) -> list[tuple[str, Kind]]:
     return [(op.f, op.kind) for op in history.nemesis]
 
 
+@pytest.mark.parametrize("version", [DEFAULT_CLICKHOUSE, "24.8", "18.16"])
 def test_a_single_replica_without_faults_is_valid_and_two_runs_share_a_cluster(
-    tmp_path: Path,
+    tmp_path: Path, version: str
 ) -> None:
-    status, reports, errors = ended(
-        begun(tmp_path, "--time-limit", "9", "--count", "2", "--seed", "1", *PLAIN)
-    )
+    plan = ["--time-limit", "9", "--count", "2", "--seed", "1", "--clickhouse", version, *PLAIN]
+    status, reports, errors = ended(begun(tmp_path, *plan))
     assert (status, [r["status"] for r in reports]) == (0, ["VALID", "VALID"]), errors
     assert [r["ladder"]["held"] for r in reports] == ["linearizable"] * 2
     assert left(tmp_path) == []
@@ -106,11 +106,13 @@ def test_a_single_replica_without_faults_is_valid_and_two_runs_share_a_cluster(
         finals = {p.invoke.node for p in history.pairs if p.invoke.f == "final-read"}
         assert (reads, finals) == ({"ch1"}, {"ch1", "ch2", "ch3"})
         assert (run.path / "compose.yml").is_file()
-        assert run.info().versions.keys() == {"ch1", "ch2", "ch3", "zk1", "zk2", "zk3"}
-        assert all(any((run.logs / node).iterdir()) for node in run.info().versions)
+        versions = run.info().versions
+        assert versions.keys() == {"ch1", "ch2", "ch3", "zk1", "zk2", "zk3"}
+        assert versions["ch1"] == clickhouse_release(version).version
+        assert all(any((run.logs / node).iterdir()) for node in versions)
         assert run.info().plan.again == (
             "harness run --time-limit 9 --insert plain --read plain --nodes ch1 "
-            f"--clickhouse {DEFAULT_CLICKHOUSE} --zookeeper {DEFAULT_ZOOKEEPER} "
+            f"--clickhouse {version} --zookeeper {DEFAULT_ZOOKEEPER} "
             f"--seed {run.info().plan.seed}"
         )
         assert conforming(run)["Insert"] > 0

@@ -192,7 +192,9 @@ def test_a_run_that_is_not_invalid_has_nothing_to_reproduce(tmp_path: Path) -> N
 
 
 def test_a_stored_run_of_a_scenario_is_the_scenario(tmp_path: Path) -> None:
-    finished(tmp_path, stale(), workload="scenario-stale-read")
+    directory = finished(tmp_path, stale(), workload="scenario-stale-read")
+    info = directory.info()
+    directory.begin(replace(info.plan, engines=MET), info.topology, info.versions)
     replay = replay_of("latest", Store(tmp_path))
     assert isinstance(replay, ScenarioReplay)
     assert (replay.name, replay.met) == ("stale-read", "18.16.1")

@@ -187,7 +187,7 @@ class QuorumSetOptions:
         settle_numbers(self)
         replicas = len(topology.shards[0])
         _ = self.cancels
-        readings = ("sequential", SYNC, "plain", SYNCED, *SIMULATED_READINGS)
+        readings = ("sequential", SYNC, "plain", *SIMULATED_READINGS, SYNCED)
         if self.read not in readings:
             raise UsageError(f"--read {self.read!r}: expected one of {' '.join(readings)}")
         size = majority(replicas) if self.quorum == AUTO else self.quorum

@@ -38,6 +38,7 @@ clean:  ## what runs left in Docker, then everything that is built
 $(READY): pyproject.toml constraints.txt setup.sh $(shell find $(addsuffix /src,$(CRATES)) -name "*.rs") $(addsuffix /Cargo.toml,$(CRATES)) $(wildcard compose/images/*/*)
 	./setup.sh
 
-$(TOOLS): $(READY) # what only tests need, so that a run never asks for it
+$(TOOLS): $(READY) # what only tests need, so that a run never asks for it: programs, servers of other versions
 	./setup.sh test
+	.venv/bin/harness build --clickhouse 18.16,24.8,25.8 --zookeeper 3.8,3.9
 	touch $@

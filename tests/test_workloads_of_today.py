@@ -4,17 +4,15 @@ The image is not built here, which takes minutes: `harness build --clickhouse 25
 """
 
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 from real_servers import THREE
 from test_workloads_on_servers import judged, verdicts_of
 
-from compose.releases import ImageChoice, clickhouse_release
+from compose.releases import ImageChoice
 from harness.clusters.docker_cluster import DockerCluster
-from harness.clusters.engine import engine
-from harness.clusters.images import build_images, has_image, release_image
+from harness.clusters.images import build_images
 from harness.core.verdict import Status
 
 pytestmark = pytest.mark.containers
@@ -23,9 +21,6 @@ TODAY = "25.8.2.1"
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
-    with closing(engine()) as client:
-        if not has_image(client, release_image(clickhouse_release(TODAY))):
-            pytest.skip(f"there is no image of it: harness build --clickhouse {TODAY}")
     images = build_images(lambda text: None, ImageChoice(clickhouse=TODAY))
     cluster = DockerCluster(THREE, tmp_path_factory.mktemp("today"), images=images)
     try:

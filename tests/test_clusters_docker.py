@@ -8,6 +8,12 @@ from pathlib import Path
 import pytest
 from real_servers import THREE, await_
 
+from compose.releases import (
+    DEFAULT_CLICKHOUSE,
+    DEFAULT_ZOOKEEPER,
+    clickhouse_release,
+    zookeeper_release,
+)
 from harness.clusters import keeper, replica
 from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.fetches import Fetches
@@ -70,8 +76,8 @@ def test_every_server_serves_after_up(writable: DockerCluster) -> None:
     cluster = writable
     assert cluster.unready() == []
     assert dict(cluster.versions()) == {
-        **dict.fromkeys(THREE.replicas, "18.16.1"),
-        **dict.fromkeys(THREE.keepers, "3.8.0"),
+        **dict.fromkeys(THREE.replicas, clickhouse_release(DEFAULT_CLICKHOUSE).version),
+        **dict.fromkeys(THREE.keepers, zookeeper_release(DEFAULT_ZOOKEEPER).version),
     }
 
 

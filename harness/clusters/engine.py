@@ -52,9 +52,13 @@ def engine(timeout_s: float = REQUEST_TIMEOUT_S) -> docker.DockerClient:
     except (DockerException, requests.exceptions.RequestException, OSError) as error:
         if client is not None:
             client.close()
+        todo = (
+            "It is there, and this user may not use it: join its group (usermod -aG docker USER)"
+            if isinstance(error, PermissionError)
+            else "Install one (Debian: apt-get install docker.io), start it (service docker start)"
+        )
         raise ClusterError(
-            f"Docker engine: none answers ({error}). Install one (Debian: apt-get install "
-            "docker.io), start it (service docker start), or name one in DOCKER_HOST"
+            f"Docker engine: none answers ({error}). {todo}, or name one in DOCKER_HOST"
         ) from error
     return client
 

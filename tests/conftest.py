@@ -7,16 +7,21 @@ import pytest
 from real_servers import THREE
 from selenium.webdriver import Chrome, ChromeOptions, ChromeService
 
+from compose.releases import DEFAULT_CLICKHOUSE, ImageChoice
 from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.images import build_images
 from harness.clusters.own_directory import locked
 
 
 @pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
-    """Three replicas and three ZooKeeper servers, as another test of the module left them."""
+def servers(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[DockerCluster]:
+    """Three replicas and three ZooKeeper servers, as another test of the module left them. They
+    are of the default version unless the module says otherwise by CLICKHOUSE."""
+    choice = ImageChoice(clickhouse=getattr(request.module, "CLICKHOUSE", DEFAULT_CLICKHOUSE))
     directory = tmp_path_factory.mktemp("cluster")
-    cluster = DockerCluster(THREE, directory, images=build_images(lambda text: None))
+    cluster = DockerCluster(THREE, directory, images=build_images(lambda text: None, choice))
     try:
         cluster.up()
         yield cluster

@@ -18,6 +18,8 @@ from nemesis.message import VARIANTS, Message
 from nemesis.options import FaultOptions
 from nemesis.targets import Aim
 
+CLICKHOUSE = "18.16"
+"""A server of today tries a lost commit again, so that what one lost message does is not seen."""
 UNKNOWN = 319
 SCHEMA = TableSchema(columns="x Int64", order_by="x", partition_by="tuple()", settings={})
 

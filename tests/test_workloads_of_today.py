@@ -1,33 +1,14 @@
-"""What only servers of today have, on real ones: a short run of each. A minute, on two busy cores.
+"""What only servers of today have, on real ones: a short run of each."""
 
-The image is not built here, which takes minutes: `harness build --clickhouse 25.8`.
-"""
-
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from real_servers import THREE
 from test_workloads_on_servers import judged, verdicts_of
 
-from compose.releases import ImageChoice
 from harness.clusters.docker_cluster import DockerCluster
-from harness.clusters.images import build_images
 from harness.core.verdict import Status
 
 pytestmark = pytest.mark.containers
-TODAY = "25.8.2.1"
-
-
-@pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
-    images = build_images(lambda text: None, ImageChoice(clickhouse=TODAY))
-    cluster = DockerCluster(THREE, tmp_path_factory.mktemp("today"), images=images)
-    try:
-        cluster.up()
-        yield cluster
-    finally:
-        cluster.down()
 
 
 @pytest.mark.parametrize(

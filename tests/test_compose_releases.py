@@ -22,7 +22,7 @@ def chosen(**given: str) -> ImageChoice:
 
 def test_nothing_chosen_is_the_default() -> None:
     assert [str(release) for release in chosen().releases] == [
-        "ClickHouse 18.16.1 of Debian bookworm",
+        "ClickHouse 25.8.2.1 as built in chdb 3.7.2",
         "ZooKeeper 3.8.0 of Debian bookworm",
     ]
 
@@ -72,10 +72,10 @@ def test_versions_and_aliases_name_one_release_each() -> None:
 
 
 def test_a_choice_in_words_names_both_servers_whatever_the_defaults_are() -> None:
-    assert chosen().words == ("--clickhouse", "18.16", "--zookeeper", "3.8")
-    assert chosen(clickhouse="25.8", zookeeper_image="zookeeper:3.7").words == (
+    assert chosen().words == ("--clickhouse", "25.8", "--zookeeper", "3.8")
+    assert chosen(clickhouse="24.8", zookeeper_image="zookeeper:3.7").words == (
         "--clickhouse",
-        "25.8",
+        "24.8",
         "--zookeeper-image",
         "zookeeper:3.7",
     )

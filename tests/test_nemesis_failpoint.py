@@ -5,10 +5,11 @@ from collections.abc import Iterable
 import pytest
 from nemesis_record import Record, nemesis, op
 
-from harness.core.dialect import Engines, Mechanism
+from harness.core.dialect import Engine, Engines, Mechanism
 from harness.core.errors import ClusterError, FaultError, UsageError
 from harness.core.op import Kind
 from harness.core.seed import Seed
+from harness.core.topology import Role
 from nemesis.composed import check_capabilities
 from nemesis.failpoint import VARIANTS, Failpoint
 
@@ -108,7 +109,7 @@ def test_the_order_of_the_variants_is_decided_by_the_seed() -> None:
 
 def test_servers_without_failpoints_are_refused_by_name() -> None:
     class Today(Record):
-        engines = Engines(clickhouse="25.8.2.1")
+        engines = Engines(nodes={"ch1": Engine(role=Role.CLICKHOUSE, version="25.8.2.1")})
 
     check_capabilities(nemesis("failpoint"), Today())
     assert Mechanism.FAILPOINTS in nemesis("failpoint").needs

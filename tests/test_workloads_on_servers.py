@@ -51,6 +51,7 @@ def trial_of(
         again="",
         promise=WORKLOADS[name].promise(options).value,
         time_limit_s=seconds,
+        extend=8,  # on a loaded machine it takes longer to acknowledge enough
         options={KEPT: kept},
         **more,
     )

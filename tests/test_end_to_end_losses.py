@@ -1,0 +1,143 @@
+"""What is left of a run that is killed, that cannot print, or whose engine is lost."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from real_servers import left
+from test_end_to_end import (
+    HARNESS,
+    PLAIN,
+    begun,
+    command,
+    ended,
+    has_op,
+    in_fault,
+    latest,
+    nemesis_ops,
+    until,
+)
+
+from harness.core.op import Kind
+from harness.run.journal import read_history
+
+pytestmark = pytest.mark.containers
+
+
+@pytest.mark.usefixtures("orphans")
+def test_what_a_killed_run_left_is_cleaned_and_its_history_judged(tmp_path: Path) -> None:
+    process = begun(tmp_path, "--nemesis", "partition", "--time-limit", "60", "--duration", "60")
+    until(lambda: in_fault(tmp_path))
+    process.kill()
+    process.communicate()
+    assert left(tmp_path) != []
+    cleaned = json.loads(command("clean", "--json").stdout)
+    assert cleaned["removed"] != []
+    assert left(tmp_path) == []
+    checked = command("check", str(latest(tmp_path).path), "--json")
+    report = json.loads(checked.stdout)
+    assert report["status"] in ("INVALID", "UNKNOWN"), "nobody saw it converge"
+    assert "the run never ended: running" in latest(tmp_path).results()["troubles"]
+
+
+MOMENTS: dict[str, Callable[[Path], bool]] = {
+    "the network is there": lambda store: any(not name.startswith("/") for name in left(store)),
+    "servers start": lambda store: len(left(store)) > 16,
+    "the cluster heals": lambda store: has_op(store, '"kind":"invoke","f":"heal"'),
+    "final reads": lambda store: has_op(store, '"f":"final-read"'),
+    "half is removed": lambda store: has_op(store, '"final-read"') and len(left(store)) < 16,
+}
+"""When a run is killed, by what is seen of it."""
+
+
+@pytest.mark.usefixtures("orphans")
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_whenever_a_run_is_killed_clean_removes_all_of_it(tmp_path: Path, moment: str) -> None:
+    process = begun(tmp_path, "--nemesis", "partition", "--time-limit", "4")
+    until(lambda: MOMENTS[moment](tmp_path))
+    process.kill()
+    process.communicate()
+    assert command("clean").returncode == 0
+    assert left(tmp_path) == []
+
+
+@pytest.mark.parametrize("output", ["a closed pipe", "a full disk"])
+def test_output_that_nobody_can_read_changes_no_verdict(tmp_path: Path, output: str) -> None:
+    run = [*HARNESS, "run", "--store", str(tmp_path), "--time-limit", "9", "--seed", "1", *PLAIN]
+    into = {"a closed pipe": "| true", "a full disk": "> /dev/full"}[output]
+    script = f'''"$@" {into}; exit "${{PIPESTATUS[0]}}"'''
+    done = subprocess.run(
+        ["bash", "-c", script, "bash", *run], stderr=subprocess.PIPE, timeout=180, check=False
+    )
+    said = b"" if output == "a closed pipe" else b"No space left on device"
+    assert (done.returncode, said in done.stderr) == (0, True), done.stderr
+    assert (latest(tmp_path).info().state, latest(tmp_path).info().status) == ("finished", "VALID")
+    assert left(tmp_path) == []
+
+
+FORWARD = """
+import asyncio, sys
+
+async def pump(reader, writer):
+    try:
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    finally:
+        writer.close()
+
+async def accept(reader, writer):
+    far_reader, far_writer = await asyncio.open_unix_connection(sys.argv[2])
+    await asyncio.gather(
+        pump(reader, far_writer), pump(far_reader, writer), return_exceptions=True
+    )
+
+async def main():
+    server = await asyncio.start_unix_server(accept, sys.argv[1])
+    await server.serve_forever()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.usefixtures("orphans")
+@pytest.mark.parametrize("loss", [signal.SIGKILL, signal.SIGSTOP], ids=["closed", "silent"])
+def test_when_the_engine_is_lost_the_history_is_saved_and_judged(
+    tmp_path: Path, loss: signal.Signals
+) -> None:
+    """The engine that this run sees is the real one behind a socket that closes or falls silent."""
+    socket = tmp_path / "engine.sock"
+    forward = subprocess.Popen([sys.executable, "-c", FORWARD, str(socket), "/var/run/docker.sock"])
+    try:
+        until(socket.exists)
+        process = begun(
+            tmp_path,
+            "--nemesis",
+            "partition",
+            "--duration",
+            "60",
+            "--time-limit",
+            "60",
+            DOCKER_HOST=f"unix://{socket}",
+        )
+        until(lambda: in_fault(tmp_path))
+        forward.send_signal(loss)
+        status, report, errors = ended(process, within_s=400)
+    finally:
+        forward.kill()
+        forward.wait()
+    assert status == 255, errors
+    assert report["status"] in ("INVALID", "UNKNOWN")
+    assert "harness clean removes what is left" in report["error"]
+    run = latest(tmp_path)
+    assert run.info().state == "finished"
+    assert run.results()["status"] in ("INVALID", "UNKNOWN")
+    assert any("not healed" in trouble for trouble in run.results()["troubles"])
+    assert nemesis_ops(read_history(run.journal))[-1] == ("quiesce", Kind.OK)
+    # The engine is back: nothing of that run stays.
+    assert command("clean").returncode == 0
+    assert left(tmp_path) == []

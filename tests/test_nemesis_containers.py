@@ -100,7 +100,8 @@ def serves(cluster: DockerCluster, node: str) -> bool:
 
 
 def whole(cluster: DockerCluster) -> None:
-    await_(lambda: not cluster.unready(), f"every server serves: {cluster.unready()}")
+    # A ZooKeeper server that looks for a leader waits up to a minute between its questions.
+    await_(lambda: not cluster.unready(), f"every server serves: {cluster.unready()}", within_s=120)
     assert all(cluster.reachable(THREE.links()).values())
     assert all(cluster.running(node) for node in THREE.names)
     assert not any(cluster.paused(node) for node in THREE.names)

@@ -21,7 +21,7 @@ from harness.run.stop import Stop
 from harness.run.store import Store
 
 CONFIDENCE = 0.95
-"""Of the interval of a rate."""
+"""Confidence of the interval that is shown for a rate."""
 RESULT_STYLE = {
     TryResult.REPRODUCED: "bold red",
     TryResult.NOT_REPRODUCED: "bold green",

@@ -51,7 +51,7 @@ class Try:
     """The run's directory; None: it did not begin."""
     status: Status | None
     kinds: tuple[str, ...]
-    """Of the anomalies that decide."""
+    """Kinds of the anomalies that decide the verdict."""
 
     def json(self) -> dict[str, Json]:
         """For machines."""
@@ -172,7 +172,7 @@ class ScenarioReplay:
 
     @property
     def name(self) -> str:
-        """Of the scenario."""
+        """Return the scenario's name."""
         return self.scenario.name
 
     @property

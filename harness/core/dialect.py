@@ -104,7 +104,7 @@ _SERVER: Final[tuple[tuple[Version, _Settings], ...]] = (
         },
     ),
     # Each of 16 threads for asynchronous inserts polls every few milliseconds, and the metrics are
-    # computed each second: together two thirds of what an idle server of 25.8 uses, 4 % of a core.
+    # computed each second: together three quarters of what an idle server uses (4 % of a core).
     (Version(24, 8), {"async_insert_threads": 2, "asynchronous_metrics_update_period_s": 30}),
     # For so long a server that is to end waits for the idle connections over which its peers
     # fetched parts, 30 s by default: from SIGTERM to its end 28 s, and 2 s with this.

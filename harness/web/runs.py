@@ -66,7 +66,7 @@ class Query:
     nemesis: str = ""
     status: str = ""
     version: str = ""
-    """Of one server, or of all together."""
+    """Version of one server, or of all servers together."""
     since: str = ""
     """A day, "2026-11-20", inclusive; so is `until`."""
     until: str = ""

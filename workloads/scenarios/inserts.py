@@ -20,8 +20,8 @@ from workloads.scripted_set import ScriptedSet
 MANY = tuple(range(60))
 """Values of one insert, each in a partition of its own."""
 MORE = tuple(range(100))
-"""So many that a kill comes before the last of them is committed; servers of today take no more
-than 100 partitions in one insert (max_partitions_per_insert_block)."""
+"""Values of one insert that a kill meets before the last is committed. Servers of today take no
+more than 100 partitions in one insert (max_partitions_per_insert_block)."""
 
 
 def _some(op: Op) -> bool:

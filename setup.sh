@@ -1,22 +1,21 @@
 #!/bin/sh
-# Makes this machine able to run the harness: programs of the system, .venv, the Rust modules and the
-# container images. Safe to call again: what is there stays. With the argument `test` it sees to the
-# programs that only `make test` needs, and to nothing else.
+# Prepare this machine for the harness: install system packages, .venv, the Rust modules and the container
+# images. It is safe to run again: what exists is left alone. With the argument `spark` or `test` it installs
+# what only Spark, or only `make test`, needs.
 set -eu
 cd "$(dirname "$0")"
 
 python_fits() { python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
 cargo_fits() { cargo --version 2>/dev/null | awk '{split($2, v, "."); found = v[1] > 1 || (v[1] == 1 && v[2] >= 85)} END {exit !found}'; }
 java_fits() { java -version 2>&1 | awk -F'"' '/version/ {split($2, v, "."); found = v[1] >= 17} END {exit !found}'; }
-engine_there() { [ -S /var/run/docker.sock ] || [ -n "${DOCKER_HOST:-}" ]; } # which may not answer
+engine_there() { [ -S /var/run/docker.sock ] || [ -n "${DOCKER_HOST:-}" ]; } # it need not answer
 
-# What is missing for runs, as "Debian package|what it is for".
+# Print what is missing for runs, as "Debian package|its purpose".
 missing_for_run() {
     python_fits || echo "python3-venv|Python 3.11 or newer with venv"
     cargo_fits || echo "cargo|Rust 1.85 or newer, which builds the checker"
     command -v cc >/dev/null || echo "gcc|a C compiler, which links the checker"
     [ -f /usr/include/stdlib.h ] || echo "libc6-dev|the C library to link with"
-    java_fits || echo "default-jre-headless|Java 17 or newer, for checks of whole stores on Spark"
     engine_there || echo "docker.io|a Docker engine, for real clusters"
     command -v docker-compose >/dev/null || docker compose version >/dev/null 2>&1 \
         || echo "docker-compose|docker compose, to bring a cluster up by hand"
@@ -24,24 +23,29 @@ missing_for_run() {
         || echo "mmdebstrap|builds a base image where none can be pulled"
 }
 
-# What is missing for the tests as well.
+missing_for_spark() {
+    java_fits || echo "default-jre-headless|Java 17 or newer, on which Spark runs"
+}
+
+# Print what is missing for the tests, including Spark's.
 missing_for_test() {
     cargo fmt --version >/dev/null 2>&1 || echo "rustfmt|cargo fmt, for make test"
     cargo clippy --version >/dev/null 2>&1 || echo "rust-clippy|cargo clippy, for make test"
-    java_fits || echo "default-jre-headless|Java 17 or newer, for make test"
+    missing_for_spark
     command -v chromium >/dev/null || echo "chromium|a browser, for make test"
     command -v chromedriver >/dev/null || echo "chromium-driver|what drives it, for make test"
 }
 
-# Without the others runs are simulated, or judged without Spark; without these there are none.
-needed_for_run() { grep -vE '^(docker|mmdebstrap|default-jre)' || true; }
+# Select what runs cannot do without; without the rest, servers are simulated.
+needed_for_run() { grep -vE '^(docker|mmdebstrap)' || true; }
+needed_for_spark() { cat; }
 needed_for_test() { cat; }
 
-install_missing() { # run | test
+install_missing() { # run | spark | test
     wanted=$("missing_for_$1")
     [ -n "$wanted" ] || return 0
     if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
-        echo "setup: missing on this machine (installed by itself only as root on Debian or Ubuntu):" >&2
+        echo "setup: missing on this machine (installed automatically only as root on Debian or Ubuntu):" >&2
         echo "$wanted" | awk -F'|' '{printf "  %-22s %s\n", $1, $2}' >&2
         [ -n "$(echo "$wanted" | "needed_for_$1")" ] || return 0
         echo "setup: install them, then run this again" >&2
@@ -65,26 +69,34 @@ install_missing() { # run | test
     fi
 }
 
+export PIP_DISABLE_PIP_VERSION_CHECK=1
 case "${1:-run}" in
     run) ;;
-    test) install_missing test; exit 0 ;;
-    *) echo "setup: $1: expected test, or nothing" >&2; exit 2 ;;
+    spark)
+        install_missing spark
+        .venv/bin/pip install -q --no-compile -c constraints.txt -c constraints-dev.txt pyspark pandas
+        exit 0 ;;
+    test)
+        install_missing test
+        .venv/bin/pip install -q --no-compile -r constraints.txt -r constraints-dev.txt
+        exit 0 ;;
+    *) echo "setup: $1: expected spark, test, or nothing" >&2; exit 2 ;;
 esac
 install_missing run
 [ -x .venv/bin/pip ] || python3 -m venv .venv
-export PIP_DISABLE_PIP_VERSION_CHECK=1
 PATH="$PWD/.venv/bin:$PATH" # maturin, which builds the Rust modules
 .venv/bin/pip install -q --no-compile -r constraints.txt
-.venv/bin/pip install -q --no-deps --no-build-isolation -e .
-# The Rust modules and the images need nothing of each other, nor does `harness build` of the modules.
+# The images are built in parallel with the Rust modules, which `harness build` does not need.
 images=
-if .venv/bin/python -c 'import sys; from harness.clusters.engine import silence; sys.exit(silence())'; then
-    .venv/bin/harness build & images=$!
+if .venv/bin/python -c 'import sys; from harness.clusters.engine import why_no_engine; sys.exit(why_no_engine())'; then
+    .venv/bin/python -m harness.cli.main build & images=$!
 else
     echo "setup: servers will be simulated" >&2
 fi
-for crate in ./checkers/histories ./checkers/porcupine ./harness/sim/explorer ./harness/sim/simulator; do
-    .venv/bin/pip install -q --no-deps --no-build-isolation "$crate" || { [ -z "$images" ] || kill $images; exit 1; }
+# Both packages are in one Cargo workspace, so what they share is compiled once.
+for package in ./checkers/porcupine "-e ."; do
+    # shellcheck disable=SC2086 # -e and its directory are two words
+    .venv/bin/pip install -q --no-deps --no-build-isolation $package || { [ -z "$images" ] || kill $images; exit 1; }
 done
 [ -z "$images" ] || wait $images
 touch .venv/.ready

@@ -1,57 +1,84 @@
-"""What there is to create: one network, and for each node a pod, a server and volumes.
+"""Plan of a cluster on Docker: one network, and for each node a pod, a server and volumes.
 
-A plan is a value. The compose file is its text, and the cluster on Docker is made from it, so
-that both are the same cluster.
+A plan is a value. The compose file is rendered from it, and the cluster on Docker is created from
+it, so that both are the same cluster.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from compose.settings import Parts, Settings, Storage
-from harness.core.dialect import Engine, Engines
+from compose.settings import PartFormat, Settings, Storage
+from harness.core.dialect import Coordination, Engine, Engines
 from harness.core.topology import Node, Role, Topology
 from harness.core.version import Version
 
 RUN: Final = "harness.run"
-"""Label: the name of the cluster that a thing belongs to."""
+"""Label with the name of the cluster that an object belongs to."""
 OWNER: Final = "harness.owner"
-"""Label: the process that made it."""
+"""Label with the identity of the process that created it."""
 KEEP: Final = "harness.keep"
-"""Label, "1": made to outlive its owner."""
+"""Label that is "1" if the cluster outlives its owner."""
 DIRECTORY: Final = "harness.directory"
-"""Label: where the cluster's files are."""
+"""Label with the directory of the cluster's files."""
 
-PORTS: Final[Mapping[Role, int]] = {Role.CLICKHOUSE: 9000, Role.ZOOKEEPER: 2181}
-"""What the harness connects to: ClickHouse's native protocol, ZooKeeper's clients."""
-
-_CONFIG_AT: Final = {Role.CLICKHOUSE: "/etc/clickhouse-server", Role.ZOOKEEPER: "/conf"}
-_VOLUMES: Final[Mapping[Role, Mapping[str, str]]] = {
-    Role.CLICKHOUSE: {"data": "/var/lib/clickhouse", "log": "/var/log/clickhouse-server"},
-    Role.ZOOKEEPER: {"data": "/data", "datalog": "/datalog", "log": "/logs"},
+PORTS: Final[Mapping[Role, int]] = {
+    Role.CLICKHOUSE: 9000,
+    Role.ZOOKEEPER: 2181,
+    Role.STORE: 5000,
 }
+"""Ports that the harness connects to: ClickHouse's native protocol, ZooKeeper's clients, S3."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Paths of a program's files, the same in our images and in the official ones."""
+
+    config_at: str
+    files: tuple[str, ...]
+    """Names of its configuration files, each of which has a template."""
+    volumes: Mapping[str, str]
+    """Paths of the volumes, by their content; "log" is never in memory."""
+
+
+_LAYOUTS: Final[Mapping[str, Layout]] = {
+    "ClickHouse": Layout(
+        "/etc/clickhouse-server",
+        ("config.xml", "users.xml"),
+        {"data": "/var/lib/clickhouse", "log": "/var/log/clickhouse-server"},
+    ),
+    Coordination.ZOOKEEPER: Layout(
+        "/conf",
+        ("zoo.cfg", "log4j.properties", "logback.xml"),
+        {"data": "/data", "datalog": "/datalog", "log": "/logs"},
+    ),
+    Coordination.KEEPER: Layout(
+        "/etc/clickhouse-keeper", ("keeper_config.xml",), {"data": "/var/lib/clickhouse"}
+    ),
+    "moto": Layout("/etc/object-store", (), {}),
+}
+"""Layouts by the engine's product."""
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What a server's container is made from."""
+    """Image of a server's container."""
 
     tag: str
     engine: Engine
-    """What is in it: the configuration follows."""
+    """Engine in the image, which decides the configuration."""
 
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """What the containers of a cluster are made from, and may be made from later."""
+    """Images of a cluster's containers, those of later upgrades included."""
 
     pod: str
     servers: Mapping[Role, Mapping[str, Image]]
-    """By the version as a user names it, such as "25.8"; "" is an image of the user's own."""
+    """Images by the version as a user names it, such as "25.8"; "" is a user's own image."""
 
     def of(self, node: Node) -> Image:
-        """Return the image of the version that the node is to run; the first one, if the topology
-        names none."""
+        """Return the image of a node's version; the first image if the topology has no version."""
         images = self.servers[node.role]
         if node.version in images:
             return images[node.version]
@@ -59,7 +86,7 @@ class Images:
         return next(iter(images.values()))
 
     def engines(self, topology: Topology) -> Engines:
-        """Return what the nodes run, and what else they may be upgraded to or were before."""
+        """Return the engines of the nodes, and those that upgrades start from or lead to."""
         nodes = {node.name: self.of(node).engine for node in topology.nodes}
         every = [image.engine for images in self.servers.values() for image in images.values()]
         others = dict.fromkeys(engine for engine in every if engine not in nodes.values())
@@ -75,61 +102,64 @@ class Images:
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """One named volume."""
+    """Named volume of a server."""
 
     name: str
     at: str
-    """The path in the server's container."""
+    """Path in the server's container."""
     options: Mapping[str, str]
-    """Of Docker's local driver."""
+    """Options of Docker's local driver."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """The container that holds a node's network and processes."""
+    """Container that holds a node's network and processes."""
 
     container: str
     image: str
     node: Node
     port: int
-    """Published on a free port of 127.0.0.1."""
+    """Port of the server, published on a free port of 127.0.0.1."""
     volumes: tuple[Volume, ...]
-    """Held open under /volumes, or those in memory would vanish when the server is killed."""
+    """Volumes that the pod holds open under /volumes; those in memory would otherwise vanish when
+    the server is killed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """The container of the database; it joins its pod."""
+    """Container of the database, which joins its pod."""
 
     container: str
     image: str
     engine: Engine
     node: Node
     merge_tree: Mapping[str, int]
-    """Defaults of every MergeTree table; of ClickHouse."""
+    """Defaults of every MergeTree table; empty for ZooKeeper."""
     config: str
-    """The node's configuration, a directory relative to the compose file."""
+    """Directory of the node's configuration, relative to the compose file."""
     config_at: str
-    """Where the server reads it."""
+    """Path where the server reads it."""
+    files: tuple[str, ...]
+    """Names of the configuration files."""
     volumes: tuple[Volume, ...]
     environment: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """A whole cluster."""
+class ClusterPlan:
+    """Plan of a whole cluster."""
 
     name: str
     topology: Topology
     settings: Settings
     labels: Mapping[str, str]
-    """On everything."""
+    """Labels of all its objects."""
     pods: tuple[Pod, ...]
     servers: tuple[Server, ...]
 
     @property
     def network(self) -> str:
-        """Its name."""
+        """Return the name of the network."""
         return self.name
 
     def server(self, node: str) -> Server:
@@ -138,24 +168,26 @@ class Plan:
 
     @property
     def volumes(self) -> tuple[Volume, ...]:
-        """Of every node."""
+        """Return the volumes of every node."""
         return tuple(volume for server in self.servers for volume in server.volumes)
 
 
-def plan(
+def plan_cluster(
     topology: Topology,
     settings: Settings,
     images: Images,
     *,
     name: str,
     labels: Mapping[str, str],
-) -> Plan:
-    """The plan of a cluster called `name`; every name in it begins with that one."""
+) -> ClusterPlan:
+    """Return the plan of a cluster called `name`, which begins the name of all its objects."""
     nodes = topology.nodes
-    volumes = {node.name: _volumes(name, node, settings) for node in nodes}
+    engines = {node.name: images.of(node).engine for node in nodes}
+    layouts = {node: _LAYOUTS[engine.product] for node, engine in engines.items()}
+    volumes = {n: _volumes(f"{name}-{n}", layout, settings) for n, layout in layouts.items()}
     held = settings.storage is Storage.MEMORY
     oldest = images.engines(topology).dialect.versions[0]
-    return Plan(
+    return ClusterPlan(
         name=name,
         topology=topology,
         settings=settings,
@@ -174,13 +206,14 @@ def plan(
             Server(
                 container=f"{name}-{node.name}",
                 image=images.of(node).tag,
-                engine=images.of(node).engine,
+                engine=engines[node.name],
                 node=node,
-                merge_tree=_merge_tree(images.of(node).engine, oldest, settings),
+                merge_tree=_merge_tree(engines[node.name], oldest, settings),
                 config=f"config/{node.name}",
-                config_at=_CONFIG_AT[node.role],
+                config_at=layouts[node.name].config_at,
+                files=layouts[node.name].files,
                 volumes=volumes[node.name],
-                environment=_environment(node, settings),
+                environment=_environment(topology, node, engines[node.name], settings),
             )
             for node in nodes
         ),
@@ -190,26 +223,34 @@ def plan(
 def _merge_tree(engine: Engine, oldest: Version, settings: Settings) -> Mapping[str, int]:
     if engine.role is not Role.CLICKHOUSE:
         return {}
-    older = engine.dialect.parts_read_by(oldest) if settings.parts is Parts.OLD else {}
+    older = engine.dialect.parts_read_by(oldest) if settings.parts is PartFormat.OLD else {}
     return {**engine.dialect.merge_tree, **older}
 
 
-def _volumes(name: str, node: Node, settings: Settings) -> tuple[Volume, ...]:
+def _volumes(prefix: str, layout: Layout, settings: Settings) -> tuple[Volume, ...]:
     memory = {"type": "tmpfs", "device": "tmpfs"} if settings.storage is Storage.MEMORY else {}
     return tuple(
-        Volume(f"{name}-{node.name}-{what}", at, {} if what == "log" else memory)
-        for what, at in _VOLUMES[node.role].items()
+        Volume(f"{prefix}-{what}", at, {} if what == "log" else memory)
+        for what, at in layout.volumes.items()
     )
 
 
-def _environment(node: Node, settings: Settings) -> Mapping[str, str]:
-    """What our images and the official ones read. The official ClickHouse image would write a
-    user's file into the read-only configuration without the first, and put a second process
-    above the server without the other."""
+def _environment(
+    topology: Topology, node: Node, engine: Engine, settings: Settings
+) -> Mapping[str, str]:
+    """Return the environment variables of our images and the official ones.
+
+    Without CLICKHOUSE_SKIP_USER_SETUP the official image would write a file of users into the
+    read-only configuration; without CLICKHOUSE_WATCHDOG_ENABLE=0 a watchdog would run the server.
+    """
     if node.role is Role.CLICKHOUSE:
         return {"CLICKHOUSE_SKIP_USER_SETUP": "1", "CLICKHOUSE_WATCHDOG_ENABLE": "0"}
+    if node.role is Role.STORE:
+        return {"CLIENTS": " ".join(topology.replicas)}
+    if engine.coordination is Coordination.KEEPER:
+        return {"CLICKHOUSE_WATCHDOG_ENABLE": "0"}
     heap = f"{settings.heap_mb}m"
-    # One collector thread and the first compiler only: a server starts in a second and leaves
-    # the few cores to the others.
+    # With one collector thread and only the first compiler, a server starts in a second and leaves
+    # the CPU to the others.
     flags = f"-Xms{heap} -Xmx{heap} -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
     return {"ZOO_MY_ID": str(node.replica), "JVMFLAGS": flags}

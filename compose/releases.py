@@ -1,15 +1,14 @@
-"""The server versions that the harness can get by itself, and how each is had.
+"""Releases: the server versions that the harness can get by itself, and how it gets them.
 
-One record a version. What a user names on the command line is an alias ("25.8") or the exact
-version of a record ("25.8.2.1"). An official image is pulled if a registry is reachable; else the
-image is built from what package registries offer.
+Users name an alias ("25.8") or the exact version of a release ("25.8.2.1"). An official image is
+pulled if a registry is reachable; otherwise the image is built from packages.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from harness.core.dialect import Dialect, Engines, common_dialect
+from harness.core.dialect import Coordination, Dialect, Engines, common_dialect
 from harness.core.errors import UsageError
 from harness.core.topology import Role, version_entries
 from harness.core.version import Version
@@ -17,47 +16,54 @@ from harness.core.version import Version
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wheel:
-    """A wheel of PyPI's chdb, whose library contains the whole clickhouse-server."""
+    """Wheel on PyPI whose library contains a whole ClickHouse."""
 
     version: str
-    """The version of chdb."""
+    """Version of the package."""
     abi: str
-    """Its ABI tag. Nothing of Python is run, so that any of a version's wheels will do."""
+    """ABI tag. No Python code is run, so any wheel of the version will do."""
     sha256: str
     platform: str = "manylinux2014_x86_64"
     python: str = "3.11"
-    """A Python that pip accepts the wheel for."""
+    """Version of Python that pip accepts the wheel for."""
+    package: str = "chdb"
+
+    def __str__(self) -> str:
+        return f"{self.package} {self.version}"
 
     @property
     def requirement(self) -> str:
-        """The line of a requirements file."""
-        return f"chdb=={self.version} --hash=sha256:{self.sha256}"
+        """Return the line of a requirements file."""
+        return f"{self.package}=={self.version} --hash=sha256:{self.sha256}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """One version of one server."""
+    """Version of a server that the harness can get by itself."""
 
     server: str
-    """"clickhouse" or "zookeeper"."""
+    """Server: "clickhouse", "zookeeper" or "store"."""
     alias: str
-    """Its series, such as "25.8"."""
+    """Series, such as "25.8"."""
     version: str
-    """What the server says that it is, where it is built here."""
+    """Version that the server reports if its image is built here."""
     build: str
-    """How it is built here, such as "as built in chdb 3.7.2"."""
+    """Origin of the build, such as "as built in chdb 3.7.2"."""
     recipe: str
-    """The directory of its recipe in compose/images."""
+    """Directory of the recipe in compose/images."""
     official: str | None = None
-    """The image that is pulled instead, if a registry is reachable."""
+    """Image that is pulled instead if a registry is reachable."""
     wheel: Wheel | None = None
+    packages: tuple[str, ...] = ()
+    """Debian packages that the recipe unpacks."""
     jars: tuple[str, ...] = ()
-    """Patterns of the files that are copied out of the installed pyspark's jars."""
+    """Patterns of the files that are copied from the jars of the installed pyspark."""
 
     @property
     def product(self) -> str:
-        """For people."""
-        return {"clickhouse": "ClickHouse", "zookeeper": "ZooKeeper"}[self.server]
+        """Return the name of the product."""
+        products = {"clickhouse": "ClickHouse", "zookeeper": "ZooKeeper", "store": "moto"}
+        return products[self.server]
 
     def __str__(self) -> str:
         return f"{self.product} {self.version} {self.build}"
@@ -118,13 +124,23 @@ ZOOKEEPER: Final[tuple[Release, ...]] = (
         version="3.8.0",
         build="of Debian bookworm",
         recipe="zookeeper",
+        packages=(
+            "libzookeeper-java",
+            "libslf4j-java",
+            "liblog4j1.2-java",
+            "libnetty-java",
+            "libdropwizard-metrics-java",
+            "libsnappy-java",
+            "libsnappy-jni",
+            "libcommons-cli-java",
+        ),
     ),
     Release(
         server="zookeeper",
         alias="3.9",
         version="3.9.5",
         build="as packed in pyspark",
-        recipe="zookeeper-jars",
+        recipe="zookeeper",
         official="zookeeper:3.9",
         jars=(
             "zookeeper-3.9.5.jar",
@@ -148,25 +164,55 @@ ZOOKEEPER: Final[tuple[Release, ...]] = (
         ),
     ),
 )
+OBJECT_STORE: Final = Release(
+    server="store",
+    alias="5.2",
+    version="5.2.5",
+    build="from PyPI",
+    recipe="object-store",
+)
+"""S3 server, for workloads whose tables are on an object store. Its recipe pins every wheel."""
+NEWEST_ENGINE: Final = Release(
+    server="clickhouse",
+    alias="26.9",
+    version="26.9.2.1",
+    build="as embedded in chdb-core 26.9.0",
+    recipe="",
+    wheel=Wheel(
+        package="chdb-core",
+        version="26.9.0",
+        abi="abi3",
+        sha256="707e2ec3fe0f7953bac97942eaeb7a1ed1d66b1e56ecef3f0aa2130f61f6e735",
+    ),
+)
+"""Newest engine that is available. It has no server, so no cluster can run it; the tests check that
+it has the names that the project uses."""
 _IMAGE_FLAGS: Final = ("--clickhouse", "--zookeeper")
-"""Options that have another beside them for an image."""
+"""Options that have a counterpart for an image."""
+_EXCLUSIVE: Final = (
+    ("--clickhouse", "--clickhouse-image"),
+    ("--zookeeper", "--zookeeper-image", "--keeper-image"),
+)
+"""Groups of options of which at most one can be given."""
 DEFAULT_CLICKHOUSE: Final = "25.8"
 DEFAULT_ZOOKEEPER: Final = "3.8"
 
 
 def clickhouse_release(name: str, flag: str = "--clickhouse") -> Release:
-    """By alias or exact version. Raises UsageError that lists what there is; `flag` is the option
-    that the name was given to."""
+    """Return a ClickHouse release by alias or exact version.
+
+    Raises UsageError, which lists the releases; `flag` is the option that the name was given to.
+    """
     return _found(flag, name, CLICKHOUSE)
 
 
 def zookeeper_release(name: str) -> Release:
-    """By alias or exact version. Raises UsageError that lists what there is."""
+    """Return a ZooKeeper release by alias or exact version. Raises UsageError, likewise."""
     return _found("--zookeeper", name, ZOOKEEPER)
 
 
 def known(releases: Sequence[Release]) -> str:
-    """Their aliases, for people: "18.16, 24.8, 25.5, 25.8"."""
+    """Return the aliases of releases as text, such as "18.16, 24.8, 25.5, 25.8"."""
     return ", ".join(release.alias for release in releases)
 
 
@@ -175,7 +221,7 @@ def _found(flag: str, name: str, releases: Sequence[Release]) -> Release:
         if name == release.alias:
             return release
         if name == release.version:
-            # The official image of the series may be of another patch.
+            # The official image of the series may have another patch version.
             return replace(release, official=None)
     offered = ", ".join(f"{release.alias} ({release.version})" for release in releases)
     own = f", or an image of your own with {flag}-image" if flag in _IMAGE_FLAGS else ""
@@ -183,8 +229,10 @@ def _found(flag: str, name: str, releases: Sequence[Release]) -> Release:
 
 
 def upgrade_targets(names: Sequence[str]) -> Mapping[Role, Mapping[str, Release]]:
-    """Return the release that servers are to be upgraded to, one for a role, by the name that the
-    user gave. Raises UsageError for what is not listed, and for two of one role."""
+    """Return the release that the servers of each role are upgraded to, by the name given.
+
+    Raises UsageError for an unknown version, and for two versions of one role.
+    """
     found: dict[Role, Mapping[str, Release]] = {}
     for name in names:
         release = _found("--upgrade-to", name, (*CLICKHOUSE, *ZOOKEEPER))
@@ -198,42 +246,80 @@ def upgrade_targets(names: Sequence[str]) -> Mapping[Role, Mapping[str, Release]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ImageOptions:
+    """Options of a command that choose the servers; None: not given."""
+
+    clickhouse: str | None = None
+    zookeeper: str | None = None
+    clickhouse_image: str | None = None
+    zookeeper_image: str | None = None
+    keeper_image: str | None = None
+
+    @property
+    def images(self) -> Mapping[str, str | None]:
+        """Return the options that choose the servers, by flag."""
+        return {
+            "--clickhouse": self.clickhouse,
+            "--zookeeper": self.zookeeper,
+            "--clickhouse-image": self.clickhouse_image,
+            "--zookeeper-image": self.zookeeper_image,
+            "--keeper-image": self.keeper_image,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ImageChoice:
-    """Which servers are wanted: versions that are listed in compose/releases.py, or an image of the
-    user's own in their place."""
+    """Choice of the servers: versions out of CLICKHOUSE and ZOOKEEPER, or a user's own images."""
 
     clickhouse: str = DEFAULT_CLICKHOUSE
-    """One version, or several as Topology.of has them."""
+    """Version, or several in the form that Topology.of takes."""
     zookeeper: str = DEFAULT_ZOOKEEPER
     clickhouse_image: str | None = None
     zookeeper_image: str | None = None
+    keeper_image: str | None = None
+    """Image of ClickHouse Keeper, which replaces ZooKeeper."""
     upgrade_to: tuple[str, ...] = ()
     """Versions that servers are upgraded to while the cluster runs."""
+    store: bool = False
+    """Whether the cluster has an object store."""
 
     @staticmethod
-    def of(options: Mapping[str, Any]) -> "ImageChoice":
-        """From the options of a command, by name. Raises UsageError for a version that is not
-        listed, and for a version together with an image."""
-        for server in ("clickhouse", "zookeeper"):
-            if options[server] and options[f"{server}_image"]:
+    def of(options: ImageOptions, upgrade_to: tuple[str, ...] = ()) -> "ImageChoice":
+        """Return the choice that a command's options make.
+
+        Raises UsageError for an unknown version, and for a version together with an image.
+        """
+        given = {flag: value for flag, value in options.images.items() if value}
+        for several in _EXCLUSIVE:
+            flags = [flag for flag in several if flag in given]
+            if len(flags) > 1:
+                first, second = flags[:2]
                 raise UsageError(
-                    f"--{server} {options[server]}: --{server}-image {options[f'{server}_image']} "
-                    "takes its place; expected one of the two"
+                    f"{first} {given[first]}: {second} {given[second]} takes its place; expected "
+                    "one of the two"
                 )
+        if options.keeper_image and Role.ZOOKEEPER in upgrade_targets(upgrade_to):
+            raise UsageError(
+                f"--upgrade-to {','.join(upgrade_to)}: --keeper-image {options.keeper_image} "
+                "leaves no ZooKeeper server to upgrade; expected a version of ClickHouse"
+            )
         choice = ImageChoice(
-            clickhouse=options["clickhouse"] or DEFAULT_CLICKHOUSE,
-            zookeeper=options["zookeeper"] or DEFAULT_ZOOKEEPER,
-            clickhouse_image=options["clickhouse_image"],
-            zookeeper_image=options["zookeeper_image"],
-            upgrade_to=tuple(options.get("upgrade_to", ())),
+            clickhouse=options.clickhouse or DEFAULT_CLICKHOUSE,
+            zookeeper=options.zookeeper or DEFAULT_ZOOKEEPER,
+            clickhouse_image=options.clickhouse_image,
+            zookeeper_image=options.zookeeper_image,
+            keeper_image=options.keeper_image,
+            upgrade_to=upgrade_to,
         )
         assert choice.servers, "every version is looked up"
         return choice
 
     @staticmethod
-    def met(images: Mapping[str, str], engines: Engines) -> "ImageChoice":
-        """The choice that leads to servers that were met: a listed version where they are of one,
-        else their images. `images` are by node."""
+    def of_run(images: Mapping[str, str], engines: Engines) -> "ImageChoice":
+        """Return the choice that leads to the servers of a run, whose images are given by node.
+
+        It names versions if the servers are releases, else their images.
+        """
         chosen: dict[str, Any] = {}
         for server, releases in (("clickhouse", CLICKHOUSE), ("zookeeper", ZOOKEEPER)):
             listed = {str(release): release.version for release in releases}
@@ -245,10 +331,11 @@ class ImageChoice:
             }
             versions = list(found.values())
             if None in versions:
-                # Servers of several sources that were put together by an upgrade from an image of
-                # the user's own: no command line leads there but from that image.
+                # An upgrade from a user's own image leads to servers of several sources; only that
+                # image leads there again.
                 own = next(node for node, version in found.items() if version is None)
-                chosen[f"{server}_image"] = images[own]
+                keeper = engines.nodes[own].product == Coordination.KEEPER
+                chosen["keeper_image" if keeper else f"{server}_image"] = images[own]
             elif len(set(versions)) == 1:
                 chosen[server] = str(versions[0])
             else:
@@ -256,8 +343,8 @@ class ImageChoice:
         return ImageChoice(**chosen)
 
     @property
-    def words(self) -> tuple[str, ...]:
-        """The options of a command line that say the same, whatever the defaults are."""
+    def arguments(self) -> tuple[str, ...]:
+        """Return the arguments of a command line for this choice, independent of the defaults."""
         return (
             *(
                 ("--clickhouse-image", self.clickhouse_image)
@@ -265,7 +352,9 @@ class ImageChoice:
                 else ("--clickhouse", self.clickhouse)
             ),
             *(
-                ("--zookeeper-image", self.zookeeper_image)
+                ("--keeper-image", self.keeper_image)
+                if self.keeper_image
+                else ("--zookeeper-image", self.zookeeper_image)
                 if self.zookeeper_image
                 else ("--zookeeper", self.zookeeper)
             ),
@@ -273,21 +362,33 @@ class ImageChoice:
 
     @property
     def versions(self) -> Mapping[str, str]:
-        """Return the versions of the servers, as Topology.of takes them."""
+        """Return the versions of the servers in the form that Topology.of takes."""
         return {
             "clickhouse": "" if self.clickhouse_image else self.clickhouse,
-            "zookeeper": "" if self.zookeeper_image else self.zookeeper,
+            "zookeeper": "" if self.coordination_image else self.zookeeper,
         }
 
     @property
+    def coordination_image(self) -> str | None:
+        """Return the user's own image of ZooKeeper or ClickHouse Keeper; None if there is none."""
+        return self.keeper_image or self.zookeeper_image
+
+    @property
+    def coordination(self) -> Coordination:
+        """Return the program through which replicas coordinate."""
+        return Coordination.KEEPER if self.keeper_image else Coordination.ZOOKEEPER
+
+    @property
     def servers(self) -> Mapping[Role, Mapping[str, "Release | str"]]:
-        """Return what servers run, now or later, by the version as the user named it: a release,
-        or under "" an image of the user's own."""
+        """Return what servers run now or after upgrades, by the version as the user named it.
+
+        It is a release, or under "" the user's own image.
+        """
         targets = upgrade_targets(self.upgrade_to)
         out: dict[Role, Mapping[str, Release | str]] = {}
         for role, text, image, releases in (
             (Role.CLICKHOUSE, self.clickhouse, self.clickhouse_image, CLICKHOUSE),
-            (Role.ZOOKEEPER, self.zookeeper, self.zookeeper_image, ZOOKEEPER),
+            (Role.ZOOKEEPER, self.zookeeper, self.coordination_image, ZOOKEEPER),
         ):
             names = [name for _, name in version_entries(text)]
             first: dict[str, Release | str] = (
@@ -296,19 +397,21 @@ class ImageChoice:
                 else {name: _found(f"--{role}", name, releases) for name in names}
             )
             out[role] = {**first, **targets.get(role, {})}
+        if self.store:
+            out[Role.STORE] = {"": OBJECT_STORE}
         return out
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        """Return the releases that must be had, each once; without those that an image of the
-        user's own takes the place of."""
+        """Return the releases whose images are needed, each once."""
         every = (found for by_name in self.servers.values() for found in by_name.values())
         return tuple(dict.fromkeys(found for found in every if isinstance(found, Release)))
 
     @property
     def dialect(self) -> Dialect | None:
-        """What all servers will understand at any time; None: the user's image decides."""
+        """Return the dialect common to all servers at any time; None: the user's image decides."""
         if self.clickhouse_image:
             return None
         found = (release for release in self.releases if release.server == "clickhouse")
-        return common_dialect(frozenset(Version.of(release.version) for release in found))
+        versions = frozenset(Version.of(release.version) for release in found)
+        return common_dialect(versions, self.coordination)

@@ -1,6 +1,6 @@
-"""Writes a plan into a directory: the compose file and each node's configuration.
+"""Rendering of a plan into a directory: the compose file and each node's configuration.
 
-With them a person brings the same cluster up by hand: `docker-compose -f compose.yml up`.
+With these files a person can bring the same cluster up: `docker-compose -f compose.yml up`.
 """
 
 from pathlib import Path
@@ -8,13 +8,8 @@ from typing import Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-from compose.plan import Plan, Server
-from harness.core.topology import Node, Role
-
-_FILES: Final = {
-    Role.CLICKHOUSE: ("config.xml", "users.xml"),
-    Role.ZOOKEEPER: ("zoo.cfg", "log4j.properties", "logback.xml"),
-}
+from compose.plan import ClusterPlan, Server
+from harness.core.topology import Node
 
 _ENVIRONMENT: Final = Environment(
     loader=PackageLoader("compose", "templates"),
@@ -26,39 +21,50 @@ _ENVIRONMENT: Final = Environment(
 )
 
 
-def compose_text(plan: Plan) -> str:
-    """The compose file."""
+def compose_text(plan: ClusterPlan) -> str:
+    """Return the text of the compose file."""
     return _ENVIRONMENT.get_template("compose.yml.j2").render(plan=plan)
 
 
-def config_files(plan: Plan, node: Node) -> dict[str, str]:
-    """A node's configuration, text by file name: what the version that it runs understands."""
+def config_files(plan: ClusterPlan, node: Node) -> dict[str, str]:
+    """Return a node's configuration, as its version understands it: texts by file name."""
     server = plan.server(node.name)
     return {
         name: _ENVIRONMENT.get_template(f"{name}.j2").render(
             topology=plan.topology, settings=plan.settings, node=node, server=server
         )
-        for name in _FILES[node.role]
+        for name in server.files
     }
 
 
-def render(plan: Plan, directory: Path) -> Path:
-    """Writes `directory`/compose.yml and `directory`/config/<node>/; returns the compose file.
+def render(plan: ClusterPlan, directory: Path) -> Path:
+    """Write `directory`/compose.yml and `directory`/config/<node>/; return the compose file.
 
-    The files are readable by all, whatever the umask: the servers run as users of their own.
+    The files are readable by all, whatever the umask, because the servers run as other users.
     """
     for server in plan.servers:
         _render_server(plan, server, directory)
     return _write(directory / "compose.yml", compose_text(plan))
 
 
-def render_again(plan: Plan, node: str, directory: Path) -> Path:
+def render_again(plan: ClusterPlan, node: str, directory: Path) -> Path:
     """Write what changes when one node has another image; return the compose file."""
     _render_server(plan, plan.server(node), directory)
     return _write(directory / "compose.yml", compose_text(plan))
 
 
-def _render_server(plan: Plan, server: Server, directory: Path) -> None:
+def write_override(plan: ClusterPlan, node: str, directory: Path, name: str, text: str) -> None:
+    """Write a file that a running server merges into its configuration; "" removes the file."""
+    overrides = directory / plan.server(node).config / "config.d"
+    overrides.mkdir(exist_ok=True)
+    overrides.chmod(0o755)
+    if not text:
+        (overrides / name).unlink(missing_ok=True)
+        return
+    _write(overrides / f".{name}.partial", text).replace(overrides / name)
+
+
+def _render_server(plan: ClusterPlan, server: Server, directory: Path) -> None:
     config = directory / server.config
     config.mkdir(parents=True, exist_ok=True)
     config.chmod(0o755)

@@ -1,53 +1,53 @@
-"""The numbers of a cluster that a test may want to turn. Defaults make rare paths common."""
+"""Settings of a cluster's servers. The defaults make rare code paths common."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Storage(StrEnum):
-    """Where the servers keep their data."""
+    """Storage of the servers' data."""
 
     DISK = "disk"
-    """Docker volumes on the engine's disk: fsync costs what it costs."""
+    """Docker volumes on the engine's disk, where fsync takes its real time."""
     MEMORY = "memory"
-    """Docker volumes on tmpfs, which the pod holds open: they outlive a kill of the server, and
+    """Docker volumes on tmpfs, which the pod holds open: they survive a kill of the server, and
     vanish with the pod."""
 
 
-class Parts(StrEnum):
-    """Which parts ClickHouse servers write."""
+class PartFormat(StrEnum):
+    """Format of the parts that ClickHouse servers write."""
 
     NEW = "new"
-    """Those that their version writes by default."""
+    """Format that the server's version writes by default."""
     OLD = "old"
-    """Those that the oldest version of the cluster reads."""
+    """Format that the oldest version of the cluster reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Of the servers, not of a table."""
+    """Settings of servers, as opposed to those of a table."""
 
     tick_time_ms: int = 500
     """ZooKeeper's unit of time."""
     init_limit: int = 20
     """Ticks that a follower has to connect to its leader."""
     sync_limit: int = 10
-    """Ticks that a follower may go without its leader: so long it still answers reads. 5 s, where
+    """Ticks that a follower may be without its leader and still answer reads. They are 5 s;
     ZooKeeper's sample configuration has 10 s."""
     session_timeout_ms: int = 5000
-    """Of ClickHouse's ZooKeeper sessions; ZooKeeper grants 2 to 20 ticks."""
+    """Timeout of ClickHouse's ZooKeeper sessions; ZooKeeper grants 2 to 20 ticks."""
     operation_timeout_ms: int = 3000
-    """After which ClickHouse gives up one ZooKeeper request and its session."""
+    """Time after which ClickHouse gives up a ZooKeeper request and its session."""
     mark_cache_bytes: int = 64 << 20
-    """Small, so that many replicas fit on one machine."""
+    """Size of the mark cache, small so that many replicas fit on one machine."""
     heap_mb: int = 192
-    """Of each ZooKeeper server."""
+    """Java heap of each ZooKeeper server."""
     log_level: str = "debug"
-    """Of the ClickHouse servers' text logs."""
-    parts: Parts = Parts.NEW
+    """Level of the ClickHouse servers' text logs."""
+    parts: PartFormat = PartFormat.NEW
     storage: Storage = Storage.MEMORY
-    """In memory, because the only faults here that end a server are signals, after which what it
-    had written is as whole on tmpfs as in a disk's page cache; and because a disk that stalls
-    for seconds, as shared ones do, would end ZooKeeper sessions and look like a fault. Quorum
-    inserts of six servers on two cores, medians of 80, three times: 29, 30, 34 ms in memory, 49,
-    39, 39 ms on disk. For what fsync does, choose the disk."""
+    """Memory is the default for two reasons. Only signals end servers here, and after a signal
+    written data is as intact on tmpfs as in a disk's page cache. And a disk that stalls for
+    seconds, as shared ones do, would end ZooKeeper sessions and look like a fault. Quorum inserts
+    on six servers and two cores, medians of 80, three times: 29, 30, 34 ms in memory, 49, 39, 39 ms
+    on disk. To test fsync, choose the disk."""

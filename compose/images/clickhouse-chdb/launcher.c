@@ -1,4 +1,4 @@
-/* clickhouse-server: calls the entry point that chdb's library exports. Nothing of Python runs. */
+/* clickhouse-server: call the entry point that chdb's library exports. No Python code runs. */
 #include <dlfcn.h>
 #include <stdio.h>
 

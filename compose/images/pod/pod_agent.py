@@ -1,10 +1,11 @@
-"""Runs inside a node's pod and does there what it is told, a JSON object a line in and out.
+"""Agent of a pod: execute commands inside it, one JSON object per line in and out.
 
-The harness keeps one of these open for each node over `docker exec`, so that a command costs a
-round trip and not the start of a process. It sees the pod's network, and the database's
-processes, for both containers share the pod's. It ends when its standard input does.
+The harness keeps one agent for each node running over `docker exec`, so that a command costs a
+round trip and not the start of a process. The agent sees the pod's network and the database's
+processes, because the database's container shares the pod's namespaces. It ends when its standard
+input does.
 
-Standard library only; nothing is ever given to a shell.
+It uses only the standard library and never a shell.
 """
 
 import json
@@ -22,10 +23,10 @@ from typing import Any
 PROC = Path("/proc")
 
 
-class Probes:
-    """Datagrams that say whether a link carries packets, each known by its nonce.
+class ProbeSocket:
+    """Socket for datagrams that show whether a link carries packets. A nonce identifies each.
 
-    UDP, because an answer would need the link back: this tells one direction alone.
+    It is UDP because TCP needs the link in the other direction too; a datagram tests one direction.
     """
 
     def __init__(self) -> None:
@@ -35,12 +36,14 @@ class Probes:
 
     @property
     def port(self) -> int:
-        """Where this pod listens."""
+        """Return the port on which this pod receives probes."""
         return int(self.socket.getsockname()[1])
 
     def send(self, probes: Iterable[dict[str, Any]]) -> None:
-        """Sends each {address, port, nonce} once. Never waits: a full queue or an unknown
-        neighbour is a packet that does not arrive."""
+        """Send each {address, port, nonce} once, without waiting.
+
+        A packet that a full queue or an unknown neighbour refuses counts as one that is lost.
+        """
         for probe in probes:
             try:
                 self.socket.sendto(probe["nonce"].encode(), (probe["address"], probe["port"]))
@@ -48,7 +51,7 @@ class Probes:
                 continue
 
     def heard(self, nonces: Iterable[str], wait_s: float) -> list[str]:
-        """Which of the nonces have come, after all have or `wait_s` has passed."""
+        """Return the nonces that have arrived, once all have or after `wait_s`."""
         missing, deadline = set(nonces), time.monotonic() + wait_s
         while missing:
             left = max(0.0, deadline - time.monotonic())
@@ -59,10 +62,10 @@ class Probes:
 
 
 def database_processes() -> list[dict[str, Any]]:
-    """Each process that is not the pod's own: its pid, name, and the states of its threads.
+    """Return pid, name and thread states of each process that is not the pod's own.
 
-    The pod's own are in this process's control group, the database's in that of their
-    container. Zombies are gone already.
+    The pod's own processes are in the control group of this one, the database's in that of their
+    container. Zombies are left out.
     """
     own, found = (PROC / "self/cgroup").read_text(), []
     for entry in PROC.iterdir():
@@ -75,15 +78,17 @@ def database_processes() -> list[dict[str, Any]]:
             states = [thread_state(task) for task in (entry / "task").iterdir()]
         except (FileNotFoundError, ProcessLookupError):
             continue
-        # A process whose first thread is a zombie is not gone while another thread lives.
+        # A process whose main thread is a zombie is alive as long as another thread is.
         if any(state not in "ZX" for state in states):
             found.append({"pid": int(entry.name), "name": name, "states": "".join(states)})
     return found
 
 
 def thread_state(task: Path) -> str:
-    """One letter, see proc(5); X of a thread that ended meanwhile. The name before the letter
-    may contain anything, hence the last bracket."""
+    """Return the state of a thread as the letter of proc(5); X if the thread has ended.
+
+    The name before the letter may contain brackets, so the text is split at the last one.
+    """
     try:
         return (task / "stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
@@ -91,7 +96,7 @@ def thread_state(task: Path) -> str:
 
 
 def stopped(process: dict[str, Any]) -> bool:
-    """Whether every thread is."""
+    """Return whether every thread of the process is stopped or dead."""
     return all(state in "TtZX" for state in process["states"])
 
 
@@ -103,8 +108,11 @@ REACHED: dict[str, Callable[[list[dict[str, Any]]], bool]] = {
 
 
 def signal_database(name: str, until: str, wait_s: float) -> dict[str, Any]:
-    """Signals every database process until the state is reached or `wait_s` has passed, those
-    that appear meanwhile too. Returns the processes at the end and whether it was reached."""
+    """Signal every database process until the state is reached or `wait_s` has passed.
+
+    Processes that appear meanwhile are signalled too. Return the remaining processes, whether the
+    state was reached, and how many processes were signalled.
+    """
     number, deadline = getattr(signal, f"SIG{name}"), time.monotonic() + wait_s
     signalled: set[int] = set()
     while True:
@@ -125,7 +133,7 @@ def signal_database(name: str, until: str, wait_s: float) -> dict[str, Any]:
 
 
 def run(argv: list[str], text: str, wait_s: float) -> dict[str, Any]:
-    """One program to its end, or killed after `wait_s`."""
+    """Run a program to its end and return its status and output; kill it after `wait_s`."""
     done = subprocess.run(
         argv, input=text, capture_output=True, text=True, timeout=wait_s, check=False
     )
@@ -136,11 +144,11 @@ PROXY = "/run/harness-proxy.sock"
 
 
 def proxy_start() -> bool:
-    """Starts the proxy unless it runs; it outlives this process. Whether it is new."""
+    """Start the proxy, which outlives this process; return False if it was running already."""
     try:
         proxy("state", {})
     except OSError:
-        # Not to this process' standard error: that is the harness' connection.
+        # The standard error of this process is the connection to the harness.
         with Path("/run/harness-proxy.log").open("ab") as log:
             started = subprocess.Popen(
                 [sys.executable, "/usr/local/bin/pod_proxy.py"],
@@ -149,7 +157,7 @@ def proxy_start() -> bool:
                 stderr=log,
                 start_new_session=True,
             )
-        assert started.stdout is not None, "it was asked for"
+        assert started.stdout is not None, "stdout=PIPE was passed"
         if started.stdout.readline().strip() != b"ready":
             raise RuntimeError("the proxy did not start") from None
         return True
@@ -157,7 +165,7 @@ def proxy_start() -> bool:
 
 
 def proxy(what: str, arguments: dict[str, Any]) -> Any:
-    """One command to the proxy, see pod_proxy.py."""
+    """Send one command to the proxy and return its answer; see pod_proxy.py."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(5)
         connection.connect(PROXY)
@@ -166,8 +174,8 @@ def proxy(what: str, arguments: dict[str, Any]) -> Any:
 
 
 def main() -> None:
-    """Answers until the input ends."""
-    probes = Probes()
+    """Execute commands until the input ends."""
+    probes = ProbeSocket()
     commands: dict[str, Callable[..., Any]] = {
         "hello": lambda: {"port": probes.port},
         "send": probes.send,

@@ -1,19 +1,19 @@
-"""Stands on the way of a replica's connections and stops single messages, by what they are.
+"""Proxy for a replica's connections that stops single messages selected by their content.
 
-Runs inside a node's pod. The kernel redirects to it what the database sends to ZooKeeper (port
-2181) and what other replicas ask of its interserver port (9009); whither they meant to go it asks
-the kernel. What no rule names passes unchanged. It is told what to do over a Unix socket, a JSON
-object a line in and out.
+It runs inside a node's pod. The kernel redirects to it what the database sends to ZooKeeper (port
+2181) and what other replicas send to the database's interserver port (9009); the kernel also
+knows the original destinations. A message that no rule matches passes unchanged. Commands arrive
+on a Unix socket, one JSON object per line in and out.
 
-A rule names a channel ("zookeeper", "interserver"), an edge ("request", "response"), what to do
-there, words that the request must contain, and of ZooKeeper's requests which kind ("op"):
-  cut    the message does not pass, and both connections end at once;
-  half   a part of it passes, then as cut;
-  drop   from this message on nothing passes this way, and the connections stay;
-  shut   as cut, and every connection of the channel ends at once until the rules are cleared;
-  delay  the message, and all behind it, waits;
-  hold   the message, and all behind it, waits until the rules are cleared.
-Standard library only.
+A rule names a channel ("zookeeper", "interserver"), an edge ("request", "response"), an action,
+words that the request must contain and, for ZooKeeper, the kind of request ("op"). The actions:
+  cut    close both connections instead of forwarding the message;
+  half   forward a part of the message, then close both connections;
+  drop   forward nothing in this direction from this message on, and keep the connections open;
+  shut   like cut, and close every connection of the channel until the rules are cleared;
+  delay  hold back the message and everything behind it for `delay_s`;
+  hold   hold back the message and everything behind it until the rules are cleared.
+The proxy uses only the standard library.
 """
 
 import asyncio
@@ -31,15 +31,15 @@ CONTROL = "/run/harness-proxy.sock"
 PORTS = {"zookeeper": 12181, "interserver": 19009}
 SO_ORIGINAL_DST = 80
 OPS = {"get": 4, "multi": 14}
-"""ZooKeeper's codes of a read and of a transaction."""
+"""ZooKeeper's type codes of a read and of a transaction."""
 HALF_BYTES = 400
-"""The head of an answer and the beginning of a part."""
+"""Size of what `half` forwards: the header of an answer and the beginning of a part."""
 CHUNK = 1 << 16
 
 
 @dataclass
 class Rule:
-    """What to do with which messages."""
+    """Messages to match and the action to take on them."""
 
     name: str
     channel: str
@@ -51,34 +51,34 @@ class Rule:
     hits: int = 0
     cleared: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def names(self, channel: str, request: bytes) -> bool:
-        """Whether the request is one of its own."""
+    def matches(self, channel: str, request: bytes) -> bool:
+        """Return whether the rule applies to a request."""
         if channel == "zookeeper":
-            asks = len(request) >= 12 and struct.unpack_from(">i", request, 8)[0] == OPS[self.op]
+            kind = len(request) >= 12 and struct.unpack_from(">i", request, 8)[0] == OPS[self.op]
         else:
-            asks = request.startswith((b"GET ", b"POST "))
-        return asks and channel == self.channel and all(w.encode() in request for w in self.words)
+            kind = request.startswith((b"GET ", b"POST "))
+        return kind and channel == self.channel and all(w.encode() in request for w in self.words)
 
 
 @dataclass
 class State:
-    """Of the whole proxy."""
+    """Rules and connections of the proxy."""
 
     rules: dict[str, Rule] = field(default_factory=dict)
-    passages: set["Passage"] = field(default_factory=set)
-    stalled: set["Passage"] = field(default_factory=set)
+    relays: set["Relay"] = field(default_factory=set)
+    stalled: set["Relay"] = field(default_factory=set)
     served: dict[str, int] = field(default_factory=lambda: dict.fromkeys(PORTS, 0))
 
     def rule(self, channel: str, request: bytes) -> Rule | None:
-        """The first that names the request."""
-        return next((r for r in self.rules.values() if r.names(channel, request)), None)
+        """Return the first rule that matches a request."""
+        return next((r for r in self.rules.values() if r.matches(channel, request)), None)
 
     def shut(self, channel: str) -> bool:
-        """Whether a rule has shut the channel."""
+        """Return whether a rule has shut the channel."""
         return any(r.do == "shut" and r.hits and r.channel == channel for r in self.rules.values())
 
-    def told(self, command: str, arguments: dict[str, Any]) -> Any:
-        """Carries out one command."""
+    def execute(self, command: str, arguments: dict[str, Any]) -> Any:
+        """Execute one command and return the state after it."""
         if command == "arm":
             rule = Rule(**arguments)
             self.rules[rule.name] = rule
@@ -86,8 +86,8 @@ class State:
             for rule in self.rules.values():
                 rule.cleared.set()
             self.rules.clear()
-            for passage in list(self.stalled):
-                passage.end()
+            for relay in list(self.stalled):
+                relay.end()
         elif command != "state":
             raise ValueError(f"no command {command}")
         return {
@@ -97,20 +97,20 @@ class State:
         }
 
 
-class Passage:
-    """One connection of a client, and the one to where it meant to go."""
+class Relay:
+    """Connection of a client, and the one to its original destination."""
 
     def __init__(self, state: State, channel: str) -> None:
         self._state = state
         self.channel = channel
         self._transports: list[asyncio.WriteTransport] = []
         self._watched: dict[object, Rule] = {}
-        """By the number of a request, the rule for its response."""
+        """Rules for responses, by the number of their request."""
         self._dropped: set[str] = set()
-        """Edges on which nothing passes any more."""
+        """Edges on which nothing is forwarded any more."""
 
     async def run(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Until either side ends."""
+        """Forward messages until both sides have ended or one is cut."""
         self._transports.append(writer.transport)
         host, port = original(writer.get_extra_info("socket"))
         if self.channel == "interserver":
@@ -125,39 +125,39 @@ class Passage:
             self.end()
             return
         self._state.served[self.channel] += 1
-        there = self._pumped(reader, far_writer, "request")
-        back = self._pumped(far_reader, writer, "response")
+        there = self._forward(reader, far_writer, "request")
+        back = self._forward(far_reader, writer, "response")
         await asyncio.gather(there, back)
         if self not in self._state.stalled:
             self.end()
 
     def end(self) -> None:
-        """Both connections, at once."""
+        """Abort both connections."""
         self._state.stalled.discard(self)
         for transport in self._transports:
             transport.abort()
 
-    async def _pumped(
+    async def _forward(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, edge: str
     ) -> None:
-        framed = frame if self.channel == "zookeeper" else chunk
+        read_message = read_packet if self.channel == "zookeeper" else read_chunk
         first = True
         try:
-            while message := await framed(reader):
+            while message := await read_message(reader):
                 # The first packets of a ZooKeeper session have no number.
                 if self.channel != "zookeeper" or not first:
-                    message = await self._judged(message, edge)
+                    message = await self._filter(message, edge)
                 first = False
                 if message and edge not in self._dropped:
                     writer.write(message)
                     await writer.drain()
-            # Only one side is done: one that has asked for a part says no more, and listens.
+            # Only this side has ended: a client may close its half and still read the response.
             writer.write_eof()
         except (OSError, asyncio.IncompleteReadError):
             self.end()
 
-    async def _judged(self, message: bytes, edge: str) -> bytes:
-        """What of a message passes."""
+    async def _filter(self, message: bytes, edge: str) -> bytes:
+        """Return what is forwarded of a message, after any delay. Raises OSError for a cut."""
         number = self._number(message)
         if edge == "request":
             rule = self._state.rule(self.channel, message)
@@ -182,23 +182,23 @@ class Passage:
             self._state.stalled.add(self)
             return b""
         if rule.do == "shut":
-            for passage in list(self._state.passages):
-                if passage.channel == self.channel:
-                    passage.end()
+            for relay in list(self._state.relays):
+                if relay.channel == self.channel:
+                    relay.end()
         if rule.do == "half":
             self._transports[0].write(message[:HALF_BYTES])
-            await asyncio.sleep(0.05)  # for the kernel to send it before the end
+            await asyncio.sleep(0.05)  # the kernel sends it before the connection is aborted
         raise ConnectionAbortedError(rule.name)
 
     def _number(self, message: bytes) -> object:
-        """ZooKeeper's answers carry the number of their request; HTTP answers in turn."""
+        """Return the number that pairs request and response; None in HTTP, which has none."""
         if self.channel == "zookeeper" and len(message) >= 8:
             return struct.unpack_from(">i", message, 4)[0]
         return None
 
 
-async def frame(reader: asyncio.StreamReader) -> bytes:
-    """One of ZooKeeper's packets, its length before it; b"" at the end."""
+async def read_packet(reader: asyncio.StreamReader) -> bytes:
+    """Return the next packet of ZooKeeper's protocol with its length prefix; b"" at the end."""
     head = await reader.read(4)
     if not head:
         return b""
@@ -206,13 +206,13 @@ async def frame(reader: asyncio.StreamReader) -> bytes:
     return head + await reader.readexactly(struct.unpack(">i", head)[0])
 
 
-async def chunk(reader: asyncio.StreamReader) -> bytes:
-    """What has come; a question for a part is less than a packet."""
+async def read_chunk(reader: asyncio.StreamReader) -> bytes:
+    """Return the bytes that have arrived. A request for a part fits in one packet."""
     return await reader.read(CHUNK)
 
 
 def original(connection: socket.socket) -> tuple[str, int]:
-    """Where a redirected connection meant to go."""
+    """Return the original destination of a redirected connection."""
     raw = connection.getsockopt(socket.SOL_IP, SO_ORIGINAL_DST, 16)
     port, address = struct.unpack_from("!2xH4s", raw)
     return socket.inet_ntoa(address), port
@@ -221,28 +221,28 @@ def original(connection: socket.socket) -> tuple[str, int]:
 def serving(
     state: State, channel: str
 ) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
-    """Takes the connections of one channel."""
+    """Return the callback that handles the connections of one channel."""
 
-    async def taken(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        passage = Passage(state, channel)
-        # Held here: asyncio itself would let go of one that waits for both its sides.
-        state.passages.add(passage)
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        relay = Relay(state, channel)
+        # asyncio holds only a weak reference to a task that waits for both its sides.
+        state.relays.add(relay)
         try:
-            await passage.run(reader, writer)
+            await relay.run(reader, writer)
         finally:
-            state.passages.discard(passage)
+            state.relays.discard(relay)
 
-    return taken
+    return accept
 
 
 async def main() -> None:
-    """For ever."""
+    """Serve until the process is killed."""
     state = State()
 
-    async def controlled(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def control_client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while line := await reader.readline():
             command, arguments = json.loads(line)
-            writer.write(json.dumps(state.told(command, arguments)).encode() + b"\n")
+            writer.write(json.dumps(state.execute(command, arguments)).encode() + b"\n")
             await writer.drain()
         writer.close()
 
@@ -250,7 +250,7 @@ async def main() -> None:
         await asyncio.start_server(serving(state, channel), "0.0.0.0", port)  # noqa: S104
     with contextlib.suppress(FileNotFoundError):
         os.unlink(CONTROL)
-    control = await asyncio.start_unix_server(controlled, CONTROL)
+    control = await asyncio.start_unix_server(control_client, CONTROL)
     print("ready", flush=True)
     sys.stdout.close()
     await control.serve_forever()

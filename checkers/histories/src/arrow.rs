@@ -1,15 +1,16 @@
-//! A history as Arrow's buffers.
+//! Converts a history to Arrow buffers.
 
 use crate::history::History;
 use crate::lines::{Value, NEMESIS};
-use crate::sets::Odd;
+use crate::sets::BadValue;
 use crate::words::{Word, NONE};
 
-/// Little-endian numbers, or texts and where each begins; and a bit for each entry that is there.
+/// An Arrow column: a validity bitmap, and either little-endian numbers or the bytes of texts with
+/// their offsets.
 #[derive(Default)]
 pub struct Column {
-    pub there: Vec<u8>,
-    /// Empty where all have one size.
+    pub validity: Vec<u8>,
+    /// The offsets of texts or lists; empty if all entries have one size.
     pub offsets: Vec<u8>,
     pub data: Vec<u8>,
     entries: usize,
@@ -25,31 +26,32 @@ impl Column {
         column
     }
 
-    fn number<const N: usize>(&mut self, bytes: Option<[u8; N]>) {
+    fn push_number<const N: usize>(&mut self, bytes: Option<[u8; N]>) {
         self.data.extend(bytes.unwrap_or([0; N]));
-        self.entry(bytes.is_some());
+        self.push_validity(bytes.is_some());
     }
 
-    /// `count`: bytes of a text, numbers of a list.
-    fn some_of(&mut self, data: Option<(&[u8], usize)>) {
+    /// Appends an entry of variable size. `count` is the number of bytes of a text, or of elements
+    /// of a list.
+    fn push_sized(&mut self, data: Option<(&[u8], usize)>) {
         if let Some((bytes, count)) = data {
             self.data.extend(bytes);
             self.ended = i32::try_from(self.ended as usize + count).expect("less than 2^31");
         }
         self.offsets.extend(self.ended.to_le_bytes());
-        self.entry(data.is_some());
+        self.push_validity(data.is_some());
     }
 
-    fn entry(&mut self, there: bool) {
+    fn push_validity(&mut self, validity: bool) {
         if self.entries % 8 == 0 {
-            self.there.push(0);
+            self.validity.push(0);
         }
-        *self.there.last_mut().expect("pushed") |= u8::from(there) << (self.entries % 8);
+        *self.validity.last_mut().expect("pushed") |= u8::from(validity) << (self.entries % 8);
         self.entries += 1;
     }
 }
 
-/// The columns of ops. Words are the indices of `words`.
+/// The columns of a history's operations. Interned texts are given as indices into `words`.
 pub struct Table {
     pub process: Column,
     pub node: Column,
@@ -63,8 +65,9 @@ pub struct Table {
     pub error: Column,
 }
 
-/// `lines`: what the history was read from. The nemesis is -1, kinds are 0 to 3.
-pub fn table(history: &History, lines: &[u8]) -> Result<Table, Odd> {
+/// Converts a history to columns. `lines` is the text from which the history was read. The nemesis
+/// has process -1, and kinds are numbered 0 to 3.
+pub fn table(history: &History, lines: &[u8]) -> Result<Table, BadValue> {
     let mut table = Table {
         process: Column::new(false),
         node: Column::new(false),
@@ -82,44 +85,46 @@ pub fn table(history: &History, lines: &[u8]) -> Result<Table, Odd> {
     for row in 0..history.len() {
         let process = match history.process[row] {
             NEMESIS => -1,
-            process => i32::try_from(process).map_err(|_| Odd(row as u32))?,
+            process => i32::try_from(process).map_err(|_| BadValue(row as u32))?,
         };
-        table.process.number(Some(process.to_le_bytes()));
-        table.node.number(word(history.node[row]));
+        table.process.push_number(Some(process.to_le_bytes()));
+        table.node.push_number(word(history.node[row]));
         table
             .kind
-            .number(Some((history.kind[row] as i32).to_le_bytes()));
-        table.f.number(word(history.f[row]));
-        table.key.number(history.key[row].map(i64::to_le_bytes));
+            .push_number(Some((history.kind[row] as i32).to_le_bytes()));
+        table.f.push_number(word(history.f[row]));
+        table
+            .key
+            .push_number(history.key[row].map(i64::to_le_bytes));
         table
             .time_ns
-            .number(Some(history.time_ns[row].to_le_bytes()));
+            .push_number(Some(history.time_ns[row].to_le_bytes()));
         let (mut value, mut values, mut detail) = (None, None, None);
         match &history.value[row] {
             Value::None => {}
             Value::Int(number) => value = Some(number.to_le_bytes()),
             Value::Ints(range) => values = Some(range),
             Value::Object(span) => detail = Some((&lines[span.clone()], span.len())),
-            Value::Big => return Err(Odd(row as u32)),
+            Value::Big => return Err(BadValue(row as u32)),
         }
-        table.value.number(value);
-        // Numbers are in order of the rows.
+        table.value.push_number(value);
+        // `numbers` holds the lists in the order of the rows, so only the lengths are needed here.
         table
             .values
-            .some_of(values.map(|range| (&[][..], range.len())));
-        table.detail.some_of(detail);
+            .push_sized(values.map(|range| (&[][..], range.len())));
+        table.detail.push_sized(detail);
         if history.error[row] != NONE && history.error[row] != error.0 {
             let text = history.errors.text(history.error[row]).unwrap_or_default();
             error = (history.error[row], text);
         }
         let text = (history.error[row] != NONE).then_some((error.1.as_bytes(), error.1.len()));
-        table.error.some_of(text);
+        table.error.push_sized(text);
     }
     add_bytes(&mut table.values.data, &history.numbers);
     Ok(table)
 }
 
-/// Adds numbers in little-endian bytes.
+/// Appends numbers as little-endian bytes.
 fn add_bytes(out: &mut Vec<u8>, numbers: &[i64]) {
     let from = out.len();
     out.resize(from + 8 * numbers.len(), 0);

@@ -1,4 +1,4 @@
-//! The calls that constrain a set, as columns of numbers.
+//! Prepares the calls that constrain a set for pyporcupine, as columns of numbers.
 
 use std::ffi::CStr;
 use std::sync::Arc;
@@ -7,19 +7,20 @@ use rustc_hash::FxHashMap;
 
 use crate::history::{History, NO_ROW};
 use crate::lines::{Kind, Value};
-use crate::sets::{Names, Odd};
+use crate::sets::{BadValue, Names};
 use crate::stream::{Buffer, Column};
 
-/// Those of one key, in order of invocation: inserts that were not refused, and answered reads.
+/// The calls of one key in order of invocation: inserts that may have happened, and answered reads.
 pub struct Calls {
     pub key: Option<i64>,
-    /// The rows of each call's invocation and end; `NO_ROW`: it never ended, or nobody knows how.
+    /// The rows of each call's invocation and end; the end is `NO_ROW` if the call never ended or
+    /// its outcome is unknown.
     pub rows: Vec<(u32, u32)>,
     pub is_read: Vec<bool>,
 }
 
-/// By key, in the order in which keys are first called.
-pub fn calls(history: &History) -> Result<Vec<Calls>, Odd> {
+/// Returns the calls of each key, in the order in which keys are first called.
+pub fn calls(history: &History) -> Result<Vec<Calls>, BadValue> {
     let names = Names::of(history);
     let mut by_key: Vec<Calls> = Vec::new();
     let mut places: FxHashMap<Option<i64>, usize> = FxHashMap::default();
@@ -28,10 +29,10 @@ pub fn calls(history: &History) -> Result<Vec<Calls>, Odd> {
         let is_read = names.is_read(history.f[row]);
         let ok = pair.kind == Kind::Ok;
         if is_read && ok {
-            history.ints(pair.end).ok_or(Odd(pair.end))?;
+            history.ints(pair.end).ok_or(BadValue(pair.end))?;
         } else if names.is_insert(history.f[row]) && pair.kind != Kind::Fail {
             if !matches!(history.value[row], Value::Int(_)) {
-                return Err(Odd(pair.invoke));
+                return Err(BadValue(pair.invoke));
             }
         } else {
             continue;
@@ -52,10 +53,12 @@ pub fn calls(history: &History) -> Result<Vec<Calls>, Odd> {
 }
 
 impl Calls {
-    /// A row a call: process, f, value, call, ret, output, as pyporcupine takes them.
+    /// Returns one row per call with the columns that pyporcupine takes: process, f, value, call,
+    /// ret, output.
     ///
-    /// A call that was made at once when the last of its process ended, and nothing else ended
-    /// then, is a nanosecond later here: so it comes after that one, and after no other.
+    /// A process may invoke a call at the very time at which its previous call ended. If nothing
+    /// else ended at that time, the invocation is moved by one nanosecond: the call then follows
+    /// its predecessor and no other call.
     pub fn columns(&self, history: &History) -> Column {
         let count = self.rows.len();
         let wide = || Vec::with_capacity(count);
@@ -69,7 +72,7 @@ impl Calls {
         for (at, (&(invoke, end), after)) in self.rows.iter().zip(self.order(history)).enumerate() {
             let (row, bit) = (invoke as usize, 1_u8 << (at % 8));
             process.push(history.process[row]);
-            let later_ns = i64::from(after == After::AtOnce);
+            let later_ns = i64::from(after == After::Immediately);
             call.push(history.time_ns[row].saturating_add(later_ns));
             let ok = end != NO_ROW && history.kind[end as usize] == Kind::Ok;
             ret.push(if ok { history.time_ns[end as usize] } else { 0 });
@@ -94,7 +97,7 @@ impl Calls {
             buffers: vec![Buffer::None],
             children: vec![
                 Arc::new(ints(c"process", Buffer::None, process)),
-                Arc::new(self.fs()),
+                Arc::new(self.f_column()),
                 Arc::new(ints(c"value", Buffer::Bits(is_add), value)),
                 Arc::new(ints(c"call", Buffer::None, call)),
                 Arc::new(ints(c"ret", Buffer::Bits(is_ok), ret)),
@@ -111,8 +114,8 @@ impl Calls {
         }
     }
 
-    /// "add" or "read".
-    fn fs(&self) -> Column {
+    /// Returns the dictionary-encoded column of "add" and "read".
+    fn f_column(&self) -> Column {
         let words = Column {
             name: c"",
             format: c"u",
@@ -136,12 +139,12 @@ impl Calls {
         }
     }
 
-    /// Whether some call's place after the last of its process is not told by `columns`' times.
+    /// Whether the times in `columns` fail to order some call after its process's previous call.
     pub fn ties(&self, history: &History) -> bool {
         self.order(history).any(|after| after == After::Tied)
     }
 
-    /// Of each call, how it comes after the last of its process.
+    /// Returns how each call follows the previous call of its process.
     fn order<'a>(&'a self, history: &'a History) -> impl Iterator<Item = After> + 'a {
         let mut ended: FxHashMap<i64, u32> = FxHashMap::default();
         self.rows.iter().map(move |&(invoke, end)| {
@@ -153,7 +156,7 @@ impl Calls {
             match last {
                 Some(row) if history.time_ns[row as usize] == history.time_ns[invoke as usize] => {
                     if ends_alone(history, row as usize) {
-                        After::AtOnce
+                        After::Immediately
                     } else {
                         After::Tied
                     }
@@ -178,13 +181,13 @@ fn ints(name: &'static CStr, there: Buffer, ints: Vec<i64>) -> Column {
 #[derive(PartialEq)]
 enum After {
     Later,
-    /// At the very time at which that ended, and nothing else ended then.
-    AtOnce,
-    /// At the very time at which that ended, and something else did.
+    /// Invoked at the time at which the previous call ended, and nothing else ended then.
+    Immediately,
+    /// Invoked at the time at which the previous call ended, and another call ended then too.
     Tied,
 }
 
-/// Whether no other row of its time is an end.
+/// Whether every other row of the same time is an invocation.
 fn ends_alone(history: &History, row: usize) -> bool {
     let then = |&other: &usize| history.time_ns[other] == history.time_ns[row];
     let before = (0..row).rev().take_while(then);

@@ -1,7 +1,8 @@
-//! What became of every value of one key: missed, lost, unaccounted, duplicated, phantom.
+//! Classifies every value of one key: missed, lost, unaccounted, duplicated, phantom.
 //!
-//! An acknowledgement and the invocation of a read at the very same nanosecond are concurrent, and
-//! so are the end of a read and the invocation of an insert: times are closed intervals.
+//! Times are closed intervals. An acknowledgement and the invocation of a read in the same
+//! nanosecond are therefore concurrent, and so are the end of a read and the invocation of an
+//! insert.
 
 use rustc_hash::FxHashSet;
 
@@ -11,50 +12,53 @@ use crate::masks::Mask;
 use crate::sets::{Insert, Read, Set};
 use crate::words::Word;
 
-/// Inserts by their bit, reads by their place in the set.
+/// What was found about one key. Inserts are given by their bit, reads by their index in the set.
 #[derive(Default)]
 #[cfg_attr(
     feature = "python",
-    pyo3::pyclass(frozen, get_all, module = "pyhistories")
+    pyo3::pyclass(frozen, get_all, module = "harness.native.histories")
 )]
 pub struct Findings {
     /// Reads that lack at least one value acknowledged before they were invoked.
     pub stale_reads: usize,
-    /// Acknowledged values with the first and the last read, invoked after the acknowledgement, that
-    /// lack them; in order of the first read; lost values included.
+    /// Acknowledged values that a later read lacks, lost values included, with the first and the
+    /// last such read; in order of the first one.
     pub missed: Vec<(u32, usize, usize)>,
-    /// Acknowledged, and in no final read though every replica answered one; with those reads.
+    /// Acknowledged values that no final read has although every replica answered one after the
+    /// acknowledgement, with those final reads.
     pub lost: Vec<(u32, Vec<usize>)>,
-    /// Acknowledged, in no final read, but some replica answered none after the acknowledgement.
+    /// Acknowledged values that no final read has, while some replica answered none after the
+    /// acknowledgement.
     pub unaccounted: Vec<u32>,
-    /// Acknowledged, in no read at all, and not lost.
+    /// Number of unaccounted values that no read has at all.
     pub never_read: usize,
-    /// Values that one read returned several times: their bit, the first such read, how often.
+    /// Values that one read returned several times: their bit, the first such read and how often it
+    /// returned them.
     pub duplicates: Vec<(u32, usize, usize)>,
-    /// Values in a read that ended before their insert began, or that nobody inserted: their bit,
-    /// the first such read.
+    /// Values that a read returned although nobody inserted them or their insert began after the
+    /// read ended: their bit and the first such read.
     pub phantoms: Vec<(u32, usize)>,
-    /// Inserts of unknown outcome that some read shows.
+    /// Number of inserts of unknown outcome that some read shows.
     pub appeared: usize,
 }
 
-/// All of it. `replicas`: of whom a final read is due.
-pub fn examined(history: &History, set: &Set, replicas: &[Word]) -> Findings {
+/// Examines every value of a key. `replicas` are the nodes from which a final read is expected.
+pub fn examine(history: &History, set: &Set, replicas: &[Word]) -> Findings {
     let mut findings = Findings::default();
-    let mut ever = Mask::default();
+    let mut ever_read = Mask::default();
     for mask in distinct(set) {
-        ever.add(mask);
+        ever_read.insert_all(mask);
     }
     let unknown = set.inserts.iter().filter(|one| one.kind == Kind::Info);
-    findings.appeared = unknown.filter(|one| ever.has(one.at)).count();
+    findings.appeared = unknown.filter(|one| ever_read.has(one.bit)).count();
     find_missed(history, set, &mut findings);
-    find_lost(history, set, replicas, &ever, &mut findings);
+    find_lost(history, set, replicas, &ever_read, &mut findings);
     find_duplicates(history, set, &mut findings);
     find_phantoms(history, set, &mut findings);
     findings
 }
 
-/// The masks of the reads, without repetition in a row.
+/// Returns the masks of the reads, each once where successive reads share it.
 fn distinct(set: &Set) -> impl Iterator<Item = &Mask> {
     let mut last = NO_ROW;
     set.reads.iter().filter_map(move |read| {
@@ -67,7 +71,7 @@ fn distinct(set: &Set) -> impl Iterator<Item = &Mask> {
 fn find_missed(history: &History, set: &Set, findings: &mut Findings) {
     let acknowledged = set.inserts.iter().filter(|one| one.ack != NO_ROW);
     let mut acks: Vec<(i64, u32)> = acknowledged
-        .map(|one| (history.time_ns[one.ack as usize], one.at))
+        .map(|one| (history.time_ns[one.ack as usize], one.bit))
         .collect();
     acks.sort_unstable();
     let mut due = Mask::default();
@@ -81,7 +85,7 @@ fn find_missed(history: &History, set: &Set, findings: &mut Findings) {
         }
         let mask = set.mask(read);
         if due.exceeds(mask) {
-            missing.push((place, due.less(mask)));
+            missing.push((place, due.difference(mask)));
         }
     }
     findings.stale_reads = missing.len();
@@ -97,14 +101,14 @@ fn find_missed(history: &History, set: &Set, findings: &mut Findings) {
         .collect();
 }
 
-/// Each bit of the masks with the first read whose mask has it.
+/// Returns each bit of the masks with the first read whose mask has it.
 fn first_holders<'a>(reads: impl Iterator<Item = (usize, &'a Mask)>) -> Vec<(u32, usize)> {
     let mut before = Mask::default();
     let mut found = Vec::new();
     for (place, mask) in reads {
         if mask.exceeds(&before) {
-            found.extend(mask.less(&before).positions().map(|at| (at, place)));
-            before.add(mask);
+            found.extend(mask.difference(&before).positions().map(|at| (at, place)));
+            before.insert_all(mask);
         }
     }
     found
@@ -114,28 +118,28 @@ fn find_lost(
     history: &History,
     set: &Set,
     replicas: &[Word],
-    ever: &Mask,
+    ever_read: &Mask,
     findings: &mut Findings,
 ) {
     let mut at_last = Mask::default();
     for read in set.finals() {
-        at_last.add(set.mask(read));
+        at_last.insert_all(set.mask(read));
     }
-    let missing = |one: &&Insert| one.ack != NO_ROW && !at_last.has(one.at);
+    let missing = |one: &&Insert| one.ack != NO_ROW && !at_last.has(one.bit);
     for insert in set.inserts.iter().filter(missing) {
         let ack_ns = history.time_ns[insert.ack as usize];
         let is_after = |read: &Read| history.time_ns[read.invoke as usize] > ack_ns;
         let after: Vec<usize> = (0..set.reads.len())
-            .filter(|&place| set.reads[place].last && is_after(&set.reads[place]))
+            .filter(|&place| set.reads[place].is_final && is_after(&set.reads[place]))
             .collect();
         let node = |&place: &usize| history.node[set.reads[place].invoke as usize];
         let answered: FxHashSet<Word> = after.iter().map(node).collect();
         if !after.is_empty() && replicas.iter().all(|replica| answered.contains(replica)) {
-            findings.lost.push((insert.at, after));
+            findings.lost.push((insert.bit, after));
             continue;
         }
-        findings.unaccounted.push(insert.at);
-        findings.never_read += usize::from(!ever.has(insert.at));
+        findings.unaccounted.push(insert.bit);
+        findings.never_read += usize::from(!ever_read.has(insert.bit));
     }
 }
 
@@ -161,7 +165,7 @@ fn find_duplicates(history: &History, set: &Set, findings: &mut Findings) {
 }
 
 fn find_phantoms(history: &History, set: &Set, findings: &mut Findings) {
-    // The first read to end that has a value is the only one that can have it too early.
+    // If any read returned a value too early, the one that ended first did.
     let mut places: Vec<usize> = (0..set.reads.len()).collect();
     places.sort_unstable_by_key(|&place| set.reads[place].end);
     let masks = places

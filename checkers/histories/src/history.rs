@@ -1,32 +1,32 @@
-//! A history in columns, a row an op, and the rules that every history keeps.
+//! Keeps a history in columns, one row per operation, and enforces the rules of every history.
 
 use std::fmt;
 
 use rustc_hash::FxHashMap;
 
-use crate::lines::{Kind, Lines, Unread, Value, NEMESIS};
+use crate::lines::{Kind, LineError, Lines, Value, NEMESIS};
 use crate::words::{Word, Words};
 
-/// A row that is not there.
+/// Stands for a missing row.
 pub const NO_ROW: u32 = u32::MAX;
 
-/// A line of few words.
+/// Size of a short line, by which the number of rows is estimated.
 const LINE_BYTES: usize = 100;
 
-/// A client's call and its end.
+/// A client's call: its invocation and its end.
 #[derive(Clone, Copy)]
 pub struct Pair {
     pub invoke: u32,
-    /// `NO_ROW`: never ended.
+    /// `NO_ROW` if the call never ended.
     pub end: u32,
-    /// Ok, Fail or Info.
+    /// Ok, Fail or Info; Info if the call never ended.
     pub kind: Kind,
 }
 
-/// The ops in order, by columns.
+/// The operations of a history in order, as columns.
 #[derive(Default)]
 pub struct History {
-    /// Where each line begins, and where the last one ends.
+    /// Byte offset of each line, and the end of the last one.
     pub starts: Vec<usize>,
     pub time_ns: Vec<i64>,
     pub process: Vec<i64>,
@@ -35,68 +35,69 @@ pub struct History {
     pub value: Vec<Value>,
     pub key: Vec<Option<i64>>,
     pub node: Vec<Word>,
-    /// The error of each op that has one, a JSON string as it stands.
+    /// The error of each operation that has one, as raw JSON.
     pub error: Vec<Word>,
-    /// Those of every value that is an array.
+    /// The elements of all values that are arrays.
     pub numbers: Vec<i64>,
     pub fs: Words,
     pub nodes: Words,
     pub errors: Words,
-    /// Clients' calls, in order of invocation.
+    /// The clients' calls in order of invocation.
     pub pairs: Vec<Pair>,
 }
 
-/// What a process does.
+/// The state of a process.
 #[derive(Clone, Copy)]
-enum Does {
-    Nothing,
+enum ProcessState {
+    Idle,
     Call {
         row: u32,
-        /// Of a client, which pair it will be.
+        /// The index of a client's call in `pairs`.
         pair: usize,
     },
-    /// An info was its last end.
-    NoMore,
+    /// Its last call ended as info.
+    Retired,
 }
 
-/// Why there is no history.
+/// Why a history was refused.
 #[derive(Debug)]
 pub enum Refused {
-    /// A line, from 0, is not as the journal writes it; it may be an op all the same.
+    /// A line, counted from 0, does not have the form that the journal writes. It may still be a
+    /// valid operation.
     Form(usize),
-    /// Some op breaks a rule: a sentence.
+    /// An operation breaks a rule; the sentence says which.
     Rule(String),
 }
 
 impl fmt::Display for Refused {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refused::Form(line) => write!(out, "line {} is not as a journal has it", line + 1),
-            Refused::Rule(said) => out.write_str(said),
+            Refused::Form(line) => write!(out, "line {} is not in the journal's format", line + 1),
+            Refused::Rule(text) => out.write_str(text),
         }
     }
 }
 
 impl History {
-    /// Reads lines, each with its newline.
+    /// Reads a history from lines that each end with a newline.
     pub fn read(text: &[u8]) -> Result<History, Refused> {
-        let mut history = History::of(text.len() / LINE_BYTES);
+        let mut history = History::with_capacity(text.len() / LINE_BYTES);
         let mut lines = Lines::new(text);
         history.starts.push(0);
         while !lines.is_over() {
-            history.line(&mut lines)?;
-            history.starts.push(lines.place());
+            history.push_line(&mut lines)?;
+            history.starts.push(lines.position());
         }
         history.numbers = lines.numbers;
         history.fs = lines.fs;
         history.nodes = lines.nodes;
         history.errors = lines.errors;
-        history.pair()?;
+        history.match_ends()?;
         Ok(history)
     }
 
-    /// Of no rows, with room for so many.
-    fn of(rows: usize) -> History {
+    /// Creates a history without rows that has the capacity for `rows`.
+    fn with_capacity(rows: usize) -> History {
         History {
             starts: Vec::with_capacity(rows + 1),
             time_ns: Vec::with_capacity(rows),
@@ -120,7 +121,8 @@ impl History {
         self.time_ns.is_empty()
     }
 
-    /// The numbers of a value that is an array of them; None of a row that is not there, too.
+    /// The elements of a value that is an array of integers; `None` for another value or a missing
+    /// row.
     pub fn ints(&self, row: u32) -> Option<&[i64]> {
         match self.value.get(row as usize)? {
             Value::Ints(range) => Some(&self.numbers[range.clone()]),
@@ -128,25 +130,25 @@ impl History {
         }
     }
 
-    fn line(&mut self, lines: &mut Lines<'_>) -> Result<(), Refused> {
+    fn push_line(&mut self, lines: &mut Lines<'_>) -> Result<(), Refused> {
         let row = self.time_ns.len();
         let line = lines.line().map_err(|why| match why {
-            Unread::Form => Refused::Form(row),
-            Unread::Beyond(field) => {
+            LineError::Form => Refused::Form(row),
+            LineError::TooLarge(field) => {
                 Refused::Rule(format!("op at row {row}: {field} takes more than 64 bits"))
             }
         })?;
         if line.index != row as i64 {
-            let said = format!("op at row {row}: index is {}, expected {row}", line.index);
-            return Err(Refused::Rule(said));
+            let text = format!("op at row {row}: index is {}, expected {row}", line.index);
+            return Err(Refused::Rule(text));
         }
         let last_ns = self.time_ns.last().map_or(0, |&last_ns| last_ns);
         if line.time_ns < last_ns {
-            let said = format!(
+            let text = format!(
                 "op #{row}: time_ns {} is before its predecessor's {last_ns}",
                 line.time_ns
             );
-            return Err(Refused::Rule(said));
+            return Err(Refused::Rule(text));
         }
         self.time_ns.push(line.time_ns);
         self.process.push(line.process);
@@ -159,39 +161,43 @@ impl History {
         Ok(())
     }
 
-    /// A process has one call in flight, and none after an info; an end has the f, key and node of
-    /// its call.
-    fn pair(&mut self) -> Result<(), Refused> {
-        let mut known: FxHashMap<i64, Does> = FxHashMap::default();
+    /// Checks the calls and fills `pairs`. A process has one call in flight, and none after an
+    /// info. An end has the f, key and node of its invocation.
+    fn match_ends(&mut self) -> Result<(), Refused> {
+        let mut known: FxHashMap<i64, ProcessState> = FxHashMap::default();
         for row in 0..self.len() {
             let process = self.process[row];
-            let does = known.entry(process).or_insert(Does::Nothing);
+            let state = known.entry(process).or_insert(ProcessState::Idle);
             if self.kind[row] != Kind::Invoke {
-                let Does::Call { row: call, pair } = *does else {
-                    return Err(self.broken(row, |f| format!("ends {f} that it never invoked")));
+                let ProcessState::Call { row: call, pair } = *state else {
+                    return Err(
+                        self.rule_broken(row, |f| format!("ends {f} that it never invoked"))
+                    );
                 };
-                *does = Does::Nothing;
-                self.ends(row, call as usize)?;
+                *state = ProcessState::Idle;
+                self.check_end(row, call as usize)?;
                 if process != NEMESIS {
                     self.pairs[pair].end = row as u32;
                     self.pairs[pair].kind = self.kind[row];
                     if self.kind[row] == Kind::Info {
-                        *does = Does::NoMore;
+                        *state = ProcessState::Retired;
                     }
                 }
                 continue;
             }
-            match *does {
-                Does::Nothing => {}
-                Does::Call { row: call, .. } => {
-                    let said = |f: &str| format!("invokes {f} while its op #{call} is in flight");
-                    return Err(self.broken(row, said));
+            match *state {
+                ProcessState::Idle => {}
+                ProcessState::Call { row: call, .. } => {
+                    let text = |f: &str| format!("invokes {f} while its op #{call} is in flight");
+                    return Err(self.rule_broken(row, text));
                 }
-                Does::NoMore => {
-                    return Err(self.broken(row, |_| "invokes after an info retired it".to_owned()));
+                ProcessState::Retired => {
+                    return Err(
+                        self.rule_broken(row, |_| "invokes after an info retired it".to_owned())
+                    );
                 }
             }
-            *does = Does::Call {
+            *state = ProcessState::Call {
                 row: row as u32,
                 pair: self.pairs.len(),
             };
@@ -206,14 +212,14 @@ impl History {
         Ok(())
     }
 
-    fn ends(&self, row: usize, call: usize) -> Result<(), Refused> {
+    fn check_end(&self, row: usize, call: usize) -> Result<(), Refused> {
         let same = self.f[row] == self.f[call]
             && self.key[row] == self.key[call]
             && self.node[row] == self.node[call];
         if same {
             return Ok(());
         }
-        let said = |row: usize| {
+        let text = |row: usize| {
             let key = self.key[row].map_or("None".to_owned(), |key| key.to_string());
             let node = self.nodes.text(self.node[row]);
             let f = self.fs.text(self.f[row]).unwrap_or_default();
@@ -221,12 +227,12 @@ impl History {
         };
         Err(Refused::Rule(format!(
             "op #{row}: ends {}, but its call #{call} is {}",
-            said(row),
-            said(call)
+            text(row),
+            text(call)
         )))
     }
 
-    fn broken(&self, row: usize, what: impl FnOnce(&str) -> String) -> Refused {
+    fn rule_broken(&self, row: usize, what: impl FnOnce(&str) -> String) -> Refused {
         let process = match self.process[row] {
             NEMESIS => "nemesis".to_owned(),
             process => process.to_string(),

@@ -1,8 +1,7 @@
-//! Histories in columns: what their lines say, whether they keep the rules, and what became of sets
-//! in them.
+//! Keeps histories in columns, checks that they obey the rules, and examines the sets in them.
 //!
-//! The library is plain Rust; with the feature `python` it is the extension module
-//! `pyhistories`.
+//! The library is plain Rust. The feature `python` adds the Python module
+//! `harness.native.histories`.
 
 pub mod arrow;
 pub mod calls;
@@ -17,4 +16,4 @@ pub mod tally;
 pub mod words;
 
 #[cfg(feature = "python")]
-mod python;
+pub mod python;

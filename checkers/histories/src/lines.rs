@@ -1,4 +1,5 @@
-//! A line of `history.jsonl`, as the journal writes it: its fields in order, no space between them.
+//! Parses a line of `history.jsonl` exactly as the journal writes it: fields in a fixed order, no
+//! spaces between them.
 
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
@@ -7,7 +8,7 @@ use rustc_hash::FxHasher;
 
 use crate::words::{Word, Words, NONE};
 
-/// What is known of an operation.
+/// The kind of an operation, as in Jepsen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Invoke,
@@ -27,20 +28,20 @@ impl Kind {
     }
 }
 
-/// What an op says beside its key.
+/// The value of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     None,
     Int(i64),
-    /// Where its numbers are.
+    /// The range of an array's elements in `numbers`.
     Ints(Range<usize>),
-    /// Where a JSON object is, which is not looked into.
+    /// The byte range of a JSON object, which is not parsed.
     Object(Range<usize>),
-    /// A number, or an array with one, that takes more than 64 bits.
+    /// An integer that does not fit 64 bits, or an array with one.
     Big,
 }
 
-/// The process of every fault, a number that no client's has.
+/// The process of the nemesis. No client has this number.
 pub const NEMESIS: i64 = i64::MIN;
 
 /// The fields of a line.
@@ -58,31 +59,32 @@ pub struct Line {
 
 /// Why a line could not be read.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Unread {
-    /// Not as the journal writes it; it may be an op all the same.
+pub enum LineError {
+    /// The line does not have the form that the journal writes. It may still be a valid operation.
     Form,
-    /// A field that takes more than 64 bits.
-    Beyond(&'static str),
+    /// The field does not fit 64 bits.
+    TooLarge(&'static str),
 }
 
-/// Reads lines, one after the other. Most say what others said, but for index, time and value.
+/// Reads lines one after the other. Most lines repeat parts of earlier ones and differ only in
+/// index, time and value, so the parsed parts are cached.
 pub struct Lines<'a> {
     at: Cursor<'a>,
-    /// Those of every value that is an array.
+    /// The elements of all values that are arrays.
     pub numbers: Vec<i64>,
     pub fs: Words,
     pub nodes: Words,
     pub errors: Words,
-    calls: Said<'a, (i64, Kind, Word)>,
-    /// The last one.
+    calls: PartCache<'a, (i64, Kind, Word)>,
+    /// The last time, as text and as number.
     time: (&'a [u8], i64),
-    /// The last array of each process, less its bracket, and its numbers: what a process reads
-    /// mostly begins with what it read before.
+    /// The last array of each process without its closing bracket, and the range of its elements:
+    /// what a process reads mostly begins with what it read before.
     arrays: [(&'a [u8], Range<usize>); ARRAYS],
-    ends: Said<'a, (Option<i64>, Word, Word)>,
+    ends: PartCache<'a, (Option<i64>, Word, Word)>,
 }
 
-/// Processes share them.
+/// Number of slots for last arrays; processes share them.
 const ARRAYS: usize = 16;
 
 impl<'a> Lines<'a> {
@@ -93,16 +95,16 @@ impl<'a> Lines<'a> {
             fs: Words::default(),
             nodes: Words::default(),
             errors: Words::default(),
-            calls: Said::new(),
+            calls: PartCache::new(),
             time: (b"", 0),
             arrays: [const { (b"".as_slice(), 0..0) }; ARRAYS],
-            ends: Said::new(),
+            ends: PartCache::new(),
         }
     }
 
-    /// Where the next line begins.
-    pub fn place(&self) -> usize {
-        self.at.place()
+    /// Byte offset of the next line.
+    pub fn position(&self) -> usize {
+        self.at.position()
     }
 
     pub fn is_over(&self) -> bool {
@@ -110,24 +112,24 @@ impl<'a> Lines<'a> {
     }
 
     #[inline]
-    pub fn line(&mut self) -> Result<Line, Unread> {
+    pub fn line(&mut self) -> Result<Line, LineError> {
         self.at.expect(b"{\"index\":")?;
         let index = self.at.int("index")?;
         let from = self.at.rest;
         let (process, kind, f) = match self.calls.find(from) {
-            Some((said, call)) => {
-                self.at.skip(said);
+            Some((part, call)) => {
+                self.at.skip(part);
                 call
             }
             None => {
                 let call = self.call()?;
-                self.calls.keep(from, self.at.rest, call)
+                self.calls.insert(from, self.at.rest, call)
             }
         };
         let from = self.at.rest;
         let time_ns = match self.time {
-            (said, time_ns) if !said.is_empty() && from.starts_with(said) => {
-                self.at.skip(said.len());
+            (part, time_ns) if !part.is_empty() && from.starts_with(part) => {
+                self.at.skip(part.len());
                 time_ns
             }
             _ => {
@@ -140,13 +142,13 @@ impl<'a> Lines<'a> {
         let value = self.value(process)?;
         let from = self.at.rest;
         let (key, node, error) = match self.ends.find(from) {
-            Some((said, end)) => {
-                self.at.skip(said);
+            Some((part, end)) => {
+                self.at.skip(part);
                 end
             }
             None => {
                 let end = self.end()?;
-                self.ends.keep(from, self.at.rest, end)
+                self.ends.insert(from, self.at.rest, end)
             }
         };
         Ok(Line {
@@ -162,14 +164,14 @@ impl<'a> Lines<'a> {
         })
     }
 
-    /// From process to f.
-    fn call(&mut self) -> Result<(i64, Kind, Word), Unread> {
+    /// Parses the fields process to f.
+    fn call(&mut self) -> Result<(i64, Kind, Word), LineError> {
         let at = &mut self.at;
         at.expect(b",\"process\":")?;
         let process = match at.rest {
             [b'"', ..] => at.expect(b"\"nemesis\"").map(|()| NEMESIS)?,
             _ => match at.int("process")? {
-                NEMESIS => return Err(Unread::Beyond("process")),
+                NEMESIS => return Err(LineError::TooLarge("process")),
                 number => number,
             },
         };
@@ -181,7 +183,7 @@ impl<'a> Lines<'a> {
         Ok((process, kind, f))
     }
 
-    fn value(&mut self, process: i64) -> Result<Value, Unread> {
+    fn value(&mut self, process: i64) -> Result<Value, LineError> {
         match self.at.rest {
             [b'n', ..] => self.at.expect(b"null").map(|()| Value::None),
             [b'[', ..] => self.ints(process),
@@ -190,17 +192,17 @@ impl<'a> Lines<'a> {
         }
     }
 
-    fn ints(&mut self, process: i64) -> Result<Value, Unread> {
+    fn ints(&mut self, process: i64) -> Result<Value, LineError> {
         let (text, from) = (self.at.rest, self.numbers.len());
-        let (said, known) = &mut self.arrays[process as usize % ARRAYS];
-        let goes_on = matches!(text.get(said.len()), Some(b',' | b']')) && text.starts_with(said);
-        if goes_on {
-            self.at.skip(said.len());
+        let (part, known) = &mut self.arrays[process as usize % ARRAYS];
+        let continues = matches!(text.get(part.len()), Some(b',' | b']')) && text.starts_with(part);
+        if continues {
+            self.at.skip(part.len());
             self.numbers.extend_from_within(known.clone());
         } else {
             self.at.skip(1);
         }
-        let (mut first, mut big) = (!goes_on, false);
+        let (mut first, mut big) = (!continues, false);
         while !matches!(self.at.rest, [b']', ..]) {
             if !first {
                 self.at.expect(b",")?;
@@ -219,13 +221,13 @@ impl<'a> Lines<'a> {
         }
         let numbers = from..self.numbers.len();
         if !numbers.is_empty() {
-            (*said, *known) = (array, numbers.clone());
+            (*part, *known) = (array, numbers.clone());
         }
         Ok(Value::Ints(numbers))
     }
 
-    /// From key to error.
-    fn end(&mut self) -> Result<(Option<i64>, Word, Word), Unread> {
+    /// Parses the fields key to error.
+    fn end(&mut self) -> Result<(Option<i64>, Word, Word), LineError> {
         let at = &mut self.at;
         at.expect(b",\"key\":")?;
         let key = at.unless_null(|at| at.int("key"))?;
@@ -242,54 +244,54 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// Parts of lines and what they mean, as many as have a place.
-struct Said<'a, T> {
-    known: Vec<Option<(&'a [u8], T)>>,
+/// Caches parts of lines with their parsed values, one per slot.
+struct PartCache<'a, T> {
+    slots: Vec<Option<(&'a [u8], T)>>,
 }
 
-impl<'a, T: Copy> Said<'a, T> {
-    fn new() -> Said<'a, T> {
-        Said {
-            known: vec![None; PLACES],
+impl<'a, T: Copy> PartCache<'a, T> {
+    fn new() -> PartCache<'a, T> {
+        PartCache {
+            slots: vec![None; SLOTS],
         }
     }
 
-    /// How long the part is that the text begins with, and what it means.
+    /// Returns the length and the parsed value of the cached part with which `text` begins.
     #[inline]
     fn find(&self, text: &[u8]) -> Option<(usize, T)> {
-        match self.known[place(text)?] {
-            Some((said, meant)) if text.starts_with(said) => Some((said.len(), meant)),
+        match self.slots[slot(text)?] {
+            Some((part, parsed)) if text.starts_with(part) => Some((part.len(), parsed)),
             _ => None,
         }
     }
 
-    /// `rest`: what follows the part.
-    fn keep(&mut self, text: &'a [u8], rest: &[u8], meant: T) -> T {
-        if let Some(place) = place(text) {
-            self.known[place] = Some((&text[..text.len() - rest.len()], meant));
+    /// Caches the part of `text` that precedes `rest`.
+    fn insert(&mut self, text: &'a [u8], rest: &[u8], parsed: T) -> T {
+        if let Some(slot) = slot(text) {
+            self.slots[slot] = Some((&text[..text.len() - rest.len()], parsed));
         }
-        meant
+        parsed
     }
 }
 
-const PLACES: usize = 256;
+const SLOTS: usize = 256;
 
-/// By the bytes that tell most parts from one another.
+/// The slot of a part, from the bytes in which most parts differ.
 #[inline]
-fn place(text: &[u8]) -> Option<usize> {
+fn slot(text: &[u8]) -> Option<usize> {
     let mut hasher = FxHasher::default();
     text.get(8..32)?.hash(&mut hasher);
-    Some(hasher.finish() as usize % PLACES)
+    Some(hasher.finish() as usize % SLOTS)
 }
 
 struct Cursor<'a> {
     text: &'a [u8],
-    /// From where it is.
+    /// The text from the current position on.
     rest: &'a [u8],
 }
 
 impl<'a> Cursor<'a> {
-    fn place(&self) -> usize {
+    fn position(&self) -> usize {
         self.text.len() - self.rest.len()
     }
 
@@ -297,27 +299,27 @@ impl<'a> Cursor<'a> {
         self.rest = &self.rest[bytes..];
     }
 
-    fn expect<const N: usize>(&mut self, said: &[u8; N]) -> Result<(), Unread> {
+    fn expect<const N: usize>(&mut self, part: &[u8; N]) -> Result<(), LineError> {
         match self.rest.split_first_chunk() {
-            Some((found, rest)) if found == said => {
+            Some((found, rest)) if found == part => {
                 self.rest = rest;
                 Ok(())
             }
-            _ => Err(Unread::Form),
+            _ => Err(LineError::Form),
         }
     }
 
     fn unless_null<T>(
         &mut self,
-        read: impl FnOnce(&mut Self) -> Result<T, Unread>,
-    ) -> Result<Option<T>, Unread> {
+        read: impl FnOnce(&mut Self) -> Result<T, LineError>,
+    ) -> Result<Option<T>, LineError> {
         match self.rest {
             [b'n', ..] => self.expect(b"null").map(|()| None),
             _ => read(self).map(Some),
         }
     }
 
-    fn kind(&mut self) -> Result<Kind, Unread> {
+    fn kind(&mut self) -> Result<Kind, LineError> {
         match self.rest {
             [b'o', ..] => self.expect(b"ok\"").map(|()| Kind::Ok),
             [b'f', ..] => self.expect(b"fail\"").map(|()| Kind::Fail),
@@ -326,12 +328,12 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    fn int(&mut self, field: &'static str) -> Result<i64, Unread> {
-        self.number()?.ok_or(Unread::Beyond(field))
+    fn int(&mut self, field: &'static str) -> Result<i64, LineError> {
+        self.number()?.ok_or(LineError::TooLarge(field))
     }
 
-    /// None: it takes more than 64 bits.
-    fn number(&mut self) -> Result<Option<i64>, Unread> {
+    /// Parses an integer; `None` if it does not fit 64 bits.
+    fn number(&mut self) -> Result<Option<i64>, LineError> {
         let from = self.rest;
         let negative = matches!(from, [b'-', ..]);
         let unsigned = &from[usize::from(negative)..];
@@ -346,8 +348,8 @@ impl<'a> Cursor<'a> {
         }
         self.rest = &unsigned[digits..];
         match digits {
-            0 => Err(Unread::Form),
-            _ if digits > 1 && unsigned[0] == b'0' => Err(Unread::Form),
+            0 => Err(LineError::Form),
+            _ if digits > 1 && unsigned[0] == b'0' => Err(LineError::Form),
             1..19 if negative => Ok(Some(-(found as i64))),
             1..19 => Ok(Some(found as i64)),
             _ => {
@@ -357,49 +359,49 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A JSON string as it stands.
-    fn text(&mut self) -> Result<&'a [u8], Unread> {
+    /// Parses a JSON string, which stays raw.
+    fn text(&mut self) -> Result<&'a [u8], LineError> {
         let text = self.string()?;
-        std::str::from_utf8(text).map_err(|_| Unread::Form)?;
+        std::str::from_utf8(text).map_err(|_| LineError::Form)?;
         Ok(text)
     }
 
-    /// Whatever its bytes.
-    fn string(&mut self) -> Result<&'a [u8], Unread> {
+    /// As `text`, but the bytes need not be UTF-8.
+    fn string(&mut self) -> Result<&'a [u8], LineError> {
         let from = self.rest;
         if !matches!(from, [b'"', ..]) {
-            return Err(Unread::Form);
+            return Err(LineError::Form);
         }
         self.skip(1);
         loop {
             let ends = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
-            let plain = self.rest.iter().position(ends).ok_or(Unread::Form)?;
+            let plain = self.rest.iter().position(ends).ok_or(LineError::Form)?;
             self.skip(plain);
             match self.rest[0] {
                 b'"' => break,
                 b'\\' => self.escape()?,
-                _ => return Err(Unread::Form),
+                _ => return Err(LineError::Form),
             }
         }
         self.skip(1);
         Ok(&from[..from.len() - self.rest.len()])
     }
 
-    /// One of those that the journal writes.
-    fn escape(&mut self) -> Result<(), Unread> {
+    /// Skips one of the escape sequences that the journal writes.
+    fn escape(&mut self) -> Result<(), LineError> {
         self.rest = match self.rest {
             [_, b'"' | b'\\' | b'b' | b'f' | b'n' | b'r' | b't', rest @ ..] => rest,
-            // Control characters that have no letter.
+            // Control characters without a short escape.
             [_, b'u', b'0', b'0', b'0', b'0'..=b'7' | b'b' | b'e' | b'f', rest @ ..] => rest,
             [_, b'u', b'0', b'0', b'1', b'0'..=b'9' | b'a'..=b'f', rest @ ..] => rest,
-            _ => return Err(Unread::Form),
+            _ => return Err(LineError::Form),
         };
         Ok(())
     }
 
-    /// To the brace that ends it; whether what is between is JSON is not looked at.
-    fn object(&mut self) -> Result<Range<usize>, Unread> {
-        let from = self.place();
+    /// Skips to the brace that ends the object, without checking that the text between is JSON.
+    fn object(&mut self) -> Result<Range<usize>, LineError> {
+        let from = self.position();
         let mut depth = 0_u32;
         loop {
             match self.rest {
@@ -410,12 +412,12 @@ impl<'a> Cursor<'a> {
                 [b'{', ..] => depth += 1,
                 [b'}', ..] => depth -= 1,
                 [_, ..] => {}
-                [] => return Err(Unread::Form),
+                [] => return Err(LineError::Form),
             }
             self.skip(1);
             if depth == 0 {
-                let object = from..self.place();
-                std::str::from_utf8(&self.text[object.clone()]).map_err(|_| Unread::Form)?;
+                let object = from..self.position();
+                std::str::from_utf8(&self.text[object.clone()]).map_err(|_| LineError::Form)?;
                 return Ok(object);
             }
         }

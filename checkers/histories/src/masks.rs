@@ -1,8 +1,8 @@
-//! Sets of positions, a bit each.
+//! Bit sets of positions.
 
 use std::iter;
 
-/// Grows as it needs; bits beyond its end are not set.
+/// A bit set that grows on demand; bits beyond its end are not set.
 #[derive(Clone, Debug, Default)]
 pub struct Mask {
     words: Vec<u64>,
@@ -34,7 +34,7 @@ impl Mask {
             .sum()
     }
 
-    pub fn add(&mut self, other: &Mask) {
+    pub fn insert_all(&mut self, other: &Mask) {
         if other.words.len() > self.words.len() {
             self.words.resize(other.words.len(), 0);
         }
@@ -43,31 +43,31 @@ impl Mask {
         }
     }
 
-    /// Whether some bit of this is not in the other.
+    /// Whether some bit of this set is not in the other.
     pub fn exceeds(&self, other: &Mask) -> bool {
-        self.less_words(other).any(|word| word != 0)
+        self.difference_words(other).any(|word| word != 0)
     }
 
     pub fn equals(&self, other: &Mask) -> bool {
         !self.exceeds(other) && !other.exceeds(self)
     }
 
-    /// What is in this and not in the other.
-    pub fn less(&self, other: &Mask) -> Mask {
+    /// The bits of this set that are not in the other.
+    pub fn difference(&self, other: &Mask) -> Mask {
         Mask {
-            words: self.less_words(other).collect(),
+            words: self.difference_words(other).collect(),
         }
     }
 
-    /// What is in both.
-    pub fn and(&self, other: &Mask) -> Mask {
+    /// The bits that are in both sets.
+    pub fn intersection(&self, other: &Mask) -> Mask {
         let both = self.words.iter().zip(&other.words);
         Mask {
             words: both.map(|(a, b)| a & b).collect(),
         }
     }
 
-    /// Ascending.
+    /// The set bits in ascending order.
     pub fn positions(&self) -> impl Iterator<Item = u32> + '_ {
         self.words.iter().enumerate().flat_map(|(at, &word)| {
             let mut left = word;
@@ -86,7 +86,7 @@ impl Mask {
             .collect()
     }
 
-    fn less_words<'a>(&'a self, other: &'a Mask) -> impl Iterator<Item = u64> + 'a {
+    fn difference_words<'a>(&'a self, other: &'a Mask) -> impl Iterator<Item = u64> + 'a {
         let beyond = other.words.iter().copied().chain(iter::repeat(0));
         self.words
             .iter()

@@ -1,4 +1,4 @@
-//! The extension module `pyhistories`.
+//! The Python module `harness.native.histories`.
 
 use std::sync::Arc;
 
@@ -7,48 +7,50 @@ use pyo3::types::{PyBytes, PyCapsule, PyDict};
 
 use crate::arrow::table;
 use crate::calls;
-use crate::findings::{examined, Findings};
+use crate::findings::{examine, Findings};
 use crate::history::{History, Refused, NO_ROW};
 use crate::lines::{Kind, Value, NEMESIS};
 use crate::sessions::bounds;
-use crate::sets::{self, Odd};
+use crate::sets::{self, BadValue};
 use crate::stream::stream;
 use crate::tally::{tally, Ends};
 use crate::words::{Word, NONE};
 
 pyo3::create_exception!(
-    pyhistories,
+    harness.native.histories,
     FormError,
     pyo3::exceptions::PyValueError,
-    "A line is not as the journal writes it; it may be an op all the same. The number of the line\nis in args, from 1."
+    "A line does not have the form that the journal writes. It may still be a valid operation. args
+    has the number of the line, from 1."
 );
 
 pyo3::create_exception!(
-    pyhistories,
+    harness.native.histories,
     RuleError,
     pyo3::exceptions::PyValueError,
-    "An op breaks the rules of histories; the text names the op and the field."
+    "An operation breaks the rules of histories. The text names the operation and the field."
 );
 
 pyo3::create_exception!(
-    pyhistories,
+    harness.native.histories,
     OddValue,
     pyo3::exceptions::PyValueError,
-    "An insert of what is no number, or a read that returned what is no array of numbers, of 64 bits\neach. The op's row is in args."
+    "An insert whose value is not an integer, or a read whose value is not an array of integers, of
+    64 bits each. args has the operation's row."
 );
 
-/// A history's ops in columns, a row each.
-#[pyclass(frozen, module = "pyhistories")]
+/// The operations of a history in columns, one row each.
+#[pyclass(frozen, module = "harness.native.histories")]
 struct Columns {
     history: Arc<History>,
-    /// What it was read from.
+    /// The text from which the history was read.
     lines: Py<PyBytes>,
 }
 
-/// (f, ends, times in ns at the given quantiles, errors).
-type OfF = (String, Ends, Vec<i64>, Vec<(String, usize)>);
+/// (f, ends, durations in ns at the given quantiles, errors).
+type FTally = (String, Ends, Vec<i64>, Vec<(String, usize)>);
 /// (node, f, ends).
-type OfNode = (Option<String>, String, Ends);
+type NodeTally = (Option<String>, String, Ends);
 
 #[pymethods]
 impl Columns {
@@ -79,9 +81,9 @@ impl Columns {
         PyBytes::new(py, line)
     }
 
-    /// By name: bits, offsets, data.
+    /// Returns (validity, offsets, data) of each column, by name.
     fn arrow<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let made = table(&self.history, self.lines.as_bytes(py)).map_err(odd)?;
+        let made = table(&self.history, self.lines.as_bytes(py)).map_err(bad_value)?;
         let columns = PyDict::new(py);
         for (name, column) in [
             ("process", &made.process),
@@ -95,13 +97,13 @@ impl Columns {
             ("time_ns", &made.time_ns),
             ("error", &made.error),
         ] {
-            let buffers = [&column.there, &column.offsets, &column.data];
+            let buffers = [&column.validity, &column.offsets, &column.data];
             columns.set_item(name, buffers.map(|bytes| PyBytes::new(py, bytes)))?;
         }
         Ok(columns)
     }
 
-    /// The words of the columns that are made of them, by name.
+    /// Returns the interned texts of each column that has them, by name.
     fn words(&self) -> [(&'static str, Vec<String>); 2] {
         [
             ("node", self.history.nodes.all()),
@@ -160,7 +162,7 @@ impl Columns {
         })
     }
 
-    fn tally(&self, quantiles: Vec<f64>) -> (Vec<OfF>, Vec<OfNode>) {
+    fn tally(&self, quantiles: Vec<f64>) -> (Vec<FTally>, Vec<NodeTally>) {
         let (by_f, by_node) = tally(&self.history);
         let text = |word| self.history.fs.text(word).unwrap_or_default();
         let of_f = by_f.into_iter().map(|one| {
@@ -179,7 +181,7 @@ impl Columns {
     }
 
     fn sets(&self) -> PyResult<Vec<Set>> {
-        let made = sets::sets(&self.history).map_err(odd)?;
+        let made = sets::sets(&self.history).map_err(bad_value)?;
         let made = made.into_iter().map(|set| Set {
             history: self.history.clone(),
             set,
@@ -188,7 +190,7 @@ impl Columns {
     }
 
     fn calls(&self) -> PyResult<Vec<Calls>> {
-        let made = calls::calls(&self.history).map_err(odd)?;
+        let made = calls::calls(&self.history).map_err(bad_value)?;
         let made = made.into_iter().map(|calls| Calls {
             history: self.history.clone(),
             calls,
@@ -204,7 +206,7 @@ impl Columns {
 }
 
 /// Everything that was asked of one key.
-#[pyclass(frozen, module = "pyhistories")]
+#[pyclass(frozen, module = "harness.native.histories")]
 struct Set {
     history: Arc<History>,
     set: sets::Set,
@@ -215,7 +217,7 @@ type Insert = (i64, u32, &'static str, u32, Option<u32>, u32);
 /// (invoke, end, duplicated).
 type Read = (u32, u32, bool);
 /// (read, missing, write).
-type Demand = (usize, u32, Option<u32>);
+type Violation = (usize, u32, Option<u32>);
 
 #[pymethods]
 impl Set {
@@ -229,21 +231,21 @@ impl Set {
     }
 
     fn inserts(&self) -> Vec<Insert> {
-        let told = |one: &sets::Insert| {
+        let row = |one: &sets::Insert| {
             let kind = one.kind.name();
             (
                 one.value,
-                one.at,
+                one.bit,
                 kind,
                 one.invoke,
                 row_of(one.ack),
                 one.attempts,
             )
         };
-        self.set.inserts.iter().map(told).collect()
+        self.set.inserts.iter().map(row).collect()
     }
 
-    /// Ok, Fail and Info.
+    /// Numbers of inserts that ended Ok, Fail and Info.
     fn ends(&self) -> Ends {
         let count = |kind| {
             self.set
@@ -257,7 +259,7 @@ impl Set {
 
     fn repeated(&self) -> Vec<u32> {
         let repeated = self.set.inserts.iter().filter(|one| one.attempts > 1);
-        repeated.map(|one| one.at).collect()
+        repeated.map(|one| one.bit).collect()
     }
 
     fn read(&self, read: usize) -> Read {
@@ -271,7 +273,9 @@ impl Set {
 
     fn finals(&self) -> Vec<usize> {
         let places = 0..self.set.reads.len();
-        places.filter(|&place| self.set.reads[place].last).collect()
+        places
+            .filter(|&place| self.set.reads[place].is_final)
+            .collect()
     }
 
     fn last_finals(&self) -> Vec<(String, usize)> {
@@ -303,26 +307,26 @@ impl Set {
     }
 
     fn examined(&self, replicas: Vec<String>) -> Findings {
-        // One that no op names answered no read.
+        // A node that no operation names answered no read.
         let word = |name: &String| self.history.nodes.find(name).unwrap_or(NONE - 1);
         let replicas: Vec<Word> = replicas.iter().map(word).collect();
-        examined(&self.history, &self.set, &replicas)
+        examine(&self.history, &self.set, &replicas)
     }
 
-    fn bounds(&self, few: usize) -> Vec<(usize, usize, Vec<Demand>)> {
-        let found = bounds(&self.history, &self.set, few)
+    fn bounds(&self, max_violations: usize) -> Vec<(usize, usize, Vec<Violation>)> {
+        let found = bounds(&self.history, &self.set, max_violations)
             .into_iter()
-            .map(|bound| {
-                let first = bound.first.iter();
+            .map(|result| {
+                let first = result.violations.iter();
                 let first = first.map(|one| (one.read, one.missing, row_of(one.write)));
-                (bound.reads, bound.broken, first.collect())
+                (result.reads, result.broken, first.collect())
             });
         found.collect()
     }
 }
 
 /// The calls that constrain one key.
-#[pyclass(frozen, module = "pyhistories")]
+#[pyclass(frozen, module = "harness.native.histories")]
 struct Calls {
     history: Arc<History>,
     calls: calls::Calls,
@@ -372,13 +376,12 @@ fn row_of(row: u32) -> Option<u32> {
     (row != NO_ROW).then_some(row)
 }
 
-fn odd(Odd(row): Odd) -> PyErr {
+fn bad_value(BadValue(row): BadValue) -> PyErr {
     OddValue::new_err(row)
 }
 
-/// Histories in columns.
-#[pymodule]
-fn pyhistories(module: &Bound<'_, PyModule>) -> PyResult<()> {
+/// Adds `harness.native.histories` to the extension module.
+pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("FormError", module.py().get_type::<FormError>())?;
     module.add("RuleError", module.py().get_type::<RuleError>())?;
     module.add("OddValue", module.py().get_type::<OddValue>())?;

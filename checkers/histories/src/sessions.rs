@@ -1,7 +1,7 @@
-//! The four session guarantees on one key: what each read had to hold, and which did not.
+//! Checks the four session guarantees on one key: what each read had to show, and which did not.
 //!
-//! With each call goes what its process knew of the key before: its own values acknowledged, and
-//! the union of its reads.
+//! Each write carries what its process knew of the key before it: the process's own acknowledged
+//! values and the union of its reads.
 
 use rustc_hash::FxHashMap;
 
@@ -11,25 +11,26 @@ use crate::masks::Mask;
 use crate::sets::{Insert, Set};
 use crate::words::Word;
 
-/// A read that does not hold what it must.
-pub struct Demand {
-    /// Its place in the set.
+/// A read that lacks a value that a guarantee demands.
+pub struct Violation {
+    /// The index of the read in the set.
     pub read: usize,
-    /// The first value that is missing, by its bit.
+    /// The bit of the first missing value.
     pub missing: u32,
-    /// The bit of the first write that demands it; `NO_ROW`: the read's own process does.
+    /// The bit of the first write that demands the value; `NO_ROW` if the demand comes from the
+    /// read's own process.
     pub write: u32,
 }
 
-/// What one guarantee comes to.
+/// The result of one guarantee.
 #[derive(Default)]
-pub struct Bound {
-    /// Of how many reads something is demanded.
+pub struct GuaranteeResult {
+    /// Number of reads of which something is demanded.
     pub reads: usize,
-    /// How many of them lack some of it.
+    /// Number of those reads that lack a demanded value.
     pub broken: usize,
-    /// Those that ended first.
-    pub first: Vec<Demand>,
+    /// The violations whose reads ended first.
+    pub violations: Vec<Violation>,
 }
 
 #[derive(Default)]
@@ -38,41 +39,42 @@ struct Known {
     seen: Mask,
 }
 
-/// A write, with what its process knew before.
+/// A write and what its process knew before it.
 struct Write {
-    at: u32,
+    bit: u32,
     known: Known,
 }
 
-/// Monotonic reads, read your writes, monotonic writes and writes follow reads, in this order. At
-/// most `few` demands of each are told. Every value was tried once.
-pub fn bounds(history: &History, set: &Set, few: usize) -> [Bound; 4] {
-    let mut monotonic = Found::default();
-    let mut own = Found::default();
-    let writes = past(history, set, &mut monotonic, &mut own);
-    let written = ordered(history, set, &writes, |known| &known.written);
-    let seen = ordered(history, set, &writes, |known| &known.seen);
+/// Checks monotonic reads, read your writes, monotonic writes and writes follow reads, in this
+/// order, and returns at most `max_violations` violations of each. Each value must have been
+/// tried only once.
+pub fn bounds(history: &History, set: &Set, max_violations: usize) -> [GuaranteeResult; 4] {
+    let mut monotonic = DemandedReads::default();
+    let mut own = DemandedReads::default();
+    let writes = replay(history, set, &mut monotonic, &mut own);
+    let written = reads_after_writes(history, set, &writes, |known| &known.written);
+    let seen = reads_after_writes(history, set, &writes, |known| &known.seen);
     [
-        monotonic.told(set, few, |_, _| NO_ROW),
-        own.told(set, few, |_, _| NO_ROW),
-        written.told(set, few, |read, missing| {
-            demanding(set, &writes, read, missing, |known| &known.written)
+        monotonic.into_result(set, max_violations, |_, _| NO_ROW),
+        own.into_result(set, max_violations, |_, _| NO_ROW),
+        written.into_result(set, max_violations, |read, missing| {
+            first_demanding_write(set, &writes, read, missing, |known| &known.written)
         }),
-        seen.told(set, few, |read, missing| {
-            demanding(set, &writes, read, missing, |known| &known.seen)
+        seen.into_result(set, max_violations, |read, missing| {
+            first_demanding_write(set, &writes, read, missing, |known| &known.seen)
         }),
     ]
 }
 
-/// Reads of which something is demanded, as they are found.
+/// Collects the reads of which something is demanded.
 #[derive(Default)]
-struct Found {
+struct DemandedReads {
     reads: usize,
-    /// The place of each that lacks something, and the first value that it lacks.
+    /// The index of each read that lacks something, with the first value that it lacks.
     lacking: Vec<(usize, u32)>,
 }
 
-impl Found {
+impl DemandedReads {
     fn demand(&mut self, set: &Set, read: usize, demanded: &Mask) {
         if demanded.is_empty() {
             return;
@@ -80,33 +82,48 @@ impl Found {
         self.reads += 1;
         let mask = set.mask(&set.reads[read]);
         if demanded.exceeds(mask) {
-            self.lacking
-                .extend(demanded.less(mask).positions().next().map(|at| (read, at)));
+            self.lacking.extend(
+                demanded
+                    .difference(mask)
+                    .positions()
+                    .next()
+                    .map(|at| (read, at)),
+            );
         }
     }
 
-    fn told(mut self, set: &Set, few: usize, write: impl Fn(usize, u32) -> u32) -> Bound {
+    fn into_result(
+        mut self,
+        set: &Set,
+        max_violations: usize,
+        write: impl Fn(usize, u32) -> u32,
+    ) -> GuaranteeResult {
         self.lacking
             .sort_unstable_by_key(|&(read, _)| set.reads[read].end);
         let first = self
             .lacking
             .iter()
-            .take(few)
-            .map(|&(read, missing)| Demand {
+            .take(max_violations)
+            .map(|&(read, missing)| Violation {
                 read,
                 missing,
                 write: write(read, missing),
             });
-        Bound {
+        GuaranteeResult {
             reads: self.reads,
             broken: self.lacking.len(),
-            first: first.collect(),
+            violations: first.collect(),
         }
     }
 }
 
-/// Goes through the calls in order of invocation; returns the writes that were not refused.
-fn past(history: &History, set: &Set, monotonic: &mut Found, own: &mut Found) -> Vec<Write> {
+/// Replays the calls in order of invocation and returns the writes that may have happened.
+fn replay(
+    history: &History,
+    set: &Set,
+    monotonic: &mut DemandedReads,
+    own: &mut DemandedReads,
+) -> Vec<Write> {
     let mut processes: FxHashMap<i64, Known> = FxHashMap::default();
     let mut writes: Vec<Write> = Vec::new();
     let mut inserts: Vec<&Insert> = set.inserts.iter().collect();
@@ -122,7 +139,7 @@ fn past(history: &History, set: &Set, monotonic: &mut Found, own: &mut Found) ->
             .or_default();
         monotonic.demand(set, place, &known.seen);
         own.demand(set, place, &known.written);
-        known.seen.add(set.mask(read));
+        known.seen.insert_all(set.mask(read));
     }
     for insert in inserts {
         writes.push(write(history, insert, &mut processes));
@@ -139,35 +156,35 @@ fn write(history: &History, insert: &Insert, processes: &mut FxHashMap<i64, Know
         seen: known.seen.clone(),
     };
     if insert.ack != NO_ROW {
-        known.written.set(insert.at);
+        known.written.set(insert.bit);
     }
     Write {
-        at: insert.at,
+        bit: insert.bit,
         known: before,
     }
 }
 
-/// Every read that saw a write must hold what came before that write in its process.
-fn ordered(
+/// A read that shows a write must show everything that the write's process knew before it.
+fn reads_after_writes(
     history: &History,
     set: &Set,
     writes: &[Write],
     before: impl Fn(&Known) -> &Mask,
-) -> Found {
+) -> DemandedReads {
     let mut needs: Vec<Option<&Mask>> = vec![None; set.values.len()];
-    let mut bound = Mask::default();
+    let mut binding = Mask::default();
     for write in writes {
         let mask = before(&write.known);
         if !mask.is_empty() {
-            needs[write.at as usize] = Some(mask);
-            bound.set(write.at);
+            needs[write.bit as usize] = Some(mask);
+            binding.set(write.bit);
         }
     }
-    // A replica's answers mostly grow, so what a read demands is mostly what the replica's last
-    // read demanded and what its new values add; after an answer that shrank it is summed anew.
+    // A replica's answers mostly grow. So the demand is kept per replica and only extended by what
+    // new values add. It is recomputed after an answer that shrank.
     let mut last: FxHashMap<Word, (u32, Mask)> = FxHashMap::default();
     let nothing = Mask::default();
-    let mut found = Found::default();
+    let mut found = DemandedReads::default();
     for (place, read) in set.reads.iter().enumerate() {
         let mask = set.mask(read);
         let (known, demanded) = last
@@ -179,8 +196,8 @@ fn ordered(
                 *demanded = Mask::default();
                 old = &nothing;
             }
-            for at in mask.less(old).and(&bound).positions() {
-                demanded.add(needs[at as usize].expect("a write that binds"));
+            for at in mask.difference(old).intersection(&binding).positions() {
+                demanded.insert_all(needs[at as usize].expect("a write that binds"));
             }
             *known = read.mask;
         }
@@ -189,7 +206,7 @@ fn ordered(
     found
 }
 
-fn demanding(
+fn first_demanding_write(
     set: &Set,
     writes: &[Write],
     read: usize,
@@ -197,7 +214,7 @@ fn demanding(
     before: impl Fn(&Known) -> &Mask,
 ) -> u32 {
     let mask = set.mask(&set.reads[read]);
-    let demands = |write: &&Write| mask.has(write.at) && before(&write.known).has(missing);
+    let demands = |write: &&Write| mask.has(write.bit) && before(&write.known).has(missing);
     let found = writes.iter().find(demands);
-    found.map_or(NO_ROW, |write| write.at)
+    found.map_or(NO_ROW, |write| write.bit)
 }

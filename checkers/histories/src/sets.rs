@@ -1,4 +1,4 @@
-//! What a history says of sets: for each key its inserts and its reads, the reads as masks.
+//! Extracts the sets of a history: for each key its inserts and its reads, the reads as bit masks.
 
 use std::collections::BTreeMap;
 
@@ -9,49 +9,50 @@ use crate::lines::{Kind, Value};
 use crate::masks::Mask;
 use crate::words::Word;
 
-/// One value and what became of it. Several attempts at one value count as one insert.
+/// A value and the outcome of its inserts. Several attempts at one value count as one insert.
 pub struct Insert {
     pub value: i64,
     /// Its bit.
-    pub at: u32,
-    /// Ok: some attempt was acknowledged; Fail: every attempt was refused; else Info.
+    pub bit: u32,
+    /// Ok if some attempt was acknowledged, Fail if every attempt was refused, otherwise Info.
     pub kind: Kind,
-    /// The first attempt that was not refused; the first of all if every one was.
+    /// The first attempt that was not refused, or the first attempt if every one was.
     pub invoke: u32,
-    /// The first acknowledgement; `NO_ROW`: none.
+    /// The first acknowledgement; `NO_ROW` if there is none.
     pub ack: u32,
     pub attempts: u32,
 }
 
-/// A read that was answered; the others say nothing.
+/// A read that was answered; reads without an answer say nothing.
 pub struct Read {
     pub invoke: u32,
     pub end: u32,
-    /// Which of the masks: reads in a row that return the same share one.
+    /// The index of its mask; successive reads of the same values share one.
     pub mask: u32,
-    /// Whether some value came more than once.
+    /// Whether some value was returned more than once.
     pub duplicated: bool,
-    /// Whether it was made after the cluster had come to rest.
-    pub last: bool,
+    /// Whether it is a final read.
+    pub is_final: bool,
 }
 
 /// Everything that was asked of one key.
 pub struct Set {
     pub key: Option<i64>,
-    /// By bit; values that were read and that nobody tried to insert have a bit too.
+    /// The value of each bit; values that were read without any attempt to insert them have a bit
+    /// too.
     pub values: Vec<i64>,
-    /// In order of the first attempt, which is that of their bits.
+    /// In order of the first attempt, which is the order of their bits.
     pub inserts: Vec<Insert>,
     /// In order of invocation.
     pub reads: Vec<Read>,
     pub masks: Vec<Mask>,
 }
 
-/// An op whose value is not what its f wants.
+/// The row of an operation whose value has the wrong type for its f.
 #[derive(Clone, Copy, Debug)]
-pub struct Odd(pub u32);
+pub struct BadValue(pub u32);
 
-/// The names by which calls on sets go.
+/// The interned names of the calls on sets.
 pub struct Names {
     pub insert: Option<Word>,
     pub read: Option<Word>,
@@ -77,8 +78,9 @@ impl Names {
     }
 }
 
-/// Every key of inserts or reads, none first, then ascending; other calls are left out.
-pub fn sets(history: &History) -> Result<Vec<Set>, Odd> {
+/// Returns the set of each key that has inserts or reads, the missing key first, then ascending.
+/// Other calls are skipped.
+pub fn sets(history: &History) -> Result<Vec<Set>, BadValue> {
     let names = Names::of(history);
     let mut by_key: BTreeMap<Option<i64>, (Vec<Pair>, Vec<Pair>)> = BTreeMap::new();
     for pair in &history.pairs {
@@ -100,8 +102,8 @@ pub fn sets(history: &History) -> Result<Vec<Set>, Odd> {
             reads: Vec::new(),
             masks: Vec::new(),
         };
-        let mut places = set.put(history, &inserts)?;
-        set.ask(history, &names, &reads, &mut places)?;
+        let mut bits = set.add_inserts(history, &inserts)?;
+        set.add_reads(history, &names, &reads, &mut bits)?;
         Ok(set)
     });
     made.collect()
@@ -112,26 +114,26 @@ impl Set {
         &self.masks[read.mask as usize]
     }
 
-    /// The insert of a bit; None: nobody tried.
+    /// The insert of a bit; `None` if nobody tried to insert its value.
     pub fn insert(&self, at: u32) -> Option<&Insert> {
         self.inserts.get(at as usize)
     }
 
     pub fn finals(&self) -> impl Iterator<Item = &Read> {
-        self.reads.iter().filter(|read| read.last)
+        self.reads.iter().filter(|read| read.is_final)
     }
 
-    fn put(&mut self, history: &History, pairs: &[Pair]) -> Result<Places, Odd> {
+    fn add_inserts(&mut self, history: &History, pairs: &[Pair]) -> Result<BitIndex, BadValue> {
         let mut known: FxHashMap<i64, usize> = FxHashMap::default();
         for pair in pairs {
             let Value::Int(value) = history.value[pair.invoke as usize] else {
-                return Err(Odd(pair.invoke));
+                return Err(BadValue(pair.invoke));
             };
             let at = *known.entry(value).or_insert_with(|| {
                 self.values.push(value);
                 self.inserts.push(Insert {
                     value,
-                    at: self.inserts.len() as u32,
+                    bit: self.inserts.len() as u32,
                     kind: Kind::Fail,
                     invoke: pair.invoke,
                     ack: NO_ROW,
@@ -139,23 +141,23 @@ impl Set {
                 });
                 self.inserts.len() - 1
             });
-            self.inserts[at].tried(pair);
+            self.inserts[at].add_attempt(pair);
         }
-        Ok(Places::of(&self.values))
+        Ok(BitIndex::new(&self.values))
     }
 
-    fn ask(
+    fn add_reads(
         &mut self,
         history: &History,
         names: &Names,
         pairs: &[Pair],
-        places: &mut Places,
-    ) -> Result<(), Odd> {
+        bits: &mut BitIndex,
+    ) -> Result<(), BadValue> {
         let mut last: &[i64] = &[];
         for pair in pairs.iter().filter(|pair| pair.kind == Kind::Ok) {
-            let values = history.ints(pair.end).ok_or(Odd(pair.end))?;
+            let values = history.ints(pair.end).ok_or(BadValue(pair.end))?;
             if values != last || self.masks.is_empty() {
-                let mask = self.masked(values, last, places);
+                let mask = self.mask_of(values, last, bits);
                 self.masks.push(mask);
                 last = values;
             }
@@ -165,14 +167,15 @@ impl Set {
                 end: pair.end,
                 mask: mask as u32,
                 duplicated: values.len() != self.masks[mask].len(),
-                last: names.final_read == Some(history.f[pair.invoke as usize]),
+                is_final: names.final_read == Some(history.f[pair.invoke as usize]),
             });
         }
         Ok(())
     }
 
-    /// `last`: the values of the last mask; those that follow them are all that is looked up.
-    fn masked(&mut self, values: &[i64], last: &[i64], places: &mut Places) -> Mask {
+    /// Returns the mask of a read. Only the values after `last`, the values of the previous mask,
+    /// are looked up.
+    fn mask_of(&mut self, values: &[i64], last: &[i64], bits: &mut BitIndex) -> Mask {
         let (mut mask, fresh) = match values.strip_prefix(last) {
             Some(fresh) if !last.is_empty() => {
                 (self.masks.last().cloned().unwrap_or_default(), fresh)
@@ -181,7 +184,7 @@ impl Set {
         };
         let mut unknown: Vec<i64> = Vec::new();
         for &value in fresh {
-            match places.find(value) {
+            match bits.find(value) {
                 Some(at) => mask.set(at),
                 None => unknown.push(value),
             }
@@ -191,7 +194,7 @@ impl Set {
         for value in unknown {
             let at = self.values.len() as u32;
             self.values.push(value);
-            places.rest.insert(value, at);
+            bits.rest.insert(value, at);
             mask.set(at);
         }
         mask
@@ -199,7 +202,7 @@ impl Set {
 }
 
 impl Insert {
-    fn tried(&mut self, pair: &Pair) {
+    fn add_attempt(&mut self, pair: &Pair) {
         let possible = pair.kind != Kind::Fail;
         if possible && self.kind == Kind::Fail {
             self.invoke = pair.invoke;
@@ -214,35 +217,35 @@ impl Insert {
 }
 
 /// The bit of each value.
-struct Places {
+struct BitIndex {
     least: i64,
-    /// Of values from the least on; `NO_ROW`: none.
+    /// Indexed by the distance from the least value; `NO_ROW` if there is no bit.
     direct: Vec<u32>,
     rest: FxHashMap<i64, u32>,
 }
 
-impl Places {
-    /// Inserted values mostly lie close together.
-    fn of(values: &[i64]) -> Places {
+impl BitIndex {
+    /// Uses a direct index if the inserted values lie close together, as they mostly do.
+    fn new(values: &[i64]) -> BitIndex {
         let least = values.iter().copied().min().unwrap_or(0);
         let span = values.iter().copied().max().unwrap_or(0).abs_diff(least);
-        let mut places = Places {
+        let mut bits = BitIndex {
             least,
             direct: Vec::new(),
             rest: FxHashMap::default(),
         };
         if span < 16 * values.len() as u64 + 1024 {
-            places.direct = vec![NO_ROW; span as usize + 1];
+            bits.direct = vec![NO_ROW; span as usize + 1];
         }
         for (at, &value) in values.iter().enumerate() {
-            match places.direct.get_mut(value.abs_diff(least) as usize) {
+            match bits.direct.get_mut(value.abs_diff(least) as usize) {
                 Some(place) => *place = at as u32,
                 None => {
-                    places.rest.insert(value, at as u32);
+                    bits.rest.insert(value, at as u32);
                 }
             }
         }
-        places
+        bits
     }
 
     fn find(&self, value: i64) -> Option<u32> {

@@ -1,14 +1,15 @@
-//! Columns given by the Arrow C stream interface, without a copy. The structs are those of "The
-//! Arrow C data interface" and "The Arrow C stream interface".
+//! Exports columns through the Arrow C stream interface without a copy.
 
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::ptr;
 use std::sync::Arc;
 
-/// A column, or the table that has all of them as its children.
+use arrow_interface::{ArrowArray, ArrowArrayStream, ArrowSchema};
+
+/// A column, or a table whose children are the columns.
 pub struct Column {
     pub name: &'static CStr,
-    /// Arrow's word for the type, which says what buffers there are.
+    /// Arrow's format string for the type, which implies the buffers.
     pub format: &'static CStr,
     pub entries: usize,
     pub buffers: Vec<Buffer>,
@@ -17,7 +18,7 @@ pub struct Column {
 }
 
 pub enum Buffer {
-    /// Of bits, in a column whose entries are all there.
+    /// The validity bitmap of a column without nulls.
     None,
     Bits(Vec<u8>),
     Texts(&'static [u8]),
@@ -40,81 +41,31 @@ impl Buffer {
 }
 
 const NULLABLE: i64 = 2;
-/// Nobody has counted them.
+/// The nulls were not counted.
 const NULLS_UNKNOWN: i64 = -1;
 
-#[repr(C)]
-pub struct ArrowSchema {
-    format: *const c_char,
-    name: *const c_char,
-    metadata: *const c_char,
-    flags: i64,
-    n_children: i64,
-    children: *mut *mut ArrowSchema,
-    dictionary: *mut ArrowSchema,
-    release: Option<unsafe extern "C" fn(*mut ArrowSchema)>,
-    private_data: *mut c_void,
-}
-
-#[repr(C)]
-pub struct ArrowArray {
-    length: i64,
-    null_count: i64,
-    offset: i64,
-    n_buffers: i64,
-    n_children: i64,
-    buffers: *mut *const c_void,
-    children: *mut *mut ArrowArray,
-    dictionary: *mut ArrowArray,
-    release: Option<unsafe extern "C" fn(*mut ArrowArray)>,
-    private_data: *mut c_void,
-}
-
-#[repr(C)]
-pub struct ArrowArrayStream {
-    get_schema: Option<unsafe extern "C" fn(*mut ArrowArrayStream, *mut ArrowSchema) -> c_int>,
-    get_next: Option<unsafe extern "C" fn(*mut ArrowArrayStream, *mut ArrowArray) -> c_int>,
-    get_last_error: Option<unsafe extern "C" fn(*mut ArrowArrayStream) -> *const c_char>,
-    release: Option<unsafe extern "C" fn(*mut ArrowArrayStream)>,
-    private_data: *mut c_void,
-}
-
-// SAFETY: what it points to is immutable but for its place, and nobody else's.
-unsafe impl Send for ArrowArrayStream {}
-
 macro_rules! released {
-    ($raw:ident, $held:ty) => {
-        impl Drop for $raw {
-            fn drop(&mut self) {
-                if let Some(release) = self.release {
-                    // SAFETY: it is released once: to be released is to have no `release`.
-                    unsafe { release(self) }
-                }
-            }
-        }
-
-        impl $raw {
-            unsafe extern "C" fn release(raw: *mut $raw) {
-                // SAFETY: who releases it has it whole, and what it holds was boxed when it was
-                // made.
-                unsafe {
-                    (*raw).release = None;
-                    drop(Box::from_raw((*raw).private_data.cast::<$held>()));
-                }
+    ($release:ident, $raw:ident, $held:ty) => {
+        unsafe extern "C" fn $release(raw: *mut $raw) {
+            // SAFETY: whoever releases the struct owns it, and `private_data` was boxed when the
+            // struct was created.
+            unsafe {
+                (*raw).release = None;
+                drop(Box::from_raw((*raw).private_data.cast::<$held>()));
             }
         }
     };
 }
 
-released!(ArrowSchema, Held<ArrowSchema>);
-released!(ArrowArray, Held<ArrowArray>);
-released!(ArrowArrayStream, Source);
+released!(release_schema, ArrowSchema, Held<ArrowSchema>);
+released!(release_array, ArrowArray, Held<ArrowArray>);
+released!(release_stream, ArrowArrayStream, Source);
 
 /// What a schema or an array points to.
 struct Held<T> {
     column: Arc<Column>,
     buffers: Vec<*const c_void>,
-    /// Boxes; the dictionary comes last, if there is one.
+    /// Boxed children; the dictionary comes last, if there is one.
     children: Vec<*mut T>,
 }
 
@@ -140,7 +91,7 @@ impl<T> Held<T> {
 impl<T> Drop for Held<T> {
     fn drop(&mut self) {
         for &child in &self.children {
-            // SAFETY: they were boxed in `new`. One that was moved elsewhere has no `release`.
+            // SAFETY: `new` boxed them. A child that was moved elsewhere has no `release`.
             drop(unsafe { Box::from_raw(child) });
         }
     }
@@ -156,7 +107,7 @@ fn schema(column: &Arc<Column>) -> ArrowSchema {
         n_children: column.children.len() as i64,
         children: held.children.as_mut_ptr(),
         dictionary: held.dictionary(),
-        release: Some(ArrowSchema::release),
+        release: Some(release_schema),
         private_data: Box::into_raw(held).cast(),
     }
 }
@@ -172,33 +123,33 @@ fn array(column: &Arc<Column>) -> ArrowArray {
         buffers: held.buffers.as_mut_ptr(),
         children: held.children.as_mut_ptr(),
         dictionary: held.dictionary(),
-        release: Some(ArrowArray::release),
+        release: Some(release_array),
         private_data: Box::into_raw(held).cast(),
     }
 }
 
 struct Source {
     table: Arc<Column>,
-    given: bool,
+    delivered: bool,
 }
 
-/// A table as one batch.
+/// Exports a table as one batch.
 pub fn stream(table: Column) -> ArrowArrayStream {
     let source = Source {
         table: Arc::new(table),
-        given: false,
+        delivered: false,
     };
     ArrowArrayStream {
         get_schema: Some(get_schema),
         get_next: Some(get_next),
         get_last_error: Some(get_last_error),
-        release: Some(ArrowArrayStream::release),
+        release: Some(release_stream),
         private_data: Box::into_raw(Box::new(source)).cast(),
     }
 }
 
 unsafe extern "C" fn get_schema(stream: *mut ArrowArrayStream, out: *mut ArrowSchema) -> c_int {
-    // SAFETY: the stream is not released, and `out` is the caller's to be filled.
+    // SAFETY: the stream is not released, and the caller provides `out` to be filled.
     unsafe {
         let source = &*(*stream).private_data.cast::<Source>();
         out.write(schema(&source.table));
@@ -207,19 +158,19 @@ unsafe extern "C" fn get_schema(stream: *mut ArrowArrayStream, out: *mut ArrowSc
 }
 
 unsafe extern "C" fn get_next(stream: *mut ArrowArrayStream, out: *mut ArrowArray) -> c_int {
-    // SAFETY: as above; an array that is all zeros is the end.
+    // SAFETY: as above. An empty array marks the end of the stream.
     unsafe {
         let source = &mut *(*stream).private_data.cast::<Source>();
-        out.write(match source.given {
-            true => std::mem::zeroed(),
+        out.write(match source.delivered {
+            true => ArrowArray::empty(),
             false => array(&source.table),
         });
-        source.given = true;
+        source.delivered = true;
     }
     0
 }
 
-/// None of them fails.
+/// No call on this stream fails.
 unsafe extern "C" fn get_last_error(_: *mut ArrowArrayStream) -> *const c_char {
     ptr::null()
 }

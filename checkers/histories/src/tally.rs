@@ -1,4 +1,4 @@
-//! How many calls there were, how they ended and how long they took.
+//! Counts calls by f and node, with their outcomes, durations and errors.
 
 use rustc_hash::FxHashMap;
 
@@ -6,39 +6,40 @@ use crate::history::{History, NO_ROW};
 use crate::lines::Kind;
 use crate::words::{Word, Words, NONE};
 
-/// How many ended Ok, Fail and Info.
+/// Numbers of calls that ended Ok, Fail and Info.
 pub type Ends = [usize; 3];
 
 /// The calls of one f.
-pub struct OfF {
+pub struct FTally {
     pub f: Word,
     pub ends: Ends,
-    /// Of those that ended Ok, in ns, ascending.
+    /// Durations in ns of the calls that ended Ok, ascending.
     pub took: Vec<i64>,
-    /// How often each error came, in order of the calls: what stands before its first colon.
+    /// How often each error code occurred, in order of the calls. The code is the text before the
+    /// first colon.
     pub errors: Vec<(String, usize)>,
 }
 
 /// The calls of one f on one node.
-pub struct OfNode {
-    /// `NONE`: of no node.
+pub struct NodeTally {
+    /// `NONE` if the calls have no node.
     pub node: Word,
     pub f: Word,
     pub ends: Ends,
 }
 
-pub fn tally(history: &History) -> (Vec<OfF>, Vec<OfNode>) {
-    let mut by_f: Vec<OfF> = Vec::new();
-    let mut by_node: Vec<OfNode> = Vec::new();
+pub fn tally(history: &History) -> (Vec<FTally>, Vec<NodeTally>) {
+    let mut by_f: Vec<FTally> = Vec::new();
+    let mut by_node: Vec<NodeTally> = Vec::new();
     let mut places: FxHashMap<(Word, Word), (usize, usize)> = FxHashMap::default();
-    let mut told: FxHashMap<(usize, Word), usize> = FxHashMap::default();
+    let mut indices: FxHashMap<(usize, Word), usize> = FxHashMap::default();
     for pair in &history.pairs {
         let row = pair.invoke as usize;
         let (f, node) = (history.f[row], history.node[row]);
         let &mut (of_f, of_node) = places.entry((f, node)).or_insert_with(|| {
             let known = by_f.iter().position(|one| one.f == f);
             let of_f = known.unwrap_or_else(|| {
-                by_f.push(OfF {
+                by_f.push(FTally {
                     f,
                     ends: [0; 3],
                     took: Vec::new(),
@@ -46,7 +47,7 @@ pub fn tally(history: &History) -> (Vec<OfF>, Vec<OfNode>) {
                 });
                 by_f.len() - 1
             });
-            by_node.push(OfNode {
+            by_node.push(NodeTally {
                 node,
                 f,
                 ends: [0; 3],
@@ -70,9 +71,9 @@ pub fn tally(history: &History) -> (Vec<OfF>, Vec<OfNode>) {
         let error = history.error[pair.end as usize];
         if error != NONE {
             let errors = &mut by_f[of_f].errors;
-            let place = told
+            let place = indices
                 .entry((of_f, error))
-                .or_insert_with(|| place_of(&history.errors, error, errors));
+                .or_insert_with(|| code_index(&history.errors, error, errors));
             errors[*place].1 += 1;
         }
     }
@@ -82,8 +83,8 @@ pub fn tally(history: &History) -> (Vec<OfF>, Vec<OfNode>) {
     (by_f, by_node)
 }
 
-/// Where the code of an error is, put there if it is new.
-fn place_of(texts: &Words, error: Word, errors: &mut Vec<(String, usize)>) -> usize {
+/// Returns the index of an error's code, which is added if it is new.
+fn code_index(texts: &Words, error: Word, errors: &mut Vec<(String, usize)>) -> usize {
     let text = texts.text(error).unwrap_or_default();
     let code = text.split(':').next().unwrap_or_default();
     errors

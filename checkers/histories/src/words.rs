@@ -1,12 +1,12 @@
-//! Texts that a history repeats, each kept once.
+//! Interns the texts that a history repeats.
 
 use rustc_hash::FxHashMap;
 
-/// Which of the texts; `NONE` where there is none.
+/// The index of an interned text; `NONE` if there is none.
 pub type Word = u32;
 pub const NONE: Word = Word::MAX;
 
-/// JSON strings as they stand in a history, quotes included.
+/// Interned JSON strings in their raw form, with quotes.
 #[derive(Default)]
 pub struct Words {
     known: FxHashMap<Box<[u8]>, Word>,
@@ -24,20 +24,20 @@ impl Words {
         word
     }
 
-    /// The word of a text.
+    /// Returns the word of a text, if it is interned.
     pub fn find(&self, text: &str) -> Option<Word> {
         self.known
             .get(serde_json::to_vec(text).ok()?.as_slice())
             .copied()
     }
 
-    /// What it says; None for `NONE`, and for what is no JSON string.
+    /// Returns the decoded text; `None` for `NONE` and for what is not a JSON string.
     pub fn text(&self, word: Word) -> Option<String> {
         let raw = self.texts.get(word as usize)?;
         serde_json::from_slice(raw).ok()
     }
 
-    /// What each says, in order.
+    /// Returns all decoded texts in order.
     pub fn all(&self) -> Vec<String> {
         let words = 0..self.texts.len() as Word;
         words

@@ -1,9 +1,9 @@
-//! What lines say, and which are refused.
+//! Tests which lines are read, how, and which are refused.
 
-use pyhistories::history::{History, Refused};
-use pyhistories::lines::Value;
-use pyhistories::sessions::bounds;
-use pyhistories::sets::sets;
+use histories::history::{History, Refused};
+use histories::lines::Value;
+use histories::sessions::bounds;
+use histories::sets::sets;
 
 /// Ops as (process, kind, f, value), a nanosecond apart, on one key and node.
 fn lines(ops: &[(&str, &str, &str, &str)]) -> String {
@@ -71,7 +71,7 @@ fn an_array_that_begins_like_the_last_one() {
 }
 
 #[test]
-fn a_part_that_was_said_before_is_read_to_its_end() {
+fn a_repeated_part_is_checked_to_its_end() {
     let text = lines(&[("1", "invoke", "read", "null"), ("1", "ok", "read", "[]")]).repeat(9);
     let mut index = -1;
     let count = |line: &str| {
@@ -109,7 +109,7 @@ fn a_process_has_one_call_in_flight() {
 }
 
 #[test]
-fn what_a_process_read_it_must_read_again() {
+fn a_process_must_read_again_what_it_read() {
     let history = read(&[
         ("0", "invoke", "insert", "7"),
         ("0", "ok", "insert", "7"),
@@ -125,8 +125,11 @@ fn what_a_process_read_it_must_read_again() {
     let [monotonic, own, ..] = bounds(&history, &sets[0], 3);
     assert_eq!((monotonic.reads, monotonic.broken), (1, 1));
     assert_eq!(
-        (monotonic.first[0].read, monotonic.first[0].missing),
+        (
+            monotonic.violations[0].read,
+            monotonic.violations[0].missing
+        ),
         (1, 0)
     );
-    assert_eq!((own.reads, own.broken, own.first[0].read), (1, 1, 2));
+    assert_eq!((own.reads, own.broken, own.violations[0].read), (1, 1, 2));
 }

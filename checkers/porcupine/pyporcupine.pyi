@@ -7,24 +7,24 @@ from typing import Any, Final, Literal, NoReturn, Protocol, TypeVar, final
 
 __version__: str
 MEMORY_MB: Final[float]
-"""A quarter of the memory of the machine, or of the container that this runs in."""
+"""A quarter of the memory of the machine or of the container."""
 
 class HistoryError(ValueError):
-    """A row of a history breaks the rules of histories; the text names the row and the field."""
+    """A row of a history breaks the rules of histories. The text names the row and the field."""
 
 @final
 class Operation:
-    """One call and how it ended.
+    """A call and its end.
 
-    `call` and `ret` are times on one clock, in any unit; an operation precedes another when its
-    `ret` is less than the other's `call`, and equal times are concurrent. `ret` None: it never
-    returned, so it may take effect at any time after its call, or never. An operation that
-    certainly did not happen is left out of the history.
+    `call` and `ret` are times on one clock, in any unit. An operation precedes another if its
+    `ret` is less than the other's `call`; equal times are concurrent. If `ret` is None, the
+    operation never returned: it may take effect at any time after its call, or never. Omit an
+    operation that certainly did not happen.
 
     A process has one operation in flight; one that never returned stays in flight for good.
-    Operations with different keys are about different objects.
+    Operations with different keys concern different objects.
 
-    What `f`, `value` and `output` are is the model's; see `check`.
+    The model defines `f`, `value` and `output`; see `check`.
     """
 
     def __new__(
@@ -80,16 +80,16 @@ class Step:
         "same value",
         "cannot be placed",
     ]:
-        """same value: both are about one value, which was written once, so that nothing about
-        another value comes between them."""
+        """same value: both operate on one value, which was written once, so no operation on another
+        value comes between them."""
 
     @property
     def value(self) -> int | None:
-        """set: the value that is seen, missed, doubled or was never added."""
+        """set: the value that is seen, missed, duplicated or was never added."""
 
 @final
 class ObjectResult:
-    """What is concluded of one key. To test it for truth raises TypeError: compare `status`."""
+    """The verdict on one key. Testing it for truth raises TypeError; compare `status` instead."""
 
     def __bool__(self) -> NoReturn: ...
     @property
@@ -98,80 +98,83 @@ class ObjectResult:
     def status(self) -> Literal["VALID", "INVALID", "UNKNOWN"]: ...
     @property
     def reason(self) -> str:
-        """One clause for people."""
+        """A clause for human readers."""
 
     @property
     def operations(self) -> int:
-        """How many of the history are on this key."""
+        """Number of operations on this key."""
 
     @property
     def witness(self) -> list[int]:
-        """Positions of the operations that already violate, ascending; empty unless INVALID.
+        """Positions of operations that together prove the violation, ascending; empty unless
+        INVALID.
 
         set: with the reads restricted to the values that the witness's adds add, the witness is
-        illegal, and no longer so when any of its operations is dropped; or it is the one read
-        that is illegal by itself.
+        illegal, but no longer so if any of its operations is dropped; or it is the one read that
+        is illegal by itself.
         append-log whose values are all different: the same, with "append" for "add".
-        The others: the witness alone is illegal, and no longer so when any of its operations is
-        dropped, together with those that the rest could then not bring about in any order: reads
-        of what nobody wrote. Of a fifo-queue whose values are all different, what takes a value
-        out goes with what put it in; of another queue, so many of what put it in as the history
-        took out again. Of a model written in Python, what an operation needs are
-        the ints and texts of its output, and what it sets are those of its value.
+        Other models: the witness alone is illegal, but no longer so if any of its operations is
+        dropped, together with those that are then impossible in any order, such as reads of a
+        value that nobody wrote. In a fifo-queue whose values are all different, a dequeue is
+        dropped with the enqueue of its value; in another queue, with as many enqueues of a value
+        as the history dequeued again. In a model written in Python, an operation needs the ints
+        and texts of its output and sets those of its value.
         """
 
     @property
     def explanation(self) -> list[Step]: ...
     @property
     def linearization(self) -> list[int]:
-        """Positions in an order that explains the operations; where it is INVALID, a longest one
-        that explains all that returned before the operation `stuck`. Empty unless asked for, and of
-        a set that is not sequentially consistent."""
+        """Positions in an order that explains the operations. If the key is INVALID: a longest
+        order that explains all that returned before the operation `stuck`. Empty unless requested,
+        and for a set that is not sequentially consistent."""
 
     @property
     def alternatives(self) -> list[list[int]]:
-        """Where it is INVALID and a linearization was asked for: others that explain all that
-        returned before `stuck`, each with an operation in flight that those before it lack."""
+        """If the key is INVALID and a linearization was requested: further orders that explain all
+        that returned before `stuck`, each with an operation in flight that the previous ones
+        lack."""
 
     @property
     def stuck(self) -> int | None:
-        """Position of the operation that nothing explains together with all that returned before
-        it, where the search or the linearization of a set found it."""
+        """Position of the operation that no order explains together with all that returned before
+        it, if the search or the linearization of a set found it."""
 
 @final
 class Result:
-    """What is concluded of a history. To test it for truth raises TypeError: compare `status`, or
-    call `raise_if_invalid`."""
+    """The verdict on a history. Testing it for truth raises TypeError; compare `status` or call
+    `raise_if_invalid` instead."""
 
     def __bool__(self) -> NoReturn: ...
     def raise_if_invalid(self) -> None:
-        """Returns where the status is VALID. Raises InvalidError where it is INVALID, and
-        UndecidedError where it is UNKNOWN, for that is not VALID."""
+        """Return if the status is VALID. Raises InvalidError if it is INVALID, and UndecidedError
+        if it is UNKNOWN."""
 
     @property
     def status(self) -> Literal["VALID", "INVALID", "UNKNOWN"]:
-        """The worst of the objects': INVALID, then UNKNOWN, then VALID (also of no operations)."""
+        """The worst status of the objects: INVALID, then UNKNOWN, then VALID. VALID if there are no
+        operations."""
 
     @property
     def objects(self) -> list[ObjectResult]:
-        """One a key, in the order in which the keys first appear."""
+        """One result per key, in the order in which the keys first appear."""
 
 class InvalidError(Exception):
-    """A history is INVALID; the text names the first keys, why, and their operations."""
+    """A history is INVALID. The text names the first keys, the reasons, and the operations."""
 
 class UndecidedError(Exception):
-    """The status of a history is UNKNOWN; the text names the first keys, and what they lacked."""
+    """The status of a history is UNKNOWN. The text names the first keys and the limits that they
+    reached."""
 
 class ModelError(RuntimeError):
-    """A model written in Python raised (`__cause__`), or gave what no model may. The text names the
-    row, the state, the call and the output that the model was asked about."""
+    """A model written in Python raised an exception (`__cause__`) or returned an invalid value. The
+    text names the row, the state, the call and the output about which the model was asked."""
 
 @final
 class Call:
-    """What was called: all of an operation that a model may look at, except its output.
+    """A call: everything about an operation that a model may see, except its output.
 
-    `match call: case Call("write", value): …` takes it apart.
-    """
+    `match call: case Call("write", value): …` destructures it."""
 
     __match_args__: Final = ("f", "value", "key")
     def __new__(cls, f: str, value: Any = None, key: int | str | None = None) -> Call: ...
@@ -184,41 +187,42 @@ class Call:
 
 @final
 class Unknown:
-    """The type of UNKNOWN. To compare, to hash or to test it raises TypeError."""
+    """The type of UNKNOWN. Comparing, hashing or testing it raises TypeError."""
 
 UNKNOWN: Final[Unknown]
-"""The output of a call that never returned, for a model written in Python to test by `is`."""
+"""The output of a call that never returned. Models written in Python test it by `is`."""
 
 State = TypeVar("State", bound=Hashable)
 
 class Model(Protocol[State]):
-    """A model written in Python. The search is that of the models by name; the GIL is held for a
-    step only, and each step is asked once for a state, a call and an output.
+    """A model written in Python. The search is the same as for built-in models. The GIL is held
+    only during a step, and each step is called once per state, call and output.
 
-    States are told apart by `==` and `hash`, so they are never changed: tuples and frozensets, or
-    frozen dataclasses. A step takes microseconds where that of a model by name takes nanoseconds.
+    States are compared by `==` and `hash`, so they must be immutable: tuples, frozensets or frozen
+    dataclasses. A step takes microseconds; that of a built-in model takes nanoseconds.
 
     A model may also have
-    `partition(history) -> Mapping[key, positions]`: which operations are judged together, each
+    `partition(history) -> Mapping[key, positions]`: the operations that are judged together, each
     position once; without it, those of equal key.
-    `describe(operation) -> str`: an operation in a picture.
+    `describe(operation) -> str`: the text of an operation in a picture.
     """
 
     def init(self) -> State:
-        """The initial state; not None."""
+        """Return the initial state, which must not be None."""
 
     def step(self, state: State, call: Call, output: Any, /) -> State | list[State] | None:
-        """The state after a call that returned `output` in `state`; a list of all that it may be;
-        None where that is impossible. Where `output is UNKNOWN` the call never returned: the states
-        after it for every output that it may have had. That it did not happen need not be said."""
+        """Return the state after a call that returned `output` in `state`, a list of all possible
+        states, or None if that is impossible. If `output is UNKNOWN`, the call never returned:
+        return the states for every output that it may have had. The case that it did not happen
+        need not be included."""
 
 class ArrowColumns(Protocol):
-    """Anything that gives Arrow columns: a table of pyarrow, a data frame of polars or pandas.
+    """Any source of Arrow columns: a table of pyarrow, a data frame of polars or pandas.
 
-    They are read in place. Columns: process, call (ints), ret (ints and nulls), f (texts), and as
-    the model needs them key, value, output, and expected (what a cas compares with, where value
-    is the new value only). Timestamps and durations are good for call and ret, dictionaries for
-    all. Positions are row numbers.
+    The columns are read in place: process, call (ints), ret (ints and nulls), f (texts), and as
+    the model needs them key, value, output, and expected (what a cas compares with, if value is
+    only the new value). call and ret may be timestamps or durations; every column may be a
+    dictionary. Positions are row numbers.
     """
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
@@ -247,53 +251,55 @@ def check(
     witness: bool = True,
     linearization: bool = False,
 ) -> Result:
-    """Decides a history, each key by itself.
+    """Decide a history, each key by itself.
 
-    linearizable: there is an order of the operations, each between its call and its return, that
-    the model explains. Linearizability is local (Herlihy & Wing 1990): the whole history
-    is linearizable when each key is.
-    sequential: there is an order that respects each process's own and that the model explains.
-    This is decided for each key by itself, which is weaker than for all keys together.
+    linearizable: the model allows some order of the operations in which each takes effect between
+    its call and its return. Linearizability is local (Herlihy & Wing 1990): the whole history is
+    linearizable if each key is.
+    sequential: the model allows some order that respects the order of each process. This is
+    decided for each key by itself, which is weaker than for all keys together.
 
     Models:
     set: a grow-only set, initially empty. "add": value, an int. "read": output, a list of ints:
     exactly the values added before it, each once. O(n log n + v) for n operations and v values in
     all reads together; see the crate's `set` for the proof.
-    register: "write": value, an int, str or bool; "read": output. None is a value that only
-    `initial` can be (it is, unless given). Where all written values differ, O(n log n) (Gibbons &
-    Korach, "Testing shared memories", 1997); else the search.
-    cas-register: and "cas": value, a pair (expected, new); output, whether it was
-    set: a bool, or 1 and 0 in a column of ints.
-    key-value: "put": value; "get": output. Initially "". A register each key; and "append": value,
-    a str that is put at the end.
-    append-log: "append": value, an int or str; "read": output, a list of all in order.
-    counter: "add": value, an int, and output, the new sum, or None (not told); "read": output, the
+    register: "write": value, an int, str or bool; "read": output. None is possible only as
+    `initial`, whose default it is. If all written values differ, O(n log n) (Gibbons & Korach,
+    "Testing shared memories", 1997); otherwise by search.
+    cas-register: also "cas": value, a pair (expected, new); output, whether it was set: a bool, or
+    1 and 0 in a column of ints.
+    key-value: "put": value; "get": output. Initially "". One register per key; also "append":
+    value, a str that is appended.
+    append-log: "append": value, an int or str; "read": output, a list of all values in order.
+    counter: "add": value, an int, and output, the new sum or None (unknown); "read": output, the
     sum. Initially 0.
-    queue: "enqueue": value, an int or str; "dequeue": output, some value that is there, or None
-    (there was none). fifo-queue: the value that was enqueued first.
+    queue: "enqueue": value, an int or str; "dequeue": output, some value of the queue, or None (it
+    was empty). fifo-queue: the value that was enqueued first.
     multi-register: "txn": value, a list of ["read", register, None] and ["write", register, value];
-    output, the same with what the reads found, or None (it is in value). They take effect at once.
-    Every register begins with `initial`, 0; a read of None says nothing, unless that is None.
-    mutex: "acquire" when it is free, "release" when it is held, by any process.
-    Any other is written in Python: see Model. `time_s` ends it between two steps; `memory_mb`
-    counts its states as far as tuples and frozensets show what they hold.
+    output, the same list with the values that the reads found, or None if value has them. The
+    steps take effect at once. Every register begins with `initial`, 0 by default; a read of None
+    says nothing, unless `initial` is None.
+    mutex: "acquire" requires that it is free, "release" that it is held, by any process.
+    Any other model is written in Python: see Model. `time_s` is checked between two steps;
+    `memory_mb` counts its states as far as tuples and frozensets show their contents.
     The search (Wing & Gong 1993, Lowe 2017) walks through the calls and returns and keeps all
     configurations that explain what has returned; its memory does not grow with the history. The
-    number of configurations is at worst exponential in the operations in flight at a time.
+    number of configurations is at worst exponential in the number of operations in flight.
 
-    `time_s` and `memory_mb` hold for all keys and threads together, beside what the history itself
-    takes. None is no limit, and MEMORY_MB is a quarter of what the machine (or the container) has.
-    A key past them is UNKNOWN. Decisions have four fifths of the time, and a key no more than half
-    of what is left for it and those after it. Once a key is INVALID, the others have as much time
-    again as it took until then, or a twentieth of the whole if that is more. A witness may not be
-    the smallest where its time, a fifth of the whole for all keys, is over; the key stays INVALID.
-    `threads` None: one a core; the keys are shared among them, each has its part of the memory, and
-    the GIL is released.
-    `witness` False: no witness, no explanation. `linearization`: fill that in, for which memory
+    `time_s` and `memory_mb` limit all keys and threads together; the memory of the history itself
+    does not count. None is no limit; MEMORY_MB is a quarter of the machine's or the container's
+    memory. A key that exceeds a limit is UNKNOWN. Decisions get four fifths of the time, and a key
+    at most half of the time that is left for it and later keys. Once a key is INVALID, the others
+    get as much time again as has passed, but at least a twentieth of the whole. Witnesses get a
+    fifth of the whole time for all keys; if it runs out, the key stays INVALID, but its witness may
+    not be the smallest.
+    `threads` None is one per core. Threads share the keys and divide the memory; the GIL is
+    released.
+    `witness` False: no witness and no explanation. `linearization`: return one, for which memory
     grows with the history.
 
-    Raises HistoryError for a row that breaks the rules of histories; ModelError for a model that
-    fails; ValueError and TypeError for other arguments.
+    Raises HistoryError for a row that breaks the rules of histories, ModelError for a model that
+    fails, ValueError and TypeError for other arguments.
     """
 
 def visualize(
@@ -322,17 +328,18 @@ def visualize(
     unit: Literal["ns", "us", "ms", "s"] | None = None,
     bands: Iterable[tuple[int, int | None, str]] = (),
 ) -> Result:
-    """Decides a history and draws it into one HTML file at `path`, which needs nothing else.
+    """Decide a history and draw it into one self-contained HTML file at `path`.
 
-    Operations are intervals, a row for each client; points, joined in their order, show where they
-    take effect; where a key is INVALID, the longest partial linearization, the operation that is
-    stuck and the witness, and for an operation in flight under the pointer one that has it. Drag
-    and wheel pan and zoom; a search finds values. `unit` is that of the times, `bands` are spans of
-    time with a text (faults); a span that ends with None lasts.
+    Operations are intervals, with a row for each client. Points, connected in their order, show
+    where operations take effect. If a key is INVALID, the page shows the longest partial
+    linearization, the operation that is stuck and the witness; pointing at an operation in flight
+    shows a linearization that has it. Drag to pan, use the wheel to zoom, search to find values.
+    `unit` is the unit of the times. `bands` are time spans with a text, such as faults; one that
+    ends with None has no end.
 
-    Time and memory are those of `check` with linearization, and O(n) for the file, some 50 bytes an
-    operation beside its text. Drawing is proportional to what is in sight: 10,000 operations move
-    without a delay that is seen.
+    Time and memory are those of `check` with linearization, plus O(n) for the file, some 50 bytes
+    per operation in addition to its text. Drawing takes time proportional to what is visible:
+    10,000 operations move without a visible delay.
 
-    Returns what `check` does. Raises what it raises, and OSError.
+    Returns the same as `check`. Raises the same exceptions, and OSError.
     """

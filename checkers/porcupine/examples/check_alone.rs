@@ -1,23 +1,23 @@
-//! Times the check alone, of operations in memory: telling objects apart, numbering values and
-//! actions, the order of calls and returns, the decision. Neither reading nor validating.
+//! Measures the check alone, of operations in memory: grouping by object, numbering values and
+//! actions, ordering calls and returns, deciding. It excludes reading and validating.
 //!
-//! `cargo run --release --example check_alone -- MODEL INITIAL FILE…` prints the median milliseconds
-//! of many checks of all files, on one thread, and the status of each file.
+//! `cargo run --release --example check_alone -- MODEL INITIAL FILE…` prints the median
+//! milliseconds of many checks of all files, on one thread, and the status of each file.
 //!
-//! A line of a file is an operation in order of its call, in eight fields between tabs: process, f, key, value,
-//! expected, output, call, ret. A value is an int, a text after a quote ('), or nothing where it is null; ret is
-//! nothing where the call never returned.
+//! Each line of a file is an operation, in order of calls, with eight fields separated by tabs:
+//! process, f, key, value, expected, output, call, ret. A value is an int, a text after a quote
+//! ('), or empty for null; ret is empty if the call never returned.
 
 use std::time::Instant;
 
 use pyporcupine::budget::Budget;
+use pyporcupine::datum::Datum;
 use pyporcupine::models::numbers::Numbers;
 use pyporcupine::objects::{decide_all, Kind};
 use pyporcupine::order::{Consistency, Timing, NEVER};
 use pyporcupine::partition::Partition;
-use pyporcupine::request::Request;
-use pyporcupine::rows::{Datum, Field, Rows};
-use pyporcupine::verdict::Status;
+use pyporcupine::rows::{Field, Rows};
+use pyporcupine::verdict::{Request, Status};
 
 enum Value {
     Null,
@@ -125,7 +125,7 @@ impl History {
     }
 }
 
-/// Milliseconds of runs: five, or as many up to a thousand as fit in a second.
+/// Returns the milliseconds of runs: five, or as many up to a thousand as fit in a second.
 fn times(mut run: impl FnMut()) -> Vec<f64> {
     let begun = Instant::now();
     let mut times = Vec::new();
@@ -140,7 +140,7 @@ fn times(mut run: impl FnMut()) -> Vec<f64> {
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let mut next = |what: &str| arguments.next().unwrap_or_else(|| panic!("no {what}"));
-    let kind = Kind::named(&next("model")).expect("the name of a model");
+    let kind = Kind::from_name(&next("model")).expect("the name of a model");
     let initial = Value::parse(&next("initial value"));
     let read = |path: String| {
         let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));

@@ -1,16 +1,16 @@
-//! How much memory each thread holds, counted where it is allocated: what a search keeps need not be
-//! estimated structure by structure.
+//! Counts how much memory each thread holds, in the allocator. So nobody need estimate the size of
+//! a search structure by structure.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 thread_local! {
-    /// Bytes that the thread allocated, less those that it freed.
+    /// Bytes that the thread allocated minus bytes that it freed.
     static HELD: Cell<isize> = const { Cell::new(0) };
 }
 
-/// Bytes that this thread holds. What one thread allocates and another one frees makes the second one's
-/// number negative.
+/// Returns the bytes that this thread holds. If one thread frees what another allocated, its own
+/// number may become negative.
 pub fn held() -> isize {
     HELD.get()
 }
@@ -19,14 +19,14 @@ fn count(bytes: isize) {
     HELD.set(HELD.get().wrapping_add(bytes));
 }
 
-/// The allocator of the system, with a count.
+/// The system's allocator with a counter.
 struct Counting;
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-// SAFETY: every call is handed on to the allocator of the system as it is. The count is a number in
-// static memory of the thread, which is neither allocated nor dropped.
+// SAFETY: every call is passed on unchanged to the system's allocator. The counter is a number in
+// thread-local memory that is neither allocated nor dropped.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);

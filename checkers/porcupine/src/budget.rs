@@ -1,25 +1,26 @@
-//! How much time and memory a check may take as a whole, and what of it each object is given.
+//! Divides the time and the memory of a check among its objects.
 //!
-//! The objects are decided first, in four fifths of the time. One that begins may take half of what is
-//! left, so that a hard one leaves enough for the others. Once an object is known to be invalid, so is
-//! the history: the others get as much time again as it took until then, or a twentieth
-//! of the whole if that is more. What is left then, up to a fifth of the whole, is for smallest witnesses.
+//! The objects are decided first, in four fifths of the time. An object may take half of the time
+//! that is left when it begins, so that a hard one leaves enough for the others. Once an object is
+//! known to be invalid, so is the history. The other objects then get as much time again as has
+//! passed, but at least a twentieth of the whole. The time that is left after that, up to a fifth
+//! of the whole, goes to the search for smallest witnesses.
 //!
-//! The threads share the memory evenly. A thread stops where it holds half of its share: when a table
-//! grows, the old one and the new one, twice as large, are there together.
+//! The threads share the memory evenly. A thread stops when it holds half of its share, because a
+//! growing table coexists with its copy of twice the size.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::allocated::held;
 
-/// What all objects of a check share.
+/// The limits that all objects of a check share.
 #[derive(Debug)]
 pub struct Budget {
     began: Instant,
     time: Option<Duration>,
     bytes: Option<usize>,
-    /// Nanoseconds from the beginning until an object was known to be invalid; [`NEVER`]: none is.
+    /// Nanoseconds from the start until an object was known to be invalid; [`NEVER`] until then.
     invalid_after: AtomicU64,
 }
 
@@ -27,11 +28,11 @@ const NEVER: u64 = u64::MAX;
 /// Shares of the whole time: for decisions, the least that is left for them once an object is
 /// invalid, and for witnesses.
 const DECIDING: f64 = 0.8;
-const GOING_ON: f64 = 0.05;
+const AFTER_INVALID: f64 = 0.05;
 const EXPLAINING: f64 = 0.2;
 
 impl Budget {
-    /// Begins now. None: without a limit.
+    /// Starts the budget. `None` means no limit.
     pub fn new(time: Option<Duration>, bytes: Option<usize>) -> Self {
         Self {
             began: Instant::now(),
@@ -45,7 +46,8 @@ impl Budget {
         Self::new(None, None)
     }
 
-    /// The limits of the decision of an object that is begun now, the first of so many that are left.
+    /// Returns the limits for deciding an object that begins now; `left` objects are undecided,
+    /// this one included.
     pub fn to_decide(&self, left: usize, threads: usize) -> Limits<'_> {
         let now = Instant::now();
         let end = self.time.map(|time| self.began + time.mul_f64(DECIDING));
@@ -59,19 +61,20 @@ impl Budget {
         }
     }
 
-    /// An object is invalid.
+    /// Records that an object is invalid.
     pub fn found_invalid(&self) {
         let after = self.began.elapsed().as_nanos() as u64;
         self.invalid_after.fetch_min(after, Ordering::Relaxed);
     }
 
-    /// When the last witness must be found, if the search for witnesses begins now.
+    /// Returns the deadline of the last witness, if the search for witnesses begins now.
     pub fn end_of_explaining(&self) -> Option<Instant> {
         let time = self.time?;
         Some((self.began + time).min(Instant::now() + time.mul_f64(EXPLAINING)))
     }
 
-    /// The limits of the search for a witness that is begun now, the first of so many that are left.
+    /// Returns the limits for a search for a witness that begins now; `left` objects have none,
+    /// this one included.
     pub fn to_explain(&self, end: Option<Instant>, left: usize, threads: usize) -> Limits<'_> {
         let now = Instant::now();
         let turns = left.div_ceil(threads.max(1)).max(1) as u32;
@@ -88,30 +91,30 @@ impl Budget {
         }
     }
 
-    /// Another object is invalid, and the time is over that the others are given then.
+    /// Whether another object is invalid and the time that this leaves to the others is over.
     fn is_over(&self, now: Instant) -> bool {
         let after = self.invalid_after.load(Ordering::Relaxed);
         let Some(time) = self.time.filter(|_| after != NEVER) else {
             return false;
         };
         let after = Duration::from_nanos(after);
-        now >= self.began + after + after.max(time.mul_f64(GOING_ON))
+        now >= self.began + after + after.max(time.mul_f64(AFTER_INVALID))
     }
 }
 
-/// When to give up an object.
+/// The limits of one object's decision.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limits<'a> {
     until: Option<Instant>,
     hurry: Option<&'a Budget>,
-    /// Above those that the thread held before.
+    /// Allowed in addition to what the thread held before.
     bytes: Option<usize>,
     held: isize,
 }
 
 impl Limits<'_> {
-    /// Why there is no more time, if there is none.
-    pub fn late(&self) -> Option<&'static str> {
+    /// Returns the reason if there is no time left.
+    pub fn out_of_time(&self) -> Option<&'static str> {
         let until = self.until?;
         let now = Instant::now();
         if now >= until {
@@ -121,15 +124,16 @@ impl Limits<'_> {
         over.then_some("given up, for another key is INVALID")
     }
 
-    /// Why there is no more memory, if there is none. So much is held that this thread did not allocate here.
-    pub fn full(&self, elsewhere: usize) -> Option<&'static str> {
+    /// Returns the reason if there is no memory left. `elsewhere` is memory that other allocators
+    /// gave to this thread.
+    pub fn out_of_memory(&self, elsewhere: usize) -> Option<&'static str> {
         let own = held().wrapping_sub(self.held).max(0) as usize;
-        let full = self.bytes.is_some_and(|most| own + elsewhere > most);
-        full.then_some("out of memory")
+        let is_full = self.bytes.is_some_and(|most| own + elsewhere > most);
+        is_full.then_some("out of memory")
     }
 }
 
-/// What the machine, or the container that this runs in, has of memory. None: it is not told.
+/// Returns the memory of the machine or of the container; `None` if it is unknown.
 pub fn memory_of_machine() -> Option<usize> {
     let number = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse().ok();
     let limits = [
@@ -140,7 +144,7 @@ pub fn memory_of_machine() -> Option<usize> {
     limits.into_iter().flatten().min()
 }
 
-/// "MemTotal:       24604372 kB"
+/// Parses a line such as "MemTotal:       24604372 kB".
 fn total(meminfo: &str) -> Option<usize> {
     let line = meminfo.lines().find_map(|l| l.strip_prefix("MemTotal:"))?;
     let kilobytes: usize = line.split_whitespace().next()?.parse().ok()?;
@@ -179,8 +183,8 @@ mod tests {
         let budget = Budget::new(Some(WHOLE), None);
         let limits = budget.to_decide(2, 2);
         budget.found_invalid();
-        let soon = Instant::now() + WHOLE.mul_f64(GOING_ON);
-        assert_eq!(limits.late(), None);
+        let soon = Instant::now() + WHOLE.mul_f64(AFTER_INVALID);
+        assert_eq!(limits.out_of_time(), None);
         assert!(!budget.is_over(soon - Duration::from_secs(1)));
         assert!(budget.is_over(soon + Duration::from_secs(1)));
     }
@@ -189,16 +193,16 @@ mod tests {
     fn what_the_thread_allocates_is_counted() {
         let budget = Budget::new(None, Some(4000));
         let limits = budget.to_decide(1, 1);
-        assert_eq!(limits.full(0), None);
-        assert_eq!(limits.full(2001), Some("out of memory"));
+        assert_eq!(limits.out_of_memory(0), None);
+        assert_eq!(limits.out_of_memory(2001), Some("out of memory"));
         let much = vec![0u8; 2001];
-        assert_eq!(limits.full(0), Some("out of memory"));
+        assert_eq!(limits.out_of_memory(0), Some("out of memory"));
         drop(much);
-        assert_eq!(limits.full(0), None);
+        assert_eq!(limits.out_of_memory(0), None);
     }
 
     #[test]
-    fn memory_is_told_in_kilobytes() {
+    fn memory_is_given_in_kilobytes() {
         assert_eq!(total("MemFree: 1 kB\nMemTotal:  24 kB\n"), Some(24 * 1024));
         assert_eq!(total(""), None);
     }

@@ -1,21 +1,21 @@
-//! All objects of a history, on several threads.
+//! Decides all objects of a history on several threads.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 
 use crate::budget::Budget;
+use crate::datum::Datum;
 use crate::models::{
     bag, counter, fifo, general, log, log_order, multi_register, mutex, queue, text,
 };
 use crate::order::Consistency;
 use crate::partition::Partition;
 use crate::register::{self, Names, Plains};
-use crate::request::Request;
-use crate::rows::{BadRow, Datum, Rows};
+use crate::rows::{BadRow, Rows};
 use crate::set;
-use crate::verdict::{Status, Verdict};
+use crate::verdict::{Request, Status, Verdict};
 
-/// The models by name.
+/// The built-in models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Set,
@@ -44,12 +44,12 @@ impl Kind {
         ("multi-register", Kind::MultiRegister),
     ];
 
-    pub fn named(name: &str) -> Option<Kind> {
+    pub fn from_name(name: &str) -> Option<Kind> {
         let found = Self::NAMES.iter().find(|(n, _)| *n == name);
         found.map(|&(_, kind)| kind)
     }
 
-    /// What the operations of a register are called.
+    /// Returns the operation names of a register model.
     fn names(self) -> Option<Names> {
         match self {
             Kind::Register => Some(Names::Register),
@@ -59,7 +59,7 @@ impl Kind {
         }
     }
 
-    /// The initial value where none is given.
+    /// Returns the model's default initial value.
     pub fn initial(self) -> Datum<'static> {
         match self {
             Kind::KeyValue => Datum::Text(""),
@@ -69,17 +69,17 @@ impl Kind {
     }
 }
 
-/// Decides one object. Where an order is asked for that only the search can give, and the search
-/// gives up, the verdict is still that of the faster procedure.
+/// Decides one object. Only the search can give a linearization. If one was requested and the
+/// search gives up, the verdict of the faster procedure still counts.
 fn decide(
     request: &Request,
-    decide_as_asked: impl Fn(&Request) -> Result<Verdict, BadRow>,
+    decide_once: impl Fn(&Request) -> Result<Verdict, BadRow>,
 ) -> Result<Verdict, BadRow> {
-    let found = decide_as_asked(request)?;
+    let found = decide_once(request)?;
     if found.status != Status::Unknown || !request.linearization {
         return Ok(found);
     }
-    let faster = decide_as_asked(&Request {
+    let faster = decide_once(&Request {
         linearization: false,
         ..*request
     })?;
@@ -89,7 +89,7 @@ fn decide(
     })
 }
 
-fn decide_as_asked(
+fn decide_once(
     rows: &dyn Rows,
     object: &[u32],
     kind: Kind,
@@ -161,8 +161,8 @@ fn decide_as_asked(
     }
 }
 
-/// Decides every object within a budget for all, on the next free of `threads` threads. An `Err` is
-/// the first bad row.
+/// Decides all objects within a common budget, on `threads` threads. The `Err` is the first bad
+/// row.
 pub fn decide_all(
     rows: &dyn Rows,
     objects: &Partition,
@@ -182,7 +182,7 @@ pub fn decide_all(
                 request,
                 process,
             )),
-            None => decide_as_asked(rows, object, kind, initial, request),
+            None => decide_once(rows, object, kind, initial, request),
         })
     });
     let bad = done.iter().filter_map(|found| found.as_ref().err());
@@ -192,15 +192,15 @@ pub fn decide_all(
     Ok(done.into_iter().flatten().collect())
 }
 
-/// What `decide` says of every object within a budget for all, in their order. First all of them are
-/// decided, then is shown why those are invalid that are.
+/// Applies `decide` to all objects within a common budget and returns the verdicts in the objects'
+/// order. All objects are decided first; then witnesses are searched for the invalid ones.
 pub fn decide_each<E: Send + Sync>(
     objects: &Partition,
     request: &Request,
     (budget, threads): (&Budget, usize),
     decide: impl Fn(usize, &[u32], &Request) -> Result<Verdict, E> + Sync,
 ) -> Vec<Result<Verdict, E>> {
-    // Few operations are not worth a thread.
+    // A thread costs more than deciding a few operations.
     let threads = threads.min(objects.len()).min(1 + objects.rows() / 512);
     let mut done = in_parallel(objects.len(), threads, |i| {
         let request = Request {
@@ -239,7 +239,8 @@ pub fn decide_each<E: Send + Sync>(
     done
 }
 
-/// What `decide` says of each of so many, in their order.
+/// Applies `decide` to each index below `count` on several threads and returns the results in
+/// order.
 fn in_parallel<T: Send>(
     count: usize,
     threads: usize,

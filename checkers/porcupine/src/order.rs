@@ -1,35 +1,23 @@
-//! The order that operations have before anyone looks at their values.
+//! Defines the order of operations that does not depend on their values.
 
-use crate::verdict::Why;
-
-/// Which order an explanation of the history must respect.
+/// Which order a linearization must respect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Consistency {
     /// Real-time order: an operation that returned before another was called comes first.
     Linearizable,
-    /// Process order: of each process's operations, the earlier comes first.
+    /// Process order: the operations of each process keep their order.
     Sequential,
 }
 
-impl Consistency {
-    /// Why one operation precedes another under this consistency.
-    pub fn why(self) -> Why {
-        match self {
-            Consistency::Linearizable => Why::RealTime,
-            Consistency::Sequential => Why::ProcessOrder,
-        }
-    }
-}
-
-/// `ret` of an operation that never returned.
+/// The `ret` of an operation that never returned.
 pub const NEVER: i64 = i64::MAX;
 
-/// An operation's place in the order: it precedes another of the same group exactly when its
-/// `ret` is less than the other's `call`. Equal times are concurrent.
+/// An operation's interval in the order: it precedes another of the same group exactly if its `ret`
+/// is less than the other's `call`. Equal times are concurrent.
 ///
-/// Real-time order is one group with the times as measured. Process order is a group a process,
-/// with the place in the process as both times; an operation that never returned precedes
-/// nothing in either.
+/// Real-time order has one group, with the measured times. Process order has a group per process,
+/// with the index in the process as both times. An operation that never returned precedes nothing
+/// in either order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
     pub group: u32,
@@ -43,18 +31,18 @@ impl Interval {
     }
 }
 
-/// When an operation happened, as measured.
+/// The measured times of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// Position in the history that was given.
+    /// Position in the given history.
     pub row: usize,
     pub process: i64,
     pub call: i64,
-    /// [`NEVER`]: may take effect at any time after its call, or never.
+    /// [`NEVER`] if it never returned: it may take effect at any time after its call, or never.
     pub ret: i64,
 }
 
-/// Every operation's interval, and how many groups there are. O(n log n).
+/// Returns every operation's interval, and the number of groups. O(n log n).
 pub fn intervals(timings: &[Timing], consistency: Consistency) -> (Vec<Interval>, usize) {
     match consistency {
         Consistency::Linearizable => {
@@ -98,7 +86,7 @@ fn by_process(timings: &[Timing]) -> (Vec<Interval>, usize) {
     (out, groups as usize + 1)
 }
 
-/// Sorts; O(n) where few items are few places from where they belong.
+/// Sorts; O(n) if few items are far from their final position.
 pub fn sort_nearly<T: Copy + Ord>(items: &mut [T]) {
     let mut moves = 16 * items.len();
     for i in 1..items.len() {

@@ -1,19 +1,19 @@
-//! Which rows are about which object.
+//! Groups rows by object.
 
 use std::ops::Index;
 
-/// The rows of every object, ascending, one object after the other.
+/// The rows of each object, ascending, one object after the other.
 #[derive(Default)]
 pub struct Partition {
-    /// By row: its object; empty where there is one object.
+    /// By row: its object; empty if there is only one object.
     of: Vec<u32>,
     rows: Vec<u32>,
-    /// By object: where in `rows` its own begin, and where the last one's end.
+    /// By object: the index in `rows` at which its rows begin; then the number of rows.
     starts: Vec<u32>,
 }
 
 impl Partition {
-    /// By row: its object, of so many. O(n).
+    /// Groups rows; `of` gives the object of each row. O(n).
     pub fn new(of: Vec<u32>, objects: usize) -> Self {
         if objects == 1 {
             return Self::whole(of.len());
@@ -35,7 +35,7 @@ impl Partition {
         Self { of, rows, starts }
     }
 
-    /// All of so many rows are about one object.
+    /// Assigns all rows to one object.
     pub fn whole(rows: usize) -> Self {
         Self {
             of: Vec::new(),
@@ -44,7 +44,7 @@ impl Partition {
         }
     }
 
-    /// How many objects there are.
+    /// Returns the number of objects.
     pub fn len(&self) -> usize {
         self.starts.len().saturating_sub(1)
     }
@@ -53,23 +53,24 @@ impl Partition {
         self.len() == 0
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.rows.len()
     }
 
-    /// The row's object.
+    /// Returns the row's object.
     #[inline]
     pub fn of(&self, row: usize) -> usize {
         self.of.get(row).map_or(0, |&object| object as usize)
     }
 
-    /// Where the rows of each object begin, when they lie one object after the other.
+    /// Returns the index at which the rows of each object begin when the objects are stored one
+    /// after the other.
     pub fn starts(&self) -> &[u32] {
         &self.starts[..self.len()]
     }
 
-    /// The rows of each object.
+    /// Iterates over the rows of each object.
     pub fn iter(&self) -> impl Iterator<Item = &[u32]> {
         (0..self.len()).map(|object| &self[object])
     }

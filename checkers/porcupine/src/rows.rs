@@ -1,86 +1,37 @@
-//! A history as rows, wherever it came from.
+//! Defines the rows of a history, independent of their source.
 
-use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::models::numbers::key;
+use crate::datum::{key, Datum};
 use crate::order::Timing;
 
-/// A value in a row.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Datum<'a> {
-    Null,
-    Bool(bool),
-    Int(i64),
-    Text(&'a str),
-    Ints(&'a [i64]),
-    List(Box<[Datum<'a>]>),
-}
-
-impl Datum<'_> {
-    /// The numbers of a list that holds nothing else.
-    pub fn ints(&self) -> Option<Cow<'_, [i64]>> {
-        match self {
-            Datum::Ints(ints) => Some(Cow::Borrowed(ints)),
-            Datum::List(items) => {
-                let int = |item: &Datum| match item {
-                    Datum::Int(value) => Some(*value),
-                    _ => None,
-                };
-                items
-                    .iter()
-                    .map(int)
-                    .collect::<Option<Vec<i64>>>()
-                    .map(Cow::Owned)
-            }
-            _ => None,
-        }
-    }
-
-    /// As a person would write it.
-    pub fn text(&self) -> String {
-        match self {
-            Datum::Null => "None".to_owned(),
-            Datum::Bool(true) => "True".to_owned(),
-            Datum::Bool(false) => "False".to_owned(),
-            Datum::Int(i) => i.to_string(),
-            Datum::Text(text) => format!("{text:?}"),
-            Datum::Ints(ints) => format!("{ints:?}"),
-            Datum::List(items) => {
-                let items: Vec<String> = items.iter().map(Datum::text).collect();
-                format!("[{}]", items.join(", "))
-            }
-        }
-    }
-}
-
-/// What a row says of its operation.
+/// A field of an operation that holds a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field {
     Value,
     Output,
-    /// What a compare-and-set compares with, where that is not in the value.
+    /// The value that a compare-and-set compares with, if it is a field of its own.
     Expected,
 }
 
-/// So many rows are looked at together, field by field: what is taken from their columns stays near.
+/// Number of rows that are processed together, field by field, so that the data stays in the cache.
 pub const BLOCK: usize = 128;
 
-/// Ints below this, a power of two, take a byte.
-pub const FEW: u64 = 32;
+/// Integers below this power of two take a byte.
+pub const SMALL: u64 = 32;
 
-/// The rows up to `count`, a block at a time.
+/// Splits the rows up to `count` into blocks.
 pub fn blocks(count: usize) -> impl Iterator<Item = Range<usize>> {
     (0..count)
         .step_by(BLOCK)
         .map(move |from| from..count.min(from + BLOCK))
 }
 
-/// When the rows of a block happened, by place in the block.
+/// The times of the rows of a block, by index in the block.
 pub struct Times {
     pub process: [i64; BLOCK],
     pub call: [i64; BLOCK],
-    /// [`crate::order::NEVER`] where it never returned.
+    /// [`crate::order::NEVER`] if the operation never returned.
     pub ret: [i64; BLOCK],
 }
 
@@ -112,10 +63,10 @@ impl Times {
     }
 }
 
-/// Rows of a history; all are asked for from several threads.
+/// The rows of a history, which several threads read.
 pub trait Rows: Sync {
     fn timing(&self, row: usize) -> Timing;
-    /// What was done: "read", "write".
+    /// Returns the operation's name, such as "read" or "write".
     fn f(&self, row: usize) -> &str;
     fn datum(&self, row: usize, field: Field) -> Datum<'_>;
 
@@ -127,15 +78,15 @@ pub trait Rows: Sync {
         self.datum(row, Field::Output)
     }
 
-    /// The times of a block.
+    /// Reads the times of a block.
     fn times(&self, rows: Range<usize>, out: &mut Times) {
         for (at, row) in rows.enumerate() {
             out.put(at, self.timing(row));
         }
     }
 
-    /// The keys ([`key`]) of a block's values in a field, or of what was done (`None`); false where
-    /// one has no key.
+    /// Reads the keys ([`key`]) of a block's values in a field, or of the operations' names
+    /// (`None`); returns false if a value has no key.
     fn keys(&self, rows: Range<usize>, field: Option<Field>, out: &mut [u128; BLOCK]) -> bool {
         out.iter_mut().zip(rows).all(|(out, row)| {
             let value = match field {
@@ -146,24 +97,25 @@ pub trait Rows: Sync {
         })
     }
 
-    /// A block's values in a field, where they are nulls and ints from 0 and below [`FEW`]: the int
-    /// and one, 0 for a null. False where they are not, or that takes as long as to tell their keys.
-    fn few(&self, _rows: Range<usize>, _field: Field, _out: &mut [u8; BLOCK]) -> bool {
+    /// Reads a block's values in a field if they are nulls and integers from 0 and below [`SMALL`]:
+    /// the integer plus one, 0 for null. Returns false if they are not, or if this would take as
+    /// long as reading their keys.
+    fn small_ints(&self, _rows: Range<usize>, _field: Field, _out: &mut [u8; BLOCK]) -> bool {
         false
     }
 
-    /// The row will be asked for soon. Rows of one object lie far apart in columns; without this,
-    /// waiting for memory takes most of the time of a large history.
+    /// Announces that the row will be read soon. The rows of one object lie far apart in columns;
+    /// without prefetching, cache misses would take most of the time of a large history.
     fn prefetch(&self, _row: usize) {}
 
-    /// The same for the bytes of its texts, when it was prefetched before.
+    /// Announces the same for the bytes of the row's texts, after `prefetch`.
     fn prefetch_texts(&self, _row: usize) {}
 }
 
-/// How many rows ahead of the one in hand are prefetched.
+/// Distance in rows between the current row and the prefetched one.
 const AHEAD: usize = 24;
 
-/// The rows of an object, prefetched where they lie apart.
+/// Iterates over the rows of an object and prefetches rows that are not adjacent.
 pub fn each<'a>(rows: &'a dyn Rows, object: &'a [u32]) -> impl Iterator<Item = usize> + 'a {
     let ends = object.first().zip(object.last());
     let apart = ends.is_some_and(|(first, last)| (last - first) as usize > 2 * object.len());
@@ -184,7 +136,7 @@ pub fn each<'a>(rows: &'a dyn Rows, object: &'a [u32]) -> impl Iterator<Item = u
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadRow {
     pub row: usize,
-    /// Which field holds what, and what was expected.
+    /// Names the field, its content and what was expected.
     pub text: String,
 }
 

@@ -1,13 +1,13 @@
-//! Minimal failing sub-histories, by deletion (Zeller & Hildebrandt, "Simplifying and isolating
+//! Minimizes failing sub-histories by deletion (Zeller & Hildebrandt, "Simplifying and isolating
 //! failure-inducing input", 2002).
 
 use crate::budget::Limits;
 
-/// Drops operations, in runs that get ever shorter, as long as what is left still fails.
+/// Drops operations, in runs of decreasing length, as long as the rest still fails.
 ///
-/// `close` is applied to each candidate: it drops what cannot be without the dropped. When it ends
-/// in time (`true`), no single operation can be dropped. For a witness of w among n operations about
-/// w·log(n/w) candidates are tried.
+/// `close` is applied to each candidate: it drops operations that are impossible without the
+/// dropped ones. If the deletion ends in time (`true`), no single operation can be dropped. For a
+/// witness of w among n operations it tries about w·log(n/w) candidates.
 pub fn smallest<T: Copy>(
     ops: &[T],
     limits: Limits,
@@ -18,17 +18,18 @@ pub fn smallest<T: Copy>(
     let mut run = kept.len().div_ceil(2).max(1);
     loop {
         let mut dropped = false;
-        // From the end, where what fails is: what comes before goes in long runs.
+        // Start at the end, where the failure is, so that everything before it goes in long runs.
         let mut from = 0;
         while from < kept.len() {
-            if limits.late().is_some() {
+            if limits.out_of_time().is_some() {
                 return (kept, false);
             }
             let to = (from + run).min(kept.len());
             let mut rest = [&kept[..from], &kept[to..]].concat();
             close(&mut rest);
             if !rest.is_empty() && fails(&rest) {
-                // What was before `from` may have shrunk as well; going on from there is still right.
+                // The part before `from` may have shrunk as well; continuing from there is still
+                // right.
                 kept = rest;
                 dropped = true;
             } else {

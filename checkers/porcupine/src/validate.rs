@@ -1,4 +1,4 @@
-//! Whether a history is one.
+//! Validates a history.
 
 use std::ops::Range;
 
@@ -7,9 +7,9 @@ use rustc_hash::FxHashMap;
 use crate::order::{Timing, NEVER};
 use crate::rows::{blocks, BadRow, Times};
 
-/// Every row's times make sense, and a process has one call in flight; one that never returned
-/// stays in flight for good. `times` gives those of some rows next to each other. O(n) where rows
-/// are in order of call, else O(n log n).
+/// Checks that every row's times are consistent and that each process has one call in flight; a
+/// call that never returned stays in flight for good. `times` returns the times of adjacent rows.
+/// O(n) if rows are in order of call, otherwise O(n log n).
 pub fn validate(count: usize, times: impl Fn(Range<usize>, &mut Times)) -> Result<(), BadRow> {
     let mut before = i64::MIN;
     let mut flight = InFlight::default();
@@ -40,28 +40,28 @@ pub fn validate(count: usize, times: impl Fn(Range<usize>, &mut Times)) -> Resul
     timings.iter().try_for_each(|t| flight.take(t))
 }
 
-/// By process: when its last call returned, and its row.
+/// By process: the return time and the row of its last call.
 #[derive(Default)]
 struct InFlight {
-    /// Of processes with small numbers.
-    few: Vec<(i64, u32)>,
+    /// Processes with small numbers.
+    small: Vec<(i64, u32)>,
     others: FxHashMap<i64, (i64, u32)>,
 }
 
-/// Processes below this have a place of their own.
+/// Processes below this are stored in an array.
 const FEW: i64 = 1 << 12;
 /// The last call of a process that had none.
 const NOTHING: (i64, u32) = (i64::MIN, 0);
 
 impl InFlight {
-    /// Takes calls in order of (call, ret).
+    /// Adds calls, in order of (call, ret).
     fn take(&mut self, t: &Timing) -> Result<(), BadRow> {
         let now = (t.ret, t.row as u32);
-        let before = match self.few.get_mut(t.process as usize) {
+        let before = match self.small.get_mut(t.process as usize) {
             Some(last) => std::mem::replace(last, now),
             None if (0..FEW).contains(&t.process) => {
-                self.few.resize(t.process as usize + 1, NOTHING);
-                std::mem::replace(&mut self.few[t.process as usize], now)
+                self.small.resize(t.process as usize + 1, NOTHING);
+                std::mem::replace(&mut self.small[t.process as usize], now)
             }
             None => self.others.insert(t.process, now).unwrap_or(NOTHING),
         };

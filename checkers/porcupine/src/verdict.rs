@@ -1,8 +1,38 @@
-//! What is concluded of one object of a history.
+//! Defines the request for a decision of one object, and its verdict.
 
+use crate::budget::Limits;
+use crate::order::Consistency;
 use crate::search::Ended;
 
-/// In order of severity; the worst of a history's objects is the history's.
+/// What to find out about one object.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    pub consistency: Consistency,
+    /// Whether to show why an object is invalid.
+    pub witness: bool,
+    /// Whether to return a linearization.
+    pub linearization: bool,
+    /// The row at which a search of the object is known to be stuck, so that only a witness is missing.
+    pub stuck: Option<u32>,
+    /// The limits of the object.
+    pub limits: Limits<'a>,
+}
+
+impl Request<'_> {
+    /// Creates a request without limits for a verdict with its witness.
+    pub fn plain(consistency: Consistency) -> Self {
+        Self {
+            consistency,
+            witness: true,
+            linearization: false,
+            stuck: None,
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// The status of an object, in order of severity. The worst of a history's objects is the
+/// history's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Status {
     Valid,
@@ -20,7 +50,7 @@ impl Status {
     }
 }
 
-/// Why one operation must come before another, or why one cannot be at all.
+/// Why one operation must come before another, or why an operation is impossible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
     RealTime,
@@ -30,11 +60,11 @@ pub enum Why {
     NeverAdded,
     Duplicate,
     ReadSeesWrite,
-    /// Both are about one value, which was written once: nothing about another value comes
+    /// Both operate on one value, which was written once: no operation on another value comes
     /// between them.
     SameValue,
     NeverWritten,
-    /// The operation at which no order is left that explains everything before it.
+    /// No order explains this operation and everything before it.
     CannotPlace,
 }
 
@@ -55,33 +85,44 @@ impl Why {
     }
 }
 
-/// One step of an explanation: `from` must come before `to`, because `why`. In a cycle the
-/// last step leads back to the first operation. A step about a single operation has
-/// `from == to`. Both are positions in the history that was given.
+impl Consistency {
+    /// Why one operation precedes another under this consistency.
+    pub fn why(self) -> Why {
+        match self {
+            Consistency::Linearizable => Why::RealTime,
+            Consistency::Sequential => Why::ProcessOrder,
+        }
+    }
+}
+
+/// One step of an explanation: `from` must come before `to`, because `why`. In a cycle, the last
+/// step leads back to the first operation. A step about a single operation has `from == to`. Both
+/// are positions in the given history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     pub from: usize,
     pub to: usize,
     pub why: Why,
-    /// The value that is seen, missed, doubled or never added.
+    /// The value that is seen, missed, duplicated or never added.
     pub value: Option<i64>,
 }
 
-/// The conclusion about one object.
+/// The verdict on one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     pub status: Status,
-    /// One clause for people.
+    /// A clause for human readers.
     pub reason: String,
-    /// Positions in the given history, ascending; empty unless invalid.
+    /// Positions in the given history, ascending; empty unless the status is invalid.
     pub witness: Vec<usize>,
     pub steps: Vec<Step>,
-    /// Positions in an order that explains the history, or as much of it as can be; empty unless
-    /// it was asked for.
+    /// Positions in an order that explains the history, or as much of it as possible; empty unless
+    /// it was requested.
     pub order: Vec<usize>,
-    /// Others like it, which have among them what can be placed where it is invalid.
+    /// Further orders if the status is invalid, which together place every operation that can be
+    /// placed.
     pub others: Vec<Vec<usize>>,
-    /// Where it is invalid: the operation at which no order is left, if that was found out.
+    /// If the status is invalid: the operation at which no order is left, if that is known.
     pub stuck: Option<usize>,
 }
 
@@ -94,7 +135,7 @@ impl Verdict {
         Self::bare(Status::Unknown, reason)
     }
 
-    /// An invalid verdict whose witness is every operation that its steps name.
+    /// Creates an invalid verdict whose witness is every operation that the steps name.
     pub fn invalid(reason: impl Into<String>, steps: Vec<Step>) -> Self {
         let mut witness: Vec<usize> = steps.iter().flat_map(|s| [s.from, s.to]).collect();
         witness.sort_unstable();
@@ -106,8 +147,8 @@ impl Verdict {
         }
     }
 
-    /// The verdict of a search. `witness` makes of the row that could not be placed the rows that
-    /// show why, and tells whether none of them can be dropped.
+    /// Creates the verdict of a search. `witness` turns the row that could not be placed into the
+    /// rows that show why, and says whether none of them can be dropped.
     pub fn of_search(ended: Ended, witness: impl FnOnce(u32) -> (Vec<u32>, bool)) -> Self {
         match ended {
             Ended::Explained { order } => Self {
@@ -115,7 +156,7 @@ impl Verdict {
                 ..Self::valid("the operations have an order that explains them")
             },
             Ended::GaveUp { why, at, explored } => Self::unknown(format!(
-                "{why}: explored {explored} configurations, and explained what returned before row {at}"
+                "{why}: explored {explored} configurations; everything that returned before row {at} is explained"
             )),
             Ended::Stuck { at, order, others } => {
                 let (rows, smallest) = witness(at);
@@ -142,10 +183,10 @@ impl Verdict {
         }
     }
 
-    /// Takes over what shows why it is invalid, from a verdict on the same operations.
+    /// Adopts the explanation from a verdict on the same operations.
     pub fn explain(&mut self, explained: Self) {
         if explained.status != Status::Invalid {
-            self.reason += "; what shows why was not found (out of time)";
+            self.reason += "; no witness was found (out of time)";
             return;
         }
         self.reason = explained.reason;
@@ -153,7 +194,7 @@ impl Verdict {
         self.steps = explained.steps;
     }
 
-    /// Whether it is invalid, and what shows why was not looked for.
+    /// Whether the status is invalid and no explanation was searched for.
     pub fn is_unexplained(&self) -> bool {
         let found = self.witness.len() > 1 || (self.witness.len() == 1 && self.stuck.is_none());
         self.status == Status::Invalid && !found

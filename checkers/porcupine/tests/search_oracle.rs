@@ -1,4 +1,4 @@
-//! The search against a walk through all orders, on small random histories of every model.
+//! Compares the search with a walk through all orders, on small random histories of every model.
 
 mod random;
 
@@ -31,7 +31,7 @@ fn legal<M: Model>(model: &mut M, ops: &[Op], taken: u32, state: u64) -> bool {
     false
 }
 
-/// The order explains the history.
+/// Checks that the order explains the history.
 fn assert_order<M: Model>(model: &mut M, ops: &[Op], order: &[u32]) {
     let at = |row: u32| ops.iter().find(|o| o.row == row).expect("a row");
     let mut states = vec![model.initial()];
@@ -51,7 +51,7 @@ fn assert_order<M: Model>(model: &mut M, ops: &[Op], order: &[u32]) {
     }
 }
 
-/// Times of up to `most` operations; a fifth never return.
+/// Draws the times of up to `most` operations; a fifth never return.
 fn times(rng: &mut Rng, most: u64) -> Vec<(i64, i64)> {
     let count = 1 + rng.below(most);
     let span = 2 + rng.below(14);
@@ -153,7 +153,8 @@ fn cas_register_agrees_with_all_orders() {
     agree(1, 300_000, 7, make, 12);
 }
 
-/// A valid history of `count` operations, 30 of them in flight at a time; one in 50 never returns.
+/// Generates a valid history of `count` operations, 30 of them in flight at a time; one in 50 never
+/// returns.
 fn long(rng: &mut Rng, model: &mut Register, count: i64) -> Vec<Op> {
     let mut state = model.initial();
     let mut ops = Vec::new();

@@ -1,4 +1,4 @@
-//! The set decision against a search through all orders, on small random histories.
+//! Compares the decision of sets with a search through all orders, on small random histories.
 
 mod random;
 
@@ -7,7 +7,7 @@ use pyporcupine::set::{decide, Add, History};
 use pyporcupine::verdict::{Status, Verdict, Why};
 use random::Rng;
 
-/// An operation on its own: an add of one value, or a read of many.
+/// An operation: an add of one value, or a read.
 #[derive(Clone, Debug)]
 struct Op {
     at: Timing,
@@ -25,7 +25,7 @@ fn precedes(a: &Op, b: &Op, consistency: Consistency) -> bool {
     }
 }
 
-/// Tries every order: any operation that nothing left must precede goes next.
+/// Tries every order: any operation that no remaining one precedes may be next.
 fn legal(ops: &[Op], taken: u32, set: &[i64], consistency: Consistency) -> bool {
     let left = |i: usize| taken & (1 << i) == 0;
     if (0..ops.len()).all(|i| !left(i) || ops[i].at.ret == NEVER) {
@@ -64,7 +64,7 @@ fn history(ops: &[Op]) -> History<'_> {
     history
 }
 
-/// Up to seven operations of up to three processes; reads are mostly near the truth.
+/// Draws up to seven operations of up to three processes; reads are mostly nearly right.
 fn random(rng: &mut Rng, repeats: bool) -> Vec<Op> {
     let count = 1 + rng.below(7) as usize;
     let processes = 1 + rng.below(4);
@@ -123,8 +123,8 @@ fn random(rng: &mut Rng, repeats: bool) -> Vec<Op> {
     ops
 }
 
-/// The witness alone is illegal, and legal without any one of its operations, where reads are
-/// restricted to the values of the witness's adds.
+/// Checks that the witness alone is illegal, and legal without any one of its operations, with
+/// reads restricted to the values of the witness's adds.
 fn assert_minimal(ops: &[Op], verdict: &Verdict, consistency: Consistency) {
     if let Why::Duplicate | Why::NeverAdded = verdict.steps[0].why {
         assert_eq!(verdict.witness.len(), 1);
@@ -151,7 +151,8 @@ fn assert_minimal(ops: &[Op], verdict: &Verdict, consistency: Consistency) {
     }
 }
 
-/// In a cycle each step starts where the one before it ended, and the last ends at the start.
+/// Checks that in a cycle each step starts where its predecessor ended, and the last step ends at
+/// the start.
 fn assert_explains(ops: &[Op], verdict: &Verdict, consistency: Consistency) {
     let op = |row: usize| {
         ops.iter()

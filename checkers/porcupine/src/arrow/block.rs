@@ -1,10 +1,11 @@
-//! Rows next to each other of one column, all at once: what kind of column it is, is asked once.
+//! Reads adjacent rows of a column together, so that the column's type is examined once per block.
 
 use super::column::{Column, Layout};
-use crate::models::numbers::{key, INT, NULL};
-use crate::rows::FEW;
+use crate::datum::{key, INT, NULL};
+use crate::rows::SMALL;
 
-/// What is left of 16 bytes that begin with a text of so many, and the key's highest byte.
+/// By length of a short text: the mask of its bytes among 16, and the length as the key's highest
+/// byte.
 const TEXTS: [(u128, u128); 16] = {
     let mut texts = [(0, 0); 16];
     let mut length = 0;
@@ -16,7 +17,7 @@ const TEXTS: [(u128, u128); 16] = {
 };
 
 impl Column {
-    /// The numbers from a row on, and `null` where there is none that fits.
+    /// Reads the integers from a row on; `null` stands for missing and too large ones.
     pub fn ints(&self, from: usize, null: i64, out: &mut [i64]) {
         match &self.layout {
             Layout::Int64(p) => {
@@ -34,7 +35,7 @@ impl Column {
         }
     }
 
-    /// The keys ([`key`]) of the values from a row on; false where one has none.
+    /// Reads the keys ([`key`]) of the values from a row on; returns false if one has no key.
     pub fn keys(&self, from: usize, out: &mut [u128]) -> bool {
         match &self.layout {
             Layout::Null => {
@@ -73,7 +74,7 @@ impl Column {
         true
     }
 
-    /// The keys of texts, 16 bytes of each at once where they lie within the buffer.
+    /// Builds the keys of texts, loading 16 bytes at once where these lie within the buffer.
     #[inline(always)]
     fn texts(
         &self,
@@ -107,7 +108,7 @@ impl Column {
             return;
         }
         for (from, out) in (from..).step_by(64).zip(out.chunks_mut(64)) {
-            let mut nulls = !self.there(from, out.len()) & u64::MAX >> (64 - out.len());
+            let mut nulls = !self.present(from, out.len()) & u64::MAX >> (64 - out.len());
             while nulls != 0 {
                 out[nulls.trailing_zeros() as usize] = null;
                 nulls &= nulls - 1;
@@ -115,8 +116,8 @@ impl Column {
         }
     }
 
-    /// The lowest bits: where of up to 64 rows from one on there is a value.
-    fn there(&self, from: usize, count: usize) -> u64 {
+    /// Returns a bit for each of up to 64 rows, set if the row has a value.
+    fn present(&self, from: usize, count: usize) -> u64 {
         let at = self.offset + from;
         if self.validity.is_null() {
             return u64::MAX;
@@ -129,8 +130,9 @@ impl Column {
         (0..count).fold(0, |bits, i| bits | u64::from(!self.is_null(from + i)) << i)
     }
 
-    /// For each row the number and one, 0 where there is none; false where one is not below [`FEW`].
-    pub fn few(&self, from: usize, out: &mut [u8]) -> bool {
+    /// Reads each row's integer plus one, 0 for null; returns false if an integer is not below
+    /// [`SMALL`].
+    pub fn small_ints(&self, from: usize, out: &mut [u8]) -> bool {
         let numbers = match &self.layout {
             Layout::Null => {
                 out.fill(0);
@@ -141,15 +143,15 @@ impl Column {
         };
         let mut bits = 0;
         for (place, out) in (0..).step_by(64).zip(out.chunks_mut(64)) {
-            let there = self.there(from + place, out.len());
+            let present = self.present(from + place, out.len());
             for (at, out) in out.iter_mut().enumerate() {
                 // SAFETY: the buffer has a number for each row.
                 let number = unsafe { *numbers.add(place + at) } as u64;
-                let mask = (there >> at & 1).wrapping_neg();
+                let mask = (present >> at & 1).wrapping_neg();
                 bits |= number & mask;
                 *out = (number.wrapping_add(1) & mask) as u8;
             }
         }
-        bits < FEW
+        bits < SMALL
     }
 }

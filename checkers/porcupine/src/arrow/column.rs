@@ -1,21 +1,22 @@
-//! One column of one batch, read in place.
+//! Reads a column of an Arrow batch in place.
 
 use std::ffi::c_void;
 
-use super::ffi::{text, ArrowArray, ArrowSchema};
-use crate::rows::Datum;
+use arrow_interface::{text, ArrowArray, ArrowSchema};
 
-/// Points into an [`ArrowArray`] that outlives it.
+use crate::datum::Datum;
+
+/// Points into an [`ArrowArray`] that outlives the column.
 pub struct Column {
     pub(super) layout: Layout,
-    /// Bits, set where there is a value; null: everywhere.
+    /// The validity bitmap; null if every row has a value.
     pub(super) validity: *const u8,
     pub(super) offset: usize,
     pub(super) rows: usize,
 }
 
 pub(super) enum Layout {
-    /// Nulls only.
+    /// Only nulls.
     Null,
     Bool(*const u8),
     Int8(*const i8),
@@ -28,7 +29,7 @@ pub(super) enum Layout {
     UInt64(*const u64),
     Text32(*const i32, *const u8),
     Text64(*const i64, *const u8),
-    /// Views, and the buffers that they point into.
+    /// Views, and the buffers into which they point.
     TextView(*const [i32; 4], Vec<*const u8>),
     List32(*const i32, Box<Column>),
     List64(*const i64, Box<Column>),
@@ -43,11 +44,14 @@ unsafe impl Sync for Column {}
 
 impl Column {
     /// # Safety
-    /// The schema and the array are valid and belong together, and the array outlives the column.
+    /// The schema and the array must be valid and belong together, and the array must outlive the
+    /// column.
     pub unsafe fn new(schema: &ArrowSchema, array: &ArrowArray) -> Result<Self, String> {
+        // SAFETY: the format of a valid schema is text that ends with a zero.
         let format = unsafe { text(schema.format) };
         let buffers = match array.n_buffers {
             0 => &[],
+            // SAFETY: a valid array has `n_buffers` buffers.
             n => unsafe { std::slice::from_raw_parts(array.buffers, n as usize) },
         };
         let offset = array.offset as usize;
@@ -59,6 +63,7 @@ impl Column {
             offset,
             rows: array.length as usize,
         };
+        // SAFETY: the caller guarantees what `layout` requires.
         column.layout = unsafe { layout(&format, schema, array, buffers)? };
         column.check_text()?;
         Ok(column)
@@ -73,7 +78,7 @@ impl Column {
         !self.validity.is_null() && unsafe { *self.validity.add(at / 8) } >> (at % 8) & 1 == 0
     }
 
-    /// The number in a column of numbers that fit; none where there is none.
+    /// The row's integer; `None` if it is null or does not fit 64 bits.
     #[inline(always)]
     pub fn int(&self, row: usize) -> Option<i64> {
         match &self.layout {
@@ -108,8 +113,8 @@ impl Column {
     #[inline(always)]
     pub fn str(&self, row: usize) -> Option<&str> {
         match &self.layout {
-            // SAFETY: there is an offset for each row and one more; texts lie within their buffer,
-            // and were checked when the column was made.
+            // SAFETY: there is an offset for each row and one more. Texts lie within their buffer
+            // and were checked when the column was created.
             Layout::Text32(offsets, data) if self.validity.is_null() => unsafe {
                 let at = row + self.offset;
                 let (from, to) = (*offsets.add(at) as usize, *offsets.add(at + 1) as usize);
@@ -129,14 +134,14 @@ impl Column {
         }
         match &self.layout {
             Layout::Dictionary(keys, values) => values.str(keys.int(row)? as usize),
-            // SAFETY: checked when the column was made.
+            // SAFETY: the texts were checked when the column was created.
             _ => self
                 .bytes(row)
                 .map(|b| unsafe { std::str::from_utf8_unchecked(b) }),
         }
     }
 
-    /// Asks the processor for the row's number, key, offset or view.
+    /// Prefetches the row's number, key, offset or view.
     #[inline]
     pub fn prefetch(&self, row: usize) {
         let at = row + self.offset;
@@ -160,7 +165,7 @@ impl Column {
         }
     }
 
-    /// Asks the processor for the row's text, whose offset it has by now.
+    /// Prefetches the row's text. Its offset has been prefetched before.
     #[inline]
     pub fn prefetch_text(&self, row: usize) {
         let at = row + self.offset;
@@ -248,13 +253,14 @@ impl Column {
         Some(unsafe { std::slice::from_raw_parts(start, len) })
     }
 
-    /// The texts of a dictionary or of a list are those of a column of their own.
+    /// Checks that all texts are UTF-8. The texts of a dictionary or a list belong to a column of
+    /// their own.
     fn check_text(&self) -> Result<(), String> {
         let texts = matches!(
             self.layout,
             Layout::Text32(..) | Layout::Text64(..) | Layout::TextView(..)
         );
-        if !texts || self.whole().is_some_and(<[u8]>::is_ascii) {
+        if !texts || self.contiguous_texts().is_some_and(<[u8]>::is_ascii) {
             return Ok(());
         }
         let bad = (0..self.rows)
@@ -267,8 +273,8 @@ impl Column {
         Ok(())
     }
 
-    /// The bytes of all texts, where they lie in one piece.
-    fn whole(&self) -> Option<&[u8]> {
+    /// Returns the bytes of all texts if they are contiguous.
+    fn contiguous_texts(&self) -> Option<&[u8]> {
         let (first, last) = (self.offset, self.offset + self.rows);
         // SAFETY: there is an offset for each row and one more.
         let (from, to, data) = unsafe {
@@ -294,12 +300,12 @@ impl Column {
         Some(unsafe { std::slice::from_raw_parts(data.wrapping_add(from), to - from) })
     }
 
-    /// Whether there may be anything but nulls.
+    /// Whether the column may have values other than null.
     pub fn has_values(&self) -> bool {
         !matches!(self.layout, Layout::Null)
     }
 
-    /// Whether each row certainly has a text or a number that fits.
+    /// Whether every row is known to have a text or an integer that fits.
     pub fn is_filled(&self) -> bool {
         let odd = matches!(
             self.layout,
@@ -308,7 +314,7 @@ impl Column {
         self.validity.is_null() && !odd
     }
 
-    /// Whether a value of the column is a number.
+    /// Whether the column holds integers.
     pub fn is_int(&self) -> bool {
         match &self.layout {
             Layout::Dictionary(_, values) => values.is_int(),
@@ -319,7 +325,7 @@ impl Column {
         }
     }
 
-    /// Whether a value of the column is a text.
+    /// Whether the column holds texts.
     pub fn is_text(&self) -> bool {
         match &self.layout {
             Layout::Dictionary(_, values) => values.is_text(),
@@ -340,11 +346,13 @@ unsafe fn layout(
 ) -> Result<Layout, String> {
     if !array.dictionary.is_null() && !schema.dictionary.is_null() {
         let keys = Column {
+            // SAFETY: the buffers of a dictionary's array are those of its keys' format.
             layout: unsafe { plain(format, buffers)? },
             validity: buffers.first().map_or(std::ptr::null(), |b| b.cast()),
             offset: array.offset as usize,
             rows: array.length as usize,
         };
+        // SAFETY: both exist, are valid and belong together; the array owns its dictionary.
         let values = unsafe { Column::new(&*schema.dictionary, &*array.dictionary)? };
         return Ok(Layout::Dictionary(Box::new(keys), Box::new(values)));
     }
@@ -352,7 +360,7 @@ unsafe fn layout(
         if array.n_children != 1 || schema.n_children != 1 {
             return Err("is a list without items".to_owned());
         }
-        // SAFETY: there is one child of each.
+        // SAFETY: schema and array have one child each.
         unsafe { Column::new(&**schema.children, &**array.children).map(Box::new) }
     };
     match format {
@@ -360,13 +368,14 @@ unsafe fn layout(
         "+L" => Ok(Layout::List64(buffers[1].cast(), items()?)),
         _ => match format.strip_prefix("+w:").map(str::parse) {
             Some(Ok(size)) => Ok(Layout::ListFixed(size, items()?)),
+            // SAFETY: a valid array has the buffers that its format prescribes.
             _ => unsafe { plain(format, buffers) },
         },
     }
 }
 
 /// # Safety
-/// The buffers are those that the format prescribes.
+/// The buffers must be those that the format prescribes.
 unsafe fn plain(format: &str, buffers: &[*const c_void]) -> Result<Layout, String> {
     let buffer = |i: usize| buffers.get(i).copied().unwrap_or(std::ptr::null());
     Ok(match format {

@@ -1,19 +1,20 @@
-//! Rows from Arrow columns, read in place.
+//! Reads the rows of a history from Arrow columns, in place.
 
 mod block;
 mod column;
-pub mod ffi;
 
 use std::ops::Range;
 
-use crate::models::numbers::{Numbers, NULL};
+use arrow_interface::{text, ArrowArray, ArrowArrayStream, ArrowSchema};
+
+use crate::datum::{Datum, NULL};
+use crate::models::numbers::Numbers;
 use crate::order::{Timing, NEVER};
 use crate::partition::Partition;
-use crate::rows::{blocks, BadRow, Datum, Field, Rows, Times, BLOCK};
+use crate::rows::{blocks, BadRow, Field, Rows, Times, BLOCK};
 use column::Column;
-use ffi::{text, Array, Schema, Stream};
 
-/// The columns by name, and whether they must be there.
+/// The columns by name, and whether each is required.
 const FIELDS: [(&str, bool); 8] = [
     ("process", true),
     ("f", true),
@@ -35,8 +36,8 @@ const EXPECTED: usize = 7;
 
 struct Batch {
     columns: [Option<Column>; FIELDS.len()],
-    /// What the columns point into.
-    _array: Array,
+    /// Owns the memory into which the columns point.
+    _array: ArrowArray,
 }
 
 // SAFETY: what a batch points to is immutable, and Arrow allows release on any thread.
@@ -47,11 +48,11 @@ unsafe impl Sync for Batch {}
 /// A history in Arrow columns.
 pub struct ArrowRows {
     batches: Vec<Batch>,
-    /// The first row of each batch, and the number of rows.
+    /// The first row of each batch, and then the number of rows.
     starts: Vec<usize>,
 }
 
-/// A key as it is in its column.
+/// A key as its column has it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Key<'a> {
     None,
@@ -60,18 +61,18 @@ pub enum Key<'a> {
 }
 
 impl ArrowRows {
-    /// Takes all batches of a stream. The error names the column.
-    pub fn new(mut stream: Stream) -> Result<Self, String> {
+    /// Reads all batches of a stream. The error names the column.
+    pub fn new(mut stream: ArrowArrayStream) -> Result<Self, String> {
         let schema = stream.schema()?;
-        let places = places(&schema)?;
+        let column_indices = column_indices(&schema)?;
         let mut rows = Self {
             batches: Vec::new(),
             starts: vec![0],
         };
         while let Some(array) = stream.batch()? {
-            let length = array.get().length as usize;
+            let length = array.length as usize;
             if length > 0 {
-                rows.batches.push(batch(&schema, array, &places)?);
+                rows.batches.push(batch(&schema, array, &column_indices)?);
                 rows.starts.push(rows.len() + length);
             }
         }
@@ -93,7 +94,7 @@ impl ArrowRows {
         self.batches.is_empty()
     }
 
-    /// The keys in order of their first appearance, and the rows of each.
+    /// Returns the keys in order of first appearance, and the rows of each.
     pub fn by_key(&self) -> Result<(Vec<Key<'_>>, Partition), BadRow> {
         let keyed = |batch: &Batch| batch.columns[KEY].as_ref().is_some_and(Column::has_values);
         if !self.batches.iter().any(keyed) && !self.is_empty() {
@@ -102,12 +103,12 @@ impl ArrowRows {
         let mut numbers = Numbers::default();
         let mut keys = Vec::new();
         let mut of = Vec::with_capacity(self.len());
-        let mut packed = [NULL; BLOCK];
+        let mut keys_of_block = [NULL; BLOCK];
         for block in blocks(self.len()) {
-            let short = self.packed(block.clone(), KEY, &mut packed);
+            let short = self.keys_of_block(block.clone(), KEY, &mut keys_of_block);
             for (at, row) in block.enumerate() {
                 let number = match short {
-                    true => numbers.by_key(packed[at]),
+                    true => numbers.by_key(keys_of_block[at]),
                     false => numbers.number(self.cell(row, KEY)),
                 };
                 if number as usize == keys.len() {
@@ -132,22 +133,22 @@ impl ArrowRows {
         }
     }
 
-    /// A block's part of each batch: the batch, the first row in it, and the places in the block.
+    /// Splits a block by batch: the batch, the first row in it, and the range within the block.
     fn parts(&self, rows: Range<usize>) -> impl Iterator<Item = (&Batch, usize, Range<usize>)> {
         let first = self.starts.partition_point(|&start| start <= rows.start) - 1;
         let batches = self.batches.iter().zip(self.starts.windows(2)).skip(first);
         batches.map_while(move |(batch, bounds)| {
             let from = bounds[0].max(rows.start);
             let to = bounds[1].min(rows.end);
-            let places = from - rows.start..to.max(from) - rows.start;
-            (from < to).then_some((batch, from - bounds[0], places))
+            let column_indices = from - rows.start..to.max(from) - rows.start;
+            (from < to).then_some((batch, from - bounds[0], column_indices))
         })
     }
 
-    /// The keys of a block's values; false where one has none.
-    fn packed(&self, rows: Range<usize>, field: usize, out: &mut [u128; BLOCK]) -> bool {
-        self.parts(rows).all(|(batch, from, places)| {
-            let out = &mut out[places];
+    /// Reads the keys of a block's values; returns false if one has no key.
+    fn keys_of_block(&self, rows: Range<usize>, field: usize, out: &mut [u128; BLOCK]) -> bool {
+        self.parts(rows).all(|(batch, from, column_indices)| {
+            let out = &mut out[column_indices];
             match &batch.columns[field] {
                 Some(column) => column.keys(from, out),
                 None => {
@@ -158,7 +159,7 @@ impl ArrowRows {
         })
     }
 
-    /// The row's batch, and where in it the row is.
+    /// Returns the row's batch and the row's index in it.
     #[inline(always)]
     fn batch(&self, row: usize) -> (&Batch, usize) {
         let batch = match self.batches.len() {
@@ -168,7 +169,7 @@ impl ArrowRows {
         (&self.batches[batch], row - self.starts[batch])
     }
 
-    /// The column of the row's batch, and where in it the row is.
+    /// Returns the column of the row's batch and the row's index in it.
     #[inline(always)]
     fn column(&self, row: usize, field: usize) -> Option<(&Column, usize)> {
         let (batch, at) = self.batch(row);
@@ -183,10 +184,10 @@ impl ArrowRows {
         }
     }
 
-    /// The fields of every operation have values of their types.
+    /// Checks that the fields of every operation have values of their types.
     fn check(&self) -> Result<(), String> {
         for (batch, &start) in self.batches.iter().zip(&self.starts) {
-            let rows = batch._array.get().length as usize;
+            let rows = batch._array.length as usize;
             for field in [PROCESS, CALL, F, RET] {
                 let name = FIELDS[field].0;
                 let column = batch.columns[field].as_ref().expect("a required column");
@@ -235,11 +236,11 @@ impl Rows for ArrowRows {
     }
 
     fn datum(&self, row: usize, field: Field) -> Datum<'_> {
-        self.cell(row, place(field))
+        self.cell(row, column_index(field))
     }
 
     fn times(&self, rows: Range<usize>, out: &mut Times) {
-        for (batch, from, places) in self.parts(rows) {
+        for (batch, from, column_indices) in self.parts(rows) {
             let fields = [
                 (PROCESS, 0, &mut out.process),
                 (CALL, 0, &mut out.call),
@@ -247,21 +248,21 @@ impl Rows for ArrowRows {
             ];
             for (field, null, out) in fields {
                 let column = batch.columns[field].as_ref().expect("a required column");
-                column.ints(from, null, &mut out[places.clone()]);
+                column.ints(from, null, &mut out[column_indices.clone()]);
             }
         }
     }
 
     fn keys(&self, rows: Range<usize>, field: Option<Field>, out: &mut [u128; BLOCK]) -> bool {
-        self.packed(rows, field.map_or(F, place), out)
+        self.keys_of_block(rows, field.map_or(F, column_index), out)
     }
 
-    fn few(&self, rows: Range<usize>, field: Field, out: &mut [u8; BLOCK]) -> bool {
-        let field = place(field);
-        self.parts(rows).all(|(batch, from, places)| {
-            let out = &mut out[places];
+    fn small_ints(&self, rows: Range<usize>, field: Field, out: &mut [u8; BLOCK]) -> bool {
+        let field = column_index(field);
+        self.parts(rows).all(|(batch, from, column_indices)| {
+            let out = &mut out[column_indices];
             match &batch.columns[field] {
-                Some(column) => column.few(from, out),
+                Some(column) => column.small_ints(from, out),
                 None => {
                     out.fill(0);
                     true
@@ -289,8 +290,8 @@ impl Rows for ArrowRows {
     }
 }
 
-/// Where a field's column is among those of a batch.
-fn place(field: Field) -> usize {
+/// Returns the index of a field's column in a batch.
+fn column_index(field: Field) -> usize {
     match field {
         Field::Value => VALUE,
         Field::Output => OUTPUT,
@@ -298,9 +299,8 @@ fn place(field: Field) -> usize {
     }
 }
 
-/// Where each field's column is among the stream's.
-fn places(schema: &Schema) -> Result<[Option<usize>; FIELDS.len()], String> {
-    let schema = schema.get();
+/// Returns the index of each field's column in the stream.
+fn column_indices(schema: &ArrowSchema) -> Result<[Option<usize>; FIELDS.len()], String> {
     // SAFETY: the schema is valid.
     let format = unsafe { text(schema.format) };
     if format != "+s" {
@@ -310,7 +310,7 @@ fn places(schema: &Schema) -> Result<[Option<usize>; FIELDS.len()], String> {
     }
     let children = match schema.n_children {
         0 => &[],
-        // SAFETY: there are so many.
+        // SAFETY: the schema has this number of children.
         n => unsafe { std::slice::from_raw_parts(schema.children, n as usize) },
     };
     // SAFETY: children are valid schemas.
@@ -318,35 +318,35 @@ fn places(schema: &Schema) -> Result<[Option<usize>; FIELDS.len()], String> {
         .iter()
         .map(|c| unsafe { text((**c).name) })
         .collect();
-    let mut places = [None; FIELDS.len()];
-    for (place, (field, required)) in places.iter_mut().zip(FIELDS) {
-        *place = names.iter().position(|name| name == field);
-        if required && place.is_none() {
+    let mut column_indices = [None; FIELDS.len()];
+    for (column_index, (field, required)) in column_indices.iter_mut().zip(FIELDS) {
+        *column_index = names.iter().position(|name| name == field);
+        if required && column_index.is_none() {
             return Err(format!("there is no column {field:?} among {names:?}"));
         }
     }
-    Ok(places)
+    Ok(column_indices)
 }
 
 fn batch(
-    schema: &Schema,
-    array: Array,
-    places: &[Option<usize>; FIELDS.len()],
+    schema: &ArrowSchema,
+    array: ArrowArray,
+    column_indices: &[Option<usize>; FIELDS.len()],
 ) -> Result<Batch, String> {
     let mut columns = [const { None }; FIELDS.len()];
-    for ((column, place), (field, _)) in columns.iter_mut().zip(places).zip(FIELDS) {
-        let Some(place) = *place else {
+    for ((column, column_index), (field, _)) in columns.iter_mut().zip(column_indices).zip(FIELDS) {
+        let Some(column_index) = *column_index else {
             continue;
         };
-        if array.get().offset != 0 || place >= array.get().n_children as usize {
+        if array.offset != 0 || column_index >= array.n_children as usize {
             return Err("the Arrow batches are not those of the stream's schema".to_owned());
         }
-        // SAFETY: the stream's batches have the children that its schema has; the array is kept
+        // SAFETY: the stream's batches have the children of its schema, and the array is stored
         // beside the columns.
         let made = unsafe {
             Column::new(
-                &**schema.get().children.add(place),
-                &**array.get().children.add(place),
+                &**schema.children.add(column_index),
+                &**array.children.add(column_index),
             )
         };
         *column = Some(made.map_err(|text| format!("the column {field:?} {text}"))?);

@@ -1,18 +1,18 @@
-//! An unordered queue in which every dequeue found something: decided in O(n log n).
+//! Decides an unordered queue in which every dequeue found something, in O(n log n).
 //!
-//! The values have nothing to do with each other then. Each enqueue is best placed at its call and each
-//! dequeue at its return: the history is linearizable when, in that order, no value is
-//! ever taken out more often than it was put in. (Whatever the order, by the return of a dequeue
-//! all that returned by then are placed, and no enqueue that was called later.) An enqueue
-//! that never returned may as well have happened at its call.
+//! The values are then independent of each other. It is best to place each enqueue at its call and
+//! each dequeue at its return: the history is linearizable if, in that order, no value is ever
+//! dequeued more often than it was enqueued. (In any order, all operations that returned by the
+//! return of a dequeue are placed by then, and no enqueue that was called later is.) An enqueue
+//! that never returned may be taken to have happened at its call.
 
 use super::general;
 use super::queue::{Action, Queue};
-use crate::request::Request;
 use crate::search::{Ended, Op};
-use crate::verdict::{Status, Verdict};
+use crate::verdict::{Request, Status, Verdict};
 
-/// The verdict under real-time order; none if a dequeue found nothing, or may have taken anything.
+/// Returns the verdict under real-time order; `None` if a dequeue found nothing or its value is
+/// unknown.
 pub fn decide(queue: &mut Queue, ops: &[Op], request: &Request) -> Option<Verdict> {
     let apart = |op: &Op| {
         !matches!(
@@ -30,11 +30,11 @@ pub fn decide(queue: &mut Queue, ops: &[Op], request: &Request) -> Option<Verdic
     if request.witness {
         let about = |op: &&Op| value(queue, op) == value(queue, stuck);
         let part: Vec<Op> = ops.iter().filter(about).copied().collect();
-        let anew = Request {
+        let rerun = Request {
             stuck: None,
             ..*request
         };
-        let verdict = general::decide(queue, &part, &anew, |_| 0);
+        let verdict = general::decide(queue, &part, &rerun, |_| 0);
         if verdict.status == Status::Invalid {
             return Some(verdict);
         }
@@ -44,7 +44,7 @@ pub fn decide(queue: &mut Queue, ops: &[Op], request: &Request) -> Option<Verdic
     }))
 }
 
-/// The first dequeue, in order of return, that has no enqueue left.
+/// Returns the first dequeue, in order of return, for which no enqueue is left.
 fn taken_too_often<'a>(queue: &Queue, ops: &'a [Op]) -> Option<&'a Op> {
     let mut events: Vec<(i64, bool, u32)> = Vec::with_capacity(ops.len());
     for (i, op) in (0u32..).zip(ops) {
@@ -75,6 +75,6 @@ fn taken_too_often<'a>(queue: &Queue, ops: &'a [Op]) -> Option<&'a Op> {
 fn value(queue: &Queue, op: &Op) -> u32 {
     match queue.actions[op.action as usize] {
         Action::Enqueue(value) | Action::Dequeue(value) => value,
-        Action::Empty | Action::Lost => unreachable!("only what has a value is asked"),
+        Action::Empty | Action::Lost => unreachable!("the operation has a value"),
     }
 }

@@ -1,14 +1,15 @@
-//! A counter: "add" a number, "read" the sum.
+//! Models a counter: "add" adds a number, "read" returns the sum.
 
 use super::numbers::Actions;
+use crate::datum::Datum;
 use crate::order::NEVER;
-use crate::rows::{each, BadRow, Datum, Rows};
+use crate::rows::{each, BadRow, Rows};
 use crate::search::{Model, Op};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Action {
     Add(i64),
-    /// Returned the new sum.
+    /// Returned the sum after the addition.
     AddAndGet(i64, i64),
     Read(i64),
 }
@@ -19,7 +20,7 @@ pub struct Counter {
     actions: Vec<Action>,
 }
 
-/// Reads that never returned say nothing and are left out. O(n).
+/// Parses the operations. Reads that never returned say nothing and are skipped. O(n).
 pub fn parse(
     rows: &dyn Rows,
     object: &[u32],
@@ -91,8 +92,8 @@ impl Model for Counter {
         true
     }
 
-    /// Keeps the sums that are between the least and the greatest there can be, and as far from the
-    /// initial one as a multiple of what divides all that is added.
+    /// Keeps the reads whose sum lies between the least and the greatest possible one and differs
+    /// from the initial one by a multiple of the greatest common divisor of all additions.
     fn close(&self, part: &mut Vec<Op>) {
         loop {
             let (mut least, mut most, mut divisor) = (0, 0, 0);

@@ -1,12 +1,12 @@
-//! A fifo queue whose enqueued values are all different: decided in polynomial time.
+//! Decides a FIFO queue whose enqueued values are all different, in polynomial time.
 //!
 //! Henzinger, Sezgin & Vafeiadis, "Aspect-oriented linearizability proofs" (CONCUR 2013): such a
 //! history is linearizable unless
-//! - a value is dequeued that is not enqueued, or only after;
+//! - a value is dequeued that was never enqueued, or was enqueued only later;
 //! - a value is dequeued twice;
 //! - a was enqueued before b, and b was dequeued before a, or b was dequeued and a never;
-//! - there is always some value in the queue while a dequeue finds nothing: the times between the end of
-//!   a value's enqueue and the start of its dequeue cover all of the dequeue's time.
+//! - a dequeue finds nothing although the queue always had some value meanwhile: the intervals from
+//!   the end of a value's enqueue to the start of its dequeue cover the whole dequeue.
 //!
 //! An enqueue that never returned happened if its value was dequeued.
 
@@ -15,7 +15,7 @@ use crate::order::NEVER;
 use crate::search::Op;
 use crate::verdict::{Step, Verdict, Why};
 
-/// What happened to one value.
+/// The enqueue and the dequeue of one value.
 #[derive(Clone, Copy)]
 struct Life<'a> {
     enqueue: &'a Op,
@@ -23,13 +23,14 @@ struct Life<'a> {
 }
 
 impl Life<'_> {
-    /// When it may first have been taken out.
+    /// The earliest time at which the value may have been dequeued.
     fn until(&self) -> i64 {
         self.dequeue.map_or(NEVER, |op| op.call)
     }
 }
 
-/// The verdict; none if a value is enqueued twice or a dequeue never returned. O(n log n).
+/// Returns the verdict; `None` if a value is enqueued twice or a dequeue never returned. O(n log
+/// n).
 pub fn decide(queue: &Queue, ops: &[Op]) -> Option<Verdict> {
     let action = |op: &Op| queue.actions[op.action as usize];
     let values = queue.actions.iter().filter_map(|action| match action {
@@ -82,9 +83,10 @@ pub fn decide(queue: &Queue, ops: &[Op]) -> Option<Verdict> {
     }))
 }
 
-/// A value dequeued before one that was enqueued before it. Lives are in order of the enqueues' returns.
+/// Finds a value that was dequeued before one that was enqueued before it. `lives` are in order of
+/// the enqueues' returns.
 fn overtaken(lives: &[Life]) -> Option<Verdict> {
-    // By place: of the lives up to here, one that lasts longest.
+    // By index: among the lives up to here, one that lasts longest.
     let mut longest: Vec<usize> = Vec::with_capacity(lives.len());
     for (i, life) in lives.iter().enumerate() {
         let best = longest.last().copied().unwrap_or(i);
@@ -105,11 +107,11 @@ fn overtaken(lives: &[Life]) -> Option<Verdict> {
     })
 }
 
-/// A dequeue that found nothing though there was always something.
+/// Finds a dequeue that found nothing although the queue always had a value.
 fn never_empty<'a>(lives: &[Life], empties: impl Iterator<Item = &'a Op>) -> Option<Verdict> {
     let mut there: Vec<&Life> = lives.iter().filter(|l| l.enqueue.ret < l.until()).collect();
     there.sort_by_key(|life| life.enqueue.ret);
-    // Runs of lives that leave no time between them: (start, end, from, to).
+    // Runs of lives without a gap between them: (start, end, from, to).
     let mut runs: Vec<(i64, i64, usize, usize)> = Vec::new();
     for (i, life) in there.iter().enumerate() {
         let (start, end) = (life.enqueue.ret, life.until());
@@ -129,9 +131,10 @@ fn never_empty<'a>(lives: &[Life], empties: impl Iterator<Item = &'a Op>) -> Opt
         if end <= op.ret {
             continue;
         }
-        let mut few = vec![op];
+        let mut witness = vec![op];
         let mut time = op.call;
-        // Of those there already, the one that lasts longest, and so on to the end.
+        // Cover the dequeue greedily: of the lives that have begun, take the one that lasts
+        // longest.
         let mut rest = there[from..to]
             .iter()
             .filter(|l| l.until() > op.call)
@@ -144,19 +147,19 @@ fn never_empty<'a>(lives: &[Life], empties: impl Iterator<Item = &'a Op>) -> Opt
                 }
             }
             let best = best.expect("the run has no gap");
-            few.push(best.enqueue);
-            few.extend(best.dequeue);
+            witness.push(best.enqueue);
+            witness.extend(best.dequeue);
             time = best.until();
         }
         return Some(bad(
             "a dequeue found nothing though some value was always there",
-            &few,
+            &witness,
         ));
     }
     None
 }
 
-/// The first operation is the one that cannot be.
+/// Builds the invalid verdict; the first operation is the impossible one.
 fn bad(reason: &str, ops: &[&Op]) -> Verdict {
     let row = ops[0].row as usize;
     let step = Step {

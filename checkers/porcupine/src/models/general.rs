@@ -1,12 +1,11 @@
-//! The decision of one object by search, whatever the model.
+//! Decides one object by search, whatever its model.
 
 use crate::order::Consistency;
-use crate::request::Request;
 use crate::search::{lanes, search, Ended, Model, Op};
 use crate::shrink;
-use crate::verdict::Verdict;
+use crate::verdict::{Request, Verdict};
 
-/// Decides the operations of one object. `process` tells the process of a row.
+/// Decides the operations of one object. `process` returns the process of a row.
 pub fn decide<M: Model>(
     model: &mut M,
     ops: &[Op],
@@ -39,8 +38,8 @@ fn run<M: Model>(
     }
 }
 
-/// Operations that fail, of which none can be dropped; `false` where the time
-/// did not suffice for that. As long as it can be, the failure is kept at the row `at`.
+/// Returns operations that cannot be explained. The flag is `true` if none of them can be dropped,
+/// `false` if time ran out before. The failure stays at row `at` as long as possible.
 fn witness<M: Model>(
     model: &mut M,
     ops: &[Op],
@@ -53,9 +52,9 @@ fn witness<M: Model>(
         .iter()
         .find(|op| op.row == at)
         .expect("a row of the object");
-    // In real time nothing called later was looked at.
-    let looked_at = |op: &&Op| !linearizable || op.call <= stuck.ret;
-    let mut part: Vec<Op> = ops.iter().filter(looked_at).copied().collect();
+    // In real time the search did not look at operations that were called later.
+    let was_considered = |op: &&Op| !linearizable || op.call <= stuck.ret;
+    let mut part: Vec<Op> = ops.iter().filter(was_considered).copied().collect();
     part.sort_unstable_by_key(|op| (op.call, op.row));
     let fails = |model: &mut M, part: &[Op], at: Option<u32>| {
         let ended = run(model, part, request, false, process);
@@ -65,11 +64,11 @@ fn witness<M: Model>(
     let mut closed = part.clone();
     model.close(&mut closed);
     if closed.len() < part.len() && !fails(model, &closed, None) {
-        // It fails for what comes from nowhere.
-        let gone = |op: &&Op| !closed.contains(op);
-        let gone: Vec<Op> = part.iter().filter(gone).take(1).copied().collect();
-        if fails(model, &gone, None) {
-            return (gone, true);
+        // This part fails for operations whose values come from nowhere.
+        let was_dropped = |op: &&Op| !closed.contains(op);
+        let was_dropped: Vec<Op> = part.iter().filter(was_dropped).take(1).copied().collect();
+        if fails(model, &was_dropped, None) {
+            return (was_dropped, true);
         }
     } else {
         part = closed;

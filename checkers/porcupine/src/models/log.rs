@@ -1,11 +1,12 @@
-//! An append-only log: "append" a value, "read" all of them in order.
+//! Models an append-only log: "append" appends a value, "read" returns all values in order.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::log_order::{LogOp, What};
 use super::numbers::{Actions, Numbers};
+use crate::datum::Datum;
 use crate::order::NEVER;
-use crate::rows::{each, BadRow, Datum, Rows};
+use crate::rows::{each, BadRow, Rows};
 use crate::search::{Model, Op};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -15,21 +16,22 @@ enum Action {
     Read(u32),
 }
 
-/// The state is the number of a log: a node of a tree in which each log's parent is the log without its last
-/// value. So equal logs are the same node, and no log is ever copied. Only logs that some read begins with are
-/// told apart: no read can tell what became of any other.
+/// The state is the number of a log: a node in a tree in which each log's parent is the log without
+/// its last value. Equal logs are therefore the same node, and no log is copied. Only prefixes of
+/// logs that were read are distinguished, because no read can tell any others apart.
 pub struct Log {
     actions: Vec<Action>,
     longer: FxHashMap<(u32, u32), u32>,
     logs: u32,
-    /// By log that is read or begins one, but for the empty one: the log before its last value, and that.
+    /// By number of a log, the empty one excluded: its parent and its last value.
     last: Vec<(u32, u32)>,
 }
 
-/// Any log that no read begins with.
+/// Stands for every log that is not a prefix of a read.
 const UNREAD: u32 = u32::MAX;
 
-/// Reads that never returned say nothing and are left out. O(n + v) for v values in all reads.
+/// Parses the operations. Reads that never returned say nothing and are skipped. O(n + v) for v
+/// values in all reads.
 pub fn parse(rows: &dyn Rows, object: &[u32]) -> Result<Vec<LogOp>, BadRow> {
     let mut values = Numbers::default();
     let mut ops = Vec::with_capacity(object.len());
@@ -59,7 +61,7 @@ pub fn parse(rows: &dyn Rows, object: &[u32]) -> Result<Vec<LogOp>, BadRow> {
     Ok(ops)
 }
 
-/// The operations for the search. O(n + v).
+/// Numbers the operations for the search. O(n + v).
 pub fn numbered(ops: &[LogOp]) -> (Log, Vec<Op>) {
     let mut actions = Actions::default();
     let mut log = Log {
@@ -94,7 +96,7 @@ pub fn numbered(ops: &[LogOp]) -> (Log, Vec<Op>) {
 }
 
 impl Log {
-    /// The number of a longer log, which a read begins with.
+    /// Returns the number of `log` with `value` appended, a prefix of some read.
     fn insert(&mut self, log: u32, value: u32) -> u32 {
         let next = *self.longer.entry((log, value)).or_insert(self.logs);
         if next == self.logs {
@@ -131,7 +133,7 @@ impl Model for Log {
         state == u64::from(UNREAD)
     }
 
-    /// Keeps the reads of logs whose every value is appended.
+    /// Keeps the reads all of whose values are appended.
     fn close(&self, part: &mut Vec<Op>) {
         let mut appended: FxHashSet<u32> = FxHashSet::default();
         for op in part.iter() {

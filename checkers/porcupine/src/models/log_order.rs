@@ -1,17 +1,18 @@
-//! An append-only log whose appended values are all different: decided in polynomial time.
+//! Decides an append-only log whose appended values are all different, in polynomial time.
 //!
-//! The longest read L tells the order of all values in it; every other read must be a prefix. Give a read of
-//! length k the level 2k, the append of L\[j\] the level 2j+1, and an append that no read saw a
-//! level above all (if it never returned it did not happen). If no operation precedes one of lower level,
-//! sorting by (level, any extension of the order) explains everything; see [`crate::set`]
-//! for the like argument. If one does, both contradict a read: the two operations and at most one more show it.
+//! The longest read L gives the order of all values in it; every other read must be a prefix of L.
+//! A read of length k gets the level 2k, the append of L\\[j\\] the level 2j+1, and an append that
+//! no read saw a level above all others (if it never returned, it did not happen). If no operation
+//! precedes one of lower level, sorting by (level, any extension of the order) explains the
+//! history; [`crate::set`] has the corresponding proof. Otherwise the two operations contradict a
+//! read, and at most one more operation completes the witness.
 
 use rustc_hash::FxHashMap;
 
 use crate::order::{intervals, Consistency, Interval, Timing, NEVER};
 use crate::verdict::{Status, Step, Verdict, Why};
 
-/// An append of a value, or a read of many; values are numbers.
+/// An append of one value, or a read; values are given by number.
 #[derive(Clone, Debug)]
 pub struct LogOp {
     pub at: Timing,
@@ -26,13 +27,13 @@ pub enum What {
 
 const ABOVE_ALL: usize = usize::MAX;
 
-/// The verdict; none if a value is appended twice. O(n log n + v).
+/// Returns the verdict; `None` if a value is appended twice. O(n log n + v).
 pub fn decide(ops: &[LogOp], consistency: Consistency) -> Option<Verdict> {
     let verdict = first_found(ops, consistency)?;
     if verdict.witness.len() < 2 {
         return Some(verdict);
     }
-    // What was found first may have one operation too many.
+    // The first witness found may have one operation too many.
     let smaller = verdict.witness.iter().find_map(|&dropped| {
         let rows = verdict.witness.iter().filter(|&&row| row != dropped);
         decide(&restricted(ops, rows), consistency).filter(|v| v.status == Status::Invalid)
@@ -40,22 +41,22 @@ pub fn decide(ops: &[LogOp], consistency: Consistency) -> Option<Verdict> {
     Some(smaller.unwrap_or(verdict))
 }
 
-/// The operations of these rows; reads of what they append alone.
+/// Returns the operations of these rows, with reads restricted to the values that they append.
 fn restricted<'a>(ops: &[LogOp], rows: impl Iterator<Item = &'a usize>) -> Vec<LogOp> {
     let rows: Vec<usize> = rows.copied().collect();
     let there = |op: &&LogOp| rows.contains(&op.at.row);
-    let mut few: Vec<LogOp> = ops.iter().filter(there).cloned().collect();
+    let mut part: Vec<LogOp> = ops.iter().filter(there).cloned().collect();
     let appended = |op: &LogOp| match op.what {
         What::Append(value) => Some(value),
         What::Read(_) => None,
     };
-    let appended: Vec<u32> = few.iter().filter_map(appended).collect();
-    for op in &mut few {
+    let appended: Vec<u32> = part.iter().filter_map(appended).collect();
+    for op in &mut part {
         if let What::Read(values) = &mut op.what {
             values.retain(|value| appended.contains(value));
         }
     }
-    few
+    part
 }
 
 fn first_found(ops: &[LogOp], consistency: Consistency) -> Option<Verdict> {
@@ -75,7 +76,7 @@ fn first_found(ops: &[LogOp], consistency: Consistency) -> Option<Verdict> {
     let longest = reads().max_by_key(|(i, values)| (values.len(), usize::MAX - i));
     let (longest_at, longest) = longest.unwrap_or((0, &[]));
     let of = |value: u32| append_of.get(&value).copied();
-    if let Some(bad) = itself(ops, longest_at, longest, of) {
+    if let Some(bad) = illegal_alone(ops, longest_at, longest, of) {
         return Some(bad);
     }
     for (i, values) in reads() {
@@ -86,7 +87,7 @@ fn first_found(ops: &[LogOp], consistency: Consistency) -> Option<Verdict> {
             .find(|&p| longest[p] != values[p])
             .expect("they differ");
         let Some(other) = of(values[place]) else {
-            return Some(itself(ops, i, values, of).expect("a value from nowhere"));
+            return Some(illegal_alone(ops, i, values, of).expect("a value from nowhere"));
         };
         let one = of(longest[place]).expect("checked");
         return Some(forked(ops, longest_at, i, one, other));
@@ -115,8 +116,8 @@ fn read(op: &LogOp) -> Option<&[u32]> {
     }
 }
 
-/// The verdict on a read that is illegal by itself.
-fn itself(
+/// Returns the verdict on a read that is illegal by itself.
+fn illegal_alone(
     ops: &[LogOp],
     at: usize,
     values: &[u32],
@@ -145,7 +146,8 @@ fn itself(
     None
 }
 
-/// By operation; appends that did not happen are below all, so that they break nothing.
+/// Returns the level of each operation. Appends that did not happen get the lowest level, so that
+/// they contradict nothing.
 fn levels(ops: &[LogOp], longest: &[u32]) -> Vec<usize> {
     let places = longest.iter().enumerate();
     let place: FxHashMap<u32, usize> = places.map(|(j, &value)| (value, j)).collect();
@@ -156,7 +158,7 @@ fn levels(ops: &[LogOp], longest: &[u32]) -> Vec<usize> {
     ops.iter().map(level).collect()
 }
 
-/// An operation and one that it precedes though its level is higher. O(n log n).
+/// Finds an operation that precedes one of lower level. O(n log n).
 fn inversion(places: &[Interval], levels: &[usize]) -> Option<(usize, usize)> {
     let mut called: Vec<usize> = (0..places.len()).collect();
     called.sort_by_key(|&i| (places[i].group, places[i].call));
@@ -194,7 +196,8 @@ fn step(from: usize, to: usize, why: Why) -> Step {
     }
 }
 
-/// Two reads that differ in one place, and the appends of what they have there.
+/// Returns the verdict on two reads that differ at one index, with the appends of their values
+/// there.
 fn forked(ops: &[LogOp], a: usize, b: usize, append_a: usize, append_b: usize) -> Verdict {
     let row = |i: usize| ops[i].at.row;
     let mut verdict = Verdict::invalid(
@@ -229,7 +232,7 @@ fn inverted(ops: &[LogOp], early: usize, late: usize, third: Option<usize>, why:
             vec![before, step(row(late), row(early), Why::ReadMissesAdd)],
         ),
         (_, _, read) => (
-            "a read saw a value and not, or only after it, one that was appended before it",
+            "a read saw a value but not, or only after it, one that had been appended before it",
             match read {
                 Some(read) => vec![
                     before,

@@ -1,4 +1,4 @@
-//! Models that are decided by search, and what of them can be decided faster.
+//! Models for the search, and faster decisions for some of them.
 
 pub mod bag;
 pub mod counter;

@@ -1,29 +1,30 @@
-//! Registers that transactions read and write: "txn", a list of reads and writes that take effect at
-//! once.
+//! Models registers that transactions access: "txn" takes a list of reads and writes that take
+//! effect at once.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::numbers::Numbers;
+use crate::datum::Datum;
 use crate::order::NEVER;
-use crate::rows::{each, BadRow, Datum, Rows};
+use crate::rows::{each, BadRow, Rows};
 use crate::search::{Model, Op};
 use crate::verdict::{Step as Reason, Verdict, Why};
 
-/// A register and a value, by their numbers.
+/// A register and a value, by number.
 type Pair = (u32, u32);
 
-/// What a transaction needs and does, whatever the order inside it.
+/// The preconditions and effects of a transaction, independent of the order of its steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Txn {
-    /// What its reads found that its own writes did not put there, sorted.
+    /// What its reads found before its own writes, sorted.
     needs: Vec<Pair>,
     /// What its last writes leave, sorted.
     sets: Vec<Pair>,
-    /// A read found what neither its own write before it nor its other reads allow.
+    /// A read contradicts the transaction's own earlier write or its other reads.
     impossible: bool,
 }
 
-/// The state is the number of the values of all registers.
+/// The state is the number of an assignment of values to all registers.
 pub struct MultiRegister {
     initial: u32,
     registers: usize,
@@ -35,8 +36,8 @@ pub struct MultiRegister {
 const EXPECTED: &str =
     "a list of reads and writes, such as [[\"read\", \"x\", 1], [\"write\", \"y\", 2]]";
 
-/// Reads that never returned say nothing, and neither does a read of None (as in Knossos) unless the
-/// registers begin with None. O(n) for n reads and writes.
+/// Parses the operations. Reads that never returned say nothing; neither does a read of None (as in
+/// Knossos) unless the registers begin with None. O(n) for n reads and writes.
 pub fn parse<'a>(
     rows: &'a dyn Rows,
     object: &[u32],
@@ -106,10 +107,10 @@ pub fn parse<'a>(
     Ok((model, ops))
 }
 
-/// Whether it is a read, its register and its value.
+/// Whether the step is a read, its register and its value.
 type Step<'d, 'a> = (bool, &'d Datum<'a>, &'d Datum<'a>);
 
-/// None where it is no transaction.
+/// Returns the steps; `None` if the value is not a transaction.
 fn steps<'d, 'a>(txn: &'d Datum<'a>) -> Option<Vec<Step<'d, 'a>>> {
     let step = |step: &'d Datum<'a>| match step {
         Datum::List(parts) => match &**parts {
@@ -129,7 +130,7 @@ fn steps<'d, 'a>(txn: &'d Datum<'a>) -> Option<Vec<Step<'d, 'a>>> {
     }
 }
 
-/// Whether the steps are those that were called, but for what reads found.
+/// Whether the steps are those that were called, except for what reads found.
 fn completes(steps: &[Step], called: &[Step]) -> bool {
     let same = |(step, called): (&Step, &Step)| {
         step.0 == called.0 && step.1 == called.1 && (step.0 || step.2 == called.2)
@@ -160,9 +161,10 @@ impl Txn {
 }
 
 impl MultiRegister {
-    /// The first transaction that is impossible by itself: it found what nobody wrote, or its reads
-    /// contradict each other. The search would find it, and then look long for a smallest part of
-    /// the history that fails, for others read what such a transaction wrote. O(n).
+    /// Returns the verdict on the first transaction that is impossible by itself: it found a value
+    /// that nobody wrote, or its reads contradict each other. The search would find it too, but
+    /// would then spend long on minimizing the witness, because others read what such a transaction
+    /// wrote. O(n).
     pub fn impossible_alone(&self, ops: &[Op]) -> Option<Verdict> {
         let txn = |op: &Op| &self.txns[op.action as usize];
         let written: FxHashSet<&Pair> = ops.iter().flat_map(|op| &txn(op).sets).collect();
@@ -233,7 +235,7 @@ impl Model for MultiRegister {
         txn.needs.is_empty() && !txn.impossible
     }
 
-    /// Writes of every register.
+    /// The action writes every register.
     fn overwrites(&self, action: u32) -> bool {
         self.blind(action) && self.txns[action as usize].sets.len() == self.registers
     }
@@ -254,7 +256,8 @@ impl Model for MultiRegister {
         }
     }
 
-    /// Keeps the transactions whose reads found what was there at first or what one that is kept writes.
+    /// Keeps the transactions whose reads found initial values or values that a kept transaction
+    /// writes.
     fn close(&self, part: &mut Vec<Op>) {
         loop {
             let mut written: FxHashSet<Pair> = FxHashSet::default();

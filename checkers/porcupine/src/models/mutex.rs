@@ -1,4 +1,4 @@
-//! A lock: "acquire" when it is free, "release" when it is held, by whomever.
+//! Models a lock: "acquire" requires that it is free, "release" that it is held, by any process.
 
 use crate::rows::{BadRow, Rows};
 use crate::search::{Model, Op};
@@ -6,10 +6,10 @@ use crate::search::{Model, Op};
 const ACQUIRE: u32 = 0;
 const RELEASE: u32 = 1;
 
-/// The state is 1 while it is held.
+/// The state is 1 while the lock is held.
 pub struct Mutex;
 
-/// O(n).
+/// Parses the operations. O(n).
 pub fn parse(rows: &dyn Rows, object: &[u32]) -> Result<(Mutex, Vec<Op>), BadRow> {
     let mut ops = Vec::with_capacity(object.len());
     for &row in object {
@@ -50,7 +50,7 @@ impl Model for Mutex {
         true
     }
 
-    /// Drops the last releases that no acquire is left for.
+    /// Drops the last releases for which no acquire is left.
     fn close(&self, part: &mut Vec<Op>) {
         let acquired = part.iter().any(|op| op.action == ACQUIRE);
         part.retain(|op| acquired || op.action == ACQUIRE);

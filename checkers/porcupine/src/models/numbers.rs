@@ -1,20 +1,20 @@
-//! Values as numbers.
+//! Numbers values and actions.
 
 use std::hash::{BuildHasher, Hash};
 
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
-use crate::rows::Datum;
+use crate::datum::{key, Datum, INT};
 
 /// Gives equal values equal numbers, counted from 0.
 ///
-/// Small ints are looked up by place. Most other values are ints or short texts: these are keys of 16
-/// bytes in a table by hash, which are compared in a few instructions.
+/// Small integers are looked up in an array. Most other values are integers or short texts. These
+/// have keys of 16 bytes, which are compared in a few instructions, in a hash table.
 #[derive(Default)]
 pub struct Numbers<'a> {
-    /// By int: its number and one, or 0.
+    /// By integer: its number plus one, or 0.
     ints: Vec<u32>,
-    /// By hash, open addressing: where in `keys` and one, or 0.
+    /// Open addressing by hash: the index in `keys` plus one, or 0.
     slots: Vec<u32>,
     /// Each key and its number.
     keys: Vec<(u128, u32)>,
@@ -22,15 +22,10 @@ pub struct Numbers<'a> {
     count: u32,
 }
 
-/// Ints below this have a place of their own.
-const PLACES: u128 = 256;
-/// The keys of 0, None and False.
-pub const INT: u128 = 255 << 120;
-pub const NULL: u128 = 254 << 120;
-const BOOL: u128 = 253 << 120;
-
+/// Integers below this are looked up in an array.
+const SMALL_INTS: u128 = 256;
 impl<'a> Numbers<'a> {
-    /// With room for so many values that are hashed.
+    /// Creates a table with capacity for `values` hashed values.
     pub fn with_capacity(values: usize) -> Self {
         Self {
             slots: vec![0; (2 * values + 2).next_power_of_two().max(16)],
@@ -50,17 +45,17 @@ impl<'a> Numbers<'a> {
         }
     }
 
-    /// The number of the value of this key.
+    /// Returns the number of the value with this key.
     #[inline]
     pub fn by_key(&mut self, key: u128) -> u32 {
         match key.wrapping_sub(INT) {
-            int @ 0..PLACES => self.by_place(int as usize),
+            int @ 0..SMALL_INTS => self.by_int(int as usize),
             _ => self.by_hash(key),
         }
     }
 
     #[inline]
-    fn by_place(&mut self, int: usize) -> u32 {
+    fn by_int(&mut self, int: usize) -> u32 {
         if int >= self.ints.len() {
             self.ints.resize(int + 1, 0);
         }
@@ -91,8 +86,9 @@ impl<'a> Numbers<'a> {
 
     #[inline]
     fn slot(&self, key: u128) -> usize {
-        const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
-        let mixed = (key as u64 ^ ((key >> 64) as u64).wrapping_mul(ODD)).wrapping_mul(ODD);
+        const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
+        let mixed =
+            (key as u64 ^ ((key >> 64) as u64).wrapping_mul(MULTIPLIER)).wrapping_mul(MULTIPLIER);
         (mixed ^ (mixed >> 32)) as usize & (self.slots.len() - 1)
     }
 
@@ -122,39 +118,9 @@ impl<'a> Numbers<'a> {
     }
 }
 
-/// Different for different values. The highest byte: the length of a text, or one of those above.
-#[inline]
-pub fn key(value: &Datum) -> Option<u128> {
-    match value {
-        Datum::Int(value) => Some(u128::from(*value as u64) | INT),
-        Datum::Null => Some(NULL),
-        Datum::Bool(bool) => Some(u128::from(*bool) | BOOL),
-        Datum::Text(text) if text.len() <= 15 => {
-            Some(packed(text.as_bytes()) | (text.len() as u128) << 120)
-        }
-        _ => None,
-    }
-}
-
-/// Up to 15 bytes as a number, by loads that overlap: a copy of unknown length would be a call.
-#[inline]
-fn packed(bytes: &[u8]) -> u128 {
-    let n = bytes.len();
-    let eight = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight"));
-    let four = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four"));
-    match n {
-        8.. => u128::from(eight(0)) | u128::from(eight(n - 8)) << (8 * (n - 8)),
-        4.. => u128::from(four(0)) | u128::from(four(n - 4)) << (8 * (n - 4)),
-        1.. => [0, n / 2, n - 1]
-            .into_iter()
-            .fold(0, |sum, i| sum | u128::from(bytes[i]) << (8 * i)),
-        0 => 0,
-    }
-}
-
-/// Gives equal actions equal numbers, and keeps them by number.
+/// Gives equal actions equal numbers, and stores the actions by number.
 pub struct Actions<A> {
-    /// By hash, open addressing: where in `all` and one, or 0.
+    /// Open addressing by hash: the index in `all` plus one, or 0.
     slots: Vec<u32>,
     pub all: Vec<A>,
 }

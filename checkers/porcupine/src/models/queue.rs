@@ -1,11 +1,12 @@
-//! Queues: "enqueue" a value; "dequeue" returns one, or None when there is none. Unordered: any of them; fifo:
-//! the first.
+//! Models queues: "enqueue" adds a value; "dequeue" returns one, or None if there is none. An
+//! unordered queue returns any value, a FIFO queue the first.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::numbers::{Actions, Numbers};
+use crate::datum::Datum;
 use crate::order::NEVER;
-use crate::rows::{each, BadRow, Datum, Rows};
+use crate::rows::{each, BadRow, Rows};
 use crate::search::{Model, Op};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -14,24 +15,24 @@ pub enum Action {
     Dequeue(u32),
     /// Found nothing.
     Empty,
-    /// Never returned: took whatever it could.
+    /// Never returned, and took any value that was there.
     Lost,
 }
 
-/// The state is the number of a content: in order of arrival if fifo, else sorted.
+/// The state is the number of a content, in order of arrival for FIFO, otherwise sorted.
 pub struct Queue {
     fifo: bool,
-    /// Something was found empty, or is not known, so enqueueing early can do harm.
+    /// A dequeue found nothing or its value is unknown, so an early enqueue can do harm.
     watched: bool,
     pub(super) actions: Vec<Action>,
     contents: Vec<Box<[u32]>>,
     numbers: FxHashMap<Box<[u32]>, u32>,
     bytes: usize,
-    /// By value: how many more times those under suspicion put it in than took it out.
+    /// By value: how many more of the operations under minimization enqueue it than dequeue it.
     left: FxHashMap<u32, usize>,
 }
 
-/// O(n).
+/// Parses the operations. O(n).
 pub fn parse(rows: &dyn Rows, object: &[u32], fifo: bool) -> Result<(Queue, Vec<Op>), BadRow> {
     let mut values = Numbers::default();
     let mut actions = Actions::default();
@@ -63,7 +64,7 @@ pub fn parse(rows: &dyn Rows, object: &[u32], fifo: bool) -> Result<(Queue, Vec<
     }
     let watched = actions.all.contains(&Action::Empty);
     if !fifo && !watched {
-        // What a lost call took can only be missed.
+        // A dequeue that never returned can only take away values.
         ops.retain(|op| actions.all[op.action as usize] != Action::Lost);
     }
     let queue = Queue {
@@ -108,7 +109,7 @@ impl Queue {
 }
 
 impl Queue {
-    /// By value: how many more times it was put in than taken out, where it was.
+    /// By value: how many more times it was enqueued than dequeued, where this is positive.
     fn surplus(&self, ops: &[Op]) -> FxHashMap<u32, usize> {
         let mut counts: FxHashMap<u32, (usize, usize)> = FxHashMap::default();
         for op in ops {
@@ -187,9 +188,10 @@ impl Model for Queue {
         self.left = self.surplus(ops);
     }
 
-    /// Drops the last dequeues of a value that no enqueue is left for, and with a dequeue that was
-    /// dropped an enqueue of its value: where 1 was enqueued, dequeued, and then nothing found,
-    /// the enqueue and what was not found would fail without the dequeue, which explains them.
+    /// Drops the last dequeues of a value for which no enqueue is left, and with each dequeue that
+    /// was dropped an enqueue of its value. Consider that 1 was enqueued, dequeued, and then a
+    /// dequeue found nothing: without the dequeue of 1, which explains them, the enqueue and the
+    /// last dequeue would fail.
     fn close(&self, part: &mut Vec<Op>) {
         let mut given: FxHashSet<u32> = FxHashSet::default();
         for op in part.iter() {
@@ -201,7 +203,7 @@ impl Model for Queue {
         over.iter_mut().for_each(|(value, more)| {
             *more -= (*more).min(self.left.get(value).copied().unwrap_or(0))
         });
-        // The last of those that are too many.
+        // Drop the last surplus operations.
         let mut kept = part.len();
         for at in (0..part.len()).rev() {
             let dropped = match self.actions[part[at].action as usize] {

@@ -1,24 +1,24 @@
-//! The starts of some texts, each of them a number.
+//! Numbers the prefixes of some texts.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// The number of every text that none of the texts starts with.
+/// The number of every text that is not a prefix of any of the texts.
 pub const NONE: u64 = u64::MAX;
 
-/// Knows every start of some texts, without a copy of any: a start is the first of the sorted texts
-/// that begins with it, and its length.
+/// Knows every prefix of some texts without copying any: a prefix is given by the first of the
+/// sorted texts that begins with it, and by its length.
 #[derive(Default)]
 pub struct Starts<'a> {
-    /// Sorted, each text once.
+    /// Sorted, without duplicates.
     texts: Vec<&'a [u8]>,
-    /// By text: how many bytes it begins with as the text before it does.
+    /// By text: the length of the prefix that it shares with its predecessor.
     shared: Vec<usize>,
-    /// By start and number of a piece: what [`Starts::longer`] found.
-    known: FxHashMap<(u64, u32), u64>,
+    /// By prefix and number of a piece: the result of [`Starts::longer`].
+    cache: FxHashMap<(u64, u32), u64>,
 }
 
-/// The number of answers that are kept.
-const KNOWN_MOST: usize = 1 << 16;
+/// Maximum number of results that are cached.
+const CACHE_MAX: usize = 1 << 16;
 
 impl<'a> Starts<'a> {
     /// O(n log n) comparisons of texts.
@@ -33,39 +33,40 @@ impl<'a> Starts<'a> {
         Self {
             shared: std::iter::once(0).chain(shared).collect(),
             texts,
-            known: FxHashMap::default(),
+            cache: FxHashMap::default(),
         }
     }
 
-    /// The number of a text.
+    /// Returns the number of a text.
     pub fn of(&self, text: &[u8]) -> u64 {
         self.find(0, &[], text)
     }
 
-    /// The number of a start and then a piece, which has the number `name` among all pieces.
+    /// Returns the number of a prefix followed by a piece, which has the number `name` among all
+    /// pieces.
     pub fn longer(&mut self, start: u64, name: u32, piece: &[u8]) -> u64 {
         if start == NONE {
             return NONE;
         }
-        if let Some(&found) = self.known.get(&(start, name)) {
+        if let Some(&found) = self.cache.get(&(start, name)) {
             return found;
         }
         let (first, length) = (start as usize >> 32, start as usize & 0xffff_ffff);
         let found = self.find(first, &self.texts[first][..length], piece);
-        if self.known.len() == KNOWN_MOST {
-            self.known.clear();
+        if self.cache.len() == CACHE_MAX {
+            self.cache.clear();
         }
-        self.known.insert((start, name), found);
+        self.cache.insert((start, name), found);
         found
     }
 
-    /// The number of `before` and then `piece`, where no text before the place `first` begins so.
+    /// Returns the number of `before` followed by `piece`. No text before index `first` begins so.
     fn find(&self, first: usize, before: &[u8], piece: &[u8]) -> u64 {
-        fn halves<'t>(text: &'t [u8], before: &[u8]) -> (&'t [u8], &'t [u8]) {
+        fn split<'t>(text: &'t [u8], before: &[u8]) -> (&'t [u8], &'t [u8]) {
             text.split_at(text.len().min(before.len()))
         }
-        let less = |text: &[u8]| halves(text, before) < (before, piece);
-        // What is looked for is most often near.
+        let less = |text: &[u8]| split(text, before) < (before, piece);
+        // Gallop, because the text is usually near.
         let (mut from, mut step) = (first, 1);
         while self.texts.get(from + step - 1).is_some_and(|t| less(t)) {
             from += step;
@@ -74,7 +75,7 @@ impl<'a> Starts<'a> {
         let to = self.texts.len().min(from + step);
         let place = from + self.texts[from..to].partition_point(|text| less(text));
         let begins_so = |text: &&[u8]| {
-            let (head, tail) = halves(text, before);
+            let (head, tail) = split(text, before);
             head == before && tail.starts_with(piece)
         };
         match self
@@ -88,13 +89,13 @@ impl<'a> Starts<'a> {
         }
     }
 
-    /// The numbers of the texts that are one of the `wholes` and then any of the pieces, each as often
-    /// as need be. What texts have in common is looked at once.
+    /// Returns the numbers of the texts that consist of one of the `wholes` followed by any of the
+    /// pieces, each any number of times. Shared prefixes are examined once.
     pub fn made_of(&self, wholes: &FxHashSet<&[u8]>, pieces: &FxHashSet<&[u8]>) -> FxHashSet<u64> {
         let (whole_lengths, piece_lengths) = (lengths(wholes), lengths(pieces));
         let longest = piece_lengths.last().copied().unwrap_or(0);
         let mut made = FxHashSet::default();
-        // By length of a start of the text in hand: whether it is made of them.
+        // By length of a prefix of the current text: whether it consists of them.
         let mut reached: Vec<bool> = Vec::new();
         for (place, (text, &shared)) in self.texts.iter().zip(&self.shared).enumerate() {
             let old = reached.len().min(shared + 1);
@@ -123,7 +124,7 @@ impl<'a> Starts<'a> {
     }
 }
 
-/// Ascending, each once.
+/// Returns the lengths of the texts, ascending, without duplicates.
 fn lengths(texts: &FxHashSet<&[u8]>) -> Vec<usize> {
     let mut lengths: Vec<usize> = texts.iter().map(|text| text.len()).collect();
     lengths.sort_unstable();

@@ -1,19 +1,21 @@
-//! A text that is put, appended to, and got.
+//! Models a text that is put, appended to, and got.
 //!
-//! All that a get can tell of a text is whether it is the one that it found. So a text matters only
-//! while it is the start of one that some get found, and such a start fixes the order of the appends
-//! in it; all other texts are one state, which only a put ends. Nothing in a state grows with the
-//! text, and where pieces are different hardly any two orders of appends have to be told apart.
+//! A get can only tell whether the text is the one that it found. A text therefore matters only as
+//! long as it is a prefix of one that some get found, and such a prefix fixes the order of the
+//! appends in it. All other texts are one state, which only a put leaves. Nothing in a state grows
+//! with the text, and if the pieces differ, the search need hardly distinguish any two orders of
+//! appends.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::numbers::Actions;
 use super::starts::{Starts, NONE};
+use crate::datum::Datum;
 use crate::order::NEVER;
-use crate::rows::{each, BadRow, Datum, Rows};
+use crate::rows::{each, BadRow, Rows};
 use crate::search::{Model, Op};
 
-/// What is done, with the number of a piece of text.
+/// An action, with the number of its piece of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Action {
     Put(u32),
@@ -21,18 +23,18 @@ enum Action {
     Get(u32),
 }
 
-/// The state is the number of a start of what gets found.
+/// The state is the number of a prefix of the texts that gets found.
 pub struct TextModel<'a> {
     initial: &'a [u8],
     actions: Vec<Action>,
     pieces: Vec<&'a [u8]>,
     starts: Starts<'a>,
-    /// By piece: the state that is this text.
+    /// By piece: the state of this text.
     states: Vec<u64>,
 }
 
-/// Gets that never returned say nothing and are left out, and so are puts that never returned of what no
-/// get found. O(n log n) comparisons of texts.
+/// Parses the operations. Gets that never returned say nothing and are skipped; so are puts that
+/// never returned and whose text no get found. O(n log n) comparisons of texts.
 pub fn parse<'a>(
     rows: &'a dyn Rows,
     object: &[u32],
@@ -145,8 +147,8 @@ impl Model for TextModel<'_> {
         state == NONE
     }
 
-    /// Keeps the gets of texts that can be put together of what was there at first or is put, and then
-    /// of pieces that are appended, each as often as need be.
+    /// Keeps the gets of texts that consist of the initial text or a put one, followed by appended
+    /// pieces, each any number of times.
     fn close(&self, part: &mut Vec<Op>) {
         let (mut wholes, mut pieces) = (FxHashSet::default(), FxHashSet::default());
         wholes.insert(self.initial);

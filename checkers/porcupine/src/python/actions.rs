@@ -1,4 +1,4 @@
-//! The operations on one object as actions of a model written in Python.
+//! Turns the operations on one object into actions of a model written in Python.
 
 use pyo3::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -8,22 +8,25 @@ use super::operation::Operation;
 use crate::order::NEVER;
 use crate::search::Op;
 
-/// One thing to ask a model.
+/// A question to the model.
 struct Action {
     call: Py<Call>,
     output: Py<PyAny>,
-    /// The first row that asks it.
+    /// The first row with this action.
     row: u32,
-    /// Numbers of the ints and texts in the value; of those in the output that some value has.
+    /// Numbers of the integers and texts in the value, and of those in the output that some value
+    /// has.
     gives: Vec<u32>,
     needs: Vec<u32>,
 }
 
-/// By number. Calls of the same plain values that returned the same are one; others may be.
+/// The actions by number. Calls of equal plain values with equal results are one action; others may
+/// be.
 pub struct Actions(Vec<Action>);
 
 impl Actions {
-    /// The operations of one object, and their actions. `unknown` is the output of what never returned. O(n).
+    /// Returns the operations of one object and their actions. `unknown` is the output of calls
+    /// that never returned. O(n).
     pub fn new(
         py: Python<'_>,
         history: &[Py<Operation>],
@@ -75,8 +78,8 @@ impl Actions {
         Ok((Self(all), ops))
     }
 
-    /// The call and the output that a model is asked about.
-    pub fn asks(&self, action: u32) -> (&Py<Call>, &Py<PyAny>) {
+    /// Returns the call and the output about which the model is asked.
+    pub fn question(&self, action: u32) -> (&Py<Call>, &Py<PyAny>) {
         let action = &self.0[action as usize];
         (&action.call, &action.output)
     }
@@ -85,8 +88,8 @@ impl Actions {
         self.0[action as usize].row
     }
 
-    /// Drops what returned something that was given by operations which are all dropped, until all that is
-    /// left has what it needs.
+    /// Drops operations that returned a value which only dropped operations provided, until all
+    /// that are left have what they need.
     pub fn close(&self, part: &mut Vec<Op>) {
         loop {
             let actions = part.iter().map(|op| &self.0[op.action as usize]);

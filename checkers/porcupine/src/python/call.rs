@@ -1,4 +1,4 @@
-//! What a model written in Python is asked about.
+//! Defines what a model written in Python receives.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -6,9 +6,9 @@ use pyo3::types::{PyBool, PyInt, PyList, PyString, PyTuple};
 
 use super::operation::Operation;
 
-/// What was called: all of an operation that a model may look at, except its output.
+/// A call: everything about an operation that a model may see, except its output.
 ///
-/// `match call: case Call("write", value): …` takes it apart.
+/// `match call: case Call("write", value): …` destructures it.
 #[pyclass(frozen, get_all, module = "pyporcupine")]
 pub struct Call {
     f: String,
@@ -54,7 +54,7 @@ impl Call {
     }
 }
 
-/// The type of UNKNOWN. To compare, to hash or to test it raises TypeError.
+/// The type of UNKNOWN. Comparing, hashing or testing it raises TypeError.
 #[pyclass(frozen, module = "pyporcupine", name = "Unknown")]
 pub struct Unknown;
 
@@ -91,8 +91,7 @@ impl Unknown {
     }
 }
 
-/// A value of Python that Rust can tell from others. To Python 1, 1.0 and True are one; to a model
-/// they need not be.
+/// A Python value that Rust can compare. Python considers 1, 1.0 and True equal; a model need not.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Plain {
     Null,
@@ -104,7 +103,7 @@ pub enum Plain {
 }
 
 impl Plain {
-    /// None for what is none of these.
+    /// Converts a value; `None` if it has another type.
     pub fn new(given: Option<&Bound<'_, PyAny>>) -> Option<Self> {
         let Some(given) = given.filter(|g| !g.is_none()) else {
             return Some(Plain::Null);
@@ -129,7 +128,7 @@ impl Plain {
         None
     }
 
-    /// The ints and texts in it.
+    /// Collects the integers and texts in the value.
     pub fn atoms<'a>(&'a self, out: &mut Vec<&'a Plain>) {
         match self {
             Plain::Null | Plain::Bool(_) => {}

@@ -1,4 +1,4 @@
-//! `pyporcupine.check`.
+//! Implements `pyporcupine.check`.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use super::outcome::Result;
 use super::refused;
 use super::source::Source;
 use crate::budget::{memory_of_machine, Budget, Limits};
+use crate::datum::Datum;
 use crate::objects::{decide_all, Kind};
 use crate::order::Consistency;
-use crate::request::Request;
-use crate::rows::Datum;
 use crate::validate::validate;
+use crate::verdict::Request;
 
 #[doc = include_str!("check.txt")]
 #[pyfunction]
@@ -29,7 +29,7 @@ use crate::validate::validate;
 pub fn check(
     py: Python<'_>,
     history: &Bound<'_, PyAny>,
-    model: Asked,
+    model: ModelArgument,
     consistency: &str,
     initial: Initial,
     time_s: Option<f64>,
@@ -50,7 +50,7 @@ pub fn check(
     let budget = Budget::new(time, bytes);
     let budget = (&budget, threads_of(threads)?);
     let (keyed, verdicts) = match model {
-        Asked::Named(kind) => {
+        ModelArgument::Named(kind) => {
             let initial = initial.datum(kind);
             let Source { rows, keyed } = Source::new(history)?;
             let verdicts = py.detach(|| {
@@ -59,7 +59,7 @@ pub fn check(
             });
             (keyed, verdicts.map_err(refused)?)
         }
-        Asked::Python(model) => {
+        ModelArgument::Python(model) => {
             if !matches!(initial, Initial::Model) {
                 return Err(PyValueError::new_err(
                     "initial is for models by name; what a model written in Python starts with, \
@@ -76,27 +76,27 @@ pub fn check(
     Result::new(py, keyed, verdicts, witness)
 }
 
-/// The model that was asked for.
-pub enum Asked {
+/// The model argument.
+pub enum ModelArgument {
     Named(Kind),
     Python(Py<PyAny>),
 }
 
-impl<'py> FromPyObject<'_, 'py> for Asked {
+impl<'py> FromPyObject<'_, 'py> for ModelArgument {
     type Error = PyErr;
 
     fn extract(given: pyo3::Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         if let Ok(name) = given.cast::<PyString>() {
-            return parse_model(&name.to_cow()?).map(Asked::Named);
+            return parse_model(&name.to_cow()?).map(ModelArgument::Named);
         }
-        custom::is_model(&given)?;
-        Ok(Asked::Python(given.to_owned().unbind()))
+        custom::check_is_model(&given)?;
+        Ok(ModelArgument::Python(given.to_owned().unbind()))
     }
 }
 
-/// The initial value as it was given.
+/// The initial value argument.
 pub enum Initial {
-    /// `...`: that of the model.
+    /// `...`: the model's default.
     Model,
     Null,
     Bool(bool),
@@ -144,17 +144,18 @@ impl<'py> FromPyObject<'_, 'py> for Initial {
     }
 }
 
-/// What a machine is taken to have that does not tell.
+/// Assumed memory if the machine's is unknown.
 const MEMORY: usize = 4 << 30;
 
-/// A quarter of what the machine has, in megabytes. To ask takes longer than most checks.
+/// Returns a quarter of the machine's memory in megabytes. It is cached because finding out takes
+/// longer than most checks.
 pub fn memory_mb() -> f64 {
     static SHARE: OnceLock<f64> = OnceLock::new();
     *SHARE.get_or_init(|| (memory_of_machine().unwrap_or(MEMORY) / 4_000_000) as f64)
 }
 
 fn parse_model(name: &str) -> PyResult<Kind> {
-    Kind::named(name).ok_or_else(|| {
+    Kind::from_name(name).ok_or_else(|| {
         let names: Vec<String> = Kind::NAMES.iter().map(|(n, _)| format!("{n:?}")).collect();
         PyValueError::new_err(format!(
             "model is {name:?}, expected one of {}",
@@ -185,7 +186,7 @@ fn positive(name: &str, given: Option<f64>) -> PyResult<Option<f64>> {
 fn threads_of(given: Option<usize>) -> PyResult<usize> {
     match given {
         Some(0) => Err(PyValueError::new_err(
-            "threads is 0, expected 1 or more, or None for one a core",
+            "threads is 0, expected 1 or more, or None for one per core",
         )),
         Some(threads) => Ok(threads),
         None => Ok(std::thread::available_parallelism().map_or(1, Into::into)),

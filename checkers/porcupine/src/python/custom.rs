@@ -1,4 +1,4 @@
-//! `check` with a model that is written in Python.
+//! Implements `check` with a model written in Python.
 
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
@@ -10,33 +10,33 @@ use pyo3::IntoPyObjectExt;
 
 use super::actions::Actions;
 use super::list_rows::{as_list, parse_key, Grouping, Keyed};
-use super::model::{failed, name, shown, PyModel};
+use super::model::{failed, format_value, name, PyModel};
 use super::operation::Operation;
 use super::source::Source;
 use super::{refused, ModelError};
 use crate::budget::Budget;
+use crate::datum::Datum;
 use crate::models::general;
 use crate::objects::decide_each;
 use crate::order::{Timing, NEVER};
 use crate::partition::Partition;
-use crate::request::Request;
-use crate::rows::{Datum, Field, Times};
+use crate::rows::{Field, Times};
 use crate::validate::validate;
-use crate::verdict::Verdict;
+use crate::verdict::{Request, Verdict};
 
-/// It has what every model has.
-pub fn is_model(model: &Bound<'_, PyAny>) -> PyResult<()> {
+/// Checks that the object has every required method of a model.
+pub fn check_is_model(model: &Bound<'_, PyAny>) -> PyResult<()> {
     let has = |method| model.getattr(method).is_ok_and(|found| found.is_callable());
     let text = if model.cast::<PyType>().is_ok() {
         format!(
             "model is the class {0}, expected an instance of it: {0}()",
-            shown(model)
+            format_value(model)
         )
     } else if !has("init") || !has("step") {
         format!(
             "model is {}, expected the name of a model, or an object with init() and \
              step(state, call, output)",
-            shown(model)
+            format_value(model)
         )
     } else {
         return Ok(());
@@ -44,7 +44,8 @@ pub fn is_model(model: &Bound<'_, PyAny>) -> PyResult<()> {
     Err(PyTypeError::new_err(text))
 }
 
-/// The parts of a history that the model judges by themselves: as its `partition` says, else by key.
+/// Splits the history into parts that the model judges independently: by its `partition`, otherwise
+/// by key.
 pub fn parts(
     py: Python<'_>,
     model: &Bound<'_, PyAny>,
@@ -77,7 +78,7 @@ fn partitioned(
     let found = partition.call1((list,));
     let found = found.map_err(|error| failed(py, error, &question))?;
     let Ok(parts) = found.cast::<PyMapping>() else {
-        let found = shown(&found);
+        let found = format_value(&found);
         return Err(refuse(format!(
             "returned {found}, expected a dict: key → positions"
         )));
@@ -94,7 +95,7 @@ fn partitioned(
             let position = position?;
             let at = position.extract::<u32>().ok();
             let Some(at) = at.filter(|&at| (at as usize) < history.len()) else {
-                let (found, rows) = (shown(&position), history.len());
+                let (found, rows) = (format_value(&position), history.len());
                 return Err(refuse(format!(
                     "has the position {found}, expected an int from 0 to below {rows}"
                 )));
@@ -152,9 +153,9 @@ pub fn decide(
                 ops,
             ))
         });
-        let (mut asked, ops) = made?;
-        let verdict = general::decide(&mut asked, &ops, request, process);
-        match asked.error.take() {
+        let (mut py_model, ops) = made?;
+        let verdict = general::decide(&mut py_model, &ops, request, process);
+        match py_model.error.take() {
             Some(error) => Err(error),
             None => Ok(verdict),
         }
@@ -163,7 +164,7 @@ pub fn decide(
     verdicts.into_iter().collect()
 }
 
-/// The operations of a list, or of anything that gives Arrow columns.
+/// Returns the operations of a list or of Arrow columns.
 pub fn operations(history: &Bound<'_, PyAny>) -> PyResult<Vec<Py<Operation>>> {
     if history.hasattr("__arrow_c_stream__")? {
         return from_columns(history.py(), &Source::new(history)?);

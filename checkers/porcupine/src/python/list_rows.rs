@@ -1,4 +1,4 @@
-//! Rows from a list of operations in Python.
+//! Reads rows from a Python list of operations.
 
 use std::borrow::Cow;
 
@@ -9,28 +9,29 @@ use rustc_hash::FxHashMap;
 
 use super::operation::Operation;
 use super::HistoryError;
+use crate::datum::Datum;
 use crate::order::{Timing, NEVER};
 use crate::partition::Partition;
-use crate::rows::{Datum, Field, Rows};
+use crate::rows::{Field, Rows};
 
-/// Lists within each other; each takes some of the stack. Models know two.
+/// Maximum nesting of lists, each level of which takes some of the stack. Models use two levels.
 const NESTED_MAX: usize = 10;
 
-/// A value, with what it holds elsewhere.
+/// A value; long contents are stored elsewhere.
 #[derive(Clone, Copy)]
 enum Cell {
     Null,
     Bool(bool),
     Int(i64),
-    /// Where in `text`.
+    /// Range in `text`.
     Text(usize, u32),
-    /// Where in `ints`.
+    /// Range in `ints`.
     Ints(usize, u32),
-    /// Where in `cells`.
+    /// Range in `cells`.
     List(usize, u32),
 }
 
-/// What a history in Python says, without Python.
+/// A history copied from Python objects.
 #[derive(Default)]
 pub struct ListRows {
     process: Vec<i64>,
@@ -61,8 +62,8 @@ impl Rows for ListRows {
 
     fn datum(&self, row: usize, field: Field) -> Datum<'_> {
         match field {
-            Field::Value => self.told(self.values[row]),
-            Field::Output => self.told(self.outputs[row]),
+            Field::Value => self.read_cell(self.values[row]),
+            Field::Output => self.read_cell(self.outputs[row]),
             Field::Expected => Datum::Null,
         }
     }
@@ -75,27 +76,27 @@ pub struct Keyed {
     pub objects: Partition,
 }
 
-/// A key as Rust knows it.
+/// A key, converted for Rust.
 pub enum Key<'a> {
     None,
     Int(i64),
     Text(Cow<'a, str>),
 }
 
-/// Rows on their way to their keys.
+/// Groups rows by key as they arrive.
 #[derive(Default)]
 pub struct Grouping {
     keys: Vec<Option<Py<PyAny>>>,
-    /// By row: the place of its key.
+    /// By row: the index of its key.
     of: Vec<u32>,
-    /// By key: its place.
+    /// By key: its index.
     none: Option<u32>,
     ints: FxHashMap<i64, u32>,
     texts: FxHashMap<String, u32>,
 }
 
 impl Grouping {
-    /// Puts the next row to those of its key.
+    /// Adds the next row to the group of its key.
     pub fn push(&mut self, key: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let next = self.keys.len() as u32;
         let place = match parse_key(|| format!("row {}: key", self.of.len()), key)? {
@@ -135,7 +136,7 @@ impl ListRows {
         }
     }
 
-    /// Copies out of Python what decisions need, and groups it by key.
+    /// Copies what decisions need out of Python, and groups the rows by key.
     pub fn new(history: &Bound<'_, PyAny>) -> PyResult<(Self, Keyed)> {
         let list = as_list(history)?;
         let mut rows = ListRows::with_capacity(list.len());
@@ -221,7 +222,7 @@ impl ListRows {
         let mut items = items;
         let mut other = None;
         for item in items.by_ref() {
-            // Bools are ints to Python.
+            // To Python, bools are ints.
             match item.extract::<i64>() {
                 Ok(value) if !item.is_instance_of::<PyBool>() => self.ints.push(value),
                 _ => {
@@ -243,7 +244,7 @@ impl ListRows {
         Ok(Cell::List(from, count as u32))
     }
 
-    fn told(&self, cell: Cell) -> Datum<'_> {
+    fn read_cell(&self, cell: Cell) -> Datum<'_> {
         match cell {
             Cell::Null => Datum::Null,
             Cell::Bool(flag) => Datum::Bool(flag),
@@ -252,7 +253,7 @@ impl ListRows {
             Cell::Ints(from, len) => Datum::Ints(&self.ints[from..from + len as usize]),
             Cell::List(from, len) => {
                 let cells = self.cells[from..from + len as usize].iter();
-                Datum::List(cells.map(|&cell| self.told(cell)).collect())
+                Datum::List(cells.map(|&cell| self.read_cell(cell)).collect())
             }
         }
     }
@@ -273,7 +274,7 @@ pub fn as_list<'py>(history: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>>
     }
 }
 
-/// The key as Rust knows it. `what` names it in an error.
+/// Converts a key. `what` names it in an error.
 pub fn parse_key<'a>(
     what: impl Fn() -> String,
     key: Option<&'a Bound<'_, PyAny>>,

@@ -1,4 +1,4 @@
-//! The extension module `pyporcupine`.
+//! Defines the extension module `pyporcupine`.
 
 mod actions;
 mod call;
@@ -19,28 +19,28 @@ pyo3::create_exception!(
     pyporcupine,
     HistoryError,
     pyo3::exceptions::PyValueError,
-    "A row of a history breaks the rules of histories; the text names the row and the field."
+    "A row of a history breaks the rules of histories. The text names the row and the field."
 );
 
 pyo3::create_exception!(
     pyporcupine,
     ModelError,
     pyo3::exceptions::PyRuntimeError,
-    "A model written in Python raised (`__cause__`), or gave what no model may. The text names the\nrow, the state, the call and the output that the model was asked about."
+    "A model written in Python raised an exception (`__cause__`) or returned an invalid value. The\ntext names the row, the state, the call and the output about which the model was asked."
 );
 
 pyo3::create_exception!(
     pyporcupine,
     InvalidError,
     pyo3::exceptions::PyException,
-    "A history is INVALID; the text names the first keys, why, and their operations."
+    "A history is INVALID. The text names the first keys, the reasons, and the operations."
 );
 
 pyo3::create_exception!(
     pyporcupine,
     UndecidedError,
     pyo3::exceptions::PyException,
-    "The status of a history is UNKNOWN; the text names the first keys, and what they lacked."
+    "The status of a history is UNKNOWN. The text names the first keys and the limits that they\nreached."
 );
 
 /// Decides whether concurrent histories are linearizable or sequentially consistent.

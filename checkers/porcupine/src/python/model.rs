@@ -1,6 +1,7 @@
-//! A model that is written in Python, for the search.
+//! Lets the search use a model written in Python.
 //!
-//! States are objects of Python that are equal and hash as the model says; each gets a number, so that the
+//! States are Python objects that the model can compare and hash. Each gets a number, so that the
+//! search compares states by `==` only once. The answers about a state and a call are cached.
 //! search's memo compares them by `==`. What a call does to a state is asked once and kept.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,31 +16,31 @@ use super::ModelError;
 use crate::budget::Limits;
 use crate::search::{Model, Op};
 
-/// A model of Python, and what it said of one object. The GIL is held while it is asked, no longer.
+/// A Python model with its answers about one object. The GIL is held only during calls.
 pub struct PyModel<'a> {
     model: &'a Py<PyAny>,
     pub actions: Actions,
     limits: Limits<'a>,
-    /// Another object's model failed, so that this one's verdict is not wanted.
+    /// Set when another object's model failed, after which this verdict is not needed.
     stop: &'a AtomicBool,
     halted: Option<&'static str>,
-    /// What the model raised.
+    /// The exception that the model raised.
     pub error: Option<PyErr>,
     initial: Py<PyAny>,
     states: Vec<Py<PyAny>>,
     numbers: Py<PyDict>,
-    /// By state and action: where in `after` the states after it are.
-    asked: FxHashMap<(u64, u32), (u32, u32)>,
+    /// By state and action: the range of the successors in `after`.
+    answers: FxHashMap<(u64, u32), (u32, u32)>,
     after: Vec<u64>,
     bytes: usize,
 }
 
-/// What an entry of `asked`, and of `numbers` with its number, takes.
-const ASKED_BYTES: usize = 56;
+/// Memory of an entry of `answers`, and of an entry of `numbers` with its state.
+const ANSWER_BYTES: usize = 56;
 const STATE_BYTES: usize = 160;
 
 impl<'a> PyModel<'a> {
-    /// Asks for the initial state.
+    /// Asks the model for the initial state.
     pub fn new(
         py: Python<'_>,
         model: &'a Py<PyAny>,
@@ -66,16 +67,16 @@ impl<'a> PyModel<'a> {
             initial: initial.clone().unbind(),
             states: Vec::new(),
             numbers: PyDict::new(py).unbind(),
-            asked: FxHashMap::default(),
+            answers: FxHashMap::default(),
             after: Vec::new(),
             bytes: 0,
         };
         made.number(&initial)
-            .map_err(|error| unfit(py, error, &initial, &question))?;
+            .map_err(|error| bad_state(py, error, &initial, &question))?;
         Ok(made)
     }
 
-    /// The state's number. An equal state has the same.
+    /// Returns the state's number. Equal states have the same number.
     fn number(&mut self, state: &Bound<'_, PyAny>) -> PyResult<u64> {
         let numbers = self.numbers.bind(state.py());
         if let Some(number) = numbers.get_item(state)? {
@@ -88,23 +89,23 @@ impl<'a> PyModel<'a> {
         Ok(number)
     }
 
-    /// Where in `after` the states after the action are.
+    /// Returns the range in `after` of the states after the action.
     fn ask(&mut self, state: u64, action: u32) -> (u32, u32) {
-        if let Some(&found) = self.asked.get(&(state, action)) {
+        if let Some(&found) = self.answers.get(&(state, action)) {
             return found;
         }
         if self.is_halted() {
             return (0, 0);
         }
         let from = self.after.len() as u32;
-        let asked = Python::attach(|py| self.step_in_python(py, state, action));
-        if let Err(error) = asked {
+        let answers = Python::attach(|py| self.step_in_python(py, state, action));
+        if let Err(error) = answers {
             self.fail(error);
             return (0, 0);
         }
         let found = (from, self.after.len() as u32);
-        self.asked.insert((state, action), found);
-        self.bytes += ASKED_BYTES + 8 * (found.1 - found.0) as usize;
+        self.answers.insert((state, action), found);
+        self.bytes += ANSWER_BYTES + 8 * (found.1 - found.0) as usize;
         found
     }
 
@@ -113,8 +114,8 @@ impl<'a> PyModel<'a> {
             if self.stop.load(Ordering::Relaxed) {
                 self.halted = Some("the model failed on another key");
             } else {
-                let full = || self.limits.full(self.bytes);
-                self.halted = self.limits.late().or_else(full);
+                let full = || self.limits.out_of_memory(self.bytes);
+                self.halted = self.limits.out_of_time().or_else(full);
             }
         }
         self.halted.is_some()
@@ -122,7 +123,7 @@ impl<'a> PyModel<'a> {
 
     fn step_in_python(&mut self, py: Python<'_>, from: u64, action: u32) -> PyResult<()> {
         let state = self.states[from as usize].clone_ref(py);
-        let (call, output) = self.actions.asks(action);
+        let (call, output) = self.actions.question(action);
         let found = self
             .model
             .bind(py)
@@ -140,27 +141,27 @@ impl<'a> PyModel<'a> {
                 return Err(ModelError::new_err(format!(
                     "{} returned {}, expected a state, a list of states, or None (impossible)",
                     self.question(py, from, action),
-                    shown(&state)
+                    format_value(&state)
                 )));
             }
             let number = self
                 .number(&state)
-                .map_err(|e| unfit(py, e, &state, &self.question(py, from, action)))?;
+                .map_err(|e| bad_state(py, e, &state, &self.question(py, from, action)))?;
             self.after.push(number);
         }
         Ok(())
     }
 
-    /// What was asked, for an error.
+    /// Describes the question for an error message.
     fn question(&self, py: Python<'_>, state: u64, action: u32) -> String {
-        let (call, output) = self.actions.asks(action);
-        let state = shown(self.states[state as usize].bind(py));
-        let (call, output) = (shown(call.bind(py)), shown(output.bind(py)));
+        let (call, output) = self.actions.question(action);
+        let state = format_value(self.states[state as usize].bind(py));
+        let (call, output) = (format_value(call.bind(py)), format_value(output.bind(py)));
         let (row, model) = (self.actions.row(action), name(self.model.bind(py)));
         format!("row {row}: {model}.step({state}, {call}, {output})")
     }
 
-    /// Keeps an error; from now on the model says nothing.
+    /// Stores an error and halts the model.
     fn fail(&mut self, error: PyErr) {
         self.error.get_or_insert(error);
         self.halted = Some("the model failed");
@@ -179,7 +180,7 @@ impl Model for PyModel<'_> {
         })
     }
 
-    /// The state itself where that is one of those after the action.
+    /// Prefers the state itself if it is among the successors.
     fn step(&mut self, state: u64, action: u32) -> Option<u64> {
         let (from, to) = self.ask(state, action);
         let after = &self.after[from as usize..to as usize];
@@ -210,7 +211,7 @@ impl Model for PyModel<'_> {
 
     fn renew(&mut self, states: &mut [u64]) {
         let old = std::mem::take(&mut self.states);
-        self.asked.clear();
+        self.answers.clear();
         self.after.clear();
         self.bytes = 0;
         Python::attach(|py| {
@@ -229,14 +230,14 @@ impl Model for PyModel<'_> {
     }
 }
 
-/// The class's name.
+/// Returns the name of the model's class.
 pub fn name(model: &Bound<'_, PyAny>) -> String {
     let name = model.get_type().name();
     name.map_or("model".to_owned(), |name| name.to_string())
 }
 
-/// A value in an error, not too long.
-pub fn shown(value: &Bound<'_, PyAny>) -> String {
+/// Formats a value for an error message, shortened if it is long.
+pub fn format_value(value: &Bound<'_, PyAny>) -> String {
     const MOST: usize = 120;
     let text = value.repr().map(|text| text.to_string_lossy().into_owned());
     let text = text.unwrap_or_else(|_| format!("<{}>", name(value)));
@@ -246,19 +247,20 @@ pub fn shown(value: &Bound<'_, PyAny>) -> String {
     }
 }
 
-/// The error of a model that raised one when it was asked. What is no `Exception` (Ctrl-C) stays as it is.
+/// Wraps the exception that a model raised. An exception that is no `Exception` (Ctrl-C) is passed
+/// on unchanged.
 pub fn failed(py: Python<'_>, error: PyErr, question: &str) -> PyErr {
     if !error.is_instance_of::<PyException>(py) {
         return error;
     }
     let kind = name(error.value(py));
-    let told = ModelError::new_err(format!("{question} raised {kind}: {}", error.value(py)));
-    told.set_cause(py, Some(error));
-    told
+    let wrapped = ModelError::new_err(format!("{question} raised {kind}: {}", error.value(py)));
+    wrapped.set_cause(py, Some(error));
+    wrapped
 }
 
-/// The error of a state that is not fit to be one.
-fn unfit(py: Python<'_>, error: PyErr, state: &Bound<'_, PyAny>, question: &str) -> PyErr {
+/// Returns the error for an object that cannot be used as a state.
+fn bad_state(py: Python<'_>, error: PyErr, state: &Bound<'_, PyAny>, question: &str) -> PyErr {
     if !error.is_instance_of::<PyException>(py) {
         return error;
     }
@@ -267,16 +269,16 @@ fn unfit(py: Python<'_>, error: PyErr, state: &Bound<'_, PyAny>, question: &str)
         false => "",
     };
     let kind = name(error.value(py));
-    let told = ModelError::new_err(format!(
+    let wrapped = ModelError::new_err(format!(
         "{question} returned {}, which cannot be told from other states ({kind}: {}){hint}",
-        shown(state),
+        format_value(state),
         error.value(py)
     ));
-    told.set_cause(py, Some(error));
-    told
+    wrapped.set_cause(py, Some(error));
+    wrapped
 }
 
-/// What an object takes, as far as tuples and frozen sets show what they hold.
+/// Estimates the memory of an object, looking into tuples and frozen sets.
 fn size(object: &Bound<'_, PyAny>, depth: usize) -> usize {
     let own = object.call_method0("__sizeof__");
     let own = own.and_then(|own| own.extract()).unwrap_or(0);

@@ -1,18 +1,18 @@
-//! Operations as Python gives them.
+//! Defines operations as Python passes them.
 
 use pyo3::prelude::*;
 
-/// One call and how it ended.
+/// A call and its end.
 ///
-/// `call` and `ret` are times on one clock, in any unit; an operation precedes another when its
-/// `ret` is less than the other's `call`, and equal times are concurrent. `ret` None: it never
-/// returned, so it may take effect at any time after its call, or never. An operation that
-/// certainly did not happen is left out of the history.
+/// `call` and `ret` are times on one clock, in any unit. An operation precedes another if its
+/// `ret` is less than the other's `call`; equal times are concurrent. If `ret` is None, the
+/// operation never returned: it may take effect at any time after its call, or never. Omit an
+/// operation that certainly did not happen.
 ///
 /// A process has one operation in flight; one that never returned stays in flight for good.
-/// Operations with different keys are about different objects.
+/// Operations with different keys concern different objects.
 ///
-/// What `f`, `value` and `output` are is the model's; see `check`.
+/// The model defines `f`, `value` and `output`; see `check`.
 #[pyclass(frozen, module = "pyporcupine")]
 pub struct Operation {
     #[pyo3(get)]

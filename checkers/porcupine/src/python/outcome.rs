@@ -1,4 +1,4 @@
-//! Conclusions as Python gets them.
+//! Defines verdicts as Python receives them.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ impl Step {
     }
 }
 
-/// What is concluded of one key. To test it for truth raises TypeError: compare `status`.
+/// The verdict on one key. Testing it for truth raises TypeError; compare `status` instead.
 #[pyclass(frozen, module = "pyporcupine")]
 pub struct ObjectResult {
     #[pyo3(get)]
@@ -63,7 +63,7 @@ pub struct ObjectResult {
     pub alternatives: Vec<Vec<usize>>,
     #[pyo3(get)]
     pub stuck: Option<usize>,
-    /// The positions of every object's operations, and which object this is.
+    /// The rows of every object, and the index of this object.
     partition: Arc<Partition>,
     place: usize,
 }
@@ -93,14 +93,14 @@ impl ObjectResult {
         })
     }
 
-    fn shown_key(&self, py: Python<'_>) -> PyResult<String> {
+    fn format_key(&self, py: Python<'_>) -> PyResult<String> {
         match &self.key {
             None => Ok("None".to_owned()),
             Some(key) => Ok(key.bind(py).repr()?.to_string()),
         }
     }
 
-    /// Positions of its operations.
+    /// Positions of the key's operations.
     pub fn rows(&self) -> &[u32] {
         &self.partition[self.place]
     }
@@ -114,11 +114,11 @@ impl ObjectResult {
     }
 
     fn __bool__(&self) -> PyResult<bool> {
-        neither(self.status)
+        refuse_truth_test(self.status)
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        let key = self.shown_key(py)?;
+        let key = self.format_key(py)?;
         Ok(format!(
             "ObjectResult(key={key}, status={:?}, reason={:?}, operations={}, witness={:?})",
             self.status,
@@ -129,8 +129,8 @@ impl ObjectResult {
     }
 }
 
-/// What is concluded of a history. To test it for truth raises TypeError: compare `status`, or
-/// call `raise_if_invalid`.
+/// The verdict on a history. Testing it for truth raises TypeError; compare `status` or call
+/// `raise_if_invalid` instead.
 #[pyclass(frozen, get_all, module = "pyporcupine")]
 pub struct Result {
     pub status: &'static str,
@@ -138,7 +138,7 @@ pub struct Result {
 }
 
 impl Result {
-    /// The worst of the verdicts, and each with its key. Without `witness` nothing shows why.
+    /// Combines the verdicts; the worst decides. Without `witness` the result explains nothing.
     pub fn new(
         py: Python<'_>,
         keyed: Keyed,
@@ -164,21 +164,21 @@ impl Result {
     }
 }
 
-/// Three answers are not two: whichever of them counted as true, somebody would take it for another.
-fn neither(status: &str) -> PyResult<bool> {
+/// Refuses a truth test: three statuses do not map to two, and any mapping would mislead somebody.
+fn refuse_truth_test(status: &str) -> PyResult<bool> {
     Err(PyTypeError::new_err(format!(
         "the status is {status:?}, which is neither true nor false: compare `.status` with \
          \"VALID\", or call raise_if_invalid() of the whole result"
     )))
 }
 
-/// The number of keys that an error names.
-const NAMED: usize = 3;
+/// Maximum number of keys that an error names.
+const NAMED_MAX: usize = 3;
 
 #[pymethods]
 impl Result {
-    /// Returns where the status is VALID. Raises InvalidError where it is INVALID, and
-    /// UndecidedError where it is UNKNOWN, for that is not VALID.
+    /// Returns if the status is VALID. Raises InvalidError if it is INVALID, and UndecidedError if
+    /// it is UNKNOWN.
     fn raise_if_invalid(&self, py: Python<'_>) -> PyResult<()> {
         if self.status == Status::Valid.name() {
             return Ok(());
@@ -186,18 +186,18 @@ impl Result {
         let all = self.objects.iter().map(Py::get);
         let telling: Vec<&ObjectResult> = all.filter(|one| one.status == self.status).collect();
         let mut text = self.status.to_owned();
-        for (place, one) in telling.iter().take(NAMED).enumerate() {
+        for (place, one) in telling.iter().take(NAMED_MAX).enumerate() {
             text += if place == 0 { ": " } else { "; " };
             if one.key.is_some() {
-                text += &format!("key {}: ", one.shown_key(py)?);
+                text += &format!("key {}: ", one.format_key(py)?);
             }
             text += &one.reason;
             if !one.witness.is_empty() {
                 text += &format!(" (operations {:?})", one.witness);
             }
         }
-        if telling.len() > NAMED {
-            let more = telling.len() - NAMED;
+        if telling.len() > NAMED_MAX {
+            let more = telling.len() - NAMED_MAX;
             let keys = if more == 1 { "key" } else { "keys" };
             text += &format!("; and {more} more {keys}");
         }
@@ -208,7 +208,7 @@ impl Result {
     }
 
     fn __bool__(&self) -> PyResult<bool> {
-        neither(self.status)
+        refuse_truth_test(self.status)
     }
 
     fn __repr__(&self) -> String {

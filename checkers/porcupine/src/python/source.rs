@@ -1,25 +1,25 @@
-//! Where a history comes from.
+//! Reads the history argument.
 
 use std::ptr::NonNull;
 
+use arrow_interface::ArrowArrayStream;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use super::list_rows::{Keyed, ListRows};
 use super::{refused, HistoryError};
-use crate::arrow::ffi::{ArrowArrayStream, Stream};
 use crate::arrow::{ArrowRows, Key};
 use crate::rows::Rows;
 
-/// A history, its keys and the rows of each.
+/// A history, its keys and the rows of each key.
 pub struct Source {
     pub rows: Box<dyn Rows + Send>,
     pub keyed: Keyed,
 }
 
 impl Source {
-    /// Reads a list of operations, or anything that gives Arrow columns.
+    /// Reads a list of operations or Arrow columns.
     pub fn new(history: &Bound<'_, PyAny>) -> PyResult<Self> {
         if let Some(method) = history.getattr_opt("__arrow_c_stream__")? {
             return Self::arrow(&method.call0()?);
@@ -38,8 +38,8 @@ impl Source {
         })?;
         let at: NonNull<ArrowArrayStream> =
             capsule.pointer_checked(Some(c"arrow_array_stream"))?.cast();
-        // SAFETY: a capsule of this name holds a valid stream.
-        let stream = unsafe { Stream::take(at.as_ptr()) };
+        // SAFETY: a capsule with this name holds a valid stream.
+        let stream = unsafe { ArrowArrayStream::take(at.as_ptr()) };
         let rows = ArrowRows::new(stream).map_err(HistoryError::new_err)?;
         let (keys, objects) = rows.by_key().map_err(refused)?;
         let keys = keys.into_iter().map(|key| match key {

@@ -1,4 +1,4 @@
-//! `pyporcupine.visualize`: a history and what is concluded of it, as one HTML file.
+//! Implements `pyporcupine.visualize`: one HTML file that shows a history and its verdict.
 
 use std::collections::BTreeSet;
 
@@ -19,10 +19,10 @@ const SCRIPTS: [&str; 3] = [
     include_str!("page/draw.js"),
     include_str!("page/controls.js"),
 ];
-/// Characters of an operation's text that are kept.
-const LABEL_MOST: usize = 2000;
-/// Integers up to here are exact in JavaScript.
-const EXACT: i64 = 1 << 53;
+/// Maximum number of characters of an operation's text.
+const LABEL_MAX: usize = 2000;
+/// Integers up to this are exact in JavaScript.
+const EXACT_MAX: i64 = 1 << 53;
 
 #[doc = include_str!("visualize.txt")]
 #[pyfunction]
@@ -46,7 +46,7 @@ pub fn visualize(
     unit: Option<&str>,
     bands: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Result> {
-    let unit_s = unit.map(seconds).transpose()?;
+    let unit_s = unit.map(seconds_per_unit).transpose()?;
     let all = operations(history)?;
     let list = PyList::new(py, &all)?.into_any();
     let result = check(
@@ -69,7 +69,7 @@ pub fn visualize(
     data.set_item("objects", objects(py, &data, &result)?)?;
     data.set_item("bands", parse_bands(py, bands, base)?)?;
     let json = py.import("json")?.call_method1("dumps", (data,))?;
-    // In a script, only "<" could end it.
+    // Within a script, only "<" could end the script.
     let json = json.extract::<String>()?.replace('<', "\\u003c");
     let page = PAGE
         .replacen("/*STYLE*/", STYLE, 1)
@@ -81,7 +81,7 @@ pub fn visualize(
     Ok(result)
 }
 
-fn seconds(unit: &str) -> PyResult<f64> {
+fn seconds_per_unit(unit: &str) -> PyResult<f64> {
     match unit {
         "ns" => Ok(1e-9),
         "us" => Ok(1e-6),
@@ -93,7 +93,7 @@ fn seconds(unit: &str) -> PyResult<f64> {
     }
 }
 
-/// The operations as columns; returns the time that counts as 0.
+/// Returns the operations as columns, and the time that counts as 0.
 fn columns(
     py: Python<'_>,
     data: &Bound<'_, PyDict>,
@@ -105,13 +105,13 @@ fn columns(
             .flat_map(|op| [Some(op.get().call), op.get().ret])
             .flatten()
     };
-    let far = times().any(|time| time.unsigned_abs() > EXACT as u64);
+    let far = times().any(|time| time.unsigned_abs() > EXACT_MAX as u64);
     let base = if far { times().min().unwrap_or(0) } else { 0 };
     let clients: BTreeSet<i64> = all.iter().map(|op| op.get().process).collect();
     let clients: Vec<i64> = clients.into_iter().collect();
     let client = |op: &Py<Operation>| clients.binary_search(&op.get().process).ok();
     data.set_item("client", all.iter().map(client).collect::<Vec<_>>())?;
-    // As texts, for they may be larger than what is exact.
+    // As texts, because they may exceed JavaScript's exact range.
     let names: Vec<String> = clients.iter().map(i64::to_string).collect();
     data.set_item("clients", names)?;
     let calls: Vec<i64> = all
@@ -162,10 +162,10 @@ fn label<'py>(
         }
     };
     text.into_any()
-        .get_item(pyo3::types::PySlice::new(py, 0, LABEL_MOST as isize, 1))
+        .get_item(pyo3::types::PySlice::new(py, 0, LABEL_MAX as isize, 1))
 }
 
-/// What is concluded of each key; puts the operations' objects into the columns.
+/// Returns the verdict on each key, and adds the operations' objects to the columns.
 fn objects<'py>(
     py: Python<'py>,
     data: &Bound<'py, PyDict>,
@@ -207,7 +207,7 @@ fn one_object<'py>(py: Python<'py>, object: &ObjectResult) -> PyResult<Bound<'py
     Ok(made)
 }
 
-/// Triples (from, to or None, text), on the clock of the history.
+/// Parses triples (from, to or None, text) with times on the history's clock.
 fn parse_bands<'py>(
     py: Python<'py>,
     bands: Option<&Bound<'py, PyAny>>,

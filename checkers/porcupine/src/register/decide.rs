@@ -1,4 +1,4 @@
-//! The decision of one register.
+//! Decides one register.
 
 use rustc_hash::FxHashMap;
 
@@ -6,14 +6,13 @@ use super::seen::Seen;
 use super::zones::{Broken, Zones};
 use super::{smallest, Action, Parsed, PlainObject, Register, RegisterOp, Value};
 use crate::budget::Limits;
+use crate::datum::Datum;
 use crate::models::numbers::Actions;
 use crate::order::{Consistency, NEVER};
-use crate::request::Request;
-use crate::rows::Datum;
 use crate::search::{lanes, search, Ended, Op};
-use crate::verdict::{Step, Verdict, Why};
+use crate::verdict::{Request, Step, Verdict, Why};
 
-/// Decides one register of which only the reads and writes are known.
+/// Decides one register whose operations are known to be reads and writes.
 pub fn decide_plain(
     object: PlainObject,
     initial: &Datum,
@@ -22,15 +21,15 @@ pub fn decide_plain(
 ) -> Verdict {
     let real_time = request.consistency == Consistency::Linearizable;
     if real_time && !request.linearization && object.holds(initial) {
-        return Verdict::valid(APART);
+        return Verdict::valid(ZONES_HOLD);
     }
     decide(&object.parsed(initial), request, process)
 }
 
-/// Why it is linearizable where zones say so.
-const APART: &str = "the operations on each value have a time of their own";
+/// The reason of a VALID verdict from zones.
+const ZONES_HOLD: &str = "the operations on each value have a time of their own";
 
-/// Decides one register. `process` tells the process of a row.
+/// Decides one register. `process` returns the process of a row.
 pub fn decide(parsed: &Parsed, request: &Request, process: impl Fn(u32) -> i64 + Copy) -> Verdict {
     let limits = request.limits;
     let Parsed {
@@ -42,7 +41,7 @@ pub fn decide(parsed: &Parsed, request: &Request, process: impl Fn(u32) -> i64 +
     if request.consistency == Consistency::Linearizable && !request.linearization {
         if let Some(zones) = distinct() {
             return match zones.broken {
-                None => Verdict::valid(APART),
+                None => Verdict::valid(ZONES_HOLD),
                 Some(broken) => explain(parsed, &zones, broken, request),
             };
         }
@@ -71,9 +70,9 @@ pub fn decide(parsed: &Parsed, request: &Request, process: impl Fn(u32) -> i64 +
             .iter()
             .find(|o| o.row == at)
             .expect("a row of the object");
-        // In real time nothing called later was looked at.
-        let looked_at = |o: &&RegisterOp| !linearizable || o.call <= stuck.ret;
-        let ops: Vec<RegisterOp> = ops.iter().filter(looked_at).copied().collect();
+        // In real time the search did not look at operations that were called later.
+        let was_considered = |o: &&RegisterOp| !linearizable || o.call <= stuck.ret;
+        let ops: Vec<RegisterOp> = ops.iter().filter(was_considered).copied().collect();
         let (part, smallest) = smallest(
             &ops,
             *initial,
@@ -89,7 +88,7 @@ pub fn decide(parsed: &Parsed, request: &Request, process: impl Fn(u32) -> i64 +
     })
 }
 
-/// The verdict on an operation that found a value which nothing sets.
+/// Returns the verdict on an operation that found a value which nothing sets.
 fn from_nowhere(ops: &[RegisterOp], initial: Value, values: usize) -> Option<Verdict> {
     let mut set = vec![false; values];
     let mut needed = vec![false; values];
@@ -123,7 +122,8 @@ fn from_nowhere(ops: &[RegisterOp], initial: Value, values: usize) -> Option<Ver
     Some(Verdict::invalid(text, vec![step]))
 }
 
-/// Whether the operations certainly cannot be explained; given a row, for want of a place for it.
+/// Whether the operations certainly have no linearization; given a row, whether they fail at that
+/// row.
 fn fails(
     ops: &[RegisterOp],
     initial: Value,
@@ -160,8 +160,8 @@ fn run(
     }
 }
 
-/// The operations for the search. Values that nothing reads or compares with are all one: no
-/// operation can tell them apart.
+/// Numbers the operations for the search. All values that no operation needs get one number,
+/// because nothing can tell them apart.
 fn numbered(ops: &[RegisterOp], initial: Value, values: usize) -> (Register, Vec<Op>) {
     let junk = values as Value;
     let mut known = vec![false; values + 1];
@@ -192,7 +192,7 @@ fn numbered(ops: &[RegisterOp], initial: Value, values: usize) -> (Register, Vec
     let numbered = match seen {
         Some(seen) => {
             let numbers = seen.table(&mut number);
-            let number = |op: &RegisterOp| numbers[seen.place(op.action)];
+            let number = |op: &RegisterOp| numbers[seen.index(op.action)];
             ops.iter().map(|op| numbered(op, number(op))).collect()
         }
         None => (ops.iter())
@@ -206,7 +206,7 @@ fn numbered(ops: &[RegisterOp], initial: Value, values: usize) -> (Register, Vec
     (model, numbered)
 }
 
-/// The verdict on a history whose written values are all different.
+/// Returns the verdict on a history whose written values are all different.
 fn explain(parsed: &Parsed, zones: &Zones, broken: Broken, request: &Request) -> Verdict {
     let ops = &parsed.ops;
     let row = |i: u32| ops[i as usize].row as usize;
@@ -233,7 +233,7 @@ fn explain(parsed: &Parsed, zones: &Zones, broken: Broken, request: &Request) ->
                 return Verdict::invalid("operations on two values each precede the other", vec![]);
             }
             let (initial, values) = (parsed.initial, parsed.values);
-            let few = zones.few(ops, &[first, second]);
+            let few = zones.bounding_operations(ops, &[first, second]);
             let (few, _) = smallest(
                 &few,
                 initial,
@@ -250,7 +250,7 @@ fn explain(parsed: &Parsed, zones: &Zones, broken: Broken, request: &Request) ->
     }
 }
 
-/// Few operations on two values, in which each value's precede the other's.
+/// Returns the verdict on a few operations on two values, each of which must come before the other.
 fn cycle(few: &[RegisterOp]) -> Verdict {
     let mut by_value: FxHashMap<Value, Vec<&RegisterOp>> = FxHashMap::default();
     for op in few {

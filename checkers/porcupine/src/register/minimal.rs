@@ -1,18 +1,20 @@
-//! The smallest part of a register's history that is not linearizable.
+//! Minimizes a part of a register's history that is not linearizable.
 
 use super::{RegisterOp, Value};
 use crate::budget::Limits;
 use crate::order::NEVER;
 use crate::shrink;
 
-/// Operations none of which can be dropped; `false` where the time did not suffice for that.
+/// Returns operations that fail together. The flag is `true` if none of them can be dropped,
+/// `false` if time ran out before.
 ///
-/// `fails` tells whether operations fail, and, given a row, whether they fail at that one. As long
-/// as it can be, the failure is kept at `at`, for without an operation others may fail that
+/// `fails` decides whether operations fail and, given a row, whether they fail at that row. The
+/// failure stays at `at` as long as possible, because without an operation others may fail that
 /// were good.
 ///
-/// An operation that needs a value (a read, a compare-and-set) is dropped together with the
-/// last operation that sets it: without that, a read of a good value would be a failure of its own.
+/// An operation that needs a value (a read, a compare-and-set) is dropped together with the last
+/// operation that sets the value; otherwise a read of a good value would become a failure of its
+/// own.
 pub fn smallest(
     ops: &[RegisterOp],
     initial: Value,
@@ -24,9 +26,9 @@ pub fn smallest(
     let mut start = ops.to_vec();
     start.sort_unstable_by_key(|o| (o.call, o.row));
     close(&mut start, initial, values);
-    let gone = |o: &&RegisterOp| o.ret != NEVER && !start.contains(o);
+    let unsourced_read = |o: &&RegisterOp| o.ret != NEVER && !start.contains(o);
     if start.len() < ops.len() {
-        if let Some(unsourced) = ops.iter().find(gone) {
+        if let Some(unsourced) = ops.iter().find(unsourced_read) {
             return (vec![*unsourced], true);
         }
     }
@@ -37,7 +39,8 @@ pub fn smallest(
     shrink::smallest(&start, limits, close, |part| fails(part, limits, None))
 }
 
-/// Drops what needs a value that nothing sets, until all that is left has its value.
+/// Drops operations that need a value which nothing sets, until all that are left have their
+/// values.
 fn close(ops: &mut Vec<RegisterOp>, initial: Value, values: usize) {
     let mut set = vec![false; values];
     loop {

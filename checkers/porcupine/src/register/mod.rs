@@ -1,13 +1,13 @@
-//! A register, with compare-and-set; a key-value store is one a key.
+//! Decides a register with compare-and-set. A key-value store is one register per key.
 //!
-//! Where every written value is different and nothing is compared and set, the decision is
-//! polynomial ([`clusters`]); else it is searched for ([`model`]).
+//! If all written values are different and there is no compare-and-set, the decision is polynomial
+//! ([`clusters`]); otherwise it is a search ([`model`]).
 
+mod adjacent;
 mod clusters;
 mod decide;
 mod minimal;
 pub mod model;
-mod near;
 mod parse;
 mod plain;
 mod seen;
@@ -15,17 +15,6 @@ mod zones;
 
 pub use decide::{decide, decide_plain};
 use minimal::smallest;
-pub use model::{Action, Register, Value};
+pub use model::{Action, Register, RegisterOp, Value};
 pub use parse::{parse, Names, Parsed};
 pub use plain::{PlainObject, Plains};
-
-/// An operation on one register.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RegisterOp {
-    /// Position in the history that was given.
-    pub row: u32,
-    pub action: Action,
-    pub call: i64,
-    /// [`crate::order::NEVER`]: may take effect at any time after its call, or never.
-    pub ret: i64,
-}

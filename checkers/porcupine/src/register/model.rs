@@ -1,22 +1,22 @@
-//! A register: read, write, compare-and-set.
+//! Models a register: read, write, compare-and-set.
 
 use crate::search::Model;
 
-/// A value's number; equal values have equal numbers.
+/// The number of a value; equal values have equal numbers.
 pub type Value = u32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     Read(Value),
     Write(Value),
-    /// Found the first value and put the second in its place.
+    /// Found the first value and replaced it with the second.
     Cas(Value, Value),
-    /// Did not find the value.
+    /// Found another value than this one.
     CasFailed(Value),
 }
 
 impl Action {
-    /// The value that the action puts there.
+    /// Returns the value that the action stores, if any.
     pub fn sets(self) -> Option<Value> {
         match self {
             Action::Write(v) | Action::Cas(_, v) => Some(v),
@@ -24,13 +24,24 @@ impl Action {
         }
     }
 
-    /// The value that the action must find.
+    /// Returns the value that the action must find, if any.
     pub fn needs(self) -> Option<Value> {
         match self {
             Action::Read(v) | Action::Cas(v, _) => Some(v),
             Action::Write(_) | Action::CasFailed(_) => None,
         }
     }
+}
+
+/// An operation on one register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegisterOp {
+    /// Position in the given history.
+    pub row: u32,
+    pub action: Action,
+    pub call: i64,
+    /// [`crate::order::NEVER`] if it never returned: it may take effect at any time after its call, or never.
+    pub ret: i64,
 }
 
 /// The state is the value's number.

@@ -1,11 +1,12 @@
-//! Rows as operations on a register.
+//! Parses rows as operations on a register.
 
-use super::{near, Action, RegisterOp, Value};
+use super::{adjacent, Action, RegisterOp, Value};
+use crate::datum::Datum;
 use crate::models::numbers::Numbers;
 use crate::order::NEVER;
-use crate::rows::{each, BadRow, Datum, Field, Rows};
+use crate::rows::{each, BadRow, Field, Rows};
 
-/// What the operations are called.
+/// The names of the operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
     /// read, write.
@@ -17,7 +18,7 @@ pub enum Names {
 }
 
 impl Names {
-    /// What a read and what a write is called.
+    /// Returns the names of read and write.
     pub fn read_and_write(self) -> [&'static str; 2] {
         match self {
             Names::Register | Names::CasRegister => ["read", "write"],
@@ -25,7 +26,7 @@ impl Names {
         }
     }
 
-    /// Whether the call is a read; none if it is neither a read nor a write.
+    /// Whether the call is a read; `None` if it is neither a read nor a write.
     #[inline(always)]
     fn is_read(self, f: &str) -> Option<bool> {
         let [read, write] = self.read_and_write();
@@ -49,18 +50,18 @@ impl Names {
 pub struct Parsed {
     pub ops: Vec<RegisterOp>,
     pub initial: Value,
-    /// Numbers of values are less than this.
+    /// All numbers of values are less than this.
     pub values: usize,
 }
 
-/// Reads that never returned say nothing and are left out. O(n).
+/// Parses the operations. Reads that never returned say nothing and are skipped. O(n).
 pub fn parse(
     rows: &dyn Rows,
     object: &[u32],
     names: Names,
     initial: &Datum,
 ) -> Result<Parsed, BadRow> {
-    if let Some(parsed) = near::parse(rows, object, names, initial) {
+    if let Some(parsed) = adjacent::parse(rows, object, names, initial) {
         return Ok(parsed);
     }
     let mut numbers = Numbers::with_capacity(object.len() / 2);
@@ -71,7 +72,8 @@ pub fn parse(
         let f = rows.f(row);
         let action = match names.is_read(f) {
             Some(true) if timing.ret == NEVER => continue,
-            // Which of the two is as good as random: to branch on it later costs more than this.
+            // A later branch on the kind, which is as good as random, would cost more than this
+            // one.
             Some(read) => {
                 let found = rows.datum(row, if read { Field::Output } else { Field::Value });
                 if !read && !matches!(found, Datum::Int(_) | Datum::Text(_) | Datum::Bool(_)) {

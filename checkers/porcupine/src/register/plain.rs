@@ -1,21 +1,23 @@
-//! Reads and writes of registers, of values that take 16 bytes.
+//! Collects reads and writes of registers with values that take 16 bytes.
 //!
-//! Rows of one object lie far apart in columns, so that to go through one object after the other
-//! fetches each row's part of each column from afar. Here the columns are read once from front to
-//! back, a block at a time, and what is needed of a row is put to its object. Where an object's
-//! values are written once, that is all that is needed to decide it.
+//! The rows of one object lie far apart in columns, so visiting one object after the other fetches
+//! every cell from distant memory. Here the columns are read once from front to back, a block at a
+//! time, and what the decision needs of a row is stored with its object. If each value of an object
+//! is written once, the decision needs nothing else.
 
 use super::clusters::{interleaved, Clusters};
 use super::{Action, Names, Parsed, RegisterOp};
-use crate::models::numbers::{key, Numbers, NULL};
+use crate::datum::{key, Datum, NULL};
+use crate::models::numbers::Numbers;
 use crate::order::NEVER;
 use crate::partition::Partition;
-use crate::rows::{blocks, Datum, Field, Rows, Times, BLOCK};
+use crate::rows::{blocks, Field, Rows, Times, BLOCK};
 
-/// A read or a write, in half a line of the cache.
+/// A read or a write in half a cache line.
 #[derive(Clone, Copy)]
 pub struct Plain {
-    /// The value's key. Its two highest bits are the same: the highest is turned over in a read.
+    /// The value's key. The two highest bits of a key are equal; in a read the highest one is
+    /// inverted.
     value: u128,
     call: i64,
     ret: i64,
@@ -37,7 +39,7 @@ pub struct Plains {
     starts: Vec<u32>,
 }
 
-/// The operations of one object, and their rows.
+/// The operations of one object and their rows.
 #[derive(Clone, Copy)]
 pub struct PlainObject<'a> {
     ops: &'a [Plain],
@@ -45,7 +47,8 @@ pub struct PlainObject<'a> {
 }
 
 impl Plains {
-    /// None where some operation is another, or a row is bad. O(n).
+    /// Collects the operations; `None` if some operation is neither a read nor a write, or a row is
+    /// bad. O(n).
     pub fn new(rows: &dyn Rows, objects: &Partition, names: Names) -> Option<Self> {
         let count = objects.rows();
         let [read, write] = names
@@ -67,7 +70,7 @@ impl Plains {
             }
             rows.times(block.clone(), &mut times);
             let mut good = true;
-            // Which is a read is as good as random: nothing branches on it.
+            // Do not branch on whether it is a read, which is as good as random.
             for (at, row) in block.enumerate() {
                 let is_read = f[at] == read;
                 let value = if is_read { outputs[at] } else { values[at] };
@@ -84,13 +87,13 @@ impl Plains {
                 return None;
             }
         }
-        // SAFETY: each object has as many rows as places, so that each place was written.
+        // SAFETY: each object has as many places as rows, so every place was written.
         unsafe { all.set_len(count) };
         let starts = objects.starts().to_vec();
         Some(Self { all, starts })
     }
 
-    /// The operations of an object of these rows.
+    /// Returns the operations of an object, which has these rows.
     pub fn of<'a>(&'a self, object: usize, rows: &'a [u32]) -> PlainObject<'a> {
         let from = self.starts[object] as usize;
         let ops = &self.all[from..from + rows.len()];
@@ -99,8 +102,8 @@ impl Plains {
 }
 
 impl PlainObject<'_> {
-    /// Whether the object certainly is linearizable: each value was written once, and the
-    /// operations on it have a time of their own. O(n) as [`interleaved`] is.
+    /// Whether the object certainly is linearizable: each value was written once, and no zones
+    /// conflict. O(n) if [`interleaved`] is.
     pub fn holds(&self, initial: &Datum) -> bool {
         let Some(initial) = key(initial) else {
             return false;
@@ -109,7 +112,7 @@ impl PlainObject<'_> {
         for op in self.ops {
             let read = op.is_read();
             if !read || op.ret != NEVER {
-                clusters.of(op.key()).take(read, op.call, op.ret);
+                clusters.of(op.key()).add(read, op.call, op.ret);
             }
         }
         let mut zones = Vec::with_capacity(clusters.all().len());
@@ -126,7 +129,7 @@ impl PlainObject<'_> {
         interleaved(&mut zones).is_none()
     }
 
-    /// The operations as [`super::parse`] gives them.
+    /// Returns the operations as [`super::parse`] does.
     pub fn parsed(&self, initial: &Datum) -> Parsed {
         let mut numbers = Numbers::with_capacity(self.ops.len() / 2);
         let initial = numbers.number(initial.clone());

@@ -1,20 +1,21 @@
-//! Which actions there are, where values are few: what holds of an action need not be asked of each operation.
+//! Records which actions occur if values are few, so that a property of an action is computed once
+//! and not per operation.
 
 use super::{Action, RegisterOp, Value};
 
-/// By place of an action: whether it is there.
+/// By index of an action: whether it occurs.
 pub struct Seen {
     values: usize,
     seen: Vec<bool>,
 }
 
-/// With more values a table would be larger than most histories.
-const MOST: usize = 63;
+/// With more values the table would be larger than most histories.
+const VALUES_MAX: usize = 63;
 
 impl Seen {
-    /// None where there are many values. O(n).
+    /// Returns `None` if there are too many values. O(n).
     pub fn new(ops: &[RegisterOp], values: usize) -> Option<Self> {
-        if values > MOST {
+        if values > VALUES_MAX {
             return None;
         }
         let mut all = Self {
@@ -22,15 +23,15 @@ impl Seen {
             seen: vec![false; (values + 3) * values],
         };
         for op in ops {
-            let place = all.place(op.action);
-            all.seen[place] = true;
+            let index = all.index(op.action);
+            all.seen[index] = true;
         }
         Some(all)
     }
 
-    /// Each action has one of its own.
+    /// Returns the index of an action.
     #[inline(always)]
-    pub fn place(&self, action: Action) -> usize {
+    pub fn index(&self, action: Action) -> usize {
         let (row, value) = match action {
             Action::Read(v) => (0, v),
             Action::Write(v) => (1, v),
@@ -40,9 +41,9 @@ impl Seen {
         row * self.values + value as usize
     }
 
-    fn at(&self, place: usize) -> Action {
-        let value = (place % self.values) as Value;
-        match place / self.values {
+    fn at(&self, index: usize) -> Action {
+        let value = (index % self.values) as Value;
+        match index / self.values {
             0 => Action::Read(value),
             1 => Action::Write(value),
             2 => Action::CasFailed(value),
@@ -50,20 +51,20 @@ impl Seen {
         }
     }
 
-    fn places(&self) -> impl Iterator<Item = usize> + '_ {
-        (0..self.seen.len()).filter(|&place| self.seen[place])
+    fn indices(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.seen.len()).filter(|&index| self.seen[index])
     }
 
-    /// Each action that there is.
+    /// Iterates over the actions that occur.
     pub fn actions(&self) -> impl Iterator<Item = Action> + '_ {
-        self.places().map(|place| self.at(place))
+        self.indices().map(|index| self.at(index))
     }
 
-    /// By place: what is made of each action that there is.
+    /// Returns by index the number that `number` gives to each action that occurs.
     pub fn table(&self, mut number: impl FnMut(Action) -> u32) -> Vec<u32> {
         let mut table = vec![0; self.seen.len()];
-        self.places()
-            .for_each(|place| table[place] = number(self.at(place)));
+        self.indices()
+            .for_each(|index| table[index] = number(self.at(index)));
         table
     }
 }

@@ -1,31 +1,33 @@
-//! A register whose written values are all different, and what is wrong with it: [`super::clusters`].
+//! Finds what is wrong with a register whose written values are all different; see
+//! [`super::clusters`].
 
 use super::clusters::{interleaved, Cluster, Zone};
 use super::{Action, RegisterOp, Value};
 
 const NONE: u32 = u32::MAX;
 
-/// Which operations break the rules (indices), and how.
+/// A violation, with the indices of its operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
-    /// Saw a value that is not written.
+    /// Read a value that is not written.
     NeverWritten { read: u32 },
-    /// Returned before the write of its value was called.
+    /// The read returned before the write of its value was called.
     Future { read: u32, write: u32 },
     /// Two values whose clusters must each come before the other.
     Interleaved { first: Value, second: Value },
 }
 
-/// The clusters of a history.
+/// The zones of a history.
 pub struct Zones {
     /// By value: the operation that wrote it.
     write: Vec<u32>,
-    /// What is wrong, if anything.
+    /// The violation, if there is one.
     pub broken: Option<Broken>,
 }
 
 impl Zones {
-    /// None if a value is written twice or compared. O(n) as [`interleaved`] is.
+    /// Returns `None` if a value is written twice or there is a compare-and-set. O(n) if
+    /// [`interleaved`] is.
     pub fn new(ops: &[RegisterOp], initial: Value, values: usize) -> Option<Self> {
         let mut clusters = vec![Cluster::EMPTY; values];
         let mut write = vec![NONE; values];
@@ -35,7 +37,7 @@ impl Zones {
                 Action::Write(value) => (value as usize, false),
                 Action::Cas(..) | Action::CasFailed(_) => return None,
             };
-            clusters[value].take(read, op.call, op.ret);
+            clusters[value].add(read, op.call, op.ret);
             write[value] = if read { write[value] } else { i };
         }
         let first = initial as usize;
@@ -59,22 +61,24 @@ impl Zones {
         Some(Self { write, broken })
     }
 
-    /// Of each value's cluster: the write, the operation that returned first and the one called last.
-    pub fn few(&self, ops: &[RegisterOp], values: &[Value]) -> Vec<RegisterOp> {
-        let mut few: Vec<RegisterOp> = Vec::new();
+    /// Returns of each value's cluster the write, the operation that returned first and the one
+    /// called last.
+    pub fn bounding_operations(&self, ops: &[RegisterOp], values: &[Value]) -> Vec<RegisterOp> {
+        let mut bounding_operations: Vec<RegisterOp> = Vec::new();
         for &value in values {
             let on = |o: &&RegisterOp| o.action.sets().or(o.action.needs()) == Some(value);
-            few.extend(ops.iter().filter(on).min_by_key(|o| (o.ret, o.row)));
-            few.extend(ops.iter().filter(on).max_by_key(|o| (o.call, o.row)));
-            few.extend(ops.get(self.write[value as usize] as usize));
+            bounding_operations.extend(ops.iter().filter(on).min_by_key(|o| (o.ret, o.row)));
+            bounding_operations.extend(ops.iter().filter(on).max_by_key(|o| (o.call, o.row)));
+            bounding_operations.extend(ops.get(self.write[value as usize] as usize));
         }
-        few.sort_unstable_by_key(|o| (o.call, o.row));
-        few.dedup();
-        few
+        bounding_operations.sort_unstable_by_key(|o| (o.call, o.row));
+        bounding_operations.dedup();
+        bounding_operations
     }
 }
 
-/// The first read of a value that is never written, else the first that returned too early.
+/// Finds the first read of a value that is never written, otherwise the first that returned too
+/// early.
 fn misread(ops: &[RegisterOp], initial: Value, write: &[u32]) -> Option<Broken> {
     let reads = || {
         (0u32..).zip(ops).filter_map(|(i, op)| match op.action {

@@ -1,13 +1,13 @@
-//! Sets of configurations in which none dominates another (as far as is cheap to see).
+//! Keeps sets of configurations in which none dominates another, as far as this is cheap to detect.
 //!
-//! A configuration is a run of words: the state; a bit for each seat, set where its operation is
-//! pending; a bit for each seat, set where it is used; a byte for each kind of operation that
-//! never returns, with how many were used. So "dominates" is: equal state, and no bit and no
-//! count more than the other.
+//! A configuration is a sequence of words: the state; one bit per slot, set if the slot's operation
+//! is pending; one bit per slot, set if it is used; one byte per kind of operation that never
+//! returns, which counts how many were used. One configuration dominates another if the states are
+//! equal and no bit and no count is greater.
 //!
-//! Where those kinds have prices, one more word is what was paid for all that were used, and
-//! "dominates" is: equal state, no bit and no price more. Then what is kept need not be all that
-//! matters, but it is far less.
+//! If the kinds have prices, one more word is the sum paid for all used operations. One
+//! configuration then dominates another if the states are equal and no bit and not the price is
+//! greater. The kept configurations may then lack some that matter, but they are far fewer.
 
 use std::marker::PhantomData;
 
@@ -15,17 +15,17 @@ use rustc_hash::FxHashMap;
 
 /// The words of a configuration.
 pub(super) trait Config: Clone {
-    /// So many, all zero.
+    /// Creates a configuration of `words` zeros.
     fn new(words: usize) -> Self;
     fn words(&self) -> &[u64];
     fn words_mut(&mut self) -> &mut [u64];
-    /// How many of them there are where `words` are needed.
+    /// Returns the number of words of a configuration that needs `words`.
     fn room(words: usize) -> usize;
-    /// Words of seats, where `seats` are needed.
-    fn seats(seats: usize) -> usize;
+    /// Returns the number of words per slot bitmap if at least `slot_words` are needed.
+    fn slot_words(slot_words: usize) -> usize;
 }
 
-/// Few words, copied without a loop; at most 64 seats.
+/// Few words, which are copied without a loop; at most 64 slots.
 impl<const N: usize> Config for [u64; N] {
     fn new(_words: usize) -> Self {
         [0; N]
@@ -46,12 +46,12 @@ impl<const N: usize> Config for [u64; N] {
     }
 
     #[inline(always)]
-    fn seats(_seats: usize) -> usize {
+    fn slot_words(_seats: usize) -> usize {
         1
     }
 }
 
-/// As many as there must be.
+/// Any number of words.
 impl Config for Box<[u64]> {
     fn new(words: usize) -> Self {
         vec![0; words].into()
@@ -69,17 +69,17 @@ impl Config for Box<[u64]> {
         words
     }
 
-    fn seats(seats: usize) -> usize {
-        seats
+    fn slot_words(slot_words: usize) -> usize {
+        slot_words
     }
 }
 
-/// Where things are in a configuration.
+/// The position of each part in a configuration.
 pub(super) struct Layout<C> {
-    seats: usize,
-    /// Words in all.
+    slot_words: usize,
+    /// Total number of words.
     pub words: usize,
-    /// The last word is a price.
+    /// Whether the last word is a price.
     pub priced: bool,
     of: PhantomData<C>,
 }
@@ -93,61 +93,61 @@ impl<C> Clone for Layout<C> {
 impl<C> Copy for Layout<C> {}
 
 impl<C: Config> Layout<C> {
-    pub fn new(seats: usize, kinds: usize, priced: bool) -> Self {
-        let seats = seats.div_ceil(64).max(1);
+    pub fn new(slots: usize, kinds: usize, priced: bool) -> Self {
+        let slot_words = slots.div_ceil(64).max(1);
         Self {
-            seats,
-            words: C::room(1 + 2 * seats + kinds.div_ceil(8) + usize::from(priced)),
+            slot_words,
+            words: C::room(1 + 2 * slot_words + kinds.div_ceil(8) + usize::from(priced)),
             priced,
             of: PhantomData,
         }
     }
 
-    /// Words of seats.
+    /// Number of words per slot bitmap.
     #[inline(always)]
-    pub fn seats(self) -> usize {
-        C::seats(self.seats)
+    pub fn slot_words(self) -> usize {
+        C::slot_words(self.slot_words)
     }
 
-    /// The words that tell configurations apart.
-    fn telling(self, config: &C) -> &[u64] {
+    /// Returns the words that identify a configuration.
+    fn identity(self, config: &C) -> &[u64] {
         if self.priced {
-            &config.words()[..1 + 2 * self.seats()]
+            &config.words()[..1 + 2 * self.slot_words()]
         } else {
             config.words()
         }
     }
 
     #[inline(always)]
-    pub fn pending(self, seat: u32) -> (usize, u64) {
-        (1 + self.word(seat), 1 << (seat % 64))
+    pub fn pending(self, slot: u32) -> (usize, u64) {
+        (1 + self.word(slot), 1 << (slot % 64))
     }
 
     #[inline(always)]
-    pub fn used(self, seat: u32) -> (usize, u64) {
-        (1 + self.seats() + self.word(seat), 1 << (seat % 64))
+    pub fn used(self, slot: u32) -> (usize, u64) {
+        (1 + self.slot_words() + self.word(slot), 1 << (slot % 64))
     }
 
     #[inline(always)]
-    fn word(self, seat: u32) -> usize {
-        match self.seats() {
+    fn word(self, slot: u32) -> usize {
+        match self.slot_words() {
             1 => 0,
-            _ => seat as usize / 64,
+            _ => slot as usize / 64,
         }
     }
 
-    /// The word and the shift of a kind's count.
+    /// Returns the word and the shift of a kind's count.
     pub fn count(self, kind: usize) -> (usize, u32) {
-        (1 + 2 * self.seats() + kind / 8, 8 * (kind as u32 % 8))
+        (1 + 2 * self.slot_words() + kind / 8, 8 * (kind as u32 % 8))
     }
 
-    /// Whether `a` has no bit and no count more than `b`. Both have the same state.
+    /// Whether no bit and no count of `a` is greater than in `b`. Both have the same state.
     #[inline(always)]
     fn dominates(self, a: &C, b: &C) -> bool {
-        let bits = 1 + 2 * self.seats();
+        let bits = 1 + 2 * self.slot_words();
         let ((a, a_counts), (b, b_counts)) = (a.words().split_at(bits), b.words().split_at(bits));
         let none_more = |(a, b): (&u64, &u64)| a & !b == 0;
-        // Counts stay below 128, so that no byte borrows from the next.
+        // Counts stay below 128, so no byte borrows from the next.
         let no_count_more = |(a, b): (&u64, &u64)| ((b | HIGH_BITS) - a) & HIGH_BITS == HIGH_BITS;
         a[1..].iter().zip(&b[1..]).all(none_more)
             && if self.priced {
@@ -158,32 +158,33 @@ impl<C: Config> Layout<C> {
     }
 }
 
-/// Up to this many configurations a walk through all is faster than tables.
+/// Up to this number of configurations, comparing with all is faster than tables.
 const FEW: usize = 16;
-/// How many of the same state are compared; beyond, only equal ones are found.
+/// Number of configurations of the same state that are compared; among more, only equal ones are
+/// found.
 const COMPARED: usize = 48;
 const NONE: u32 = u32::MAX;
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 
-/// A configuration that is kept.
+/// A configuration in a frontier.
 #[derive(Clone)]
-pub(super) struct Kept<C> {
+pub(super) struct Entry<C> {
     pub config: C,
-    /// How it came about.
+    /// The trace of how it arose.
     pub trace: u32,
-    /// Another one dominates it.
-    dead: bool,
+    /// Whether another configuration dominates it.
+    dominated: bool,
 }
 
 #[derive(Clone)]
 pub(super) struct Frontier<C> {
     layout: Layout<C>,
-    all: Vec<Kept<C>>,
-    /// By configuration: the one before it that has its state.
+    all: Vec<Entry<C>>,
+    /// By configuration: its predecessor of the same state.
     before: Vec<u32>,
-    /// By state: the last configuration that has it.
+    /// By state: the last configuration.
     last: FxHashMap<u64, u32>,
-    /// Open addressing by the hash of all words; equality is checked.
+    /// Open addressing by the hash of the identifying words; equality is checked.
     exact: Vec<u32>,
 }
 
@@ -198,7 +199,7 @@ impl<C: Config> Frontier<C> {
         }
     }
 
-    /// How many were put in, with those that a later one dominates.
+    /// Number of inserted configurations, dominated ones included.
     pub fn len(&self) -> usize {
         self.all.len()
     }
@@ -212,22 +213,22 @@ impl<C: Config> Frontier<C> {
         self.all.clear();
     }
 
-    /// Those that no other dominates.
-    pub fn live(&self) -> impl Iterator<Item = &Kept<C>> {
-        self.all.iter().filter(|kept| !kept.dead)
+    /// Iterates over the configurations that no other dominates.
+    pub fn live(&self) -> impl Iterator<Item = &Entry<C>> {
+        self.all.iter().filter(|entry| !entry.dominated)
     }
 
-    /// For changes that keep which configurations are equal.
-    pub fn live_mut(&mut self) -> impl Iterator<Item = &mut Kept<C>> {
-        self.all.iter_mut().filter(|kept| !kept.dead)
+    /// Iterates for changes that keep equal configurations equal and different ones different.
+    pub fn live_mut(&mut self) -> impl Iterator<Item = &mut Entry<C>> {
+        self.all.iter_mut().filter(|entry| !entry.dominated)
     }
 
-    /// The configuration; none if another dominates it.
-    pub fn get(&self, i: usize) -> Option<&Kept<C>> {
-        Some(&self.all[i]).filter(|kept| !kept.dead)
+    /// Returns the configuration; `None` if another dominates it.
+    pub fn get(&self, i: usize) -> Option<&Entry<C>> {
+        Some(&self.all[i]).filter(|entry| !entry.dominated)
     }
 
-    /// Makes the tables forget, after changes; only for a frontier that is not put into any more.
+    /// Drops the tables after changes. The frontier must not be inserted into any more.
     pub fn seal(&mut self) {
         if self.tabled() {
             self.last.clear();
@@ -236,18 +237,18 @@ impl<C: Config> Frontier<C> {
         }
     }
 
-    /// Puts a configuration in, unless one that is there dominates it.
+    /// Inserts a configuration unless another dominates it.
     #[inline]
     pub fn insert(&mut self, config: C, trace: u32) -> bool {
-        let new = Kept {
+        let new = Entry {
             config,
             trace,
-            dead: false,
+            dominated: false,
         };
         if self.tabled() {
             self.insert_tabled(new)
         } else {
-            self.insert_few(new)
+            self.insert_comparing_all(new)
         }
     }
 
@@ -256,16 +257,16 @@ impl<C: Config> Frontier<C> {
     }
 
     #[inline]
-    fn insert_few(&mut self, new: Kept<C>) -> bool {
+    fn insert_comparing_all(&mut self, new: Entry<C>) -> bool {
         let state = new.config.words()[0];
         for old in &mut self.all {
-            if old.dead || old.config.words()[0] != state {
+            if old.dominated || old.config.words()[0] != state {
                 continue;
             }
             if self.layout.dominates(&old.config, &new.config) {
                 return false;
             }
-            old.dead = self.layout.dominates(&new.config, &old.config);
+            old.dominated = self.layout.dominates(&new.config, &old.config);
         }
         self.all.push(new);
         if self.len() > FEW {
@@ -274,17 +275,17 @@ impl<C: Config> Frontier<C> {
         true
     }
 
-    fn insert_tabled(&mut self, new: Kept<C>) -> bool {
+    fn insert_tabled(&mut self, new: Entry<C>) -> bool {
         let mask = self.exact.len() - 1;
-        let telling = self.layout.telling(&new.config);
-        let mut slot = hash(telling) as usize & mask;
+        let identity = self.layout.identity(&new.config);
+        let mut slot = hash(identity) as usize & mask;
         while self.exact[slot] != NONE {
             let old = &mut self.all[self.exact[slot] as usize];
-            if self.layout.telling(&old.config) == telling {
+            if self.layout.identity(&old.config) == identity {
                 if !self.layout.priced || new.config.words().last() >= old.config.words().last() {
                     return false;
                 }
-                old.dead = true;
+                old.dominated = true;
                 break;
             }
             slot = (slot + 1) & mask;
@@ -296,11 +297,11 @@ impl<C: Config> Frontier<C> {
                 break;
             }
             let old = &mut self.all[i as usize];
-            if !old.dead {
+            if !old.dominated {
                 if self.layout.dominates(&old.config, &new.config) {
                     return false;
                 }
-                old.dead = self.layout.dominates(&new.config, &old.config);
+                old.dominated = self.layout.dominates(&new.config, &old.config);
             }
             i = self.before[i as usize];
         }
@@ -314,18 +315,18 @@ impl<C: Config> Frontier<C> {
         true
     }
 
-    fn grow_tables(&mut self, slots: usize) {
+    fn grow_tables(&mut self, capacity: usize) {
         let fresh = !self.tabled();
         self.exact.clear();
-        self.exact.resize(slots, NONE);
-        let telling = |i: usize| self.layout.telling(&self.all[i].config);
+        self.exact.resize(capacity, NONE);
+        let identity = |i: usize| self.layout.identity(&self.all[i].config);
         for i in 0..self.all.len() {
-            let own = telling(i);
-            let mut slot = hash(own) as usize & (slots - 1);
+            let own = identity(i);
+            let mut slot = hash(own) as usize & (capacity - 1);
             while self.exact[slot] != NONE
-                && (!self.layout.priced || telling(self.exact[slot] as usize) != own)
+                && (!self.layout.priced || identity(self.exact[slot] as usize) != own)
             {
-                slot = (slot + 1) & (slots - 1);
+                slot = (slot + 1) & (capacity - 1);
             }
             self.exact[slot] = i as u32;
             if fresh {

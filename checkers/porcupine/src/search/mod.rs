@@ -1,33 +1,35 @@
-//! The general decision: Wing & Gong's search with Lowe's memoization, breadth first.
+//! Decides by search: Wing & Gong's search with Lowe's memoization, breadth first.
 //!
-//! Wing & Gong (1993) try the operations in every order that real time allows; Lowe ("Testing for
-//! linearizability", 2017) remembers the configurations that were seen, and linearizes just in
-//! time. Here the search walks through the calls and returns in order and keeps, at each, all
-//! configurations that explain what has returned so far ([`frontier`]). A configuration is the state
-//! and what became of each operation that is in flight: nothing in it grows with the
-//! history, and configurations of the past are dropped.
+//! Wing & Gong (1993) try the operations in every order that real time allows. Lowe ("Testing for
+//! linearizability", 2017) remembers the visited configurations and linearizes just in time. Here
+//! the search walks through the calls and returns in order. At each it keeps all configurations
+//! that explain what has returned so far ([`frontier`]). A configuration is the state and the
+//! status of each operation in flight: nothing in it grows with the history, and past
+//! configurations are dropped.
 //!
 //! An operation in flight is
-//! - *pending*: not yet placed, and must be by its return;
+//! - *pending*: not yet placed, and must be placed by its return;
 //! - *used*: placed, with its effect;
-//! - *free*: it could have been placed somewhere without an effect on anything after, so it need not be
-//!   placed any more, but it still may be until it returns.
+//! - *free*: it could have been placed somewhere without an effect on anything later, so it need
+//!   not be placed any more, but may still be until it returns.
 //!
-//! An operation becomes free when it would leave the state as it is, or when the
-//! operation that is placed next overwrites all that it would have done. An operation that never
-//! returns is free from its call on. A pure operation (a read) is placed as soon as the state fits,
-//! for it can only be harder to place later.
+//! An operation becomes free when it would leave the state unchanged, or when the operation that is
+//! placed next overwrites all its effects. An operation that never returns is free from its call
+//! on. A pure operation (a read) is placed as soon as the state fits, because it can only be harder
+//! to place later.
 //!
-//! Nothing is placed before some operation returns: until then it can wait. At a return, the
-//! operation is placed, possibly after others; one that is free is either dropped or placed, for it is the last moment.
+//! Nothing is placed before some operation returns: until then it can wait. At its return, an
+//! operation is placed, possibly after others; a free one is either dropped or placed, because this
+//! is the last moment.
 //!
-//! Of two configurations with the same state, one *dominates* the other when it has no more pending and no
-//! more used: whatever explains the rest of the history from the other explains it from this one. Only
-//! configurations that no other dominates need to be kept. Of identical operations, one that returns
-//! no later and is no less pressing is used first, for the same reason.
+//! One of two configurations with the same state *dominates* the other if its pending and its used
+//! operations are subsets of the other's: whatever explains the rest of the history from the other
+//! one explains it from this one. Only configurations that no other dominates need to be kept.
+//! Among identical operations, one that returns no later and is pending if the other is, is used
+//! first, for the same reason.
 //!
-//! Of few states with few operations in flight a configuration is one word ([`packed`]); with up to six all
-//! configurations of a state are one ([`subsets`]).
+//! If states and operations in flight are few, a configuration is one word ([`packed`]). With at
+//! most six operations in flight, all configurations of a state are one word ([`subsets`]).
 
 mod frontier;
 mod machine;
@@ -43,97 +45,103 @@ pub use sequential::{interleave, Turn};
 
 use crate::budget::Limits;
 
-/// What the search needs of a model. States and actions are numbers; equal numbers mean equal
-/// things, and different numbers different ones (else the search only gets slower).
+/// What the search requires of a model. States and actions are numbers. Equal numbers mean equal
+/// things; different numbers should mean different things, otherwise the search only gets slower.
 pub trait Model {
     fn initial(&mut self) -> u64;
 
-    /// The state after the action; none if the action is not possible in the state.
+    /// Returns the state after the action; `None` if the action is not possible in the state.
     fn step(&mut self, state: u64, action: u32) -> Option<u64>;
 
-    /// All states that there may be after the action, where its outcome is not known.
+    /// Appends all possible states after an action of unknown outcome.
     fn steps(&mut self, state: u64, action: u32, out: &mut Vec<u64>) {
         out.extend(self.step(state, action));
     }
 
-    /// Never changes a state.
+    /// Whether the action never changes a state.
     fn pure(&self, action: u32) -> bool;
 
-    /// Possible in every state, and what it does is undone by any overwriting action after it.
+    /// Whether the action is possible in every state, and any later overwriting action undoes its
+    /// effect.
     fn blind(&self, _action: u32) -> bool {
         false
     }
 
-    /// The state after it does not depend on the state before it.
+    /// Whether the state after the action does not depend on the state before it.
     fn overwrites(&self, _action: u32) -> bool {
         false
     }
 
-    /// Can be placed as soon as it is possible, for that never makes anything else harder.
+    /// Whether the action can be placed as soon as it is possible, because that never makes
+    /// anything else harder.
     fn eager(&self, _action: u32) -> bool {
         false
     }
 
-    /// Placing the action may make another possible that was not, or free it.
+    /// Whether placing the action may enable or free another one.
     fn helps(&self, _action: u32) -> bool {
         true
     }
 
-    /// The order of blind operations among themselves does not matter.
+    /// Whether the order of blind operations among themselves does not matter.
     fn commutes(&self) -> bool {
         false
     }
 
-    /// Nothing is possible in the state but blind actions, and it stays as it is until one overwrites it.
+    /// Whether only blind actions are possible in the state, and it stays the same until one
+    /// overwrites it.
     fn blank(&self, _state: u64) -> bool {
         false
     }
 
-    /// However often the actions are repeated, there are few states.
+    /// Whether there are few states, however often the actions are repeated.
     fn finite(&self) -> bool {
         false
     }
 
-    /// Why the model answers no more, where it is slow and keeps to limits of its own: from then on no
-    /// action is possible, which says nothing.
+    /// Returns the reason if the model reached a limit of its own. No action is possible from then
+    /// on, which proves nothing.
     fn halted(&self) -> Option<&'static str> {
         None
     }
 
-    /// What is kept to tell states apart, and could be forgotten.
+    /// Returns the bytes that serve to distinguish states and could be freed.
     fn bytes(&self) -> usize {
         0
     }
 
-    /// What of that is not allocated by this library.
+    /// Returns how many of those bytes this library did not allocate.
     fn bytes_elsewhere(&self) -> usize {
         0
     }
 
-    /// Forgets all states but these, and gives these new numbers.
+    /// Forgets all states except these, and gives them new numbers.
     fn renew(&mut self, _states: &mut [u64]) {}
 
-    /// A smallest failing part of these is looked for from now on.
+    /// Announces that a smallest failing part of these operations is searched for from now on.
     fn suspect(&mut self, _ops: &[Op]) {}
 
-    /// Drops what the others could not bring about in any order, until there is nothing such left: a
-    /// read of what nobody wrote fails for another reason than the history did. It may drop too little, and
-    /// what only the dropped would have taken away again.
+    /// Drops operations that the others could not enable in any order, until there are none left: a
+    /// read of a value that nobody wrote fails for another reason than the history did. It may drop
+    /// too few operations, and may drop ones whose effect only dropped operations would have
+    /// undone.
     fn close(&self, _part: &mut Vec<Op>) {}
 }
 
 /// An operation on one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Op {
-    /// Position in the history that was given.
+    /// Position in the given history.
     pub row: u32,
     pub action: u32,
     pub call: i64,
-    /// [`crate::order::NEVER`]: may take effect at any time after its call, or never.
+    /// [`crate::order::NEVER`] if it never returned: it may take effect at any time after its call,
+    /// or never.
     pub ret: i64,
 }
 
-/// Decides the operations of one object where only each process's own order counts.
+/// Splits the operations of one object by process and decides whether these orders can be
+/// interleaved.
 pub fn lanes<M: Model>(
     model: &mut M,
     ops: &[Op],

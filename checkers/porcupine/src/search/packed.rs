@@ -1,16 +1,18 @@
-//! The search for models of few states with few operations in flight.
+//! Searches models of few states with few operations in flight.
 //!
-//! It is the general search (Wing & Gong 1993, Lowe 2017) with the same configurations, but each is
-//! one word: what a state leaves as it is, what is blind and which operations are alike are masks
-//! of the operations in flight, so that to place one is a look into a table and a few such masks.
-//! O(c·(k + c)) for each return, with k operations in flight and c configurations; of these it gives
-//! up beyond 1024 at a time, or 64 a return on average, so that all of it is O(n·k).
+//! This is the general search (Wing & Gong 1993, Lowe 2017) with the same configurations, but each
+//! is one word. Bit masks of the operations in flight say which are blind, which are alike and
+//! which leave a state unchanged, so that placing an operation takes a table lookup and a few
+//! masks. Each return takes O(c·(k + c)) with k operations in flight and c configurations. The
+//! search gives up beyond 1024 configurations at a time, or 64 per return on average, so the total
+//! is O(n·k).
 //!
 //! *Loose* operations need no bit: they may take effect any number of times from their call to
-//! their return. With them there are all configurations that can be, and more: what cannot be
-//! explained even so has no explanation, and what can be says nothing. So are refuted calls that
-//! never returned, and operations in flight for which there is no bit. What a loose operation must
-//! meet is that it was possible in one of the states between its call and its return.
+//! their return. With them, the search explores all possible configurations and more. If even these
+//! do not explain the history, nothing does; if they do, this proves nothing. That is how the
+//! search refutes histories with calls that never returned, or with more operations in flight than
+//! bits. A loose operation must only have been possible in one of the states between its call and
+//! its return.
 
 mod config;
 mod flight;
@@ -27,30 +29,31 @@ use config::{Config, Frontier, BITS, STATES};
 use flight::Flight;
 use loose::Loose;
 
-/// The most configurations at a time.
-const MOST: usize = 1024;
-/// How many may be explored, and how many more for each return.
-const EFFORT: u64 = 1 << 16;
-const EACH: u64 = 64;
-/// How many bits are tried to refute with; with few there are never too many configurations.
-const REFUTING: [usize; 3] = [BITS, 12, 6];
+/// Maximum number of configurations at a time.
+const CONFIGURATIONS_MAX: usize = 1024;
+/// Number of configurations that may be explored, and how many more for each return.
+const EXPLORED_MIN: u64 = 1 << 16;
+const EXPLORED_PER_RETURN: u64 = 64;
+/// Numbers of bits that refutations use, in order; with few bits there are never too many
+/// configurations.
+const REFUTATION_BITS: [usize; 3] = [BITS, 12, 6];
 
-/// The decision, if every call returned, and states, operations in flight and configurations are few.
+/// Decides, if every call returned and states, operations in flight and configurations are few.
 pub(super) fn decide<M: Model>(
     model: &mut M,
     ops: &[Op],
     plan: &Plan,
     limits: Limits,
 ) -> Option<Ended> {
-    if !plan.kinds.is_empty() || plan.seats > BITS {
+    if !plan.kinds.is_empty() || plan.slots > BITS {
         return None;
     }
     let machine = machine(model, plan)?;
-    Walk::new(&machine, ops, plan, plan.seats).run(limits)
+    Walk::new(&machine, ops, plan, plan.slots).run(limits)
 }
 
-/// A refutation, if there is one even where calls that never returned, and operations beyond the
-/// first few in flight, are loose.
+/// Tries to refute the history, with calls that never returned and operations without a bit being
+/// loose.
 pub(super) fn refute<M: Model>(
     model: &mut M,
     ops: &[Op],
@@ -58,8 +61,8 @@ pub(super) fn refute<M: Model>(
     limits: Limits,
 ) -> Option<Ended> {
     let machine = machine(model, plan)?;
-    let with = |bits: usize| Walk::new(&machine, ops, plan, bits.min(plan.seats)).run(limits);
-    let ended = REFUTING.into_iter().find_map(with);
+    let with = |bits: usize| Walk::new(&machine, ops, plan, bits.min(plan.slots)).run(limits);
+    let ended = REFUTATION_BITS.into_iter().find_map(with);
     ended.filter(|ended| matches!(ended, Ended::Stuck { .. }))
 }
 
@@ -67,16 +70,16 @@ fn machine<M: Model>(model: &mut M, plan: &Plan) -> Option<Machine> {
     if !model.finite() {
         return None;
     }
-    Machine::new(model, &plan.natures, STATES)
+    Machine::new(model, &plan.properties, STATES)
 }
 
 struct Walk<'a> {
     machine: &'a Machine,
     ops: &'a [Op],
     plan: &'a Plan,
-    /// Seats below this have a bit.
+    /// Slots below this have a bit.
     bits: usize,
-    /// What explains everything that returned so far.
+    /// The configurations that explain everything that returned so far.
     now: Frontier,
     reached: Reached,
     flight: Flight,
@@ -84,18 +87,19 @@ struct Walk<'a> {
     explored: u64,
 }
 
-/// What a return leads to.
+/// The configurations that a return leads to.
 #[derive(Default)]
 struct Reached {
-    /// What explains it as well.
+    /// The configurations that explain the return as well.
     next: Frontier,
-    /// Configurations from which the operation that returns is still to be placed.
+    /// Configurations in which the returning operation is still to be placed.
     waiting: Frontier,
-    /// By waiting configuration: the operation placed last was blind and nothing came of it.
+    /// By waiting configuration: whether the last placement was blind and idle, that is, it changed
+    /// nothing else.
     idle: Vec<bool>,
 }
 
-/// The operation that returns: what of a configuration says so if it is pending, if it is used.
+/// The returning operation, as the bits of a configuration in which it is pending or used.
 #[derive(Clone, Copy)]
 struct Target {
     pending: Config,
@@ -103,8 +107,8 @@ struct Target {
     pure: bool,
 }
 
-/// Returns from one look at the clock to the next.
-const UNTIMED: u32 = 64;
+/// Number of returns between two looks at the clock.
+const RETURNS_PER_CLOCK_CHECK: u32 = 64;
 
 impl<'a> Walk<'a> {
     fn new(machine: &'a Machine, ops: &'a [Op], plan: &'a Plan, bits: usize) -> Self {
@@ -118,12 +122,12 @@ impl<'a> Walk<'a> {
             now,
             reached: Reached::default(),
             flight: Flight::new(machine.states),
-            loose: Loose::new(machine, plan.seats),
+            loose: Loose::new(machine, plan.slots),
             explored: 0,
         }
     }
 
-    /// None where there are too many configurations.
+    /// Returns `None` if there are too many configurations.
     fn run(mut self, limits: Limits) -> Option<Ended> {
         let mut returned = 0;
         for &event in &self.plan.events {
@@ -139,11 +143,13 @@ impl<'a> Walk<'a> {
                         return Some(Ended::stuck(row));
                     }
                     returned += 1;
-                    if self.explored > EFFORT + EACH * u64::from(returned) {
+                    if self.explored > EXPLORED_MIN + EXPLORED_PER_RETURN * u64::from(returned) {
                         return None;
                     }
-                    let late = (returned % UNTIMED == 0).then(|| limits.late()).flatten();
-                    if let Some(why) = late {
+                    let out_of_time = (returned % RETURNS_PER_CLOCK_CHECK == 0)
+                        .then(|| limits.out_of_time())
+                        .flatten();
+                    if let Some(why) = out_of_time {
                         return Some(Ended::GaveUp {
                             why,
                             at: row,
@@ -157,50 +163,50 @@ impl<'a> Walk<'a> {
     }
 
     fn call(&mut self, op: u32, returned: u32) {
-        let bit = self.plan.seat[op as usize] as usize;
+        let bit = self.plan.slot[op as usize] as usize;
         let action = self.ops[op as usize].action;
         if bit >= self.bits {
             return self.loose.call(self.machine, bit, action, returned);
         }
-        let act = self.machine.act(action);
+        let effect = self.machine.effect(action);
         let rank = self.plan.rank[op as usize];
-        self.flight.board(bit, action, rank, act);
+        self.flight.call(bit, action, rank, effect);
         for config in &mut self.now.all {
-            let stays = act.stays >> state(*config) & 1;
+            let stays = effect.stays >> state(*config) & 1;
             *config |= as_pending((stays ^ 1) << bit);
         }
     }
 
-    /// Keeps what explains the operation as well. False: nothing does.
+    /// Keeps what explains the return as well; returns false if nothing does.
     fn ret(&mut self, op: u32, returned: u32) -> Option<bool> {
-        let bit = self.plan.seat[op as usize] as usize;
+        let bit = self.plan.slot[op as usize] as usize;
         let action = self.ops[op as usize].action;
-        if self.bits < self.plan.seats {
-            self.look(returned)?;
+        if self.bits < self.plan.slots {
+            self.record_states(returned)?;
         }
         if bit >= self.bits {
-            // Its last moment.
+            // A loose operation returns: this is its last moment.
             self.now.all.clear();
             self.now.all.extend(self.reached.waiting.live());
             return Some(self.loose.ret(self.machine, bit, action));
         }
-        let act = self.machine.act(action);
+        let effect = self.machine.effect(action);
         let pending = as_pending(1 << bit);
-        if !act.pure || self.now.all.iter().any(|config| config & pending != 0) {
+        if !effect.pure || self.now.all.iter().any(|config| config & pending != 0) {
             self.extend(Target {
                 pending,
                 used: as_used(1 << bit),
-                pure: act.pure,
+                pure: effect.pure,
             })?;
             self.now.all.clear();
             self.now.all.extend(self.reached.next.live());
         }
-        self.flight.leave(bit, act);
+        self.flight.ret(bit, effect);
         Some(!self.now.all.is_empty())
     }
 
-    /// Notes which states are possible now.
-    fn look(&mut self, returned: u32) -> Option<()> {
+    /// Records which states are possible now.
+    fn record_states(&mut self, returned: u32) -> Option<()> {
         self.extend(Target {
             pending: 0,
             used: 0,
@@ -212,11 +218,12 @@ impl<'a> Walk<'a> {
         Some(())
     }
 
-    /// Places what must be placed before the target can be, and the target. None: there are too many.
+    /// Places what must be placed before the target, and the target. Returns `None` if there are
+    /// too many configurations.
     fn extend(&mut self, target: Target) -> Option<()> {
         self.reached.clear();
         for config in self.now.live() {
-            self.reached.sort(config, target, false);
+            self.reached.add(config, target, false);
         }
         let mut i = 0;
         while i < self.reached.waiting.all.len() {
@@ -225,7 +232,7 @@ impl<'a> Walk<'a> {
                 self.explored += 1;
             }
             i += 1;
-            if self.reached.waiting.all.len() > MOST {
+            if self.reached.waiting.all.len() > CONFIGURATIONS_MAX {
                 return None;
             }
         }
@@ -234,8 +241,8 @@ impl<'a> Walk<'a> {
 
     /// Places each operation that may come next.
     ///
-    /// After an idle placement no overwriting one is tried: instead of blind y and then w, place w
-    /// at once, which leaves y free.
+    /// After an idle placement, no overwriting one is tried: instead of blind y and then w, the
+    /// search places w at once, which frees y.
     #[inline(always)]
     fn expand(&mut self, config: Config, idle: bool, target: Target) {
         let (pending, used) = (pending(config), used(config));
@@ -245,13 +252,18 @@ impl<'a> Walk<'a> {
                 continue; // an identical one returns no later and is no less pressing
             }
             let action = self.flight.action[bit];
-            let act = self.machine.act(action);
-            if idle && act.overwrites {
+            let effect = self.machine.effect(action);
+            if idle && effect.overwrites {
                 continue;
             }
             if let Some(after) = self.machine.after(state(config), action) {
                 let placed = config & !as_pending(1 << bit) | as_used(1 << bit);
-                self.place(with_state(placed, after), act.blind, act.overwrites, target);
+                self.place(
+                    with_state(placed, after),
+                    effect.blind,
+                    effect.overwrites,
+                    target,
+                );
             }
         }
         for (after, overwrites) in self.loose.after(state(config)) {
@@ -261,7 +273,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Takes in the configuration after an action.
+    /// Adds the configuration after an action.
     #[inline(always)]
     fn place(&mut self, mut config: Config, blind: bool, overwrites: bool, target: Target) {
         if overwrites {
@@ -269,7 +281,7 @@ impl<'a> Walk<'a> {
         }
         let settled = config & !self.flight.stays[state(config) as usize];
         self.reached
-            .sort(settled, target, blind && settled == config);
+            .add(settled, target, blind && settled == config);
     }
 }
 
@@ -280,10 +292,10 @@ impl Reached {
         self.idle.clear();
     }
 
-    /// Where the target is not pending, the configuration is kept; where it is not used, it waits
-    /// for the target to be used. `idle`: the last placed was blind and nothing came of it.
+    /// Keeps the configuration if the target is not pending. Lets it wait for the target if the
+    /// target is not used. `idle` says that the last placement was blind and changed nothing else.
     #[inline(always)]
-    fn sort(&mut self, config: Config, target: Target, idle: bool) {
+    fn add(&mut self, config: Config, target: Target, idle: bool) {
         if config & target.used != 0 {
             self.next.insert(config & !target.used);
             return;

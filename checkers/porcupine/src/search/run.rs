@@ -1,15 +1,15 @@
-//! The walk through the calls and returns.
+//! Walks through the calls and returns.
 
-mod board;
+mod backtrack;
 mod bounds;
+mod expand;
 mod lost;
-mod place;
-mod retreat;
+mod state;
 
-use board::Board;
+use backtrack::Backtracker;
 use bounds::RENEW_BYTES;
-use retreat::Retreat;
 use rustc_hash::FxHashSet;
+use state::SearchState;
 
 use super::frontier::{Config, Frontier, Layout};
 use super::plan::{Event, Plan};
@@ -17,20 +17,21 @@ use super::trace::{Traces, START};
 use super::{packed, subsets, Model, Op};
 use crate::budget::Limits;
 
-/// How a search ended.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// Everything is explained; the linearization, if it was asked for.
+    /// Everything is explained; with the linearization, if it was requested.
     Explained { order: Vec<u32> },
-    /// Everything that returned before the operation `at` is explained (by `order`, a longest linearization,
-    /// if it was asked for), and nothing explains that one as well. `others` are some of its kind,
-    /// which have among them what can be placed of the operations in flight.
+    /// Everything that returned before the operation `at` is explained, and nothing explains `at`
+    /// as well. `order` is a longest linearization, if one was requested. `others` are further ones
+    /// that together place every operation in flight that can be placed.
     Stuck {
         at: u32,
         order: Vec<u32>,
         others: Vec<Vec<u32>>,
     },
-    /// A limit was reached; `explored` configurations, and all that returned before `at` is explained.
+    /// A limit was reached after `explored` configurations. Everything that returned before `at` is
+    /// explained.
     GaveUp {
         why: &'static str,
         at: u32,
@@ -39,7 +40,7 @@ pub enum Ended {
 }
 
 impl Ended {
-    /// Stuck at a row, where no order was asked for.
+    /// Stuck at a row, without a linearization.
     pub fn stuck(at: u32) -> Self {
         Self::Stuck {
             at,
@@ -51,9 +52,9 @@ impl Ended {
 
 /// Decides the operations of one object. With `traced`, memory grows with the history.
 ///
-/// Where there are many configurations, a few of the best are tried first: if these come through,
-/// that is an explanation; if not, nothing is known, and more are tried. Where calls never returned,
-/// there is more to try before that: see [`lost`].
+/// If there are many configurations, the search first keeps a few of the best. If these reach the
+/// end, the history is explained; if not, nothing is known, and the search starts again with more.
+/// If some calls never returned, it tries more before that; see [`lost`].
 pub fn search<M: Model>(model: &mut M, ops: &[Op], limits: Limits, traced: bool) -> Ended {
     if !traced {
         if let Some(ended) = subsets::decide(model, ops, limits) {
@@ -68,7 +69,7 @@ pub fn search<M: Model>(model: &mut M, ops: &[Op], limits: Limits, traced: bool)
     }
     walk(
         model,
-        Asked {
+        SearchRequest {
             ops,
             plan: &plan,
             limits,
@@ -78,7 +79,7 @@ pub fn search<M: Model>(model: &mut M, ops: &[Op], limits: Limits, traced: bool)
     )
 }
 
-/// The search alone, with other numbers of configurations that are kept, before all are.
+/// Runs the search with the given widths before the exact one.
 pub fn search_widening<M: Model>(
     model: &mut M,
     ops: &[Op],
@@ -89,7 +90,7 @@ pub fn search_widening<M: Model>(
     let plan = Plan::new(model, ops);
     walk(
         model,
-        Asked {
+        SearchRequest {
             ops,
             plan: &plan,
             limits,
@@ -99,18 +100,18 @@ pub fn search_widening<M: Model>(
     )
 }
 
-fn walk<M: Model>(model: &mut M, asked: Asked) -> Ended {
-    // The state, who is pending, who is used, counts of lost calls, a price.
-    match (asked.plan.seats, asked.plan.kinds.len()) {
-        (..=64, 0) => widen::<M, [u64; 3]>(model, asked),
-        (..=64, ..=32) => widen::<M, [u64; 8]>(model, asked),
-        _ => widen::<M, Box<[u64]>>(model, asked),
+fn walk<M: Model>(model: &mut M, request: SearchRequest) -> Ended {
+    // A configuration has a state, pending and used bits, counts of lost calls, and a price.
+    match (request.plan.slots, request.plan.kinds.len()) {
+        (..=64, 0) => widen::<M, [u64; 3]>(model, request),
+        (..=64, ..=32) => widen::<M, [u64; 8]>(model, request),
+        _ => widen::<M, Box<[u64]>>(model, request),
     }
 }
 
-/// What is to be decided.
+/// What to decide.
 #[derive(Clone, Copy)]
-struct Asked<'a> {
+struct SearchRequest<'a> {
     ops: &'a [Op],
     plan: &'a Plan,
     limits: Limits<'a>,
@@ -118,35 +119,35 @@ struct Asked<'a> {
     widths: &'a [usize],
 }
 
-fn widen<M: Model, C: Config>(model: &mut M, asked: Asked) -> Ended {
+fn widen<M: Model, C: Config>(model: &mut M, request: SearchRequest) -> Ended {
     let mut furthest = Furthest::default();
-    let lost = !asked.plan.kinds.is_empty();
-    for (i, &width) in asked.widths.iter().enumerate() {
-        let mut search = Search::<M, C>::new(model, asked);
+    let lost = !request.plan.kinds.is_empty();
+    for (i, &width) in request.widths.iter().enumerate() {
+        let mut search = Search::<M, C>::new(model, request);
         search.width = width;
-        search.brief = i == 0 && lost;
-        search.retreat = (!lost).then(|| Retreat::new(width));
+        search.stop_if_trimmed = i == 0 && lost;
+        search.backtracker = (!lost).then(|| Backtracker::new(width));
         let ended = search.run();
         if !search.trimmed || matches!(ended, Ended::Explained { .. }) {
-            return furthest.of(ended);
+            return furthest.or(ended);
         }
-        furthest.take(ended);
+        furthest.add(ended);
         if i > 0 {
             continue;
         }
-        if let Some(ended) = packed::refute(model, asked.ops, asked.plan, asked.limits) {
+        if let Some(ended) = packed::refute(model, request.ops, request.plan, request.limits) {
             return ended;
         }
         if lost {
-            if let Some(ended) = lost::search_lost::<M, C>(model, asked) {
+            if let Some(ended) = lost::search_lost::<M, C>(model, request) {
                 return ended;
             }
         }
     }
-    furthest.of(Search::<M, C>::new(model, asked).run())
+    furthest.or(Search::<M, C>::new(model, request).run())
 }
 
-/// How many configurations are kept at a time, before all are.
+/// Maximum numbers of configurations that are kept, in order, before the search keeps all.
 const WIDTHS: [usize; 2] = [64, 1024];
 
 /// Of several searches that reached a limit, the one that explored most.
@@ -154,7 +155,7 @@ const WIDTHS: [usize; 2] = [64, 1024];
 struct Furthest(Option<Ended>);
 
 impl Furthest {
-    fn take(&mut self, ended: Ended) {
+    fn add(&mut self, ended: Ended) {
         let explored = |ended: &Ended| match ended {
             Ended::GaveUp { explored, .. } => Some(*explored),
             _ => None,
@@ -164,62 +165,63 @@ impl Furthest {
         }
     }
 
-    /// How it ends, if this is the last.
-    fn of(mut self, ended: Ended) -> Ended {
+    /// Returns the result of all searches, `ended` being the last one's.
+    fn or(mut self, ended: Ended) -> Ended {
         if !matches!(ended, Ended::GaveUp { .. }) {
             return ended;
         }
-        self.take(ended.clone());
+        self.add(ended.clone());
         self.0.unwrap_or(ended)
     }
 }
 
 struct Search<'a, M, C> {
-    board: Board<'a, M, C>,
+    state: SearchState<'a, M, C>,
     plan: &'a Plan,
     limits: Limits<'a>,
-    /// What explains everything that returned so far.
+    /// The configurations that explain everything that returned so far.
     now: Frontier<C>,
     reached: Reached<C>,
-    /// Seats of operations that are not pure, in order of their returns.
+    /// Slots of operations that are not pure, in order of their returns.
     open: Vec<u32>,
-    /// By kind of lost calls: called so far; used by every configuration.
+    /// By kind of lost calls: the number called so far, and the number used by every configuration.
     called: Vec<u64>,
     spent: Vec<u64>,
-    /// By action: the round in which it was seen, and whether pending (1) or free (0).
+    /// By action: the round in which it was tried, plus 1 if the operation was pending.
     seen: Vec<u64>,
     round: u64,
     states: Vec<u64>,
     explored: u64,
     returns: u64,
-    /// How many configurations are kept at a time.
+    /// Maximum number of configurations that are kept.
     width: usize,
-    /// More there were.
+    /// Configurations were discarded.
     trimmed: bool,
-    /// To end where there are more.
-    brief: bool,
-    /// By kind of lost calls: what one that is used costs; empty: nothing.
+    /// Give up as soon as configurations are discarded.
+    stop_if_trimmed: bool,
+    /// By kind of lost calls: the price of each use; empty if they are free of charge.
     prices: Vec<u64>,
-    /// Where to go back to, if it is to.
-    retreat: Option<Retreat<C>>,
-    /// Bytes of the model at which it is to forget.
+    /// The checkpoints, if the search may go back.
+    backtracker: Option<Backtracker<C>>,
+    /// Memory of the model in bytes at which it must forget past states.
     renew_at: usize,
 }
 
-/// What a return leads to.
+/// The configurations that a return leads to.
 struct Reached<C> {
-    /// What explains it as well.
+    /// The configurations that explain the return as well.
     next: Frontier<C>,
-    /// Configurations from which the operation that returns is still to be placed.
+    /// Configurations in which the returning operation is still to be placed.
     waiting: Frontier<C>,
-    /// By waiting configuration: the operation placed last was blind and nothing came of it.
+    /// By waiting configuration: whether the last placement was blind and idle, that is, it changed
+    /// nothing else.
     idle: Vec<bool>,
 }
 
-/// The operation that returns.
+/// The returning operation.
 #[derive(Clone, Copy)]
 struct Target {
-    seat: u32,
+    slot: u32,
     pure: bool,
 }
 
@@ -227,50 +229,50 @@ struct Target {
 struct Exhausted(&'static str);
 
 impl<'a, M: Model, C: Config> Search<'a, M, C> {
-    fn new(model: &'a mut M, asked: Asked<'a>) -> Self {
-        let Asked { ops, plan, .. } = asked;
-        let layout = Layout::new(plan.seats, plan.kinds.len(), false);
+    fn new(model: &'a mut M, request: SearchRequest<'a>) -> Self {
+        let SearchRequest { ops, plan, .. } = request;
+        let layout = Layout::new(plan.slots, plan.kinds.len(), false);
         Self {
-            board: Board::new(model, ops, plan, layout, Traces::new(asked.traced)),
+            state: SearchState::new(model, ops, plan, layout, Traces::new(request.traced)),
             plan,
-            limits: asked.limits,
+            limits: request.limits,
             now: Frontier::new(layout),
             reached: Reached::new(layout),
             open: Vec::new(),
             called: vec![0; plan.kinds.len()],
             spent: vec![0; plan.kinds.len()],
-            seen: vec![0; plan.natures.len()],
+            seen: vec![0; plan.properties.len()],
             round: 0,
             states: Vec::new(),
             explored: 0,
             returns: 0,
             width: usize::MAX,
             trimmed: false,
-            brief: false,
+            stop_if_trimmed: false,
             prices: Vec::new(),
-            retreat: None,
+            backtracker: None,
             renew_at: RENEW_BYTES,
         }
     }
 
     fn run(&mut self) -> Ended {
-        let mut start = C::new(self.board.layout.words);
-        start.words_mut()[0] = self.board.model.initial();
+        let mut start = C::new(self.state.layout.words);
+        start.words_mut()[0] = self.state.model.initial();
         self.now.insert(start, START);
         let mut at = 0;
         while let Some(&event) = self.plan.events.get(at) {
-            self.pass(at);
+            self.remember(at);
             at += 1;
             match event {
                 Event::Lost(kind) => self.called[kind as usize] += 1,
                 Event::Call(op) => self.call(op),
                 Event::Return(op) => match self.ret(op) {
                     Err(Exhausted(why)) => return self.gave_up(why, op, self.explored),
-                    Ok(()) if self.brief && self.trimmed => {
+                    Ok(()) if self.stop_if_trimmed && self.trimmed => {
                         return self.gave_up("too many configurations", op, 0)
                     }
-                    Ok(()) if self.reached.next.is_empty() => match self.go_back(at) {
-                        Some(place) => at = place,
+                    Ok(()) if self.reached.next.is_empty() => match self.backtrack(at) {
+                        Some(event) => at = event,
                         None => return self.stuck(op),
                     },
                     Ok(()) => {
@@ -280,7 +282,7 @@ impl<'a, M: Model, C: Config> Search<'a, M, C> {
                 },
             }
         }
-        let trace = self.now.live().next().map(|kept| kept.trace);
+        let trace = self.now.live().next().map(|entry| entry.trace);
         Ended::Explained {
             order: self.rows(trace.expect("what is left explains everything")),
         }
@@ -289,14 +291,18 @@ impl<'a, M: Model, C: Config> Search<'a, M, C> {
     fn gave_up(&self, why: &'static str, op: u32, explored: u64) -> Ended {
         Ended::GaveUp {
             why,
-            at: self.board.ops[op as usize].row,
+            at: self.state.ops[op as usize].row,
             explored,
         }
     }
 
     fn stuck(&self, op: u32) -> Ended {
-        let mut orders: Vec<Vec<u32>> = match self.board.traces.is_on() {
-            true => self.now.live().map(|kept| self.rows(kept.trace)).collect(),
+        let mut orders: Vec<Vec<u32>> = match self.state.traces.is_on() {
+            true => self
+                .now
+                .live()
+                .map(|entry| self.rows(entry.trace))
+                .collect(),
             false => Vec::new(),
         };
         orders.sort_by_key(|order| usize::MAX - order.len());
@@ -305,81 +311,81 @@ impl<'a, M: Model, C: Config> Search<'a, M, C> {
         let mut placed: FxHashSet<u32> = order.iter().copied().collect();
         let new = |order: &Vec<u32>| order.iter().filter(|&&row| placed.insert(row)).count() > 0;
         Ended::Stuck {
-            at: self.board.ops[op as usize].row,
+            at: self.state.ops[op as usize].row,
             order,
             others: orders.filter(new).collect(),
         }
     }
 
     fn rows(&self, trace: u32) -> Vec<u32> {
-        let ops = self.board.ops;
-        let order = self.board.traces.order(trace, ops.len());
+        let ops = self.state.ops;
+        let order = self.state.traces.order(trace, ops.len());
         order.iter().map(|&op| ops[op as usize].row).collect()
     }
 
-    /// Seats the operation, and places it where that cannot be wrong.
+    /// Assigns the operation its slot, and places it if that cannot be wrong.
     fn call(&mut self, op: u32) {
-        let seat = self.plan.seat[op as usize];
-        let nature = self.board.seat(seat, op);
-        if !nature.pure {
+        let slot = self.plan.slot[op as usize];
+        let properties = self.state.assign(slot, op);
+        if !properties.pure {
             let own = self.plan.rank[op as usize];
             let place = self
                 .open
                 .iter()
-                .rposition(|&s| self.board.rank(s) < own)
+                .rposition(|&s| self.state.rank(s) < own)
                 .map_or(0, |before| before + 1);
-            self.open.insert(place, seat);
+            self.open.insert(place, slot);
         }
-        let (word, bit) = self.board.layout.pending(seat);
-        for kept in self.now.live_mut() {
-            kept.config.words_mut()[word] |= bit;
-            kept.trace = if nature.eager {
-                self.board.settle(&mut kept.config, kept.trace)
+        let (word, bit) = self.state.layout.pending(slot);
+        for entry in self.now.live_mut() {
+            entry.config.words_mut()[word] |= bit;
+            entry.trace = if properties.eager {
+                self.state.settle(&mut entry.config, entry.trace)
             } else {
-                self.board.settle_one(&mut kept.config, kept.trace, seat)
+                self.state.settle_one(&mut entry.config, entry.trace, slot)
             };
         }
     }
 
-    /// Frees the seat in every configuration: the operation has been placed, is placed now, or,
-    /// where it is free, is dropped.
+    /// Frees the slot in every configuration: the operation was placed before, is placed now, or,
+    /// if it is free, is dropped.
     fn ret(&mut self, op: u32) -> Result<(), Exhausted> {
-        let seat = self.plan.seat[op as usize];
-        let pure = self.board.nature(self.board.action(seat)).pure;
-        let target = Target { seat, pure };
-        if pure && self.settled_everywhere(seat) {
+        let slot = self.plan.slot[op as usize];
+        let pure = self.state.properties(self.state.action(slot)).pure;
+        let target = Target { slot, pure };
+        if pure && self.settled_everywhere(slot) {
             std::mem::swap(&mut self.now, &mut self.reached.next);
             return Ok(());
         }
         self.reached.clear();
-        let layout = self.board.layout;
-        for kept in self.now.live() {
+        let layout = self.state.layout;
+        for entry in self.now.live() {
             self.reached
-                .sort(layout, kept.config.clone(), kept.trace, target, false);
+                .add(layout, entry.config.clone(), entry.trace, target, false);
         }
         self.explore(target)?;
         self.check_limits()?;
         if self.reached.next.len() > self.width {
             self.trim();
         }
-        self.open.retain(|&s| s != seat);
-        self.board.leave(seat);
+        self.open.retain(|&s| s != slot);
+        self.state.release(slot);
         if self.is_time_to_rebase() {
             self.rebase();
         }
-        if self.board.model.bytes() > self.renew_at {
+        if self.state.model.bytes() > self.renew_at {
             self.renew();
         }
         Ok(())
     }
 
-    /// Places what must be placed before the target can be, and the target.
+    /// Places what must be placed before the target, and the target.
     fn explore(&mut self, target: Target) -> Result<(), Exhausted> {
         let first = self.reached.waiting.len();
         let mut i = 0;
         while i < self.reached.waiting.len() {
-            if let Some(kept) = self.reached.waiting.get(i).cloned() {
-                self.expand(&kept.config, kept.trace, target, self.reached.idle[i])?;
+            if let Some(entry) = self.reached.waiting.get(i).cloned() {
+                self.expand(&entry.config, entry.trace, target, self.reached.idle[i])?;
             }
             i += 1;
             self.explored += 1;
@@ -395,12 +401,12 @@ impl<'a, M: Model, C: Config> Search<'a, M, C> {
         Ok(())
     }
 
-    /// The operation is placed in every configuration.
-    fn settled_everywhere(&self, seat: u32) -> bool {
-        let (word, bit) = self.board.layout.pending(seat);
+    /// Whether the operation is placed in every configuration.
+    fn settled_everywhere(&self, slot: u32) -> bool {
+        let (word, bit) = self.state.layout.pending(slot);
         self.now
             .live()
-            .all(|kept| kept.config.words()[word] & bit == 0)
+            .all(|entry| entry.config.words()[word] & bit == 0)
     }
 }
 
@@ -419,11 +425,11 @@ impl<C: Config> Reached<C> {
         self.idle.clear();
     }
 
-    /// Where the target is not pending, the configuration is kept; where it is not used, it waits
-    /// for the target to be used. `idle`: the last placed was blind and nothing came of it.
-    fn sort(&mut self, layout: Layout<C>, config: C, trace: u32, target: Target, idle: bool) {
-        let (word, bit) = layout.pending(target.seat);
-        let (used, used_bit) = layout.used(target.seat);
+    /// Keeps the configuration if the target is not pending. Lets it wait for the target if the
+    /// target is not used. `idle` says that the last placement was blind and changed nothing else.
+    fn add(&mut self, layout: Layout<C>, config: C, trace: u32, target: Target, idle: bool) {
+        let (word, bit) = layout.pending(target.slot);
+        let (used, used_bit) = layout.used(target.slot);
         if config.words()[used] & used_bit != 0 {
             let mut left = config;
             left.words_mut()[used] &= !used_bit;

@@ -1,4 +1,4 @@
-//! The search where only each process's own order counts.
+//! Searches if only each process's own order counts.
 
 use rustc_hash::FxHashSet;
 
@@ -9,10 +9,10 @@ use crate::order::NEVER;
 /// An operation of a process.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn {
-    /// Position in the history that was given.
+    /// Position in the given history.
     pub row: u32,
     pub action: u32,
-    /// May be left out; then it is the last of its process.
+    /// Whether it may be left out, which only the last of a process may.
     pub optional: bool,
 }
 
@@ -27,9 +27,9 @@ impl Turn {
 }
 
 /// Decides whether the processes' operations can be interleaved. Depth first; each configuration
-/// (how far each process is, and the state) is tried once, so time and memory are at most the
-/// product of the processes' lengths times the number of states. Deciding this is NP-complete
-/// (Gibbons & Korach 1997, theorem 4.9), even with different values.
+/// (the position in each process, and the state) is tried once, so time and memory are at most the
+/// product of the processes' lengths times the number of states. The problem is NP-complete
+/// (Gibbons & Korach 1997, theorem 4.9), even if all values are different.
 pub fn interleave<M: Model>(model: &mut M, lanes: &[Vec<Turn>], limits: Limits) -> Ended {
     let state = model.initial();
     let mut walk = Walk {
@@ -48,21 +48,21 @@ struct Walk<'a, M> {
     model: &'a mut M,
     lanes: &'a [Vec<Turn>],
     limits: Limits<'a>,
-    /// Positions and state.
+    /// Visited configurations: positions and state.
     seen: FxHashSet<Box<[u32]>>,
-    /// Lanes that were advanced.
+    /// The lane of each step so far.
     order: Vec<u32>,
     longest: Vec<u32>,
     explored: u64,
 }
 
-/// A choice that is still open: the lanes from `lane` on are to be tried.
+/// An open choice: the lanes from `lane` on are still to be tried.
 struct Choice {
     state: u64,
     lane: u32,
-    /// Length of the order when the choice came up.
+    /// Length of the order at the choice.
     depth: usize,
-    /// Successors of `lane - 1` that are to be tried yet.
+    /// Successors of `lane - 1` that are still to be tried.
     states: Vec<u64>,
 }
 
@@ -137,7 +137,7 @@ impl<M: Model> Walk<'_, M> {
         }
     }
 
-    /// Advances past operations that change nothing, or that it is always right to take.
+    /// Advances past operations that change nothing or that are always right to take.
     fn settle(&mut self, at: &mut [u32], mut state: u64) -> u64 {
         let mut moved = true;
         while moved {
@@ -171,10 +171,10 @@ impl<M: Model> Walk<'_, M> {
         if self.model.halted().is_some() {
             return self.model.halted();
         }
-        let late = (self.explored % 256 == 0)
-            .then(|| self.limits.late())
+        let out_of_time = (self.explored % 256 == 0)
+            .then(|| self.limits.out_of_time())
             .flatten();
-        late.or_else(|| self.limits.full(self.model.bytes_elsewhere()))
+        out_of_time.or_else(|| self.limits.out_of_memory(self.model.bytes_elsewhere()))
     }
 
     fn rows(&self, order: &[u32]) -> Vec<u32> {
@@ -186,7 +186,7 @@ impl<M: Model> Walk<'_, M> {
         order.iter().map(&mut row).collect()
     }
 
-    /// The first operation that the longest order does not have.
+    /// Returns the row of the first operation that the longest order lacks.
     fn next_row(&self) -> u32 {
         let placed: FxHashSet<u32> = self.rows(&self.longest).into_iter().collect();
         let turns = self.lanes.iter().flatten();

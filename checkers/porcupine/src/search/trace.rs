@@ -1,4 +1,4 @@
-//! How configurations came about, for when a linearization is asked for.
+//! Records how configurations arose, for when a linearization is requested.
 
 /// The trace of the initial configuration.
 pub(super) const START: u32 = u32::MAX;
@@ -6,11 +6,11 @@ pub(super) const START: u32 = u32::MAX;
 #[derive(Clone, Copy)]
 struct Link {
     before: u32,
-    /// Index of the operation, twice; and one more where it could have been placed without effect.
+    /// The operation's index times two, plus one if it could have been placed without effect.
     what: u32,
 }
 
-/// A forest of steps, each with the step before it.
+/// A forest of steps, each linked to its predecessor.
 pub(super) struct Traces {
     links: Vec<Link>,
     on: bool,
@@ -28,17 +28,17 @@ impl Traces {
         self.on
     }
 
-    /// No more links can be told apart.
-    pub fn full(&self) -> bool {
+    /// Whether no more links can be numbered.
+    pub fn is_full(&self) -> bool {
         self.links.len() > u32::MAX as usize / 2
     }
 
-    /// The operation was placed with its effect.
+    /// Records that the operation was placed with its effect.
     pub fn placed(&mut self, before: u32, op: u32) -> u32 {
         self.link(before, 2 * op)
     }
 
-    /// The operation could be placed here without effect.
+    /// Records that the operation could be placed here without effect.
     pub fn freed(&mut self, before: u32, op: u32) -> u32 {
         self.link(before, 2 * op + 1)
     }
@@ -51,8 +51,8 @@ impl Traces {
         self.links.len() as u32 - 1
     }
 
-    /// The operations in the order in which they were placed. One that was free and not used comes
-    /// where it was first free.
+    /// Returns the operations in the order in which they were placed. A free operation that was not
+    /// used comes where it first became free.
     pub fn order(&self, mut last: u32, ops: usize) -> Vec<u32> {
         let mut whats = Vec::new();
         while last != START {

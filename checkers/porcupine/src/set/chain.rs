@@ -1,14 +1,14 @@
-//! The reads as a chain under inclusion.
+//! Orders the reads as a chain under inclusion.
 
 use super::index::{Indexed, NONE};
 
-/// Levels as in the module's proof.
+/// The levels of the module's proof.
 pub(super) struct Levels {
     /// By read: 2k for the k-th content of the chain, counted from 1.
     pub read: Vec<u32>,
-    /// By value: 2k−1 where the k-th content is the first that has it; [`UNSEEN`] if none has.
+    /// By value: 2k−1 if the k-th content is the first that has it; [`UNSEEN`] if none has.
     pub value: Vec<u32>,
-    /// Some read of each content, the smallest first.
+    /// A read of each content, the smallest content first.
     pub contents: Vec<u32>,
 }
 
@@ -16,7 +16,7 @@ pub(super) struct Levels {
 pub(super) const UNSEEN: u32 = NONE;
 
 impl Levels {
-    /// Before any read was looked at.
+    /// Creates the levels before any read is examined.
     fn new(indexed: &Indexed) -> Self {
         Self {
             read: vec![0; indexed.reads()],
@@ -26,11 +26,11 @@ impl Levels {
     }
 }
 
-/// The levels, where each read has the values of the next smaller one in the same order: so have reads of
-/// a log, and sorted ones. None where that is not so, or a read is illegal by itself.
+/// Returns the levels if each read has the values of the next smaller one in the same order, as
+/// reads of a log and sorted reads do; `None` if not, or if a read is illegal by itself.
 ///
-/// Then to know a read is to know what it has beyond the one before. O(n log n + v), of which v are comparisons of
-/// neighbouring memory.
+/// Knowing a read then means knowing what it has beyond its predecessor. O(n log n + v), of which v
+/// are comparisons of adjacent memory.
 pub(super) fn grown(indexed: &Indexed) -> Option<Levels> {
     let mut levels = Levels::new(indexed);
     let mut before: &[i64] = &[];
@@ -58,8 +58,8 @@ pub(super) fn grown(indexed: &Indexed) -> Option<Levels> {
     Some(levels)
 }
 
-/// What `after` has between and behind the values of `before`; false where it does not have all of those in
-/// their order. It is no shorter.
+/// Collects what `after` has between and behind the values of `before`; returns false if `after`
+/// does not have all of them in their order. `after` must not be shorter.
 fn additions(before: &[i64], after: &[i64], more: &mut Vec<i64>) -> bool {
     let most = after.len() - before.len();
     let mut at = 0;
@@ -76,7 +76,7 @@ fn additions(before: &[i64], after: &[i64], more: &mut Vec<i64>) -> bool {
     }
 }
 
-/// How many values both begin with.
+/// Returns the length of the common prefix.
 fn common(a: &[i64], b: &[i64]) -> usize {
     const BLOCK: usize = 256;
     let blocks = a.chunks_exact(BLOCK).zip(b.chunks_exact(BLOCK));
@@ -85,10 +85,10 @@ fn common(a: &[i64], b: &[i64]) -> usize {
     whole + rest.take_while(|(a, b)| a == b).count()
 }
 
-/// The levels, or two reads neither of which contains the other. O(n log n + v).
+/// Returns the levels, or two reads neither of which contains the other. O(n log n + v).
 ///
-/// Reads are taken by size. As long as they form a chain, the values seen so far are those of
-/// the read before; the next read contains it exactly when it has as many values already seen.
+/// Reads are taken by size. As long as they form a chain, the values seen so far are those of the
+/// previous read; the next read contains that one exactly if it has as many values already seen.
 pub(super) fn levels(indexed: &Indexed) -> Result<Levels, (usize, usize)> {
     let mut levels = Levels::new(indexed);
     let mut size = 0;

@@ -1,4 +1,4 @@
-//! Values as small numbers, so that the decision needs arrays and no hashing.
+//! Numbers values, so that the decision needs arrays instead of hashing.
 
 use rustc_hash::FxHashMap;
 
@@ -6,7 +6,7 @@ use super::History;
 use crate::order::NEVER;
 use crate::verdict::{Step, Verdict, Why};
 
-/// An index that is not there.
+/// Stands for a missing index.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// The adds of one value.
@@ -25,7 +25,7 @@ pub(super) struct Indexed<'a> {
     pub values: Vec<Value>,
     /// By add: the number of its value.
     pub of_add: Vec<u32>,
-    /// Some value was added more than once.
+    /// Whether some value was added more than once.
     pub repeats: bool,
 }
 
@@ -54,17 +54,17 @@ impl<'a> Indexed<'a> {
         }
     }
 
-    /// The number of a value, if it is added.
+    /// Returns the number of a value if it is added.
     pub fn number(&self, value: i64) -> Option<u32> {
         self.numbers.find(value)
     }
 
-    /// The values that a read returned.
+    /// Returns the values that a read returned.
     pub fn seen(&self, r: usize) -> &[i64] {
         &self.history.reads[r].values
     }
 
-    /// Their numbers, where all are added.
+    /// Returns the numbers of those values. All must be added.
     pub fn read(&self, r: usize) -> impl Iterator<Item = u32> + '_ {
         let number = |&value: &i64| self.number(value).expect("it is added");
         self.seen(r).iter().map(number)
@@ -74,15 +74,15 @@ impl<'a> Indexed<'a> {
         self.history.reads.len()
     }
 
-    /// The reads from the smallest on.
+    /// Returns the reads in order of size.
     pub fn by_size(&self) -> Vec<usize> {
         let mut by_size: Vec<usize> = (0..self.reads()).collect();
         by_size.sort_by_key(|&r| self.seen(r).len());
         by_size
     }
 
-    /// An `Err` is the verdict on a read that is illegal by itself: it returned a value twice, or one
-    /// that is not added. O(v).
+    /// Returns as `Err` the verdict on a read that is illegal by itself: it returned a value twice,
+    /// or one that is not added. O(v).
     pub fn check_reads(&self) -> Result<(), Box<Verdict>> {
         let mut last_read = vec![NONE; self.values.len()];
         for (r, read) in self.history.reads.iter().enumerate() {
@@ -127,7 +127,8 @@ fn illegal(row: usize, value: i64, why: Why) -> Box<Verdict> {
     Box::new(Verdict::invalid(reason, vec![step]))
 }
 
-/// Value → number: an array where the values are dense, as they are when a counter made them; else a hash map.
+/// Maps values to numbers: an array if the values are dense, as those from a counter are, otherwise
+/// a hash map.
 enum Numbers {
     Dense { least: i64, numbers: Vec<u32> },
     Hashed(FxHashMap<i64, u32>),
@@ -150,7 +151,7 @@ impl Numbers {
         ))
     }
 
-    /// The value's number; `next` if it has none yet.
+    /// Returns the value's number; assigns `next` if it has none yet.
     fn number(&mut self, value: i64, next: usize) -> u32 {
         match self {
             Numbers::Dense { least, numbers } => {

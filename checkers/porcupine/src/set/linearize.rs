@@ -1,4 +1,4 @@
-//! An order that explains a set's history, or as much of it as can be.
+//! Finds an order that explains a set's history, or as much of it as possible.
 
 use super::chain::{levels, UNSEEN};
 use super::index::Indexed;
@@ -6,8 +6,9 @@ use super::{decide, History};
 use crate::order::{intervals, Consistency, Timing, NEVER};
 use crate::verdict::Status;
 
-/// The rows in an order that explains the history; if there is none, in real time, one that explains
-/// all that returned before some operation, and that operation's row. O(n (log n)² + v log n).
+/// Returns the rows in an order that explains the history. If there is none, in real time, returns
+/// an order that explains all that returned before some operation, and that operation's row. O(n
+/// (log n)² + v log n).
 pub fn linearization(history: &History, consistency: Consistency) -> (Vec<usize>, Option<usize>) {
     if decide(history, consistency).status == Status::Valid {
         return (order(history, consistency), None);
@@ -23,7 +24,7 @@ pub fn linearization(history: &History, consistency: Consistency) -> (Vec<usize>
         let part = until(history, &returned[..*n], returned[*n - 1].ret);
         decide(&part, consistency).status == Status::Valid
     };
-    // Of how many returns the first ones are explained: what explains more explains fewer.
+    // Search by the number of returns: if the first k cannot be explained, no more can.
     let counts: Vec<usize> = (1..=returned.len()).collect();
     let most = counts.partition_point(explained);
     let end = most
@@ -33,7 +34,7 @@ pub fn linearization(history: &History, consistency: Consistency) -> (Vec<usize>
     (order(&part, consistency), Some(returned[most].row))
 }
 
-/// What was called up to a time, when only some operations had returned.
+/// Returns the history up to a time, when only some operations had returned.
 fn until<'a>(history: &'a History, returned: &[Timing], end: i64) -> History<'a> {
     let mut rows: Vec<usize> = returned.iter().map(|at| at.row).collect();
     rows.sort_unstable();
@@ -52,8 +53,8 @@ fn until<'a>(history: &'a History, returned: &[Timing], end: i64) -> History<'a>
     part
 }
 
-/// The order of a history that has one: by level as in the proof of [`super`]. An add of a value that is
-/// there already has no effect, and is placed as late as what precedes it asks.
+/// Returns the order of a history that has one: by level as in the proof of [`super`]. An add of a
+/// value that is already there has no effect and is placed as late as its constraints allow.
 fn order(history: &History, consistency: Consistency) -> Vec<usize> {
     let indexed = Indexed::new(history);
     let levels = levels(&indexed).unwrap_or_else(|_| unreachable!("it is explained"));

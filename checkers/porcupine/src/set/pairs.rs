@@ -1,14 +1,15 @@
-//! The short cycles of a history whose reads are not a chain, so that the witness is a smallest.
+//! Finds the short cycles of a history whose reads are not a chain, so that the witness is a
+//! smallest one.
 //!
-//! Each search asks of every read "does it have all of these values?", and answers by counting
-//! those that it has; only where the count is wrong is the missing value looked for.
+//! Each search asks of every read whether it has all of certain values, and answers by counting
+//! those that it has. Only if the count is too small does it look for the missing value.
 
 use super::index::{Indexed, NONE};
 use super::witness::Cycle;
 use super::Placed;
 use crate::order::Interval;
 
-/// A cycle of two operations, else one of three, else none. O((n + v) log n).
+/// Returns a cycle of two operations, otherwise one of three, otherwise `None`. O((n + v) log n).
 pub(super) fn shortest(indexed: &Indexed, order: &Placed) -> Option<Cycle> {
     let returns = Returns::new(indexed, order);
     let reads = 0..indexed.reads();
@@ -24,7 +25,7 @@ pub(super) fn shortest(indexed: &Indexed, order: &Placed) -> Option<Cycle> {
         .or_else(|| skipped(indexed, order, &returns))
 }
 
-/// For each value that an add returned: when the first did, sorted by (group, time).
+/// For each value whose add returned, the first return, sorted by (group, time).
 struct Returns {
     sorted: Vec<(u32, i64, u32)>,
 }
@@ -41,7 +42,7 @@ impl Returns {
         Self { sorted }
     }
 
-    /// The values added in this group before this time.
+    /// Returns the values that were added in a group before a time.
     fn before(&self, group: u32, time: i64) -> &[(u32, i64, u32)] {
         let from = self.sorted.partition_point(|&(g, _, _)| g < group);
         let to = self
@@ -50,7 +51,7 @@ impl Returns {
         &self.sorted[from..to]
     }
 
-    /// The first value added in this group before this time that the read does not have.
+    /// Returns the first of those values that the read does not have.
     fn missing(&self, indexed: &Indexed, r: usize, group: u32, time: i64) -> u32 {
         let mut has: Vec<u32> = indexed.read(r).collect();
         has.sort_unstable();
@@ -82,7 +83,7 @@ fn stale(indexed: &Indexed, order: &Placed, returns: &Returns, r: usize) -> Opti
     Some(Cycle::Stale { add, r: r as u32 })
 }
 
-/// Group by group: of each value, the read that saw it and returned first.
+/// Compares within each group; for each value with the read that saw it and returned first.
 fn backwards(indexed: &Indexed, order: &Placed) -> Option<Cycle> {
     let mut by_group: Vec<usize> = (0..indexed.reads()).collect();
     by_group.sort_by_key(|&r| order.read_at[r].group);
@@ -142,7 +143,8 @@ fn reads_back(
     None
 }
 
-/// For each read and group: the last called add that it sees; all added before that must be seen.
+/// For each read and group, takes the last called add that the read sees; the read must see
+/// everything added before that.
 fn skipped(indexed: &Indexed, order: &Placed, returns: &Returns) -> Option<Cycle> {
     let mut latest: Vec<u32> = vec![NONE; order.groups];
     let mut has: Vec<usize> = vec![0; order.groups];

@@ -1,9 +1,9 @@
-//! Process order with values added more than once: decided by building the order.
+//! Decides process order with values added more than once, by constructing the order.
 //!
-//! The contents C₁ ⊂ C₂ ⊂ … of the reads are a chain, and an explanation goes through them in
-//! turn: all reads of Cₖ come before any add of a value outside Cₖ. While the content is to become or is
-//! Cₖ, an add of a value of Cₖ can be taken at once: it must be in the set before the reads of Cₖ or
-//! is in it already. So nothing is ever taken too early, and there is no choice.
+//! The contents C₁ ⊂ C₂ ⊂ … of the reads are a chain, and a linearization goes through them in
+//! turn: all reads of Cₖ come before any add of a value outside Cₖ. While the content is growing to
+//! Cₖ or is Cₖ, an add of a value of Cₖ can be taken at once: either it must be in the set before
+//! the reads of Cₖ, or it already is. So nothing is ever taken too early, and there is no choice.
 
 use super::chain::Levels;
 use super::index::Indexed;
@@ -15,7 +15,7 @@ enum Node {
     Read(usize),
 }
 
-/// Whether there is an order that explains the reads. O(n log n).
+/// Whether some order explains the reads. O(n log n).
 pub(super) fn explains(indexed: &Indexed, order: &Placed, levels: &Levels) -> bool {
     let lanes = lanes(order);
     let mut at = vec![0; lanes.len()];
@@ -64,7 +64,8 @@ pub(super) fn explains(indexed: &Indexed, order: &Placed, levels: &Levels) -> bo
     true
 }
 
-/// The operations of each process in order. One that never returned is the last of its process.
+/// Returns the operations of each process in order. One that never returned is the last of its
+/// process.
 fn lanes(order: &Placed) -> Vec<Vec<Node>> {
     let adds = order.add_at.iter().enumerate();
     let reads = order.read_at.iter().enumerate();

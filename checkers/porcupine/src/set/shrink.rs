@@ -1,4 +1,4 @@
-//! Process order with values added more than once: the decision, and a witness by deletion.
+//! Decides process order with values added more than once, and minimizes the witness by deletion.
 
 use super::index::Indexed;
 use super::witness::Cycle;
@@ -6,14 +6,15 @@ use super::{chain, schedule, History, Placed};
 use crate::order::{intervals, Consistency, Timing};
 use crate::verdict::{Step, Verdict, Why};
 
-/// How many values and operations the deletion may look at before it settles for what it has.
-const WORK: usize = 300_000_000;
+/// Number of values and operations that the deletion may examine before it settles for the current
+/// witness.
+const WORK_MAX: usize = 300_000_000;
 
 pub(super) fn decide(history: &History, indexed: &Indexed, order: &Placed) -> Verdict {
     let levels = match chain::levels(indexed) {
         Ok(levels) => levels,
         Err((r, s)) => {
-            // Rests on one add of each value; with the others gone it stays illegal.
+            // The verdict rests on one add of each value; without the others it stays illegal.
             let forked = Cycle::Forked { r, s };
             let whole = forked.verdict(history, indexed, Consistency::Sequential);
             return deleted(history, whole.witness.clone()).map_or(whole, |w| smaller(history, w));
@@ -29,7 +30,8 @@ pub(super) fn decide(history: &History, indexed: &Indexed, order: &Placed) -> Ve
     smaller(history, rows)
 }
 
-/// The verdict on the rows alone: a cycle if no value among them is added twice, else a list.
+/// Returns the verdict on these rows alone: a cycle if no value is added twice, otherwise a list of
+/// operations.
 fn smaller(history: &History, rows: Vec<usize>) -> Verdict {
     let part = restricted(history, &rows);
     let indexed = Indexed::new(&part);
@@ -52,13 +54,13 @@ fn smaller(history: &History, rows: Vec<usize>) -> Verdict {
         value: None,
     };
     Verdict::invalid(
-        "no order of these operations respects every process's own",
+        "no order of these operations respects the order of every process",
         rows.iter().map(step).collect(),
     )
 }
 
-/// Drops operations, in ever smaller runs, as long as the rest stays illegal; none if the work
-/// ran out before the end.
+/// Drops operations, in runs of decreasing length, as long as the rest stays illegal; returns
+/// `None` if the work budget runs out before the end.
 fn deleted(history: &History, mut rows: Vec<usize>) -> Option<Vec<usize>> {
     rows.sort_unstable();
     let mut run = rows.len().div_ceil(2);
@@ -72,7 +74,7 @@ fn deleted(history: &History, mut rows: Vec<usize>) -> Option<Vec<usize>> {
             let part = restricted(history, &rest);
             let values = part.reads.iter().map(|read| read.values.len());
             work += history.adds.len() + history.reads.len() + values.sum::<usize>();
-            if work > WORK {
+            if work > WORK_MAX {
                 return None;
             }
             if illegal(&part) {
@@ -89,7 +91,7 @@ fn deleted(history: &History, mut rows: Vec<usize>) -> Option<Vec<usize>> {
     }
 }
 
-/// The operations at the rows, the reads restricted to values that these add.
+/// Returns the operations of the rows, with reads restricted to the values that these add.
 fn restricted(history: &History, rows: &[usize]) -> History<'static> {
     let has = |at: &Timing| rows.binary_search(&at.row).is_ok();
     let adds: Vec<_> = history

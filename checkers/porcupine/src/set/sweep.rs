@@ -1,4 +1,5 @@
-//! The order against the levels: where the reads are a chain, a cycle is a pair that goes down.
+//! Checks the order against the levels: if the reads are a chain, a cycle is a pair that goes down
+//! in level.
 
 use super::chain::{Levels, UNSEEN};
 use super::index::{Indexed, NONE};
@@ -12,11 +13,11 @@ enum Node {
     Read(u32),
 }
 
-/// A shortest cycle, if there is one. O(n log n).
+/// Returns a shortest cycle, if there is one. O(n log n).
 ///
-/// Walks through each group in order of call, and keeps of the operations that have returned by
-/// then the read and the add of the highest level: if any precedes the called one at a
-/// higher level, these do.
+/// Walks through each group in order of call and keeps, of the operations that have returned by
+/// then, the read and the add of the highest level. If any of them precedes the called operation at
+/// a higher level, these do.
 pub(super) fn shortest(indexed: &Indexed, order: &Placed, levels: &Levels) -> Option<Cycle> {
     let mut called = nodes(indexed, order, levels);
     let mut returned: Vec<(Interval, Node)> = called.clone();
@@ -50,7 +51,8 @@ pub(super) fn shortest(indexed: &Indexed, order: &Placed, levels: &Levels) -> Op
     longer
 }
 
-/// The operations that a level holds from above: reads, and the first add of each seen value.
+/// Returns the operations that a level bounds from above: reads, and the first add of each value
+/// that was seen.
 fn nodes(indexed: &Indexed, order: &Placed, levels: &Levels) -> Vec<(Interval, Node)> {
     let reads = order.read_at.iter().enumerate();
     let mut out: Vec<_> = reads.map(|(r, &at)| (at, Node::Read(r as u32))).collect();
@@ -58,14 +60,15 @@ fn nodes(indexed: &Indexed, order: &Placed, levels: &Levels) -> Vec<(Interval, N
         if levels.value[v] != UNSEEN {
             out.push((order.add_at[value.first as usize], Node::Add(value.first)));
         } else if value.first == value.returned {
-            // Nothing pulls it down; it is in the list for what comes after it.
+            // No level bounds this add from above; it is in the list because of what comes after
+            // it.
             out.push((order.add_at[value.first as usize], Node::Add(value.first)));
         }
     }
     out
 }
 
-/// Of each value the add that returned first, where that is not the one called first.
+/// Returns of each value the add that returned first, if another one was called first.
 fn others<'a>(
     indexed: &'a Indexed,
     order: &'a Placed,
@@ -102,7 +105,7 @@ impl Highest {
         }
     }
 
-    /// The shortest cycle of `node` and what returned before it.
+    /// Returns the shortest cycle of `node` and what returned before it.
     fn against(&self, node: Node, indexed: &Indexed, levels: &Levels) -> Option<Cycle> {
         let add_level = |a: u32| levels.value[indexed.of_add[a as usize] as usize];
         match node {

@@ -1,4 +1,4 @@
-//! Cycles in words.
+//! Describes cycles.
 
 use rustc_hash::FxHashSet;
 
@@ -7,7 +7,7 @@ use super::History;
 use crate::order::Consistency;
 use crate::verdict::{Step, Verdict, Why};
 
-/// The shapes of a shortest cycle, with positions in the history's adds and reads.
+/// The shapes of a shortest cycle, with indices of the history's adds and reads.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Cycle {
     /// The read sees the add, yet precedes it.
@@ -31,7 +31,7 @@ impl Cycle {
         }
     }
 
-    /// The invalid verdict that shows the cycle.
+    /// Returns the invalid verdict that shows the cycle.
     pub fn verdict(
         self,
         history: &History,
@@ -76,7 +76,7 @@ impl Cycle {
     }
 }
 
-/// A value that `more` has and `less` has not. O(v).
+/// Returns a value that `more` has and `less` lacks. O(v).
 pub(super) fn value_apart(indexed: &Indexed, more: u32, less: u32) -> Option<u32> {
     let has: FxHashSet<u32> = indexed.read(less as usize).collect();
     let values = indexed.read(more as usize);

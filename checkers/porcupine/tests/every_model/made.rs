@@ -1,4 +1,4 @@
-//! Small random histories, valid ones and what damage makes of them.
+//! Generates small random histories, valid ones and damaged ones.
 
 use pyporcupine::objects::Kind;
 use pyporcupine::order::{Timing, NEVER};
@@ -15,7 +15,7 @@ fn pick<'a, T>(rng: &mut Rng, from: &'a [T]) -> &'a T {
     &from[rng.below(from.len() as u64) as usize]
 }
 
-/// An operation of the model, not yet with its output.
+/// An operation of the model, without its output.
 fn operation(kind: Kind, rng: &mut Rng) -> (&'static str, Value) {
     let int = |rng: &mut Rng| Value::Int(rng.below(3) as i64);
     let many = |rng: &mut Rng| Value::Int(rng.below(12) as i64);
@@ -67,7 +67,8 @@ fn operation(kind: Kind, rng: &mut Rng) -> (&'static str, Value) {
     }
 }
 
-/// A valid history: every operation takes effect at a time between its call and its return.
+/// Generates a valid history: every operation takes effect at a time between its call and its
+/// return.
 pub fn valid(kind: Kind, rng: &mut Rng) -> Vec<Row> {
     let count = 1 + rng.below(6) as usize;
     let processes = 1 + rng.below(4) as usize;

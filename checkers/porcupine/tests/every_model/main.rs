@@ -1,6 +1,7 @@
-//! Every model against a walk through all orders, on small random histories.
+//! Compares every model with a walk through all orders, on small random histories.
 //!
-//! The histories are valid ones, most of them then damaged. ORACLE_HISTORIES sets how many there are for each model.
+//! The histories are valid ones, most of them then damaged. ORACLE_HISTORIES sets their number per
+//! model.
 
 mod made;
 mod proofs;
@@ -15,8 +16,7 @@ use pyporcupine::budget::Budget;
 use pyporcupine::objects::{decide_all, Kind};
 use pyporcupine::order::{Consistency, NEVER};
 use pyporcupine::partition::Partition;
-use pyporcupine::request::Request;
-use pyporcupine::verdict::{Status, Verdict};
+use pyporcupine::verdict::{Request, Status, Verdict};
 use random::Rng;
 use rows::{Row, Table, Value};
 use specification::{initial, legal};
@@ -26,7 +26,7 @@ fn decide(kind: Kind, rows: &[Row], consistency: Consistency, linearization: boo
         linearization,
         ..Request::plain(consistency)
     };
-    // Twice, as two objects of one history; of a compare-and-set in two fields the second time.
+    // Each history twice, as two objects; the second time with a compare-and-set in two fields.
     let count = rows.len();
     let mut table = [rows, rows].concat();
     for row in &mut table[count..] {

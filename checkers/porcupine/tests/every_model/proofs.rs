@@ -1,4 +1,4 @@
-//! Whether what a verdict shows holds: an order, a witness.
+//! Checks what a verdict shows: an order or a witness.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use pyporcupine::verdict::Verdict;
 use super::rows::{Row, Value};
 use super::specification::{after, initial, legal, possible, precedes};
 
-/// The order explains the history.
+/// Checks that the order explains the history.
 pub fn assert_order(kind: Kind, rows: &[Row], order: &[usize], consistency: Consistency) {
     let mut states = vec![initial(kind)];
     for &row in order {
@@ -32,10 +32,12 @@ pub fn assert_order(kind: Kind, rows: &[Row], order: &[usize], consistency: Cons
     }
 }
 
-/// What the witness names is illegal by itself, and legal when any of it is dropped.
+/// Checks that the witness is illegal by itself, and legal if any of its operations is dropped.
 ///
-/// Reads of a set, and of a log whose values are all different, are restricted to what is added; what puts
-/// a value into a FIFO queue goes together with what takes it out, where values are different. Elsewhere what can then not be in any order is dropped as well: it would be illegal for another reason.
+/// Reads of a set, and of a log whose values are all different, are restricted to added values. In
+/// a FIFO queue whose values are all different, an enqueue is dropped with its dequeue. In other
+/// models, operations that are then impossible in any order are dropped as well, because they would
+/// be illegal for another reason.
 pub fn assert_witness(kind: Kind, rows: &[Row], verdict: &Verdict, consistency: Consistency) {
     let part: Vec<Row> = verdict.witness.iter().map(|&i| rows[i].clone()).collect();
     assert!(!part.is_empty());
@@ -72,7 +74,7 @@ pub fn assert_witness(kind: Kind, rows: &[Row], verdict: &Verdict, consistency: 
     }
 }
 
-/// The rest, and without any one enqueue of what `gone` dequeued.
+/// Returns the rest, and the rest without any one enqueue of the value that `gone` dequeued.
 fn without(rest: Vec<Row>, gone: &Row) -> impl Iterator<Item = Vec<Row>> {
     let taken = Some(&gone.output).filter(|_| gone.f == "dequeue");
     let put_in = |row: &Row| row.f == "enqueue" && Some(&row.value) == taken;
@@ -86,7 +88,8 @@ fn without(rest: Vec<Row>, gone: &Row) -> impl Iterator<Item = Vec<Row>> {
     std::iter::once(whole).chain(less)
 }
 
-/// Of a queue that was found empty: what was taken out before the failure is not shown as still in it.
+/// Checks, if a queue was found empty, that the witness does not show dequeued values as still in
+/// it.
 fn assert_taken_out(rows: &[Row], part: &[Row], verdict: &Verdict, consistency: Consistency) {
     let empty = |row: &Row| row.f == "dequeue" && row.at.ret != NEVER && row.output == Value::Null;
     let Some(stuck) = verdict.stuck.filter(|_| rows.iter().any(empty)) else {
@@ -110,14 +113,14 @@ fn assert_taken_out(rows: &[Row], part: &[Row], verdict: &Verdict, consistency: 
     }
 }
 
-/// Of an operation of a queue, but for a dequeue that found nothing.
+/// Returns the value of a queue operation, unless it is a dequeue that found nothing.
 fn value_of(row: &Row) -> Option<&Value> {
     [&row.value, &row.output]
         .into_iter()
         .find(|value| **value != Value::Null)
 }
 
-/// Reads only what is added.
+/// Restricts reads to added values.
 fn restrict(mut part: Vec<Row>) -> Vec<Row> {
     let adds = part.iter().filter(|r| r.f == "add" || r.f == "append");
     let added: Vec<i64> = adds.map(|row| row.value.int()).collect();

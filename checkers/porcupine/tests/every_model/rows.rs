@@ -1,7 +1,8 @@
-//! Histories as rows.
+//! Represents histories as rows.
 
+use pyporcupine::datum::Datum;
 use pyporcupine::order::Timing;
-use pyporcupine::rows::{Datum, Field, Rows};
+use pyporcupine::rows::{Field, Rows};
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Value {

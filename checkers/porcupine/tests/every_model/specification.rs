@@ -1,4 +1,5 @@
-//! What each model may do, and whether any order of a few operations is one that it may.
+//! Specifies each model, and decides by brute force whether any order of a few operations is
+//! allowed.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +18,8 @@ pub fn initial(kind: Kind) -> Value {
     }
 }
 
-/// What the operation may return in the state, and the state after: the specification of each model.
+/// Returns what the operation may return in the state, and the state after: the specification of
+/// each model.
 pub fn outcomes(kind: Kind, state: &Value, row: &Row) -> Vec<(Value, Value)> {
     let value = &row.value;
     let same = |output: Value| vec![(output, state.clone())];
@@ -96,7 +98,7 @@ pub fn outcomes(kind: Kind, state: &Value, row: &Row) -> Vec<(Value, Value)> {
     }
 }
 
-/// What the operation did return in the state, if that is possible: the states after.
+/// Returns the states after the operation, if its actual result is possible in the state.
 pub fn after(kind: Kind, state: &Value, row: &Row) -> Vec<Value> {
     let lost = row.at.ret == NEVER;
     let fits = |output: &Value| match kind {
@@ -147,7 +149,7 @@ pub fn legal(
     })
 }
 
-/// Without what cannot be after any of the others in any order, until there is nothing such.
+/// Drops operations that are impossible in any order of the others, until there are none left.
 pub fn possible(kind: Kind, mut part: Vec<Row>) -> Vec<Row> {
     loop {
         let fits = |at: &usize| comes(kind, &part, 1 << at, &initial(kind), *at);
@@ -162,7 +164,8 @@ pub fn possible(kind: Kind, mut part: Vec<Row>) -> Vec<Row> {
     }
 }
 
-/// Whether some of those that are not taken lead to a state in which the operation can be.
+/// Whether some of the operations that were not taken lead to a state in which this one is
+/// possible.
 fn comes(kind: Kind, rows: &[Row], taken: u32, state: &Value, at: usize) -> bool {
     !after(kind, state, &rows[at]).is_empty()
         || (0..rows.len()).filter(|i| taken & (1 << i) == 0).any(|i| {

@@ -1,4 +1,4 @@
-//! Random numbers from a seed.
+//! Draws random numbers from a seed.
 
 /// SplitMix64 (Steele, Lea & Flood 2014).
 pub struct Rng(u64);
@@ -8,7 +8,7 @@ impl Rng {
         Self(seed)
     }
 
-    /// A number below `n`.
+    /// Draws a number below `n`.
     pub fn below(&mut self, n: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;

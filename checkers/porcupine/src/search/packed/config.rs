@@ -1,11 +1,11 @@
-//! A configuration in one word, and sets of them in which none dominates another.
+//! Packs a configuration into one word, and keeps sets of them in which none dominates another.
 
-/// Which operations are pending, which are used, and the state's number: 29, 29 and 6 bits.
+/// The pending operations, the used ones and the state's number: 29, 29 and 6 bits.
 pub(super) type Config = u64;
 
-/// The most operations in flight.
+/// Maximum number of operations in flight.
 pub(super) const BITS: usize = 29;
-/// The most states; one more number is that of no state.
+/// Maximum number of states; one more number stands for no state.
 pub(super) const STATES: usize = 63;
 
 const STATE: u64 = 63;
@@ -22,41 +22,41 @@ pub(super) fn with_state(config: Config, state: u64) -> Config {
     config & !STATE | state
 }
 
-/// Operations that are pending, by bit.
+/// Returns the bits of the pending operations.
 #[inline(always)]
 pub(super) fn pending(config: Config) -> u64 {
     config >> PENDING & ((1 << BITS) - 1)
 }
 
-/// Operations that are used, by bit.
+/// Returns the bits of the used operations.
 #[inline(always)]
 pub(super) fn used(config: Config) -> u64 {
     config >> USED
 }
 
-/// What of a configuration says that operations are pending.
+/// Returns the part of a configuration in which these operations are pending.
 #[inline(always)]
 pub(super) fn as_pending(bits: u64) -> Config {
     bits << PENDING
 }
 
-/// What of a configuration says that operations are used.
+/// Returns the part of a configuration in which these operations are used.
 #[inline(always)]
 pub(super) fn as_used(bits: u64) -> Config {
     bits << USED
 }
 
-/// Configurations of which none dominates another.
+/// A set of configurations in which none dominates another.
 #[derive(Default)]
 pub(super) struct Frontier {
-    /// With [`DEAD`] in place of those that a later one dominates.
+    /// Has [`DEAD`] in place of configurations that a later one dominates.
     pub all: Vec<Config>,
 }
 
 const DEAD: Config = u64::MAX;
 
 impl Frontier {
-    /// Puts a configuration in, unless one that is there dominates it.
+    /// Inserts a configuration unless another dominates it.
     #[inline(always)]
     pub fn insert(&mut self, new: Config) -> bool {
         for old in &mut self.all {
@@ -75,13 +75,13 @@ impl Frontier {
         true
     }
 
-    /// The configuration; none if another dominates it.
+    /// Returns the configuration; `None` if another dominates it.
     #[inline(always)]
     pub fn get(&self, i: usize) -> Option<Config> {
         Some(self.all[i]).filter(|&config| config != DEAD)
     }
 
-    /// Those that no other dominates.
+    /// Iterates over the configurations that no other dominates.
     pub fn live(&self) -> impl Iterator<Item = Config> + '_ {
         self.all.iter().copied().filter(|&config| config != DEAD)
     }

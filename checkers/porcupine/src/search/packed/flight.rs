@@ -1,20 +1,20 @@
-//! The operations in flight that have a bit.
+//! Tracks the operations in flight that have a bit.
 
 use super::config::{as_pending, Config, BITS};
-use crate::search::machine::{ones, Act};
+use crate::search::machine::{ones, Effect};
 
-/// An operation's bit is that of its seat.
+/// The operations in flight. An operation's bit is its slot.
 pub(super) struct Flight {
-    /// By bit: the action; the place of the return among all returns.
+    /// By bit: the action, and the rank of the return among all returns.
     pub action: [u32; BITS],
     rank: [u32; BITS],
-    /// By bit: those of the same action that return earlier.
+    /// By bit: the operations with the same action that return earlier.
     pub twins: [u64; BITS],
-    /// Those that are not pure.
+    /// The operations that are not pure.
     pub open: u64,
-    /// What is blind, where it is pending.
+    /// The blind operations, as pending.
     pub blind: Config,
-    /// By state: what leaves it as it is, where it is pending.
+    /// By state: the operations that leave it unchanged, as pending.
     pub stays: Vec<Config>,
 }
 
@@ -30,26 +30,26 @@ impl Flight {
         }
     }
 
-    /// An operation was called.
+    /// Adds an operation that was called.
     #[inline(always)]
-    pub fn board(&mut self, bit: usize, action: u32, rank: u32, act: Act) {
+    pub fn call(&mut self, bit: usize, action: u32, rank: u32, effect: Effect) {
         self.action[bit] = action;
         self.rank[bit] = rank;
-        for state in ones(act.stays) {
+        for state in ones(effect.stays) {
             self.stays[state] |= as_pending(1 << bit);
         }
-        if act.blind {
+        if effect.blind {
             self.blind |= as_pending(1 << bit);
         }
-        if !act.pure {
-            self.pair(bit);
+        if !effect.pure {
+            self.find_twins(bit);
             self.open |= 1 << bit;
         }
     }
 
-    /// Finds those of the same action.
+    /// Finds the operations with the same action.
     #[inline(always)]
-    fn pair(&mut self, bit: usize) {
+    fn find_twins(&mut self, bit: usize) {
         self.twins[bit] = 0;
         for other in ones(self.open) {
             if self.action[other] != self.action[bit] {
@@ -63,14 +63,14 @@ impl Flight {
         }
     }
 
-    /// The operation returned.
+    /// Removes an operation that returned.
     #[inline(always)]
-    pub fn leave(&mut self, bit: usize, act: Act) {
-        for state in ones(act.stays) {
+    pub fn ret(&mut self, bit: usize, effect: Effect) {
+        for state in ones(effect.stays) {
             self.stays[state] &= !as_pending(1 << bit);
         }
         self.blind &= !as_pending(1 << bit);
-        if !act.pure {
+        if !effect.pure {
             self.open &= !(1 << bit);
             ones(self.open).for_each(|other| self.twins[other] &= !(1 << bit));
         }

@@ -1,36 +1,37 @@
-//! The operations in flight that have no bit, and calls that never returned.
+//! Tracks the operations in flight that have no bit, and calls that never returned.
 
 use crate::search::machine::{ones, Machine};
 
 pub(super) struct Loose {
-    /// By action: how many there are.
+    /// By action: the number of such operations.
     count: Vec<u32>,
-    /// The states that those lead to that overwrite; by state, the states that the others lead to.
+    /// The states that overwriting operations lead to; and by state, the states that the others
+    /// lead to.
     writes: u64,
     moves: Vec<u64>,
-    /// By seat: how many operations had returned at the call.
+    /// By slot: the number of operations that had returned at the call.
     called: Vec<u32>,
-    /// By state: how many had returned when it was last possible.
+    /// By state: the number of operations that had returned when it was last possible.
     possible: Vec<Option<u32>>,
 }
 
 impl Loose {
-    pub fn new(machine: &Machine, seats: usize) -> Self {
+    pub fn new(machine: &Machine, slots: usize) -> Self {
         Self {
-            count: vec![0; machine.acts.len()],
+            count: vec![0; machine.effects.len()],
             writes: 0,
             moves: vec![0; machine.states],
-            called: vec![0; seats],
+            called: vec![0; slots],
             possible: vec![None; machine.states],
         }
     }
 
-    pub fn call(&mut self, machine: &Machine, seat: usize, action: u32, returned: u32) {
-        self.called[seat] = returned;
+    pub fn call(&mut self, machine: &Machine, slot: usize, action: u32, returned: u32) {
+        self.called[slot] = returned;
         self.lose(machine, action);
     }
 
-    /// One that never returns was called.
+    /// Adds a call that never returns.
     pub fn lose(&mut self, machine: &Machine, action: u32) {
         self.count[action as usize] += 1;
         if self.count[action as usize] == 1 {
@@ -39,10 +40,10 @@ impl Loose {
     }
 
     fn open(&mut self, machine: &Machine, action: u32) {
-        let act = machine.act(action);
-        for state in ones(act.fits & !act.stays) {
+        let effect = machine.effect(action);
+        for state in ones(effect.fits & !effect.stays) {
             let after = machine.after(state as u64, action).expect("it fits");
-            if act.blind && act.overwrites {
+            if effect.blind && effect.overwrites {
                 self.writes |= 1 << after;
             } else {
                 self.moves[state] |= 1 << after;
@@ -50,8 +51,9 @@ impl Loose {
         }
     }
 
-    /// It returned. False: it was not possible at any time since its call.
-    pub fn ret(&mut self, machine: &Machine, seat: usize, action: u32) -> bool {
+    /// Removes an operation that returned; returns false if it was not possible at any time since
+    /// its call.
+    pub fn ret(&mut self, machine: &Machine, slot: usize, action: u32) -> bool {
         self.count[action as usize] -= 1;
         if self.count[action as usize] == 0 {
             self.writes = 0;
@@ -62,16 +64,17 @@ impl Loose {
                 }
             }
         }
-        let called = Some(self.called[seat]);
-        ones(machine.act(action).fits).any(|state| self.possible[state] >= called)
+        let called = Some(self.called[slot]);
+        ones(machine.effect(action).fits).any(|state| self.possible[state] >= called)
     }
 
-    /// The state was possible when so many had returned.
+    /// Records that the state was possible when `returned` operations had returned.
     pub fn seen(&mut self, state: u64, returned: u32) {
         self.possible[state as usize] = Some(returned);
     }
 
-    /// The states after one of them, and whether it overwrites.
+    /// Returns the states reachable from a state by one loose operation, and whether that
+    /// overwrites.
     #[inline(always)]
     pub fn after(&self, state: u64) -> impl Iterator<Item = (u64, bool)> + use<> {
         let writes = self.writes;

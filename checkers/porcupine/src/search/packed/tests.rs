@@ -1,4 +1,4 @@
-//! Against the general search, on histories longer than a walk through all orders can decide.
+//! Compares with the general search on histories that are too long for a brute-force oracle.
 
 use super::*;
 use crate::models::mutex::Mutex;
@@ -10,7 +10,7 @@ use random::Rng;
 #[path = "../../../tests/random/mod.rs"]
 mod random;
 
-/// Up to 200 operations, about `flight` of them at a time; one in `lost` never returns.
+/// Generates up to 200 operations, about `flight` of them at a time; one in `lost` never returns.
 fn history<M: Model>(
     rng: &mut Rng,
     model: &mut M,
@@ -73,18 +73,23 @@ fn mutex(_rng: &mut Rng) -> (Mutex, u32) {
     (Mutex, 2)
 }
 
-/// How often the history was decided, by subsets too; how often it was refuted.
+/// How often histories were decided, decided by subsets too, and refuted.
 #[derive(Debug, Default)]
-struct Told {
+struct Counts {
     by_subsets: usize,
     decided: usize,
     invalid: usize,
     refuted: usize,
 }
 
-fn agree<M: Model>(seed: u64, histories: usize, lost: u64, make: fn(&mut Rng) -> (M, u32)) -> Told {
+fn agree<M: Model>(
+    seed: u64,
+    histories: usize,
+    lost: u64,
+    make: fn(&mut Rng) -> (M, u32),
+) -> Counts {
     let mut rng = Rng::new(seed);
-    let mut told = Told::default();
+    let mut counts = Counts::default();
     for _ in 0..histories {
         let (mut model, actions) = make(&mut rng);
         let flight = 1 + rng.below(8);
@@ -97,50 +102,50 @@ fn agree<M: Model>(seed: u64, histories: usize, lost: u64, make: fn(&mut Rng) ->
         let plan = Plan::new(&model, &ops);
         let expected = search_widening(&mut model, &ops, limits, false, &[]);
         let invalid = matches!(expected, Ended::Stuck { .. });
-        told.invalid += usize::from(invalid);
+        counts.invalid += usize::from(invalid);
         if let Some(ended) = decide(&mut model, &ops, &plan, limits) {
-            told.decided += 1;
+            counts.decided += 1;
             assert_eq!(ended, expected, "{ops:?}");
         }
         if let Some(ended) = subsets::decide(&mut model, &ops, limits) {
-            told.by_subsets += 1;
+            counts.by_subsets += 1;
             assert_eq!(ended, expected, "{ops:?}");
         }
         let few = refute_with(&mut model, &ops, &plan, rng.below(7) as usize);
         let all = refute(&mut model, &ops, &plan, limits).is_some();
         assert!(invalid || !(few || all), "{ops:?}");
-        told.refuted += usize::from(all);
+        counts.refuted += usize::from(all);
     }
-    told
+    counts
 }
 
-/// The refutation with fewer bits.
+/// Refutes with a given number of bits.
 fn refute_with<M: Model>(model: &mut M, ops: &[Op], plan: &Plan, bits: usize) -> bool {
     let machine = machine(model, plan).expect("few states");
-    let walk = Walk::new(&machine, ops, plan, bits.min(plan.seats));
+    let walk = Walk::new(&machine, ops, plan, bits.min(plan.slots));
     matches!(walk.run(Limits::default()), Some(Ended::Stuck { .. }))
 }
 
 #[test]
 fn decides_registers_as_the_search_does() {
-    let told = agree(1, 4000, u64::MAX, register);
-    assert!(told.decided > 2000 && told.invalid > 400, "{told:?}");
-    assert!(told.by_subsets > 1000, "{told:?}");
+    let counts = agree(1, 4000, u64::MAX, register);
+    assert!(counts.decided > 2000 && counts.invalid > 400, "{counts:?}");
+    assert!(counts.by_subsets > 1000, "{counts:?}");
 }
 
 #[test]
 fn decides_mutexes_as_the_search_does() {
-    let told = agree(2, 4000, u64::MAX, mutex);
-    assert!(told.decided > 2000 && told.invalid > 400, "{told:?}");
-    assert!(told.by_subsets > 1000, "{told:?}");
+    let counts = agree(2, 4000, u64::MAX, mutex);
+    assert!(counts.decided > 2000 && counts.invalid > 400, "{counts:?}");
+    assert!(counts.by_subsets > 1000, "{counts:?}");
 }
 
 #[test]
 fn refutes_only_what_the_search_does_where_calls_never_returned() {
-    let told = agree(3, 4000, 40, register);
+    let counts = agree(3, 4000, 40, register);
     assert!(
-        told.refuted > 400 && told.invalid > told.refuted,
-        "{told:?}"
+        counts.refuted > 400 && counts.invalid > counts.refuted,
+        "{counts:?}"
     );
 }
 
@@ -166,7 +171,7 @@ fn refutes_with_more_in_flight_than_there_are_bits() {
             call,
             ret,
         };
-        // It sees what is written only after it.
+        // The read sees a value that is written only later.
         let ret = ops[at].call + 50;
         ops.push(op(1000, count, ops[at].call, ret));
         ops.push(op(1001, count + 1, ret + 1, NEVER));

@@ -1,18 +1,19 @@
-//! What keeps a search within its time, its memory and the range of its counts.
+//! Keeps a search within its time, its memory and the range of its counts.
 
 use super::{Exhausted, Search};
 use crate::search::frontier::{Config, Frontier};
 use crate::search::Model;
 
-/// A model that keeps less than this is left alone.
+/// A model that keeps less than this is not asked to forget.
 pub(super) const RENEW_BYTES: usize = 1 << 20;
 
 impl<M: Model, C: Config> Search<'_, M, C> {
-    /// Keeps the best: of each state those with the fewest pending, then the fewest used.
+    /// Keeps the best configurations: of each state those with the fewest pending, then the fewest
+    /// used operations.
     pub(super) fn trim(&mut self) {
         self.trimmed = true;
-        let layout = self.board.layout;
-        let seats = layout.seats();
+        let layout = self.state.layout;
+        let slot_words = layout.slot_words();
         let bits = |words: &[u64]| words.iter().map(|w| w.count_ones()).sum::<u32>();
         let next = &self.reached.next;
         let live = (0..next.len()).filter_map(|i| Some((i, next.get(i)?.config.words())));
@@ -20,9 +21,12 @@ impl<M: Model, C: Config> Search<'_, M, C> {
             .map(|(i, c)| {
                 let lost = match c.last() {
                     Some(&paid) if layout.priced => paid as u32,
-                    _ => bits(&c[1 + 2 * seats..]),
+                    _ => bits(&c[1 + 2 * slot_words..]),
                 };
-                let (pending, used) = (bits(&c[1..1 + seats]), bits(&c[1 + seats..1 + 2 * seats]));
+                let (pending, used) = (
+                    bits(&c[1..1 + slot_words]),
+                    bits(&c[1 + slot_words..1 + 2 * slot_words]),
+                );
                 (c[0], [pending, used + lost, lost], i)
             })
             .collect();
@@ -41,63 +45,66 @@ impl<M: Model, C: Config> Search<'_, M, C> {
             })
             .collect();
         best.sort_unstable();
-        let mut few = Frontier::new(layout);
+        let mut best_few = Frontier::new(layout);
         for &(_, _, i) in best.iter().take(self.width) {
-            let kept = next.get(i).expect("it is kept");
-            few.insert(kept.config.clone(), kept.trace);
+            let entry = next.get(i).expect("the entry is live");
+            best_few.insert(entry.config.clone(), entry.trace);
         }
-        self.reached.next = few;
+        self.reached.next = best_few;
     }
 
-    /// True once in sixteen returns.
+    /// Returns true once in sixteen returns.
     pub(super) fn is_time_to_rebase(&mut self) -> bool {
         self.returns += 1;
         self.returns % 16 == 0
     }
 
-    /// Lets the model forget the states of the past.
+    /// Lets the model forget past states.
     pub(super) fn renew(&mut self) {
         let next = &mut self.reached.next;
-        let mut states: Vec<u64> = next.live().map(|kept| kept.config.words()[0]).collect();
-        self.board.model.renew(&mut states);
-        for (kept, state) in next.live_mut().zip(states) {
-            kept.config.words_mut()[0] = state;
+        let mut states: Vec<u64> = next.live().map(|entry| entry.config.words()[0]).collect();
+        self.state.model.renew(&mut states);
+        for (entry, state) in next.live_mut().zip(states) {
+            entry.config.words_mut()[0] = state;
         }
-        if let Some(retreat) = &mut self.retreat {
-            retreat.forget();
+        if let Some(backtracker) = &mut self.backtracker {
+            backtracker.forget();
         }
-        self.renew_at = (2 * self.board.model.bytes()).max(RENEW_BYTES);
+        self.renew_at = (2 * self.state.model.bytes()).max(RENEW_BYTES);
     }
 
     /// Subtracts from the counts what every configuration has used.
     pub(super) fn rebase(&mut self) {
         for kind in 0..self.plan.kinds.len() {
-            let (word, shift) = self.board.layout.count(kind);
+            let (word, shift) = self.state.layout.count(kind);
             let next = &mut self.reached.next;
             let counts = next
                 .live()
-                .map(|kept| kept.config.words()[word] >> shift & 0xff);
+                .map(|entry| entry.config.words()[word] >> shift & 0xff);
             let Some(least) = counts.min().filter(|&c| c > 0) else {
                 continue;
             };
             self.spent[kind] += least;
-            for kept in next.live_mut() {
-                kept.config.words_mut()[word] -= least << shift;
+            for entry in next.live_mut() {
+                entry.config.words_mut()[word] -= least << shift;
             }
         }
     }
 
     pub(super) fn check_limits(&self) -> Result<(), Exhausted> {
-        if let Some(why) = self.board.model.halted() {
+        if let Some(why) = self.state.model.halted() {
             return Err(Exhausted(why));
         }
-        if self.board.traces.full() {
+        if self.state.traces.is_full() {
             return Err(Exhausted("out of memory"));
         }
-        let full = || self.limits.full(self.board.model.bytes_elsewhere());
+        let is_full = || {
+            self.limits
+                .out_of_memory(self.state.model.bytes_elsewhere())
+        };
         self.limits
-            .late()
-            .or_else(full)
+            .out_of_time()
+            .or_else(is_full)
             .map_or(Ok(()), |why| Err(Exhausted(why)))
     }
 }

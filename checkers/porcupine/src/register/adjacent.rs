@@ -1,20 +1,21 @@
-//! Rows that lie next to each other as operations on a register, a block of each column at a time.
+//! Parses adjacent rows as operations on a register, one block of each column at a time.
 
 use std::ops::Range;
 
 use super::{Action, Names, Parsed, RegisterOp, Value};
-use crate::models::numbers::{key, Numbers, NULL};
+use crate::datum::{key, Datum, NULL};
+use crate::models::numbers::Numbers;
 use crate::order::NEVER;
-use crate::rows::{blocks, Datum, Field, Rows, Times, BLOCK, FEW};
+use crate::rows::{blocks, Field, Rows, Times, BLOCK, SMALL};
 
-/// The same as [`super::parse`]; none where rows lie apart, a value does not fit in 16 bytes, or a
-/// row is bad. O(n).
+/// Does the same as [`super::parse`]; returns `None` if the rows are not adjacent, a value does not
+/// fit in 16 bytes, or a row is bad. O(n).
 pub fn parse(rows: &dyn Rows, object: &[u32], names: Names, initial: &Datum) -> Option<Parsed> {
     let (first, last) = (*object.first()? as usize, *object.last()? as usize);
     if last - first + 1 != object.len() {
         return None;
     }
-    if let Some(parsed) = parse_few(rows, first..last + 1, names, initial) {
+    if let Some(parsed) = parse_small_ints(rows, first..last + 1, names, initial) {
         return Some(parsed);
     }
     let mut numbers = Numbers::with_capacity(object.len() / 2);
@@ -22,9 +23,9 @@ pub fn parse(rows: &dyn Rows, object: &[u32], names: Names, initial: &Datum) -> 
     let mut ops = Vec::with_capacity(object.len());
     let mut block = Block::new(names);
     for places in blocks(object.len()) {
-        let near = first + places.start..first + places.end;
-        block.read(rows, near.clone())?;
-        for (at, row) in near.enumerate() {
+        let adjacent = first + places.start..first + places.end;
+        block.read(rows, adjacent.clone())?;
+        for (at, row) in adjacent.enumerate() {
             let ret = block.times.ret[at];
             if ret != NEVER || block.f[at] != block.read {
                 ops.push(RegisterOp {
@@ -43,8 +44,9 @@ pub fn parse(rows: &dyn Rows, object: &[u32], names: Names, initial: &Datum) -> 
     })
 }
 
-/// The same where values are few small ints and nulls: such a one and one more is its number, 0 that of null.
-fn parse_few(
+/// Does the same for values that are small integers and nulls: the number of an integer is the
+/// integer plus one, that of null is 0.
+fn parse_small_ints(
     rows: &dyn Rows,
     object: Range<usize>,
     names: Names,
@@ -52,7 +54,7 @@ fn parse_few(
 ) -> Option<Parsed> {
     let initial = match *initial {
         Datum::Null => 0,
-        Datum::Int(int) if (0..FEW as i64).contains(&int) => int as Value + 1,
+        Datum::Int(int) if (0..SMALL as i64).contains(&int) => int as Value + 1,
         _ => return None,
     };
     let (read, write, cas) = keys(names);
@@ -61,18 +63,18 @@ fn parse_few(
     let mut times = Times::default();
     let mut ops = Vec::with_capacity(object.len());
     for places in blocks(object.len()) {
-        let near = object.start + places.start..object.start + places.end;
-        let fits = rows.few(near.clone(), Field::Value, &mut values)
-            && rows.few(near.clone(), Field::Output, &mut outputs)
-            && rows.few(near.clone(), Field::Expected, &mut expected)
-            && rows.keys(near.clone(), None, &mut f);
+        let adjacent = object.start + places.start..object.start + places.end;
+        let fits = rows.small_ints(adjacent.clone(), Field::Value, &mut values)
+            && rows.small_ints(adjacent.clone(), Field::Output, &mut outputs)
+            && rows.small_ints(adjacent.clone(), Field::Expected, &mut expected)
+            && rows.keys(adjacent.clone(), None, &mut f);
         if !fits {
             return None;
         }
-        rows.times(near.clone(), &mut times);
+        rows.times(adjacent.clone(), &mut times);
         let mut good = true;
-        // What is done is as good as random: nothing branches on it.
-        for (at, row) in near.enumerate() {
+        // Do not branch on the kind of operation, which is as good as random.
+        for (at, row) in adjacent.enumerate() {
             let (is_read, is_write) = (f[at] == read, f[at] == write);
             let ret = times.ret[at];
             let (value, output, expected) = (values[at], outputs[at], expected[at]);
@@ -105,13 +107,13 @@ fn parse_few(
     Some(Parsed {
         ops,
         initial,
-        values: FEW as usize + 1,
+        values: SMALL as usize + 1,
     })
 }
 
-/// What rows say, by place in the block: keys of names and values.
+/// The content of a block of rows by index: keys of operation names and values.
 struct Block {
-    /// The names of calls.
+    /// The keys of the operations' names.
     read: u128,
     write: u128,
     cas: Option<u128>,
@@ -122,7 +124,7 @@ struct Block {
     expected: [u128; BLOCK],
 }
 
-/// The keys of what calls are: a read, a write, a compare-and-set if there is such a one.
+/// Returns the keys of the names of read, write and, if the model has it, compare-and-set.
 fn keys(names: Names) -> (u128, u128, Option<u128>) {
     let short = |name| key(&Datum::Text(name)).expect("a short name");
     let [read, write] = names.read_and_write().map(short);
@@ -145,16 +147,16 @@ impl Block {
         }
     }
 
-    /// None where something has no key.
-    fn read(&mut self, rows: &dyn Rows, near: Range<usize>) -> Option<()> {
-        let fits = rows.keys(near.clone(), None, &mut self.f)
-            && rows.keys(near.clone(), Some(Field::Value), &mut self.values)
-            && rows.keys(near.clone(), Some(Field::Output), &mut self.outputs)
-            && rows.keys(near.clone(), Some(Field::Expected), &mut self.expected);
-        fits.then(|| rows.times(near, &mut self.times))
+    /// Returns `None` if a value has no key.
+    fn read(&mut self, rows: &dyn Rows, adjacent: Range<usize>) -> Option<()> {
+        let fits = rows.keys(adjacent.clone(), None, &mut self.f)
+            && rows.keys(adjacent.clone(), Some(Field::Value), &mut self.values)
+            && rows.keys(adjacent.clone(), Some(Field::Output), &mut self.outputs)
+            && rows.keys(adjacent.clone(), Some(Field::Expected), &mut self.expected);
+        fits.then(|| rows.times(adjacent, &mut self.times))
     }
 
-    /// None where the row is bad.
+    /// Returns `None` if the row is bad.
     #[inline(always)]
     fn action(&self, at: usize, numbers: &mut Numbers) -> Option<Action> {
         let (f, value) = (self.f[at], self.values[at]);
@@ -179,7 +181,7 @@ impl Block {
     }
 }
 
-/// Whether a compare-and-set found what it expected, as its output says.
+/// Returns whether a compare-and-set succeeded according to its output.
 #[inline(always)]
 fn was_set(output: u128) -> Option<bool> {
     let is = |datum| key(&datum) == Some(output);
@@ -194,7 +196,7 @@ mod tests {
     use super::*;
     use crate::order::Timing;
 
-    /// Compare-and-sets, reads and writes in turn, each in so many rows.
+    /// Compare-and-sets, reads and writes in turn, each repeated in this number of rows.
     struct Turns(usize);
 
     impl Rows for Turns {
@@ -224,17 +226,17 @@ mod tests {
     }
 
     #[test]
-    fn rows_say_the_same_next_to_each_other_and_apart() {
-        let near: Vec<u32> = (100..400).collect();
-        let apart: Vec<u32> = near.iter().map(|row| 2 * row).collect();
+    fn adjacent_rows_parse_as_scattered_ones_do() {
+        let adjacent: Vec<u32> = (100..400).collect();
+        let apart: Vec<u32> = adjacent.iter().map(|row| 2 * row).collect();
         let names = Names::CasRegister;
-        let mut found = parse(&Turns(1), &near, names, &Datum::Null).expect("good rows");
+        let mut found = parse(&Turns(1), &adjacent, names, &Datum::Null).expect("good rows");
         assert!(parse(&Turns(2), &apart, names, &Datum::Null).is_none());
         for op in &mut found.ops {
             op.row *= 2;
         }
         let expected = super::super::parse(&Turns(2), &apart, names, &Datum::Null);
         assert_eq!(found, expected.expect("good rows"));
-        assert!(found.ops.len() < near.len() && found.values == 8);
+        assert!(found.ops.len() < adjacent.len() && found.values == 8);
     }
 }

@@ -1,4 +1,4 @@
-"""Planted bugs: each is one line away from the right protocol, and off unless it is named."""
+"""Planted bugs: each is one line away from the correct protocol, and off unless it is named."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -8,13 +8,14 @@ from harness.core.errors import UsageError
 BUGS: Mapping[str, str] = {
     "quorum-aba": "the end of a quorum compares versions only, so that it may end the next one; "
     "18.16.1 does so",
-    "last-part-late": "`last_part` takes the number of the quorum that ended last, though it be "
-    "lower; 18.16.1 does so",
+    "last-part-late": "`last_part` takes the number of the quorum that ended last, even if it "
+    "is lower; 18.16.1 does so",
     "phantom-part": "an insert whose connection to ZooKeeper was lost keeps its part and shows it, "
     "though it may never be in the log; 18.16.1 does so",
     "clone-unwaited": "OPTIMIZE that is to wait for every replica does not wait for one that is "
     "being cloned; 18.16.1 does so",
-    "quorum-uncounted": "whoever finds a quorum part on its disk ends the quorum, its writer too",
+    "quorum-uncounted": "any replica that finds a quorum part on its disk ends the quorum, even "
+    "its writer",
     "last-part-back": "`last_part` takes the smaller of two block numbers, so that it stays behind",
     "ack-early": "a quorum insert is acknowledged when it is logged, not when a quorum has it",
     "dedup-per-replica": "a block id holds only for the replica that wrote it",
@@ -42,18 +43,18 @@ BUGS: Mapping[str, str] = {
     "keeper-minority": "ZooKeeper commits what its leader alone has",
     "pointer-skips": "a replica's log pointer moves past an entry that it has not copied",
 }
-"""Name and description."""
+"""Description of each bug, by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """How the replicas keep their table equal."""
+    """Protocol by which the replicas keep their table equal."""
 
     text: str
     defects: frozenset[str]
-    """Bugs that belong to it."""
+    """Bugs that belong to the protocol."""
     reading: str
-    """What `select_sequential_consistency` means, where a query does not say."""
+    """Meaning of `select_sequential_consistency` for queries that do not choose one."""
 
 
 PROTOCOLS: Mapping[str, Protocol] = {
@@ -78,7 +79,7 @@ PROTOCOLS: Mapping[str, Protocol] = {
 
 
 def bugs(names: Iterable[str]) -> frozenset[str]:
-    """The set of these; raises UsageError for a name that is none."""
+    """Return the set of these bugs. Raises UsageError for an unknown name."""
     out = frozenset(names)
     for name in sorted(out):
         if name not in BUGS:

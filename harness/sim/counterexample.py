@@ -1,37 +1,36 @@
-"""A counterexample of the explorer as a history, which checkers judge like any other.
+"""Histories of the explorer's counterexamples, which checkers judge like any other.
 
-What clients can see of it: inserts and how they ended, what reads returned, and which replica was
-down meanwhile. A model's read returns one record; here a read returns the set that its replica
-shows at that moment, as a select would. All reads are one client's, who asks one replica after
-the other.
+A history has what clients can see: inserts and how they ended, what reads returned, and which
+replica was down meanwhile. A model's read returns one record; here a read returns the set that its
+replica shows at that moment, as a select does. One client makes all reads, on one replica after the
+other.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from pyexplorer import Step
-
 from harness.core.history import History
 from harness.core.op import NEMESIS, Kind, Op, Process, Value
 from harness.core.topology import Topology
+from harness.native.explorer import Step
 
 STEP_NS = 1_000_000
 READER = 0
-"""The process of every read. Record i is inserted by process i."""
+"""Process of every read. Process i inserts record i."""
 _FAULT_BEGINS = {"BecomeInactive": "inactive", "Die": "dead"}
 _FAULT_ENDS = frozenset({"BecomeActive", "Restart"})
 _ONCE = {"LoseKeeper": "session-lost"}
 _SHOWS_AT_THE_END = frozenset({"replication", "zero-copy"})
-"""Models without reads of their own, in which what a replica shows at the end is the matter."""
+"""Models without reads of their own; the final state of each replica is read instead."""
 
 
 def topology_of(steps: Sequence[Step]) -> Topology:
-    """The replicas of a counterexample; its ZooKeeper is one."""
+    """Return the topology of a counterexample: its replicas and one ZooKeeper server."""
     return Topology.of(replicas=len(steps[0].visible), keepers=1)
 
 
 def history_of(model: str, steps: Sequence[Step]) -> History:
-    """One millisecond a step. `steps` begins with the initial state."""
+    """Return the history of these steps, one millisecond each; the first has the initial state."""
     writer = _Writer()
     for at, step in enumerate(steps):
         writer.time_ns = at * STEP_NS
@@ -49,9 +48,9 @@ class _Writer:
     ops: list[Op] = field(default_factory=list)
     time_ns: int = 0
     pending: tuple[int, str] | None = None
-    """The record of the quorum insert in flight, and where."""
+    """Record and node of the quorum insert in flight."""
     faults: dict[int, int] = field(default_factory=dict)
-    """Of each replica that is down, the number of the fault."""
+    """Number of the fault of each replica that is down."""
     fault: int = 0
 
     def step(self, step: Step) -> None:
@@ -66,7 +65,7 @@ class _Writer:
             assert self.pending is not None, "what ends was pending"
             record, node = self.pending
             failed = step.action == "FailedQuorum"
-            why = "the quorum failed: nobody who has the part is active" if failed else None
+            why = "the quorum failed: no replica with the part is active" if failed else None
             self.op(record, Kind.FAIL if failed else Kind.OK, "insert", node, record, why)
         elif step.action == "Insert":
             self.call(record, "insert", node, record, record)
@@ -94,10 +93,10 @@ class _Writer:
         self.call(NEMESIS, f, None, value, value)
 
     def call(
-        self, process: Process, f: str, node: str | None, asked: Value, answered: Value
+        self, process: Process, f: str, node: str | None, invoked: Value, returned: Value
     ) -> None:
-        self.op(process, Kind.INVOKE, f, node, asked)
-        self.op(process, Kind.OK, f, node, answered)
+        self.op(process, Kind.INVOKE, f, node, invoked)
+        self.op(process, Kind.OK, f, node, returned)
 
     def op(
         self,
@@ -122,8 +121,8 @@ def _node(replica: int | None) -> str:
 
 
 def rows_of(steps: Sequence[Step]) -> Iterator[tuple[str, ...]]:
-    """For people: number, who, action, and the state after it column by column; a column that
-    did not change is empty."""
+    """Yield the rows of a table for people: number, actor, action, and the columns of the state
+    after it; a column that did not change is empty."""
     before: dict[str, str] = {}
     for at, step in enumerate(steps):
         now = dict(step.state)

@@ -1,4 +1,4 @@
-"""Which servers are simulated."""
+"""Engines of the simulated servers, and their dialect."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,24 +1,63 @@
-"""A simulated cluster: every server of a topology on one virtual time, all of it from one seed."""
+"""Simulated cluster: every server of a topology on one virtual time, decided by one seed."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
-from typing import Any
-
-import pysimulator
+from dataclasses import asdict, dataclass
+from typing import Any, Final
 
 from harness.core.seed import Seed
 from harness.core.topology import Link, Role, Topology
+from harness.native import simulator
 from harness.sim.bugs import PROTOCOLS
-from harness.sim.errors import KeeperError, ServerError
-from harness.sim.settings import TableSettings
 from harness.sim.world import MS, World
 
+NO_NODE: Final = "NONODE"
+NODE_EXISTS: Final = "NODEEXISTS"
+BAD_VERSION: Final = "BADVERSION"
 Operation = tuple[Any, ...]
-"""Of a multi, as `pysimulator.Simulation.multi` has them."""
+"""Operation of a multi, as `simulator.Simulation.multi` takes it."""
+
+
+class ServerError(Exception):
+    """A query failed; `code` is one of ClickHouse's codes, or a client's own."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(f"{code}: {text}")
+        self.code, self.text = code, text
+
+
+class KeeperError(Exception):
+    """A request to ZooKeeper failed; `code` is one of ZooKeeper's names, such as NO_NODE."""
+
+    def __init__(self, code: str, path: str) -> None:
+        super().__init__(f"{code}{f' at {path}' if path else ''}")
+        self.code, self.path = code, path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSettings:
+    """Settings of tables, by the server's names. The defaults suit runs of seconds, not of weeks,
+    and make rare paths common."""
+
+    max_replicated_logs_to_keep: int = 40
+    """Number of log entries that a replica may be behind before it may be lost."""
+    min_replicated_logs_to_keep: int = 10
+    cleanup_delay_period: int = 1
+    """Seconds between two cleanups of logs, blocks and old parts."""
+    old_parts_lifetime: int = 10
+    """Seconds for which a part is kept after another has covered it."""
+    replicated_deduplication_window: int = 100
+    """Number of blocks of a partition that are remembered."""
+    parts_to_merge: int = 6
+    """Number of neighbouring parts that are merged. (Real servers weigh sizes and ages.)"""
+    max_bytes_to_merge_at_max_space_in_pool: int = 1 << 37
+    """1: parts merge only on request. (Sizes are not simulated.)"""
+    merge_selecting_sleep_ms: int = 1000
+    """Pause after a search that found nothing to merge."""
 
 
 class Simulation:
-    """Servers by name. What is asked of the world from outside of its tasks lets it go on."""
+    """Simulated servers. The world advances while a caller outside its tasks waits for an
+    answer."""
 
     def __init__(
         self,
@@ -30,11 +69,11 @@ class Simulation:
         settings: TableSettings | None = None,
         rates: Mapping[str, float] | None = None,
     ) -> None:
-        """`protocol`: one of PROTOCOLS. `rates`: how fast the clocks of some nodes go; 1 unless
-        given."""
+        """`protocol` is one of PROTOCOLS. `rates` are the speeds of some nodes' clocks, by default
+        1."""
         chosen = PROTOCOLS[protocol]
         self.rates = dict(rates or {})
-        self.servers = pysimulator.Simulation(
+        self.servers = simulator.Simulation(
             nodes=[(n.name, n.role is Role.ZOOKEEPER, n.keepers) for n in topology.nodes],
             links=_pairs(topology.links()),
             bugs=sorted(bugs | chosen.defects),
@@ -47,23 +86,23 @@ class Simulation:
         self.begun = False
 
     def up(self) -> None:
-        """Starts every server; does not wait."""
+        """Start every server, without waiting."""
         self.begun = True
         self.servers.up()
 
     def skew(self, name: str, rate: float) -> None:
-        """How fast the clock of a ZooKeeper server goes from now on, over all its lives."""
+        """Set the speed of a ZooKeeper server's clock, which outlasts restarts of the server."""
         self.rates[name] = rate
         self.servers.skew(name, rate)
 
     # --- the network ------------------------------------------------------------------------
 
     def cut(self, links: Iterable[Link]) -> None:
-        """Drops every packet of these links, from now on and what is under way."""
+        """Drop every packet of these links from now on, including those under way."""
         self.servers.cut(_pairs(links))
 
     def lose(self, links: Iterable[Link], per_thousand: int) -> None:
-        """So many of a thousand packets are lost; 0 ends that."""
+        """Lose this many of a thousand packets; 0 ends that."""
         self.servers.lose(_pairs(links), per_thousand)
 
     # --- clients ----------------------------------------------------------------------------
@@ -76,21 +115,23 @@ class Simulation:
         settings: Mapping[str, int | str],
         timeout_ns: int,
     ) -> list[tuple[int | str, ...]]:
-        """A query from outside; the result by columns, none where there is no row. Raises
-        ServerError, also with a client's own codes."""
+        """Execute a query from outside the cluster. Return the result by columns, none if there is
+        no row. Raises ServerError, also with a client's own codes."""
         number = self.world.number()
         self.servers.ask(number, node, sql, rows, dict(settings), timeout_ns)
         answer: list[tuple[int | str, ...]] = self.answer(number)
         return answer
 
     def session(self, keepers: Sequence[str]) -> "KeeperSession":
-        """A ZooKeeper session from outside, through one of these servers. Raises KeeperError."""
+        """Open a ZooKeeper session from outside the cluster, through one of these servers. Raises
+        KeeperError."""
         number = self.world.number()
         self.servers.open_session(number, keepers)
         return KeeperSession(self, self.answer(number))
 
     def wait_until(self, seen: Callable[[], bool], within_ns: int, poll_ns: int = 20 * MS) -> bool:
-        """Lets the world go on until something is seen, at most so long; says whether it was."""
+        """Let the world advance until `seen` holds, for at most `within_ns`; return whether it
+        did."""
         end_ns = self.world.now_ns + within_ns
         while not seen():
             if self.world.now_ns >= end_ns:
@@ -99,7 +140,7 @@ class Simulation:
         return True
 
     def answer(self, number: int) -> Any:
-        """Waits for the answer to what was begun with a number. Raises ServerError and
+        """Wait for the answer to the request with this number. Raises ServerError and
         KeeperError."""
         self.world.wait(number)
         answer, error = self.servers.answer(number)
@@ -110,34 +151,37 @@ class Simulation:
 
 
 class KeeperSession:
-    """A ZooKeeper session from outside. Every call waits for its answer, and raises KeeperError."""
+    """ZooKeeper session of a caller outside the cluster. Every call waits for its answer and raises
+    KeeperError."""
 
     def __init__(self, simulation: Simulation, number: int) -> None:
         self._simulation = simulation
         self._number = number
 
     def read(self, *readings: tuple[str, str]) -> list[Any]:
-        """Several reads of one moment, as `pysimulator.Simulation.read` has them."""
+        """Make several reads at one moment, as `simulator.Simulation.read` takes them."""
         number = self._simulation.world.number()
         self._simulation.servers.read(number, self._number, readings)
         answer: list[Any] = self._simulation.answer(number)
         return answer
 
     def multi(self, *operations: Operation) -> list[Any]:
-        """All or nothing, in the order of all writes; what each operation answers."""
+        """Execute all operations or none, at one place in the order of writes; return the answer of
+        each."""
         number = self._simulation.world.number()
         self._simulation.servers.multi(number, self._number, operations)
         answer: list[Any] = self._simulation.answer(number)
         return answer
 
     def sync(self) -> None:
-        """Reads after this see what the leader had committed when the call reached it."""
+        """Let later reads see what the leader had committed when the call reached it."""
         number = self._simulation.world.number()
         self._simulation.servers.sync(number, self._number)
         self._simulation.answer(number)
 
     def close(self) -> None:
-        """Ends the session, and its ephemeral nodes with it; does not wait. Once only."""
+        """End the session, and its ephemeral nodes with it, without waiting. It may be called
+        once."""
         self._simulation.servers.close(self._number)
 
 

@@ -1,7 +1,8 @@
-"""Virtual time: the caller's events and tasks, among those of the simulated servers.
+"""Virtual time, shared by the caller's events and tasks and the simulated servers.
 
-Nothing here is concurrent. A task is a greenlet: it runs until it waits, and then the next event
-does. Events of one time come in the order in which they were made, so that one seed is one run.
+Nothing here is concurrent. A task is a greenlet: it runs until it waits, then the next event
+happens. Events of one time happen in the order in which they were scheduled, so that one seed gives
+one run.
 """
 
 from collections.abc import Callable
@@ -9,7 +10,9 @@ from itertools import count
 from typing import Final
 
 from greenlet import GreenletExit, getcurrent, greenlet
-from pysimulator import Simulation
+
+from harness.core.runtime import Calls, Executor
+from harness.native.simulator import Simulation
 
 MS: Final = 1_000_000
 SECOND: Final = 1_000_000_000
@@ -17,40 +20,41 @@ NEVER_NS: Final = 1 << 62
 
 
 class World:
-    """The events to come, and the time."""
+    """Pending events and the current time."""
 
     def __init__(self, servers: Simulation) -> None:
-        self._servers = servers
+        self.servers = servers
         self._hub = getcurrent()
         self.number: Callable[[], int] = count(1).__next__
-        """For what is begun on the servers: they say so when it ends."""
+        """Function that returns a fresh number for a request to the servers, which report the
+        number when the request ends."""
         self._due: dict[int, Callable[[], object]] = {}
-        """What is to be done when a number is due."""
+        """Actions by the number that triggers them."""
         self._failure: BaseException | None = None
 
     @property
     def now_ns(self) -> int:
-        """The time."""
-        return self._servers.now_ns
+        """Current time."""
+        return self.servers.now_ns
 
     @property
     def events(self) -> int:
-        """How many have happened."""
-        return self._servers.events
+        """Number of events that have happened."""
+        return self.servers.events
 
     def after(self, delay_ns: int, act: Callable[[], object]) -> None:
-        """Calls `act` then; it must not wait."""
+        """Call `act` after a delay; it must not wait."""
         self._after(delay_ns, act, task=False)
 
     def spawn(self, work: Callable[[], object]) -> None:
-        """Starts a task at this time, after what is due already."""
+        """Start a task at the current time, after the events that are due already."""
 
         def run() -> None:
             try:
                 work()
             except GreenletExit:
                 pass
-            except BaseException as error:  # raised to whoever runs the world
+            except BaseException as error:  # raised to the caller that runs the world
                 self._failure = self._failure or error
 
         self._after(0, greenlet(run, self._hub).switch, task=True)
@@ -58,10 +62,10 @@ class World:
     def _after(self, delay_ns: int, act: Callable[[], object], *, task: bool) -> None:
         number = self.number()
         self._due[number] = act
-        self._servers.after(delay_ns, number, task)
+        self.servers.after(delay_ns, number, task)
 
     def sleep(self, ns: int) -> None:
-        """Waits so long."""
+        """Wait for this long."""
         if getcurrent() is self._hub:
             self._run(self.now_ns + ns)
         else:
@@ -69,17 +73,17 @@ class World:
             self._hub.switch()
 
     def wait(self, number: int) -> None:
-        """Until what was begun with this number has ended."""
+        """Wait until the request with this number has ended."""
         if getcurrent() is self._hub:
             if not self._run(NEVER_NS, number):
-                raise AssertionError("nothing will ever happen again, and it has not ended")
+                raise AssertionError("no event is pending, and the request has not ended")
         else:
             self._due[number] = getcurrent().switch
             self._hub.switch()
 
     def _run(self, until_ns: int, last: int | None = None) -> bool:
-        """What happens until then, or until the number `last` is due; whether it is."""
-        step = self._servers.step
+        """Let events happen until then, or until the number `last` is due; return whether it is."""
+        step = self.servers.step
         try:
             while (number := step(until_ns)) is not None:
                 if number == last:
@@ -90,11 +94,12 @@ class World:
             self.outside()
 
     def outside(self) -> None:
-        """None of the tasks runs any more: whoever has let the world go on says so."""
-        self._servers.outside()
+        """Note that no task is running any more. Every caller that let the world advance reports
+        this."""
+        self.servers.outside()
 
     def do(self, number: int) -> None:
-        """What is due has this number. Raises what a task raised."""
+        """Execute the action of this number. Raises what a task raised."""
         self._due.pop(number)()
         if self._failure is not None:
             failure, self._failure = self._failure, None
@@ -102,18 +107,40 @@ class World:
 
 
 class SimulatedClock:
-    """Virtual nanoseconds since this object was made."""
+    """Clock that shows the virtual nanoseconds since it was created."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._zero = world.now_ns
 
     def now_ns(self) -> int:
-        """The time."""
+        """Return the time."""
         return self._world.now_ns - self._zero
 
     def sleep_until(self, time_ns: int) -> None:
-        """Lets the world go on until then."""
+        """Let the world advance until then."""
         left = time_ns - self.now_ns()
         if left > 0:
             self._world.sleep(left)
+
+
+class VirtualTime:
+    """Runtime of a simulated cluster, whose time advances only while a caller waits.
+
+    Both its tasks and callers outside of them may wait on its clock; other tasks go on meanwhile.
+    """
+
+    reproducible: Final = True
+    poll_s: Final = 1.0
+    """Poll interval: waiting costs nothing, but each look at the cluster does."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def clock(self) -> SimulatedClock:
+        """Return a clock of the world."""
+        return SimulatedClock(self._world)
+
+    def execute(self, calls: Calls, executor: Executor[Calls]) -> None:
+        """Make the calls in tasks."""
+        executor.in_world(calls, self._world)

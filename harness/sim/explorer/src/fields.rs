@@ -1,9 +1,9 @@
-//! A state is one number of up to 128 bits: fields of everybody, then a chunk for each replica.
+//! Packs a state into one number of up to 128 bits: global fields, then a chunk for each replica.
 
-/// A state, packed.
+/// A packed state.
 pub type State = u128;
 
-/// Some neighbouring bits of a state or of a chunk.
+/// Adjacent bits of a state or of a chunk.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
     shift: u32,
@@ -28,14 +28,14 @@ impl Field {
     }
 }
 
-/// Hands out the bits of a state, or of a chunk, one field after the other.
+/// Allocates the bits of a state or of a chunk, one field after the other.
 #[derive(Default)]
 pub struct Bits {
     used: u32,
 }
 
 impl Bits {
-    /// The next `width` bits; at most 32.
+    /// Returns a field of the next `width` bits, at most 32.
     pub fn field(&mut self, width: u32) -> Field {
         assert!(width <= 32, "a field is a u32");
         let field = Field {
@@ -46,7 +46,7 @@ impl Bits {
         field
     }
 
-    /// A field for the numbers up to `max`.
+    /// Returns a field for the numbers up to `max`.
     pub fn number(&mut self, max: u32) -> Field {
         self.field(u32::BITS - max.leading_zeros())
     }
@@ -56,7 +56,7 @@ impl Bits {
     }
 }
 
-/// Lays a state out: first what everybody has in common, then what each replica has of its own.
+/// The layout of a state: global fields, then the fields of each replica.
 pub struct Layout {
     pub global: Bits,
     pub chunk: Bits,
@@ -75,7 +75,7 @@ impl Default for Layout {
 }
 
 impl Layout {
-    /// The chunks of so many replicas; an Err that a person understands when a state has no room
+    /// Returns the chunks of `count` replicas; an error message for the user if a state has no room
     /// for them.
     pub fn chunks(self, count: u32) -> Result<Chunks, String> {
         let (base, width) = (self.global.used, self.chunk.used);
@@ -97,11 +97,11 @@ impl Layout {
     }
 }
 
-/// Where the chunks of the replicas are.
+/// The position of the replicas' chunks.
 #[derive(Clone, Copy, Debug)]
 pub struct Chunks {
     pub count: u32,
-    /// Of a chunk: whether the replica is there at all.
+    /// Whether the replica is active, in a chunk.
     pub active: Field,
     base: u32,
     width: u32,
@@ -109,7 +109,7 @@ pub struct Chunks {
 }
 
 impl Chunks {
-    /// Bits of a whole state.
+    /// Returns the number of bits of a whole state.
     pub fn bits(&self) -> u32 {
         self.base + self.width * self.count
     }
@@ -130,12 +130,12 @@ impl Chunks {
         (0..self.count).map(move |replica| self.get(state, replica))
     }
 
-    /// All replicas active, and all else 0.
+    /// Returns the state in which all replicas are active and all other fields are 0.
     pub fn initial(&self) -> State {
         (0..self.count).fold(0, |state, r| self.switched(state, r, true))
     }
 
-    /// A replica comes, or goes.
+    /// Activates or deactivates a replica.
     #[inline(always)]
     pub fn switched(&self, state: State, replica: u32, on: bool) -> State {
         let chunk = self.active.set(self.get(state, replica), on.into());
@@ -147,8 +147,8 @@ impl Chunks {
         self.each(state).all(|chunk| self.active.is(chunk))
     }
 
-    /// The chunks in order of size: one state for all that differ only by who is who. Right
-    /// where no chunk names a replica.
+    /// Sorts the chunks, which maps states that differ only by a permutation of replicas to one
+    /// state. Valid only if no chunk names a replica.
     pub fn sorted(&self, state: State) -> State {
         let mut chunks = [0u128; 16];
         let count = self.count as usize;

@@ -1,20 +1,20 @@
-//! What a model of the protocol tells the search.
+//! Defines what the search requires of a model, and the parameters of models.
 
 use crate::fields::{Chunks, State};
 
-/// One step: what, by which replica, about what else. Numbers count from 0.
+/// A step: its name, the replica that takes it, and what else it concerns. Numbers count from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Action {
     pub name: &'static str,
     pub who: Who,
     pub replica: u8,
-    /// A record, a log entry or another replica; `NONE` when there is none.
+    /// A record, a log entry or another replica; `NONE` if there is none.
     pub other: u8,
 }
 
 pub const NONE: u8 = u8::MAX;
 
-/// An action about a replica and something else, each counted from 0.
+/// Creates an action of a replica that concerns something else, both counted from 0.
 #[inline(always)]
 pub fn act(name: &'static str, who: Who, replica: u32, other: u32) -> Action {
     Action {
@@ -25,20 +25,20 @@ pub fn act(name: &'static str, who: Who, replica: u32, other: u32) -> Action {
     }
 }
 
-/// An action about a replica and nothing else.
+/// Creates an action that concerns only a replica.
 #[inline(always)]
 pub fn alone(name: &'static str, who: Who, replica: u32) -> Action {
     act(name, who, replica, NONE.into())
 }
 
-/// Whose step it is.
+/// Who takes a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
-    /// A client inserts, reads or drops.
+    /// A client, which inserts, reads or drops.
     Client,
-    /// The protocol's own work, which goes on by itself when nothing hinders it.
+    /// The protocol itself, whose steps happen unless something prevents them.
     Replica,
-    /// Something breaks or comes back.
+    /// A failure or a recovery.
     Fault,
 }
 
@@ -49,12 +49,12 @@ pub struct Claim {
     pub text: &'static str,
 }
 
-/// How a claim fares in one state.
+/// The result of all claims in one state.
 #[derive(Clone, Copy, Default)]
 pub struct Marks {
-    /// Bit i: claim i says something about this state (a claim "at rest" only at rest).
+    /// Bit i is set if claim i applies to this state (a claim "at rest" only at rest).
     pub applies: u32,
-    /// Bit i: claim i is broken.
+    /// Bit i is set if claim i is violated.
     pub broken: u32,
 }
 
@@ -66,30 +66,29 @@ impl Marks {
     }
 }
 
-/// A state machine. Pure: the same state has the same steps in the same order.
+/// A state machine. It is pure: the same state has the same steps in the same order.
 pub trait Model {
-    /// What a replica is that is not active.
+    /// How a replica that is not active is called.
     const INACTIVE: &'static str = "inactive";
 
-    /// Where a state has what is of each replica.
+    /// Returns where the replicas' chunks are.
     fn chunks(&self) -> &Chunks;
 
     fn initial(&self) -> State {
         self.chunks().initial()
     }
 
-    /// Calls `step` with every action that is possible and the state after it. A step may lead
-    /// to the same state.
+    /// Calls `step` with every possible action and the state after it, which may be the same state.
     fn steps(&self, state: State, step: &mut impl FnMut(Action, State));
 
-    /// The invariants and the claims at rest; at most 31.
+    /// Returns the invariants and the claims at rest; at most 31.
     fn claims(&self) -> &[Claim];
 
     fn judge(&self, state: State) -> Marks;
 
-    /// Becomes less with every step of `Who::Replica` that changes the state. Such a number
-    /// proves that the replicas come to rest once clients and faults have stopped; the search
-    /// looks at every step.
+    /// Returns a number that decreases with every step of `Who::Replica` that changes the state.
+    /// Such a number proves that the replicas come to rest once clients and faults have stopped;
+    /// the search checks every step.
     fn work_left(&self, state: State) -> Option<u32>;
 
     /// Whether the replicas have nothing left to do by themselves.
@@ -102,19 +101,19 @@ pub trait Model {
         !busy
     }
 
-    /// One state for all that differ only by who is who; another than this where chunks name
-    /// replicas.
+    /// Returns one representative of all states that differ only by a permutation of replicas.
+    /// Models whose chunks name replicas override it.
     fn canonical(&self, state: State) -> State {
         self.chunks().sorted(state)
     }
 
-    /// What everybody has in common in words, as (column, text).
+    /// Returns the global fields as (column, text).
     fn show_global(&self, state: State) -> Vec<(&'static str, String)>;
 
-    /// What a replica has of its own in words; but not whether it is active.
+    /// Returns the fields of a replica as text, except whether it is active.
     fn show_chunk(&self, chunk: u128) -> String;
 
-    /// A state in words, as (column, text).
+    /// Returns the state as (column, text).
     fn show(&self, state: State) -> Vec<(String, String)> {
         let global = self.show_global(state).into_iter();
         let mut columns: Vec<_> = global.map(|(name, text)| (name.into(), text)).collect();
@@ -128,17 +127,57 @@ pub trait Model {
         columns
     }
 
-    /// What a client can read at a replica: record numbers from 1.
+    /// Returns the records, from 1, that a client can read at a replica.
     fn visible(&self, state: State, replica: u32) -> Vec<u32>;
 }
 
-/// The numbers of the bits that are set, from 1, with commas: "{1,3}".
+/// The parameters of a model. Each model uses those that it knows.
+pub struct Scope<'a> {
+    pub replicas: u32,
+    pub records: u32,
+    pub reads: u32,
+    pub quorum: u32,
+    pub read: &'a str,
+    pub skip_failed: bool,
+    pub mutant: Option<&'a str>,
+    pub fixes: &'a [String],
+}
+
+impl Scope<'_> {
+    /// Returns the requested one of the mutants that the model knows. The `Err` is a message for
+    /// the user.
+    pub fn mutant<T: Copy>(&self, known: &[(&'static str, T)]) -> Result<Option<T>, String> {
+        let Some(name) = self.mutant else {
+            return Ok(None);
+        };
+        match known.iter().find(|(known, _)| *known == name) {
+            Some((_, mutant)) => Ok(Some(*mutant)),
+            None => {
+                let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+                Err(format!(
+                    "mutant {name:?}: expected one of {}",
+                    names.join(", ")
+                ))
+            }
+        }
+    }
+}
+
+/// Checks that a number is in `min..=max`. The `Err` is a message for the user.
+pub fn in_range(what: &str, given: u32, min: u32, max: u32) -> Result<(), String> {
+    if (min..=max).contains(&given) {
+        return Ok(());
+    }
+    Err(format!("{what}: {given} given, expected {min} to {max}"))
+}
+
+/// Formats the numbers of the set bits, from 1: "{1,3}".
 pub fn set_text(bits: u32) -> String {
     let numbers: Vec<String> = members(bits).iter().map(u32::to_string).collect();
     format!("{{{}}}", numbers.join(","))
 }
 
-/// The numbers of the bits that are set, from 1.
+/// Returns the numbers of the set bits, from 1.
 pub fn members(bits: u32) -> Vec<u32> {
     (0..32)
         .filter(|i| bits >> i & 1 == 1)

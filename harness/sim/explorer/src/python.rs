@@ -1,17 +1,17 @@
-//! The extension module `pyexplorer`.
+//! Defines the Python module `harness.native.explorer`.
 
 use std::time::Duration;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::model::{Model, Who, NONE};
-use crate::models::{self, Scope};
+use crate::model::{Model, Scope, Who, NONE};
+use crate::models;
 use crate::search::{Finding, Progress, Search, Step as Taken};
 use crate::states::Word;
 
-/// A claim of the model, and what the search knows of it.
-#[pyclass(frozen, get_all, module = "pyexplorer")]
+/// A claim of the model, and what the search knows about it.
+#[pyclass(frozen, get_all, module = "harness.native.explorer")]
 pub struct Claim {
     name: &'static str,
     text: &'static str,
@@ -19,8 +19,8 @@ pub struct Claim {
     broken_after: Option<u32>,
 }
 
-/// One step of a counterexample and the state after it.
-#[pyclass(frozen, get_all, module = "pyexplorer")]
+/// A step of a counterexample and the state after it.
+#[pyclass(frozen, get_all, module = "harness.native.explorer")]
 pub struct Step {
     action: Option<&'static str>,
     who: Option<&'static str>,
@@ -30,7 +30,7 @@ pub struct Step {
     visible: Vec<Vec<u32>>,
 }
 
-/// A search whatever its model and its word.
+/// A search over any model, with any state word.
 trait Explore: Send + Sync {
     fn advance(&mut self, time: Duration) -> Progress;
     fn counts(&self) -> Counts;
@@ -93,8 +93,8 @@ impl<M: Model + Send + Sync, W: Word + Send + Sync> Explore for Search<M, W> {
     }
 }
 
-/// A search over one model; it goes on only while `advance` is called.
-#[pyclass(module = "pyexplorer")]
+/// A search over one model. It proceeds only during calls of `advance`.
+#[pyclass(module = "harness.native.explorer")]
 pub struct Exploration {
     search: Box<dyn Explore>,
     progress: Progress,
@@ -165,14 +165,15 @@ impl Exploration {
             states_max: states_max.unwrap_or(u32::MAX).max(1),
             bytes_max: memory_mb.map_or(usize::MAX, |mb| (mb * 1e6) as usize),
         };
-        let search = models::named(model, &scope, start).map_err(PyValueError::new_err)?;
+        let search = models::visit_model(model, &scope, start).map_err(PyValueError::new_err)?;
         Ok(Self {
             search,
             progress: Progress::Going,
         })
     }
 
-    /// Searches for `seconds`; whether it has ended, see `ended`. The GIL is released.
+    /// Searches for `seconds` and returns whether the search has ended; see `ended`. The GIL is
+    /// released.
     fn advance(&mut self, py: Python<'_>, seconds: f64) -> bool {
         let time = Duration::from_secs_f64(seconds.clamp(0.0, 3600.0));
         self.progress = py.detach(|| self.search.advance(time));
@@ -223,10 +224,8 @@ impl Exploration {
     }
 }
 
-/// Explores every interleaving of small models of the replication protocol.
-#[pymodule]
-fn pyexplorer(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+/// Adds `harness.native.explorer` to the extension module.
+pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("MODELS", models::catalogue())?;
     module.add_class::<Claim>()?;
     module.add_class::<Step>()?;

@@ -1,4 +1,4 @@
-//! Breadth-first search: what is found first is shortest.
+//! Searches breadth first, so that the first counterexample is a shortest one.
 
 use std::time::{Duration, Instant};
 
@@ -6,25 +6,25 @@ use crate::fields::State;
 use crate::model::{Action, Claim, Model, Who};
 use crate::states::{Full, States, Word};
 
-/// How far a search has come.
+/// The progress of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// There are states whose steps were not looked at yet.
+    /// Some states are not expanded yet.
     Going,
-    /// Every state that can be reached was reached.
+    /// Every reachable state was found.
     Whole,
-    /// The bound on states is reached.
+    /// The limit on states is reached.
     TooMany,
-    /// The bound on memory is reached.
+    /// The limit on memory is reached.
     OutOfMemory,
 }
 
-/// What is known of a claim.
+/// What is known about a claim.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Finding {
-    /// States about which the claim says something.
+    /// Number of states to which the claim applies.
     pub applied: u64,
-    /// The first state that breaks it, and its distance from the initial state in actions.
+    /// The first state that violates it, and its distance from the initial state in actions.
     pub broken: Option<(u32, u32)>,
 }
 
@@ -34,18 +34,18 @@ pub const COMES_TO_REST: Claim = Claim {
     text: "once clients and faults have stopped, the replicas' own work ends",
 };
 
-/// One step of a counterexample, and the state after it.
+/// A step of a counterexample and the state after it.
 pub struct Step {
     pub action: Option<Action>,
     pub state: State,
 }
 
-/// A search that can be interrupted and carried on.
+/// A search that can be interrupted and resumed.
 pub struct Search<M, W> {
     pub model: M,
     states: States<W>,
     findings: Vec<Finding>,
-    /// The next state whose steps are to be looked at.
+    /// The next state to expand.
     next: u32,
     depth: u32,
     level_end: u32,
@@ -53,11 +53,11 @@ pub struct Search<M, W> {
     states_max: u32,
     symmetry: bool,
     progress: Progress,
-    /// A step of a replica that did not lessen the work left: from, to.
+    /// A step of a replica that did not decrease the work left: from, to.
     stalled: Option<(u32, State)>,
 }
 
-/// How many states are looked at between two looks at the clock.
+/// Number of states between two looks at the clock.
 const STRIDE: u32 = 1024;
 
 impl<M: Model, W: Word> Search<M, W> {
@@ -85,7 +85,7 @@ impl<M: Model, W: Word> Search<M, W> {
         search
     }
 
-    /// Goes on for some time, or to the end.
+    /// Searches for some time, or to the end.
     pub fn advance(&mut self, time: Duration) -> Progress {
         let begin = Instant::now();
         while self.progress == Progress::Going {
@@ -114,7 +114,7 @@ impl<M: Model, W: Word> Search<M, W> {
         let state = self.states.get(number);
         let left = self.model.work_left(state);
         let mut end = None;
-        // The closure needs the search, so the model is looked at through a pointer of its own.
+        // The closure borrows the search, so the model is accessed through its own pointer.
         let (symmetry, states_max) = (self.symmetry, self.states_max);
         let Self {
             model,
@@ -185,17 +185,17 @@ impl<M: Model, W: Word> Search<M, W> {
         self.states.count()
     }
 
-    /// Steps that were looked at, those that lead to known states included.
+    /// Returns the number of examined steps, including those to known states.
     pub fn transitions(&self) -> u64 {
         self.transitions
     }
 
-    /// The greatest distance, in actions, at which a state was found.
+    /// Returns the greatest distance of a found state, in actions.
     pub fn depth(&self) -> u32 {
         self.depth + u32::from(self.states.count() > self.level_end)
     }
 
-    /// States that were found and whose steps were not looked at.
+    /// Returns the number of states that are not expanded yet.
     pub fn frontier(&self) -> u32 {
         self.states.count() - self.next
     }
@@ -204,7 +204,7 @@ impl<M: Model, W: Word> Search<M, W> {
         self.states.bytes()
     }
 
-    /// Each claim and what is known of it.
+    /// Returns each claim and what is known about it.
     pub fn findings(&self) -> Vec<(Claim, Finding)> {
         let named = self.model.claims().iter().copied();
         named
@@ -217,10 +217,11 @@ impl<M: Model, W: Word> Search<M, W> {
             .collect()
     }
 
-    /// The shortest way to break a claim; None when it holds so far.
+    /// Returns a shortest path that violates a claim; `None` if there is none so far.
     ///
-    /// With symmetry the stored states have lost who is who; the way is walked again from the
-    /// initial state, each step to some state that is the same as the stored one but for that.
+    /// With symmetry, stored states do not say which replica is which. The path is therefore walked
+    /// again from the initial state, each step to some state whose representative is the stored
+    /// one.
     pub fn trace(&self, claim: &str) -> Option<Vec<Step>> {
         let (_, finding) = self.findings().into_iter().find(|(c, _)| c.name == claim)?;
         let mut number = finding.broken?.0;
@@ -239,7 +240,7 @@ impl<M: Model, W: Word> Search<M, W> {
         for wanted in path.into_iter().rev() {
             let here = steps
                 .last()
-                .expect("it begins with the initial state")
+                .expect("a path begins with the initial state")
                 .state;
             let mut taken = None;
             self.model.steps(here, &mut |action, after| {

@@ -1,10 +1,10 @@
-//! Every state that was found, once, in the order in which it was found.
+//! Stores every found state once, in the order in which they were found.
 
 use hashbrown::hash_table::{Entry, HashTable};
 
 use crate::fields::State;
 
-/// How a state is stored.
+/// The representation of a stored state.
 pub trait Word: Copy + Eq {
     const BITS: u32;
     fn pack(state: State) -> Self;
@@ -25,8 +25,8 @@ impl Word for u64 {
         State::from(self)
     }
 
-    /// The finalizer of MurmurHash3: every bit of the state changes every bit of the result, which
-    /// a table that takes its place from the low and its tag from the high bits needs.
+    /// The finalizer of MurmurHash3. Every bit of the state changes every bit of the result, as the
+    /// table requires, which takes the place from the low bits and the tag from the high ones.
     #[inline(always)]
     fn hash(self) -> u64 {
         let mut h = self;
@@ -55,9 +55,9 @@ impl Word for u128 {
     }
 }
 
-/// States are numbered from 0 and found again by equality, never by hash alone.
+/// The found states, numbered from 0. Equality decides, never the hash alone.
 pub struct States<W> {
-    /// Blocks of fixed size: growing never moves what is there.
+    /// Blocks of fixed size, so that growth never moves states.
     blocks: Vec<Vec<(W, u32)>>,
     count: u32,
     table: HashTable<u32>,
@@ -66,7 +66,7 @@ pub struct States<W> {
 
 const BLOCK_BITS: u32 = 16;
 const BLOCK: usize = 1 << BLOCK_BITS;
-/// Of the table, for each place: a number and a byte of tag.
+/// Size of a place in the table: a number and a byte of tag.
 const PLACE: usize = size_of::<u32>() + 1;
 
 /// There is no room for another state.
@@ -92,7 +92,7 @@ impl<W: Word> States<W> {
         self.row(number).0.unpack()
     }
 
-    /// The state from which this one was found; of the first, itself.
+    /// Returns the state from which this one was found; the first state is its own parent.
     pub fn parent(&self, number: u32) -> u32 {
         self.row(number).1
     }
@@ -102,7 +102,7 @@ impl<W: Word> States<W> {
         &self.blocks[(number >> BLOCK_BITS) as usize][number as usize & (BLOCK - 1)]
     }
 
-    /// Whether the state is new; then it is kept.
+    /// Stores a state; returns whether it is new.
     #[inline(always)]
     pub fn insert(&mut self, state: State, parent: u32) -> Result<bool, Full> {
         let word = W::pack(state);
@@ -123,18 +123,18 @@ impl<W: Word> States<W> {
         }
         self.blocks
             .last_mut()
-            .expect("a block was made")
+            .expect("a block was added")
             .push((word, parent));
         self.count += 1;
         Ok(true)
     }
 
-    /// The table doubles, and while it does the old one is there too; asked before it happens.
+    /// Checks that the table may double. Meanwhile the old table exists as well.
     #[cold]
     fn room_to_grow(&self) -> Result<(), Full> {
         let places = (self.table.capacity() + 1) * 8 / 7;
         let after = self.bytes() + 2 * places * PLACE;
-        // Until the table grows once more, the rows do.
+        // The rows grow until the table grows again.
         let rows = places * size_of::<(W, u32)>();
         if after + rows > self.bytes_max || self.count as usize + places > u32::MAX as usize {
             return Err(Full);
@@ -142,7 +142,7 @@ impl<W: Word> States<W> {
         Ok(())
     }
 
-    /// Memory in use.
+    /// Returns the bytes in use.
     pub fn bytes(&self) -> usize {
         self.blocks.len() * BLOCK * size_of::<(W, u32)>() + self.table.allocation_size()
     }

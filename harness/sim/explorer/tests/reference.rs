@@ -1,10 +1,11 @@
-//! Whole scopes against numbers that an independent search found; mutants; bounds.
+//! Compares whole scopes with numbers that an independent search found, and tests mutants and
+//! limits.
 
 use std::time::Duration;
 
-use pyexplorer::model::Model;
-use pyexplorer::models::{named, Scope, Visit};
-use pyexplorer::search::{Progress, Search};
+use explorer::model::{Model, Scope};
+use explorer::models::{visit_model, Visit};
+use explorer::search::{Progress, Search};
 
 const SCOPE: Scope = Scope {
     replicas: 3,
@@ -17,7 +18,7 @@ const SCOPE: Scope = Scope {
     fixes: &[],
 };
 
-/// States, depth, and each broken claim with its distance.
+/// States, depth, and each violated claim with its distance.
 type Outcome = (u32, u32, Vec<(&'static str, u32)>);
 
 struct Whole {
@@ -53,7 +54,7 @@ impl Visit for Whole {
 }
 
 fn whole(model: &str, scope: &Scope, symmetry: bool) -> Outcome {
-    named(model, scope, Whole { symmetry }).unwrap()
+    visit_model(model, scope, Whole { symmetry }).unwrap()
 }
 
 #[test]
@@ -134,7 +135,7 @@ fn symmetry_changes_no_distance() {
 }
 
 #[test]
-fn every_mutant_breaks_a_claim_and_nothing_else_does() {
+fn every_mutant_and_nothing_else_violates_a_claim() {
     let first = |model, mutant, records| {
         let scope = Scope {
             mutant: Some(mutant),
@@ -188,7 +189,7 @@ fn every_mutant_breaks_a_claim_and_nothing_else_does() {
 }
 
 #[test]
-fn zero_copy_has_the_races_of_its_description_and_each_can_be_mended() {
+fn zero_copy_has_the_described_races_and_each_fix_prevents_one() {
     let fixes = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
     let broken = |names: &[&str]| {
         let fixes = fixes(names);
@@ -237,7 +238,7 @@ impl Visit for Bounded {
         while search.advance(Duration::ZERO) == Progress::Going {}
         assert!(
             search.frontier() > 0,
-            "what is not finished has something left"
+            "an unfinished search has states left"
         );
         (
             search.advance(Duration::from_secs(9)),
@@ -248,7 +249,7 @@ impl Visit for Bounded {
 }
 
 #[test]
-fn bounds_are_kept_and_said() {
+fn limits_are_kept_and_reported() {
     let scope = Scope {
         replicas: 4,
         records: 7,
@@ -259,22 +260,22 @@ fn bounds_are_kept_and_said() {
         bytes: usize::MAX,
     };
     assert_eq!(
-        named("truncation", &scope, few).map(|(p, n, _)| (p, n)),
+        visit_model("truncation", &scope, few).map(|(p, n, _)| (p, n)),
         Ok((Progress::TooMany, 1_000))
     );
     let small = Bounded {
         states: u32::MAX,
         bytes: 4 << 20,
     };
-    let (progress, _, bytes) = named("truncation", &scope, small).unwrap();
+    let (progress, _, bytes) = visit_model("truncation", &scope, small).unwrap();
     assert_eq!(progress, Progress::OutOfMemory);
     assert!(bytes <= 4 << 20, "{bytes} bytes");
 }
 
 #[test]
-fn refusals_name_what_was_given() {
+fn errors_name_the_given_value() {
     let refused =
-        |model, scope: &Scope| named(model, scope, Whole { symmetry: false }).unwrap_err();
+        |model, scope: &Scope| visit_model(model, scope, Whole { symmetry: false }).unwrap_err();
     assert_eq!(
         refused("quorum", &Scope { quorum: 4, ..SCOPE }),
         "quorum: 4 given, expected 1 to 3"

@@ -1,18 +1,18 @@
-//! Packets on which nobody acts: each comes after a drawn delay, and its arrival sends the next. So
-//! fast would be servers that cost nothing.
+//! Measures packets without receivers that act: each arrives after a drawn delay, and its arrival
+//! sends the next. This bounds the speed of a simulation whose servers cost nothing.
 //!
-//!     cargo bench --features python --bench packets   # with the allocator of `pysimulator`
+//!     cargo bench --features python --bench packets   # with the allocator of the extension module
 
 use std::cell::Cell;
 use std::hint::black_box;
 use std::rc::Rc;
 use std::time::Instant;
 
-use pysimulator::network::Network;
-use pysimulator::seed::Seed;
-use pysimulator::world::{World, SECOND};
+use simulator::network::Network;
+use simulator::seed::Seed;
+use simulator::world::{World, SECOND};
 
-/// At a time under way.
+/// Number of packets under way at a time.
 const FLIGHTS: u64 = 32;
 const TURNS: usize = 5;
 
@@ -21,7 +21,7 @@ struct Players {
     received: Cell<u64>,
 }
 
-/// Each carries four numbers.
+/// Sends a packet that carries four numbers.
 fn play(players: &Rc<Players>, from: usize, carried: [u64; 4]) {
     let (to, them) = (1 - from, players.clone());
     players.network.send(from, to, None, move || {

@@ -1,4 +1,4 @@
-//! What a query answers: rows of one width, one after the other.
+//! The result of a query: rows of one width, one after the other.
 
 use std::cell::OnceCell;
 use std::slice::ChunksExact;
@@ -27,12 +27,12 @@ impl Default for Block {
 }
 
 impl Block {
-    /// Without rows. `width`: one value at least.
+    /// Creates an empty block. `width` is at least 1.
     pub fn new(width: usize) -> Block {
         Block::with_capacity(width, 0)
     }
 
-    /// The same, with space for so many.
+    /// Creates an empty block with capacity for `rows`.
     pub fn with_capacity(width: usize, rows: usize) -> Block {
         Block {
             width,
@@ -41,22 +41,22 @@ impl Block {
         }
     }
 
-    /// Of one row.
+    /// Creates a block of one row.
     pub fn row<const N: usize>(values: [Value; N]) -> Block {
         Block::from_iter([values])
     }
 
-    /// The next value of a row.
+    /// Appends the next value of a row.
     pub fn add(&mut self, value: Value) {
         self.values.push(value);
     }
 
-    /// As many values as the block is wide.
+    /// Appends a row of `width` values.
     pub fn push(&mut self, row: impl IntoIterator<Item = Value>) {
         self.values.extend(row);
     }
 
-    /// No columns where there is no row.
+    /// Returns the number of columns, 0 if there are no rows.
     pub fn width(&self) -> usize {
         if self.values.is_empty() {
             0
@@ -65,7 +65,8 @@ impl Block {
         }
     }
 
-    /// As a history has it, which is written once, however often the same block is answered.
+    /// Returns the block as a history contains it. `write` is called once, however often the same
+    /// block is returned.
     pub fn written(&self, write: impl FnOnce(&Block) -> Vec<u8>) -> &[u8] {
         self.written.get_or_init(|| write(self))
     }

@@ -1,4 +1,4 @@
-//! Planted bugs: each is one line away from the right protocol. harness/sim/bugs.py describes them.
+//! Planted bugs. Each changes one line of the correct protocol; harness/sim/bugs.py describes them.
 
 /// A planted bug.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub enum Bug {
     PointerSkips,
 }
 
-/// Every bug, and its name.
+/// Every bug with the name that users type.
 pub const NAMES: &[(Bug, &str)] = &[
     (Bug::QuorumAba, "quorum-aba"),
     (Bug::LastPartLate, "last-part-late"),
@@ -65,7 +65,7 @@ pub const NAMES: &[(Bug, &str)] = &[
     (Bug::PointerSkips, "pointer-skips"),
 ];
 
-/// Those that 18.16.1 has, and with it the protocol `server`.
+/// The bugs that 18.16.1 has, and with it the protocol `server`.
 const DEFECTS: [Bug; 6] = [
     Bug::QuorumAba,
     Bug::LastPartLate,
@@ -80,8 +80,8 @@ const DEFECTS: [Bug; 6] = [
 pub struct Bugs(u32);
 
 impl Bugs {
-    /// None: a name is none of theirs.
-    pub fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Option<Bugs> {
+    /// Returns the named bugs; `None` if a name is unknown.
+    pub fn from_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Option<Bugs> {
         let mut out = Bugs::default();
         for name in names {
             let (bug, _) = NAMES.iter().find(|(_, known)| *known == name)?;
@@ -90,14 +90,20 @@ impl Bugs {
         Some(out)
     }
 
-    /// Whether any is planted that 18.16.1 has not: then assertions of what a protocol keeps do
-    /// not hold, and the checkers judge the run.
+    /// Whether a bug is planted that 18.16.1 does not have. Assertions about what the protocol
+    /// preserves are then switched off, and the checkers judge the run.
     pub fn any_planted(self) -> bool {
         let defects = DEFECTS.iter().fold(0, |set, bug| set | 1 << *bug as u32);
         self.0 & !defects != 0
     }
 
-    /// Whether it is planted.
+    /// Whether a bug is planted with which ZooKeeper forgets committed transactions or commits
+    /// forgotten ones.
+    pub fn lose_commits(self) -> bool {
+        self.has(Bug::KeeperUnsynced) || self.has(Bug::KeeperMinority)
+    }
+
+    /// Whether the bug is planted.
     pub fn has(self, bug: Bug) -> bool {
         self.0 & (1 << bug as u32) != 0
     }

@@ -1,21 +1,21 @@
-//! Decimal digits, without the detours of `fmt`: numbers are in most names and lines.
+//! Formats integers faster than `fmt` does. Most names and lines contain numbers.
 
-/// Every number of two digits.
+/// All numbers of two digits.
 const PAIRS: &[u8; 200] = b"00010203040506070809101112131415161718192021222324252627282930313233\
     3435363738394041424344454647484950515253545556575859606162636465666768697071727374757677787980\
     81828384858687888990919293949596979899";
-/// As many as an i64 has, and its sign.
-const MOST: usize = 20;
+/// Digits of an i64 plus its sign.
+const LENGTH_MAX: usize = 20;
 
-/// A number's text.
+/// The text of a number.
 pub struct Digits {
-    text: [u8; MOST],
+    text: [u8; LENGTH_MAX],
     from: usize,
 }
 
 impl Digits {
     pub fn of(number: i64) -> Digits {
-        let (mut text, mut from) = ([0; MOST], MOST);
+        let (mut text, mut from) = ([0; LENGTH_MAX], LENGTH_MAX);
         let mut left = number.unsigned_abs();
         let mut put = |two: usize| {
             from -= 2;
@@ -54,7 +54,7 @@ impl Digits {
     }
 }
 
-/// Appends a number's text. Most are of few digits.
+/// Appends a number's text. Most numbers have few digits.
 pub fn append(out: &mut Vec<u8>, number: i64) {
     let Ok(small @ 0..10_000) = u32::try_from(number) else {
         return out.extend_from_slice(Digits::of(number).as_bytes());
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn they_are_what_fmt_writes() {
+    fn digits_equal_those_of_fmt() {
         let some = [
             9,
             10,
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn appended_they_are_the_same() {
+    fn appended_digits_equal_those_of_fmt() {
         for number in (-20..20_000).chain([i64::MAX, i64::MIN, 1 << 32]) {
             let mut out = Vec::new();
             append(&mut out, number);

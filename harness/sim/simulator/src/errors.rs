@@ -1,4 +1,4 @@
-//! What fails: requests to ZooKeeper, and queries.
+//! Errors of ZooKeeper requests and of queries.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,7 +10,8 @@ pub const BAD_VERSION: &str = "BADVERSION";
 pub const CONNECTION_LOSS: &str = "CONNECTIONLOSS";
 pub const SESSION_EXPIRED: &str = "SESSIONEXPIRED";
 
-/// A request failed: `code` is one of the names above, `at` the operation of a multi.
+/// A failed ZooKeeper request. `code` is one of the names above, `at` the index of the failed
+/// operation of a multi.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeeperError {
     pub code: &'static str,
@@ -19,7 +20,7 @@ pub struct KeeperError {
 }
 
 impl KeeperError {
-    /// Of no path.
+    /// Creates an error without a path.
     #[cold]
     pub fn new(code: &'static str) -> KeeperError {
         KeeperError::of(code, "")
@@ -34,7 +35,7 @@ impl KeeperError {
         }
     }
 
-    /// Whether a request was refused for what it asked.
+    /// Whether the request itself is at fault, as opposed to the connection.
     pub fn is_users(&self) -> bool {
         [NO_NODE, NODE_EXISTS, BAD_VERSION].contains(&self.code)
     }
@@ -51,7 +52,7 @@ impl fmt::Display for KeeperError {
     }
 }
 
-/// What a simulated server answers instead of a result. `code` is ClickHouse's, or a client's own.
+/// An exception of a simulated server. `code` is ClickHouse's, or one of a client's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerError {
     pub code: i32,
@@ -73,42 +74,42 @@ impl fmt::Display for ServerError {
     }
 }
 
-/// What may go wrong within a server.
+/// An error within a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Trouble {
+pub enum QueryError {
     Keeper(KeeperError),
     Server(ServerError),
 }
 
-impl From<KeeperError> for Trouble {
-    fn from(error: KeeperError) -> Trouble {
-        Trouble::Keeper(error)
+impl From<KeeperError> for QueryError {
+    fn from(error: KeeperError) -> QueryError {
+        QueryError::Keeper(error)
     }
 }
 
-impl From<ServerError> for Trouble {
-    fn from(error: ServerError) -> Trouble {
-        Trouble::Server(error)
+impl From<ServerError> for QueryError {
+    fn from(error: ServerError) -> QueryError {
+        QueryError::Server(error)
     }
 }
 
-impl From<Trouble> for ServerError {
-    /// A ZooKeeper error that nobody caught is a server's 999.
-    fn from(trouble: Trouble) -> ServerError {
+impl From<QueryError> for ServerError {
+    /// A ZooKeeper error that the server does not handle becomes its error 999.
+    fn from(trouble: QueryError) -> ServerError {
         match trouble {
-            Trouble::Server(error) => error,
-            Trouble::Keeper(error) => {
+            QueryError::Server(error) => error,
+            QueryError::Keeper(error) => {
                 ServerError::new(999, format!("Coordination::Exception: {error}"))
             }
         }
     }
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for QueryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Trouble::Keeper(error) => error.fmt(f),
-            Trouble::Server(error) => error.fmt(f),
+            QueryError::Keeper(error) => error.fmt(f),
+            QueryError::Server(error) => error.fmt(f),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Simulates ZooKeeper and ClickHouse servers on virtual time: one seed is one run.
 //!
-//! The library is plain Rust; with the feature `python` it is the extension module
-//! `pysimulator`.
+//! The library is plain Rust. The feature `python` adds the Python module
+//! `harness.native.simulator`.
 
 pub mod block;
 pub mod bugs;
@@ -10,7 +10,7 @@ pub mod errors;
 pub mod interpreter;
 pub mod keeper;
 pub mod network;
-pub mod record;
+pub mod protocol_trace;
 pub mod seed;
 pub mod server;
 pub mod simulation;
@@ -20,4 +20,4 @@ pub mod table;
 pub mod world;
 
 #[cfg(feature = "python")]
-mod python;
+pub mod python;

@@ -1,31 +1,33 @@
-//! Packets between servers: delayed, in order on each link, held back where a link is cut.
+//! Transports packets between servers: with a delay, in order on each link, held back while a link
+//! is cut.
 //!
-//! Connections are TCP's. A packet that is lost, or cut off, is sent again: it comes late, not
-//! never, and no later packet of that link overtakes it. What ends a connection is a timeout of its
-//! ends.
+//! Connections behave like TCP. A packet that is lost or held by a cut is sent again: it arrives
+//! late, and no later packet of its link overtakes it. Only timeouts at the two ends close a
+//! connection.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
-use crate::world::{Act, Coming, Gate, Ns, Process, World, MS};
+use crate::world::{Action, Gate, Ns, PendingEvent, Process, World, MS};
 
-/// A server: its place in the topology.
+/// A server, by its index in the topology.
 pub type Node = usize;
 
-/// Between two servers of one machine room, median.
+/// Median delay between two servers in one machine room.
 const DELAY_NS: Ns = 200_000;
-/// TCP's least time until it sends again (Linux: TCP_RTO_MIN).
+/// TCP's minimum time before it retransmits (Linux: TCP_RTO_MIN).
 const RETRANSMIT_NS: Ns = 200 * MS;
 const RETRANSMIT_NS_MAX: Ns = 3_000 * MS;
 
-/// One direction between two nodes.
+/// One direction of a link between two nodes.
 struct Wire {
-    /// Shut by a cut. After it: opens when what was held arrives, and nothing before it.
+    /// A cut shuts the gate. After the cut it opens when the held packets arrive, and nothing
+    /// arrives before them.
     gate: Rc<Gate>,
     cut_ns: Cell<Ns>,
-    /// When the last packet arrives: none overtakes it.
+    /// Arrival time of the last packet; none overtakes it.
     free_ns: Cell<Ns>,
-    /// Of a thousand packets.
+    /// Lost packets per thousand.
     loss: Cell<u64>,
 }
 
@@ -44,12 +46,12 @@ impl Wire {
 pub struct Network {
     world: Rc<World>,
     nodes: usize,
-    /// None: the two are not linked.
+    /// `None` if the two nodes are not linked.
     wires: Vec<Option<Wire>>,
 }
 
 impl Network {
-    /// `links` in an order, which that of `mend` is.
+    /// Creates the network. The order of `links` is the order in which `mend` retransmits.
     pub fn new(world: &Rc<World>, nodes: usize, links: &[(Node, Node)]) -> Network {
         let mut wires: Vec<_> = (0..nodes * nodes).map(|_| None).collect();
         for (source, target) in links {
@@ -67,7 +69,7 @@ impl Network {
         wire.expect("they are linked")
     }
 
-    /// Acts at the target, in the life of its process `to`, when the packet arrives.
+    /// Sends a packet; when it arrives, `act` runs in the life `to` of the target's process.
     #[inline(always)]
     pub fn send(
         &self,
@@ -79,7 +81,7 @@ impl Network {
         self.send_later(0, source, target, to, act);
     }
 
-    /// The same; `took_ns` passes before it is sent.
+    /// Sends a packet after `took_ns`.
     #[inline(always)]
     pub fn send_later(
         &self,
@@ -90,14 +92,20 @@ impl Network {
         act: impl FnOnce() + 'static,
     ) {
         let packet = self.packet(took_ns, source, target, to);
-        self.world.does(packet, Act::call(act));
+        self.world.set_action(packet, Action::call(act));
     }
 
     #[inline(never)]
-    fn packet(&self, took_ns: Ns, source: Node, target: Node, to: Option<&Rc<Process>>) -> Coming {
+    fn packet(
+        &self,
+        took_ns: Ns,
+        source: Node,
+        target: Node,
+        to: Option<&Rc<Process>>,
+    ) -> PendingEvent {
         let world = &self.world;
         if source == target {
-            return world.later(took_ns, to);
+            return world.schedule(took_ns, to);
         }
         let wire = self.wire(source, target);
         let mut at_ns = world.now_ns() + took_ns + world.around(DELAY_NS);
@@ -105,11 +113,19 @@ impl Network {
             at_ns += RETRANSMIT_NS;
         }
         at_ns = at_ns.max(wire.free_ns.get());
-        wire.free_ns.set(at_ns);
-        world.through(&wire.gate, at_ns, to)
+        assert!(
+            at_ns > world.now_ns(),
+            "a packet arrives later than it was sent"
+        );
+        let before_ns = wire.free_ns.replace(at_ns);
+        assert!(
+            before_ns <= at_ns,
+            "no packet overtakes another of its link"
+        );
+        world.schedule_through(&wire.gate, at_ns, to)
     }
 
-    /// Drops every packet of these links, from now on and what is under way.
+    /// Cuts links: packets under way and future ones do not arrive.
     pub fn cut(&self, links: &[(Node, Node)]) {
         for (source, target) in links {
             let wire = self.wire(*source, *target);
@@ -120,7 +136,7 @@ impl Network {
         }
     }
 
-    /// Ends every cut. What was held comes when its sender tries again.
+    /// Ends every cut. Held packets arrive when their sender retransmits.
     pub fn mend(&self) {
         let now_ns = self.world.now_ns();
         for wire in self.wires.iter().flatten() {
@@ -134,23 +150,33 @@ impl Network {
             let wait = (now_ns - wire.cut_ns.get()).clamp(RETRANSMIT_NS, RETRANSMIT_NS_MAX);
             let opens_ns = now_ns + self.world.below(wait as u64) as Ns;
             wire.gate.open(opens_ns);
-            // What is under way is put off until then, and what is sent now comes after it.
+            // Packets under way are deferred until then, and packets sent from now on arrive after
+            // them.
             wire.free_ns.set(wire.free_ns.get().max(opens_ns + 1));
+            assert!(wire.free_ns.get() > opens_ns, "held packets arrive first");
             for (to, act) in held {
-                let event = self.world.through(&wire.gate, opens_ns, to.as_ref());
-                self.world.does(event, act);
+                let event = self
+                    .world
+                    .schedule_through(&wire.gate, opens_ns, to.as_ref());
+                self.world.set_action(event, act);
             }
         }
+        let mut wires = self.wires.iter().flatten();
+        assert!(wires.all(|wire| !wire.gate.is_shut()), "no cut is left");
     }
 
-    /// So many of a thousand packets are lost; 0 ends that.
+    /// Loses this many of a thousand packets; 0 ends the loss.
     pub fn lose(&self, links: &[(Node, Node)], per_thousand: u64) {
+        assert!(
+            per_thousand <= 1000,
+            "a loss is at most 1000 of 1000 packets"
+        );
         for (source, target) in links {
             self.wire(*source, *target).loss.set(per_thousand);
         }
     }
 
-    /// Whether some of its packets are lost.
+    /// Whether some packets of the link are lost.
     pub fn loses(&self, source: Node, target: Node) -> bool {
         self.wire(source, target).loss.get() > 0
     }

@@ -1,8 +1,10 @@
-//! The extension module `pysimulator`.
+//! Defines the Python module `harness.native.simulator`.
 
 mod allocator;
 mod generator;
 mod interpreter;
+mod scheduler;
+mod vocabulary;
 mod words;
 
 use std::cell::RefCell;
@@ -23,21 +25,21 @@ use crate::interpreter::is_own;
 use crate::keeper::session::{Found, KeeperSession};
 use crate::keeper::tree::Done;
 use crate::network::Node;
-use crate::record::written;
+use crate::protocol_trace::trace_json;
 use crate::seed::Seed;
 use crate::server::Settings;
 use crate::simulation::{self, Member, Options};
 use crate::table::fetch::FETCH_NS;
 use crate::table::parts::Value;
 use crate::table::settings::TableSettings;
-use crate::world::{Act, Ns};
+use crate::world::{Action, Ns};
 use allocator::Allocator;
 use words::{columns, operation, reading, said_of, texts};
 
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
 
-/// A value of a row, or of a setting.
+/// A value of a row or of a setting.
 enum Word {
     Int(i64),
     Text(String),
@@ -47,7 +49,8 @@ impl<'py> FromPyObject<'_, 'py> for Word {
     type Error = PyErr;
 
     fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Word> {
-        // Asked first: a text that is taken for a number raises, which takes 17 us.
+        // Ask first, because extracting a number from a text raises an exception, which takes 17
+        // us.
         match given.cast::<PyString>() {
             Ok(text) => Ok(Word::Text(text.to_str()?.into())),
             Err(_) => Ok(Word::Int(given.extract()?)),
@@ -64,22 +67,22 @@ impl From<Word> for Value {
     }
 }
 
-/// What a session said.
-enum Said {
+/// The result of a session's request.
+enum SessionResult {
     Opened(u64),
     Found(Vec<Found>),
     Done(Rc<[Done]>),
     Synced,
 }
 
-/// What came of something that was asked.
+/// The result of an asynchronous request.
 enum Answer {
     OfServer(Result<Rc<Block>, ServerError>),
-    OfKeeper(Result<Said, KeeperError>),
+    OfKeeper(Result<SessionResult, KeeperError>),
 }
 
-/// Servers by name, and what is asked of them by the numbers of who asks.
-#[pyclass(module = "pysimulator")]
+/// The servers by name, with the callers' requests by number.
+#[pyclass(module = "harness.native.simulator")]
 pub struct Simulation {
     simulation: Rc<simulation::Simulation>,
     nodes: HashMap<String, Node>,
@@ -87,10 +90,11 @@ pub struct Simulation {
     sessions: Rc<RefCell<FxHashMap<u64, Rc<KeeperSession>>>>,
 }
 
-// SAFETY: it is touched by whoever holds the interpreter's lock, which the module asks for
-// (`gil_used`) and no method lets go of, so that threads take turns. One that has become garbage is
-// dropped by whichever thread collects it.
+// SAFETY: only holders of the interpreter's lock access it. The module requires the lock
+// (`gil_used`), and no method releases it, so threads take turns. Garbage is dropped by whichever
+// thread collects it.
 unsafe impl Send for Simulation {}
+// SAFETY: as above.
 unsafe impl Sync for Simulation {}
 
 impl Drop for Simulation {
@@ -110,16 +114,16 @@ impl Simulation {
 
     fn session(&self, session: u64) -> Rc<KeeperSession> {
         let sessions = self.sessions.borrow();
-        sessions.get(&session).expect("it is open").clone()
+        sessions.get(&session).expect("the session is open").clone()
     }
 
-    /// What is asked has an answer in the end, which is the asker's turn.
+    /// Starts a request. Its answer makes the caller's event `number` due.
     fn begin(&self, number: u64, work: impl Future<Output = Answer> + 'static) {
         let (world, answers) = (self.simulation.world.clone(), self.answers.clone());
         self.simulation.world.begin(async move {
             let answer = work.await;
             answers.borrow_mut().insert(number, answer);
-            world.hand_out(number, true);
+            world.report_due(number, true);
         });
     }
 }
@@ -161,7 +165,7 @@ impl Simulation {
             })
         };
         let members = nodes.iter().map(member).collect::<PyResult<_>>()?;
-        let bugs = Bugs::named(bugs.iter().map(String::as_str));
+        let bugs = Bugs::from_names(bugs.iter().map(String::as_str));
         let mut own = TableSettings::default();
         for (name, value) in settings {
             let setting = own.at(&name);
@@ -171,7 +175,7 @@ impl Simulation {
             .iter()
             .map(|(name, rate)| Ok((found(&places, name)?, *rate)));
         let options = Options {
-            bugs: bugs.ok_or_else(|| PyValueError::new_err("a bug that is none"))?,
+            bugs: bugs.ok_or_else(|| PyValueError::new_err("unknown bug"))?,
             settings: own,
             reading: reading.into(),
             rates: rates.collect::<PyResult<_>>()?,
@@ -200,7 +204,7 @@ impl Simulation {
     fn after(&self, delay_ns: Ns, number: u64, task: bool) {
         self.simulation
             .world
-            .after(delay_ns, None, Act::due(number, task));
+            .after(delay_ns, None, Action::due(number, task));
     }
 
     fn step(&self, until_ns: Ns) -> Option<u64> {
@@ -255,7 +259,7 @@ impl Simulation {
         Ok(self.simulation.answers(self.node(name)?))
     }
 
-    // --- what is known of them ------------------------------------------------------------------
+    // --- observation ----------------------------------------------------------------------------
 
     fn leader(&self) -> Option<&str> {
         let leader = self.simulation.leader();
@@ -297,9 +301,9 @@ impl Simulation {
     }
 
     fn record<'py>(&self, py: Python<'py>, ahead_ns: Ns) -> Bound<'py, PyBytes> {
-        self.simulation.finish_record();
-        let record = self.simulation.ensemble.record.borrow();
-        PyBytes::new(py, &written(&record.facts, ahead_ns))
+        self.simulation.finish_trace();
+        let trace = self.simulation.trace.borrow();
+        PyBytes::new(py, &trace_json(&trace.facts, ahead_ns))
     }
 
     fn replica<'py>(
@@ -384,7 +388,7 @@ impl Simulation {
             Answer::OfKeeper(opened.map(|session| {
                 let own = session.number();
                 sessions.borrow_mut().insert(own, session);
-                Said::Opened(own)
+                SessionResult::Opened(own)
             }))
         });
         Ok(())
@@ -394,7 +398,7 @@ impl Simulation {
         let session = self.session(session);
         let readings = readings.into_iter().map(reading).collect::<PyResult<_>>()?;
         self.begin(number, async move {
-            Answer::OfKeeper(session.read(readings, None).await.map(Said::Found))
+            Answer::OfKeeper(session.read(readings, None).await.map(SessionResult::Found))
         });
         Ok(())
     }
@@ -408,7 +412,7 @@ impl Simulation {
         let session = self.session(session);
         let operations = operations.iter().map(operation).collect::<PyResult<_>>()?;
         self.begin(number, async move {
-            Answer::OfKeeper(session.multi(operations).await.map(Said::Done))
+            Answer::OfKeeper(session.multi(operations).await.map(SessionResult::Done))
         });
         Ok(())
     }
@@ -416,7 +420,7 @@ impl Simulation {
     fn sync(&self, number: u64, session: u64) {
         let session = self.session(session);
         self.begin(number, async move {
-            Answer::OfKeeper(session.sync().await.map(|()| Said::Synced))
+            Answer::OfKeeper(session.sync().await.map(|()| SessionResult::Synced))
         });
     }
 
@@ -427,7 +431,7 @@ impl Simulation {
 
     fn answer<'py>(&self, py: Python<'py>, number: u64) -> PyResult<Bound<'py, PyTuple>> {
         let answer = self.answers.borrow_mut().remove(&number);
-        match answer.expect("it is taken once, when it has come") {
+        match answer.expect("an answer is taken once, after its event") {
             Answer::OfServer(Ok(block)) => (columns(py, &block)?, py.None()).into_pyobject(py),
             Answer::OfKeeper(Ok(said)) => (said_of(py, said)?, py.None()).into_pyobject(py),
             Answer::OfServer(Err(error)) => {
@@ -440,12 +444,13 @@ impl Simulation {
     }
 }
 
-/// Simulates ZooKeeper and ClickHouse servers on virtual time.
-#[pymodule(gil_used = true)]
-fn pysimulator(module: &Bound<'_, PyModule>) -> PyResult<()> {
+/// Adds `harness.native.simulator` to the extension module.
+pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     allocator::keep_memory();
-    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("FETCH_NS", FETCH_NS)?;
+    module.add_class::<generator::Combinator>()?;
     module.add_class::<interpreter::Interpreter>()?;
+    module.add_class::<scheduler::Scheduler>()?;
+    module.add_class::<scheduler::Assigned>()?;
     module.add_class::<Simulation>()
 }

@@ -1,5 +1,5 @@
-//! The draws of a seed: SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number
-//! generators", OOPSLA 2014), the same as harness/core/seed.py makes.
+//! Draws numbers from a seed by SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom
+//! number generators", OOPSLA 2014), exactly as harness/core/seed.py does.
 
 use blake2::digest::consts::U8;
 use blake2::digest::{FixedOutput, KeyInit, Update};
@@ -13,34 +13,34 @@ fn mix(z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// A 64 bit seed and the draws that follow from it.
+/// A 64-bit seed, which determines a sequence of draws.
 #[derive(Clone, Copy)]
 pub struct Seed(pub u64);
 
 impl Seed {
-    /// The counter-th number of this seed.
+    /// Returns the draw of this number.
     pub fn draw(self, counter: u64) -> u64 {
         mix(self
             .0
             .wrapping_add(counter.wrapping_add(1).wrapping_mul(GAMMA)))
     }
 
-    /// Uniform in [0, bound).
+    /// Returns a number uniform in [0, bound).
     pub fn below(self, counter: u64, bound: u64) -> u64 {
         scaled(self.draw(counter), bound)
     }
 
-    /// Uniform in [0, 1).
+    /// Returns a number uniform in [0, 1).
     pub fn unit(self, counter: u64) -> f64 {
         (self.draw(counter) >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// The place of one of so many; `counter` may be negative.
+    /// Returns an index below `of`; `counter` may be negative.
     pub fn choice(self, counter: i64, of: usize) -> usize {
         self.below(counter as u64, of as u64) as usize
     }
 
-    /// The seed of a named part.
+    /// Returns the seed of a named part.
     pub fn child(self, name: &str) -> Seed {
         let mut mac = <Blake2bMac<U8> as KeyInit>::new_from_slice(&self.0.to_be_bytes())
             .expect("a key of 8 bytes");
@@ -48,7 +48,7 @@ impl Seed {
         Seed(u64::from_be_bytes(mac.finalize_fixed().into()))
     }
 
-    /// A permutation (Fisher-Yates).
+    /// Permutes the items (Fisher-Yates).
     pub fn shuffle<T>(self, items: &mut [T]) {
         let own = self.child("shuffle/0");
         for i in (1..items.len()).rev() {
@@ -57,7 +57,7 @@ impl Seed {
     }
 }
 
-/// A draw, brought into [0, bound).
+/// Scales a draw to [0, bound).
 pub fn scaled(draw: u64, bound: u64) -> u64 {
     ((u128::from(draw) * u128::from(bound)) >> 64) as u64
 }

@@ -1,34 +1,36 @@
-//! One ClickHouse server: its tables, its session, and the queries that it answers.
+//! Simulates one ClickHouse server: its tables, its session, and the queries that it answers.
 
+pub mod host;
 mod queries;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use crate::block::Block;
-use crate::bugs::Bugs;
 use crate::errors::{KeeperError, ServerError};
-use crate::keeper::messages::Ensemble;
-use crate::keeper::session::KeeperSession;
+use crate::keeper::connection::ServerEnd;
+use crate::keeper::ensemble::Ensemble;
+use crate::keeper::server::KeeperServers;
 use crate::network::Node;
+use crate::server::host::{Host, ReplicaServer};
 use crate::sql::Queries;
 use crate::table::fetch::FETCH_NS;
 use crate::table::parts::{Ordered, Rows, Value};
 use crate::table::replica::{Table, TableDisk};
 use crate::table::schema::Schema;
 use crate::table::settings::TableSettings;
-use crate::world::{Ns, Process, Promise, World, MS, SECOND};
+use crate::world::{Ns, Promise, World, MS, SECOND};
 
-/// From the start of the process to its first query.
+/// Time from the start of the process to its first query.
 const START_NS: Ns = 600 * MS;
 const NO_KEEPER_SLEEP_NS: Ns = SECOND;
 
-/// What a server keeps over its lives.
+/// The state of a server that survives a restart.
 pub struct ServerDisk {
     pub tables: RefCell<Ordered<Rc<str>, Rc<TableDisk>>>,
     pub lives: Cell<u64>,
-    /// Of a small part, read, sent and written; median.
-    pub fetch_ns: Cell<Ns>,
+    /// Median time of fetching a small part: reading, sending and writing it.
+    pub fetch_ns: Rc<Cell<Ns>>,
 }
 
 impl Default for ServerDisk {
@@ -36,24 +38,27 @@ impl Default for ServerDisk {
         ServerDisk {
             tables: RefCell::default(),
             lives: Cell::new(0),
-            fetch_ns: Cell::new(FETCH_NS),
+            fetch_ns: Rc::new(Cell::new(FETCH_NS)),
         }
     }
 }
 
-/// How all servers are configured, and what they have parsed.
+/// Configuration and parsed statements, shared by all ClickHouse servers.
 pub struct Common {
-    /// Of tables.
+    pub keeper_servers: KeeperServers,
+    /// The current life of each server, by node.
+    pub peers: RefCell<Vec<Option<Rc<Server>>>>,
+    /// Default settings of tables.
     pub defaults: TableSettings,
-    /// What a sequentially consistent select means.
+    /// The meaning of sequentially consistent selects.
     pub reading: Rc<str>,
     pub queries: Queries,
-    /// No two of them are equal.
+    /// Schemas without duplicates.
     pub schemas: RefCell<Vec<Rc<Schema>>>,
 }
 
 impl Common {
-    /// The schema that all tables like this share.
+    /// Returns the shared schema that equals `like`.
     pub fn schema(&self, like: &Rc<Schema>) -> Rc<Schema> {
         let mut schemas = self.schemas.borrow_mut();
         match schemas.iter().find(|known| *known == like) {
@@ -66,13 +71,13 @@ impl Common {
     }
 }
 
-/// What a query sets.
+/// The settings of a query.
 pub struct Settings {
     pub insert_quorum: i64,
     pub insert_quorum_timeout: i64,
     pub insert_deduplicate: bool,
     pub select_sequential_consistency: bool,
-    /// What that means, where it is not as everywhere.
+    /// The meaning of sequential consistency, if the query overrides it.
     pub sequential_reading: Option<Rc<str>>,
     pub replication_alter_partitions_sync: i64,
 }
@@ -91,7 +96,7 @@ impl Default for Settings {
 }
 
 impl FromIterator<(String, Value)> for Settings {
-    /// By name; others change nothing here.
+    /// Takes settings by name; unknown ones have no effect here.
     fn from_iter<I: IntoIterator<Item = (String, Value)>>(set: I) -> Settings {
         let number = |value: Value| match value {
             Value::Int(number) => number,
@@ -119,90 +124,77 @@ impl FromIterator<(String, Value)> for Settings {
     }
 }
 
-/// Why a query has no rows.
+/// Why a query returned no rows.
 #[derive(Debug, Clone)]
 pub enum Refusal {
     Error(ServerError),
-    /// The connection was reset: the server ended.
+    /// The connection was reset because the server ended.
     Reset,
 }
 
 pub type Reply = Result<Rc<Block>, Refusal>;
 
-/// One life of it.
+/// One life of a server.
 pub struct Server {
-    pub node: Node,
-    /// The node's name, which is the replica's.
-    pub name: Rc<str>,
+    pub host: Rc<Host>,
     pub disk: Rc<ServerDisk>,
-    pub ensemble: Rc<Ensemble>,
     pub world: Rc<World>,
-    pub bugs: Bugs,
-    pub process: Rc<Process>,
-    pub identity: Rc<str>,
-    /// Whether it takes queries: it has started.
+    /// Whether the server has started and accepts queries.
     pub answers: Cell<bool>,
     pub tables: RefCell<Ordered<Rc<str>, Rc<Table>>>,
-    /// The present life of every server, by node; all of them share it.
-    pub peers: Rc<RefCell<Vec<Option<Rc<Server>>>>>,
     common: Rc<Common>,
-    keepers: Rc<[Node]>,
-    session: RefCell<Option<Rc<KeeperSession>>>,
-    /// Queries without an answer, by number, ascending.
+    /// Running queries by number, ascending.
     running: RefCell<Vec<(u64, Promise<Reply>)>>,
     asked: Cell<u64>,
 }
 
 impl Server {
-    /// `keepers`: the ZooKeeper servers that it may use.
+    /// Return a new life, which is not started yet. `keepers` are the ZooKeeper servers that it may
+    /// use.
     pub fn new(
         node: Node,
         disk: &Rc<ServerDisk>,
         ensemble: &Rc<Ensemble>,
         keepers: &Rc<[Node]>,
         common: &Rc<Common>,
-        peers: &Rc<RefCell<Vec<Option<Rc<Server>>>>>,
     ) -> Rc<Server> {
-        disk.lives.set(disk.lives.get() + 1);
-        let name = ensemble.names[node].clone();
+        let life = disk.lives.get() + 1;
+        disk.lives.set(life);
+        let (servers, fetch_ns) = (&common.keeper_servers, &disk.fetch_ns);
         Rc::new(Server {
-            node,
-            identity: format!("{name}-{}", disk.lives.get()).into(),
-            name,
+            host: Host::new(node, life, ensemble, servers, keepers, fetch_ns),
             disk: disk.clone(),
-            ensemble: ensemble.clone(),
             world: ensemble.world.clone(),
-            bugs: ensemble.bugs,
-            process: Process::new(),
             answers: Cell::new(false),
             tables: RefCell::default(),
-            peers: peers.clone(),
             common: common.clone(),
-            keepers: keepers.clone(),
-            session: RefCell::new(None),
             running: RefCell::default(),
             asked: Cell::new(0),
         })
     }
 
-    /// Starts.
+    /// Starts the server.
     pub fn begin(self: &Rc<Self>) {
         let server = self.clone();
-        self.world
-            .spawn(Some(&self.process), async move { server.start().await });
+        self.world.spawn(
+            Some(&self.host.process),
+            async move { server.start().await },
+        );
     }
 
     async fn start(self: Rc<Self>) {
         self.world.sleep(self.world.around(START_NS)).await;
-        // With tables, 18.16.1 does not start without ZooKeeper.
+        // 18.16.1 with tables does not start without ZooKeeper.
         while self.attach().await.is_err() {
             self.tables.borrow_mut().clear();
             self.world.sleep(NO_KEEPER_SLEEP_NS).await;
         }
         for table in self.tables.borrow().values() {
-            self.world.spawn(Some(&self.process), table.clone().live());
+            self.world
+                .spawn(Some(&self.host.process), table.clone().live());
         }
-        self.answers.set(true);
+        let before = self.answers.replace(true);
+        assert!(!before, "a server starts once in a life");
     }
 
     async fn attach(self: &Rc<Self>) -> Result<(), KeeperError> {
@@ -210,91 +202,68 @@ impl Server {
         if disks.is_empty() {
             return Ok(());
         }
-        let zk = self.keeper().await?;
+        let zk = self.host.keeper().await?;
         for disk in disks {
             let name = disk.name.clone();
-            let table = Table::new(self, disk);
-            self.tables.borrow_mut().insert(name, table.clone());
+            let table = Table::new(self.clone(), disk);
+            let before = self.tables.borrow_mut().insert(name, table.clone());
+            assert!(before.is_none(), "a table is attached once");
             table.attach(&zk).await?;
         }
         Ok(())
     }
 
-    /// The server's session, or a new one through a random server of its list, which all its
-    /// tables share.
-    pub async fn keeper(self: &Rc<Self>) -> Result<Rc<KeeperSession>, KeeperError> {
-        if self.session().is_none_or(|session| !session.alive()) {
-            let drawn = self.world.below(self.keepers.len() as u64) as usize;
-            let number = self.ensemble.fresh_session();
-            let keeper = self.ensemble.keeper(self.keepers[drawn]);
-            let (process, ensemble) = (&self.process, &self.ensemble);
-            let session = KeeperSession::new(self.node, process, ensemble, &keeper, number);
-            self.session.replace(Some(session.clone()));
-            session.open().await?;
-        }
-        Ok(self.session().expect("it has been opened"))
-    }
-
-    /// The one that it has, alive or not.
-    pub fn session(&self) -> Option<Rc<KeeperSession>> {
-        self.session.borrow().clone()
-    }
-
-    /// SIGTERM: the session is closed, so that its ephemeral nodes go at once.
+    /// Ends the server as SIGTERM does: it closes the session, so that its ephemeral nodes
+    /// disappear at once.
     pub fn stop(&self) {
-        if let Some(session) = self.session() {
+        if let Some(session) = self.host.session() {
             session.close();
         }
         self.die();
     }
 
-    /// SIGKILL.
+    /// Ends the server as SIGKILL does.
     pub fn die(&self) {
-        if let Some(session) = self.session() {
+        assert!(self.host.process.alive(), "a server ends once in a life");
+        if let Some(session) = self.host.session() {
             let keeper = session.server().clone();
             let (node, process, number) = (keeper.node, keeper.process.clone(), session.number());
             let disconnect = move || keeper.disconnect(number);
-            self.ensemble
-                .network
-                .send(self.node, node, Some(&process), disconnect);
+            let network = &self.host.ensemble.network;
+            network.send(self.host.node, node, Some(&process), disconnect);
         }
-        self.world.kill(&self.process);
+        self.world.kill(&self.host.process);
         for (_, answer) in self.running.take() {
             answer.set(&self.world, Err(Refusal::Reset));
         }
-        // They know it, as it knows them.
+        // Tables and server refer to each other.
         self.tables.take();
     }
 
-    // --- replicas among themselves --------------------------------------------------------------
-
-    /// The present life of another replica's server.
+    /// Return the current life of another replica's server.
     pub fn peer(&self, name: &str) -> Rc<Server> {
-        let peers = self.peers.borrow();
-        let found = peers.iter().flatten().find(|peer| &*peer.name == name);
+        let peers = self.common.peers.borrow();
+        let found = peers.iter().flatten().find(|peer| *peer.host.name == *name);
         found.expect("every replica has a server").clone()
-    }
-
-    /// Sends a part's rows to the node that asks; None when it is not here.
-    pub fn serve_part(
-        &self,
-        table: &str,
-        name: &str,
-        answer: Promise<Option<Rows>>,
-        asker: &Rc<Server>,
-        fetch_ns: Ns,
-    ) {
-        let table = self.tables.borrow().get(table).cloned();
-        let part = table.and_then(|table| table.part(name));
-        let rows = part.map(|part| part.rows.clone());
-        let (took_ns, world) = (self.world.around(fetch_ns), self.world.clone());
-        let set = move || answer.set(&world, rows);
-        let (network, to) = (&self.ensemble.network, Some(&asker.process));
-        network.send_later(took_ns, self.node, asker.node, to, set);
     }
 }
 
-/// The database's name in a table's.
+impl ReplicaServer for Server {
+    fn host(&self) -> &Rc<Host> {
+        &self.host
+    }
+
+    fn replica(&self, name: &str) -> Rc<dyn ReplicaServer> {
+        self.peer(name)
+    }
+
+    fn part_rows(&self, table: &str, part: &str) -> Option<Rows> {
+        let table = self.tables.borrow().get(table)?.clone();
+        table.part(part).map(|part| part.rows.clone())
+    }
+}
+
+/// Returns the database in a table's full name.
 pub fn database_of(table: &str) -> &str {
     table
         .split_once('.')

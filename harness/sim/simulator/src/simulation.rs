@@ -1,4 +1,4 @@
-//! A simulated cluster: every server of a topology on one virtual time, all of it from one seed.
+//! Simulates a cluster: every server of a topology, on one virtual clock, from one seed.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -7,11 +7,12 @@ use std::rc::Rc;
 use crate::block::Block;
 use crate::bugs::Bugs;
 use crate::errors::{KeeperError, ServerError};
-use crate::keeper::messages::{Disk, Ensemble};
-use crate::keeper::server::KeeperServer;
+use crate::keeper::ensemble::{Ensemble, Observer};
+use crate::keeper::messages::Disk;
+use crate::keeper::server::{KeeperServer, KeeperServers};
 use crate::keeper::session::KeeperSession;
 use crate::network::{Network, Node};
-use crate::record::Record;
+use crate::protocol_trace::ProtocolTrace;
 use crate::seed::Seed;
 use crate::server::{Common, Refusal, Reply, Server, ServerDisk, Settings};
 use crate::sql::{Queries, Query};
@@ -19,11 +20,12 @@ use crate::table::parts::Row;
 use crate::table::settings::TableSettings;
 use crate::world::{Ns, Process, Promise, World, MS, SECOND};
 
-/// Between a client and a server, median. That network is never cut: it is the harness' own.
+/// Median delay between a client and a server. Faults do not affect this network, which is the
+/// harness's own.
 const CLIENT_NS: Ns = 3 * MS / 10;
 const CONNECT_TIMEOUT_NS: Ns = 2 * SECOND;
 
-// The client's own errors, as harness/core/outcomes.py has them.
+// The client's own error codes, as in harness/core/outcomes.py.
 const NETWORK: i32 = -1;
 const UNSENT: i32 = -2;
 const CLIENT_TIMEOUT: i32 = -3;
@@ -31,21 +33,21 @@ const CLIENT_TIMEOUT: i32 = -3;
 /// A node of the topology.
 pub struct Member {
     pub name: Rc<str>,
-    /// The ZooKeeper servers that a replica may use; None: it is one itself.
+    /// The ZooKeeper servers that a replica may use; `None` if the node is a ZooKeeper server.
     pub keepers: Option<Vec<Node>>,
 }
 
-/// How the servers are to be.
+/// Configuration of the servers.
 pub struct Options {
     pub bugs: Bugs,
     pub settings: TableSettings,
-    /// What a sequentially consistent select means.
+    /// The meaning of sequentially consistent selects.
     pub reading: Rc<str>,
-    /// How fast the clocks of some nodes go; 1 unless given.
+    /// Clock rates of some nodes; the rate of others is 1.
     pub rates: Vec<(Node, f64)>,
 }
 
-/// What a node keeps over its lives.
+/// The state of a node that survives a restart.
 enum Host {
     Keeper {
         disk: Rc<RefCell<Disk>>,
@@ -57,7 +59,7 @@ enum Host {
     },
 }
 
-/// The present one of a node.
+/// The current life of a node.
 enum Life {
     Keeper(Rc<KeeperServer>),
     Server(Rc<Server>),
@@ -67,38 +69,39 @@ impl Life {
     fn process(&self) -> &Rc<Process> {
         match self {
             Life::Keeper(server) => &server.process,
-            Life::Server(server) => &server.process,
+            Life::Server(server) => &server.host.process,
         }
     }
 }
 
-/// What a test or a tool may know of a table's replica.
+/// What tests and tools may see of a table's replica.
 pub struct Replica {
     pub leader: bool,
     pub readonly: bool,
-    /// Whether it has a session with ZooKeeper.
+    /// Whether the replica has a session with ZooKeeper.
     pub connected: bool,
-    /// The ZooKeeper server of the session that its server has.
+    /// The ZooKeeper server of the server's session.
     pub keeper: Option<Rc<str>>,
-    /// Names of parts on the disk.
+    /// Names of the parts on the disk.
     pub parts: Vec<Rc<str>>,
-    /// Type, part and quorum of each entry.
+    /// Type, part and quorum of each queue entry.
     pub queue: Vec<(&'static str, String, usize)>,
 }
 
-/// Servers by their place in the topology.
+/// The simulated servers, by their index in the topology.
 pub struct Simulation {
     pub world: Rc<World>,
     pub ensemble: Rc<Ensemble>,
     hosts: Vec<Host>,
-    servers: Rc<RefCell<Vec<Option<Rc<Server>>>>>,
+    /// The protocol trace of the servers' writes to ZooKeeper.
+    pub trace: Rc<RefCell<ProtocolTrace>>,
     common: Rc<Common>,
-    /// Of answers that have been taken: the next queries have them.
+    /// Promises whose replies were taken; later queries reuse them.
     spare: RefCell<Vec<Promise<Reply>>>,
 }
 
 impl Simulation {
-    /// `links` in the topology's order.
+    /// Creates the cluster. `links` are in the topology's order.
     pub fn new(
         members: Vec<Member>,
         links: &[(Node, Node)],
@@ -106,16 +109,17 @@ impl Simulation {
         options: Options,
     ) -> Rc<Simulation> {
         let world = World::new(seed);
+        let trace = Rc::new(RefCell::new(ProtocolTrace::default()));
         let keepers = (0..members.len()).filter(|node| members[*node].keepers.is_none());
         let ensemble = Rc::new(Ensemble {
             network: Network::new(&world, members.len(), links),
             names: members.iter().map(|member| member.name.clone()).collect(),
             keepers: keepers.collect(),
             bugs: options.bugs,
-            record: RefCell::new(Record::default()),
+            observer: trace.clone(),
+            observed: Cell::new(0),
             agreed: RefCell::default(),
             sessions: Cell::new(0),
-            lives: RefCell::new(vec![None; members.len()]),
             world: world.clone(),
         });
         let rate = |node| options.rates.iter().find(|(other, _)| *other == node);
@@ -131,14 +135,16 @@ impl Simulation {
         };
         Rc::new(Simulation {
             world,
-            servers: Rc::new(RefCell::new(vec![None; members.len()])),
-            hosts: members.into_iter().enumerate().map(host).collect(),
+            trace,
             common: Rc::new(Common {
+                keeper_servers: KeeperServers::default(),
+                peers: RefCell::new(vec![None; members.len()]),
                 defaults: options.settings,
                 reading: options.reading,
                 queries: Queries::default(),
                 schemas: RefCell::default(),
             }),
+            hosts: members.into_iter().enumerate().map(host).collect(),
             ensemble,
             spare: RefCell::default(),
         })
@@ -148,7 +154,7 @@ impl Simulation {
         0..self.hosts.len()
     }
 
-    /// Starts every server; does not wait.
+    /// Starts every server without waiting for it.
     pub fn up(&self) {
         for node in self.nodes() {
             self.make(node);
@@ -161,13 +167,15 @@ impl Simulation {
     fn make(&self, node: Node) {
         match &self.hosts[node] {
             Host::Keeper { disk, rate } => {
-                let life = KeeperServer::new(node, &self.ensemble, disk.clone(), rate.get());
-                self.ensemble.lives.borrow_mut()[node] = Some(life);
+                let (ensemble, peers) = (&self.ensemble, &self.common.keeper_servers);
+                let life = KeeperServer::new(node, ensemble, peers, disk.clone(), rate.get());
+                peers.replace(life);
             }
             Host::Replica { disk, keepers } => {
-                let (ensemble, servers) = (&self.ensemble, &self.servers);
-                let life = Server::new(node, disk, ensemble, keepers, &self.common, servers);
-                self.servers.borrow_mut()[node] = Some(life);
+                let life = Server::new(node, disk, &self.ensemble, keepers, &self.common);
+                let before = self.common.peers.borrow_mut()[node].replace(life);
+                let ended = before.is_none_or(|before| !before.host.process.alive());
+                assert!(ended, "a server has one life at a time");
             }
         }
     }
@@ -183,17 +191,24 @@ impl Simulation {
 
     fn life(&self, node: Node) -> Life {
         match &self.hosts[node] {
-            Host::Keeper { .. } => Life::Keeper(self.ensemble.keeper(node)),
+            Host::Keeper { .. } => Life::Keeper(self.keeper(node)),
             Host::Replica { .. } => Life::Server(self.server(node)),
         }
     }
 
     fn server(&self, node: Node) -> Rc<Server> {
-        let servers = self.servers.borrow();
-        servers[node].as_ref().expect("it has been started").clone()
+        let servers = self.common.peers.borrow();
+        servers[node]
+            .as_ref()
+            .expect("the server was started")
+            .clone()
     }
 
-    /// SIGKILL; of what does not run, nothing happens.
+    fn keeper(&self, node: Node) -> Rc<KeeperServer> {
+        self.common.keeper_servers.at(node)
+    }
+
+    /// Kills a node with SIGKILL; no-op if it does not run.
     pub fn kill(&self, node: Node) {
         if self.running(node) {
             match self.life(node) {
@@ -203,7 +218,7 @@ impl Simulation {
         }
     }
 
-    /// SIGTERM.
+    /// Stops a node with SIGTERM.
     pub fn stop(&self, node: Node) {
         if self.running(node) {
             match self.life(node) {
@@ -213,7 +228,7 @@ impl Simulation {
         }
     }
 
-    /// A new life; of what runs, nothing happens.
+    /// Starts a new life of the node; no-op if it runs.
     pub fn start(&self, node: Node) {
         if !self.running(node) {
             self.make(node);
@@ -221,30 +236,30 @@ impl Simulation {
         }
     }
 
-    /// Whether the process exists.
+    /// Whether the node's process exists.
     pub fn running(&self, node: Node) -> bool {
         self.life(node).process().alive()
     }
 
-    /// SIGSTOP.
+    /// Pauses a node with SIGSTOP.
     pub fn pause(&self, node: Node) {
         if self.running(node) {
             self.world.pause(self.life(node).process());
         }
     }
 
-    /// SIGCONT.
+    /// Resumes a node with SIGCONT.
     pub fn resume(&self, node: Node) {
         self.world.resume_process(self.life(node).process());
     }
 
-    /// Whether it is stopped by SIGSTOP.
+    /// Whether the node is paused by SIGSTOP.
     pub fn paused(&self, node: Node) -> bool {
         let life = self.life(node);
         life.process().alive() && life.process().paused()
     }
 
-    /// Whether the server would answer a query, or a ZooKeeper server serves clients.
+    /// Whether the server answers queries, or the ZooKeeper server serves clients.
     pub fn answers(&self, node: Node) -> bool {
         let life = self.life(node);
         life.process().alive()
@@ -255,37 +270,36 @@ impl Simulation {
             }
     }
 
-    /// Ends every process and every session, and what they know of each other: nothing of this
-    /// world is left when its owner lets go of it.
+    /// Ends every process and session and clears their references to each other, so that this world
+    /// is freed when its owner drops it.
     pub fn end(&self, sessions: impl IntoIterator<Item = Rc<KeeperSession>>) {
         for node in self.nodes() {
-            let lives = self.ensemble.lives.borrow()[node].is_some();
-            if lives || self.servers.borrow()[node].is_some() {
+            let lives = self.common.keeper_servers.find(node).is_some();
+            if lives || self.common.peers.borrow()[node].is_some() {
                 self.kill(node);
             }
         }
         sessions.into_iter().for_each(|session| session.close());
         self.ensemble.network.mend();
         self.world.clear();
-        self.ensemble.lives.take();
-        self.servers.take();
+        self.common.keeper_servers.clear();
+        self.common.peers.take();
     }
 
-    // --- what is known of them ------------------------------------------------------------------
+    // --- observation ----------------------------------------------------------------------------
 
     fn name(&self, node: Node) -> &Rc<str> {
         &self.ensemble.names[node]
     }
 
-    /// The ZooKeeper server of the newest epoch that leads.
+    /// Returns the ZooKeeper server that leads in the newest epoch.
     pub fn leader(&self) -> Option<Node> {
         let keepers = self.ensemble.keepers.iter().copied();
-        let leading =
-            keepers.filter(|node| self.answers(*node) && self.ensemble.keeper(*node).leads());
-        leading.max_by_key(|node| (self.ensemble.keeper(*node).epoch(), self.name(*node)))
+        let leading = keepers.filter(|node| self.answers(*node) && self.keeper(*node).leads());
+        leading.max_by_key(|node| (self.keeper(*node).epoch(), self.name(*node)))
     }
 
-    /// Why the cluster cannot serve now.
+    /// Returns the reasons why the cluster cannot serve now.
     pub fn unready(&self) -> Vec<String> {
         let silent = self.nodes().filter(|node| !self.answers(*node));
         let mut out: Vec<_> = silent
@@ -297,14 +311,14 @@ impl Simulation {
         out
     }
 
-    /// Of every table that exists, until the server ends.
+    /// Stops the fetches of every existing table, until the server ends.
     pub fn stop_fetches(&self, node: Node) {
         for table in self.server(node).tables.borrow().values() {
             table.fetches_stopped.set(true);
         }
     }
 
-    /// May be called twice.
+    /// Starts fetches again. May be called twice.
     pub fn start_fetches(&self, node: Node) {
         let tables: Vec<_> = self
             .server(node)
@@ -320,48 +334,47 @@ impl Simulation {
         }
     }
 
-    /// Whether its tables fetch.
+    /// Whether the node's tables fetch parts.
     pub fn fetching(&self, node: Node) -> bool {
         let server = self.server(node);
         let tables = server.tables.borrow();
         self.answers(node) && !tables.values().any(|table| table.fetches_stopped.get())
     }
 
-    /// The median time of a replica's fetches, over all its lives.
+    /// The median time of a replica's fetches, in all its lives.
     pub fn fetch_ns(&self, node: Node) -> &Cell<Ns> {
         match &self.hosts[node] {
             Host::Replica { disk, .. } => &disk.fetch_ns,
-            Host::Keeper { .. } => panic!("{} fetches nothing", self.name(node)),
+            Host::Keeper { .. } => panic!("{} does not fetch parts", self.name(node)),
         }
     }
 
-    /// How fast the clock of a ZooKeeper server goes from now on, over all its lives.
+    /// Sets the clock rate of a ZooKeeper server, for all its lives.
     pub fn skew(&self, node: Node, rate: f64) {
         match &self.hosts[node] {
             Host::Keeper { rate: own, .. } => own.set(rate),
-            Host::Replica { .. } => panic!("{} is no ZooKeeper server", self.name(node)),
+            Host::Replica { .. } => panic!("{} is not a ZooKeeper server", self.name(node)),
         }
-        self.ensemble.keeper(node).skew(rate);
+        self.keeper(node).skew(rate);
     }
 
-    /// Everything of note that was committed, and the sessions that should have ended are in the
-    /// ensemble's record after this.
-    pub fn finish_record(&self) {
+    /// Completes the protocol trace: adds the sessions that should have expired by now.
+    pub fn finish_trace(&self) {
         if let Some(leader) = self.leader() {
-            let mut record = self.ensemble.record.borrow_mut();
-            for (silent_ns, allowed_ns) in self.ensemble.keeper(leader).sessions() {
+            let mut trace = self.trace.borrow_mut();
+            for (silent_ns, allowed_ns) in self.keeper(leader).sessions() {
                 if silent_ns > allowed_ns {
-                    record.session_ended(self.world.now_ns(), silent_ns, allowed_ns);
+                    trace.session_expired(self.world.now_ns(), silent_ns, allowed_ns);
                 }
             }
         }
     }
 
-    /// Of a table; None: the server does not have it in this life.
+    /// Returns the replica of a table; `None` if the server does not have it in this life.
     pub fn replica(&self, node: Node, table: &str) -> Option<Replica> {
         let server = self.server(node);
         let table = server.tables.borrow().get(table)?.clone();
-        let session = server.session().filter(|session| session.alive());
+        let session = server.host.session().filter(|session| session.alive());
         let entries = table.queue.entries.borrow();
         let queue = entries.values().map(|attempts| {
             let entry = &attempts.entry;
@@ -381,12 +394,12 @@ impl Simulation {
 
     // --- clients --------------------------------------------------------------------------------
 
-    /// As clients may ask it, again and again.
+    /// Parses a query that clients may send repeatedly.
     pub fn query(&self, text: &str) -> Rc<Query> {
         self.common.queries.of(text)
     }
 
-    /// A query from outside. Errors have a client's own codes too.
+    /// Sends a client's query. The error codes include the client's own.
     pub fn ask(
         &self,
         node: Node,
@@ -419,13 +432,13 @@ impl Simulation {
         }
     }
 
-    /// A server that takes queries; None: it is paused.
+    /// Returns the server if it accepts queries; `None` if it is paused.
     fn reached(&self, node: Node) -> Result<Option<Rc<Server>>, ServerError> {
         let server = self.server(node);
-        if !server.process.alive() || !server.answers.get() {
+        if !server.host.process.alive() || !server.answers.get() {
             return Err(self.error(UNSENT, node, "connection refused"));
         }
-        Ok(Some(server).filter(|server| !server.process.paused()))
+        Ok(Some(server).filter(|server| !server.host.process.paused()))
     }
 
     #[cold]
@@ -433,11 +446,11 @@ impl Simulation {
         ServerError::new(code, format!("{}: {text}", self.name(node)))
     }
 
-    /// A ZooKeeper session from outside, through one of these servers.
+    /// Opens a client's ZooKeeper session through one of these servers.
     pub async fn session(&self, keepers: &[Node]) -> Result<Rc<KeeperSession>, KeeperError> {
         let node = keepers[self.world.below(keepers.len() as u64) as usize];
         let (process, number) = (Process::new(), self.ensemble.fresh_session());
-        let keeper = self.ensemble.keeper(node);
+        let keeper = self.keeper(node);
         let session = KeeperSession::new(node, &process, &self.ensemble, &keeper, number);
         session.open().await?;
         Ok(session)

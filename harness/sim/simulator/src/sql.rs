@@ -1,6 +1,6 @@
-//! The statements that a simulated server understands; everything else is error 62.
+//! Parses the statements that a simulated server understands. Any other statement is error 62.
 //!
-//! It knows what the harness' own workloads and clusters say, and not more.
+//! The server understands only what the harness's own workloads and clusters send.
 
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use crate::table::parts::{Row, Value};
 use crate::table::schema::Schema;
 use crate::table::selection::Selection;
 
-/// A statement, and its words.
+/// A parsed statement.
 pub enum Statement {
     CreateDatabase,
     DropDatabase {
@@ -33,12 +33,12 @@ pub enum Statement {
         table: Rc<str>,
         change: Rc<str>,
     },
-    /// SYSTEM STOP or START FETCHES.
+    /// SYSTEM STOP FETCHES or SYSTEM START FETCHES.
     Fetches {
         stopped: bool,
         table: Option<Rc<str>>,
     },
-    /// Of the rows of each part.
+    /// SELECT of a hash of the rows of each part.
     Hashes {
         table: Rc<str>,
     },
@@ -48,7 +48,7 @@ pub enum Statement {
     MutationsToDo {
         database: Rc<str>,
     },
-    /// INSERT … VALUES: the rows come beside it.
+    /// INSERT … VALUES; the rows are passed separately.
     Values {
         table: Rc<str>,
     },
@@ -65,7 +65,7 @@ pub enum Statement {
         table: Rc<str>,
         condition: Rc<str>,
     },
-    /// SELECT of a number.
+    /// SELECT of a constant number.
     Number(i64),
 }
 
@@ -73,18 +73,18 @@ pub enum Statement {
 pub struct Select {
     pub what: Rc<str>,
     pub table: Rc<str>,
-    /// Empty where there is none.
+    /// Empty if there is no WHERE.
     pub condition: Rc<str>,
-    /// GROUP BY the first column; of the other any value will do.
-    pub groups: bool,
-    /// As it was prepared last.
+    /// Whether to group by the first column; any value of the group will do for the other one.
+    pub grouped: bool,
+    /// The selection as it was last prepared.
     prepared: RefCell<Option<Rc<Selection>>>,
 }
 
 impl Select {
-    fn statement(words: &Words<'_>, what: Rc<str>, groups: bool) -> Statement {
-        let condition = words.word("condition");
-        if let Some(table) = words.get("table").strip_prefix("system.") {
+    fn statement(groups: &Groups<'_>, what: Rc<str>, grouped: bool) -> Statement {
+        let condition = groups.word("condition");
+        if let Some(table) = groups.get("table").strip_prefix("system.") {
             let table = table.into();
             return Statement::System {
                 what,
@@ -94,14 +94,14 @@ impl Select {
         }
         Statement::Select(Rc::new(Select {
             what,
-            table: words.word("table"),
+            table: groups.word("table"),
             condition,
-            groups,
+            grouped,
             prepared: RefCell::default(),
         }))
     }
 
-    /// What it takes of tables of that schema.
+    /// Returns what the select reads from tables of this schema.
     pub fn prepared(&self, schema: &Rc<Schema>) -> Rc<Selection> {
         let mut prepared = self.prepared.borrow_mut();
         match &*prepared {
@@ -114,24 +114,24 @@ impl Select {
     }
 }
 
-/// What a CREATE TABLE says.
+/// The content of a CREATE TABLE.
 pub struct Creation {
     pub table: Rc<str>,
-    /// In ZooKeeper.
+    /// The table's path in ZooKeeper.
     pub path: Rc<str>,
     pub schema: Rc<Schema>,
-    /// Those that are numbers.
+    /// The settings whose values are numbers.
     pub settings: Vec<(Rc<str>, i64)>,
 }
 
-/// What an INSERT … SELECT makes of the number of a row.
+/// A column that INSERT … SELECT computes from the row number.
 pub enum Column {
     Constant(i64),
-    /// With a salt.
+    /// A hash with a salt.
     Hash(Rc<str>),
 }
 
-/// A statement's text, and what it says, once somebody has asked.
+/// The text of a statement, which is parsed on first use.
 pub struct Query {
     pub text: Rc<str>,
     parsed: OnceCell<Result<Statement, ServerError>>,
@@ -145,26 +145,26 @@ impl Query {
         }
     }
 
-    /// Error 62 where it is none.
+    /// Returns the statement, or error 62 if the text is none.
     pub fn statement(&self) -> Result<&Statement, ServerError> {
         let parsed = self.parsed.get_or_init(|| parsed(&self.text));
         parsed.as_ref().map_err(ServerError::clone)
     }
 }
 
-/// Queries by their text, as far as they are remembered.
+/// Caches queries by their text.
 #[derive(Default)]
 pub struct Queries(RefCell<FxHashMap<Rc<str>, Rc<Query>>>);
 
 impl Queries {
-    const MOST: usize = 1024;
+    const CAPACITY: usize = 1024;
 
     pub fn of(&self, text: &str) -> Rc<Query> {
         let mut known = self.0.borrow_mut();
         if let Some(query) = known.get(text) {
             return query.clone();
         }
-        if known.len() == Queries::MOST {
+        if known.len() == Queries::CAPACITY {
             known.clear();
         }
         let query = Rc::new(Query::new(text));
@@ -173,7 +173,7 @@ impl Queries {
     }
 }
 
-/// Error 62: no statement that is simulated.
+/// Returns error 62 for a statement that is not simulated.
 pub fn unknown(text: &str) -> ServerError {
     let text = format!("Syntax error: the simulated server does not know: {text}");
     ServerError::new(62, text)
@@ -188,9 +188,9 @@ fn parsed(text: &str) -> Result<Statement, ServerError> {
         }
     }
     let flat = words.join(" ");
-    for (form, statement) in FORMS.iter() {
+    for (form, statement) in PATTERNS.iter() {
         if let Some(found) = form.captures(&flat) {
-            if let Some(statement) = statement(&Words(found))? {
+            if let Some(statement) = statement(&Groups(found))? {
                 return Ok(statement);
             }
         }
@@ -198,10 +198,10 @@ fn parsed(text: &str) -> Result<Statement, ServerError> {
     Err(unknown(&flat.chars().take(200).collect::<String>()))
 }
 
-/// What a form found, by name.
-struct Words<'a>(Captures<'a>);
+/// The named groups of a matched pattern.
+struct Groups<'a>(Captures<'a>);
 
-impl Words<'_> {
+impl Groups<'_> {
     fn get(&self, name: &str) -> &str {
         self.0.name(name).map_or("", |word| word.as_str())
     }
@@ -210,18 +210,19 @@ impl Words<'_> {
         self.get(name).into()
     }
 
-    /// Of what may be left out.
-    fn maybe(&self, name: &str) -> Option<Rc<str>> {
+    /// Returns a group that may be absent.
+    fn optional(&self, name: &str) -> Option<Rc<str>> {
         self.0.name(name).map(|word| word.as_str().into())
     }
 }
 
-/// None: the words do not fit together.
-type Reader = fn(&Words<'_>) -> Result<Option<Statement>, ServerError>;
+/// Turns the groups into a statement; `None` if they contradict each other.
+type Reader = fn(&Groups<'_>) -> Result<Option<Statement>, ServerError>;
 
-static FORMS: LazyLock<Vec<(Regex, Reader)>> = LazyLock::new(|| {
+static PATTERNS: LazyLock<Vec<(Regex, Reader)>> = LazyLock::new(|| {
     let form = |(form, reader): &(&str, Reader)| {
-        // Names are ASCII: words of every language take several times as long to compile.
+        // Names are ASCII. Classes for the letters of every language take several times as long to
+        // compile.
         let form = form.replace(r"\w", "[0-9A-Za-z_]").replace(r"\d", "[0-9]");
         let whole = Regex::new(&format!(r"(?is)^{form} ?;? ?$"));
         (whole.expect("a form is an expression"), *reader)
@@ -233,12 +234,12 @@ const READERS: &[(&str, Reader)] = &[
     (r"CREATE DATABASE (IF NOT EXISTS )?\w+", |_| {
         Ok(Some(Statement::CreateDatabase))
     }),
-    (r"DROP DATABASE (IF EXISTS )?(?P<database>\w+)", |words| {
-        let database = words.word("database");
+    (r"DROP DATABASE (IF EXISTS )?(?P<database>\w+)", |groups| {
+        let database = groups.word("database");
         Ok(Some(Statement::DropDatabase { database }))
     }),
-    (r"DROP TABLE (IF EXISTS )?(?P<table>[\w.]+)", |words| {
-        let table = words.word("table");
+    (r"DROP TABLE (IF EXISTS )?(?P<table>[\w.]+)", |groups| {
+        let table = groups.word("table");
         Ok(Some(Statement::DropTable { table }))
     }),
     (
@@ -248,41 +249,41 @@ const READERS: &[(&str, Reader)] = &[
             r"PARTITION BY (?P<partition>\w+(\(\))?) ORDER BY (?P<order>\(?[\w, ]+?\)?)",
             r"( SETTINGS (?P<settings>.+))?",
         ),
-        |words| {
+        |groups| {
             let creation = Creation {
-                table: words.word("table"),
-                path: words.word("path"),
-                schema: Rc::new(schema_of(words)),
-                settings: settings_of(words.get("settings")),
+                table: groups.word("table"),
+                path: groups.word("path"),
+                schema: Rc::new(schema_of(groups)),
+                settings: settings_of(groups.get("settings")),
             };
             Ok(Some(Statement::CreateTable(creation)))
         },
     ),
     (
         r"OPTIMIZE TABLE (?P<table>[\w.]+)( PARTITION (?P<partition>\w+))?(?P<final> FINAL)?",
-        |words| {
+        |groups| {
             Ok(Some(Statement::Optimize {
-                table: words.word("table"),
-                partition: words.maybe("partition"),
-                is_final: words.maybe("final").is_some(),
+                table: groups.word("table"),
+                partition: groups.optional("partition"),
+                is_final: groups.optional("final").is_some(),
             }))
         },
     ),
     (
         r"ALTER TABLE (?P<table>[\w.]+) (?P<change>(UPDATE|DELETE) .+)",
-        |words| {
+        |groups| {
             Ok(Some(Statement::Mutate {
-                table: words.word("table"),
-                change: words.word("change"),
+                table: groups.word("table"),
+                change: groups.word("change"),
             }))
         },
     ),
     (
         r"SYSTEM (?P<verb>STOP|START) FETCHES( (?P<table>[\w.]+))?",
-        |words| {
+        |groups| {
             Ok(Some(Statement::Fetches {
-                stopped: words.get("verb").eq_ignore_ascii_case("STOP"),
-                table: words.maybe("table"),
+                stopped: groups.get("verb").eq_ignore_ascii_case("STOP"),
+                table: groups.optional("table"),
             }))
         },
     ),
@@ -291,8 +292,8 @@ const READERS: &[(&str, Reader)] = &[
             r"SELECT _part, count\(\), sum\(cityHash64\([\w, ]+\)\) FROM (?P<table>[\w.]+) ",
             r"GROUP BY _part",
         ),
-        |words| {
-            let table = words.word("table");
+        |groups| {
+            let table = groups.word("table");
             Ok(Some(Statement::Hashes { table }))
         },
     ),
@@ -301,8 +302,8 @@ const READERS: &[(&str, Reader)] = &[
             r"SELECT mutation_id, max\(parts_to_do\) FROM system\.mutations WHERE NOT is_done AND ",
             r"database = '(?P<database>\w+)' GROUP BY mutation_id",
         ),
-        |words| {
-            let database = words.word("database");
+        |groups| {
+            let database = groups.word("database");
             Ok(Some(Statement::MutationsUndone { database }))
         },
     ),
@@ -311,19 +312,19 @@ const READERS: &[(&str, Reader)] = &[
             r"SELECT uniq\(mutation_id\) FROM \(SELECT .+? FROM system\.mutations ARRAY JOIN .+? ",
             r"WHERE database = '(?P<database>\w+)'\) AS \w+ ALL INNER JOIN .+ WHERE data_version < n",
         ),
-        |words| {
-            let database = words.word("database");
+        |groups| {
+            let database = groups.word("database");
             Ok(Some(Statement::MutationsToDo { database }))
         },
     ),
     (
         r"INSERT INTO (?P<table>[\w.]+) SELECT (?P<what>.+) FROM numbers\((?P<count>\d+)\)",
-        |words| {
-            let columns = listed(words.get("what")).into_iter().map(column);
+        |groups| {
+            let columns = split_list(groups.get("what")).into_iter().map(column);
             Ok(Some(Statement::Insert {
-                table: words.word("table"),
+                table: groups.word("table"),
                 columns: columns.collect::<Result<_, _>>()?,
-                count: words.get("count").parse().expect("digits"),
+                count: groups.get("count").parse().expect("digits"),
             }))
         },
     ),
@@ -332,14 +333,14 @@ const READERS: &[(&str, Reader)] = &[
             r"SELECT (?P<what>\w+), count\(\), any\((?P<any>\w+)\) FROM (?P<table>[\w.]+) ",
             r"WHERE (?P<condition>.+) GROUP BY (?P<by>\w+) ORDER BY (?P<order>\w+)",
         ),
-        |words| {
-            let what = words.get("what");
-            let same = |name| words.get(name).eq_ignore_ascii_case(what);
+        |groups| {
+            let what = groups.get("what");
+            let same = |name| groups.get(name).eq_ignore_ascii_case(what);
             if !same("by") || !same("order") {
                 return Ok(None);
             }
-            let what = format!("{what}, {}", words.get("any")).into();
-            Ok(Some(Select::statement(words, what, true)))
+            let what = format!("{what}, {}", groups.get("any")).into();
+            Ok(Some(Select::statement(groups, what, true)))
         },
     ),
     (
@@ -347,16 +348,16 @@ const READERS: &[(&str, Reader)] = &[
             r"SELECT (?P<what>.+?) FROM (?P<table>[\w.]+)( WHERE (?P<condition>.+?))?",
             r"( ORDER BY (?P<order>[\w, ]+))?( LIMIT \d+)?",
         ),
-        |words| Ok(Some(Select::statement(words, words.word("what"), false))),
+        |groups| Ok(Some(Select::statement(groups, groups.word("what"), false))),
     ),
-    (r"SELECT (?P<what>\d+)", |words| {
-        let number = words.get("what").parse().expect("digits");
+    (r"SELECT (?P<what>\d+)", |groups| {
+        let number = groups.get("what").parse().expect("digits");
         Ok(Some(Statement::Number(number)))
     }),
 ];
 
-/// The text between commas, but for those in brackets.
-fn listed(text: &str) -> Vec<&str> {
+/// Splits the text at commas outside brackets.
+fn split_list(text: &str) -> Vec<&str> {
     let (mut out, mut from, mut depth) = (Vec::new(), 0, 0);
     for (at, letter) in text.char_indices() {
         match letter {
@@ -373,11 +374,11 @@ fn listed(text: &str) -> Vec<&str> {
     out
 }
 
-fn schema_of(words: &Words<'_>) -> Schema {
-    let columns = listed(words.get("columns")).into_iter();
+fn schema_of(groups: &Groups<'_>) -> Schema {
+    let columns = split_list(groups.get("columns")).into_iter();
     let name = |column: &str| column.split_whitespace().next().expect("a name").into();
-    let partition = words.get("partition");
-    let order = words.get("order").trim_matches(['(', ')']);
+    let partition = groups.get("partition");
+    let order = groups.get("order").trim_matches(['(', ')']);
     Schema {
         columns: columns.map(name).collect(),
         partition_by: (partition != "tuple()").then(|| partition.into()),
@@ -413,7 +414,7 @@ fn column(text: &str) -> Result<Column, ServerError> {
     }
 }
 
-/// Of an INSERT … SELECT … FROM numbers(…).
+/// Returns the rows of an INSERT … SELECT … FROM numbers(…).
 pub fn rows_of(columns: &[Column], count: i64) -> Vec<Row> {
     let value = |column: &Column, number: i64| match column {
         Column::Constant(constant) => Value::Int(*constant),

@@ -1,4 +1,4 @@
-//! What a simulated server says of itself: the few questions that the harness asks.
+//! Answers the few queries of system tables that the harness sends.
 
 use std::rc::Rc;
 use std::sync::LazyLock;
@@ -7,26 +7,28 @@ use regex::Regex;
 use rustc_hash::FxHashMap;
 
 use crate::block::Block;
-use crate::errors::{KeeperError, ServerError, Trouble};
+use crate::errors::{KeeperError, QueryError, ServerError};
+use crate::keeper::paths::number_of;
 use crate::keeper::session::{Found, Reading};
 use crate::server::{database_of, Server};
+use crate::table::entries::TableData;
 use crate::table::parts::{Part, Value};
 use crate::table::replica::Table;
 
-/// A row, by the names of its columns.
+/// A row by column name.
 type Fields = Vec<(&'static str, Value)>;
 
 static EQUALS: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(\w+) = '([^']*)'").expect("an expression"));
 
-/// Rows of system.replicas, parts, mutations, zookeeper, replication_queue. Error 62 for what is
-/// not simulated.
+/// Returns rows of system.replicas, parts, mutations, zookeeper or replication_queue; error 62 for
+/// anything that is not simulated.
 pub async fn system_rows(
     server: &Server,
     name: &str,
     what: &str,
     condition: &str,
-) -> Result<Block, Trouble> {
+) -> Result<Block, QueryError> {
     let pairs = EQUALS
         .captures_iter(condition)
         .map(|found| found.extract().1);
@@ -49,7 +51,7 @@ pub async fn system_rows(
         "parts" => {
             let mut parts: Vec<Rc<Part>> = Vec::new();
             for table in &tables {
-                parts.extend(table.active.borrow().things().cloned());
+                parts.extend(table.active.borrow().values().cloned());
             }
             parts.retain(|part| is("partition", &part.info.partition));
             parts.iter().map(|part| fields_of(part)).collect()
@@ -72,7 +74,7 @@ pub async fn system_rows(
     Ok(rows(what, &found)?)
 }
 
-/// A table's name without its database.
+/// Returns a table's name without its database.
 fn short(table: &Table) -> &str {
     table.name.split_once('.').map_or("", |(_, name)| name)
 }
@@ -96,12 +98,7 @@ async fn replica(table: &Table) -> Result<Fields, KeeperError> {
         let logged = found.pop().and_then(Found::children).unwrap_or_default();
         total = names.len();
         active = found.iter().filter(|alive| !alive.is_nothing()).count();
-        log_end = logged.last().map_or(0, |last| {
-            let number = last
-                .strip_prefix("log-")
-                .and_then(|number| number.parse().ok());
-            number.expect("an entry has a number")
-        });
+        log_end = logged.last().map_or(0, |last| number_of(last));
     }
     let pointer = table.queue.pointer.get();
     let to_check = table.to_check.borrow().len() + table.missing.len();
@@ -130,7 +127,7 @@ fn fields_of(part: &Part) -> Fields {
     ]
 }
 
-/// The mutations that have parts which they have not changed yet, and how many.
+/// Returns the mutations that are not done, with the number of parts that each has yet to change.
 pub fn undone(server: &Server, database: &str) -> Block {
     let mut out = Block::new(2);
     for table in server.tables.borrow().values() {
@@ -169,8 +166,8 @@ fn queued(table: &Table) -> Vec<Fields> {
     fields.collect()
 }
 
-async fn zookeeper(server: &Server, what: &str, path: &str) -> Result<Block, Trouble> {
-    let Some(zk) = server.session().filter(|zk| zk.alive()) else {
+async fn zookeeper(server: &Server, what: &str, path: &str) -> Result<Block, QueryError> {
+    let Some(zk) = server.host.session().filter(|zk| zk.alive()) else {
         return Err(ServerError::new(999, "Session expired").into());
     };
     let values = zk.read_one(Reading::values(path), None).await?.values();
@@ -181,7 +178,7 @@ async fn zookeeper(server: &Server, what: &str, path: &str) -> Result<Block, Tro
         return Ok(Block::row([Value::Text(last)]));
     }
     let named = values.into_iter().map(|(name, data)| {
-        let value = Value::Text(data.spelled().into());
+        let value = Value::Text(data.serialized().into());
         vec![("name", Value::Text(name)), ("value", value)]
     });
     Ok(rows(what, &named.collect::<Vec<_>>())?)
@@ -220,7 +217,7 @@ fn totalled(column: &str, found: &[Fields]) -> Result<Value, ServerError> {
             for fields in found {
                 match value(fields, inside)? {
                     Value::Int(number) => sum += number,
-                    Value::Text(text) => panic!("{text} is no number"),
+                    Value::Text(text) => panic!("{text} is not a number"),
                 }
             }
             Ok(Value::Int(sum))

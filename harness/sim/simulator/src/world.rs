@@ -1,12 +1,13 @@
-//! Virtual time: events in order, tasks that wait, processes that are paused and killed.
+//! Runs virtual time: events in order, tasks that wait, processes that are paused and killed.
 //!
 //! Nothing here is concurrent. A task is a future: it runs until it waits, and then the next event
-//! does. Events of one time come in the order in which they were made, so that one seed is one run.
+//! runs. Events of one time run in the order in which they were scheduled, so that one seed is one
+//! run.
 //!
-//! Whoever runs the world has events and tasks of its own. They are known by numbers, and `step`
-//! gives back the number of the one whose time has come.
+//! The caller that runs the world has events and tasks of its own. They are identified by numbers,
+//! and `step` returns the number of the next one that is due.
 
-mod act;
+mod action;
 mod events;
 mod gate;
 mod process;
@@ -22,8 +23,8 @@ use std::task::{Context, Poll, Waker};
 
 use crate::seed::{scaled, Seed};
 
-pub use act::Act;
-use act::Does;
+pub use action::Action;
+use action::Run;
 use events::{Events, Number};
 pub use gate::Gate;
 use process::Turn;
@@ -36,44 +37,44 @@ pub type Ns = i64;
 pub const MS: Ns = 1_000_000;
 pub const SECOND: Ns = 1_000_000_000;
 
-/// Of idle events, before they are taken out.
-const MANY: usize = 32;
+/// Number of idle events at which they are removed.
+const IDLE_EVENTS_MIN: usize = 32;
 
-/// What was waited for did not come in time.
+/// The awaited value did not arrive in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimedOut;
 
 #[derive(Default)]
 struct Event {
-    /// In whose life.
+    /// The life in which the event happens.
     of: Option<Rc<Process>>,
-    act: Option<Act>,
+    act: Option<Action>,
 }
 
 impl Event {
-    /// It does nothing when its time comes.
+    /// Whether the event does nothing when it is due.
     fn is_idle(&self) -> bool {
-        self.act.as_ref().is_some_and(Act::is_idle)
+        self.act.as_ref().is_some_and(Action::is_idle)
     }
 }
 
-/// An event to come, which does nothing yet.
+/// A scheduled event that has no action yet.
 #[must_use]
-pub struct Coming(Number);
+pub struct PendingEvent(Number);
 
-/// A task goes on.
+/// Resumes a task.
 struct Resume(Rc<Task>);
 
-impl Does for Resume {
+impl Run for Resume {
     fn run(self, world: &World) {
         world.resume(self.0);
     }
 }
 
-/// A task goes on if that wait still does.
+/// Resumes a task if this wait has not ended.
 struct EndWait(Rc<Task>, Turn);
 
-impl Does for EndWait {
+impl Run for EndWait {
     fn run(self, world: &World) {
         world.end_wait(self.0, self.1);
     }
@@ -83,22 +84,22 @@ impl Does for EndWait {
     }
 }
 
-/// The events to come, and the time.
+/// The scheduled events, and the time.
 pub struct World {
     now_ns: Cell<Ns>,
     events: Cell<u64>,
     seed: Seed,
     drawn: Cell<u64>,
     coming: RefCell<Events<Event>>,
-    /// So many waits have ended before their time was over, and their events may be still to come.
+    /// Number of waits that ended before their timeout, whose events may still be scheduled.
     idle: Cell<usize>,
-    /// By number, from 1 on.
+    /// By number, from 1.
     gates: RefCell<Vec<Rc<Gate>>>,
-    /// The task that runs.
+    /// The running task.
     current: Cell<Option<Rc<Task>>>,
-    /// Whether a task runs, one of the caller's perhaps.
+    /// Whether a task runs, possibly one of the caller's.
     busy: Cell<bool>,
-    /// What is due of the caller's.
+    /// The caller's events and tasks that are due.
     due: RefCell<VecDeque<(u64, bool)>>,
 }
 
@@ -122,7 +123,7 @@ impl World {
         self.now_ns.get()
     }
 
-    /// How many have happened.
+    /// Returns the number of events that have happened.
     pub fn events(&self) -> u64 {
         self.events.get()
     }
@@ -135,12 +136,12 @@ impl World {
         self.seed.draw(counter)
     }
 
-    /// The next draw, uniform in [0, bound).
+    /// Returns the next draw, uniform in [0, bound).
     pub fn below(&self, bound: u64) -> u64 {
         scaled(self.draw(), bound)
     }
 
-    /// A duration: the given one as the median, half of it at least, seldom ten times it.
+    /// Draws a duration with the median `ns`: at least half of it, seldom ten times it.
     pub fn around(&self, ns: Ns) -> Ns {
         let draw = scaled(self.draw(), 1000) as Ns;
         if draw >= 990 {
@@ -150,7 +151,7 @@ impl World {
         }
     }
 
-    /// In an order drawn by chance.
+    /// Returns the items in random order.
     pub fn shuffled<T>(&self, mut items: Vec<T>) -> Vec<T> {
         Seed(self.draw()).shuffle(&mut items);
         items
@@ -158,7 +159,7 @@ impl World {
 
     // --- events ---------------------------------------------------------------------------------
 
-    /// One that events may have to pass.
+    /// Creates a gate.
     pub fn gate(&self) -> Rc<Gate> {
         let mut gates = self.gates.borrow_mut();
         let gate = Rc::new(Gate::new(gates.len() as u32 + 1));
@@ -166,66 +167,73 @@ impl World {
         gate
     }
 
-    /// `gate`: its number; 0: none.
+    /// Schedules an event without an action. `gate` is a gate's number, or 0.
     #[inline(always)]
-    fn event(&self, time_ns: Ns, of: Option<&Rc<Process>>, gate: u32) -> Coming {
+    fn event(&self, time_ns: Ns, of: Option<&Rc<Process>>, gate: u32) -> PendingEvent {
+        assert!(time_ns >= self.now_ns(), "no event is in the past");
         let slot = self.coming.borrow_mut().add(time_ns, gate, |event| {
-            // A free one has nothing that would have to be dropped.
+            // A free slot holds nothing that would have to be dropped.
             mem::forget(mem::replace(&mut event.of, of.cloned()));
         });
-        Coming(slot)
+        PendingEvent(slot)
     }
 
-    /// Writes what the event does to where it is kept.
+    /// Sets the action of a scheduled event in place.
     #[inline(always)]
-    pub fn does(&self, Coming(slot): Coming, act: Act) {
+    pub fn set_action(&self, PendingEvent(slot): PendingEvent, act: Action) {
         let mut coming = self.coming.borrow_mut();
         mem::forget(coming.at(slot).act.replace(act));
     }
 
-    /// Then, in the life of the process `of`.
+    /// Schedules an event after a delay, in the life of the process `of`.
     #[inline(never)]
-    pub fn later(&self, delay_ns: Ns, of: Option<&Rc<Process>>) -> Coming {
-        assert!(delay_ns >= 0, "nothing is done earlier than now");
+    pub fn schedule(&self, delay_ns: Ns, of: Option<&Rc<Process>>) -> PendingEvent {
         self.event(self.now_ns() + delay_ns, of, 0)
     }
 
-    /// At that time, unless the gate holds it then.
+    /// Schedules an event that the gate may hold back when it is due.
     #[inline(always)]
-    pub fn through(&self, gate: &Gate, time_ns: Ns, of: Option<&Rc<Process>>) -> Coming {
+    pub fn schedule_through(
+        &self,
+        gate: &Gate,
+        time_ns: Ns,
+        of: Option<&Rc<Process>>,
+    ) -> PendingEvent {
         self.event(time_ns, of, gate.number)
     }
 
-    /// Acts then, in the life of the process `of`.
+    /// Schedules an action after a delay, in the life of the process `of`.
     #[inline(always)]
-    pub fn after(&self, delay_ns: Ns, of: Option<&Rc<Process>>, act: Act) {
-        self.does(self.later(delay_ns, of), act);
+    pub fn after(&self, delay_ns: Ns, of: Option<&Rc<Process>>, act: Action) {
+        self.set_action(self.schedule(delay_ns, of), act);
     }
 
-    /// A task goes on then.
+    /// Resumes a task after a delay.
     #[inline(never)]
     fn resume_after(&self, delay_ns: Ns, task: Rc<Task>) {
         let event = self.event(self.now_ns() + delay_ns, task.of.as_ref(), 0);
-        self.does(event, Act::new(Resume(task)));
+        self.set_action(event, Action::new(Resume(task)));
     }
 
-    /// Starts a task at this time, after what is due already.
+    /// Starts a task at the current time, after everything that is due already.
     pub fn spawn(&self, of: Option<&Rc<Process>>, work: impl Future<Output = ()> + 'static) {
         self.resume_after(0, Task::new(of, Box::pin(work)));
     }
 
-    /// Starts a task of no process at once, for the caller. Only outside of tasks of this world.
+    /// Starts a task without a process at once, for the caller. Not allowed within a task of this
+    /// world.
     pub fn begin(&self, work: impl Future<Output = ()> + 'static) {
         self.resume(Task::new(None, Box::pin(work)));
     }
 
-    /// A task of no process, which the caller lets go on: to begin, and after each `rest`.
-    pub fn kept(&self, work: impl Future<Output = ()> + 'static) -> Rc<Task> {
+    /// Creates a task without a process. The caller resumes it to start it, and after each
+    /// `suspend`.
+    pub fn create_task(&self, work: impl Future<Output = ()> + 'static) -> Rc<Task> {
         Task::new(None, Box::pin(work))
     }
 
-    /// A task that is kept goes on at once. Only outside of tasks of this world.
-    pub fn go_on(&self, task: &Rc<Task>) {
+    /// Resumes the caller's task at once. Not allowed within a task of this world.
+    pub fn resume_task(&self, task: &Rc<Task>) {
         self.resume(task.clone());
     }
 
@@ -245,7 +253,7 @@ impl World {
         }
     }
 
-    /// A task goes on: at once, where it may.
+    /// Resumes a task, at once if no other task runs.
     fn wake(&self, task: Rc<Task>) {
         let may = task.of.as_ref().is_none_or(|of| of.runs());
         if may && !self.busy.get() {
@@ -255,12 +263,13 @@ impl World {
         }
     }
 
-    /// The number of what is due next of the caller's; None: nothing until then, which is now.
-    /// Whether it is a task is known until the next call.
+    /// Returns the number of the caller's next due event or task; `None` if there is none until
+    /// `until_ns`, which is then the current time. Whether it is a task is known until the next
+    /// call.
     pub fn step(&self, until_ns: Ns) -> Option<u64> {
         self.busy.set(false);
         while self.due.borrow().is_empty() {
-            if !self.happen(until_ns) {
+            if !self.run_next(until_ns) {
                 self.now_ns.set(self.now_ns().max(until_ns));
                 return None;
             }
@@ -270,22 +279,22 @@ impl World {
         Some(number)
     }
 
-    /// Whether what the caller would have due after no time may happen at once instead, for nothing
-    /// else is left of this time. It is an event all the same.
+    /// Whether an event that the caller would schedule for now may happen at once instead, because
+    /// nothing else of this time is left. If so, it is counted as an event.
     pub fn at_once(&self) -> bool {
         let last = self.due.borrow().is_empty() && !self.coming.borrow().any_at(self.now_ns());
         self.events.set(self.events() + u64::from(last));
         last
     }
 
-    /// None of the caller's tasks runs any more.
+    /// Records that none of the caller's tasks runs any more.
     pub fn outside(&self) {
         self.busy.set(false);
     }
 
-    /// The next event, if it comes until then.
+    /// Runs the next event if it is due until then.
     #[inline(always)]
-    fn happen(&self, until_ns: Ns) -> bool {
+    fn run_next(&self, until_ns: Ns) -> bool {
         let mut coming = self.coming.borrow_mut();
         let Some((time_ns, gate, event)) = coming.pop(until_ns) else {
             return false;
@@ -297,7 +306,7 @@ impl World {
         let act = act.expect("an event does something");
         let held = gate > 0 && self.gates.borrow()[gate as usize - 1].holds(time_ns);
         if held || of.as_ref().is_some_and(|of| !of.runs()) {
-            self.put_off(of, held.then_some(gate), act);
+            self.defer(of, held.then_some(gate), act);
         } else {
             drop(of);
             self.events.set(self.events() + 1);
@@ -306,28 +315,31 @@ impl World {
         true
     }
 
-    /// Keeps what came too early: until its gate is opened, or until that time; or until its
-    /// process runs again, if it does.
+    /// Keeps an event that came too early until its gate opens or lets it pass, or until its
+    /// process resumes.
     #[cold]
     #[inline(never)]
-    fn put_off(&self, of: Option<Rc<Process>>, held_by: Option<u32>, act: Act) {
+    fn defer(&self, of: Option<Rc<Process>>, held_by: Option<u32>, act: Action) {
         let held_by = held_by.map(|gate| self.gates.borrow()[gate as usize - 1].clone());
         match (held_by, of) {
             (Some(gate), of) if gate.is_shut() => gate.hold(of, act),
             (Some(gate), of) => {
-                self.does(self.through(&gate, gate.opens_ns(), of.as_ref()), act);
+                self.set_action(
+                    self.schedule_through(&gate, gate.opens_ns(), of.as_ref()),
+                    act,
+                );
             }
             (None, Some(of)) => of.defer(act),
-            (None, None) => unreachable!("nothing holds it"),
+            (None, None) => unreachable!("an event is put off for a reason"),
         }
     }
 
-    /// Something of the caller's is due.
-    pub fn hand_out(&self, number: u64, task: bool) {
+    /// Reports an event or a task of the caller's as due.
+    pub fn report_due(&self, number: u64, task: bool) {
         self.due.borrow_mut().push_back((number, task));
     }
 
-    /// Forgets everything that was to come.
+    /// Drops all scheduled events.
     pub fn clear(&self) {
         self.coming.take();
     }
@@ -340,23 +352,23 @@ impl World {
         current.expect("only a task waits")
     }
 
-    /// Waits until the caller, who keeps the task, lets it go on.
-    pub async fn rest(&self) {
+    /// Waits until the caller resumes the task.
+    pub async fn suspend(&self) {
         Pause(false).await;
     }
 
-    /// Waits so long.
+    /// Waits for a duration.
     pub async fn sleep(&self, ns: Ns) {
         self.resume_after(ns, self.running());
         Pause(false).await;
     }
 
-    /// The value, when it has come.
+    /// Waits for the promised value.
     pub fn wait<'a, T>(&'a self, promise: &'a Promise<T>) -> impl Future<Output = T> + 'a {
         poll_fn(|_| self.poll(promise))
     }
 
-    /// The value if it has come; if not, the task that runs goes on when it has.
+    /// Returns the value if it is there; otherwise the running task resumes when it is.
     pub fn poll<T>(&self, promise: &Promise<T>) -> Poll<T> {
         if promise.is_done() {
             return Poll::Ready(promise.take());
@@ -365,13 +377,13 @@ impl World {
         Poll::Pending
     }
 
-    /// The value, unless the time is over before it comes.
+    /// Waits for the value until the timeout.
     pub async fn wait_for<T>(&self, promise: &Promise<T>, timeout_ns: Ns) -> Result<T, TimedOut> {
         if !promise.is_done() {
             let task = self.running();
             let turn = promise.register(task.clone());
-            let event = self.later(timeout_ns, task.of.as_ref());
-            self.does(event, Act::new(EndWait(task, turn)));
+            let event = self.schedule(timeout_ns, task.of.as_ref());
+            self.set_action(event, Action::new(EndWait(task, turn)));
             Pause(false).await;
             if !promise.is_done() {
                 return Err(TimedOut);
@@ -381,7 +393,7 @@ impl World {
         Ok(promise.take())
     }
 
-    /// Ends that wait, if it still goes on.
+    /// Ends the wait, if it has not ended.
     fn end_wait(&self, task: Rc<Task>, turn: Turn) {
         if task.waits(turn) {
             task.turn();
@@ -389,11 +401,11 @@ impl World {
         }
     }
 
-    /// Takes idle events out when they may be half of all.
+    /// Counts a wait that ended in time, and removes idle events when they may be half of all.
     fn ended_in_time(&self) {
         self.idle.set(self.idle.get() + 1);
         let mut coming = self.coming.borrow_mut();
-        if self.idle.get() > MANY.max(coming.len() / 2) {
+        if self.idle.get() > IDLE_EVENTS_MIN.max(coming.len() / 2) {
             coming.retain(|event| !event.is_idle());
             self.idle.set(0);
         }
@@ -401,17 +413,17 @@ impl World {
 
     // --- processes ------------------------------------------------------------------------------
 
-    /// Ends it: its tasks and everything that it has scheduled.
+    /// Kills a process: ends its tasks and drops everything that it has scheduled.
     pub fn kill(&self, process: &Process) {
         process.end();
     }
 
-    /// What it would do is put off.
+    /// Pauses a process: its events are deferred.
     pub fn pause(&self, process: &Process) {
         process.pause();
     }
 
-    /// What was put off is done now, in its order.
+    /// Resumes a process: its deferred events happen now, in their order.
     pub fn resume_process(&self, process: &Rc<Process>) {
         for act in process.resume() {
             self.after(0, Some(process), act);
@@ -419,7 +431,7 @@ impl World {
     }
 }
 
-/// Waits once: whoever wakes the task has its reason.
+/// Waits once; whatever resumes the task has its reason.
 struct Pause(bool);
 
 impl Future for Pause {

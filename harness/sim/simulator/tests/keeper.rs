@@ -1,62 +1,67 @@
-//! The simulated ZooKeeper: what its clients may rely on, and what not.
+//! Tests what clients may rely on in the simulated ZooKeeper, and what they may not.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::rc::Rc;
 
-use pysimulator::bugs::Bugs;
-use pysimulator::errors::{KeeperError, CONNECTION_LOSS, SESSION_EXPIRED};
-use pysimulator::keeper::messages::{Disk, Ensemble};
-use pysimulator::keeper::server::KeeperServer;
-use pysimulator::keeper::session::{Found, KeeperSession, Reading, Readings};
-use pysimulator::keeper::tree::Operation;
-use pysimulator::network::{Network, Node};
-use pysimulator::record::{Fact, Record};
-use pysimulator::seed::Seed;
-use pysimulator::table::entries::Data;
-use pysimulator::world::{Ns, Process, Promise, World, MS, SECOND};
+use simulator::bugs::Bugs;
+use simulator::errors::{KeeperError, CONNECTION_LOSS, SESSION_EXPIRED};
+use simulator::keeper::ensemble::Ensemble;
+use simulator::keeper::messages::Disk;
+use simulator::keeper::server::{KeeperServer, KeeperServers};
+use simulator::keeper::session::{Found, KeeperSession, Reading, Readings};
+use simulator::keeper::tree::{Data, Operation};
+use simulator::network::{Network, Node};
+use simulator::protocol_trace::{Fact, ProtocolTrace};
+use simulator::seed::Seed;
+use simulator::world::{Ns, Process, Promise, World, MS, SECOND};
 
-/// Where clients are.
+/// The node of the clients.
 const CLIENT: Node = 3;
 const KEEPERS: [Node; 3] = [0, 1, 2];
 
 type Session = Rc<KeeperSession>;
 
-/// Three ZooKeeper servers, and a client's node.
+/// Three ZooKeeper servers and a client's node.
 struct Cluster {
     world: Rc<World>,
     ensemble: Rc<Ensemble>,
+    trace: Rc<RefCell<ProtocolTrace>>,
+    servers: KeeperServers,
     disks: Vec<Rc<RefCell<Disk>>>,
 }
 
 impl Drop for Cluster {
     fn drop(&mut self) {
         self.world.clear();
-        self.ensemble.lives.borrow_mut().clear();
+        self.servers.clear();
     }
 }
 
 impl Cluster {
-    /// Its servers serve.
+    /// Starts the cluster and waits until its servers serve.
     fn new(bugs: &[&str]) -> Cluster {
         let world = World::new(Seed(1));
         let pairs = (0..4).flat_map(|a| (0..4).map(move |b| (a, b)));
         let links: Vec<_> = pairs.filter(|(a, b)| a != b).collect();
+        let trace = Rc::new(RefCell::new(ProtocolTrace::default()));
         let ensemble = Rc::new(Ensemble {
             world: world.clone(),
             network: Network::new(&world, 4, &links),
             names: ["zk1", "zk2", "zk3", "ch1"].map(Rc::from).into(),
             keepers: KEEPERS.into(),
-            bugs: Bugs::named(bugs.iter().copied()).expect("known bugs"),
-            record: RefCell::new(Record::default()),
+            bugs: Bugs::from_names(bugs.iter().copied()).expect("known bugs"),
+            observer: trace.clone(),
+            observed: Cell::new(0),
             agreed: RefCell::default(),
             sessions: Cell::new(0),
-            lives: RefCell::new(vec![None; 4]),
         });
         let disks = KEEPERS.map(|_| Rc::default()).into();
         let cluster = Cluster {
             world,
             ensemble,
+            trace,
+            servers: KeeperServers::default(),
             disks,
         };
         cluster.start(&KEEPERS);
@@ -68,8 +73,8 @@ impl Cluster {
     fn start(&self, nodes: &[Node]) {
         for node in nodes {
             let disk = self.disks[*node].clone();
-            let life = KeeperServer::new(*node, &self.ensemble, disk, 1.0);
-            self.ensemble.lives.borrow_mut()[*node] = Some(life);
+            let life = KeeperServer::new(*node, &self.ensemble, &self.servers, disk, 1.0);
+            self.servers.replace(life);
         }
         for node in nodes {
             self.keeper(*node).begin();
@@ -77,7 +82,7 @@ impl Cluster {
     }
 
     fn keeper(&self, node: Node) -> Rc<KeeperServer> {
-        self.ensemble.keeper(node)
+        self.servers.at(node)
     }
 
     fn sleep(&self, ns: Ns) {
@@ -92,7 +97,7 @@ impl Cluster {
         seen()
     }
 
-    /// What a task comes to.
+    /// Runs a task and returns its result.
     fn run<T: 'static>(&self, work: impl Future<Output = T> + 'static) -> T {
         let out = Rc::new(RefCell::new(None));
         let into = out.clone();
@@ -102,7 +107,7 @@ impl Cluster {
         });
         assert!(self.wait_until(|| out.borrow().is_some(), 60 * SECOND));
         let value = out.take();
-        value.expect("it has come")
+        value.expect("the task has ended")
     }
 
     fn session(&self, server: Node) -> Session {
@@ -134,7 +139,7 @@ impl Cluster {
             .expect("the session lives");
     }
 
-    /// Of the newest epoch.
+    /// Returns the leader of the newest epoch.
     fn leader(&self) -> Option<Node> {
         let leads = |node: &Node| {
             let life = self.keeper(*node);
@@ -144,11 +149,11 @@ impl Cluster {
         leading.max_by_key(|node| self.keeper(*node).epoch())
     }
 
-    /// The leader and its followers.
+    /// Returns the leader and its followers.
     fn others(&self) -> (Node, Node, Node) {
-        let leader = self.leader().expect("one leads");
+        let leader = self.leader().expect("there is a leader");
         let mut followers = KEEPERS.into_iter().filter(|node| *node != leader);
-        let mut follower = || followers.next().expect("there are three");
+        let mut follower = || followers.next().expect("there are three servers");
         (leader, follower(), follower())
     }
 }
@@ -179,44 +184,49 @@ fn a_follower_reads_the_past_until_it_syncs() {
     let (writer, reader) = (cluster.session(leader), cluster.session(follower));
     cluster
         .multi(&writer, vec![made("/a", 1)])
-        .expect("it is new");
+        .expect("the node does not exist");
     cluster.sync(&reader);
     assert_eq!(cluster.get(&reader, "/a"), Some((1, 0)));
     cluster.ensemble.network.cut(&peer_links(follower));
     let put = Operation::put("/a", Data::Number(2));
-    cluster.multi(&writer, vec![put]).expect("two are most");
+    cluster
+        .multi(&writer, vec![put])
+        .expect("two are a majority");
     assert_eq!(
         cluster.get(&reader, "/a"),
         Some((1, 0)),
-        "cut off, it does not know"
+        "a server that is cut off does not know"
     );
     cluster.ensemble.network.mend();
     cluster.sync(&reader);
     assert_eq!(cluster.get(&reader, "/a"), Some((2, 1)));
 }
 
-/// Why the linearizable reading writes. The old leader's clock is slow, so that it notices last.
+/// Shows why the linearizable reading writes. The old leader's clock is slow, so that it notices
+/// last.
 #[test]
-fn a_deposed_leader_answers_a_sync_and_no_barrier() {
+fn a_deposed_leader_answers_a_sync_but_no_barrier() {
     let cluster = Cluster::new(&[]);
     let (old, _, _) = cluster.others();
     cluster.keeper(old).skew(0.1);
     let reader = cluster.session(old);
     cluster
         .multi(&reader, vec![made("/a", 1)])
-        .expect("it is new");
+        .expect("the node does not exist");
     cluster.ensemble.network.cut(&peer_links(old));
     let another = || cluster.leader().is_some_and(|leader| leader != old);
     assert!(cluster.wait_until(another, 10 * SECOND));
-    let writer = cluster.session(cluster.leader().expect("one leads"));
+    let writer = cluster.session(cluster.leader().expect("there is a leader"));
     let put = Operation::put("/a", Data::Number(2));
-    cluster.multi(&writer, vec![put]).expect("two are most");
+    cluster
+        .multi(&writer, vec![put])
+        .expect("two are a majority");
     cluster.sync(&reader);
     let found = cluster.get(&reader, "/a");
     assert_eq!(
         found,
         Some((1, 0)),
-        "acknowledged elsewhere, and missing after a sync"
+        "acknowledged elsewhere, but missing after a sync"
     );
     let barrier = cluster.run(async move { reader.barrier().await });
     assert_eq!(barrier, Err(KeeperError::new(CONNECTION_LOSS)));
@@ -244,27 +254,27 @@ fn ephemeral_nodes_end_with_a_silent_session() {
     cluster.world.kill(&process);
     assert!(cluster.wait_until(|| gone.is_done(), 10 * SECOND));
     assert_eq!(cluster.get(&watching, "/e"), None);
-    let record = cluster.ensemble.record.borrow();
+    let trace = cluster.trace.borrow();
     let ended = |fact: &Fact| {
         matches!(
             fact,
-            Fact::Session {
+            Fact::SessionExpired {
                 allowed_ms: 5000,
                 ..
             }
         )
     };
-    assert!(record.facts.iter().any(ended));
+    assert!(trace.facts.iter().any(ended));
 }
 
 #[test]
-fn a_session_that_is_closed_takes_its_nodes_with_it() {
+fn closing_a_session_removes_its_ephemeral_nodes() {
     let cluster = Cluster::new(&[]);
     let (leader, follower, _) = cluster.others();
     let (closing, watching) = (cluster.session(follower), cluster.session(leader));
     cluster
         .multi(&closing, vec![ephemeral("/e", 1)])
-        .expect("it is new");
+        .expect("the node does not exist");
     closing.close();
     assert!(!closing.alive());
     cluster.sleep(SECOND);
@@ -292,36 +302,36 @@ fn all_die(cluster: &Cluster) -> Session {
     let session = cluster.session(leader);
     cluster
         .multi(&session, vec![made("/a", 1)])
-        .expect("it is new");
+        .expect("the node does not exist");
     for node in KEEPERS {
         cluster.keeper(node).die();
     }
     cluster.start(&KEEPERS);
     assert!(cluster.wait_until(|| cluster.leader().is_some(), 20 * SECOND));
-    let again = cluster.session(cluster.leader().expect("one leads"));
+    let again = cluster.session(cluster.leader().expect("there is a leader"));
     let barrier = again.clone();
     cluster
         .run(async move { barrier.barrier().await })
-        .expect("most are there");
+        .expect("a majority is alive");
     again
 }
 
 #[test]
-fn what_was_committed_survives_the_death_of_all() {
+fn committed_entries_survive_the_death_of_all() {
     let cluster = Cluster::new(&[]);
     let again = all_die(&cluster);
     assert_eq!(cluster.get(&again, "/a"), Some((1, 0)));
 }
 
 #[test]
-fn what_was_not_synced_does_not_survive_it() {
+fn unsynced_entries_do_not_survive_the_death_of_all() {
     let cluster = Cluster::new(&["keeper-unsynced"]);
     let again = all_die(&cluster);
     assert_eq!(cluster.get(&again, "/a"), None);
 }
 
 #[test]
-fn a_watch_is_told_once() {
+fn a_watch_fires_once() {
     let cluster = Cluster::new(&[]);
     let (leader, follower, _) = cluster.others();
     let (writer, reader) = (cluster.session(leader), cluster.session(follower));
@@ -335,12 +345,12 @@ fn a_watch_is_told_once() {
     assert!(!come.is_done());
     cluster
         .multi(&writer, vec![made("/a", 1)])
-        .expect("it is new");
+        .expect("the node does not exist");
     cluster.sleep(10 * MS);
     assert!(come.is_done());
     cluster
         .multi(&writer, vec![made("/a/c", 1), made("/a/b", 2)])
-        .expect("they are new");
+        .expect("the nodes do not exist");
     cluster.sync(&reader);
     let found = cluster.run(async move {
         let readings = [
@@ -351,7 +361,7 @@ fn a_watch_is_told_once() {
         reader.read_all(readings, None).await
     });
     let [listed, values, count] = found.expect("the session lives");
-    let (made, names) = listed.listed().expect("it is there");
+    let (made, names) = listed.listed().expect("the node exists");
     assert_eq!(made, 2);
     assert_eq!(Vec::from_iter(names.iter().map(|name| &**name)), ["b", "c"]);
     assert_eq!(
@@ -362,7 +372,7 @@ fn a_watch_is_told_once() {
 }
 
 #[test]
-fn readings_made_again_find_what_was_changed() {
+fn repeated_readings_find_changes() {
     let cluster = Cluster::new(&[]);
     let session = cluster.session(cluster.others().1);
     let number = |at, data| vec![Operation::put(at, Data::Number(data))];
@@ -371,7 +381,7 @@ fn readings_made_again_find_what_was_changed() {
             &session,
             vec![made("/a", 1), made("/a/b", 2), made("/c", 3)],
         )
-        .expect("they are new");
+        .expect("the nodes do not exist");
     let readings = Readings::new([Reading::get("/c"), Reading::values("/a")]);
     let found = || {
         let (session, readings) = (session.clone(), readings.clone());
@@ -381,15 +391,15 @@ fn readings_made_again_find_what_was_changed() {
     let first = found();
     cluster
         .multi(&session, number("/a/b", 4))
-        .expect("it is there");
+        .expect("the node exists");
     let second = found();
     cluster
         .multi(&session, vec![made("/d", 5)])
-        .expect("it is new");
+        .expect("the node does not exist");
     assert!(Rc::ptr_eq(&second, &found()), "/d is none of them");
     cluster
         .multi(&session, number("/c", 6))
-        .expect("it is there");
+        .expect("the node exists");
     let read = |found: &Rc<[Found]>| {
         let data = found[0].clone().get().map(|(data, _)| data.as_number());
         (data, found[1].as_values()[0].1.as_number())

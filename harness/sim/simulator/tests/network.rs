@@ -1,11 +1,11 @@
-//! Packets: what a cut does to their order.
+//! Tests what a cut does to the order of packets.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use pysimulator::network::Network;
-use pysimulator::seed::Seed;
-use pysimulator::world::{Ns, World, MS, SECOND};
+use simulator::network::Network;
+use simulator::seed::Seed;
+use simulator::world::{Ns, World, MS, SECOND};
 
 #[test]
 fn no_packet_overtakes_another_when_a_cut_ends() {

@@ -1,23 +1,23 @@
-//! A simulated cluster as a whole.
+//! Tests a simulated cluster as a whole.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use pysimulator::block::Block;
-use pysimulator::bugs::Bugs;
-use pysimulator::errors::ServerError;
-use pysimulator::network::Node;
-use pysimulator::seed::Seed;
-use pysimulator::server::Settings;
-use pysimulator::simulation::{Member, Options, Simulation};
-use pysimulator::table::parts::Value;
-use pysimulator::table::settings::TableSettings;
-use pysimulator::world::{Ns, SECOND};
+use simulator::block::Block;
+use simulator::bugs::Bugs;
+use simulator::errors::ServerError;
+use simulator::network::Node;
+use simulator::seed::Seed;
+use simulator::server::Settings;
+use simulator::simulation::{Member, Options, Simulation};
+use simulator::table::parts::Value;
+use simulator::table::settings::TableSettings;
+use simulator::world::{Ns, SECOND};
 
 const CREATE: &str = "CREATE TABLE d.t (key Int64, value Int64) ENGINE = \
      ReplicatedMergeTree('/d/t', '{replica}') PARTITION BY key ORDER BY value";
 
-/// Three replicas, and three ZooKeeper servers after them.
+/// Starts three replicas, and three ZooKeeper servers after them.
 fn started() -> Rc<Simulation> {
     let member = |node: Node| Member {
         name: format!("node{node}").into(),
@@ -43,7 +43,7 @@ fn pass(simulation: &Simulation, ns: Ns) {
     assert_eq!(world.step(world.now_ns() + ns), None);
 }
 
-/// What comes of a query, when it has.
+/// The result of a query, once it is there.
 type Answer = Rc<RefCell<Option<Result<Rc<Block>, ServerError>>>>;
 
 fn ask(simulation: &Rc<Simulation>, node: Node, sql: &str, row: Option<[i64; 2]>) -> Answer {
@@ -61,7 +61,7 @@ fn ask(simulation: &Rc<Simulation>, node: Node, sql: &str, row: Option<[i64; 2]>
 }
 
 #[test]
-fn what_one_replica_inserts_another_selects() {
+fn a_replica_selects_what_another_inserts() {
     let simulation = started();
     for node in 0..3 {
         let created = ask(&simulation, node, CREATE, None);
@@ -90,7 +90,7 @@ fn what_one_replica_inserts_another_selects() {
 }
 
 #[test]
-fn the_children_of_the_root_can_be_asked_for() {
+fn the_children_of_the_root_can_be_selected() {
     let simulation = started();
     ask(&simulation, 0, CREATE, None);
     pass(&simulation, 3 * SECOND);
@@ -103,7 +103,7 @@ fn the_children_of_the_root_can_be_asked_for() {
 }
 
 #[test]
-fn nothing_is_left_of_a_world_that_has_ended() {
+fn an_ended_world_is_freed() {
     let simulation = started();
     for node in 0..3 {
         ask(&simulation, node, CREATE, None);
@@ -114,7 +114,7 @@ fn nothing_is_left_of_a_world_that_has_ended() {
         simulation.start(node);
     }
     pass(&simulation, 3 * SECOND);
-    // Packets are held, a query has no answer, and a process is paused.
+    // Packets are held, a query is unanswered, and a process is paused.
     simulation.ensemble.network.cut(&[(0, 3), (4, 5)]);
     ask(&simulation, 0, "INSERT INTO d.t VALUES", Some([7, 8]));
     pass(&simulation, SECOND / 2);

@@ -1,24 +1,21 @@
-//! The models, one a file, by name.
+//! Lists the models by name.
 
-use crate::model::Model;
+use crate::model::{Model, Scope};
 
 mod log;
 pub mod quorum;
 pub mod replication;
-mod scope;
 pub mod truncation;
 pub mod zero_copy;
 
-pub use scope::Scope;
-
-/// Something to do with a model, whichever it is.
+/// An operation that works with any model.
 pub trait Visit {
     type Out;
     fn visit<M: Model + Send + Sync + 'static>(self, model: M) -> Self::Out;
 }
 
-/// Makes the model of a name and hands it on. The Err is for people.
-pub fn named<V: Visit>(name: &str, scope: &Scope, visit: V) -> Result<V::Out, String> {
+/// Creates the named model and passes it to `visit`. The `Err` is a message for the user.
+pub fn visit_model<V: Visit>(name: &str, scope: &Scope, visit: V) -> Result<V::Out, String> {
     Ok(match name {
         "quorum" => visit.visit(quorum::Quorum::new(scope)?),
         "truncation" => visit.visit(truncation::Truncation::new(scope)?),
@@ -34,7 +31,7 @@ pub fn named<V: Visit>(name: &str, scope: &Scope, visit: V) -> Result<V::Out, St
     })
 }
 
-/// Each model, and what may be changed in it by name: its mutants, or its fixes.
+/// Returns each model with its mutants or, for zero-copy, its fixes.
 pub fn catalogue() -> Vec<(&'static str, Vec<&'static str>)> {
     fn names<T>(mutants: &[(&'static str, T)]) -> Vec<&'static str> {
         mutants.iter().map(|(name, _)| *name).collect()

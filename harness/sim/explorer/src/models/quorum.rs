@@ -1,25 +1,26 @@
-//! Quorum inserts and sequentially consistent selects.
+//! Models quorum inserts and sequentially consistent selects.
 //!
-//! A quorum insert appends its record to the log and is pending until enough replicas have it;
-//! one is pending at a time. A record that only dead replicas have has failed. Events are kept
-//! in the state, for what is claimed is about their order.
+//! A quorum insert appends its record to the log and is pending until enough replicas have it; one
+//! is pending at a time. A record that only dead replicas have has failed. The state contains the
+//! events, because the claims are about their order.
 
 use super::log::Log;
-use super::scope::{in_range, Scope};
 use crate::fields::{Chunks, Field, Layout, State};
-use crate::model::{act, alone, members, set_text, Action, Claim, Marks, Model, Who};
+use crate::model::{
+    act, alone, in_range, members, set_text, Action, Claim, Marks, Model, Scope, Who,
+};
 
-/// How a select decides that it may answer.
+/// How a select decides whether it may answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read {
-    /// As the server does it: what the replica has is answered.
+    /// As the server does: the replica's own records are returned.
     Server,
     /// Only with every committed record.
     Linearizable,
 }
 
 impl Read {
-    fn named(name: &str) -> Result<Self, String> {
+    fn from_name(name: &str) -> Result<Self, String> {
         match name {
             "server" => Ok(Self::Server),
             "linearizable" => Ok(Self::Linearizable),
@@ -28,7 +29,7 @@ impl Read {
     }
 }
 
-/// One wrong line.
+/// A change of one line that breaks the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutant {
     /// A quorum ends before enough replicas have the part.
@@ -48,17 +49,17 @@ pub const MUTANTS: &[(&str, Mutant)] = &[
 pub struct Quorum {
     records: u32,
     reads: u32,
-    /// Replicas that a quorum takes.
+    /// Number of replicas that form a quorum.
     quorum: u32,
     read: Read,
-    /// Whether a replica passes a failed entry. The thesis's never does.
+    /// Whether a replica skips a failed entry. In the thesis it never does.
     skip_failed: bool,
     mutant: Option<Mutant>,
     chunks: Chunks,
     /// Entry i is record i + 1: an insert takes the lowest unused number.
     log: Log,
     failed: Field,
-    /// Events in order, 0 where none has happened yet.
+    /// Events in order; 0 if none has happened there yet.
     events: Vec<Field>,
     /// Whether the replica is named in the pending quorum.
     joined: Field,
@@ -66,7 +67,7 @@ pub struct Quorum {
     claims: &'static [Claim],
 }
 
-/// Events: an insert starts, ends, fails; from `READ` on, the record that a read returned.
+/// Events: an insert starts, ends or fails; from `READ` on, the record that a read returned.
 const START: u32 = 1;
 const END: u32 = 2;
 const FAILED: u32 = 3;
@@ -117,7 +118,7 @@ impl Quorum {
             records,
             reads,
             quorum: scope.quorum,
-            read: Read::named(scope.read)?,
+            read: Read::from_name(scope.read)?,
             skip_failed: scope.skip_failed,
             mutant: scope.mutant(MUTANTS)?,
             log,
@@ -126,12 +127,13 @@ impl Quorum {
             joined,
             parts: layout.chunk.field(records),
             chunks: layout.chunks(scope.replicas)?,
-            // At rest a replica before a failed entry waits for ever: only those who skip can agree.
+            // Without skipping, a replica waits forever before a failed entry, so replicas need not
+            // agree at rest.
             claims: &CLAIMS[..if scope.skip_failed { 6 } else { 5 }],
         })
     }
 
-    /// The bit of the pending record; 0 when none is.
+    /// Returns the bit of the pending record; 0 if there is none.
     #[inline(always)]
     fn pending(&self, state: State) -> u32 {
         if self.chunks.each(state).any(|c| self.joined.is(c)) {
@@ -160,7 +162,7 @@ impl Quorum {
 
     fn with_event(&self, state: State, event: u32) -> State {
         let free = self.events.iter().find(|field| !field.is(state));
-        free.expect("there is a place for every event")
+        free.expect("the state has room for every event")
             .set(state, event)
     }
 
@@ -171,7 +173,7 @@ impl Quorum {
             .take_while(|event| *event != 0)
     }
 
-    /// No quorum is pending any more.
+    /// Ends the pending quorum.
     fn cleared(&self, state: State) -> State {
         (0..self.chunks.count).fold(state, |state, r| {
             let chunk = self.chunks.get(state, r);
@@ -179,7 +181,7 @@ impl Quorum {
         })
     }
 
-    /// The replica gets the part of the entry at its pointer.
+    /// Gives the replica the part of the entry at its pointer.
     fn fetched(&self, state: State, replica: u32, join: bool) -> State {
         let chunk = self.chunks.get(state, replica);
         let parts = self.parts.get(chunk) | 1 << self.log.pointer.get(chunk);
@@ -199,7 +201,7 @@ impl Quorum {
         self.with_event(self.log.length.set(after, length + 1), START)
     }
 
-    /// What an active replica may do with the entry at its pointer.
+    /// Generates what an active replica may do with the entry at its pointer.
     #[inline(always)]
     fn entry_steps(
         &self,
@@ -245,11 +247,11 @@ impl Quorum {
         }
     }
 
-    /// `reads-follow-inserts`, `reads-in-order`, `reads-are-recent`.
+    /// Judges `reads-follow-inserts`, `reads-in-order` and `reads-are-recent`.
     #[inline(always)]
     fn judge_reads(&self, state: State, marks: &mut Marks) {
         let (mut starts, mut last_end, mut last_read) = (0, None, 0);
-        // When each insert ended, counted in ends; an insert that never does is later than all.
+        // The rank of each insert among all ends; an insert that never ends ranks last.
         let (mut ended, mut ends) = ([u32::MAX; 12], 0);
         let mut read = false;
         let (mut follow, mut in_order, mut recent) = (true, true, true);
@@ -257,7 +259,8 @@ impl Quorum {
             match field.get(state) {
                 0 => break,
                 START => starts += 1,
-                // One insert is pending at a time: what ends is what started last.
+                // One insert is pending at a time, so the one that ends is the one that started
+                // last.
                 END => {
                     ends += 1;
                     ended[starts - 1] = ends;
@@ -282,8 +285,8 @@ impl Quorum {
         }
     }
 
-    /// When the insert ended, counted in ends of the whole history: a read may return an insert
-    /// that ends after it.
+    /// Returns the rank of the insert's end in the whole history, because a read may return an
+    /// insert that ends after it.
     fn end_of(&self, state: State, record: usize, at: usize, known: u32) -> u32 {
         if known != u32::MAX {
             return known;

@@ -1,21 +1,22 @@
-//! Inserts and merges over one log, with a leader that assigns the merges.
+//! Models inserts and merges over one log, with a leader that assigns the merges.
 //!
-//! An entry of the log makes one part, and entry i makes part i. A merge names the two parts that
-//! it replaces; what a part covers are the inserts that went into it.
+//! Entry i of the log makes part i. A merge names the two parts that it replaces; a part covers the
+//! inserts that it contains.
 
 use super::log::Log;
-use super::scope::{in_range, Scope};
 use crate::fields::{Chunks, Field, Layout, State};
-use crate::model::{act, alone, members, set_text, Action, Claim, Marks, Model, Who};
+use crate::model::{
+    act, alone, in_range, members, set_text, Action, Claim, Marks, Model, Scope, Who,
+};
 
-/// One wrong line.
+/// A change of one line that breaks the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutant {
-    /// A leader assigns merges of parts that an entry it has not executed replaces.
+    /// A leader assigns merges of parts that an entry which it has not executed replaces.
     StaleLeader,
-    /// A part is fetched although a part that covers it is there.
+    /// A part is fetched although the replica has a part that covers it.
     CoveredFetched,
-    /// A replica passes a merge without doing it.
+    /// A replica skips a merge without executing it.
     MergeSkipped,
 }
 
@@ -26,9 +27,9 @@ pub const MUTANTS: &[(&str, Mutant)] = &[
 ];
 
 pub struct Replication {
-    /// Inserts at most.
+    /// Maximum number of inserts.
     records: u32,
-    /// Entries at most: so many inserts, each merged away but the last.
+    /// Maximum number of entries: all inserts, and a merge for each except the last.
     entries: u32,
     mutant: Option<Mutant>,
     chunks: Chunks,
@@ -84,7 +85,7 @@ impl Replication {
         })
     }
 
-    /// The parts that an entry replaces, as bits; 0 for an insert.
+    /// Returns the bits of the parts that an entry replaces; 0 for an insert.
     #[inline(always)]
     fn replaced(&self, state: State, entry: u32) -> u32 {
         let (a, b) = self.sources[entry as usize];
@@ -95,7 +96,7 @@ impl Replication {
         }
     }
 
-    /// For each entry the inserts that its part covers.
+    /// Returns for each entry the inserts that its part covers.
     #[inline(always)]
     fn covers(&self, state: State) -> [u32; 12] {
         let mut covers = [0; 12];
@@ -110,7 +111,7 @@ impl Replication {
         covers
     }
 
-    /// Entry 0, 1, … of the inserts only.
+    /// Returns the bits of the entries that are inserts.
     fn inserts(&self, state: State) -> u32 {
         (0..self.log.length.get(state))
             .filter(|e| self.replaced(state, *e) == 0)
@@ -129,7 +130,7 @@ impl Replication {
         second.set(first.set(state, a), b)
     }
 
-    /// The parts of a replica after it has executed the entry at its pointer.
+    /// Returns the parts of a replica after it has executed the entry at its pointer.
     #[inline(always)]
     fn executed(&self, state: State, chunk: u128) -> u128 {
         let entry = self.log.pointer.get(chunk);
@@ -153,7 +154,7 @@ impl Replication {
         let length = self.log.length.get(state);
         let mut free = self.parts.get(chunk);
         if self.mutant != Some(Mutant::StaleLeader) {
-            // What a logged merge replaces is no longer the leader's to merge.
+            // The leader must not merge parts that a logged merge replaces.
             free &= !(0..length).fold(0, |bits, e| bits | self.replaced(state, e));
         }
         for a in 0..length {
@@ -249,7 +250,7 @@ impl Model for Replication {
         marks
     }
 
-    /// Merges that may still be assigned weigh more than all the executing that one causes.
+    /// A merge that may still be assigned weighs more than all the executions that it causes.
     fn work_left(&self, state: State) -> Option<u32> {
         let length = self.log.length.get(state);
         let merges = length - self.inserts(state).count_ones();
@@ -275,7 +276,8 @@ impl Model for Replication {
         format!("{parts} at {}{leads}", self.log.pointer.get(chunk))
     }
 
-    /// The inserts that its parts cover, once for each part: duplicates are kept.
+    /// Returns the inserts that the replica's parts cover, once for each part, so that duplicates
+    /// show.
     fn visible(&self, state: State, replica: u32) -> Vec<u32> {
         let parts = self.parts.get(self.chunks.get(state, replica));
         let covers = self.covers(state);

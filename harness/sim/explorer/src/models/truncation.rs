@@ -1,19 +1,19 @@
-//! Cleaning the log: what every active replica has executed is deleted, and a replica that slept
-//! through entries which are gone is lost until it has cloned another.
+//! Models the truncation of the log: entries that every active replica has executed are deleted,
+//! and a replica that was inactive meanwhile and needs deleted entries is lost until it has cloned
+//! another.
 //!
 //! The parts of a replica are the records before its pointer, so the pointer stands for both.
 
 use super::log::Log;
-use super::scope::{in_range, Scope};
 use crate::fields::{Chunks, Field, Layout, State};
-use crate::model::{act, alone, members, Action, Claim, Marks, Model, Who, NONE};
+use crate::model::{act, alone, in_range, members, Action, Claim, Marks, Model, Scope, Who, NONE};
 
-/// One wrong line.
+/// A change of one line that breaks the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutant {
-    /// Deletes up to the most advanced active replica in place of the least advanced.
+    /// Deletes up to the pointer of the most advanced active replica instead of the least advanced.
     MaxForMin,
-    /// Replicas that slept through deleted entries are not marked lost.
+    /// Replicas that need deleted entries are not marked as lost.
     LostUnmarked,
     /// A lost replica clones another lost one.
     CloneOfLost,
@@ -30,7 +30,7 @@ pub struct Truncation {
     mutant: Option<Mutant>,
     chunks: Chunks,
     log: Log,
-    /// Entries that are deleted.
+    /// Number of deleted entries.
     prefix: Field,
     lost: Field,
 }
@@ -71,7 +71,7 @@ impl Truncation {
         })
     }
 
-    /// `ClearOldLog`; the same state when there is nothing to delete.
+    /// Applies `ClearOldLog`; returns the same state if there is nothing to delete.
     #[inline(always)]
     fn cleared(&self, state: State) -> State {
         let pointers = (self.chunks.each(state))
@@ -134,7 +134,7 @@ impl Model for Truncation {
             if !active || lost {
                 continue;
             }
-            // Whoever inserts, the state after it is one.
+            // The state after an insert does not depend on the inserting replica.
             if length < self.records && !inserted {
                 inserted = true;
                 step(

@@ -1,32 +1,31 @@
-//! Zero-copy replication over S3, as its first description has it: one part, whose copies in S3
-//! replicas share by fetching metadata only.
+//! Models zero-copy replication over S3 as first described: one part, whose copies in S3 replicas
+//! share by fetching only metadata.
 //!
-//! The part comes to be in one of three ways: one replica inserts it; every replica could merge
-//! it; every replica has it on its disk and could move it to S3. A copy in S3 has the number of
-//! the replica that wrote it. A lock in ZooKeeper is of one replica on one copy.
+//! The part comes into being in one of three ways: one replica inserts it; every replica could
+//! merge it; every replica has it on its disk and could move it to S3. A copy in S3 has the number
+//! of the replica that wrote it. A lock in ZooKeeper belongs to one replica and one copy.
 
-use super::scope::{in_range, Scope};
 use crate::fields::{Chunks, Field, Layout, State};
-use crate::model::{act, alone, Action, Claim, Marks, Model, Who, NONE};
+use crate::model::{act, alone, in_range, Action, Claim, Marks, Model, Scope, Who, NONE};
 
-/// What mends a race of the description.
+/// Changes that each prevent a race of the description.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fixes {
-    /// The receiver locks first, and looks afterwards whether the copy is still there.
+    /// The receiver of a fetch takes its lock before it checks that the copy still exists.
     pub lock_first: bool,
-    /// What a death or a lost session broke off goes on later: a delete, and with `lock_first` a
-    /// fetch too.
+    /// After a death or a lost session, a replica resumes what was interrupted: a delete, and with
+    /// `lock_first` a fetch too.
     pub resume: bool,
-    /// The marker of a merge outlives the session, and goes only when no copy is left.
+    /// The marker of a merge outlives the session, and is removed only when no copy is left.
     pub durable_marker: bool,
-    /// Who moves a part holds a marker of its own from the look to the lock.
+    /// A replica that moves a part holds a marker of its own from the check to the lock.
     pub exclusive_move: bool,
 }
 
 pub const FIXES: &[&str] = &["lock-first", "resume", "durable-marker", "exclusive-move"];
 
 impl Fixes {
-    pub fn named(names: &[String]) -> Result<Self, String> {
+    pub fn from_names(names: &[String]) -> Result<Self, String> {
         let mut fixes = Self::default();
         for name in names {
             match name.as_str() {
@@ -50,16 +49,16 @@ pub struct ZeroCopy {
     fixes: Fixes,
     chunks: Chunks,
     origin: Field,
-    /// The part was dropped: nobody gets it any more.
+    /// Whether the part was dropped, after which nobody fetches it.
     dropped: Field,
-    /// The copy that this replica wrote is in S3.
+    /// Whether the copy that this replica wrote is in S3.
     exists: Field,
     phase: Field,
-    /// The copy that the local metadata name, from 1; 0: none. Of a fetch, what was received.
+    /// The copy that the local metadata name, from 1; 0 for none. During a fetch, the received one.
     copy: Field,
-    /// The copy on which the replica has a lock, from 1; 0: none.
+    /// The copy on which the replica has a lock, from 1; 0 for none.
     lock: Field,
-    /// The replica has the marker of the merge, or of the move.
+    /// Whether the replica has the marker of the merge, or of the move.
     marker: Field,
 }
 
@@ -67,15 +66,15 @@ const INSERTED: u32 = 1;
 const MERGED: u32 = 2;
 const MOVED: u32 = 3;
 
-/// What a replica is doing.
+/// Phases of a replica.
 const IDLE: u32 = 0;
-/// It got metadata, and they are not yet its part.
+/// It has received metadata that are not its part yet.
 const RECEIVED: u32 = 1;
-/// As `RECEIVED`, and it has seen that the copy is there.
+/// As `RECEIVED`, and it has checked that the copy exists.
 const LOOKED: u32 = 2;
-/// It merges, or moves, and has written nothing.
+/// It merges or moves, and has not written anything.
 const WRITING: u32 = 3;
-/// Its lock is gone, and it has not listed those of others.
+/// It has released its lock and has not listed the others' locks.
 const UNLOCKED: u32 = 4;
 /// It found no lock and is about to delete the copy.
 const DELETING: u32 = 5;
@@ -109,7 +108,7 @@ impl ZeroCopy {
         in_range("replicas", replicas, 1, 6)?;
         let mut layout = Layout::default();
         Ok(Self {
-            fixes: Fixes::named(scope.fixes)?,
+            fixes: Fixes::from_names(scope.fixes)?,
             origin: layout.global.number(MOVED),
             dropped: layout.global.flag(),
             exists: layout.chunk.flag(),
@@ -132,7 +131,7 @@ impl ZeroCopy {
             .any(|r| r != replica && self.lock.get(self.chunks.get(state, r)) == copy)
     }
 
-    /// Metadata that are a part: not just received, and not of a part that is being deleted.
+    /// Returns the copy of the replica's part; 0 if it was only received or is being deleted.
     #[inline(always)]
     fn part(&self, chunk: u128) -> u32 {
         match self.phase.get(chunk) {
@@ -151,7 +150,7 @@ impl ZeroCopy {
             .set(self.copy.set(self.phase.set(chunk, phase), copy), lock)
     }
 
-    /// The replica writes a copy of its own, takes the lock and has the part.
+    /// Lets the replica write its own copy, take the lock and have the part.
     fn written(&self, state: State, replica: u32) -> State {
         let own = replica + 1;
         let mut chunk = self.doing(self.chunks.get(state, replica), IDLE, own, own);
@@ -161,7 +160,7 @@ impl ZeroCopy {
         self.set_exists(self.chunks.set(state, replica, chunk), own, 1)
     }
 
-    /// How the part comes to be.
+    /// Generates the steps by which the part comes into being.
     fn begin_steps(&self, state: State, step: &mut impl FnMut(Action, State)) {
         for r in 0..self.chunks.count {
             let after = self.written(self.origin.set(state, INSERTED), r);
@@ -174,7 +173,7 @@ impl ZeroCopy {
         step(alone("AssignMove", Who::Client, none), moving);
     }
 
-    /// Merging or moving: look for another who does it, then write.
+    /// Generates the steps of merging or moving: check that nobody else does it, then write.
     #[inline(always)]
     fn write_steps(&self, state: State, replica: u32, step: &mut impl FnMut(Action, State)) {
         let chunk = self.chunks.get(state, replica);
@@ -206,7 +205,7 @@ impl ZeroCopy {
         }
     }
 
-    /// Fetching metadata: received, then looked, then locked; or locked before it is looked.
+    /// Generates the steps of a fetch: receive, check, lock; or receive, lock, check.
     #[inline(always)]
     fn fetch_steps(&self, state: State, replica: u32, step: &mut impl FnMut(Action, State)) {
         let chunk = self.chunks.get(state, replica);
@@ -243,7 +242,8 @@ impl ZeroCopy {
         }
     }
 
-    /// Dropping the part: unlock, list the locks of others, then delete the copy or keep it.
+    /// Generates the steps of dropping the part: unlock, list the others' locks, then delete or
+    /// keep the copy.
     #[inline(always)]
     fn delete_steps(&self, state: State, replica: u32, step: &mut impl FnMut(Action, State)) {
         let chunk = self.chunks.get(state, replica);
@@ -272,12 +272,12 @@ impl ZeroCopy {
             _ => (),
         }
         if phase == UNLOCKED && !self.fixes.resume {
-            // It cannot know whether another has a lock, so it must not delete.
+            // It cannot know whether another replica has a lock, so it must not delete.
             step(action("LoseKeeper", Who::Fault), with(forgotten));
         }
     }
 
-    /// The process dies: the session's ephemeral markers go, and so does what it was doing.
+    /// Kills the process: its session's ephemeral markers and its phase are lost.
     fn died(&self, state: State, replica: u32) -> State {
         let chunk = self.chunks.get(state, replica);
         let fixes = self.fixes;
@@ -296,7 +296,7 @@ impl ZeroCopy {
         self.chunks.set(state, replica, after)
     }
 
-    /// A state in which the replicas have other numbers; `order[old]` is the new one.
+    /// Renumbers the replicas; `order[old]` is the new number.
     fn renumbered(&self, state: State, order: &[u32]) -> State {
         let name = |copy: u32| {
             if copy == 0 {
@@ -353,7 +353,8 @@ impl Model for ZeroCopy {
             if part != 0 {
                 marks.judge(0, self.exists(state, part));
             }
-            // A lock that a fetch takes first is no claim on the copy until it has looked.
+            // The lock that a fetch takes first is no claim on the copy until the fetch has checked
+            // it.
             if lock != 0 && self.phase.get(chunk) != RECEIVED {
                 marks.judge(1, self.exists(state, lock));
             }
@@ -371,7 +372,7 @@ impl Model for ZeroCopy {
         marks
     }
 
-    /// Fetches may be repeated for ever, so there is no such number.
+    /// Fetches may be repeated forever, so there is no such number.
     fn work_left(&self, _: State) -> Option<u32> {
         None
     }

@@ -1,17 +1,21 @@
-//! What the calls after the cluster has come to rest are made of, as harness/generators has it: one
-//! phase after the other, the same on every node, each call until it succeeds.
+//! Generates the final calls, after quiescence: one phase after the other, the same on every node,
+//! each call until it succeeds.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 
-use crate::interpreter::generator::{Call, Context, Event, Firm, Generator, Step, Waits};
+use crate::interpreter::generator::{
+    assign, Call, Context, Event, Generator, Step, UsageError, Waits, WakeCondition,
+};
+use crate::interpreter::workers::Slot;
 use crate::interpreter::{Failure, Kind};
 use crate::world::Ns;
 
-/// One after the other, with a barrier between them.
+/// Generators that run one after the other, with a barrier between them.
+#[derive(Clone)]
 pub struct Phases {
     left: VecDeque<Box<dyn Generator>>,
-    /// Whether the first of `left` was asked, the barrier before it passed.
+    /// Whether the first of `left` has been asked, after the barrier before it.
     started: bool,
 }
 
@@ -28,7 +32,7 @@ impl Generator for Phases {
     fn op(&mut self, context: &Context<'_>) -> Result<Step, Failure> {
         while let Some(phase) = self.left.front_mut() {
             if !self.started && context.busy().next().is_some() {
-                return Ok(Step::Pending(None, Firm::No));
+                return Ok(Step::Pending(None, WakeCondition::AnyEvent));
             }
             let step = phase.op(context)?;
             self.started = !matches!(step, Step::Exhausted);
@@ -50,32 +54,70 @@ impl Generator for Phases {
     fn listens(&self) -> bool {
         self.left.iter().any(|phase| phase.listens())
     }
+
+    fn copied(&self) -> Box<dyn Generator> {
+        Box::new(self.clone())
+    }
 }
 
-/// The same on every node, at the same time.
-pub struct EachNode(pub Vec<(Rc<str>, Box<dyn Generator>)>);
+/// A generator that runs on every node at the same time.
+#[derive(Clone)]
+pub struct EachNode {
+    generator: Box<dyn Generator>,
+    /// The nodes that workers use; empty before the first question if they are unknown.
+    nodes: Vec<Rc<str>>,
+    /// One generator per node; empty before the first question.
+    parts: Vec<Box<dyn Generator>>,
+}
 
 impl EachNode {
+    pub fn new(generator: Box<dyn Generator>, nodes: Vec<Rc<str>>) -> EachNode {
+        EachNode {
+            generator,
+            nodes,
+            parts: Vec::new(),
+        }
+    }
+
+    fn begin(&mut self, context: &Context<'_>) -> Result<(), Failure> {
+        if self.nodes.is_empty() {
+            let workers = context.workers;
+            let every = context.free().chain(context.busy());
+            let clients = every.filter(|&slot| slot != workers.nemesis());
+            let nodes: BTreeSet<Rc<str>> =
+                clients.map(|slot| workers.of(slot).node.clone()).collect();
+            self.nodes = nodes.into_iter().collect();
+        }
+        if self.nodes.is_empty() {
+            let text = "each_node: no client's worker takes part, so there is no node";
+            return Err(Box::new(UsageError(text.into())));
+        }
+        self.parts = vec![self.generator.clone(); self.nodes.len()];
+        Ok(())
+    }
+
     fn place(&self, node: &str) -> Option<usize> {
-        self.0.iter().position(|(own, _)| **own == *node)
+        self.nodes.iter().position(|own| **own == *node)
     }
 }
 
 impl Generator for EachNode {
     fn op(&mut self, context: &Context<'_>) -> Result<Step, Failure> {
-        let place = |seat| self.place(&context.workers.of(seat).node);
+        if self.parts.is_empty() {
+            self.begin(context)?;
+        }
+        let place = |slot| self.place(&context.workers.of(slot).node);
         let start = context.free().find_map(place).unwrap_or(0);
         let mut waits = Waits::default();
-        for at in (start..self.0.len()).chain(0..start) {
-            let (node, part) = &mut self.0[at];
-            let context = Context {
-                node: Some(node),
-                ..*context
-            };
-            match part.op(&context)? {
-                Step::Pending(wake_ns, firm) => waits.add(wake_ns, firm),
+        for at in (start..self.parts.len()).chain(0..start) {
+            let node = &self.nodes[at];
+            match self.parts[at].op(&context.on(node))? {
+                Step::Pending(wake_ns, condition) => waits.add(wake_ns, condition),
                 Step::Exhausted => {}
-                step => return Ok(step),
+                Step::Ready(slot, call) => {
+                    let node = Some(node.clone());
+                    return Ok(Step::Ready(slot, Call { node, ..call }));
+                }
             }
         }
         Ok(waits.step())
@@ -83,29 +125,63 @@ impl Generator for EachNode {
 
     fn update(&mut self, context: &Context<'_>, event: &Event<'_>) -> Result<bool, Failure> {
         match self.place(event.node) {
-            Some(at) => self.0[at].1.update(context, event),
-            None => Ok(false),
+            Some(at) if !self.parts.is_empty() => self.parts[at].update(context, event),
+            _ => Ok(false),
         }
     }
 
     fn listens(&self) -> bool {
-        self.0.iter().any(|(_, part)| part.listens())
+        self.generator.listens()
+    }
+
+    fn copied(&self) -> Box<dyn Generator> {
+        Box::new(self.clone())
     }
 }
 
-/// A call that is to succeed.
+/// Calls, each made once in this order without waiting for the previous one to end.
+#[derive(Clone)]
+pub struct Sequence(pub VecDeque<Call>);
+
+impl Generator for Sequence {
+    fn op(&mut self, context: &Context<'_>) -> Result<Step, Failure> {
+        let Some(call) = self.0.front() else {
+            return Ok(Step::Exhausted);
+        };
+        Ok(match assign(call, context)? {
+            Some(slot) => Step::Ready(slot, self.0.pop_front().expect("there is a first call")),
+            None => Step::Pending(None, WakeCondition::AnyEvent),
+        })
+    }
+
+    fn update(&mut self, _: &Context<'_>, _: &Event<'_>) -> Result<bool, Failure> {
+        Ok(false)
+    }
+
+    fn listens(&self) -> bool {
+        false
+    }
+
+    fn copied(&self) -> Box<dyn Generator> {
+        Box::new(self.clone())
+    }
+}
+
+/// A call that must succeed.
+#[derive(Clone)]
 struct Try {
     call: Call,
-    /// Made so far.
+    /// Number of tries so far.
     tries: u64,
 }
 
-/// Clients' calls, each repeated until it succeeds.
+/// Calls, each repeated until it succeeds.
+#[derive(Clone)]
 pub struct UntilOk {
     fresh: VecDeque<Call>,
     tries_max: u64,
     pause_ns: Ns,
-    /// Not before that time.
+    /// Tries with the time before which they must not be made.
     waiting: Vec<(Ns, Try)>,
     /// By process.
     in_flight: Vec<(i64, Try)>,
@@ -121,43 +197,39 @@ impl UntilOk {
             in_flight: Vec::new(),
         }
     }
+
+    fn called(&mut self, slot: Slot, mut next: Try, context: &Context<'_>) -> Step {
+        next.tries += 1;
+        let call = next.call.clone();
+        let process = context.workers.of(slot).process;
+        self.in_flight.push((process, next));
+        Step::Ready(slot, call)
+    }
 }
 
 impl Generator for UntilOk {
     fn op(&mut self, context: &Context<'_>) -> Result<Step, Failure> {
-        let is_due = |(due_ns, _): &(Ns, Try)| *due_ns <= context.time_ns;
-        let due = self.waiting.iter().position(is_due);
-        if let Some(call) = due
-            .map(|at| &self.waiting[at].1.call)
-            .or(self.fresh.front())
-        {
-            if let Some(seat) = context.free_clients().next() {
-                let mut next = match due {
-                    Some(at) => self.waiting.remove(at).1,
-                    None => Try {
-                        call: self.fresh.pop_front().expect("it was seen"),
-                        tries: 0,
-                    },
-                };
-                next.tries += 1;
-                let call = next.call.clone();
-                let process = context.workers.of(seat).process;
-                self.in_flight.push((process, next));
-                return Ok(Step::Ready(seat, call));
+        for at in 0..self.waiting.len() {
+            let (due_ns, next) = &self.waiting[at];
+            if *due_ns <= context.time_ns {
+                if let Some(slot) = assign(&next.call, context)? {
+                    let (_, next) = self.waiting.remove(at);
+                    return Ok(self.called(slot, next, context));
+                }
             }
-            if context.busy().all(|seat| seat == context.workers.nemesis()) {
-                let why = format!("call {}: no client's worker takes part", call.f);
-                return Err(why.into());
-            }
+        }
+        if let Some(call) = self.fresh.front() {
+            let Some(slot) = assign(call, context)? else {
+                return Ok(Step::Pending(None, WakeCondition::AnyEvent));
+            };
+            let call = self.fresh.pop_front().expect("there is a first call");
+            return Ok(self.called(slot, Try { call, tries: 0 }, context));
         }
         let later = self.waiting.iter().map(|(due_ns, _)| *due_ns);
         let later = later.filter(|&due_ns| due_ns > context.time_ns).min();
         Ok(match later {
-            Some(_) if self.fresh.is_empty() => Step::Pending(later, Firm::No),
-            _ if self.fresh.is_empty() && self.waiting.is_empty() && self.in_flight.is_empty() => {
-                Step::Exhausted
-            }
-            _ => Step::Pending(None, Firm::No),
+            None if self.waiting.is_empty() && self.in_flight.is_empty() => Step::Exhausted,
+            _ => Step::Pending(later, WakeCondition::AnyEvent),
         })
     }
 
@@ -176,5 +248,9 @@ impl Generator for UntilOk {
 
     fn listens(&self) -> bool {
         true
+    }
+
+    fn copied(&self) -> Box<dyn Generator> {
+        Box::new(self.clone())
     }
 }

@@ -1,94 +1,142 @@
-//! What says what is to be done next, and what it may look at: harness/core/protocols.py in Rust.
+//! Defines the generator protocol of harness/core/protocols.py, for generators that change in
+//! place.
 
 use std::any::Any;
+use std::error::Error;
+use std::fmt;
 use std::rc::Rc;
 
-use crate::interpreter::workers::{Seat, Workers};
+use crate::interpreter::workers::{Slot, Workers};
 use crate::interpreter::{Failure, Kind};
 use crate::world::Ns;
 
-/// What a generator wants done next.
+/// A call that a generator requests.
 #[derive(Clone)]
 pub struct Call {
     pub f: Rc<str>,
     pub value: Option<i64>,
     pub key: Option<i64>,
-    /// As a host knows it; without, there is no more to know.
-    pub foreign: Option<Box<Foreign>>,
+    /// The node on which it must run; `None` for that of whichever worker takes it.
+    pub node: Option<Rc<str>>,
+    /// Whether it is a fault for the nemesis.
+    pub nemesis: bool,
+    /// The host's own form of the call; `None` if the fields above are complete.
+    pub foreign: Option<Foreign>,
 }
 
-/// A call of the host's own.
+/// A call that the host created.
 #[derive(Clone)]
 pub struct Foreign {
     pub call: Rc<dyn Any>,
-    /// Where a worker that roams is to make it.
-    pub node: Option<Rc<str>>,
-    /// Whether `value` and `key` are all that it holds.
+    /// Whether `value` represents its value completely: a number or none.
     pub plain: bool,
+}
+
+/// An error of whoever combined the generators, as opposed to one of the harness.
+#[derive(Debug)]
+pub struct UsageError(pub String);
+
+impl fmt::Display for UsageError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+impl Error for UsageError {}
+
+/// Returns the first free worker that may take the call; `None` if all of those are busy. Fails if
+/// no worker, free or busy, could ever take it.
+pub fn assign(call: &Call, context: &Context<'_>) -> Result<Option<Slot>, Failure> {
+    let suits = |&slot: &Slot| match slot == context.workers.nemesis() {
+        true => call.nemesis,
+        false => {
+            let node = call.node.as_ref();
+            !call.nemesis && node.is_none_or(|node| *node == context.workers.of(slot).node)
+        }
+    };
+    if let Some(slot) = context.free().find(suits) {
+        return Ok(Some(slot));
+    }
+    if context.busy().any(|slot| suits(&slot)) {
+        return Ok(None);
+    }
+    let who = match (call.nemesis, &call.node) {
+        (true, _) => "the nemesis".into(),
+        (false, Some(node)) => format!("a worker on {node}"),
+        (false, None) => "a worker on any node".into(),
+    };
+    let text = format!(
+        "call {}: wants {who}, and no such worker takes part; start at least one worker for each \
+         node (concurrency), and give a generator the workers that it needs",
+        call.f
+    );
+    Err(Box::new(UsageError(text)))
 }
 
 pub enum Step {
     /// A call for a free worker, now.
-    Ready(Seat, Call),
-    /// Nothing now; ask again then, or (None) when some call has ended.
-    Pending(Option<Ns>, Firm),
+    Ready(Slot, Call),
+    /// No call now. Ask again at this time, or (`None`) when some call has ended.
+    Pending(Option<Ns>, WakeCondition),
     Exhausted,
 }
 
-/// What may change a wait before its time.
+/// What may end a wait early.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Firm {
-    /// Whatever begins or ends.
-    No,
-    /// Workers that become free: there is nothing for those that are free now, and what begins
-    /// does not change the time.
-    ForFree,
+pub enum WakeCondition {
+    /// Any call that begins or ends.
+    AnyEvent,
+    /// A worker that becomes free. The generator has nothing for the workers that are free now, and
+    /// a beginning call does not change its time.
+    FreedWorker,
     /// Nothing.
     #[default]
-    Yes,
+    TimeOnly,
 }
 
-/// One wait for several generators: until the earliest time that is named.
+/// Combines the waits of several generators: until the earliest time.
 #[derive(Default)]
 pub struct Waits {
     any: bool,
-    firm: Firm,
+    condition: WakeCondition,
     soonest_ns: Option<Ns>,
 }
 
 impl Waits {
-    pub fn add(&mut self, wake_ns: Option<Ns>, firm: Firm) {
+    pub fn add(&mut self, wake_ns: Option<Ns>, condition: WakeCondition) {
         self.any = true;
-        self.firm = self.firm.min(firm);
+        self.condition = self.condition.min(condition);
         if let Some(wake_ns) = wake_ns {
             let known_ns = self.soonest_ns.unwrap_or(wake_ns);
             self.soonest_ns = Some(known_ns.min(wake_ns));
         }
     }
 
-    /// What they all say: none has a call.
+    /// Returns the combined wait, in which no generator has a call.
     pub fn step(&self) -> Step {
         match self.any {
-            true => Step::Pending(self.soonest_ns, self.firm),
+            true => Step::Pending(self.soonest_ns, self.condition),
             false => Step::Exhausted,
         }
     }
 }
 
-/// What a generator may look at.
+/// What a generator may see.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     pub time_ns: Ns,
     pub workers: &'a Workers,
-    /// Whether it sees clients' workers, and the nemesis.
+    /// Whether clients' workers are visible, and whether the nemesis is.
     pub clients: bool,
     pub nemesis: bool,
-    /// Only those of this node.
+    /// If given, only the workers of this node are visible.
     pub node: Option<&'a str>,
+    /// The client's worker that asks, if it is free: it comes first.
+    pub prefer: Option<Slot>,
 }
 
 impl<'a> Context<'a> {
-    /// With all workers.
+    /// Creates a context in which all workers are visible.
     pub fn of(time_ns: Ns, workers: &'a Workers) -> Context<'a> {
         Context {
             time_ns,
@@ -96,51 +144,70 @@ impl<'a> Context<'a> {
             clients: true,
             nemesis: true,
             node: None,
+            prefer: None,
         }
     }
 
-    pub fn sees(&self, seat: Seat) -> bool {
-        let kind = match seat == self.workers.nemesis() {
+    /// Returns the context restricted to the workers of one node.
+    pub fn on(&self, node: &'a str) -> Context<'a> {
+        Context {
+            clients: self.clients && self.node.is_none_or(|own| own == node),
+            node: Some(node),
+            ..*self
+        }
+    }
+
+    pub fn sees(&self, slot: Slot) -> bool {
+        let kind = match slot == self.workers.nemesis() {
             true => self.nemesis,
             false => self.clients,
         };
-        kind && self.is_here(seat)
+        kind && self.is_here(slot)
     }
 
-    fn is_here(&self, seat: Seat) -> bool {
-        let on = |node: &str| *self.workers.of(seat).node == *node;
+    fn is_here(&self, slot: Slot) -> bool {
+        let on = |node: &str| *self.workers.of(slot).node == *node;
         self.node.is_none_or(on)
     }
 
-    /// The preferred one first.
-    pub fn free(&self) -> impl Iterator<Item = Seat> + '_ {
-        let free = self.workers.free().iter().copied();
-        free.filter(|&seat| self.sees(seat))
+    /// Iterates over the free workers, the preferred one first.
+    pub fn free(&self) -> impl Iterator<Item = Slot> + '_ {
+        let (first, free) = (self.prefer, self.workers.free().iter().copied());
+        let others = free.filter(move |&slot| Some(slot) != first);
+        let free = first.into_iter().chain(others);
+        free.filter(|&slot| self.sees(slot))
     }
 
-    pub fn busy(&self) -> impl Iterator<Item = Seat> + '_ {
+    pub fn busy(&self) -> impl Iterator<Item = Slot> + '_ {
         let busy = self.workers.busy().iter().copied();
-        busy.filter(|&seat| self.sees(seat))
+        busy.filter(|&slot| self.sees(slot))
     }
 
-    pub fn free_clients(&self) -> impl Iterator<Item = Seat> + '_ {
+    pub fn free_clients(&self) -> impl Iterator<Item = Slot> + '_ {
+        let first = self.prefer.filter(|_| self.clients);
         let seen = match self.clients {
             true => self.workers.free_clients(),
             false => &[],
         };
-        seen.iter().copied().filter(|&seat| self.is_here(seat))
+        let others = seen
+            .iter()
+            .copied()
+            .filter(move |&slot| Some(slot) != first);
+        let free = first.into_iter().chain(others);
+        free.filter(|&slot| self.is_here(slot))
     }
 }
 
-/// How a call ended.
+/// The end of a call.
 pub struct Event<'a> {
-    pub seat: Seat,
+    pub is_fault: bool,
+    /// The nemesis is -1.
     pub process: i64,
     pub kind: Kind,
     pub f: &'a str,
     pub node: &'a str,
     pub time_ns: Ns,
-    /// The same as the host knows it.
+    /// Returns the operation as the host represents it.
     pub op: &'a dyn Fn() -> Result<Rc<dyn Any>, Failure>,
 }
 
@@ -148,9 +215,30 @@ pub struct Event<'a> {
 pub trait Generator {
     fn op(&mut self, context: &Context<'_>) -> Result<Step, Failure>;
 
-    /// Learns how a call ended; whether that changed anything. Those that do not listen do nothing.
+    /// Learns how a call ended; returns whether that changed anything. Generators that do not
+    /// listen ignore it.
     fn update(&mut self, context: &Context<'_>, event: &Event<'_>) -> Result<bool, Failure>;
 
-    /// Whether events matter to it.
+    /// Returns the kind of generator, for error messages.
+    fn name(&self) -> String {
+        let path = std::any::type_name::<Self>();
+        path.rsplit("::").next().unwrap_or(path).to_string()
+    }
+
+    /// Whether events matter to the generator.
     fn listens(&self) -> bool;
+
+    /// Returns an independent copy.
+    fn copied(&self) -> Box<dyn Generator>;
+
+    /// Returns the generator without its time limit, if it is a time limit.
+    fn unlimited(&self) -> Option<Box<dyn Generator>> {
+        None
+    }
+}
+
+impl Clone for Box<dyn Generator> {
+    fn clone(&self) -> Self {
+        self.copied()
+    }
 }

@@ -1,16 +1,17 @@
-//! The combinators that stand between the interpreter and a workload's calls, as harness/generators
-//! has them.
+//! Implements the combinators between the scheduler and a workload's calls. harness/generators,
+//! where Python creates them, documents them.
 
-use crate::interpreter::generator::{Context, Event, Firm, Generator, Step, Waits};
+use crate::interpreter::generator::{Context, Event, Generator, Step, Waits, WakeCondition};
 use crate::interpreter::Failure;
 use crate::seed::Seed;
 use crate::world::Ns;
 
 /// Calls until a time has passed.
+#[derive(Clone)]
 pub struct TimeLimit {
     pub generator: Box<dyn Generator>,
     pub length_ns: Ns,
-    /// None before the first question.
+    /// `None` before the first question.
     pub end_ns: Option<Ns>,
 }
 
@@ -34,22 +35,31 @@ impl Generator for TimeLimit {
     fn listens(&self) -> bool {
         self.generator.listens()
     }
+
+    fn copied(&self) -> Box<dyn Generator> {
+        Box::new(self.clone())
+    }
+
+    fn unlimited(&self) -> Option<Box<dyn Generator>> {
+        Some(self.generator.clone())
+    }
 }
 
-/// What a rate is behind by more than this is not made up for.
+/// A rate does not make up for a lag beyond this.
 const LAG_NS_MAX: Ns = 1_000_000_000;
 
-/// Calls spread over time.
+/// Calls that are spread over time.
+#[derive(Clone)]
 pub struct Rate {
     pub generator: Box<dyn Generator>,
     pub mean_ns: f64,
     pub seed: Seed,
     pub exponential: bool,
-    /// How many calls were made.
+    /// Number of calls made.
     pub number: u64,
-    /// When the next call is due; None before the first question.
+    /// When the next call is due; `None` before the first question.
     pub due_ns: Option<Ns>,
-    /// No call before this, however late it is.
+    /// The earliest time of the next call, however late it is.
     pub spaced_ns: Ns,
 }
 
@@ -73,7 +83,7 @@ impl Generator for Rate {
         self.due_ns = Some(due_ns);
         let at_ns = due_ns.max(self.spaced_ns);
         if now_ns < at_ns {
-            return Ok(Step::Pending(Some(at_ns), Firm::Yes));
+            return Ok(Step::Pending(Some(at_ns), WakeCondition::TimeOnly));
         }
         let mut step = self.generator.op(context)?;
         match &mut step {
@@ -83,8 +93,10 @@ impl Generator for Rate {
                 self.due_ns = Some(due_ns.max(now_ns - LAG_NS_MAX) + gap_ns);
                 self.spaced_ns = now_ns + gap_ns / 2;
             }
-            // After a call there will be another time to wait for.
-            Step::Pending(_, firm) if *firm == Firm::ForFree => *firm = Firm::No,
+            // After a call the wait would be for another time.
+            Step::Pending(_, condition) if *condition == WakeCondition::FreedWorker => {
+                *condition = WakeCondition::AnyEvent
+            }
             _ => {}
         }
         Ok(step)
@@ -97,9 +109,14 @@ impl Generator for Rate {
     fn listens(&self) -> bool {
         self.generator.listens()
     }
+
+    fn copied(&self) -> Box<dyn Generator> {
+        Box::new(self.clone())
+    }
 }
 
-/// Sees clients alone.
+/// Restricts a generator to clients.
+#[derive(Clone)]
 pub struct OnClients(pub Box<dyn Generator>);
 
 impl Generator for OnClients {
@@ -111,53 +128,59 @@ impl Generator for OnClients {
     }
 
     fn update(&mut self, context: &Context<'_>, event: &Event<'_>) -> Result<bool, Failure> {
-        Ok(event.seat != context.workers.nemesis() && self.0.update(context, event)?)
+        Ok(!event.is_fault && self.0.update(context, event)?)
     }
 
     fn listens(&self) -> bool {
         self.0.listens()
     }
+
+    fn copied(&self) -> Box<dyn Generator> {
+        Box::new(self.clone())
+    }
 }
 
-/// Sees the nemesis alone.
+/// Restricts a generator to the nemesis.
+#[derive(Clone)]
 pub struct OnNemesis {
     pub generator: Box<dyn Generator>,
-    /// The generator says nothing to a free nemesis before this.
+    /// The generator has no call for a free nemesis before this.
     pub quiet_ns: Option<Ns>,
-    /// It said nothing to a busy nemesis: until that call has ended, of which it is told, nothing
-    /// that it sees will change.
+    /// It had no call for a busy nemesis. Nothing that it sees will change until that call has
+    /// ended, which is reported to it.
     pub waits: bool,
 }
 
 impl Generator for OnNemesis {
     fn op(&mut self, context: &Context<'_>) -> Result<Step, Failure> {
         if self.waits {
-            return Ok(Step::Pending(None, Firm::ForFree));
+            return Ok(Step::Pending(None, WakeCondition::FreedWorker));
         }
         if let Some(quiet_ns) = self.quiet_ns.filter(|&quiet_ns| context.time_ns < quiet_ns) {
-            return Ok(Step::Pending(Some(quiet_ns), Firm::Yes));
+            return Ok(Step::Pending(Some(quiet_ns), WakeCondition::TimeOnly));
         }
         let step = self.generator.op(&Context {
             clients: false,
             ..*context
         })?;
         self.quiet_ns = None;
-        let is_free = context.workers.nemesis_is_free();
+        let is_free = context.nemesis && context.workers.nemesis_is_free();
+        let is_busy = context.nemesis && context.workers.nemesis_is_busy();
         Ok(match step {
-            Step::Pending(Some(wake_ns), _) if is_free && context.nemesis => {
+            Step::Pending(Some(wake_ns), _) if is_free => {
                 self.quiet_ns = Some(wake_ns);
-                Step::Pending(Some(wake_ns), Firm::Yes)
+                Step::Pending(Some(wake_ns), WakeCondition::TimeOnly)
             }
-            Step::Pending(None, _) if !is_free && self.generator.listens() => {
+            Step::Pending(None, _) if is_busy && self.generator.listens() => {
                 self.waits = true;
-                Step::Pending(None, Firm::ForFree)
+                Step::Pending(None, WakeCondition::FreedWorker)
             }
             step => step,
         })
     }
 
     fn update(&mut self, context: &Context<'_>, event: &Event<'_>) -> Result<bool, Failure> {
-        if event.seat != context.workers.nemesis() {
+        if !event.is_fault {
             return Ok(false);
         }
         self.waits = false;
@@ -171,16 +194,21 @@ impl Generator for OnNemesis {
     fn listens(&self) -> bool {
         self.generator.listens()
     }
+
+    fn copied(&self) -> Box<dyn Generator> {
+        Box::new(self.clone())
+    }
 }
 
-/// Several at the same time.
+/// Generators that run at the same time.
+#[derive(Clone)]
 pub struct Together {
     parts: Vec<Box<dyn Generator>>,
-    /// How many calls were made.
+    /// Number of calls made.
     turn: usize,
-    /// Which part is asked first: its place is the turn's, in a circle.
+    /// The part that is asked first; it advances in a circle with `turn`.
     first: usize,
-    /// Places of parts that are to leave.
+    /// Indices of the parts that are exhausted and will be removed.
     exhausted: Vec<usize>,
 }
 
@@ -195,7 +223,7 @@ impl Together {
     }
 
     #[cold]
-    fn leave(&mut self) {
+    fn remove_exhausted(&mut self) {
         self.exhausted.sort_unstable();
         while let Some(at) = self.exhausted.pop() {
             self.parts.remove(at);
@@ -220,7 +248,7 @@ impl Generator for Together {
         let step = loop {
             let step = self.parts[at].op(context);
             match step {
-                Ok(Step::Pending(wake_ns, firm)) => waits.add(wake_ns, firm),
+                Ok(Step::Pending(wake_ns, condition)) => waits.add(wake_ns, condition),
                 Ok(Step::Exhausted) => self.exhausted.push(at),
                 Ok(Step::Ready(..)) => {
                     self.turn += 1;
@@ -235,7 +263,7 @@ impl Generator for Together {
             }
         };
         if !self.exhausted.is_empty() {
-            self.leave();
+            self.remove_exhausted();
         }
         step
     }
@@ -250,5 +278,9 @@ impl Generator for Together {
 
     fn listens(&self) -> bool {
         self.parts.iter().any(|part| part.listens())
+    }
+
+    fn copied(&self) -> Box<dyn Generator> {
+        Box::new(self.clone())
     }
 }

@@ -1,12 +1,37 @@
-//! Lines of `history.jsonl`, as harness/run/journal.py writes them.
+//! Writes lines of `history.jsonl` as harness/run/journal.py does.
 
 use std::io::Write;
 
 use crate::block::Block;
 pub use crate::digits::append as number;
-use crate::interpreter::Kind;
 use crate::table::parts;
 use crate::world::Ns;
+
+/// The kind of an operation, as in Jepsen.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Kind {
+    Invoke,
+    Ok,
+    Fail,
+    Info,
+}
+
+impl Kind {
+    pub const ALL: [Kind; 4] = [Kind::Invoke, Kind::Ok, Kind::Fail, Kind::Info];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Invoke => "invoke",
+            Kind::Ok => "ok",
+            Kind::Fail => "fail",
+            Kind::Info => "info",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
 
 pub enum Value<'a> {
     Null,
@@ -21,13 +46,10 @@ impl Value<'_> {
     }
 }
 
-/// What an error is called, of which nothing must be escaped, and what was said.
-pub type Error<'a> = (&'a str, &'a str);
-
-/// Numbers of ops, one after the other.
+/// A counter for the indices of operations.
 pub struct Index {
     number: u64,
-    /// As lines begin.
+    /// The beginning of a line with this index.
     written: Vec<u8>,
 }
 
@@ -37,12 +59,20 @@ impl Index {
         Index { number, written }
     }
 
+    /// Creates the position before this index, at which there is no operation.
+    pub fn before(number: u64) -> Index {
+        Index {
+            number: number.wrapping_sub(1),
+            written: b"{\"index\":".to_vec(),
+        }
+    }
+
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// To the next one: few digits change.
-    pub fn count(&mut self) {
+    /// Advances to the next index, which changes few digits.
+    pub fn advance(&mut self) {
         for digit in self.written.iter_mut().rev() {
             match digit {
                 b'0'..=b'8' => {
@@ -54,11 +84,11 @@ impl Index {
                 _ => break,
             }
         }
-        *self = Index::new(self.number + 1);
+        *self = Index::new(self.number.wrapping_add(1));
     }
 }
 
-/// What lines say of a call, from the kind as far as the time, by kind.
+/// The part of a line from kind to time, by kind.
 pub struct Called([Vec<u8>; 4]);
 
 impl Called {
@@ -72,7 +102,7 @@ impl Called {
     }
 }
 
-/// What lines say of a node, as far as the error.
+/// Returns the part of a line from the node to the error.
 pub fn node(name: &str) -> Vec<u8> {
     let mut out = b",\"node\":".to_vec();
     text(&mut out, name);
@@ -80,7 +110,7 @@ pub fn node(name: &str) -> Vec<u8> {
     out
 }
 
-/// A client's op; what most lines have in common is written already.
+/// A client's operation, with its parts already formatted as far as most lines share them.
 pub struct Line<'a> {
     pub index: &'a Index,
     pub process: i64,
@@ -90,10 +120,10 @@ pub struct Line<'a> {
     pub value: Value<'a>,
     pub key: Option<i64>,
     pub node: &'a [u8],
-    pub error: Option<Error<'a>>,
+    pub error: Option<&'a str>,
 }
 
-/// Writes an op, newline included.
+/// Writes an operation with its newline.
 #[inline(always)]
 pub fn line(out: &mut Vec<u8>, op: &Line<'_>) {
     out.extend_from_slice(&op.index.written);
@@ -115,17 +145,12 @@ pub fn line(out: &mut Vec<u8>, op: &Line<'_>) {
     out.extend_from_slice(op.node);
     match op.error {
         None => out.extend_from_slice(b"null"),
-        Some((name, said)) => {
-            out.push(b'"');
-            out.extend_from_slice(name.as_bytes());
-            escaped(out, said);
-            out.push(b'"');
-        }
+        Some(error) => text(out, error),
     }
     out.extend_from_slice(b"}\n");
 }
 
-/// The numbers of the first column, as a JSON list.
+/// Formats the numbers of the first column as a JSON list.
 fn column(block: &Block) -> Vec<u8> {
     let rows = block.rows();
     let mut out = Vec::with_capacity(2 + 5 * rows.len());
@@ -136,14 +161,14 @@ fn column(block: &Block) -> Vec<u8> {
         }
         match row[0] {
             parts::Value::Int(value) => number(&mut out, value),
-            parts::Value::Text(_) => panic!("a set holds numbers"),
+            parts::Value::Text(_) => panic!("a set contains only numbers"),
         }
     }
     out.push(b']');
     out
 }
 
-/// A JSON string; only what must be escaped is.
+/// Writes a JSON string; escapes only what must be escaped.
 pub fn text(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     escaped(out, text);
@@ -153,7 +178,7 @@ pub fn text(out: &mut Vec<u8>, text: &str) {
 fn escaped(out: &mut Vec<u8>, text: &str) {
     let is_plain = |byte: &u8| *byte >= 0x20 && *byte != b'"' && *byte != b'\\';
     let text = text.as_bytes();
-    // All are looked at, which the processor does for many at a time.
+    // Examine every byte, because the processor can do that for many at a time.
     if text.iter().fold(true, |plain, byte| plain & is_plain(byte)) {
         return out.extend_from_slice(text);
     }
@@ -165,7 +190,7 @@ fn escaped(out: &mut Vec<u8>, text: &str) {
             b'\t' => out.extend(b"\\t"),
             0x08 => out.extend(b"\\b"),
             0x0c => out.extend(b"\\f"),
-            byte @ 0..0x20 => write!(out, "\\u{byte:04x}").expect("a Vec takes all"),
+            byte @ 0..0x20 => write!(out, "\\u{byte:04x}").expect("writing to a Vec cannot fail"),
             _ => out.extend_from_slice(run),
         }
     }
@@ -176,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_op_is_a_line() {
+    fn an_operation_is_one_line() {
         let mut out = Vec::new();
         let numbers = [0, -10, i64::MIN].map(|number| [parts::Value::Int(number)]);
         line(
@@ -190,7 +215,7 @@ mod tests {
                 value: Value::Column(&numbers.into_iter().collect()),
                 key: None,
                 node: &node("ch1"),
-                error: Some(("3 X: ", "\"\n\u{1}\\é")),
+                error: Some("3 X: \"\n\u{1}\\é"),
             },
         );
         let expected = "{\"index\":12,\"process\":3,\"kind\":\"info\",\"f\":\"read\",\
@@ -200,13 +225,13 @@ mod tests {
     }
 
     #[test]
-    fn an_index_counts() {
+    fn an_index_advances_by_one() {
         let mut index = Index::new(7);
         for number in 7..1200 {
             assert_eq!(index.number(), number);
             let written = format!("{{\"index\":{number}");
             assert_eq!(index.written, written.as_bytes());
-            index.count();
+            index.advance();
         }
     }
 }

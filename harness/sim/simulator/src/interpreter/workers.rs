@@ -1,28 +1,27 @@
-//! Who is free, and who has a call in flight.
+//! Tracks which workers are free and which have a call in flight.
 
-use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use crate::interpreter::Failure;
 
-/// A worker's place: its number, and after all clients' the nemesis.
-pub type Seat = usize;
+/// The index of a worker: clients by number, then the nemesis.
+pub type Slot = usize;
 
 pub struct Worker {
+    /// The nemesis is -1.
+    pub number: i64,
     pub process: i64,
     pub node: Rc<str>,
-    /// Of its node's name among those of all workers.
-    pub place: usize,
-    /// Its calls name their nodes.
+    /// Whether its calls name their nodes.
     pub roams: bool,
 }
 
 impl Worker {
-    pub fn new(process: i64, node: &str, roams: bool) -> Worker {
+    pub fn new(number: i64, process: i64, node: &str, roams: bool) -> Worker {
         Worker {
+            number,
             process,
             node: node.into(),
-            place: 0,
             roams,
         }
     }
@@ -31,67 +30,62 @@ impl Worker {
 pub struct Workers {
     /// Clients by number, then the nemesis.
     all: Vec<Worker>,
-    /// The one that is free for longest first, the nemesis last.
-    free: Vec<Seat>,
-    /// In the order of their calls.
-    busy: Vec<Seat>,
+    /// In order of becoming free, the nemesis last.
+    free: Vec<Slot>,
+    /// In order of their calls.
+    busy: Vec<Slot>,
 }
 
 impl Workers {
-    /// `clients` by number; `free`: the numbers of all, in the order of becoming so.
-    pub fn new(mut clients: Vec<Worker>, free: &[i64]) -> Workers {
-        let nemesis = clients.len();
-        clients.push(Worker::new(-1, "", false));
-        let names: BTreeSet<Rc<str>> = clients.iter().map(|worker| worker.node.clone()).collect();
-        for worker in &mut clients {
-            worker.place = names.iter().take_while(|name| **name < worker.node).count();
-        }
-        let seat = |&number: &i64| usize::try_from(number).unwrap_or(nemesis);
-        Workers {
+    /// Creates the workers from the clients by number. `free` and `busy` are numbers in the order
+    /// of becoming so. The nemesis may be in neither list, if it is not visible.
+    pub fn new(mut clients: Vec<Worker>, free: &[i64], busy: &[i64]) -> Workers {
+        clients.push(Worker::new(-1, -1, "", false));
+        let mut workers = Workers {
             all: clients,
-            free: free.iter().map(seat).collect(),
+            free: Vec::new(),
             busy: Vec::new(),
+        };
+        let slots = |numbers: &[i64]| numbers.iter().map(|&n| workers.slot(n)).collect();
+        let (mut free, busy): (Vec<Slot>, _) = (slots(free), slots(busy));
+        if let Some(at) = free.iter().position(|&slot| slot == workers.nemesis()) {
+            let nemesis = free.remove(at);
+            free.push(nemesis);
         }
+        (workers.free, workers.busy) = (free, busy);
+        workers
     }
 
-    pub fn seats(&self) -> usize {
+    pub fn slots(&self) -> usize {
         self.all.len()
     }
 
-    pub fn nemesis(&self) -> Seat {
+    pub fn nemesis(&self) -> Slot {
         self.all.len() - 1
     }
 
-    /// The nemesis is -1.
-    pub fn number(&self, seat: Seat) -> i64 {
-        if seat == self.nemesis() {
-            -1
-        } else {
-            seat as i64
-        }
+    pub fn find(&self, number: i64) -> Option<Slot> {
+        self.all.iter().position(|worker| worker.number == number)
     }
 
-    pub fn seat(&self, number: i64) -> Seat {
-        usize::try_from(number).unwrap_or(self.nemesis())
+    pub fn slot(&self, number: i64) -> Slot {
+        let slot = self.find(number);
+        slot.expect("the worker exists")
     }
 
-    pub fn of(&self, seat: Seat) -> &Worker {
-        &self.all[seat]
+    pub fn of(&self, slot: Slot) -> &Worker {
+        &self.all[slot]
     }
 
-    pub fn free(&self) -> &[Seat] {
+    pub fn free(&self) -> &[Slot] {
         &self.free
     }
 
-    pub fn busy(&self) -> &[Seat] {
+    pub fn busy(&self) -> &[Slot] {
         &self.busy
     }
 
-    pub fn clients(&self) -> &[Worker] {
-        &self.all[..self.nemesis()]
-    }
-
-    pub fn free_clients(&self) -> &[Seat] {
+    pub fn free_clients(&self) -> &[Slot] {
         &self.free[..self.free.len() - usize::from(self.nemesis_is_free())]
     }
 
@@ -99,28 +93,33 @@ impl Workers {
         self.free.last() == Some(&self.nemesis())
     }
 
+    pub fn nemesis_is_busy(&self) -> bool {
+        self.busy.contains(&self.nemesis())
+    }
+
     pub fn all_free(&self) -> bool {
         self.busy.is_empty()
     }
 
-    /// Its call begins. An error when it has one already.
-    pub fn begin(&mut self, seat: Seat, f: &str) -> Result<(), Failure> {
-        let number = self.number(seat);
-        let at = self.free.iter().position(|&free| free == seat);
+    /// Marks a worker as busy; fails if it is already.
+    pub fn begin(&mut self, slot: Slot, f: &str) -> Result<(), Failure> {
+        let number = self.of(slot).number;
+        let at = self.free.iter().position(|&free| free == slot);
         let at = at.ok_or_else(|| format!("call {f} for worker {number}, which is not free"))?;
         self.free.remove(at);
-        self.busy.push(seat);
+        self.busy.push(slot);
         Ok(())
     }
 
-    /// Its call has ended; with `retires`, and its process with it.
-    pub fn end(&mut self, seat: Seat, retires: bool) {
+    /// Marks a worker as free; with `retires`, its process is retired.
+    pub fn end(&mut self, slot: Slot, retires: bool) {
         let nemesis = self.nemesis();
-        let at = self.busy.iter().position(|&busy| busy == seat);
-        self.busy.remove(at.expect("its call has begun"));
-        self.free.insert(self.free_clients().len(), seat);
-        if retires && seat != nemesis {
-            self.all[seat].process += nemesis as i64;
+        let at = self.busy.iter().position(|&busy| busy == slot);
+        self.busy
+            .remove(at.expect("the worker has a call in flight"));
+        self.free.insert(self.free_clients().len(), slot);
+        if retires && slot != nemesis {
+            self.all[slot].process += nemesis as i64;
         }
     }
 }

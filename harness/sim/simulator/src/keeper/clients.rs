@@ -1,4 +1,4 @@
-//! A ZooKeeper server's clients: their connections, requests in order, local reads, watches.
+//! Serves a ZooKeeper server's clients: connections, requests in order, local reads, watches.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -6,15 +6,17 @@ use std::rc::Rc;
 
 use crate::bugs::Bug;
 use crate::errors::SESSION_EXPIRED;
-use crate::keeper::messages::{Answer, Answered, Ask, Ensemble, Listener, Request};
+use crate::keeper::connection::{ClientConnection, Listener};
+use crate::keeper::ensemble::Ensemble;
+use crate::keeper::messages::{Answer, Answered, Ask, Request};
 use crate::keeper::paths::{Key, PathMap};
-use crate::keeper::session::{Found, KeeperSession, Reading, Readings};
+use crate::keeper::reading::{Found, Reading, Readings};
 use crate::keeper::tree::{Change, Tree};
 use crate::network::Node;
 
-/// What a watch is told of.
+/// The kind of event that a watch waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum What {
+enum WatchKind {
     Data,
     Children,
 }
@@ -25,21 +27,21 @@ struct Connection {
     listener: Listener,
     /// Requests that wait for an earlier write of the same session.
     queue: RefCell<VecDeque<(i64, Ask)>>,
-    /// The xid of the write that all others wait for.
+    /// The xid of the write for which all later requests wait.
     busy: Cell<Option<i64>>,
 }
 
-/// By path: sessions, and the numbers that they gave their watches.
+/// By path: the sessions that watch it, and their numbers for the watches.
 type Watches = PathMap<Vec<(u64, i64)>>;
 
-/// Of one server. A write that is to be passed on to the leader is returned.
+/// The clients of one server. It returns writes that must be forwarded to the leader.
 pub struct Clients {
     node: Node,
     ensemble: Rc<Ensemble>,
-    /// In the order in which they came.
+    /// In order of connection.
     connections: Vec<Rc<Connection>>,
-    /// What was found, and would be now.
-    kept: Vec<(Rc<Readings>, Rc<[Found]>)>,
+    /// Cached results of repeated readings.
+    cached: Vec<(Rc<Readings>, Rc<[Found]>)>,
     of_data: Watches,
     of_children: Watches,
 }
@@ -50,14 +52,16 @@ impl Clients {
             node,
             ensemble: ensemble.clone(),
             connections: Vec::new(),
-            kept: Vec::new(),
+            cached: Vec::new(),
             of_data: Watches::default(),
             of_children: Watches::default(),
         }
     }
 
-    /// A session is being opened: its first write is.
-    pub fn opens(&mut self, session: u64, listener: Listener) {
+    /// Adds a connection whose session is being opened; the opening is its first write.
+    pub fn add(&mut self, session: u64, listener: Listener) {
+        let other = self.connection(session);
+        assert!(other.is_none(), "a session has one connection");
         let connection = Connection {
             session,
             listener,
@@ -67,7 +71,8 @@ impl Clients {
         self.connections.push(Rc::new(connection));
     }
 
-    /// After the session's earlier ones, but for a ping. None: there is no such client.
+    /// Takes a request, which waits for the session's earlier ones unless it is a ping. Returns
+    /// `None` if there is no such client.
     pub fn request(
         &mut self,
         tree: &Tree,
@@ -79,11 +84,14 @@ impl Clients {
         if connection.busy.get().is_none() || matches!(ask, Ask::Ping) {
             return Some(self.serve(tree, &connection, xid, ask));
         }
-        connection.queue.borrow_mut().push_back((xid, ask));
+        let mut queue = connection.queue.borrow_mut();
+        let ascends = queue.back().is_none_or(|(last, _)| *last < xid || xid < 0);
+        assert!(ascends, "requests arrive in the order of sending");
+        queue.push_back((xid, ask));
         Some(None)
     }
 
-    /// A write has ended; what waited for it is next.
+    /// Ends a write, and serves the requests that waited for it.
     pub fn answer(
         &mut self,
         tree: &Tree,
@@ -110,23 +118,26 @@ impl Clients {
         }
     }
 
-    /// The tree was changed; `listed`: so was the parent's list of children.
+    /// Fires the watches that a change of the tree concerns; `listed` says whether the parent's
+    /// list of children changed.
     pub fn changed(&mut self, change: &Change, listed: bool) {
-        self.kept
+        self.cached
             .retain(|(readings, _)| !readings.depend_on(change));
-        self.fire(What::Data, change.key());
+        self.fire(WatchKind::Data, change.key());
         if listed {
-            self.fire(What::Children, change.above());
+            self.fire(WatchKind::Children, change.above());
         }
     }
 
-    /// Tells who watches this, once.
-    fn fire(&mut self, what: What, node: Key) {
-        let watches = self.watches(what);
+    /// Fires each watch of a node once.
+    fn fire(&mut self, kind: WatchKind, node: Key) {
+        let watches = self.watches(kind);
         if watches.is_empty() {
             return;
         }
-        for (session, watch) in watches.remove(node).unwrap_or_default() {
+        let fired = watches.remove(node).unwrap_or_default();
+        assert!(watches.get(node).is_none(), "a watch fires once");
+        for (session, watch) in fired {
             let Some(connection) = self.connection(session) else {
                 continue;
             };
@@ -138,31 +149,31 @@ impl Clients {
         }
     }
 
-    /// The client ended the connection; its session lives on until it expires.
-    pub fn gone(&mut self, session: u64) {
-        self.taken(session);
+    /// Forgets a connection that the client has closed. Its session lives until it expires.
+    pub fn forget(&mut self, session: u64) {
+        self.take(session);
     }
 
-    /// The server ends the connection.
+    /// Closes a session's connection.
     pub fn close(&mut self, session: u64) {
-        if let Some(connection) = self.taken(session) {
+        if let Some(connection) = self.take(session) {
             self.refuse(&connection.listener);
         }
     }
 
-    /// As a server does that no longer serves, or dies.
+    /// Closes all connections, because the server no longer serves, or dies.
     pub fn close_all(&mut self) {
         for connection in std::mem::take(&mut self.connections) {
             self.refuse(&connection.listener);
         }
-        self.kept.clear();
+        self.cached.clear();
         self.of_data.clear();
         self.of_children.clear();
     }
 
     /// Resets a connection.
     pub fn refuse(&self, listener: &Listener) {
-        self.tell(listener, KeeperSession::broken);
+        self.tell(listener, ClientConnection::lose);
     }
 
     fn connection(&self, session: u64) -> Option<&Rc<Connection>> {
@@ -170,25 +181,28 @@ impl Clients {
         all.find(|connection| connection.session == session)
     }
 
-    fn taken(&mut self, session: u64) -> Option<Rc<Connection>> {
+    fn take(&mut self, session: u64) -> Option<Rc<Connection>> {
         let mut all = self.connections.iter();
         let at = all.position(|connection| connection.session == session)?;
-        Some(self.connections.remove(at))
+        let take = self.connections.remove(at);
+        let other = self.connection(session);
+        assert!(other.is_none(), "a session has one connection");
+        Some(take)
     }
 
-    fn again(&mut self, tree: &Tree, readings: Rc<Readings>) -> Rc<[Found]> {
+    fn read_again(&mut self, tree: &Tree, readings: Rc<Readings>) -> Rc<[Found]> {
         let same = |(other, _): &&(Rc<Readings>, _)| Rc::ptr_eq(other, &readings);
-        if let Some((_, found)) = self.kept.iter().find(same) {
+        if let Some((_, found)) = self.cached.iter().find(same) {
             return found.clone();
         }
         let found = readings.found(tree);
-        self.kept.push((readings, found.clone()));
+        self.cached.push((readings, found.clone()));
         found
     }
 
     fn reply(&self, connection: &Connection, xid: i64, answer: Answer) {
         let to = &connection.listener;
-        // An event has room for the first two of these.
+        // Each of the first two closures fits into an event without an allocation.
         match answer {
             Ok(Answered::Nothing) => {
                 self.tell(to, move |session| {
@@ -202,11 +216,11 @@ impl Clients {
         }
     }
 
-    fn tell(&self, to: &Listener, act: impl FnOnce(&KeeperSession) + 'static) {
-        let (network, session) = (&self.ensemble.network, to.session.clone());
+    fn tell(&self, to: &Listener, act: impl FnOnce(&ClientConnection) + 'static) {
+        let (network, connection) = (&self.ensemble.network, to.connection.clone());
         network.send(self.node, to.node, Some(&to.process), move || {
-            if let Some(session) = session.upgrade() {
-                act(&session);
+            if let Some(connection) = connection.upgrade() {
+                act(&connection);
             }
         });
     }
@@ -235,14 +249,14 @@ impl Clients {
                 self.reply(connection, xid, Ok(Answered::FoundAll(found.collect())));
             }
             Ask::ReadAgain(readings) => {
-                let found = self.again(tree, readings);
+                let found = self.read_again(tree, readings);
                 self.reply(connection, xid, Ok(Answered::FoundAgain(found)));
             }
             Ask::Write(write) => {
                 assert_eq!(
                     connection.busy.get(),
                     None,
-                    "a session writes one after the other"
+                    "a session has one write in flight"
                 );
                 connection.busy.set(Some(xid));
                 return Some(Request {
@@ -256,25 +270,28 @@ impl Clients {
         None
     }
 
-    fn watches(&mut self, what: What) -> &mut Watches {
-        match what {
-            What::Data => &mut self.of_data,
-            What::Children => &mut self.of_children,
+    fn watches(&mut self, kind: WatchKind) -> &mut Watches {
+        match kind {
+            WatchKind::Data => &mut self.of_data,
+            WatchKind::Children => &mut self.of_children,
         }
     }
 
-    /// What does not exist is watched only by asking whether it does.
+    /// Sets a watch. On a missing node only Exists can set one.
     fn watch(&mut self, tree: &Tree, reading: &Reading, watch: (u64, i64)) {
         let path = reading.path();
-        let what = match reading {
-            Reading::Exists(_) => What::Data,
+        let kind = match reading {
+            Reading::Exists(_) => WatchKind::Data,
             _ if !tree.has(path) => return,
-            Reading::Get(_) => What::Data,
-            _ => What::Children,
+            Reading::Get(_) => WatchKind::Data,
+            _ => WatchKind::Children,
         };
-        let (watches, node) = (self.watches(what), Key::of(path));
+        let (watches, node) = (self.watches(kind), Key::of(path));
         match watches.get_mut(node) {
-            Some(others) => others.push(watch),
+            Some(others) => {
+                assert!(!others.contains(&watch), "a watch is set once");
+                others.push(watch);
+            }
             None => watches.insert(node.hash, path.clone(), vec![watch]),
         }
     }

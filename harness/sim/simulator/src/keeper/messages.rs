@@ -1,81 +1,78 @@
-//! What ZooKeeper servers keep and say to each other.
+//! Defines what ZooKeeper servers store and send.
 
-use std::cell::{Cell, RefCell};
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 
-use crate::bugs::{Bug, Bugs};
+use crate::digits::Digits;
 use crate::errors::KeeperError;
-use crate::keeper::agreed::Agreed;
-use crate::keeper::server::KeeperServer;
-use crate::keeper::session::{Found, KeeperSession, Reading, Readings};
+use crate::keeper::paths::{child, Hashed, Path};
+use crate::keeper::reading::{Found, Reading, Readings};
 use crate::keeper::tree::{Change, Done, Operation, Tree};
-use crate::network::{Network, Node};
-use crate::record::Record;
-use crate::world::{Ns, Process, World, MS};
+use crate::network::Node;
+use crate::world::{Ns, MS};
 
 /// zoo.cfg: tickTime.
 pub const TICK_NS: Ns = 500 * MS;
-/// Ticks of silence after which a leader or a follower is given up.
+/// Number of ticks of silence after which a leader or a follower is given up.
 pub const SYNC_LIMIT: Ns = 4;
-/// Until a proposal is on the disk, median.
+/// Median time until a proposal is on the disk.
 pub const FSYNC_NS: Ns = MS;
-/// Where the open sessions are kept, so that every leader knows them.
+/// The node below which open sessions are stored, so that every leader knows them.
 pub const SESSIONS: &str = "/zookeeper/sessions";
 
 /// Epoch and counter.
 pub type Zxid = (u64, u64);
 
-/// What a client asks of its server.
+/// A client's request to its server.
 pub enum Ask {
-    /// Nothing: it is there.
+    /// Keeps the session alive.
     Ping,
-    /// A read, and the number of a watch.
+    /// A reading, with the number of the watch to set, if any.
     Read(Reading, Option<i64>),
-    /// Several, and the number of a watch on the first of them.
+    /// Several readings, with the number of a watch to set on the first of them, if any.
     ReadAll(Vec<Reading>, Option<i64>),
-    /// Several, as before perhaps.
+    /// Several readings that are repeated, so that their result may be cached.
     ReadAgain(Rc<Readings>),
     Write(Write),
 }
 
-/// What only the leader can do.
+/// A request that only the leader can execute.
 pub enum Write {
-    /// All or nothing.
+    /// Several operations, all or none.
     Multi(Vec<Operation>),
-    /// A session, which may be silent for so long.
+    /// Opens a session with this timeout.
     Open(Ns),
-    /// The end of the session.
+    /// Closes the session.
     Close,
     Sync,
 }
 
-/// A client's write, on its way to the leader.
+/// A client's write on its way to the leader.
 pub struct Request {
-    /// The server that the client is connected to.
+    /// The server to which the client is connected.
     pub origin: Node,
     pub session: u64,
     pub xid: i64,
     pub write: Write,
 }
 
-/// What is answered to a request.
+/// The result of a request.
 #[derive(Debug, Clone)]
 pub enum Answered {
     Nothing,
-    /// Of a multi, unless it is empty.
+    /// The results of a multi, unless it is empty.
     Done(Rc<[Done]>),
-    /// Of a read.
+    /// The result of a reading.
     Found(Found),
-    /// Of several.
+    /// The results of several readings.
     FoundAll(Vec<Found>),
-    /// The same, of readings that are made again and again.
+    /// The results of repeated readings.
     FoundAgain(Rc<[Found]>),
 }
 
-/// The same, or why not.
+/// A result, or an error.
 pub type Answer = Result<Answered, KeeperError>;
 
-/// An entry of the log: what a request came to.
+/// An entry of the log: the changes that a request caused.
 pub struct Txn {
     pub zxid: Zxid,
     pub origin: Node,
@@ -86,69 +83,55 @@ pub struct Txn {
     pub time_ns: Ns,
 }
 
-/// What a server keeps over its lives.
+/// The state of a server that survives a restart.
 #[derive(Default)]
 pub struct Disk {
     pub log: Vec<Rc<Txn>>,
-    /// The highest epoch that it promised to follow.
+    /// The highest epoch that the server promised to follow.
     pub accepted: u64,
     pub tree: Tree,
-    /// How many entries of the log, all of them committed, the tree has.
+    /// Number of log entries that the tree contains. All of them are committed.
     pub applied: usize,
 }
 
 impl Disk {
-    /// Of the log's last entry.
+    /// Returns the zxid of the log's last entry.
     pub fn last(&self) -> Zxid {
         self.log.last().map_or((0, 0), |txn| txn.zxid)
     }
 }
 
-/// The client's end of a connection.
-#[derive(Clone)]
-pub struct Listener {
-    pub node: Node,
-    pub process: Rc<Process>,
-    /// A session that nobody has any more is lost: nothing that comes to it matters.
-    pub session: Weak<KeeperSession>,
-}
+/// The path of each session's node, with its hash.
+#[derive(Default)]
+pub struct SessionPaths(Vec<Option<Hashed>>);
 
-/// What its servers share: the network, and who they are.
-pub struct Ensemble {
-    pub world: Rc<World>,
-    pub network: Network,
-    /// Of every node of the topology, by its place; of ZooKeeper's servers and of ClickHouse's.
-    pub names: Vec<Rc<str>>,
-    /// ZooKeeper's servers, in the topology's order.
-    pub keepers: Vec<Node>,
-    pub bugs: Bugs,
-    pub record: RefCell<Record>,
-    pub agreed: RefCell<Agreed>,
-    /// How many were opened.
-    pub sessions: Cell<u64>,
-    /// The present life of every ZooKeeper server, by node.
-    pub lives: RefCell<Vec<Option<Rc<KeeperServer>>>>,
-}
-
-impl Ensemble {
-    /// A number that no other session has.
-    pub fn fresh_session(&self) -> u64 {
-        self.sessions.set(self.sessions.get() + 1);
-        self.sessions.get()
-    }
-
-    /// More than half of them.
-    pub fn majority(&self) -> usize {
-        if self.bugs.has(Bug::KeeperMinority) {
-            1
-        } else {
-            self.keepers.len() / 2 + 1
+impl SessionPaths {
+    pub fn of(&mut self, session: u64) -> &Hashed {
+        let at = session as usize;
+        if at >= self.0.len() {
+            self.0.resize_with(at + 1, || None);
         }
+        self.0[at].get_or_insert_with(|| session_path(session).into())
     }
 
-    /// The present life of a ZooKeeper server.
-    pub fn keeper(&self, node: Node) -> Rc<KeeperServer> {
-        let lives = self.lives.borrow();
-        lives[node].as_ref().expect("it has been started").clone()
+    /// Return the open sessions with their timeouts, in the order of their names.
+    pub fn open(&mut self, tree: &Tree) -> Vec<(u64, Ns)> {
+        let names = tree.get(SESSIONS).map(|node| &node.children);
+        let open = names.into_iter().flat_map(|names| names.iter());
+        let open = open.map(|name| {
+            let session = name
+                .parse()
+                .expect("a session's node is named by its number");
+            let node = tree.find(self.of(session).key());
+            let node = node.expect("a listed child exists");
+            (session, node.data.as_number())
+        });
+        open.collect()
     }
+}
+
+/// Return the path of a session's node.
+#[cold]
+pub fn session_path(session: u64) -> Path {
+    child(SESSIONS, Digits::of(session as i64).as_str())
 }

@@ -1,7 +1,10 @@
-//! ZooKeeper: an ensemble of servers, and the sessions of their clients.
+//! Simulates ZooKeeper: an ensemble of servers, and the sessions of their clients.
 
 pub mod agreed;
 pub mod clients;
+pub mod connection;
+pub mod data;
+pub mod ensemble;
 pub mod messages;
 mod names;
 mod operation;

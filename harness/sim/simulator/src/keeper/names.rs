@@ -1,9 +1,9 @@
-//! The names of a node's children, ascending; shared with whoever read them.
+//! Stores the names of a node's children in ascending order, shared with whoever has read them.
 
 use std::ops::Deref;
 use std::rc::Rc;
 
-/// None: there are none.
+/// `None` if there are no children.
 #[derive(Debug, Clone, Default)]
 pub struct Names(Option<Rc<Vec<Rc<str>>>>);
 
@@ -20,22 +20,22 @@ impl Names {
         self.place(name).is_ok()
     }
 
-    /// From this one on.
+    /// Returns the names from this one on.
     pub fn from(&self, name: &str) -> &[Rc<str>] {
         &self[self.first_from(name)..]
     }
 
-    /// The last one before this.
+    /// Returns the last name before this one.
     pub fn before(&self, name: &str) -> Option<&Rc<str>> {
         self[..self.first_from(name)].last()
     }
 
-    /// Those that the other has not.
+    /// Returns the names that the other list lacks.
     pub fn difference<'a>(&'a self, other: &'a Names) -> impl Iterator<Item = &'a Rc<str>> {
         self.iter().filter(|name| !other.contains(name))
     }
 
-    /// A new one: the last, mostly.
+    /// Inserts a new name, which is mostly the last.
     pub(super) fn insert(&mut self, name: Rc<str>) {
         let at = match self.last() {
             Some(last) if name <= *last => self.first_from(&name),
@@ -43,16 +43,16 @@ impl Names {
         };
         assert!(
             self.get(at).is_none_or(|other| *other != name),
-            "names differ"
+            "names are unique"
         );
         Rc::make_mut(self.0.get_or_insert_default()).insert(at, name);
     }
 
-    /// One that there is: the first, often.
+    /// Removes a name, which is often the first.
     pub(super) fn remove(&mut self, name: &str) {
         let is_first = self.first().is_some_and(|first| **first == *name);
         let at = if is_first { Ok(0) } else { self.place(name) };
-        assert!(at.is_ok(), "what is removed is listed");
+        assert!(at.is_ok(), "a removed name is listed");
         if let (Ok(at), Some(names)) = (at, &mut self.0) {
             Rc::make_mut(names).remove(at);
         }

@@ -1,34 +1,35 @@
-//! What a multi asks for, and what is answered.
+//! Defines the operations of a multi and their results.
 
-use crate::keeper::tree::Path;
-use crate::table::entries::Data;
+use crate::keeper::data::Data;
+use crate::keeper::paths::Path;
 
 /// One operation of a multi.
 #[derive(Debug, Clone)]
 pub enum Operation {
-    /// Makes a node; a sequential one gets the parent's next number, ten digits, as its end.
+    /// Creates a node. A sequential one gets the parent's next number as a suffix of ten digits.
     Create {
         path: Path,
         data: Data,
         ephemeral: bool,
         sequential: bool,
     },
-    /// Removes a node; `version` None is any.
+    /// Removes a node; `version` `None` matches any.
     Remove { path: Path, version: Option<i64> },
-    /// Replaces a node's data; `version` None is any.
+    /// Replaces a node's data; `version` `None` matches any.
     Put {
         path: Path,
         data: Data,
         version: Option<i64>,
     },
-    /// The node must exist, and have this version unless it is None.
+    /// Requires that the node exists, with this version unless it is `None`.
     Check { path: Path, version: Option<i64> },
-    /// The node must not exist: a create and a remove of it, in a server's multi.
+    /// Requires that the node does not exist. Servers implement it as a create and a remove in one
+    /// multi.
     Absent { path: Path },
 }
 
 impl Operation {
-    /// A lasting node of that name.
+    /// Creates a persistent node.
     pub fn create(path: impl Into<Path>, data: Data) -> Operation {
         Operation::Create {
             path: path.into(),
@@ -38,7 +39,7 @@ impl Operation {
         }
     }
 
-    /// A lasting node with a number.
+    /// Creates a persistent sequential node.
     pub fn numbered(path: impl Into<Path>, data: Data) -> Operation {
         Operation::Create {
             path: path.into(),
@@ -63,7 +64,7 @@ impl Operation {
         }
     }
 
-    /// With any version if it is None.
+    /// Requires that the node exists; any version matches `None`.
     pub fn check(path: impl Into<Path>, version: Option<i64>) -> Operation {
         Operation::Check {
             path: path.into(),
@@ -75,7 +76,7 @@ impl Operation {
         Operation::Absent { path: path.into() }
     }
 
-    /// Of the node that it is about; a sequential one's without the number.
+    /// Returns the path of the node; without the number if it is sequential.
     pub(super) fn path(&self) -> &Path {
         match self {
             Operation::Create { path, .. }
@@ -87,22 +88,22 @@ impl Operation {
     }
 }
 
-/// What a server says that an operation did.
+/// The result of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Done {
-    /// The path of what was created.
+    /// The path of the created node.
     Created(Path),
-    /// The version after it.
+    /// The new version.
     Put(i64),
     Other,
 }
 
 impl Done {
-    /// Of what was created.
+    /// Returns the path of the created node.
     pub fn path(&self) -> &Path {
         match self {
             Done::Created(path) => path,
-            _ => panic!("{self:?} is no path"),
+            _ => panic!("{self:?} has no path"),
         }
     }
 }

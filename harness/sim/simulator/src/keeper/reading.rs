@@ -1,29 +1,29 @@
-//! What clients read of a server's tree, and what was found.
+//! Defines what clients read of a server's tree, and the results.
 
 use std::rc::Rc;
 
 use crate::keeper::paths::Key;
-use crate::keeper::tree::{number, Change, Names, Node, Path, Tree};
-use crate::table::entries::{log_name, Data};
+use crate::keeper::paths::{number, Path};
+use crate::keeper::tree::{Change, Data, Names, Node, Tree};
 
-/// What to read of a path.
+/// A reading of one path.
 #[derive(Debug, Clone)]
 pub enum Reading {
     /// Data and version.
     Get(Path),
     /// The version.
     Exists(Path),
-    /// Data, version and the transactions that made and last changed it.
+    /// Data, version and the transactions that created and last changed the node.
     Stat(Path),
-    /// The names, ascending.
+    /// The children's names, ascending.
     Children(Path),
-    /// Their number.
+    /// The number of children.
     Count(Path),
-    /// How often they changed, and the names.
+    /// The version of the list of children, and their names.
     Listed(Path),
-    /// The data by name, ascending.
+    /// The children's data by name, ascending.
     Values(Path),
-    /// The same of a log, from the entry on whose number another node holds.
+    /// The data of sequential children, from the number on that another node holds.
     Ahead { log: Path, pointer: Path },
 }
 
@@ -106,10 +106,10 @@ impl Reading {
 /// Children's data by name.
 pub type Values = Vec<(Rc<str>, Data)>;
 
-/// What a reading found.
+/// The result of a reading.
 #[derive(Debug, Clone)]
 pub enum Found {
-    /// There is no such node.
+    /// The node does not exist.
     Nothing,
     Get(Data, i64),
     Exists(i64),
@@ -137,7 +137,7 @@ impl Found {
         }
     }
 
-    /// The version.
+    /// Returns the version, if the node exists.
     pub fn exists(self) -> Option<i64> {
         match self {
             Found::Exists(version) => Some(version),
@@ -166,7 +166,7 @@ impl Found {
         }
     }
 
-    /// Empty where there is no such node.
+    /// Returns the children's data; empty if the node does not exist.
     pub fn values(self) -> Values {
         match self {
             Found::Values(values) => values,
@@ -174,7 +174,7 @@ impl Found {
         }
     }
 
-    /// The same.
+    /// Returns the children's data by reference.
     pub fn as_values(&self) -> &[(Rc<str>, Data)] {
         match self {
             Found::Values(values) => values,
@@ -183,11 +183,10 @@ impl Found {
     }
 }
 
-/// Several readings that are made again and again. A server keeps what they found until it may be
-/// something else.
+/// Several readings that are repeated. A server caches the results until a change may alter them.
 pub struct Readings {
     all: Vec<Reading>,
-    /// Of the paths of the nodes that they are about.
+    /// Hashes of the paths of the nodes that are read.
     hashes: Vec<u64>,
 }
 
@@ -206,14 +205,14 @@ impl Readings {
         self.all.iter().map(|reading| reading.found(tree)).collect()
     }
 
-    /// Whether they may find something else after a change: it is of one of their nodes, or below.
+    /// Whether a change may alter the results: it changes one of the nodes or a child.
     pub(super) fn depend_on(&self, change: &Change) -> bool {
         let changed = [change.key().hash, change.above().hash];
         self.hashes.iter().any(|hash| changed.contains(hash))
     }
 }
 
-/// The data of those children.
+/// Returns the data of these children.
 fn values(tree: &Tree, path: &str, names: &[Rc<str>]) -> Values {
     let Some(longest) = names.iter().map(|name| name.len()).max() else {
         return Values::new();
@@ -232,11 +231,11 @@ fn values(tree: &Tree, path: &str, names: &[Rc<str>]) -> Values {
     names.iter().map(value).collect()
 }
 
-/// Of a log's entries those from this number on: none, mostly.
+/// Return the sequential nodes of a log from this number on, mostly none.
 fn ahead(names: &Names, first: i64) -> &[Rc<str>] {
-    let last = names.last().and_then(|last| number(last));
-    if last.is_some_and(|last| last < first) {
-        return &[];
+    let is_before = |name: &Rc<str>| number(name).is_some_and(|number| number < first);
+    match names.last() {
+        Some(last) if !is_before(last) => &names[names.partition_point(is_before)..],
+        _ => &[],
     }
-    names.from(&log_name(first))
 }

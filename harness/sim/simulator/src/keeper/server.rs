@@ -1,9 +1,9 @@
-//! One ZooKeeper server: elections, broadcast of the log, local reads, watches.
+//! Simulates one ZooKeeper server: elections, broadcast of the log, local reads, watches.
 //!
 //! The broadcast is Zab's (Junqueira, Reed, Serafini, "Zab: High-performance broadcast for
-//! primary-backup systems", DSN 2011): a leader of a new epoch is promised a majority, brings its
-//! followers to its own log, and then commits what a majority has on its disk. The election is one
-//! round of votes in place of ZooKeeper's several; its outcome is the same, the server with the
+//! primary-backup systems", DSN 2011). A majority promises to follow the leader of a new epoch; it
+//! brings its followers to its own log, and then commits what a majority has on disk. The election
+//! is one round of votes where ZooKeeper has several; the result is the same, the server with the
 //! longest log among a majority.
 
 mod acked;
@@ -16,19 +16,19 @@ use std::rc::{Rc, Weak};
 use rustc_hash::FxHashMap;
 
 use crate::bugs::Bug;
-use crate::digits::Digits;
 use crate::keeper::clients::Clients;
+use crate::keeper::connection::{Listener, ServerEnd};
+use crate::keeper::ensemble::Ensemble;
 use crate::keeper::messages::{
-    Answer, Ask, Disk, Ensemble, Listener, Request, Txn, Write, Zxid, SESSIONS, SYNC_LIMIT, TICK_NS,
+    Answer, Ask, Disk, Request, SessionPaths, Txn, Write, Zxid, SYNC_LIMIT, TICK_NS,
 };
-use crate::keeper::paths::Hashed;
-use crate::keeper::tree::{child, Path, Tree};
+use crate::keeper::tree::Tree;
 use crate::network::Node;
-use crate::world::{Act, Ns, Process, World, SECOND};
+use crate::world::{Action, Ns, Process, World, SECOND};
 
 use acked::{Ack, Acked};
 
-/// Until a candidate, or who joined one, looks again.
+/// Time after which a candidate, or a server that joined one, starts another election.
 const JOIN_NS: Ns = 2 * SECOND;
 const UNSYNCED_NS: Ns = SECOND;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,8 +39,40 @@ enum Role {
     Leading,
 }
 
-/// Of a peer: when, its last zxid, the epoch that it promised.
+/// A peer's vote: when, its last zxid, the epoch that it promised.
 type Vote = (Ns, Zxid, u64);
+
+/// The current life of each ZooKeeper server, by node.
+#[derive(Clone, Default)]
+pub struct KeeperServers(Rc<RefCell<Vec<Option<Rc<KeeperServer>>>>>);
+
+impl KeeperServers {
+    /// Return the current life of a server.
+    pub fn at(&self, node: Node) -> Rc<KeeperServer> {
+        self.find(node).expect("the server has been started")
+    }
+
+    /// Return the current life of a server, if it was started.
+    pub fn find(&self, node: Node) -> Option<Rc<KeeperServer>> {
+        self.0.borrow().get(node).cloned().flatten()
+    }
+
+    /// Give a server a new life.
+    pub fn replace(&self, life: Rc<KeeperServer>) {
+        let (mut lives, node) = (self.0.borrow_mut(), life.node);
+        if lives.len() <= node {
+            lives.resize(node + 1, None);
+        }
+        let before = lives[node].replace(life);
+        let ended = before.is_none_or(|before| !before.process.alive());
+        assert!(ended, "a server has one life at a time");
+    }
+
+    /// Drop every life, because servers refer to each other.
+    pub fn clear(&self) {
+        self.0.take();
+    }
+}
 
 /// One life of a server. Its disk outlives it.
 pub struct KeeperServer {
@@ -50,34 +82,45 @@ pub struct KeeperServer {
 }
 
 impl KeeperServer {
-    /// `rate`: how fast its clock goes; timers of a slow one, below 1, come late.
+    /// Creates a life. `rate` is the speed of its clock. Below 1, its timers fire late.
     pub fn new(
         node: Node,
         ensemble: &Rc<Ensemble>,
+        peers: &KeeperServers,
         disk: Rc<RefCell<Disk>>,
         rate: f64,
     ) -> Rc<KeeperServer> {
+        assert!(rate > 0.0, "clocks go forward");
         let process = Process::new();
         Rc::new_cyclic(|me| KeeperServer {
             node,
             process: process.clone(),
-            state: RefCell::new(State::new(me.clone(), node, ensemble, process, disk, rate)),
+            state: RefCell::new(State::new(
+                me.clone(),
+                node,
+                ensemble,
+                peers,
+                process,
+                disk,
+                rate,
+            )),
         })
     }
 
-    /// Starts; the ensemble has it as its node's present life.
+    /// Starts the server. The ensemble must have it as its node's current life.
     pub fn begin(self: &Rc<Self>) {
         let mut state = self.state.borrow_mut();
-        state.look();
+        state.start_election();
         state.tick();
     }
 
-    /// From now on its clock goes so fast.
+    /// Sets the speed of the server's clock.
     pub fn skew(&self, rate: f64) {
+        assert!(rate > 0.0, "clocks go forward");
         self.state.borrow_mut().tick_ns = ticks(rate);
     }
 
-    /// Whether clients are answered: it leads or follows, and its log is the leader's.
+    /// Whether clients are served: the server leads or follows, and its log is the leader's.
     pub fn serves(&self) -> bool {
         self.state.borrow().serves
     }
@@ -90,18 +133,20 @@ impl KeeperServer {
         self.state.borrow().epoch
     }
 
-    /// Of a leader's open sessions: how long each is silent, and how long it may be, in ns.
+    /// Returns of each open session of a leader the silence and its limit, in ns.
     pub fn sessions(&self) -> Vec<(Ns, Ns)> {
         self.state.borrow_mut().sessions()
     }
 
-    /// A client opens a session; it is answered, with xid 0, when that is committed.
+    /// Opens a client's session. The answer, with xid 0, is sent when the opening is committed.
     pub fn connect(&self, session: u64, timeout_ns: Ns, listener: Listener) {
         let mut state = self.state.borrow_mut();
+        let known = session <= state.ensemble.sessions.get();
+        assert!(known, "the ensemble assigned the session's number");
         if !state.serves {
             return state.clients.refuse(&listener);
         }
-        state.clients.opens(session, listener);
+        state.clients.add(session, listener);
         state.forward(Request {
             origin: self.node,
             session,
@@ -110,22 +155,18 @@ impl KeeperServer {
         });
     }
 
-    /// A client's request: after its earlier ones.
+    /// Takes a client's request, which waits for the session's earlier ones.
     pub fn request(&self, session: u64, xid: i64, ask: Ask) {
         self.state.borrow_mut().request(session, xid, ask);
     }
 
-    /// A client is gone; its session lives on until it expires.
-    pub fn disconnect(&self, session: u64) {
-        self.state.borrow_mut().clients.gone(session);
-    }
-
-    /// SIGKILL: peers and clients see their connections reset, where packets pass.
+    /// Ends the server as SIGKILL does: peers and clients see their connections reset.
     pub fn die(&self) {
+        assert!(self.process.alive(), "a server ends once in a life");
         let mut state = self.state.borrow_mut();
         let me = self.node;
         for peer in state.others() {
-            state.tell(peer, move |peer| peer.peer_gone(me));
+            state.tell(peer, move |peer| peer.on_peer_reset(me));
         }
         state.clients.close_all();
         state.world.kill(&self.process);
@@ -135,16 +176,31 @@ impl KeeperServer {
     }
 }
 
-/// A tick, by a clock that goes so fast.
+impl ServerEnd for KeeperServer {
+    fn node(&self) -> Node {
+        self.node
+    }
+
+    fn process(&self) -> &Rc<Process> {
+        &self.process
+    }
+
+    fn disconnect(&self, session: u64) {
+        self.state.borrow_mut().clients.forget(session);
+    }
+}
+
+/// Returns the duration of a tick on a clock of this speed.
 fn ticks(rate: f64) -> Ns {
     (TICK_NS as f64 / rate).round_ties_even() as Ns
 }
 
-/// What a server knows. It calls nobody: whatever leaves it is sent, or comes later.
+/// The state of a server. It calls no other server: whatever leaves it is sent or scheduled.
 struct State {
     me: Weak<KeeperServer>,
     node: Node,
     ensemble: Rc<Ensemble>,
+    peers: KeeperServers,
     world: Rc<World>,
     process: Rc<Process>,
     disk: Rc<RefCell<Disk>>,
@@ -154,28 +210,29 @@ struct State {
     serves: bool,
     tick_ns: Ns,
     since_ns: Ns,
-    /// When it last looked at the time.
+    /// The time of the last tick.
     ticked_ns: Ns,
     /// By peer.
     votes: Vec<Option<Vote>>,
-    /// When each peer was last heard of in this role; 0: never.
+    /// By peer: when it was last heard of in this role; 0 if never.
     heard_ns: Vec<Ns>,
-    /// Leading: of each follower, and of itself.
+    /// Leading: the acknowledged entries of each follower and of itself.
     acked: Acked,
-    /// A candidate's: who promised to follow.
+    /// Candidate: the servers that promised to follow.
     joined: Vec<Node>,
     /// Leading: the followers that were told to serve.
     ready: Vec<Node>,
-    /// How many entries are known to be committed.
+    /// Number of entries that are known to be committed.
     committed: usize,
     activated_at: usize,
-    /// Leading: the tree with everything that is proposed.
+    /// Leading: the tree with every proposed change.
     planned: Option<Tree>,
-    /// Leading: syncs that wait until so many entries are committed.
+    /// Leading: syncs with the number of entries whose commit they await.
     syncs: Vec<(usize, Request)>,
-    /// Leading: when each session was last heard of. Following: those heard of since.
+    /// Leading: when each session was last heard of. Following: the sessions heard of since the
+    /// last ping.
     seen: FxHashMap<u64, Ns>,
-    /// Of sessions' nodes.
+    /// Paths of the sessions' nodes.
     session_paths: SessionPaths,
     clients: Clients,
 }
@@ -185,6 +242,7 @@ impl State {
         me: Weak<KeeperServer>,
         node: Node,
         ensemble: &Rc<Ensemble>,
+        peers: &KeeperServers,
         process: Rc<Process>,
         disk: Rc<RefCell<Disk>>,
         rate: f64,
@@ -195,6 +253,7 @@ impl State {
             me,
             node,
             ensemble: ensemble.clone(),
+            peers: peers.clone(),
             world: ensemble.world.clone(),
             process,
             disk,
@@ -227,18 +286,50 @@ impl State {
     }
 
     fn tell_later(&self, took_ns: Ns, peer: Node, act: impl FnOnce(&mut State) + 'static) {
-        let (network, lives) = (&self.ensemble.network, self.ensemble.lives.borrow());
-        let target = lives[peer].as_ref().expect("it has been started");
+        let (network, lives) = (&self.ensemble.network, self.peers.0.borrow());
+        let target = lives[peer].as_ref().expect("the peer was started");
         let life = target.clone();
         let act = move || act(&mut life.state.borrow_mut());
         network.send_later(took_ns, self.node, peer, Some(&target.process), act);
     }
 
-    /// Does something itself.
-    fn later(&self, delay_ns: Ns, act: impl FnOnce(&mut State) + 'static) {
-        let me = self.me.upgrade().expect("who acts is there");
-        let act = Act::call(move || act(&mut me.state.borrow_mut()));
+    /// Schedules an action of this server.
+    fn schedule(&self, delay_ns: Ns, act: impl FnOnce(&mut State) + 'static) {
+        let me = self.me.upgrade().expect("the server exists while it acts");
+        let act = Action::call(move || act(&mut me.state.borrow_mut()));
         self.world.after(delay_ns, Some(&self.process), act);
+    }
+
+    /// Asserts invariants that hold whatever happens to a server, even with planted bugs.
+    fn assert_sound(&self) {
+        let disk = self.disk.borrow();
+        assert!(disk.applied <= disk.log.len(), "applied entries are logged");
+        assert!(
+            self.epoch <= disk.accepted,
+            "a server is in an epoch that it promised"
+        );
+        match self.role {
+            Role::Leading => assert_eq!(self.leader, Some(self.node), "a leader follows itself"),
+            Role::Following => {
+                assert_ne!(self.leader, Some(self.node), "a follower follows a peer")
+            }
+            Role::Joining => assert!(!self.serves, "a joining server does not serve"),
+            Role::Looking => {
+                assert!(
+                    !self.serves && self.leader.is_none(),
+                    "a looking server has no leader"
+                );
+            }
+        }
+        let plans = self.role == Role::Leading && self.serves;
+        assert_eq!(
+            self.planned.is_some(),
+            plans,
+            "a serving leader has a planned tree"
+        );
+        if matches!(self.role, Role::Leading | Role::Following) {
+            assert_eq!(disk.applied, self.committed, "commits are applied");
+        }
     }
 
     fn others(&self) -> Vec<Node> {
@@ -246,14 +337,15 @@ impl State {
         others.filter(|peer| *peer != self.node).collect()
     }
 
-    /// The connection to a peer was reset, for its process ended.
-    fn peer_gone(&mut self, peer: Node) {
+    /// Reacts to a reset connection: the peer's process ended.
+    fn on_peer_reset(&mut self, peer: Node) {
+        assert_ne!(peer, self.node, "a server does not outlive itself");
         self.heard_ns[peer] = 0;
         self.votes[peer] = None;
         self.acked.remove(peer);
         self.ready.retain(|other| *other != peer);
         if self.leader == Some(peer) && matches!(self.role, Role::Joining | Role::Following) {
-            self.look();
+            self.start_election();
         }
     }
 
@@ -265,6 +357,7 @@ impl State {
     // --- time -----------------------------------------------------------------------------------
 
     fn tick(&mut self) {
+        self.assert_sound();
         let now_ns = self.world.now_ns();
         let patience_ns = SYNC_LIMIT * self.tick_ns;
         let near = |peer: Node| now_ns - self.heard_ns[peer] <= patience_ns;
@@ -272,7 +365,7 @@ impl State {
             Role::Leading => {
                 let followers = || self.acked.peers().filter(|peer| *peer != self.node);
                 if 1 + followers().filter(|peer| near(*peer)).count() < self.ensemble.majority() {
-                    self.look();
+                    self.start_election();
                 } else {
                     let (me, epoch) = (self.node, self.epoch);
                     for peer in followers() {
@@ -282,18 +375,18 @@ impl State {
                 }
             }
             Role::Following => {
-                if !near(self.leader.expect("who follows has a leader")) {
-                    self.look();
+                if !near(self.leader.expect("a follower has a leader")) {
+                    self.start_election();
                 }
             }
-            Role::Joining if now_ns - self.since_ns > JOIN_NS => self.look(),
+            Role::Joining if now_ns - self.since_ns > JOIN_NS => self.start_election(),
             Role::Joining | Role::Looking => {}
         }
         self.ticked_ns = now_ns;
-        self.later(self.tick_ns / 2, State::tick);
+        self.schedule(self.tick_ns / 2, State::tick);
     }
 
-    /// From the leader; answered with the sessions that were heard of.
+    /// Handles a leader's ping by returning the sessions that were heard of.
     fn on_ping(&mut self, leader: Node, epoch: u64) {
         if self.follows(leader, epoch) {
             self.heard_ns[leader] = self.world.now_ns();
@@ -303,9 +396,10 @@ impl State {
         }
     }
 
-    /// From a follower.
+    /// Handles a follower's answer to a ping.
     fn on_pong(&mut self, follower: Node, epoch: u64, seen: &[u64]) {
         if self.role == Role::Leading && epoch == self.epoch {
+            assert_ne!(follower, self.node, "a leader does not follow itself");
             let now_ns = self.world.now_ns();
             self.heard_ns[follower] = now_ns;
             let heard = seen.iter().map(|session| (*session, now_ns));
@@ -313,22 +407,22 @@ impl State {
         }
     }
 
-    /// Closes the sessions that were silent for their time.
+    /// Closes the sessions whose silence exceeded their limit.
     fn expire(&mut self, now_ns: Ns) {
         if !self.serves || self.ensemble.bugs.has(Bug::SessionImmortal) {
             return;
         }
-        let Some(tree) = &self.planned else {
-            return;
-        };
-        // While it is paused a leader cannot end a session.
+        let tree = self.planned.as_ref();
+        let tree = tree.expect("a serving leader has a planned tree");
+        // A paused leader cannot expire a session, so the pause does not count.
         let stood_ns = (now_ns - self.ticked_ns - self.tick_ns).max(0);
         for (session, allowed_ns) in self.session_paths.open(tree) {
             let silent_ns = now_ns - *self.seen.entry(session).or_insert(now_ns);
+            assert!(silent_ns >= 0, "sessions were heard of in the past");
             if silent_ns > allowed_ns {
-                let mut record = self.ensemble.record.borrow_mut();
-                record.session_ended(now_ns, silent_ns - stood_ns, allowed_ns);
-                drop(record);
+                let mut observer = self.ensemble.observer.borrow_mut();
+                observer.session_expired(now_ns, silent_ns - stood_ns, allowed_ns);
+                drop(observer);
                 self.propose(Request {
                     origin: self.node,
                     session,
@@ -368,7 +462,7 @@ impl State {
         }
     }
 
-    /// Of a client's write.
+    /// Answers a client's write.
     fn answer(&mut self, session: u64, xid: i64, answer: &Answer) {
         let disk = self.disk.borrow();
         let write = self.clients.answer(&disk.tree, session, xid, answer);
@@ -389,6 +483,7 @@ impl State {
     // --- the end of a life ----------------------------------------------------------------------
 
     fn forget_unsynced(&self) {
+        assert!(!self.process.alive(), "only a dead server forgets");
         let (mut disk, now_ns) = (self.disk.borrow_mut(), self.world.now_ns());
         let unsynced = |txn: &Rc<Txn>| now_ns - txn.time_ns < UNSYNCED_NS;
         while disk.log.last().is_some_and(unsynced) {
@@ -397,37 +492,4 @@ impl State {
         disk.tree = Tree::default();
         disk.applied = 0;
     }
-}
-
-/// By session.
-#[derive(Default)]
-struct SessionPaths(Vec<Option<Hashed>>);
-
-impl SessionPaths {
-    fn of(&mut self, session: u64) -> &Hashed {
-        let at = session as usize;
-        if at >= self.0.len() {
-            self.0.resize_with(at + 1, || None);
-        }
-        self.0[at].get_or_insert_with(|| session_path(session).into())
-    }
-
-    /// Open sessions, and how long each may be silent; in the order of their names.
-    fn open(&mut self, tree: &Tree) -> Vec<(u64, Ns)> {
-        let names = tree.get(SESSIONS).map(|node| &node.children);
-        let open = names.into_iter().flat_map(|names| names.iter());
-        let open = open.map(|name| {
-            let session = name.parse().expect("a session's name is its number");
-            let node = tree.find(self.of(session).key());
-            let node = node.expect("a child is a node");
-            (session, node.data.as_number())
-        });
-        open.collect()
-    }
-}
-
-/// Of a session's node.
-#[cold]
-fn session_path(session: u64) -> Path {
-    child(SESSIONS, Digits::of(session as i64).as_str())
 }

@@ -1,22 +1,21 @@
-//! A replica's connection to ZooKeeper, as the C++ client of 18.16.1 has it.
+//! Models a replica's connection to ZooKeeper as the C++ client of 18.16.1 implements it.
 //!
-//! A connection is a session: when it breaks, or when an answer is late, the session is given up
-//! and another one is opened. What was sent and not answered may have been done (CONNECTIONLOSS).
+//! A connection is a session: when it breaks, or when an answer is late, the client gives the
+//! session up and opens another one. Unanswered requests may have been executed (CONNECTIONLOSS).
 
-use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::cell::Cell;
 use std::future::{poll_fn, Future};
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use std::task::{ready, Poll};
 
-use crate::errors::{KeeperError, CONNECTION_LOSS, NO_NODE, SESSION_EXPIRED};
-use crate::keeper::messages::{Answer, Answered, Ask, Ensemble, Listener, Write};
+use crate::errors::{KeeperError, CONNECTION_LOSS, NODE_EXISTS, NO_NODE};
+use crate::keeper::connection::{ClientConnection, Listener};
+use crate::keeper::ensemble::Ensemble;
+use crate::keeper::messages::{Answer, Answered, Ask, Write};
 use crate::keeper::server::KeeperServer;
-use crate::keeper::tree::{Done, Names, Operation, Path};
+use crate::keeper::tree::{Data, Done, Names, Operation, Path};
 use crate::network::Node;
-use crate::table::entries::Data;
-use crate::table::parts::Ordered;
-use crate::world::{Act, Ns, Process, Promise, World, MS, SECOND};
+use crate::world::{Action, Ns, Process, Promise, World, MS, SECOND};
 
 pub use crate::keeper::reading::{Found, Reading, Readings, Values};
 
@@ -24,37 +23,21 @@ const SESSION_TIMEOUT_NS: Ns = 5 * SECOND;
 const OPERATION_TIMEOUT_NS: Ns = 3 * SECOND;
 const CONNECT_TIMEOUT_NS: Ns = SECOND;
 const CHECK_NS: Ns = 500 * MS;
-/// Of the request that closes a session; no answer to it is waited for.
+/// The xid of the request that closes a session; nothing waits for its answer.
 const CLOSE: i64 = -2;
 
-/// A request without an answer.
-struct Sent {
-    xid: i64,
-    answer: Promise<Answer>,
-    since_ns: Ns,
-}
-
-/// One session. Every call waits for its answer.
+/// A session. Every call waits for its answer.
 pub struct KeeperSession {
-    me: Weak<KeeperSession>,
-    node: Node,
-    process: Rc<Process>,
+    connection: Rc<ClientConnection>,
     ensemble: Rc<Ensemble>,
     world: Rc<World>,
     server: Rc<KeeperServer>,
-    session: u64,
-    alive: Cell<bool>,
     xid: Cell<i64>,
-    /// Oldest first.
-    sent: RefCell<VecDeque<Sent>>,
-    /// Of answers that have been taken: the next requests have them.
-    spare: RefCell<Vec<Promise<Answer>>>,
-    watches: RefCell<Ordered<i64, Promise<()>>>,
     pinged_ns: Cell<Ns>,
 }
 
 impl KeeperSession {
-    /// Of a client at that node, in the life of its process.
+    /// Return a session of a client at `node`, in the life of its process. It is not open yet.
     pub fn new(
         node: Node,
         process: &Rc<Process>,
@@ -62,37 +45,33 @@ impl KeeperSession {
         server: &Rc<KeeperServer>,
         session: u64,
     ) -> Rc<KeeperSession> {
-        Rc::new_cyclic(|me| KeeperSession {
-            me: me.clone(),
-            node,
-            process: process.clone(),
+        let end = server.clone();
+        Rc::new(KeeperSession {
+            connection: ClientConnection::new(node, process, ensemble, end, session),
             ensemble: ensemble.clone(),
             world: ensemble.world.clone(),
             server: server.clone(),
-            session,
-            alive: Cell::new(true),
             xid: Cell::new(0),
-            sent: RefCell::default(),
-            spare: RefCell::default(),
-            watches: RefCell::default(),
             pinged_ns: Cell::new(ensemble.world.now_ns()),
         })
     }
 
-    /// Fails when no session could be had in time.
+    /// Open the session; fail with CONNECTIONLOSS if no server accepts it in time.
     pub async fn open(self: &Rc<Self>) -> Result<(), KeeperError> {
-        let promise = self.note(0);
+        assert_eq!(self.xid.get(), 0, "a session is opened before it is used");
+        let connection = &self.connection;
+        let promise = connection.note(0);
         let listener = Listener {
-            node: self.node,
-            process: self.process.clone(),
-            session: self.me.clone(),
+            node: connection.node,
+            process: connection.process.clone(),
+            connection: Rc::downgrade(connection),
         };
-        let session = self.session;
+        let session = connection.session;
         self.send(move |server| server.connect(session, SESSION_TIMEOUT_NS, listener));
         match self.world.wait_for(&promise, CONNECT_TIMEOUT_NS).await {
             Ok(answer) => answer?,
             Err(_) => {
-                self.broken();
+                connection.lose();
                 return Err(KeeperError::new(CONNECTION_LOSS));
             }
         };
@@ -100,23 +79,25 @@ impl KeeperSession {
         Ok(())
     }
 
+    /// Return whether requests are still sent.
     pub fn alive(&self) -> bool {
-        self.alive.get()
+        self.connection.alive()
     }
 
-    /// The ZooKeeper server that it was opened at.
+    /// Return the ZooKeeper server through which the session was opened.
     pub fn server(&self) -> &Rc<KeeperServer> {
         &self.server
     }
 
+    /// Return the session's number.
     pub fn number(&self) -> u64 {
-        self.session
+        self.connection.session
     }
 
     // --- requests -------------------------------------------------------------------------------
 
-    /// Several reads, asked together, answered from what the server has at one moment. `watch` is
-    /// set when the first of them changes.
+    /// Send several reads at once and return what they find at one moment of the server. `watch`
+    /// fires when the first of the nodes changes.
     pub fn read(
         &self,
         readings: Vec<Reading>,
@@ -125,11 +106,11 @@ impl KeeperSession {
         let number = watch.map(|watch| self.watch(watch));
         self.ask(Ask::ReadAll(readings, number), |answered| match answered {
             Answered::FoundAll(found) => found,
-            other => panic!("{other:?} answers no readings"),
+            other => panic!("{other:?} is not the answer to readings"),
         })
     }
 
-    /// Readings that are made again and again.
+    /// Return the results of repeated readings.
     pub fn read_again(
         &self,
         readings: &Rc<Readings>,
@@ -138,12 +119,12 @@ impl KeeperSession {
             Ask::ReadAgain(readings.clone()),
             |answered| match answered {
                 Answered::FoundAgain(found) => found,
-                other => panic!("{other:?} answers no readings"),
+                other => panic!("{other:?} is not the answer to readings"),
             },
         )
     }
 
-    /// One read.
+    /// Return the result of one reading.
     pub fn read_one(
         &self,
         reading: Reading,
@@ -153,17 +134,14 @@ impl KeeperSession {
         self.ask(Ask::Read(reading, number), found)
     }
 
-    /// The number of a watch, which the next request sets, if the session lives.
+    /// Return the number of a watch that the next request sets.
     fn watch(&self, watch: &Promise<()>) -> i64 {
         let number = self.xid.get() + 1;
-        if self.alive() {
-            let other = self.watches.borrow_mut().insert(number, watch.clone());
-            assert!(other.is_none(), "a watch has a number of its own");
-        }
+        self.connection.note_watch(number, watch);
         number
     }
 
-    /// The same, of several whose number is known.
+    /// Return the results of a fixed number of readings at one moment.
     pub async fn read_all<const N: usize>(
         &self,
         readings: [Reading; N],
@@ -172,10 +150,10 @@ impl KeeperSession {
         let found = self.read(readings.into(), watch).await?;
         Ok(found
             .try_into()
-            .unwrap_or_else(|_| panic!("an answer for each reading")))
+            .unwrap_or_else(|_| panic!("every reading has an answer")))
     }
 
-    /// Data and version; None: there is no such node.
+    /// Return a node's data and version; `None` if it does not exist.
     pub fn get<P: Into<Path>>(
         &self,
         path: P,
@@ -184,7 +162,7 @@ impl KeeperSession {
         self.ask(ask, |answered| found(answered).get())
     }
 
-    /// The data of a node that must exist.
+    /// Return the data of a node that must exist.
     pub async fn data(&self, path: impl Into<Path>) -> Result<Data, KeeperError> {
         let path = path.into();
         let found = self.get(path.clone()).await?;
@@ -192,7 +170,7 @@ impl KeeperSession {
         found.map(|(data, _)| data).ok_or_else(missing)
     }
 
-    /// Whether there is such a node.
+    /// Return whether a node exists.
     pub fn exists<P: Into<Path>>(
         &self,
         path: P,
@@ -201,7 +179,7 @@ impl KeeperSession {
         self.ask(ask, |answered| !found(answered).is_nothing())
     }
 
-    /// Names, ascending; empty where there is no such node.
+    /// Return the children's names, ascending; none if the node does not exist.
     pub fn children<P: Into<Path>>(
         &self,
         path: P,
@@ -212,7 +190,8 @@ impl KeeperSession {
         })
     }
 
-    /// All or nothing, in the order of all writes. An error has the operation's place.
+    /// Execute all operations or none, in the order of all writes. An error names the operation
+    /// that was refused.
     pub fn multi(
         &self,
         operations: Vec<Operation>,
@@ -221,23 +200,35 @@ impl KeeperSession {
         self.ask(ask, |answered| match answered {
             Answered::Done(done) => done,
             Answered::Nothing => Rc::default(),
-            other => panic!("{other:?} answers no multi"),
+            other => panic!("{other:?} is not the answer to a multi"),
         })
     }
 
-    /// A multi of one create; the path of what was made.
+    /// Create one node and return its path.
     pub async fn create(&self, node: Operation) -> Result<Path, KeeperError> {
         let done = self.multi(vec![node]).await?;
-        Ok(done.last().expect("one answer").path().clone())
+        Ok(done
+            .last()
+            .expect("the operation has an answer")
+            .path()
+            .clone())
     }
 
-    /// Replaces a node's data.
+    /// Create a node unless it exists.
+    pub async fn ensure(&self, path: &str, data: Data) -> Result<(), KeeperError> {
+        match self.create(Operation::create(path, data)).await {
+            Err(error) if error.code != NODE_EXISTS => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Replace a node's data.
     pub async fn put(&self, path: impl Into<Path>, data: Data) -> Result<(), KeeperError> {
         self.multi(vec![Operation::put(path, data)]).await?;
         Ok(())
     }
 
-    /// False when there is no such node.
+    /// Remove a node and return whether it existed.
     pub async fn remove(&self, path: impl Into<Path>) -> Result<bool, KeeperError> {
         match self.multi(vec![Operation::remove(path)]).await {
             Ok(_) => Ok(true),
@@ -246,29 +237,29 @@ impl KeeperSession {
         }
     }
 
-    /// Reads after this see what the leader had committed when the call reached it. What the
-    /// leader knows, that is: one that was deposed and has not noticed answers all the same.
+    /// Wait until later reads see what the leader had committed when the call reached it. A deposed
+    /// leader that has not noticed yet answers as well.
     pub fn sync(&self) -> impl Future<Output = Result<(), KeeperError>> + '_ {
         self.ask(Ask::Write(Write::Sync), |_| ())
     }
 
-    /// Reads after this see every write that was acknowledged before the call: a write of nothing,
-    /// which takes a majority as every write does.
+    /// Wait until later reads see every write that was acknowledged before the call: commit an
+    /// empty write, which needs a majority like any other.
     pub fn barrier(&self) -> impl Future<Output = Result<(), KeeperError>> + '_ {
         self.ask(Ask::Write(Write::Multi(Vec::new())), |_| ())
     }
 
-    /// Ends the session, and its ephemeral nodes with it; does not wait.
+    /// Close the session, which removes its ephemeral nodes, without waiting.
     pub fn close(&self) {
         if self.alive() {
             self.request(CLOSE, Ask::Write(Write::Close));
-            self.lose();
+            self.connection.lose();
         }
     }
 
     // --- the wire -------------------------------------------------------------------------------
 
-    /// Asks at once; the future is what is read of the answer.
+    /// Send a request at once; the future returns its answer.
     fn ask<T>(
         &self,
         ask: Ask,
@@ -276,50 +267,24 @@ impl KeeperSession {
     ) -> impl Future<Output = Result<T, KeeperError>> + use<'_, T> {
         let mut promise = self.alive().then(|| self.note_request(ask));
         poll_fn(move |_| {
-            let answer = ready!(self.poll(&mut promise));
+            let answer = ready!(self.connection.poll(&mut promise));
             Poll::Ready(answer.map(read))
         })
     }
 
-    /// Of what was asked; None: the session is over.
-    #[inline(never)]
-    fn poll(&self, promise: &mut Option<Promise<Answer>>) -> Poll<Answer> {
-        let Some(asked) = promise else {
-            return Poll::Ready(Err(KeeperError::new(SESSION_EXPIRED)));
-        };
-        let answer = ready!(self.world.poll(asked));
-        asked.renew();
-        self.spare.borrow_mut().extend(promise.take());
-        Poll::Ready(answer)
-    }
-
-    /// Sends one that is to be answered.
+    /// Send a request and return the promise of its answer.
     fn note_request(&self, ask: Ask) -> Promise<Answer> {
         let xid = self.xid.get() + 1;
         self.xid.set(xid);
-        let promise = self.note(xid);
+        let promise = self.connection.note(xid);
         self.request(xid, ask);
         promise
     }
 
-    fn note(&self, xid: i64) -> Promise<Answer> {
-        let answer = self.spare.borrow_mut().pop().unwrap_or_default();
-        let last = self.sent.borrow().back().map(|sent| sent.xid);
-        assert!(
-            last.is_none_or(|last| last < xid),
-            "requests are numbered as they are sent"
-        );
-        self.sent.borrow_mut().push_back(Sent {
-            xid,
-            answer: answer.clone(),
-            since_ns: self.world.now_ns(),
-        });
-        answer
-    }
-
     fn request(&self, xid: i64, ask: Ask) {
-        let session = self.session;
-        // An event has room for the first two of these.
+        assert!(self.alive(), "a lost session sends no request");
+        let session = self.number();
+        // Each of the first two closures fits into an event without an allocation.
         match ask {
             Ask::Write(Write::Multi(nothing)) if nothing.is_empty() => self.send(move |server| {
                 server.request(session, xid, Ask::Write(Write::Multi(Vec::new())))
@@ -333,109 +298,44 @@ impl KeeperSession {
 
     fn send(&self, act: impl FnOnce(&KeeperServer) + 'static) {
         if !self.server.process.alive() {
-            return self.be_refused();
+            return self.connection.reset();
         }
         let (network, to) = (&self.ensemble.network, self.server.clone());
-        let process = Some(&self.server.process);
-        network.send(self.node, self.server.node, process, move || act(&to));
-    }
-
-    /// Where no server is, a connection is reset.
-    #[cold]
-    fn be_refused(&self) {
-        let (network, me) = (&self.ensemble.network, self.me.clone());
-        network.send(
-            self.server.node,
-            self.node,
-            Some(&self.process),
-            move || {
-                if let Some(me) = me.upgrade() {
-                    me.broken();
-                }
-            },
-        );
-    }
-
-    fn taken(&self, xid: i64) -> Option<Sent> {
-        let mut sent = self.sent.borrow_mut();
-        if sent.front()?.xid == xid {
-            return sent.pop_front();
-        }
-        let at = sent.iter().position(|sent| sent.xid == xid)?;
-        sent.remove(at)
-    }
-
-    /// From the server.
-    pub fn answered(&self, xid: i64, answer: Answer) {
-        let Some(sent) = self.taken(xid) else {
-            return;
-        };
-        if matches!(&answer, Err(error) if error.code == SESSION_EXPIRED) {
-            self.lose();
-        }
-        sent.answer.set(&self.world, answer);
-    }
-
-    /// A watch's event, from the server.
-    pub fn fired(&self, watch: i64) {
-        let promise = self.watches.borrow_mut().shift_remove(&watch);
-        if let Some(promise) = promise {
-            promise.set(&self.world, ());
-        }
-    }
-
-    /// The connection is gone, and the session with it.
-    pub fn broken(&self) {
-        self.lose();
+        let (source, process) = (self.connection.node, Some(&self.server.process));
+        network.send(source, self.server.node, process, move || act(&to));
     }
 
     fn check_later(self: &Rc<Self>) {
         let me = self.clone();
-        let act = Act::call(move || me.check());
-        self.world.after(CHECK_NS, Some(&self.process), act);
+        let act = Action::call(move || me.check());
+        let process = Some(&self.connection.process);
+        self.world.after(CHECK_NS, process, act);
     }
 
-    /// Late answers end the session; silence is broken by a ping.
+    /// Give the session up if an answer is late; ping the server after a silence.
     fn check(self: &Rc<Self>) {
         if !self.alive() {
             return;
         }
         let now_ns = self.world.now_ns();
-        let oldest = self.sent.borrow().front().map(|sent| sent.since_ns);
-        if oldest.is_some_and(|since_ns| now_ns - since_ns > OPERATION_TIMEOUT_NS) {
-            return self.lose();
+        let oldest_ns = self.connection.oldest_ns();
+        if oldest_ns.is_some_and(|since_ns| now_ns - since_ns > OPERATION_TIMEOUT_NS) {
+            return self.connection.lose();
         }
-        if now_ns - self.pinged_ns.get() >= SESSION_TIMEOUT_NS / 3 {
+        let silent_ns = now_ns - self.pinged_ns.get();
+        assert!(silent_ns >= 0, "the last ping was sent in the past");
+        if silent_ns >= SESSION_TIMEOUT_NS / 3 {
             self.pinged_ns.set(now_ns);
             self.note_request(Ask::Ping);
         }
         self.check_later();
     }
-
-    #[cold]
-    fn lose(&self) {
-        if !self.alive.replace(false) {
-            return;
-        }
-        let (to, session) = (self.server.clone(), self.session);
-        let (network, process) = (&self.ensemble.network, to.process.clone());
-        network.send(self.node, to.node, Some(&process), move || {
-            to.disconnect(session)
-        });
-        for sent in self.sent.take() {
-            sent.answer
-                .set(&self.world, Err(KeeperError::new(CONNECTION_LOSS)));
-        }
-        for promise in self.watches.take().into_values() {
-            promise.set(&self.world, ());
-        }
-    }
 }
 
-/// Of one read.
+/// Return the result of one reading.
 fn found(answered: Answered) -> Found {
     match answered {
         Answered::Found(found) => found,
-        other => panic!("{other:?} answers no reading"),
+        other => panic!("{other:?} is not the answer to a reading"),
     }
 }

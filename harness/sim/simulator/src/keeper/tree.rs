@@ -1,45 +1,45 @@
-//! ZooKeeper's data: nodes, versions, ephemeral owners, sequential names, and changes to them.
+//! Implements ZooKeeper's data: nodes, versions, ephemeral owners, sequential names, and changes to
+//! them.
 //!
-//! The leader turns a request into changes, once; every server applies the changes. So no two
-//! servers can disagree on what a request meant.
+//! The leader turns a request into changes once, and every server applies the changes. So no two
+//! servers can interpret a request differently.
 
 use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 
-use crate::digits::Digits;
 use crate::errors::{KeeperError, BAD_VERSION, NODE_EXISTS, NO_NODE};
-use crate::keeper::paths::{above, split, Key, PathMap};
-use crate::table::entries::Data;
+use crate::keeper::paths::{above, number, numbered, split, Key, PathMap};
 
+pub use crate::keeper::data::Data;
 pub use crate::keeper::names::Names;
 pub use crate::keeper::operation::{Done, Operation};
 pub use crate::keeper::paths::{child, Path};
 
-/// What happens to one node.
+/// A change of one node.
 #[derive(Debug, Clone)]
 pub struct Change {
     pub path: Path,
-    /// Of the path, and of that of the node above.
+    /// Hashes of the path and of the parent's path.
     hashes: [u64; 2],
-    /// Where the path's last slash is.
+    /// Index of the last slash in the path.
     slash: usize,
     pub effect: Effect,
 }
 
 #[derive(Debug, Clone)]
 pub enum Effect {
-    Made(Made),
+    Created(Created),
     Put(Data),
     Removed,
 }
 
-/// A node that is made.
+/// A created node.
 #[derive(Debug, Clone)]
-pub struct Made {
-    /// The end of the path.
+pub struct Created {
+    /// The last component of the path.
     name: Rc<str>,
-    /// The one at the end of its name.
+    /// The number at the end of a sequential name.
     number: Option<i64>,
     data: Data,
     /// The session that owns an ephemeral node.
@@ -59,7 +59,7 @@ impl Change {
 
     fn made(path: Path, data: Data, owner: Option<u64>) -> Change {
         Change::new(path, |name| {
-            Effect::Made(Made {
+            Effect::Created(Created {
                 name: name.into(),
                 number: number(name),
                 data,
@@ -68,15 +68,15 @@ impl Change {
         })
     }
 
-    /// The node is removed.
-    pub fn gone(path: Path) -> Change {
+    /// Creates the removal of a node.
+    pub fn removal(path: Path) -> Change {
         Change::new(path, |_| Effect::Removed)
     }
 
-    /// What the node holds from now on, unless it is removed.
+    /// Returns the node's new data, unless the node is removed.
     pub fn data(&self) -> Option<&Data> {
         match &self.effect {
-            Effect::Made(Made { data, .. }) | Effect::Put(data) => Some(data),
+            Effect::Created(Created { data, .. }) | Effect::Put(data) => Some(data),
             Effect::Removed => None,
         }
     }
@@ -86,7 +86,7 @@ impl Change {
         Key { path, hash }
     }
 
-    /// Of the node above.
+    /// Returns the parent's path.
     pub fn above(&self) -> Key<'_> {
         let (path, hash) = (above(&self.path, self.slash), self.hashes[1]);
         Key { path, hash }
@@ -103,13 +103,13 @@ pub struct Node {
     pub data: Data,
     pub owner: Option<u64>,
     pub version: i64,
-    /// The transaction that made it.
+    /// The transaction that created the node.
     pub czxid: i64,
-    /// The last one that changed its data.
+    /// The last transaction that changed its data.
     pub mzxid: i64,
-    /// How many children it has had: their list's version.
+    /// Number of children that were ever created; the version of the list of children.
     pub made: i64,
-    /// Of the next sequential child.
+    /// The number of the next sequential child.
     next: i64,
     pub children: Names,
 }
@@ -129,22 +129,22 @@ impl Node {
     }
 }
 
-/// What a change took away.
+/// What undoes a change.
 enum Before {
-    /// There was no such node; the parent's next number.
+    /// The node did not exist; the parent's next number.
     Nothing(i64),
-    /// What it held, and since when.
+    /// The previous data and its transaction.
     Data(Data, i64),
     Node(Node),
 }
 
-/// One server's nodes.
+/// The nodes of one server.
 #[derive(Debug, Clone)]
 pub struct Tree {
-    /// Of the transaction whose changes come next.
+    /// The transaction whose changes are applied next.
     pub zxid: i64,
     nodes: PathMap<Node>,
-    /// Ephemeral nodes by session, in the order in which they came.
+    /// Ephemeral nodes by session, in order of creation.
     owned: FxHashMap<u64, Vec<Path>>,
 }
 
@@ -170,34 +170,34 @@ impl Tree {
         self.nodes.get(key)
     }
 
-    /// One that there is.
+    /// Returns a node that must exist.
     pub fn node(&self, path: &str) -> &Node {
-        self.get(path).expect("there is such a node")
+        self.get(path).expect("the node exists")
     }
 
     pub fn has(&self, path: &str) -> bool {
         self.get(path).is_some()
     }
 
-    /// The ephemeral nodes of a session.
+    /// Returns the ephemeral nodes of a session.
     pub fn owned(&self, session: u64) -> &[Path] {
         self.owned.get(&session).map_or(&[], Vec::as_slice)
     }
 
-    /// Makes a change; whether it changes the parent's list of children.
+    /// Applies a change; returns whether it changes the parent's list of children.
     pub fn change(&mut self, change: &Change) -> bool {
         match &change.effect {
-            Effect::Made(made) => _ = self.make(change, made),
+            Effect::Created(made) => _ = self.make(change, made),
             Effect::Put(data) => _ = self.put(change, data),
             Effect::Removed => _ = self.remove(change),
         }
         !matches!(change.effect, Effect::Put(_))
     }
 
-    /// The same; what was there before.
+    /// Applies a change; returns what undoes it.
     fn exchange(&mut self, change: &Change) -> Before {
         match &change.effect {
-            Effect::Made(made) => Before::Nothing(self.make(change, made)),
+            Effect::Created(made) => Before::Nothing(self.make(change, made)),
             Effect::Put(data) => {
                 let (data, since) = self.put(change, data);
                 Before::Data(data, since)
@@ -208,27 +208,32 @@ impl Tree {
 
     fn above(&mut self, change: &Change) -> &mut Node {
         let above = self.nodes.get_mut(change.above());
-        above.expect("what is changed has a parent")
+        above.expect("a changed node has a parent")
     }
 
-    /// What the parent's next number was.
-    fn make(&mut self, change: &Change, made: &Made) -> i64 {
+    /// Creates a node; returns the parent's previous next number.
+    fn make(&mut self, change: &Change, made: &Created) -> i64 {
         let node = Node::new(made.data.clone(), made.owner, self.zxid);
         self.insert(change, made.name.clone(), made.number, node)
     }
 
-    /// What the node held, and since when.
+    /// Replaces the data; returns the previous data and its transaction.
     fn put(&mut self, change: &Change, data: &Data) -> (Data, i64) {
         let node = self.nodes.get_mut(change.key());
-        let node = node.expect("what is changed is there");
+        let node = node.expect("a changed node exists");
+        assert!(node.mzxid <= self.zxid, "zxids increase");
         node.version += 1;
         let since = std::mem::replace(&mut node.mzxid, self.zxid);
         (std::mem::replace(&mut node.data, data.clone()), since)
     }
 
-    /// A node, below its parent; what the parent's next number was.
+    /// Inserts a node below its parent; returns the parent's previous next number.
     fn insert(&mut self, change: &Change, name: Rc<str>, number: Option<i64>, node: Node) -> i64 {
         let above = self.above(change);
+        assert!(
+            above.owner.is_none(),
+            "an ephemeral node cannot have children"
+        );
         above.made += 1;
         above.children.insert(name);
         let next = above.next;
@@ -244,24 +249,34 @@ impl Tree {
 
     fn remove(&mut self, change: &Change) -> Node {
         let above = self.above(change);
+        assert!(above.made > 0, "the parent has had children");
         above.made += 1;
         above.children.remove(change.name());
         let node = self.nodes.remove(change.key());
-        let node = node.expect("what is removed is there");
-        assert!(node.children.is_empty(), "what has children stays");
-        if let Some(owned) = node.owner.and_then(|owner| self.owned.get_mut(&owner)) {
+        let node = node.expect("a removed node exists");
+        assert!(node.children.is_empty(), "a removed node has no children");
+        if let Some(owner) = node.owner {
+            let owned = self.owned.get_mut(&owner);
+            let owned = owned.expect("the owner lists its ephemeral nodes");
+            let before = owned.len();
             owned.retain(|other| *other != change.path);
+            assert_eq!(
+                owned.len() + 1,
+                before,
+                "the owner lists an ephemeral node once"
+            );
         }
         node
     }
 
-    /// The changes that a multi comes to, and what each operation answers. Makes them as it goes;
-    /// where it fails, this tree is as it was before.
+    /// Applies a multi; returns its changes and each operation's result. If an operation fails, the
+    /// tree is restored.
     pub fn planned(
         &mut self,
         operations: &[Operation],
         session: u64,
     ) -> Result<(Vec<Change>, Vec<Done>), KeeperError> {
+        let before = self.nodes.len();
         let mut changes = Vec::with_capacity(operations.len());
         let mut answers = Vec::with_capacity(operations.len());
         let mut undo = Vec::with_capacity(operations.len().saturating_sub(1));
@@ -270,6 +285,7 @@ impl Tree {
                 Ok(planned) => planned,
                 Err(error) => {
                     self.undo(&changes, undo);
+                    assert_eq!(self.nodes.len(), before, "a failed multi changes nothing");
                     return Err(KeeperError { at, ..error });
                 }
             };
@@ -282,6 +298,11 @@ impl Tree {
             }
             answers.push(answer);
         }
+        assert_eq!(
+            answers.len(),
+            operations.len(),
+            "every operation has a result"
+        );
         Ok((changes, answers))
     }
 
@@ -329,7 +350,7 @@ impl Tree {
                 Ok((Some(change), made))
             }
             Operation::Remove { version, .. } => {
-                let change = Change::gone(path.clone());
+                let change = Change::removal(path.clone());
                 found(change.key(), *version)?;
                 Ok((Some(change), Done::Other))
             }
@@ -345,7 +366,7 @@ impl Tree {
         }
     }
 
-    /// Sequential numbers that were taken are free again, as in ZooKeeper.
+    /// Undoes changes. As in ZooKeeper, sequential numbers that were taken are free again.
     #[cold]
     fn undo(&mut self, changes: &[Change], undo: Vec<Before>) {
         for (change, before) in changes.iter().zip(undo).rev() {
@@ -356,7 +377,8 @@ impl Tree {
                 }
                 Before::Data(data, since) => {
                     let node = self.nodes.get_mut(change.key());
-                    let node = node.expect("it has been changed");
+                    let node = node.expect("a node whose data changed exists");
+                    assert!(node.version > 0, "a changed node has a version above 0");
                     node.data = data;
                     node.version -= 1;
                     node.mzxid = since;
@@ -367,30 +389,6 @@ impl Tree {
             }
         }
     }
-}
-
-/// As many as a sequential node has digits.
-const ZEROS: &str = "0000000000";
-
-/// With ten digits at its end.
-pub fn numbered(name: &str, number: i64) -> String {
-    let digits = Digits::of(number);
-    let mut out = String::with_capacity(name.len() + 10);
-    out.push_str(name);
-    let digits = digits.as_str();
-    out.push_str(ZEROS.get(digits.len()..).unwrap_or_default());
-    out.push_str(digits);
-    out
-}
-
-/// Of a name that ends with ten digits.
-pub(super) fn number(name: &str) -> Option<i64> {
-    let (_, end) = name.as_bytes().split_last_chunk::<10>()?;
-    let add = |sum: i64, digit: &u8| {
-        let digit = digit.is_ascii_digit().then_some(i64::from(digit - b'0'))?;
-        Some(sum * 10 + digit)
-    };
-    end.iter().try_fold(0, add)
 }
 
 #[cfg(test)]
@@ -418,7 +416,7 @@ mod tests {
             Operation::create("/a", Data::default()),
             Operation::create("/a/b", Data::Number(1)),
         ];
-        applied(&mut tree, &made).expect("nothing is there");
+        applied(&mut tree, &made).expect("the tree is empty");
         let before = all(&tree);
         let refused = [
             Operation::put("/a/b", Data::Number(2)),
@@ -426,7 +424,7 @@ mod tests {
             Operation::remove("/a/b"),
             Operation::check("/no", None),
         ];
-        let error = applied(&mut tree, &refused).expect_err("/no is not there");
+        let error = applied(&mut tree, &refused).expect_err("/no does not exist");
         assert_eq!((error.code, error.at, &*error.path), (NO_NODE, 3, "/no"));
         assert_eq!(all(&tree), before);
         let answers = applied(&mut tree, &[Operation::numbered("/a/n-", Data::default())]);
@@ -444,7 +442,8 @@ mod tests {
     #[test]
     fn versions_count_and_are_checked() {
         let mut tree = Tree::default();
-        applied(&mut tree, &[Operation::create("/a", Data::Number(1))]).expect("it is new");
+        applied(&mut tree, &[Operation::create("/a", Data::Number(1))])
+            .expect("the node does not exist");
         let put = |data| Operation::Put {
             path: "/a".into(),
             data: Data::Number(data),
@@ -459,7 +458,7 @@ mod tests {
             let error = applied(&mut tree, &[operation]).expect_err("the version is 1");
             assert_eq!(error.code, BAD_VERSION);
         }
-        let error = applied(&mut tree, &[Operation::absent("/a")]).expect_err("it is there");
+        let error = applied(&mut tree, &[Operation::absent("/a")]).expect_err("the node exists");
         assert_eq!(error.code, NODE_EXISTS);
     }
 
@@ -472,20 +471,12 @@ mod tests {
             ephemeral: true,
             sequential: false,
         };
-        applied(&mut tree, &[ephemeral]).expect("it is new");
+        applied(&mut tree, &[ephemeral]).expect("the node does not exist");
         assert_eq!(tree.owned(1), [Path::from("/e")]);
         let undone = [Operation::remove("/e"), Operation::check("/no", None)];
-        applied(&mut tree, &undone).expect_err("/no is not there");
+        applied(&mut tree, &undone).expect_err("/no does not exist");
         assert_eq!(tree.owned(1), [Path::from("/e")]);
-        applied(&mut tree, &[Operation::remove("/e")]).expect("it is there");
+        applied(&mut tree, &[Operation::remove("/e")]).expect("the node exists");
         assert!(tree.owned(1).is_empty());
-    }
-
-    #[test]
-    fn ten_digits_are_a_number() {
-        assert_eq!(number("log-0000000041"), Some(41));
-        assert_eq!(number("0000000041"), Some(41));
-        assert_eq!(number("log-000000004x"), None);
-        assert_eq!(number("41"), None);
     }
 }

@@ -1,23 +1,24 @@
-//! Where memory comes from.
+//! Selects the memory allocator.
 
 use std::alloc::{GlobalAlloc, Layout};
 
 use libmimalloc_sys as mi;
 
-/// mimalloc aligns to a word unasked.
+/// mimalloc aligns to a word by default.
 const WORD: usize = size_of::<usize>();
 
-/// mimalloc's: a simulation is many small things for a moment, and this takes a sixth off its time.
-/// The crate `mimalloc` asks for every alignment, which is a longer way.
+/// mimalloc: a simulation makes many small, short-lived allocations, and this saves a sixth of its
+/// time. The crate `mimalloc` passes every alignment, which is slower.
 pub struct Allocator;
 
-// SAFETY: every method is mimalloc's own, with the size and the alignment that are asked for.
+// SAFETY: every method is mimalloc's own, with the requested size and alignment.
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if layout.align() <= WORD {
             let place: *mut u8 = mi::mi_malloc(layout.size()).cast();
             if !place.is_null() {
-                // No block is less than a word, and what was free begins with where the next one is.
+                // A block is at least a word long, and a free one begins with the address of the
+                // next free one.
                 prefetch(place.cast::<*const u8>().read());
             }
             place
@@ -39,12 +40,12 @@ unsafe impl GlobalAlloc for Allocator {
     }
 }
 
-/// Has a line of memory fetched that will be wanted soon: most of what is free was not touched for
-/// long, and to wait for it was 2 to 6 % of a simulation's time. Any address will do.
+/// Prefetches a cache line that will be needed soon. Most free blocks were not touched for long,
+/// and the cache misses took 2 to 6 % of a simulation's time. Any address is allowed.
 #[inline(always)]
 fn prefetch(place: *const u8) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: it is a hint, and reads nothing.
+    // SAFETY: a prefetch is a hint and reads nothing.
     unsafe {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(place.cast());
     }
@@ -52,13 +53,13 @@ fn prefetch(place: *const u8) {
     let _ = place;
 }
 
-/// For so long memory is kept that nobody uses: the next simulation, which follows at once, would
-/// fault it in again, and that is a fiftieth of its time.
+/// Time for which unused memory is kept. Otherwise the next simulation, which follows at once,
+/// would fault it in again, which takes a fiftieth of its time.
 const KEPT_MS: std::ffi::c_long = 1000;
-/// The crate has no name for it.
+/// The crate does not define this option.
 const PURGE_DELAY: mi::mi_option_t = 15;
 
-/// To be called once; `MIMALLOC_PURGE_DELAY` takes precedence.
+/// Sets that time. To be called once; `MIMALLOC_PURGE_DELAY` takes precedence.
 pub fn keep_memory() {
     // SAFETY: it sets a number.
     unsafe { mi::mi_option_set_default(PURGE_DELAY, KEPT_MS) }

@@ -1,131 +1,292 @@
-//! Generators in the words of Python, and those that stay there.
+//! Represents generators in Python, where they are immutable values. Generators of Rust are copied
+//! before they are asked; those of Python are asked by the generators of Rust that hold them.
 
 use std::any::Any;
 use std::rc::Rc;
 
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyInt, PyTuple};
+use pyo3::types::{PyDict, PyString, PyTuple};
 
-use crate::interpreter::finals::{EachNode, Phases, UntilOk};
-use crate::interpreter::generator::{Call, Context, Event, Firm, Foreign, Generator, Step};
+use super::vocabulary::{call_of, classes, python_call, python_object, raised, KnownWorkers};
+use crate::interpreter::finals::{EachNode, Phases, Sequence, UntilOk};
+use crate::interpreter::generator::{assign, Context, Event, Generator, Step, WakeCondition};
 use crate::interpreter::generators::{OnClients, OnNemesis, Rate, TimeLimit, Together};
 use crate::interpreter::set_calls::{Rules, SetCalls};
-use crate::interpreter::workers::{Seat, Workers};
-use crate::interpreter::Failure;
+use crate::interpreter::workers::{Slot, Worker, Workers};
+use crate::interpreter::{Failure, Kind};
 use crate::seed::Seed;
+use crate::world::Ns;
 
-/// By the words of `compiled` in harness/generators.
-pub(super) fn generator_of(words: &Bound<'_, PyAny>) -> PyResult<Box<dyn Generator>> {
-    let words = words.cast::<PyTuple>()?;
-    let what: String = words.get_item(0)?.extract()?;
-    let inner = || generator_of(&words.get_item(1)?);
-    Ok(match what.as_str() {
-        "time_limit" => Box::new(TimeLimit {
-            generator: inner()?,
-            length_ns: words.get_item(2)?.extract()?,
-            end_ns: words.get_item(3)?.extract()?,
-        }),
-        "rate" => Box::new(Rate {
-            generator: inner()?,
-            mean_ns: words.get_item(2)?.extract()?,
-            seed: Seed(words.get_item(3)?.extract()?),
-            exponential: words.get_item(4)?.extract()?,
-            number: words.get_item(5)?.extract()?,
-            due_ns: words.get_item(6)?.extract()?,
-            spaced_ns: words.get_item(7)?.extract()?,
-        }),
-        "on_clients" => Box::new(OnClients(inner()?)),
-        "on_nemesis" => Box::new(OnNemesis {
-            generator: inner()?,
-            quiet_ns: words.get_item(2)?.extract()?,
+/// A generator of Rust as a Python value.
+#[pyclass(module = "harness.native.simulator", frozen)]
+pub struct Combinator(pub(super) Box<dyn Generator>);
+
+// SAFETY: as for `Simulation`.
+unsafe impl Send for Combinator {}
+// SAFETY: as above.
+unsafe impl Sync for Combinator {}
+
+type Parts<'py> = Vec<Bound<'py, PyAny>>;
+
+#[pymethods]
+impl Combinator {
+    fn op<'py>(
+        &self,
+        py: Python<'py>,
+        context: &Bound<'py, PyAny>,
+    ) -> PyResult<(Bound<'py, PyAny>, Combinator)> {
+        let seen = PythonContext::new(context)?;
+        let mut after = self.0.copied();
+        let step = after.op(&seen.context()).map_err(raised)?;
+        Ok((seen.said(py, step)?, Combinator(after)))
+    }
+
+    fn update<'py>(
+        slf: Bound<'py, Self>,
+        context: &Bound<'py, PyAny>,
+        event: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, Self>> {
+        let mut after = slf.get().0.copied();
+        let seen = PythonContext::new(context)?;
+        let ended = CallEnd::new(event)?;
+        let op = || Ok(ended.op.clone());
+        let changed = after.update(&seen.context(), &ended.event(&op));
+        match changed.map_err(raised)? {
+            true => Bound::new(slf.py(), Combinator(after)),
+            false => Ok(slf),
+        }
+    }
+
+    #[getter]
+    fn listens(&self) -> bool {
+        self.0.listens()
+    }
+
+    fn unlimited(&self) -> PyResult<Combinator> {
+        let inner = self.0.unlimited();
+        let inner = inner.ok_or_else(|| PyTypeError::new_err("a time limit is expected"))?;
+        Ok(Combinator(inner))
+    }
+
+    #[staticmethod]
+    fn numbered(make: Py<PyAny>) -> Combinator {
+        Combinator(Box::new(Numbered { make, number: 0 }))
+    }
+
+    #[staticmethod]
+    fn sequence(calls: Parts<'_>) -> PyResult<Combinator> {
+        let calls = calls.iter().map(call_of).collect::<PyResult<_>>()?;
+        Ok(Combinator(Box::new(Sequence(calls))))
+    }
+
+    #[staticmethod]
+    fn time_limit(generator: &Bound<'_, PyAny>, length_ns: Ns) -> PyResult<Combinator> {
+        Ok(Combinator(Box::new(TimeLimit {
+            generator: generator_of(generator)?,
+            length_ns,
+            end_ns: None,
+        })))
+    }
+
+    #[staticmethod]
+    fn rate(
+        generator: &Bound<'_, PyAny>,
+        mean_ns: f64,
+        seed: u64,
+        exponential: bool,
+    ) -> PyResult<Combinator> {
+        Ok(Combinator(Box::new(Rate {
+            generator: generator_of(generator)?,
+            mean_ns,
+            seed: Seed(seed),
+            exponential,
+            number: 0,
+            due_ns: None,
+            spaced_ns: 0,
+        })))
+    }
+
+    #[staticmethod]
+    fn on_clients(generator: &Bound<'_, PyAny>) -> PyResult<Combinator> {
+        Ok(Combinator(Box::new(OnClients(generator_of(generator)?))))
+    }
+
+    #[staticmethod]
+    fn on_nemesis(generator: &Bound<'_, PyAny>) -> PyResult<Combinator> {
+        Ok(Combinator(Box::new(OnNemesis {
+            generator: generator_of(generator)?,
+            quiet_ns: None,
             waits: false,
-        }),
-        "together" => {
-            let parts = words.get_item(1)?;
-            let parts = parts.cast::<PyTuple>()?.iter();
-            let parts = parts.map(|part| generator_of(&part));
-            let parts = parts.collect::<PyResult<_>>()?;
-            Box::new(Together::new(parts, words.get_item(2)?.extract()?))
-        }
-        "phases" => {
-            let left = words.get_item(1)?;
-            let left = left.cast::<PyTuple>()?.iter();
-            let left = left.map(|part| generator_of(&part));
-            Box::new(Phases::new(left.collect::<PyResult<_>>()?))
-        }
-        "each_node" => {
-            let nodes: Vec<String> = words.get_item(2)?.extract()?;
-            let part = |node: String| Ok((node.into(), inner()?));
-            let parts = nodes.into_iter().map(part);
-            Box::new(EachNode(parts.collect::<PyResult<_>>()?))
-        }
-        "until_ok" => {
-            let calls: Vec<(String, Option<i64>, Option<i64>)> = words.get_item(1)?.extract()?;
-            let call = |(f, value, key): (String, _, _)| Call {
-                f: f.into(),
-                value,
-                key,
-                foreign: None,
-            };
-            let calls = calls.into_iter().map(call).collect();
-            let (tries, pause_ns) = (words.get_item(2)?, words.get_item(3)?);
-            Box::new(UntilOk::new(calls, tries.extract()?, pause_ns.extract()?))
-        }
-        "set_calls" => {
-            let rule = |name: &str| words.get_item(2)?.get_item(name);
-            let rules = Rules {
-                keys: rule("keys")?.extract()?,
-                ops_per_key: rule("ops_per_key")?.extract()?,
-                writers: rule("writers")?.extract()?,
-                refused_pause_ns: rule("refused_pause_ns")?.extract()?,
-                pause_ns: rule("pause_ns")?.extract()?,
-                burst_inserts: rule("burst_inserts")?.extract()?,
-                paced_inserts: rule("paced_inserts")?.extract()?,
-                hanging_ns: rule("hanging_ns")?.extract()?,
-            };
-            Box::new(SetCalls::new(rules, Seed(words.get_item(1)?.extract()?)))
-        }
-        "python" => Box::new(PythonGenerator {
-            generator: words.get_item(1)?.unbind(),
-            listens: words.get_item(2)?.extract()?,
-            known: Vec::new(),
-        }),
-        _ => return Err(PyValueError::new_err(what)),
-    })
+        })))
+    }
+
+    #[staticmethod]
+    fn together(parts: Parts<'_>) -> PyResult<Combinator> {
+        let parts = parts.iter().map(generator_of).collect::<PyResult<_>>()?;
+        Ok(Combinator(Box::new(Together::new(parts, 0))))
+    }
+
+    #[staticmethod]
+    fn phases(parts: Parts<'_>) -> PyResult<Combinator> {
+        let parts = parts.iter().map(generator_of).collect::<PyResult<_>>()?;
+        Ok(Combinator(Box::new(Phases::new(parts))))
+    }
+
+    #[staticmethod]
+    fn each_node(generator: &Bound<'_, PyAny>, nodes: Vec<String>) -> PyResult<Combinator> {
+        let nodes = nodes.into_iter().map(Rc::from).collect();
+        let generator = EachNode::new(generator_of(generator)?, nodes);
+        Ok(Combinator(Box::new(generator)))
+    }
+
+    #[staticmethod]
+    fn until_ok(calls: Parts<'_>, tries: u64, pause_ns: Ns) -> PyResult<Combinator> {
+        let calls = calls.iter().map(call_of).collect::<PyResult<_>>()?;
+        Ok(Combinator(Box::new(UntilOk::new(calls, tries, pause_ns))))
+    }
+
+    #[staticmethod]
+    fn set_calls(seed: u64, rules: &Bound<'_, PyDict>) -> PyResult<Combinator> {
+        let rule = |name: &str| rules.as_any().get_item(name);
+        let rules = Rules {
+            keys: rule("keys")?.extract()?,
+            ops_per_key: rule("ops_per_key")?.extract()?,
+            writers: rule("writers")?.extract()?,
+            refused_pause_ns: rule("refused_pause_ns")?.extract()?,
+            pause_ns: rule("pause_ns")?.extract()?,
+            burst_inserts: rule("burst_inserts")?.extract()?,
+            paced_inserts: rule("paced_inserts")?.extract()?,
+            hanging_ns: rule("hanging_ns")?.extract()?,
+        };
+        Ok(Combinator(Box::new(SetCalls::new(rules, Seed(seed)))))
+    }
 }
 
-/// The classes of harness/core/protocols.py.
-struct Classes {
-    context: Py<PyAny>,
-    worker: Py<PyAny>,
-    ready: Py<PyAny>,
-    pending: Py<PyAny>,
-    exhausted: Py<PyAny>,
+/// Returns a generator that changes in place.
+pub(super) fn generator_of(generator: &Bound<'_, PyAny>) -> PyResult<Box<dyn Generator>> {
+    if let Ok(known) = generator.cast_exact::<Combinator>() {
+        return Ok(known.get().0.copied());
+    }
+    let listens = match generator.getattr_opt("listens")? {
+        Some(listens) => listens.extract()?,
+        None => true,
+    };
+    Ok(Box::new(PythonGenerator {
+        generator: generator.clone().unbind(),
+        listens,
+        known: KnownWorkers::default(),
+    }))
 }
 
-fn classes(py: Python<'_>) -> PyResult<&'static Classes> {
-    static CLASSES: PyOnceLock<Classes> = PyOnceLock::new();
-    CLASSES.get_or_try_init(py, || {
-        let protocols = py.import("harness.core.protocols")?;
-        let class = |name| Ok::<_, PyErr>(protocols.getattr(name)?.unbind());
-        Ok(Classes {
-            context: class("Context")?,
-            worker: class("Worker")?,
-            ready: class("Ready")?,
-            pending: class("Pending")?,
-            exhausted: class("Exhausted")?,
+// --- Rust that Python asks ----------------------------------------------------------------------
+
+/// A Python context, converted.
+struct PythonContext<'py> {
+    time_ns: Ns,
+    workers: Workers,
+    /// By slot, without a nemesis that is not visible.
+    known: Vec<Bound<'py, PyAny>>,
+}
+
+impl<'py> PythonContext<'py> {
+    fn new(context: &Bound<'py, PyAny>) -> PyResult<PythonContext<'py>> {
+        let mut every = Vec::new();
+        let mut numbers = |name: &str| {
+            let mut numbers = Vec::new();
+            for worker in context.getattr(name)?.cast::<PyTuple>()?.iter() {
+                let number: i64 = worker.getattr("number")?.extract()?;
+                numbers.push(number);
+                every.push((number, worker));
+            }
+            Ok::<_, PyErr>(numbers)
+        };
+        let (free, busy) = (numbers("free")?, numbers("busy")?);
+        // The nemesis, which is -1, comes last.
+        every.sort_unstable_by_key(|(number, _)| *number as u64);
+        let clients = every.iter().filter(|(number, _)| *number >= 0);
+        let clients = clients.map(|(number, worker)| {
+            let process = worker.getattr("process")?.extract()?;
+            let node = worker.getattr("node")?;
+            let node = node.cast::<PyString>()?.to_str()?;
+            Ok(Worker::new(*number, process, node, false))
+        });
+        let workers = Workers::new(clients.collect::<PyResult<_>>()?, &free, &busy);
+        Ok(PythonContext {
+            time_ns: context.getattr("time_ns")?.extract()?,
+            workers,
+            known: every.into_iter().map(|(_, worker)| worker).collect(),
         })
-    })
+    }
+
+    fn context(&self) -> Context<'_> {
+        Context::of(self.time_ns, &self.workers)
+    }
+
+    fn said(&self, py: Python<'py>, step: Step) -> PyResult<Bound<'py, PyAny>> {
+        let classes = classes(py)?;
+        match step {
+            Step::Ready(slot, call) => {
+                let call = python_call(py, &call)?;
+                classes.ready.bind(py).call1((call, &self.known[slot]))
+            }
+            Step::Pending(wake_ns, condition) => {
+                let firm = condition == WakeCondition::TimeOnly;
+                classes.pending.bind(py).call1((wake_ns, firm))
+            }
+            Step::Exhausted => classes.exhausted.bind(py).call0(),
+        }
+    }
 }
 
-/// A generator of Python's: a value that gives the next one.
+/// The end of a call in Python's form.
+struct CallEnd {
+    process: i64,
+    is_fault: bool,
+    kind: Kind,
+    f: String,
+    node: String,
+    time_ns: Ns,
+    op: Rc<dyn Any>,
+}
+
+impl CallEnd {
+    fn new(op: &Bound<'_, PyAny>) -> PyResult<CallEnd> {
+        let process = op.getattr("process")?;
+        let is_fault = process.is_instance_of::<PyString>();
+        let kind: String = op.getattr("kind")?.extract()?;
+        let node: Option<String> = op.getattr("node")?.extract()?;
+        Ok(CallEnd {
+            process: if is_fault { -1 } else { process.extract()? },
+            is_fault,
+            kind: Kind::from_name(&kind).ok_or_else(|| PyTypeError::new_err(kind))?,
+            f: op.getattr("f")?.extract()?,
+            node: node.unwrap_or_default(),
+            time_ns: op.getattr("time_ns")?.extract()?,
+            op: Rc::new(op.clone().unbind()),
+        })
+    }
+
+    fn event<'a>(&'a self, op: &'a dyn Fn() -> Result<Rc<dyn Any>, Failure>) -> Event<'a> {
+        Event {
+            is_fault: self.is_fault,
+            process: self.process,
+            kind: self.kind,
+            f: &self.f,
+            node: &self.node,
+            time_ns: self.time_ns,
+            op,
+        }
+    }
+}
+
+// --- Python that Rust asks ----------------------------------------------------------------------
+
+/// A generator written in Python: a value that returns its successor.
 struct PythonGenerator {
     generator: Py<PyAny>,
     listens: bool,
-    /// Workers as Python knows them, by seat, and their processes then.
-    known: Vec<Option<(i64, Py<PyAny>)>>,
+    known: KnownWorkers,
 }
 
 impl PythonGenerator {
@@ -134,32 +295,13 @@ impl PythonGenerator {
         py: Python<'py>,
         context: &Context<'_>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let mut seen = |seats: &mut dyn Iterator<Item = Seat>| {
-            let seen = seats.map(|seat| self.worker(py, context.workers, seat));
+        let mut seen = |slots: &mut dyn Iterator<Item = Slot>| {
+            let seen = slots.map(|slot| self.known.worker(py, context.workers.of(slot)));
             PyTuple::new(py, seen.collect::<PyResult<Vec<_>>>()?)
         };
         let (free, busy) = (seen(&mut context.free())?, seen(&mut context.busy())?);
         let class = classes(py)?.context.bind(py);
         class.call1((context.time_ns, free, busy))
-    }
-
-    fn worker<'py>(
-        &mut self,
-        py: Python<'py>,
-        workers: &Workers,
-        seat: Seat,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        self.known.resize_with(workers.seats(), || None);
-        let worker = workers.of(seat);
-        match &self.known[seat] {
-            Some((process, known)) if *process == worker.process => Ok(known.bind(py).clone()),
-            _ => {
-                let class = classes(py)?.worker.bind(py);
-                let made = class.call1((workers.number(seat), worker.process, &*worker.node))?;
-                self.known[seat] = Some((worker.process, made.clone().unbind()));
-                Ok(made)
-            }
-        }
     }
 
     fn asked(&mut self, py: Python<'_>, context: &Context<'_>) -> PyResult<Step> {
@@ -171,47 +313,35 @@ impl PythonGenerator {
         if class.is(&classes.ready) {
             let number: i64 = step.getattr("worker")?.getattr("number")?.extract()?;
             return Ok(Step::Ready(
-                context.workers.seat(number),
+                context.workers.slot(number),
                 call_of(&step.getattr("call")?)?,
             ));
         }
         if class.is(&classes.pending) {
             let wake_ns = step.getattr("wake_ns")?.extract()?;
-            let firm = match step.getattr("firm")?.extract()? {
-                true => Firm::Yes,
-                false => Firm::No,
+            let condition = match step.getattr("firm")?.extract()? {
+                true => WakeCondition::TimeOnly,
+                false => WakeCondition::AnyEvent,
             };
-            return Ok(Step::Pending(wake_ns, firm));
+            return Ok(Step::Pending(wake_ns, condition));
         }
         if class.is(&classes.exhausted) {
             return Ok(Step::Exhausted);
         }
-        Err(PyRuntimeError::new_err(format!("a generator gave {step}")))
+        Err(PyTypeError::new_err(format!(
+            "a generator gave {step}; expected Ready, Pending or Exhausted"
+        )))
     }
 }
 
-fn call_of(call: &Bound<'_, PyAny>) -> PyResult<Call> {
-    let value = call.getattr("value")?;
-    let number = match value.is_exact_instance_of::<PyInt>() {
-        true => value.extract::<i64>().ok(),
-        false => None,
-    };
-    let f: String = call.getattr("f")?.extract()?;
-    let key: Option<i64> = call.getattr("key")?.extract()?;
-    let node: Option<String> = call.getattr("node")?.extract()?;
-    Ok(Call {
-        f: f.into(),
-        value: number,
-        key,
-        foreign: Some(Box::new(Foreign {
-            call: Rc::new(call.clone().unbind()),
-            node: node.map(Rc::from),
-            plain: number.is_some() || value.is_none(),
-        })),
-    })
-}
-
 impl Generator for PythonGenerator {
+    fn name(&self) -> String {
+        Python::attach(|py| {
+            let name = self.generator.bind(py).get_type().name();
+            name.map_or_else(|error| error.to_string(), |name| name.to_string())
+        })
+    }
+
     fn op(&mut self, context: &Context<'_>) -> Result<Step, Failure> {
         Ok(Python::attach(|py| self.asked(py, context))?)
     }
@@ -221,7 +351,7 @@ impl Generator for PythonGenerator {
             return Ok(false);
         }
         let op = (event.op)()?;
-        let op = python(&*op);
+        let op = python_object(&*op);
         Ok(Python::attach(|py| {
             let seen = self.context(py, context)?;
             let after = self.generator.bind(py).call_method1("update", (seen, op))?;
@@ -234,9 +364,46 @@ impl Generator for PythonGenerator {
     fn listens(&self) -> bool {
         self.listens
     }
+
+    fn copied(&self) -> Box<dyn Generator> {
+        Box::new(PythonGenerator {
+            generator: Python::attach(|py| self.generator.clone_ref(py)),
+            listens: self.listens,
+            known: KnownWorkers::default(),
+        })
+    }
 }
 
-/// What Python gave.
-pub(super) fn python(object: &dyn Any) -> &Py<PyAny> {
-    object.downcast_ref().expect("it is of Python")
+/// An endless sequence of calls, each a function of its number.
+struct Numbered {
+    make: Py<PyAny>,
+    number: u64,
+}
+
+impl Generator for Numbered {
+    fn op(&mut self, context: &Context<'_>) -> Result<Step, Failure> {
+        let call = Python::attach(|py| call_of(&self.make.bind(py).call1((self.number,))?))?;
+        Ok(match assign(&call, context)? {
+            Some(slot) => {
+                self.number += 1;
+                Step::Ready(slot, call)
+            }
+            None => Step::Pending(None, WakeCondition::AnyEvent),
+        })
+    }
+
+    fn update(&mut self, _: &Context<'_>, _: &Event<'_>) -> Result<bool, Failure> {
+        Ok(false)
+    }
+
+    fn listens(&self) -> bool {
+        false
+    }
+
+    fn copied(&self) -> Box<dyn Generator> {
+        Box::new(Numbered {
+            make: Python::attach(|py| self.make.clone_ref(py)),
+            number: self.number,
+        })
+    }
 }

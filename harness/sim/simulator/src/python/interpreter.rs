@@ -1,58 +1,46 @@
-//! The interpreter as a class of Python, with a host of Python.
+//! Exposes the interpreter as a Python class with a Python host.
 
 use std::any::Any;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use super::generator::{generator_of, python};
+use super::scheduler::Scheduler;
+use super::vocabulary::{begun_op, ended_op, kind_of, raised};
 use super::{Simulation, Word};
-use crate::interpreter::host::{Begun, Host};
-use crate::interpreter::statements::{said, Outcome, Outcomes, Statement};
-use crate::interpreter::workers::{Seat, Worker, Workers};
-use crate::interpreter::{self, Failure, Kind, Named, Place, Stop};
+use crate::errors::ServerError;
+use crate::interpreter::scheduler;
+use crate::interpreter::statements::Statement;
+use crate::interpreter::workers::Slot;
+use crate::interpreter::{self, Failure, Host, Kind, ServerNode, Stop};
+use crate::network::Node;
 use crate::server::Settings;
 use crate::world::Ns;
 
-/// Clients' calls and faults on a simulation's servers.
-#[pyclass(module = "pysimulator")]
+/// Executes clients' calls and faults on a simulation's servers.
+#[pyclass(module = "harness.native.simulator")]
 pub struct Interpreter {
     inner: interpreter::Interpreter,
-    /// What ended and has yet to be told.
-    ended: Option<interpreter::Ended>,
 }
 
-// SAFETY: as of `Simulation`.
+// SAFETY: as for `Simulation`.
 unsafe impl Send for Interpreter {}
+// SAFETY: as above.
 unsafe impl Sync for Interpreter {}
 
 type StatementWords = (bool, String, Vec<HashMap<String, Word>>, Ns);
-/// Number, process and node.
-type WorkerWords = (i64, i64, String);
-type OutcomeWords = (i32, String, String, String);
-/// Of the next op, of the last op, and the world's when the run's was 0.
-type PlaceWords = (u64, Ns, Ns);
 
 #[pymethods]
 impl Interpreter {
     #[new]
     fn new(
         simulation: PyRef<'_, Simulation>,
-        generator: &Bound<'_, PyAny>,
-        workers: Vec<WorkerWords>,
-        roams: &str,
+        scheduler: &Bound<'_, Scheduler>,
         statements: HashMap<String, StatementWords>,
-        outcomes: (Vec<OutcomeWords>, Vec<OutcomeWords>),
-        place: PlaceWords,
+        zero_ns: Ns,
     ) -> PyResult<Interpreter> {
-        let free: Vec<i64> = workers.iter().map(|(number, ..)| *number).collect();
-        let mut clients: Vec<_> = workers.into_iter().filter(|(n, ..)| *n >= 0).collect();
-        clients.sort_unstable();
-        let worker = |(_, process, node): WorkerWords| Worker::new(process, &node, node == roams);
-        let workers = Workers::new(clients.into_iter().map(worker).collect(), &free);
         let statement = |(f, (is_write, sql, settings, timeout_ns)): (String, StatementWords)| {
             let set = |words: HashMap<String, Word>| {
                 let words = words.into_iter().map(|(name, word)| (name, word.into()));
@@ -62,25 +50,15 @@ impl Interpreter {
             Rc::new(Statement::new(&f, is_write, &sql, settings, timeout_ns))
         };
         let nodes = simulation.nodes.iter();
-        let (index, time_ns, zero_ns) = place;
+        let node = |(name, node): (&String, &Node)| ServerNode::new(name, *node);
         Ok(Interpreter {
             inner: interpreter::Interpreter::new(
                 simulation.simulation.clone(),
-                nodes.map(|(name, node)| Named::new(name, *node)).collect(),
-                generator_of(generator)?,
-                workers,
+                nodes.map(node).collect(),
+                scheduler.get().inner.clone(),
                 statements.into_iter().map(statement).collect(),
-                Outcomes {
-                    writes: outcomes_of(outcomes.0)?,
-                    reads: outcomes_of(outcomes.1)?,
-                },
-                Place {
-                    index,
-                    time_ns,
-                    zero_ns,
-                },
+                zero_ns,
             ),
-            ended: None,
         })
     }
 
@@ -105,17 +83,17 @@ impl Interpreter {
         self.inner.pump(&PythonHost(host)).map_err(raised)
     }
 
-    fn end(&mut self, number: i64, kind: &str) -> PyResult<(u64, Ns)> {
-        let (ended, index) = self.inner.end(number, kind_of(kind)?);
-        let time_ns = ended.time_ns;
-        self.ended = Some(ended);
-        Ok((index, time_ns))
-    }
-
-    fn told(&mut self, op: Py<PyAny>, line: &[u8]) -> PyResult<()> {
-        let ended = self.ended.take().expect("something ended");
-        let op: Rc<dyn Any> = Rc::new(op);
-        self.inner.told(&ended, line, &op).map_err(raised)
+    fn end<'py>(
+        &mut self,
+        host: &Bound<'py, PyAny>,
+        number: i64,
+        done: &Bound<'py, PyAny>,
+    ) -> PyResult<()> {
+        let ended = self.inner.end(number, kind_of(done)?);
+        let op = ended_op(host.py(), &ended, done)?;
+        let line: Vec<u8> = host.call_method1("ended", (&op,))?.extract()?;
+        let op: Rc<dyn Any> = Rc::new(op.unbind());
+        self.inner.tell(&ended, &line, &op).map_err(raised)
     }
 
     fn lines<'py>(&mut self, py: Python<'py>) -> Bound<'py, PyBytes> {
@@ -133,58 +111,6 @@ impl Interpreter {
     fn keys(&self) -> Vec<i64> {
         self.inner.keys().iter().copied().collect()
     }
-
-    #[getter]
-    fn place(&self) -> PlaceWords {
-        let place = self.inner.place();
-        (place.index, place.time_ns, place.zero_ns)
-    }
-
-    #[getter]
-    fn workers(&self) -> (Vec<WorkerWords>, Vec<WorkerWords>) {
-        let workers = self.inner.workers();
-        let words = |&seat: &Seat| {
-            let worker = workers.of(seat);
-            (
-                workers.number(seat),
-                worker.process,
-                worker.node.to_string(),
-            )
-        };
-        let (free, busy) = (workers.free().iter(), workers.busy().iter());
-        (free.map(words).collect(), busy.map(words).collect())
-    }
-}
-
-fn raised(failure: Failure) -> PyErr {
-    match failure.downcast::<PyErr>() {
-        Ok(error) => *error,
-        Err(failure) => harness_error(&failure.to_string()).unwrap_or_else(|error| error),
-    }
-}
-
-fn harness_error(text: &str) -> PyResult<PyErr> {
-    Python::attach(|py| {
-        let errors = py.import("harness.core.errors")?;
-        let error = errors.getattr("HarnessError")?.call1((text,))?;
-        Ok(PyErr::from_value(error))
-    })
-}
-
-fn kind_of(name: &str) -> PyResult<Kind> {
-    Kind::named(name).ok_or_else(|| PyValueError::new_err(name.to_string()))
-}
-
-fn outcomes_of(words: Vec<OutcomeWords>) -> PyResult<Vec<Outcome>> {
-    let outcome = |(code, name, kind, text): OutcomeWords| {
-        Ok(Outcome {
-            code,
-            said: said(code, &name),
-            kind: kind_of(&kind)?,
-            text,
-        })
-    };
-    words.into_iter().map(outcome).collect()
 }
 
 // --- the host -----------------------------------------------------------------------------------
@@ -192,20 +118,16 @@ fn outcomes_of(words: Vec<OutcomeWords>) -> PyResult<Vec<Outcome>> {
 struct PythonHost<'a, 'py>(&'a Bound<'py, PyAny>);
 
 impl Host for PythonHost<'_, '_> {
-    fn begin(&self, begun: &Begun<'_>) -> Result<Vec<u8>, Failure> {
-        let call = match &begun.call.foreign {
-            Some(foreign) => python(&*foreign.call).bind(self.0.py()).clone(),
-            None => {
-                let words = (&*begun.call.f, begun.call.value, begun.call.key);
-                self.0.call_method1("call", words)?
-            }
-        };
-        let place = (begun.index, begun.time_ns);
-        let who = (begun.number, begun.process, begun.node);
-        Ok(self
-            .0
-            .call_method1("begin", (place, who, call))?
-            .extract()?)
+    fn begin(&self, scheduler: &scheduler::Scheduler, slot: Slot) -> Result<Vec<u8>, Failure> {
+        let op = begun_op(self.0.py(), scheduler, slot)?;
+        let number = scheduler.workers().of(slot).number;
+        Ok(self.0.call_method1("begin", (number, op))?.extract()?)
+    }
+
+    fn failed(&self, is_write: bool, error: &ServerError) -> Result<(Kind, String), Failure> {
+        let words = (is_write, error.code, &*error.text);
+        let done = self.0.call_method1("failed", words)?;
+        Ok((kind_of(&done)?, done.getattr("error")?.extract()?))
     }
 
     fn retired(&self, number: i64) -> Result<(), Failure> {

@@ -1,4 +1,4 @@
-//! What passes between Python and the servers, in the words of each.
+//! Converts requests and results between Python and the servers.
 
 use std::rc::Rc;
 
@@ -10,11 +10,11 @@ use pyo3::IntoPyObjectExt;
 use crate::block::Block;
 use crate::keeper::session::{Found, Reading};
 use crate::keeper::tree::{Done, Names, Operation};
-use crate::python::Said;
-use crate::table::entries::Data;
+use crate::python::SessionResult;
+use crate::table::entries::{Data, TableData};
 use crate::table::parts::Value;
 
-/// A tuple for each column; no columns where there is no row.
+/// Returns a tuple for each column; none if there are no rows.
 pub(super) fn columns<'py>(py: Python<'py>, block: &Block) -> PyResult<Bound<'py, PyList>> {
     let value = |value: &Value| match value {
         Value::Int(number) => PyInt::new(py, *number).into_any(),
@@ -77,15 +77,15 @@ pub(super) fn operation(words: &Bound<'_, PyTuple>) -> PyResult<Operation> {
     })
 }
 
-pub(super) fn said_of(py: Python<'_>, said: Said) -> PyResult<Bound<'_, PyAny>> {
+pub(super) fn said_of(py: Python<'_>, said: SessionResult) -> PyResult<Bound<'_, PyAny>> {
     match said {
-        Said::Opened(session) => session.into_bound_py_any(py),
-        Said::Synced => ().into_bound_py_any(py),
-        Said::Found(found) => {
+        SessionResult::Opened(session) => session.into_bound_py_any(py),
+        SessionResult::Synced => ().into_bound_py_any(py),
+        SessionResult::Found(found) => {
             let found = found.into_iter().map(|found| found_of(py, found));
             found.collect::<PyResult<Vec<_>>>()?.into_bound_py_any(py)
         }
-        Said::Done(done) => {
+        SessionResult::Done(done) => {
             let done = done.iter().map(|done| match done {
                 Done::Created(path) => (**path).into_bound_py_any(py),
                 Done::Put(version) => version.into_bound_py_any(py),
@@ -99,21 +99,21 @@ pub(super) fn said_of(py: Python<'_>, said: Said) -> PyResult<Bound<'_, PyAny>> 
 fn found_of(py: Python<'_>, found: Found) -> PyResult<Bound<'_, PyAny>> {
     match found {
         Found::Nothing => Ok(py.None().into_bound(py)),
-        Found::Get(data, version) => (data.spelled(), version).into_bound_py_any(py),
+        Found::Get(data, version) => (data.serialized(), version).into_bound_py_any(py),
         Found::Exists(version) => version.into_bound_py_any(py),
         Found::Stat {
             data,
             version,
             czxid,
             mzxid,
-        } => (data.spelled(), version, czxid, mzxid).into_bound_py_any(py),
+        } => (data.serialized(), version, czxid, mzxid).into_bound_py_any(py),
         Found::Children(names) => names_of(py, &names).map(Bound::into_any),
         Found::Count(count) => count.into_bound_py_any(py),
         Found::Listed(made, names) => (made, names_of(py, &names)?).into_bound_py_any(py),
         Found::Values(values) => {
             let out = PyDict::new(py);
             for (name, data) in values {
-                out.set_item(&*name, data.spelled())?;
+                out.set_item(&*name, data.serialized())?;
             }
             Ok(out.into_any())
         }

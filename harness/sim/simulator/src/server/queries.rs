@@ -1,4 +1,4 @@
-//! What is asked of a server, by clients and by the others.
+//! Executes the queries of clients and of other servers.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::future::Future;
 use std::rc::Rc;
 
 use crate::block::Block;
-use crate::errors::{ServerError, Trouble};
+use crate::errors::{QueryError, ServerError};
 use crate::keeper::session::KeeperSession;
 use crate::keeper::tree::child;
 use crate::server::{database_of, Refusal, Reply, Server, Settings};
@@ -15,16 +15,16 @@ use crate::system_tables::{system_rows, undone};
 use crate::table::insert::insert;
 use crate::table::mutation;
 use crate::table::optimize::optimize;
-use crate::table::parts::{spelled_rows, Part, Row, Value};
+use crate::table::parts::{rows_repr, Part, Row, Value};
 use crate::table::replica::{Table, TableDisk};
 use crate::table::select::{answer, Reading};
 use crate::world::{Ns, Promise, MS};
 
-/// Parsing, planning and reading a few rows, median.
+/// Median time of parsing, planning and reading a few rows.
 const READ_NS: Ns = 6 * MS;
 
 impl Server {
-    /// Begins a query, an INSERT with its rows; `answer` gets what comes of it.
+    /// Starts a query, an INSERT with its rows. `answer` receives the reply.
     pub fn ask(
         self: &Rc<Self>,
         answer: Promise<Reply>,
@@ -34,9 +34,16 @@ impl Server {
     ) {
         let number = self.asked.get() + 1;
         self.asked.set(number);
-        self.running.borrow_mut().push((number, answer));
+        let mut running = self.running.borrow_mut();
+        let last = running.last().map(|(last, _)| *last);
+        assert!(
+            last.is_none_or(|last| last < number),
+            "query numbers increase"
+        );
+        running.push((number, answer));
+        drop(running);
         let server = self.clone();
-        // What is frequent takes no more space than it needs.
+        // Frequent statements get tasks that are no larger than they need.
         match (query.statement(), rows) {
             (Ok(Statement::Select(select)), None) => {
                 let select = select.clone();
@@ -64,11 +71,11 @@ impl Server {
     }
 
     fn spawn(&self, work: impl Future<Output = ()> + 'static) {
-        self.world.spawn(Some(&self.process), work);
+        self.world.spawn(Some(&self.host.process), work);
     }
 
-    /// A query has its answer.
-    fn ended(&self, number: u64, result: Result<Rc<Block>, Trouble>) {
+    /// Replies to a query.
+    fn ended(&self, number: u64, result: Result<Rc<Block>, QueryError>) {
         let mut running = self.running.borrow_mut();
         let found = running.binary_search_by_key(&number, |(number, _)| *number);
         let answer = found.ok().map(|at| running.remove(at).1);
@@ -79,7 +86,7 @@ impl Server {
         }
     }
 
-    /// Error 60 when there is none of that name.
+    /// Returns the table; error 60 if it does not exist.
     fn table(&self, name: &str) -> Result<Rc<Table>, ServerError> {
         let found = self.tables.borrow().get(name).cloned();
         found.ok_or_else(|| ServerError::new(60, format!("Table {name} doesn't exist.")))
@@ -90,7 +97,7 @@ impl Server {
         table: &str,
         rows: Vec<Row>,
         settings: &Settings,
-    ) -> Result<Rc<Block>, Trouble> {
+    ) -> Result<Rc<Block>, QueryError> {
         let quorum = usize::try_from(settings.insert_quorum).unwrap_or(0);
         let timeout_ms = settings.insert_quorum_timeout;
         let deduplicate = settings.insert_deduplicate;
@@ -102,10 +109,10 @@ impl Server {
         self: &Rc<Self>,
         query: &Rc<Query>,
         settings: &Rc<Settings>,
-    ) -> Result<Rc<Block>, Trouble> {
+    ) -> Result<Rc<Block>, QueryError> {
         match query.statement()? {
             Statement::Number(number) => return Ok(Block::row([Value::Int(*number)]).into()),
-            Statement::Select(_) => unreachable!("a select is answered beside all others"),
+            Statement::Select(_) => unreachable!("ask handles selects"),
             Statement::System {
                 what,
                 table,
@@ -163,31 +170,31 @@ impl Server {
         &'a self,
         select: &'a Select,
         settings: &'a Settings,
-    ) -> impl Future<Output = Result<Rc<Block>, Trouble>> + 'a {
+    ) -> impl Future<Output = Result<Rc<Block>, QueryError>> + 'a {
         let table = self.table(&select.table);
         async move {
             let table = table?;
             self.world.sleep(self.world.around(READ_NS)).await;
             let reading = self.reading(settings)?;
             let rows = answer(&table, reading, &select.prepared(&table.schema)).await?;
-            Ok(if select.groups { groups(&rows) } else { rows })
+            Ok(if select.grouped { groups(&rows) } else { rows })
         }
     }
 
-    /// What a select is to read. Error 36 for what is no reading.
+    /// Returns the meaning of a select's settings; error 36 for an unknown one.
     fn reading(&self, settings: &Settings) -> Result<Reading, ServerError> {
         if !settings.select_sequential_consistency {
             return Ok(Reading::Plain);
         }
         let name = settings.sequential_reading.as_ref();
         let name = name.unwrap_or(&self.common.reading);
-        Reading::named(name).ok_or_else(|| {
+        Reading::from_name(name).ok_or_else(|| {
             let text = format!("sequential_reading {name}: unknown");
             ServerError::new(36, text)
         })
     }
 
-    async fn create(self: &Rc<Self>, creation: &Creation) -> Result<(), Trouble> {
+    async fn create(self: &Rc<Self>, creation: &Creation) -> Result<(), QueryError> {
         let name = &creation.table;
         if self.tables.borrow().contains_key(name) {
             return Ok(());
@@ -205,10 +212,11 @@ impl Server {
             settings,
             parts: RefCell::default(),
         });
-        let table = Table::new(self, disk.clone());
-        table.create(&self.keeper().await?).await?;
+        let table = Table::new(self.clone(), disk.clone());
+        table.create(&self.host.keeper().await?).await?;
         self.disk.tables.borrow_mut().insert(name.clone(), disk);
-        self.tables.borrow_mut().insert(name.clone(), table.clone());
+        let before = self.tables.borrow_mut().insert(name.clone(), table.clone());
+        assert!(before.is_none(), "a table is created once");
         self.spawn(table.clone().live());
         while table.readonly.get() {
             self.world.sleep(5 * MS).await;
@@ -226,12 +234,13 @@ impl Server {
             .collect();
         for name in names {
             let table = self.tables.borrow_mut().shift_remove(&name);
-            table.expect("it is there").dropped.set(true);
+            let before = table.expect("the table exists").dropped.replace(true);
+            assert!(!before, "a table is dropped once");
             self.disk.tables.borrow_mut().shift_remove(&name);
         }
     }
 
-    /// Of a table, or of all that exist.
+    /// Stops or starts the fetches of one table, or of all tables.
     fn fetches(&self, stopped: bool, name: Option<&str>) {
         let tables: Vec<_> = self.tables.borrow().values().cloned().collect();
         for table in tables {
@@ -242,21 +251,21 @@ impl Server {
         }
     }
 
-    /// A replica that does not lead asks the one that does.
+    /// Forwards a statement to the leading replica, if this replica does not lead.
     async fn pass_to_leader(
         self: &Rc<Self>,
         table: &Table,
         zk: &KeeperSession,
         query: &Rc<Query>,
         settings: &Rc<Settings>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), QueryError> {
         let election = table.paths.leader_election.clone();
         let line = zk.children(&*election).await?;
         let Some(first) = line.first() else {
             return Err(ServerError::new(254, "No active replicas").into());
         };
         let leader = zk.data(child(&election, first)).await?;
-        if leader.as_text() == &*self.name {
+        if leader.as_text() == &*self.host.name {
             let text = "Leader was suddenly changed or logical error.";
             return Err(ServerError::new(292, text).into());
         }
@@ -265,27 +274,32 @@ impl Server {
             .await?)
     }
 
-    /// Error 210 when the peer's process ends.
+    /// Sends a query to a peer; error 210 if the peer's process ends.
     async fn forward(
         self: &Rc<Self>,
         peer: &Rc<Server>,
         query: &Rc<Query>,
         settings: &Rc<Settings>,
     ) -> Result<(), ServerError> {
-        if !peer.process.alive() {
-            let text = format!("Connection refused by {}", peer.name);
+        if !peer.host.process.alive() {
+            let text = format!("Connection refused by {}", peer.host.name);
             return Err(ServerError::new(210, text));
         }
         let answer = Promise::new();
         let (asker, asked, awaited) = (self.clone(), peer.clone(), answer.clone());
         let (query, settings) = (query.clone(), settings.clone());
         let ask = move || asked.ask_for(asker, awaited, query, settings);
-        let network = &self.ensemble.network;
-        network.send(self.node, peer.node, Some(&peer.process), ask);
+        let network = &self.host.ensemble.network;
+        network.send(
+            self.host.node,
+            peer.host.node,
+            Some(&peer.host.process),
+            ask,
+        );
         self.world.wait(&answer).await
     }
 
-    /// Begins a query of another server's.
+    /// Starts a query on behalf of another server.
     fn ask_for(
         self: &Rc<Self>,
         asker: Rc<Server>,
@@ -301,18 +315,24 @@ impl Server {
                 Ok(_) => Ok(()),
                 Err(Refusal::Error(error)) => Err(error),
                 Err(Refusal::Reset) => {
-                    let text = format!("Connection reset by {}", server.name);
+                    let text = format!("Connection reset by {}", server.host.name);
                     Err(ServerError::new(210, text))
                 }
             };
-            let (world, network) = (server.world.clone(), &server.ensemble.network);
+            let (world, network) = (server.world.clone(), &server.host.ensemble.network);
             let set = move || answer.set(&world, result);
-            network.send(server.node, asker.node, Some(&asker.process), set);
+            network.send(
+                server.host.node,
+                asker.host.node,
+                Some(&asker.host.process),
+                set,
+            );
         });
     }
 }
 
-/// For each value of a column how many rows have it, and another column of one of them.
+/// Returns for each value of a column the number of rows with it, and another column of one of
+/// them.
 fn groups(rows: &Block) -> Rc<Block> {
     let mut groups: BTreeMap<Value, (i64, Value)> = BTreeMap::new();
     for row in rows.rows() {
@@ -324,14 +344,14 @@ fn groups(rows: &Block) -> Rc<Block> {
     Rc::new(groups.map(row).collect())
 }
 
-/// Of each part that is visible: its name, how many rows it has, and a hash of them.
+/// Returns the name, the number of rows and a hash of the rows of each visible part.
 fn hashes(table: &Table) -> Block {
     let hashed = |part: &Rc<Part>| {
         let mut rows = part.rows.to_vec();
         rows.sort();
-        let hash = crc32fast::hash(spelled_rows(&rows, '[', ']').as_bytes());
+        let hash = crc32fast::hash(rows_repr(&rows, '[', ']').as_bytes());
         let (count, hash) = (Value::Int(rows.len() as i64), Value::Int(i64::from(hash)));
         [Value::Text(part.name.clone()), count, hash]
     };
-    table.active.borrow().things().map(hashed).collect()
+    table.active.borrow().values().map(hashed).collect()
 }

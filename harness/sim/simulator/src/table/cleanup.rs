@@ -1,20 +1,21 @@
-//! Old parts, and on the leader old log entries, old blocks, and replicas that were left behind.
+//! Removes old parts and, on the leader, old log entries and old blocks; marks replicas that were
+//! left behind as lost.
 //!
 //! Source: ReplicatedMergeTreeCleanupThread of 18.16.1.
 
 use std::rc::Rc;
 
 use crate::bugs::Bug;
-use crate::errors::{KeeperError, ServerError, Trouble};
+use crate::errors::{KeeperError, QueryError, ServerError};
+use crate::keeper::paths::number_of;
 use crate::keeper::session::{KeeperSession, Reading};
 use crate::keeper::tree::{child, Operation};
 use crate::table::entries::Data;
-use crate::table::mutation::number_of;
 use crate::table::parts::Part;
 use crate::table::replica::Table;
 use crate::world::SECOND;
 
-/// The task, as long as the session lives.
+/// Cleans up as long as the session lives.
 pub async fn clean(table: Rc<Table>, zk: Rc<KeeperSession>) {
     let led = table.leader.get();
     while table.uses(&zk) {
@@ -23,13 +24,13 @@ pub async fn clean(table: Rc<Table>, zk: Rc<KeeperSession>) {
         if !table.uses(&zk) {
             return;
         }
-        // What fails is left to the next round.
+        // The next round repeats what failed.
         let _ = clean_once(&table, &zk, led).await;
     }
 }
 
-/// `led`: whether the replica led when the task began.
-async fn clean_once(table: &Table, zk: &KeeperSession, led: bool) -> Result<(), Trouble> {
+/// Cleans up once. `led` says whether the replica led when the task began.
+async fn clean_once(table: &Table, zk: &KeeperSession, led: bool) -> Result<(), QueryError> {
     old_parts(table, zk).await?;
     if table.leader.get() {
         if led || !table.bugs.has(Bug::LogUncut) {
@@ -45,6 +46,11 @@ async fn old_parts(table: &Table, zk: &KeeperSession) -> Result<(), KeeperError>
     let is_old = |part: &Part| (1..before).contains(&part.old_ns.get());
     let old = table.disk.parts.borrow().some(is_old);
     for part in old {
+        let shown = table.active.borrow().get(&part.info).is_some();
+        assert!(
+            !shown || table.bugs.any_planted(),
+            "an old part is not active"
+        );
         let path = child(&table.own.parts, &part.name);
         zk.remove(path).await?;
         table.forget(&part);
@@ -52,16 +58,16 @@ async fn old_parts(table: &Table, zk: &KeeperSession) -> Result<(), KeeperError>
     Ok(())
 }
 
-/// A replica that is behind, or lost: its log pointer, and the version of its node `host`.
-struct Behind {
+/// A replica that is behind or lost: its log pointer, and the version of its node `host`.
+struct LaggingReplica {
     replica: Rc<str>,
     host: i64,
     pointer: i64,
 }
 
-/// Removes the entries that every replica has copied, except those that are left behind and are
-/// not active: these are marked as lost.
-async fn clear_log(table: &Table, zk: &KeeperSession) -> Result<(), Trouble> {
+/// Removes the entries that every replica has copied. Inactive replicas that are too far behind do
+/// not count and are marked as lost.
+async fn clear_log(table: &Table, zk: &KeeperSession) -> Result<(), QueryError> {
     let settings = &table.settings;
     let names = zk.children(table.paths.log.clone()).await?;
     if (names.len() as f64) < settings.min_replicated_logs_to_keep as f64 * 1.1 {
@@ -71,7 +77,7 @@ async fn clear_log(table: &Table, zk: &KeeperSession) -> Result<(), Trouble> {
         .len()
         .saturating_sub(settings.max_replicated_logs_to_keep as usize);
     let oldest_kept = names.get(keep);
-    let oldest_kept = number_of(oldest_kept.expect("some entries are to be kept"));
+    let oldest_kept = number_of(oldest_kept.expect("at least one entry is kept"));
     let mut needed = Vec::new();
     let mut recovering = Vec::new();
     let mut candidates = Vec::new();
@@ -86,10 +92,10 @@ async fn clear_log(table: &Table, zk: &KeeperSession) -> Result<(), Trouble> {
             Reading::get(own.host.clone()),
         ];
         let [pointer, active, is_lost, host] = zk.read_all(readings, None).await?;
-        let found = "a replica's nodes are made at once, and stay";
+        let found = "a replica's nodes are created together and stay";
         let pointer = pointer.get().expect(found).0.as_number();
         let active = !active.is_nothing();
-        let behind = Behind {
+        let behind = LaggingReplica {
             replica: replica.clone(),
             host: host.get().expect(found).1,
             pointer,
@@ -120,6 +126,11 @@ async fn clear_log(table: &Table, zk: &KeeperSession) -> Result<(), Trouble> {
         .iter()
         .take(old)
         .filter(|name| number_of(name) < until);
+    let sound = |name: &&Rc<str>| needed.iter().all(|pointer| number_of(name) < *pointer);
+    assert!(
+        table.bugs.has(Bug::TruncateMax) || removed.clone().all(|name| sound(&name)),
+        "no removed entry is needed by a replica that keeps up"
+    );
     let removed = removed.map(|name| Operation::remove(child(&table.paths.log, name)));
     let mut operations: Vec<Operation> = removed.collect();
     if operations.is_empty() {
@@ -139,9 +150,9 @@ async fn clear_log(table: &Table, zk: &KeeperSession) -> Result<(), Trouble> {
 async fn mark_lost(
     table: &Table,
     zk: &KeeperSession,
-    candidates: &[Behind],
+    candidates: &[LaggingReplica],
     others: usize,
-) -> Result<(), Trouble> {
+) -> Result<(), QueryError> {
     if !candidates.is_empty() && candidates.len() == others {
         let text = "All replicas are stale: we won't mark any replica as lost";
         return Err(ServerError::new(415, text).into());
@@ -158,7 +169,8 @@ async fn mark_lost(
     Ok(())
 }
 
-/// Keeps the latest blocks. (By time in the server; here by the parts' block numbers.)
+/// Keeps the latest blocks. (The server keeps them by time, the simulation by the parts' block
+/// numbers.)
 async fn old_blocks(table: &Table, zk: &KeeperSession) -> Result<(), KeeperError> {
     let window = table.settings.replicated_deduplication_window;
     let path = &table.paths.blocks;
@@ -174,7 +186,7 @@ async fn old_blocks(table: &Table, zk: &KeeperSession) -> Result<(), KeeperError
         .map(|(name, part)| (block_number(part.as_text()), name));
     let mut ages: Vec<(i64, &Rc<str>)> = ages.collect();
     ages.sort();
-    // A window of 0 forgets none.
+    // A window of 0 keeps all.
     let window = if window == 0 {
         ages.len()
     } else {
@@ -188,7 +200,7 @@ async fn old_blocks(table: &Table, zk: &KeeperSession) -> Result<(), KeeperError
     Ok(())
 }
 
-/// The first, of a part's name.
+/// Returns the first block number in a part's name.
 fn block_number(part: &str) -> i64 {
     let number = part
         .split('_')

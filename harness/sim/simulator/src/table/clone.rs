@@ -1,11 +1,11 @@
-//! A lost replica takes another's queue and parts for its own.
+//! Lets a lost replica copy the queue and the parts of another one.
 //!
 //! Source: cloneReplicaIfNeeded, cloneReplica of 18.16.1.
 
 use std::rc::Rc;
 
 use crate::bugs::Bug;
-use crate::errors::{KeeperError, ServerError, Trouble};
+use crate::errors::{KeeperError, QueryError, ServerError};
 use crate::keeper::session::{KeeperSession, Reading};
 use crate::keeper::tree::{Names, Operation};
 use crate::table::entries::{Data, Entry};
@@ -14,8 +14,8 @@ use crate::table::parts::Info;
 use crate::table::paths::ReplicaPaths;
 use crate::table::replica::Table;
 
-/// After an error the replica is still lost, and tries again.
-pub async fn clone_if_lost(table: &Rc<Table>, zk: &Rc<KeeperSession>) -> Result<(), Trouble> {
+/// Clones another replica if this one is lost. After an error it is still lost and tries again.
+pub async fn clone_if_lost(table: &Rc<Table>, zk: &Rc<KeeperSession>) -> Result<(), QueryError> {
     let is_lost = &table.own.is_lost;
     if zk.data(is_lost.clone()).await?.as_text() == "0" {
         return Ok(());
@@ -38,13 +38,17 @@ pub async fn clone_if_lost(table: &Rc<Table>, zk: &Rc<KeeperSession>) -> Result<
     Err(ServerError::new(415, "All replicas are lost").into())
 }
 
-/// Entries may come twice by this order, and none is left out.
+/// Copies the source. In this order, entries may be copied twice, but none is missed.
 async fn clone(
     table: &Table,
     zk: &KeeperSession,
     source: &ReplicaPaths,
     lost_version: i64,
 ) -> Result<(), KeeperError> {
+    assert_ne!(
+        source.root, table.own.root,
+        "a replica does not clone itself"
+    );
     let pointer = zk.data(source.log_pointer.clone()).await?;
     let operations = vec![
         Operation::put(table.own.log_pointer.clone(), pointer),
@@ -62,7 +66,7 @@ async fn clone(
     };
     let listed = names.iter().map(|name| (Info::named(name), ()));
     for (info, ()) in cover_of(listed).pairs() {
-        queue(table, zk, Data::Entry(Entry::get(info.clone()).into())).await?;
+        queue(table, zk, Data::payload(Entry::get(info.clone()))).await?;
     }
     for (_, entry) in queued {
         queue(table, zk, entry).await?;

@@ -1,10 +1,11 @@
-//! What replicas of a table write into ZooKeeper.
+//! Defines what the replicas of a table write to ZooKeeper.
 
 use std::fmt::Write;
 use std::rc::Rc;
 
-use crate::keeper::tree::numbered;
-use crate::table::parts::{Info, Rows};
+use crate::table::parts::{rows_repr, Info, Rows};
+
+pub use crate::keeper::data::Data;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryKind {
@@ -14,7 +15,7 @@ pub enum EntryKind {
 }
 
 impl EntryKind {
-    /// As system.replication_queue has it.
+    /// Returns the type as system.replication_queue shows it.
     pub fn name(self) -> &'static str {
         match self {
             EntryKind::Get => "GET_PART",
@@ -24,28 +25,23 @@ impl EntryKind {
     }
 }
 
-/// Of the log's node with that number.
-pub fn log_name(number: i64) -> String {
-    numbered("log-", number)
-}
-
-/// Of the log and of queues.
+/// An entry of the log and of queues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     pub kind: EntryKind,
     pub new: Info,
-    /// Of the new part.
+    /// The name of the new part.
     pub name: Rc<str>,
-    /// The replica that wrote it.
+    /// The replica that wrote the entry.
     pub source: Rc<str>,
-    /// What is merged or mutated.
+    /// The parts that are merged or mutated.
     pub parts: Vec<Info>,
     pub quorum: usize,
     pub block_id: Rc<str>,
 }
 
 impl Entry {
-    /// A part that is to be fetched, of no insert.
+    /// Creates an entry for fetching a part that belongs to no insert.
     pub fn get(new: Info) -> Entry {
         Entry {
             kind: EntryKind::Get,
@@ -59,7 +55,7 @@ impl Entry {
     }
 }
 
-/// /quorum/status: the insert that has no quorum yet.
+/// /quorum/status: the insert whose quorum is pending.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quorum {
     pub part: Info,
@@ -70,7 +66,7 @@ pub struct Quorum {
 /// /mutations/…: an ALTER UPDATE or DELETE.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mutation {
-    /// Parts of a lower version are to be changed.
+    /// The mutation changes parts of a lower version.
     pub number: i64,
     pub partition: Rc<str>,
     /// The command.
@@ -78,116 +74,101 @@ pub struct Mutation {
     pub made_by: Rc<str>,
 }
 
-/// /quorum/last_part: by partition, in the order in which these came.
+/// /quorum/last_part: the last part of each partition, in the order in which partitions were added.
 pub type LastParts = Vec<(Rc<str>, Info)>;
 
-/// What a node of ZooKeeper holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Data {
-    Text(Rc<str>),
-    Number(i64),
-    Entry(Rc<Entry>),
-    Quorum(Rc<Quorum>),
-    Last(Rc<LastParts>),
-    Mutation(Rc<Mutation>),
-    /// Of a part: they stand for its checksums.
-    Rows(Rows),
+/// Access by type to what replicas store in nodes. A part's rows stand for its checksums.
+pub trait TableData {
+    /// Return the entry; panic if the data is something else.
+    fn as_entry(&self) -> &Entry;
+
+    /// Return the entry, shared with the node; panic if the data is something else.
+    fn shared_entry(&self) -> Rc<Entry>;
+
+    /// Return the pending quorum; panic if the data is something else.
+    fn as_quorum(&self) -> &Quorum;
+
+    /// Return the last parts; panic if the data is something else.
+    fn as_last(&self) -> &LastParts;
+
+    /// Return the mutation, shared with the node; panic if the data is something else.
+    fn shared_mutation(&self) -> Rc<Mutation>;
+
+    /// Return the text that 18.16.1 writes. The texts of rows and of mutations are not meaningful.
+    fn serialized(&self) -> String;
 }
 
-impl Default for Data {
-    fn default() -> Data {
-        Data::text("")
-    }
-}
-
-impl Data {
-    pub fn text(text: &str) -> Data {
-        Data::Text(text.into())
+impl TableData for Data {
+    fn as_entry(&self) -> &Entry {
+        self.get()
+            .unwrap_or_else(|| panic!("{self:?} is not an entry"))
     }
 
-    pub fn as_text(&self) -> &str {
-        match self {
-            Data::Text(text) => text,
-            _ => panic!("{self:?} is no text"),
-        }
+    fn shared_entry(&self) -> Rc<Entry> {
+        let entry = self.share();
+        entry.unwrap_or_else(|| panic!("{self:?} is not an entry"))
     }
 
-    pub fn as_number(&self) -> i64 {
-        match self {
-            Data::Number(number) => *number,
-            _ => panic!("{self:?} is no number"),
-        }
+    fn as_quorum(&self) -> &Quorum {
+        self.get()
+            .unwrap_or_else(|| panic!("{self:?} is not a quorum"))
     }
 
-    pub fn as_entry(&self) -> &Rc<Entry> {
-        match self {
-            Data::Entry(entry) => entry,
-            _ => panic!("{self:?} is no entry"),
-        }
+    fn as_last(&self) -> &LastParts {
+        let last = self.get();
+        last.unwrap_or_else(|| panic!("{self:?} is not a map of last parts"))
     }
 
-    pub fn as_quorum(&self) -> &Rc<Quorum> {
-        match self {
-            Data::Quorum(quorum) => quorum,
-            _ => panic!("{self:?} is no quorum"),
-        }
+    fn shared_mutation(&self) -> Rc<Mutation> {
+        let mutation = self.share();
+        mutation.unwrap_or_else(|| panic!("{self:?} is not a mutation"))
     }
 
-    pub fn as_last(&self) -> &Rc<LastParts> {
-        match self {
-            Data::Last(last) => last,
-            _ => panic!("{self:?} are no last parts"),
-        }
-    }
-
-    pub fn as_mutation(&self) -> &Rc<Mutation> {
-        match self {
-            Data::Mutation(mutation) => mutation,
-            _ => panic!("{self:?} is no mutation"),
-        }
-    }
-
-    pub fn as_rows(&self) -> &Rows {
-        match self {
-            Data::Rows(rows) => rows,
-            _ => panic!("{self:?} are no rows"),
-        }
-    }
-
-    /// As 18.16.1 writes it; of rows and mutations, nothing that means anything.
-    pub fn spelled(&self) -> String {
+    fn serialized(&self) -> String {
         match self {
             Data::Text(text) => text.to_string(),
             Data::Number(number) => number.to_string(),
-            Data::Entry(entry) => spelled_entry(entry),
-            Data::Quorum(quorum) => {
-                let mut out = format!(
-                    "version: 1\npart_name: {}\nrequired_number_of_replicas: {}\n\
-                     actual_number_of_replicas: {}\nreplicas:\n",
-                    quorum.part.name(),
-                    quorum.needed,
-                    quorum.replicas.len()
-                );
-                for replica in &quorum.replicas {
-                    out.push_str(replica);
-                    out.push('\n');
-                }
-                out
-            }
-            Data::Last(last) => {
-                let mut out = format!("version: 2\nparts count: {}\n", last.len());
-                for (partition, part) in last.iter() {
-                    writeln!(out, "{partition}\t{}", part.name()).expect("a string takes it");
-                }
-                out
-            }
-            Data::Mutation(mutation) => mutation.change.to_string(),
-            Data::Rows(rows) => crate::table::parts::spelled_rows(rows, '(', ')'),
+            Data::Payload(_) => serialized_payload(self),
         }
     }
 }
 
-fn spelled_entry(entry: &Entry) -> String {
+fn serialized_payload(data: &Data) -> String {
+    if let Some(entry) = data.get() {
+        serialized_entry(entry)
+    } else if let Some(quorum) = data.get() {
+        serialized_quorum(quorum)
+    } else if let Some(last) = data.get::<LastParts>() {
+        let mut out = format!("version: 2\nparts count: {}\n", last.len());
+        for (partition, part) in last {
+            writeln!(out, "{partition}\t{}", part.name()).expect("writing to a String cannot fail");
+        }
+        out
+    } else if let Some(mutation) = data.get::<Mutation>() {
+        mutation.change.to_string()
+    } else if let Some(rows) = data.get::<Rows>() {
+        rows_repr(rows, '(', ')')
+    } else {
+        panic!("{data:?} is not stored by replicas")
+    }
+}
+
+fn serialized_quorum(quorum: &Quorum) -> String {
+    let mut out = format!(
+        "version: 1\npart_name: {}\nrequired_number_of_replicas: {}\n\
+         actual_number_of_replicas: {}\nreplicas:\n",
+        quorum.part.name(),
+        quorum.needed,
+        quorum.replicas.len()
+    );
+    for replica in &quorum.replicas {
+        out.push_str(replica);
+        out.push('\n');
+    }
+    out
+}
+
+fn serialized_entry(entry: &Entry) -> String {
     let kind = match entry.kind {
         EntryKind::Get => "get",
         EntryKind::Merge => "merge",
@@ -207,7 +188,7 @@ fn spelled_entry(entry: &Entry) -> String {
     out += &entry.name;
     out.push('\n');
     if entry.quorum > 0 {
-        writeln!(out, "quorum: {}", entry.quorum).expect("a string takes it");
+        writeln!(out, "quorum: {}", entry.quorum).expect("writing to a String cannot fail");
     }
     out
 }

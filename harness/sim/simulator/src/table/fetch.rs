@@ -1,44 +1,51 @@
-//! Fetching a part from another replica, and what follows for the quorum.
+//! Fetches a part from another replica, with the consequences for its quorum.
 //!
-//! Source: executeFetch, findReplicaHavingCoveringPart, fetchPart, updateQuorum of 18.16.1.
+//! Source: executeFetch, findReplicaHavingCoveringPart, fetchPart of 18.16.1.
 
 use std::rc::Rc;
 
 use crate::bugs::Bug;
-use crate::errors::{KeeperError, ServerError, Trouble, BAD_VERSION, NODE_EXISTS, NO_NODE};
+use crate::errors::{KeeperError, QueryError, ServerError, NODE_EXISTS};
 use crate::keeper::session::{KeeperSession, Reading};
 use crate::keeper::tree::{child, Operation, Path};
-use crate::table::entries::{Data, Entry, LastParts, Quorum};
+use crate::server::host::{Host, ReplicaServer};
+use crate::table::entries::{Data, Entry, TableData};
 use crate::table::parts::{Info, Part, Rows};
+use crate::table::quorum::{failed_path, update_quorum};
 use crate::table::replica::Table;
 use crate::world::{Ns, Promise, TimedOut, MS, SECOND};
 
-/// A small part, read, sent and written; median.
+/// Median time of reading, sending and writing a small part.
 pub const FETCH_NS: Ns = 3 * MS;
 const FETCH_TIMEOUT_NS: Ns = 5 * SECOND;
 const NO_REPLICA_HAS_PART: i32 = 234;
 
-/// Gets the part, or one that covers it, from a random active replica that has one. Where none
-/// has, a quorum insert that is pending is marked as failed, and another part looked for.
+/// Fetches the part, or one that covers it, from a random active replica that has one. If there is
+/// none, marks a pending quorum insert of the part as failed, or lets the part check thread look
+/// for another part.
 pub async fn fetch(
     table: &Rc<Table>,
     zk: &Rc<KeeperSession>,
     entry: &Entry,
-) -> Result<bool, Trouble> {
+) -> Result<bool, QueryError> {
     if table.fetches_stopped.get() {
         return Err(ServerError::new(236, "Fetching of parts was cancelled").into());
     }
     let Some(held) = search(table, zk, entry).await?.held else {
-        if entry.quorum > 0 && failed(table, zk, entry).await? {
+        if entry.quorum > 0 && mark_failed(table, zk, entry).await? {
             return Ok(true);
         }
-        if merge_follows(table, &entry.new) {
+        if table.queue.uses(&entry.new) {
             return Ok(false);
         }
         table.missing.add(&entry.new);
         let text = format!("No active replica has part {}", entry.name);
         return Err(ServerError::new(NO_REPLICA_HAS_PART, text).into());
     };
+    assert!(
+        held.info.contains(&entry.new),
+        "a fetched part has the entry's rows"
+    );
     let rows = download(table, &held).await?;
     let part = Part::named(held.info, held.name, rows, table.world.now_ns());
     if table.bugs.has(Bug::FetchTorn) && part.rows.len() > 1 {
@@ -60,7 +67,7 @@ pub async fn fetch(
     Ok(true)
 }
 
-/// The others in an order drawn by chance. Of one there is but one order, which is drawn as well.
+/// Returns the other replicas in random order. The order of a single one is drawn too.
 async fn shuffled_others(
     table: &Rc<Table>,
     zk: &Rc<KeeperSession>,
@@ -76,7 +83,7 @@ async fn shuffled_others(
     Ok(replicas)
 }
 
-/// The table's, in an order drawn by chance.
+/// Returns the table's replicas in random order.
 async fn shuffled_replicas(
     table: &Rc<Table>,
     zk: &Rc<KeeperSession>,
@@ -92,9 +99,9 @@ struct Held {
     name: Rc<str>,
 }
 
-/// Who has a part, as far as the others that are active go.
+/// The active replica that has a part, and all active ones.
 struct Search {
-    /// A replica, and what it has that is or covers the part.
+    /// A replica with the part that equals or covers the wanted one.
     held: Option<Held>,
     /// Every other replica that was active when it was asked.
     active: Vec<Rc<str>>,
@@ -120,7 +127,7 @@ async fn search(
             continue;
         }
         all_active.push(replica.clone());
-        // Usually it is there by its own name and not yet merged.
+        // Usually the part exists under its own name, because it is not merged yet.
         let has = !has.is_nothing();
         let mut consider = |info: Info, name: &Rc<str>| {
             let found = best.as_ref().map(|held| &held.info);
@@ -153,19 +160,18 @@ async fn search(
 }
 
 async fn download(table: &Rc<Table>, held: &Held) -> Result<Rows, ServerError> {
-    let asker = &table.server;
+    let (asker, source) = (&table.server, table.server.replica(&held.replica));
     let (holder, part) = (&held.replica, &held.name);
-    let source = asker.peer(holder);
+    let (from, to) = (source.host().clone(), asker.host());
     let answer = Promise::new();
-    let ask = {
-        let (source, name, part) = (source.clone(), table.name.clone(), part.clone());
-        let (answer, asker) = (answer.clone(), asker.clone());
-        let fetch_ns = asker.disk.fetch_ns.get();
-        move || source.serve_part(&name, &part, answer, &asker, fetch_ns)
+    let request = {
+        let (table, part) = (table.name.clone(), part.clone());
+        let (answer, asker, fetch_ns) = (answer.clone(), to.clone(), to.fetch_ns.get());
+        move || serve_part(&*source, &asker, (&table, &part), answer, fetch_ns)
     };
-    let network = &asker.ensemble.network;
-    network.send(asker.node, source.node, Some(&source.process), ask);
-    if !source.process.alive() {
+    let network = &to.ensemble.network;
+    network.send(to.node, from.node, Some(&from.process), request);
+    if !from.process.alive() {
         let text = format!("Connection refused by {holder}");
         return Err(ServerError::new(210, text));
     }
@@ -182,23 +188,39 @@ async fn download(table: &Rc<Table>, held: &Held) -> Result<Rows, ServerError> {
     }
 }
 
-/// Whether a part became the replica's own.
+/// Send a part's rows to the server that requests them; `None` if the part is not here.
+fn serve_part(
+    source: &dyn ReplicaServer,
+    asker: &Rc<Host>,
+    (table, part): (&str, &str),
+    answer: Promise<Option<Rows>>,
+    fetch_ns: Ns,
+) {
+    let (rows, own) = (source.part_rows(table, part), source.host());
+    let world = own.ensemble.world.clone();
+    let took_ns = world.around(fetch_ns);
+    let set = move || answer.set(&world, rows);
+    let (network, to) = (&own.ensemble.network, Some(&asker.process));
+    network.send_later(took_ns, own.node, asker.node, to, set);
+}
+
+/// Whether a part was committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Committed {
     Yes,
-    /// Its quorum has failed: the part is on the disk no more.
+    /// Its quorum has failed, and the part was removed from the disk.
     No,
 }
 
-/// Checks the part's checksums with a replica that has it, announces it, and makes it visible.
-/// ServerError 40 when another has other data under this name.
+/// Compares the part's checksums with those of a replica that has it, announces the part, and makes
+/// it visible. Returns error 40 if another replica has other data under this name.
 pub async fn commit(
     table: &Rc<Table>,
     zk: &Rc<KeeperSession>,
     part: &Rc<Part>,
-) -> Result<Committed, Trouble> {
+) -> Result<Committed, QueryError> {
     loop {
-        match announced(table, zk, part).await {
+        match announce(table, zk, part).await {
             Ok(Some(Committed::Yes)) => break,
             Ok(Some(Committed::No)) => {
                 table.forget(part);
@@ -215,27 +237,30 @@ pub async fn commit(
     Ok(Committed::Yes)
 }
 
-/// None: another replica announced it meanwhile, so the checksums are to be checked again.
+/// Announces a part. `None`: another replica announced it meanwhile, so the checksums must be
+/// compared again.
 ///
-/// A fetch may outlast the quorum of its part. The replica that it fetches from becomes inactive,
-/// another replica finds the part nowhere and marks it as failed, and then the fetch ends: 18.16.1
-/// announces the part all the same and keeps it for good, because executeFetch does not look at
+/// A fetch may outlast the quorum of its part. The replica from which it fetches becomes inactive,
+/// another replica finds the part nowhere and marks it as failed, and then the fetch ends. 18.16.1
+/// announces the part nevertheless and keeps it for good, because executeFetch does not look at
 /// failed_parts after the download, and updateQuorum returns when there is no status. So the
-/// announcement checks here, in its multi, that the part has not failed, whether or not the entry
-/// names a quorum: an entry that a clone made from its source's list of parts names none. `failed`
-/// has the other half.
-async fn announced(
+/// announcement checks here, in its multi, that the part has not failed. It does so whether or not
+/// the entry names a quorum, because an entry that a clone made from its source's list of parts
+/// names none. `mark_failed` has the other half of the argument.
+async fn announce(
     table: &Rc<Table>,
     zk: &Rc<KeeperSession>,
     part: &Part,
-) -> Result<Option<Committed>, Trouble> {
+) -> Result<Option<Committed>, QueryError> {
     let name = &part.name;
-    let rows = Data::Rows(part.rows.clone());
+    let rows = Data::payload(part.rows.clone());
     let mut operations = Vec::new();
     for replica in shuffled_replicas(table, zk).await? {
         let path = child(&table.paths.of(&replica).parts, name);
         if let Some((data, _)) = zk.get(path.clone()).await? {
             if data != rows && !table.bugs.has(Bug::MergeOrder) {
+                let planted = table.bugs.any_planted();
+                assert!(planted, "{replica} has other rows in {name}");
                 let text = format!("Checksums of part {name} differ from {replica}'s");
                 return Err(ServerError::new(40, text).into());
             }
@@ -248,121 +273,24 @@ async fn announced(
     }
     let absent = operations.len();
     let may_fail = part.info.is_block() && !table.bugs.has(Bug::FailedPartFetched);
-    let failed = may_fail.then(|| failed_path(table, name));
-    operations.extend(failed.clone().map(Operation::absent));
+    let mark_failed = may_fail.then(|| failed_path(table, name));
+    operations.extend(mark_failed.clone().map(Operation::absent));
     operations.push(Operation::create(child(&table.own.parts, name), rows));
     match zk.multi(operations).await {
         Ok(_) => Ok(Some(Committed::Yes)),
         Err(error) if error.code != NODE_EXISTS => Err(error.into()),
-        Err(error) if Some(&error.path) == failed.as_ref() => Ok(Some(Committed::No)),
+        Err(error) if Some(&error.path) == mark_failed.as_ref() => Ok(Some(Committed::No)),
         Err(error) => Ok((error.at >= absent).then_some(Committed::Yes)),
     }
 }
 
-/// Adds this replica to the pending quorum; whoever completes it ends it.
+/// Marks the quorum of a part that no active replica has as failed, in one multi that requires that
+/// no replica has become active meanwhile.
 ///
-/// /quorum/status is made anew at version 0 for each insert, so its version alone does not say
-/// whose quorum it is. A quorum that is over has changed last_part, or its part has failed.
-pub async fn update_quorum(
-    table: &Rc<Table>,
-    zk: &Rc<KeeperSession>,
-    part: &Info,
-    name: &str,
-) -> Result<(), KeeperError> {
-    let bugs = table.bugs;
-    let status_path = &table.paths.quorum_status;
-    let last_path = &table.paths.last_part;
-    loop {
-        let readings = [
-            Reading::get(status_path.clone()),
-            Reading::get(last_path.clone()),
-        ];
-        let [found, last] = zk.read_all(readings, None).await?;
-        let Some((status, version)) = found.get() else {
-            return Ok(());
-        };
-        let status = status.as_quorum();
-        if status.part != *part {
-            return Ok(());
-        }
-        let mut last = last.get().expect("the table has it");
-        let mut replicas = status.replicas.clone();
-        if !replicas.contains(&table.me) {
-            replicas.push(table.me.clone());
-        }
-        let mut operations = Vec::with_capacity(4);
-        operations.push(Operation::check(last_path.clone(), Some(last.1)));
-        operations.push(Operation::absent(failed_path(table, name)));
-        if bugs.has(Bug::QuorumAba) {
-            last = zk.get(last_path.clone()).await?.expect("the table has it");
-            operations.clear();
-        }
-        if replicas.len() >= status.needed || bugs.has(Bug::QuorumUncounted) {
-            operations.push(Operation::Remove {
-                path: status_path.clone(),
-                version: Some(version),
-            });
-            operations.push(Operation::Put {
-                path: last_path.clone(),
-                data: Data::Last(Rc::new(with_last(table, last.0.as_last(), part))),
-                version: Some(last.1),
-            });
-        } else {
-            assert!(
-                replicas.len() < status.needed,
-                "whoever completes a quorum ends it"
-            );
-            let quorum = Quorum {
-                replicas,
-                ..Quorum::clone(status)
-            };
-            operations.push(Operation::Put {
-                path: status_path.clone(),
-                data: Data::Quorum(Rc::new(quorum)),
-                version: Some(version),
-            });
-        }
-        match zk.multi(operations).await {
-            Err(error) if [BAD_VERSION, NODE_EXISTS].contains(&error.code) => {}
-            Err(error) if error.code != NO_NODE => return Err(error),
-            _ => return Ok(()),
-        }
-    }
-}
-
-/// The last parts after a quorum for this one.
-fn with_last(table: &Table, last: &LastParts, part: &Info) -> LastParts {
-    let mut out = last.clone();
-    let at = out
-        .iter()
-        .position(|(partition, _)| *partition == part.partition);
-    let before = at.map_or(part, |at| &last[at].1);
-    let now = if table.bugs.has(Bug::LastPartBack) {
-        part.min(before)
-    } else if table.bugs.has(Bug::LastPartLate) {
-        part
-    } else {
-        part.max(before)
-    };
-    match at {
-        Some(at) => out[at].1 = now.clone(),
-        None => out.push((part.partition.clone(), now.clone())),
-    }
-    out
-}
-
-/// There is such a node when the quorum of the part has failed.
-fn failed_path(table: &Table, name: &str) -> Path {
-    child(&table.paths.failed_parts, name)
-}
-
-/// Marks the quorum of a part that nobody active has as failed: all at once, if no replica has
-/// become active meanwhile.
-///
-/// Nor may a replica that was active without the part have announced it since: 18.16.1 does not
-/// check that, so that a fetch which ends between the search and the multi leaves a failed part on
-/// an active replica.
-async fn failed(
+/// Nor may a replica that was active without the part have announced it since. 18.16.1 does not
+/// check that, so a fetch that ends between the search and the multi leaves a failed part on an
+/// active replica.
+async fn mark_failed(
     table: &Rc<Table>,
     zk: &Rc<KeeperSession>,
     entry: &Entry,
@@ -411,11 +339,4 @@ async fn failed(
     }
     table.queue.virtual_parts.borrow_mut().remove(&entry.new);
     Ok(true)
-}
-
-/// Whether the queue makes another of the part, which will be fetched instead.
-fn merge_follows(table: &Table, part: &Info) -> bool {
-    let entries = table.queue.entries.borrow();
-    let mut entries = entries.values();
-    entries.any(|other| other.entry.parts.contains(part))
 }

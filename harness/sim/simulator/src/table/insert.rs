@@ -1,4 +1,4 @@
-//! An insert: a part for each partition, made here and announced in the log.
+//! Executes an insert: a part for each partition, written here and announced in the log.
 //!
 //! Source: ReplicatedMergeTreeBlockOutputStream of 18.16.1.
 
@@ -6,37 +6,38 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 
 use crate::bugs::Bug;
-use crate::errors::{KeeperError, ServerError, Trouble, CONNECTION_LOSS, NODE_EXISTS};
+use crate::errors::{KeeperError, QueryError, ServerError, CONNECTION_LOSS, NODE_EXISTS};
+use crate::keeper::paths::number_of;
 use crate::keeper::session::{KeeperSession, Reading};
 use crate::keeper::tree::{child, Operation, Path};
-use crate::table::entries::{Data, Entry, EntryKind, Quorum};
+use crate::table::entries::{Data, Entry, EntryKind, Quorum, TableData};
 use crate::table::parts::{Info, Part, Row, Rows};
-use crate::table::replica::{ensure, Table};
+use crate::table::replica::Table;
 use crate::world::{Ns, Promise, TimedOut, MS};
 
-/// A part of few rows, to the disk.
+/// Median time of writing a small part to the disk.
 const WRITE_NS: Ns = 2 * MS;
 
-/// The quorum that an insert asks for, and what its pre-check saw of this replica.
-struct Asked {
+/// The requested quorum, and what the pre-check of the insert saw of this replica.
+struct QuorumPrecheck {
     replicas: usize,
     timeout_ms: i64,
-    /// What is_active holds.
+    /// The content of is_active.
     identity: Data,
-    /// Of is_active.
+    /// The version of is_active.
     version: i64,
-    /// Host's version.
+    /// The version of `host`.
     host: i64,
 }
 
-/// One block of rows may become several parts, one after the other.
+/// Inserts a block of rows, which may become several parts, one after the other.
 pub async fn insert(
     table: &Rc<Table>,
     rows: Vec<Row>,
     quorum: usize,
     timeout_ms: i64,
     deduplicate: bool,
-) -> Result<(), Trouble> {
+) -> Result<(), QueryError> {
     let zk = table.writable()?;
     let asked = if quorum >= 2 {
         Some(precheck(table, &zk, quorum, timeout_ms).await?)
@@ -52,6 +53,7 @@ pub async fn insert(
         }
     }
     for (partition, mut block) in blocks {
+        assert!(!block.is_empty(), "a part has rows");
         table.schema.sort(&mut block)?;
         table.world.sleep(table.world.around(WRITE_NS)).await;
         commit(
@@ -72,7 +74,7 @@ async fn precheck(
     zk: &Rc<KeeperSession>,
     quorum: usize,
     timeout_ms: i64,
-) -> Result<Asked, Trouble> {
+) -> Result<QuorumPrecheck, QueryError> {
     let readings = [
         Reading::count(table.paths.leader_election.clone()),
         Reading::get(table.paths.quorum_status.clone()),
@@ -80,7 +82,7 @@ async fn precheck(
         Reading::get(table.own.host.clone()),
     ];
     let [live, status, active, host] = zk.read_all(readings, None).await?;
-    let live = live.count().expect("the table has it");
+    let live = live.count().expect("the table has this node");
     if live < quorum {
         let text =
             format!("Number of alive replicas ({live}) is less than requested quorum ({quorum}).");
@@ -96,7 +98,7 @@ async fn precheck(
     let (Some((identity, version)), Some((_, host))) = (active.get(), host.get()) else {
         return Err(ServerError::new(164, "Replica is not active right now").into());
     };
-    Ok(Asked {
+    Ok(QuorumPrecheck {
         replicas: quorum,
         timeout_ms,
         identity,
@@ -110,9 +112,9 @@ async fn commit(
     zk: &Rc<KeeperSession>,
     partition: &Rc<str>,
     rows: Rows,
-    asked: Option<&Asked>,
+    asked: Option<&QuorumPrecheck>,
     deduplicate: bool,
-) -> Result<(), Trouble> {
+) -> Result<(), QueryError> {
     let block_id = deduplicate.then(|| block_id_of(table, partition, &rows));
     let block_path = block_id.as_ref().map(|id| child(&table.paths.blocks, id));
     let Some((number, lock_path)) = allocate(table, zk, partition, block_path.as_ref()).await?
@@ -138,8 +140,11 @@ async fn commit(
     };
     let (own, paths) = (&table.own, &table.paths);
     operations.extend([
-        Operation::create(child(&own.parts, &part.name), Data::Rows(part.rows.clone())),
-        Operation::numbered(paths.log_entry.clone(), Data::Entry(Rc::new(entry))),
+        Operation::create(
+            child(&own.parts, &part.name),
+            Data::payload(part.rows.clone()),
+        ),
+        Operation::numbered(paths.log_entry.clone(), Data::payload(entry)),
         Operation::remove(lock_path.clone()),
     ]);
     if let Some(asked) = asked {
@@ -149,11 +154,14 @@ async fn commit(
             replicas: vec![table.me.clone()],
         };
         operations.extend([
-            Operation::create(paths.quorum_status.clone(), Data::Quorum(Rc::new(quorum))),
+            Operation::create(paths.quorum_status.clone(), Data::payload(quorum)),
             Operation::check(own.is_active.clone(), Some(asked.version)),
             Operation::check(own.host.clone(), Some(asked.host)),
         ]);
     }
+    assert!(part.info.is_block(), "an insert's block number is its own");
+    let fresh = table.part(&part.name).is_none() || table.bugs.any_planted();
+    assert!(fresh, "a block number is assigned once");
     table.store(part.clone());
     if let Err(error) = zk.multi(operations).await {
         return Ok(refused(
@@ -173,7 +181,8 @@ async fn commit(
     }
 }
 
-/// Of the partition and the data, so that the same block has the same on every replica.
+/// Returns the block ID of a partition's rows, so that the same block has the same ID on every
+/// replica.
 fn block_id_of(table: &Table, partition: &str, rows: &[Row]) -> String {
     let mut hash = DefaultHasher::new();
     rows.hash(&mut hash);
@@ -189,8 +198,8 @@ fn block_id_of(table: &Table, partition: &str, rows: &[Row]) -> String {
     id
 }
 
-/// A fresh block number, and the node that says that its insert goes on, which goes with the
-/// session; None: the block is a duplicate.
+/// Allocates a block number. Returns it with the ephemeral node that marks the insert as in
+/// progress; `None` if the block is a duplicate.
 async fn allocate(
     table: &Rc<Table>,
     zk: &Rc<KeeperSession>,
@@ -202,7 +211,7 @@ async fn allocate(
         Some(path) => path,
         None => {
             let numbers = child(&table.paths.block_numbers, partition);
-            ensure(zk, &numbers, Data::default()).await?;
+            zk.ensure(&numbers, Data::default()).await?;
             let path = child(&numbers, "block-");
             let mut numbered = table.numbered.borrow_mut();
             numbered.insert(partition.clone(), path.clone());
@@ -219,22 +228,22 @@ async fn allocate(
     });
     match zk.multi(operations).await {
         Ok(made) => {
-            let lock = made.last().expect("an answer for each operation").path();
-            let number = lock[lock.len() - 10..].parse();
-            Ok(Some((number.expect("a sequential node's"), lock.clone())))
+            let lock = made.last().expect("every operation has a result").path();
+            Ok(Some((number_of(lock), lock.clone())))
         }
         Err(error) if exists(&error, block_path) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// Whether it says that there is such a node.
+/// Whether the error says that this node exists.
 fn exists(error: &KeeperError, path: Option<&Path>) -> bool {
     error.code == NODE_EXISTS && path == Some(&error.path)
 }
 
-/// The multi did not say yes: the part goes, unless it may have been logged all the same. Then
-/// 18.16.1 shows it; else it is set aside until ZooKeeper has been asked.
+/// Handles a multi that did not succeed. The part is removed, unless it may have been logged
+/// nevertheless. In that case 18.16.1 shows it; otherwise it is set aside until ZooKeeper has been
+/// asked.
 fn refused(
     table: &Table,
     part: &Rc<Part>,
@@ -242,6 +251,11 @@ fn refused(
     block_path: Option<&Path>,
     lock_path: Path,
 ) -> Result<(), ServerError> {
+    let shown = table.active.borrow().get(&part.info).is_some();
+    assert!(
+        !shown || table.bugs.any_planted(),
+        "no refused part is visible"
+    );
     if error.code == CONNECTION_LOSS {
         if table.bugs.has(Bug::PhantomPart) {
             table.activate(part);
@@ -274,7 +288,7 @@ async fn await_quorum(
     table: &Rc<Table>,
     zk: &Rc<KeeperSession>,
     part: &Part,
-    asked: &Asked,
+    asked: &QuorumPrecheck,
 ) -> Result<(), ServerError> {
     quorum_came(table, zk, part, asked).await.map_err(|error| {
         let text = format!("Unknown status, client must retry. Reason: {error}");
@@ -286,7 +300,7 @@ async fn quorum_came(
     table: &Rc<Table>,
     zk: &Rc<KeeperSession>,
     part: &Part,
-    asked: &Asked,
+    asked: &QuorumPrecheck,
 ) -> Result<(), KeeperError> {
     let status_path = &table.paths.quorum_status;
     loop {

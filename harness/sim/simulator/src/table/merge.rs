@@ -1,34 +1,36 @@
-//! Merges and mutations: the leader chooses them, every replica does them.
+//! Merges and mutates parts: the leader chooses them, every replica executes the entries.
 //!
 //! Source: ReplicatedMergeTreeMergePredicate, mergeSelectingTask, tryExecuteMerge,
-//! tryExecutePartMutation of 18.16.1. Which neighbours are merged is simpler here.
+//! tryExecutePartMutation of 18.16.1. The choice of neighbours is simplified here.
 
 use std::rc::Rc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::bugs::Bug;
-use crate::errors::{KeeperError, ServerError, Trouble};
+use crate::errors::{KeeperError, QueryError, ServerError};
+use crate::keeper::paths::number_of;
 use crate::keeper::session::{KeeperSession, Reading};
 use crate::keeper::tree::{child, Operation};
-use crate::table::cover::Cover;
-use crate::table::entries::{Data, Entry, EntryKind};
+use crate::table::active_parts::ActivePartSet;
+use crate::table::entries::{Data, Entry, EntryKind, TableData};
 use crate::table::fetch::{commit, Committed};
-use crate::table::mutation::{changed, current_version, desired_version, number_of};
-use crate::table::parts::{spell_row, Info, Part, Row, Rows, Value};
+use crate::table::log::pull;
+use crate::table::mutation::{changed, current_version, desired_version};
+use crate::table::parts::{append_row_repr, Info, Part, Row, Rows, Value};
 use crate::table::replica::Table;
 use crate::world::{Ns, MS};
 
-/// Of a few small parts, median.
+/// Median time of merging a few small parts.
 const MERGE_NS: Ns = 10 * MS;
 
-/// An entry, and its number in the log.
+/// An entry and its number in the log.
 pub struct Logged {
     pub number: i64,
     pub entry: Rc<Entry>,
 }
 
-/// The leader's task: looks for parts to merge, else to mutate, as long as it leads.
+/// Selects parts to merge, or else to mutate, as long as this replica leads.
 pub async fn select(table: &Rc<Table>, mut zk: Rc<KeeperSession>) {
     loop {
         let present = table.zk.borrow().clone();
@@ -48,7 +50,7 @@ pub async fn select(table: &Rc<Table>, mut zk: Rc<KeeperSession>) {
     }
 }
 
-/// Writes one entry into the log, if there is a merge or a mutation to be done.
+/// Logs one entry if a merge or a mutation is possible.
 async fn choose(table: &Rc<Table>, zk: &Rc<KeeperSession>) -> Result<bool, KeeperError> {
     let rule = Rule::new(table, zk).await?;
     let Some(entry) = rule.merge().or_else(|| rule.mutation()) else {
@@ -58,8 +60,8 @@ async fn choose(table: &Rc<Table>, zk: &Rc<KeeperSession>) -> Result<bool, Keepe
     Ok(true)
 }
 
-/// Writes a merge into the log: of all parts of a partition, of a single one only if it is to be
-/// final; without a partition, of the first neighbours that there are. None: of none.
+/// Logs a merge of all parts of a partition (of a single part only if `final`), or without a
+/// partition of the first possible neighbours. Returns `None` if there is nothing to merge.
 pub async fn assign(
     table: &Rc<Table>,
     zk: &Rc<KeeperSession>,
@@ -100,6 +102,13 @@ fn merging(table: &Table, run: Vec<Info>) -> Entry {
 }
 
 fn own_entry(table: &Table, kind: EntryKind, new: Info, parts: Vec<Info>) -> Entry {
+    let apart = parts.windows(2).all(|pair| pair[0].max < pair[1].min);
+    assert!(
+        apart || table.bugs.any_planted(),
+        "merged parts do not overlap"
+    );
+    let covers = parts.iter().all(|part| new.contains(part));
+    assert!(covers, "a part covers its source parts");
     Entry {
         kind,
         source: table.me.clone(),
@@ -115,23 +124,23 @@ async fn log(
 ) -> Result<Logged, KeeperError> {
     let entry = Rc::new(entry);
     let path = table.paths.log_entry.clone();
-    let node = Operation::numbered(path, Data::Entry(entry.clone()));
+    let node = Operation::numbered(path, Data::Payload(entry.clone()));
     let path = zk.create(node).await?;
-    table.pull_now(zk).await?;
+    pull(table, zk, None).await?;
     Ok(Logged {
         number: number_of(&path),
         entry,
     })
 }
 
-/// Which neighbours may be merged: no part will ever appear between them.
+/// Decides which neighbours may be merged, because no part will ever appear between them.
 struct Rule<'a> {
     table: &'a Table,
-    /// What the queue came to before anything was read.
-    before: Cover<()>,
-    /// In a quorum's way.
+    /// The queue's virtual parts before anything was read from ZooKeeper.
+    before: ActivePartSet<()>,
+    /// Parts of pending or failed quorums.
     held: FxHashSet<Info>,
-    /// Block numbers of inserts that go on, by partition.
+    /// Block numbers of inserts in progress, by partition.
     committing: FxHashMap<Rc<str>, Vec<i64>>,
 }
 
@@ -157,7 +166,7 @@ impl<'a> Rule<'a> {
             let numbers = blocks.iter().map(|name| number_of(name)).collect();
             committing.insert(partition.clone(), numbers);
         }
-        table.pull_now(zk).await?;
+        pull(table, zk, None).await?;
         Ok(Rule {
             table,
             before,
@@ -166,7 +175,7 @@ impl<'a> Rule<'a> {
         })
     }
 
-    /// Of the neighbours that are to be merged first, if anything is.
+    /// Returns the merge of the first possible neighbours.
     fn merge(&self) -> Option<Entry> {
         let settings = &self.table.settings;
         if settings.max_bytes_to_merge_at_max_space_in_pool <= 1 {
@@ -176,7 +185,7 @@ impl<'a> Rule<'a> {
         Some(merging(self.table, run))
     }
 
-    /// Of the first part that lacks one.
+    /// Returns the mutation of the first part that lacks one.
     fn mutation(&self) -> Option<Entry> {
         for (info, _) in self.table.active.borrow().pairs() {
             let lacks = desired_version(self.table, info);
@@ -192,14 +201,15 @@ impl<'a> Rule<'a> {
         None
     }
 
-    /// Neither in a quorum's way, nor unknown to the log, nor part of something to come.
+    /// Whether the part has no pending or failed quorum, is known to the log, and is not about to
+    /// be merged.
     fn free(&self, info: &Info) -> bool {
         !self.held.contains(info)
             && self.before.containing(info).is_some()
             && self.table.queue.virtual_parts.borrow().containing(info) == Some(info)
     }
 
-    /// Of the first partition that has one.
+    /// Returns the neighbours of the first partition that has enough.
     fn first_run(&self, least: usize) -> Option<Vec<Info>> {
         let active = self.table.active.borrow();
         let mut runs = active
@@ -208,7 +218,8 @@ impl<'a> Rule<'a> {
         runs.find(|run| !run.is_empty())
     }
 
-    /// The first so many neighbours, or more, up to twice as many; none if there are none.
+    /// Returns the first `least` neighbours or more, up to twice as many; none if there are too
+    /// few.
     fn run<'i>(&self, infos: impl ExactSizeIterator<Item = &'i Info>, least: usize) -> Vec<Info> {
         let mut run: Vec<Info> = Vec::new();
         if infos.len() < least {
@@ -235,7 +246,7 @@ impl<'a> Rule<'a> {
         run
     }
 
-    /// Whether they may all become one.
+    /// Whether these parts may become one.
     fn joins(&self, infos: &[Info]) -> bool {
         let near = infos
             .windows(2)
@@ -259,12 +270,12 @@ impl<'a> Rule<'a> {
     }
 }
 
-/// Makes the merged part of local parts; false when some are not here.
+/// Merges local parts; returns false if some are missing.
 pub async fn merge(
     table: &Rc<Table>,
     zk: &Rc<KeeperSession>,
     entry: &Entry,
-) -> Result<bool, Trouble> {
+) -> Result<bool, QueryError> {
     let mut sources = Vec::with_capacity(entry.parts.len());
     for info in &entry.parts {
         match table.active.borrow().get(info) {
@@ -276,13 +287,19 @@ pub async fn merge(
     if table.bugs.has(Bug::MergeDrops) {
         sources.pop();
     }
+    let gone = sources.len() != entry.parts.len();
+    assert!(
+        !gone || table.bugs.has(Bug::MergeDrops),
+        "a merge replaces every source part"
+    );
     let rows = sources.iter().flat_map(|part| part.rows.iter()).cloned();
     let rows = merged_rows(table, rows.collect())?;
     announce(table, zk, entry, rows).await?;
     Ok(true)
 }
 
-/// By the table's order, and equal rows as they were: the same on every replica.
+/// Returns the merged rows in the table's order. Equal rows keep their order, so that the result is
+/// the same on every replica.
 fn merged_rows(table: &Table, mut rows: Vec<Row>) -> Result<Rows, ServerError> {
     if table.bugs.has(Bug::MergeOrder) {
         rows.sort_by_cached_key(|row| (hash_of(&table.me, row), row.clone()));
@@ -292,24 +309,28 @@ fn merged_rows(table: &Table, mut rows: Vec<Row>) -> Result<Rows, ServerError> {
     Ok(rows.into())
 }
 
-/// A number of a replica's own for each row.
+/// Returns a number for each row that differs between replicas.
 fn hash_of(replica: &str, row: &[Value]) -> u32 {
     let mut text = replica.to_owned();
-    spell_row(&mut text, row);
+    append_row_repr(&mut text, row);
     crc32fast::hash(text.as_bytes())
 }
 
-/// Makes the mutated part of the local one; false when that is not here.
+/// Mutates a local part; returns false if it is missing.
 pub async fn mutate(
     table: &Rc<Table>,
     zk: &Rc<KeeperSession>,
     entry: &Entry,
-) -> Result<bool, Trouble> {
+) -> Result<bool, QueryError> {
     let found = table.active.borrow().get(&entry.parts[0]).cloned();
     let Some(part) = found else {
         return Ok(false);
     };
     table.world.sleep(table.world.around(MERGE_NS)).await;
+    assert!(
+        part.info.mutation < entry.new.mutation,
+        "a mutation replaces one part"
+    );
     let rows = changed(table, &part, entry.new.mutation)?;
     announce(table, zk, entry, rows).await?;
     Ok(true)
@@ -320,11 +341,15 @@ async fn announce(
     zk: &Rc<KeeperSession>,
     entry: &Entry,
     rows: Rows,
-) -> Result<(), Trouble> {
+) -> Result<(), QueryError> {
     let (info, name) = (entry.new.clone(), entry.name.clone());
     let part = Part::named(info, name, rows, table.world.now_ns());
     table.store(part.clone());
     let committed = commit(table, zk, &part).await?;
-    assert_eq!(committed, Committed::Yes, "only an insert's own part fails");
+    assert_eq!(
+        committed,
+        Committed::Yes,
+        "only an insert's own part can fail its quorum"
+    );
     Ok(())
 }

@@ -1,22 +1,29 @@
-//! Replicas of a ReplicatedMergeTree table, as 18.16.1 has them.
+//! Simulates replicas of a ReplicatedMergeTree table as 18.16.1 implements them.
 
+pub mod active_parts;
+pub mod answers;
 pub mod cleanup;
 pub mod clone;
-pub mod cover;
 pub mod entries;
+pub mod execute;
 pub mod fetch;
 pub mod insert;
 pub mod listed;
+pub mod log;
 pub mod merge;
 pub mod missing;
 pub mod mutation;
 pub mod optimize;
+pub mod part_check;
 pub mod parts;
 pub mod paths;
 pub mod queue;
+pub mod quorum;
 pub mod replica;
+pub mod restart;
 pub mod schema;
 pub mod select;
 pub mod selection;
 pub mod settings;
+pub mod snapshot;
 pub mod stored;

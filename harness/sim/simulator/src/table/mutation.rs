@@ -1,20 +1,22 @@
-//! ALTER TABLE … UPDATE and DELETE: parts below the mutation's number are rewritten, in the end.
+//! Executes ALTER TABLE … UPDATE and DELETE: parts below the mutation's number are eventually
+//! rewritten.
 //!
 //! Source: StorageReplicatedMergeTree::mutate and ReplicatedMergeTreeQueue of 18.16.1. One
-//! departure: each partition has a mutation of its own, with the one block number that it takes.
+//! departure: each partition has its own mutation, with the one block number that it takes.
 
 use std::rc::Rc;
 
 use crate::bugs::Bug;
-use crate::errors::{KeeperError, ServerError, Trouble, BAD_VERSION};
+use crate::errors::{KeeperError, QueryError, ServerError, BAD_VERSION};
+use crate::keeper::paths::number_of;
 use crate::keeper::session::KeeperSession;
 use crate::keeper::tree::{child, Operation};
 use crate::table::entries::{Data, Mutation};
 use crate::table::parts::{Info, Part, Rows};
 use crate::table::replica::{Mutations, Table};
 
-/// Writes the mutation for every partition that there is.
-pub async fn order(table: &Rc<Table>, change: &str) -> Result<(), Trouble> {
+/// Creates the mutation for every existing partition.
+pub async fn order(table: &Rc<Table>, change: &str) -> Result<(), QueryError> {
     let zk = table.writable()?;
     let change: Rc<str> = change.into();
     let partitions = zk.children(table.paths.block_numbers.clone()).await?;
@@ -24,8 +26,8 @@ pub async fn order(table: &Rc<Table>, change: &str) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// False: another mutation was written since this one began. Mutations come in the order of their
-/// numbers, so it needs a later one.
+/// Creates a mutation; returns false if another one was created meanwhile. Mutations must be
+/// created in the order of their numbers, so this one needs a later number.
 async fn ordered(
     table: &Table,
     zk: &KeeperSession,
@@ -48,13 +50,18 @@ async fn ordered(
         change: change.clone(),
         made_by: table.me.clone(),
     };
+    let newest = numbers(&table.mutations.borrow(), &Info::block(partition, 0)).max();
+    assert!(
+        newest.is_none_or(|newest| newest < mutation.number) || table.bugs.any_planted(),
+        "mutations are created in the order of their numbers"
+    );
     let operations = vec![
         Operation::Put {
             path: mutations.clone(),
             data,
             version: Some(version),
         },
-        Operation::numbered(child(mutations, ""), Data::Mutation(mutation.into())),
+        Operation::numbered(child(mutations, ""), Data::payload(mutation)),
         Operation::remove(lock.clone()),
     ];
     match zk.multi(operations).await {
@@ -66,21 +73,16 @@ async fn ordered(
     }
 }
 
-/// Of a sequential node: the ten digits at its end.
-pub fn number_of(path: &str) -> i64 {
-    let number = path[path.len() - 10..].parse();
-    number.expect("a sequential node ends with its number")
-}
-
-/// The number of the latest mutation that the part needs no more. Only parts that agree may be
-/// merged: of two that will both be brought to 25, one may lack 18 and one have come after it.
+/// Returns the number of the latest mutation that the part does not need any more. Only parts with
+/// the same number may be merged: of two parts whose target is 25, one may lack 18 while the other
+/// was inserted after it.
 pub fn current_version(table: &Table, info: &Info) -> i64 {
     let mutations = table.mutations.borrow();
     let numbers = numbers(&mutations, info).filter(|number| *number <= info.version());
     numbers.max().unwrap_or(0)
 }
 
-/// The number of the latest mutation that the part lacks.
+/// Returns the number of the latest mutation that the part lacks.
 pub fn desired_version(table: &Table, info: &Info) -> Option<i64> {
     let late = table.bugs.has(Bug::MutationLate);
     let mutations = table.mutations.borrow();
@@ -88,14 +90,14 @@ pub fn desired_version(table: &Table, info: &Info) -> Option<i64> {
     numbers(&mutations, info).filter(lacks).max()
 }
 
-/// Of its partition's mutations.
+/// Returns the numbers of a partition's mutations.
 fn numbers<'a>(mutations: &'a Mutations, info: &'a Info) -> impl Iterator<Item = i64> + 'a {
     let mutations = mutations.iter().map(|(_, mutation)| mutation);
     let own = mutations.filter(|mutation| mutation.partition == info.partition);
     own.map(|mutation| mutation.number)
 }
 
-/// The part's rows after every mutation up to `version` that it lacks.
+/// Returns the part's rows after every mutation up to `version` that it lacks.
 pub fn changed(table: &Table, part: &Part, version: i64) -> Result<Rows, ServerError> {
     let info = &part.info;
     let late = table.bugs.has(Bug::MutationLate) && info.mutation == 0;

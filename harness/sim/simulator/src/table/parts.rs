@@ -1,4 +1,4 @@
-//! Parts of a table: their names, which are intervals of block numbers, and their rows.
+//! Defines the parts of a table: their names, which are intervals of block numbers, and their rows.
 
 use std::cell::Cell;
 use std::hash::BuildHasherDefault;
@@ -11,10 +11,10 @@ use rustc_hash::FxHasher;
 use crate::digits::{self, Digits};
 use crate::world::Ns;
 
-/// A map in the order in which its keys came.
+/// A map that keeps the order of insertion.
 pub type Ordered<K, V> = IndexMap<K, V, BuildHasherDefault<FxHasher>>;
 
-/// One value of a row.
+/// A value of a row.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Value {
     Int(i64),
@@ -28,18 +28,18 @@ impl Value {
 }
 
 pub type Row = Rc<[Value]>;
-/// Of one part: never changed, so that copies share them.
+/// The rows of one part. They never change, so copies share them.
 pub type Rows = Rc<[Row]>;
 
-/// Rows as a word that is the same wherever they are the same: what Python calls their `repr`.
-pub fn spelled_rows(rows: &[Row], open: char, close: char) -> String {
+/// Returns a text that identifies the rows. It equals Python's `repr`.
+pub fn rows_repr(rows: &[Row], open: char, close: char) -> String {
     let mut out = String::with_capacity(2 + 16 * rows.len());
     out.push(open);
     for (at, row) in rows.iter().enumerate() {
         if at > 0 {
             out.push_str(", ");
         }
-        spell_row(&mut out, row);
+        append_row_repr(&mut out, row);
     }
     if rows.len() == 1 && open == '(' {
         out.push(',');
@@ -48,8 +48,8 @@ pub fn spelled_rows(rows: &[Row], open: char, close: char) -> String {
     out
 }
 
-/// One row, in the same way.
-pub fn spell_row(out: &mut String, row: &[Value]) {
+/// Appends the text of one row.
+pub fn append_row_repr(out: &mut String, row: &[Value]) {
     out.push('(');
     for (at, value) in row.iter().enumerate() {
         if at > 0 {
@@ -63,7 +63,7 @@ pub fn spell_row(out: &mut String, row: &[Value]) {
     out.push_str(if row.len() == 1 { ",)" } else { ")" });
 }
 
-/// What a part's name says.
+/// The content of a part's name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Info {
     pub partition: Rc<str>,
@@ -74,7 +74,7 @@ pub struct Info {
 }
 
 impl Info {
-    /// Of an insert's part.
+    /// Returns the Info of an insert's part.
     pub fn block(partition: &Rc<str>, number: i64) -> Info {
         Info {
             partition: partition.clone(),
@@ -85,7 +85,7 @@ impl Info {
         }
     }
 
-    /// The other way round. Panics at what is no part's name.
+    /// Parses a part's name; panics if it is not one.
     pub fn named(name: &str) -> Info {
         let partition = name.bytes().position(|letter| letter == b'_');
         let (partition, rest) = name.split_at(partition.expect("a partition"));
@@ -99,7 +99,7 @@ impl Info {
         }
     }
 
-    /// What a name says, if that part would have every row of this one.
+    /// Returns the Info of a name, if that part would have every row of this one.
     pub fn contained_in(&self, name: &str) -> Option<Info> {
         let rest = name.strip_prefix(&*self.partition)?;
         let mut rest = rest.strip_prefix('_')?.bytes();
@@ -117,7 +117,7 @@ impl Info {
         other.contains(self).then_some(other)
     }
 
-    /// As ClickHouse spells it.
+    /// Returns the part's name in ClickHouse's format.
     pub fn name(&self) -> String {
         let mut out = Vec::with_capacity(self.partition.len() + 24);
         out.extend_from_slice(self.partition.as_bytes());
@@ -126,15 +126,15 @@ impl Info {
             out.push(b'_');
             digits::append(&mut out, number);
         }
-        String::from_utf8(out).expect("digits are ASCII")
+        String::from_utf8(out).expect("the partition's name is UTF-8")
     }
 
-    /// By what parts of a partition are sorted.
+    /// Returns the sort key of parts within a partition.
     pub(super) fn place(&self) -> (i64, i64, i64, i64) {
         (self.min, self.max, self.level, self.mutation)
     }
 
-    /// Mutations above it are yet to be applied.
+    /// Returns the version: mutations with a higher number are still to be applied.
     pub fn version(&self) -> i64 {
         if self.mutation == 0 {
             self.min
@@ -143,12 +143,12 @@ impl Info {
         }
     }
 
-    /// Whether it is an insert's own part, neither merged nor mutated.
+    /// Whether the part was inserted, not merged or mutated.
     pub fn is_block(&self) -> bool {
         self.min == self.max && self.level == 0 && self.mutation == 0
     }
 
-    /// Whether every row of the other is in this one, if both are parts of one table.
+    /// Whether this part has every row of the other, given that both belong to one table.
     pub fn contains(&self, other: &Info) -> bool {
         self.min <= other.min
             && self.max >= other.max
@@ -158,26 +158,26 @@ impl Info {
     }
 }
 
-/// The next number in the rest of a part's name; 0 at its end.
+/// Parses the next number of a part's name; 0 at its end.
 fn number_in(rest: &mut Bytes<'_>) -> i64 {
     let mut number = 0;
     for letter in rest {
         if letter == b'_' {
             break;
         }
-        assert!(letter.is_ascii_digit(), "only numbers follow a partition");
+        assert!(letter.is_ascii_digit(), "only numbers follow the partition");
         number = number * 10 + i64::from(letter - b'0');
     }
     number
 }
 
-/// A part on a disk. Its rows never change, and stand for its checksums.
+/// A part on a disk. Its rows never change and stand for its checksums.
 pub struct Part {
     pub info: Info,
     pub name: Rc<str>,
     pub rows: Rows,
     pub made_ns: Ns,
-    /// Since when another part covers it; 0: none does.
+    /// The time since which another part covers it; 0 if none does.
     pub old_ns: Cell<Ns>,
 }
 
@@ -187,7 +187,7 @@ impl Part {
         Part::named(info, name, rows, made_ns)
     }
 
-    /// The same, where the name is known.
+    /// Creates a part whose name is known.
     pub fn named(info: Info, name: Rc<str>, rows: Rows, made_ns: Ns) -> Rc<Part> {
         Rc::new(Part {
             info,

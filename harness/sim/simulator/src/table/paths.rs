@@ -1,4 +1,4 @@
-//! The nodes that a table has in ZooKeeper.
+//! Names the nodes that a table has in ZooKeeper.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::keeper::tree::{child, Path};
 
-/// Of a table. `log_entry` is what its sequential nodes are made of.
+/// The paths of a table. `log_entry` is the prefix of its sequential nodes.
 pub struct TablePaths {
     pub log: Path,
     pub log_entry: Path,
@@ -39,7 +39,7 @@ impl TablePaths {
         }
     }
 
-    /// Those of a replica.
+    /// Returns the paths of a replica.
     pub fn of(&self, replica: &Rc<str>) -> Rc<ReplicaPaths> {
         let mut known = self.known.borrow_mut();
         if let Some(paths) = known.get(replica) {
@@ -51,7 +51,7 @@ impl TablePaths {
     }
 }
 
-/// Of a replica of it. `queue_entry` is what its sequential nodes are made of.
+/// The paths of a replica. `queue_entry` is the prefix of its sequential nodes.
 pub struct ReplicaPaths {
     pub root: Path,
     pub host: Path,

@@ -1,4 +1,5 @@
-//! Columns of a table, and the few expressions over them that a simulated server understands.
+//! Defines the columns of a table, and the few expressions over them that a simulated server
+//! understands.
 
 use std::cmp::Ordering;
 use std::rc::Rc;
@@ -17,20 +18,20 @@ static ASSIGNMENT: LazyLock<Regex> =
     LazyLock::new(|| expression(r"^(\w+)\s*=\s*(?:(\w+)\s*\+\s*)?(?:toUInt64\()?(-?\d+)\)?\s*$"));
 
 fn expression(text: &str) -> Regex {
-    Regex::new(text).expect("it is well formed")
+    Regex::new(text).expect("the expression is well-formed")
 }
 
-/// Of one table.
+/// The schema of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schema {
     pub columns: Vec<Rc<str>>,
-    /// A column; None: one partition.
+    /// The partitioning column; `None` for a single partition.
     pub partition_by: Option<Rc<str>>,
     pub order_by: Vec<Rc<str>>,
 }
 
 impl Schema {
-    /// Whose part a row belongs to.
+    /// Returns the partition of a row.
     pub fn partition(&self, row: &[Value]) -> Result<Rc<str>, ServerError> {
         let Some(column) = &self.partition_by else {
             return Ok("all".into());
@@ -38,7 +39,7 @@ impl Schema {
         Ok(spelled(&row[self.at(column)?]))
     }
 
-    /// By the sorting key; rows of one key stay as they were.
+    /// Sorts by the sorting key; rows with equal keys keep their order.
     pub fn sort(&self, rows: &mut [Row]) -> Result<(), ServerError> {
         let places = self.order_by.iter().map(|column| self.at(column));
         let places: Vec<usize> = places.collect::<Result<_, _>>()?;
@@ -51,13 +52,13 @@ impl Schema {
         Ok(())
     }
 
-    /// A column's place, else error 47.
+    /// Returns the index of a column, or error 47.
     pub fn at(&self, column: &str) -> Result<usize, ServerError> {
         let at = self.columns.iter().position(|known| **known == *column);
         at.ok_or_else(|| ServerError::new(47, format!("Unknown identifier: {column}")))
     }
 
-    /// What UPDATE … WHERE … or DELETE WHERE … makes of rows.
+    /// Applies UPDATE … WHERE … or DELETE WHERE … to rows.
     pub fn apply(&self, change: &str, rows: &Rows) -> Result<Rows, ServerError> {
         let found = CHANGE.captures(change).ok_or_else(|| unknown(change))?;
         let struck = self.conditions(&found["where"])?;
@@ -70,7 +71,7 @@ impl Schema {
             let mut values = row.to_vec();
             let before = source.map_or(0, |source| match &row[source] {
                 Value::Int(number) => *number,
-                Value::Text(text) => panic!("{text} is no number"),
+                Value::Text(text) => panic!("{text} is not a number"),
             });
             values[at] = Value::Int(by + before);
             values.into()
@@ -85,7 +86,8 @@ impl Schema {
         Ok(rows.collect())
     }
 
-    /// Of an UPDATE: the column, the one whose value is added to, and the number.
+    /// Parses the assignment of an UPDATE: the column, the column to whose value it adds, and the
+    /// number.
     fn assignment(&self, text: &str) -> Result<(usize, Option<usize>, i64), ServerError> {
         let found = ASSIGNMENT
             .captures(text.trim())
@@ -96,7 +98,7 @@ impl Schema {
         Ok((at, source.transpose()?, by))
     }
 
-    /// Those of a WHERE, with AND between them.
+    /// Parses the conditions of a WHERE that are joined by AND.
     pub fn conditions(&self, text: &str) -> Result<Conditions, ServerError> {
         if text.is_empty() {
             return Ok(Conditions::default());
@@ -137,7 +139,8 @@ impl Schema {
         Ok(Condition { at, test })
     }
 
-    /// The only partition in which rows may be for which these hold; None: any may have some.
+    /// Returns the only partition that may have rows which satisfy the conditions; `None` if any
+    /// may.
     pub fn partition_of(&self, conditions: &Conditions) -> Option<Rc<str>> {
         let column = self.partition_by.as_deref()?;
         let column = self.columns.iter().position(|known| **known == *column)?;
@@ -152,7 +155,7 @@ fn unknown(text: &str) -> ServerError {
     ServerError::new(62, format!("Syntax error: '{text}' is not simulated"))
 }
 
-/// Of "7", "(7, 8)" or "'word'": one at least.
+/// Parses "7", "(7, 8)" or "'word'": at least one value.
 fn values(text: &str) -> Option<Vec<Value>> {
     let words = text.trim_matches(['(', ')', ' ', '\n']).split(',');
     let values = words.map(|word| match word.trim() {
@@ -162,7 +165,7 @@ fn values(text: &str) -> Option<Vec<Value>> {
     values.collect()
 }
 
-/// As a partition's name has it.
+/// Returns the value as it appears in a partition's name.
 fn spelled(value: &Value) -> Rc<str> {
     match value {
         Value::Int(number) => Digits::of(*number).as_str().into(),
@@ -170,10 +173,10 @@ fn spelled(value: &Value) -> Rc<str> {
     }
 }
 
-/// How a value compares to another.
+/// Whether a comparison has this result.
 type Holds = fn(Ordering) -> bool;
 
-/// None: it is one of several. No sign begins with one that is before it.
+/// `None` is IN. No operator begins with an earlier one.
 const OPERATORS: [(&str, Option<Holds>); 7] = [
     ("=", None),
     ("!=", Some(Ordering::is_ne)),
@@ -184,11 +187,11 @@ const OPERATORS: [(&str, Option<Holds>); 7] = [
     ("IN", None),
 ];
 
-/// All of a WHERE.
+/// The conditions of a WHERE.
 #[derive(Default)]
 pub struct Conditions(Box<[Condition]>);
 
-/// Of a column's value.
+/// A condition on a column's value.
 struct Condition {
     at: usize,
     test: Test,
@@ -196,9 +199,9 @@ struct Condition {
 
 enum Test {
     Is(Value),
-    /// It is one of them.
+    /// The value is one of these.
     In(Vec<Value>),
-    /// How it compares to this one.
+    /// The value compares in this way to another one.
     Than(Holds, Value),
 }
 
@@ -253,7 +256,7 @@ mod tests {
         ]
     }
 
-    /// The column v of those that match.
+    /// Returns column v of the matching rows.
     fn matched(text: &str) -> Result<Vec<i64>, ServerError> {
         let conditions = schema().conditions(text)?;
         let mut rows = rows();
@@ -315,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known() {
+    fn unknown_columns_and_syntax() {
         let refused = |text: &str| matched(text).unwrap_err();
         assert_eq!(
             refused("x = 1"),

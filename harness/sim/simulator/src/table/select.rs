@@ -1,30 +1,28 @@
-//! A select, in the five readings: which parts does it read?
+//! Decides which parts a select reads, in one of five readings.
 //!
-//! - `plain`: what this replica has.
-//! - `server`: select_sequential_consistency as 18.16.1 does it
+//! - `plain`: the parts of this replica.
+//! - `server`: select_sequential_consistency as 18.16.1 implements it
 //!   (StorageReplicatedMergeTree::read).
 //! - `sync`: the same after a ZooKeeper `sync`.
-//! - `thesis`: after a `sync`, every committed part must be here; those of pending and of failed
-//!   quorums are left out.
-//! - `linearizable`: after a write of nothing, the parts that ZooKeeper says are here, at one
+//! - `thesis`: after a `sync`, every committed part must be here; parts of pending and failed
+//!   quorums are excluded.
+//! - `linearizable`: after an empty write, the parts that ZooKeeper lists for this replica at one
 //!   moment.
 
-use std::ops::Deref;
 use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 
 use crate::block::Block;
-use crate::errors::{ServerError, Trouble};
-use crate::keeper::session::{self, Found, KeeperSession, Readings};
-use crate::keeper::tree::Names;
-use crate::table::cover::Cover;
-use crate::table::entries::{Data, EntryKind};
+use crate::errors::{QueryError, ServerError};
+use crate::keeper::session::{Found, KeeperSession};
+use crate::table::active_parts::ActivePartSet;
+use crate::table::entries::TableData;
 use crate::table::listed::Listed;
-use crate::table::parts::{Info, Part};
-use crate::table::paths::{ReplicaPaths, TablePaths};
+use crate::table::parts::Part;
 use crate::table::replica::Table;
 use crate::table::selection::Selection;
+use crate::table::snapshot::{check_committed, lacks, Snapshot};
 
 /// Which parts a select reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +35,7 @@ pub enum Reading {
 }
 
 impl Reading {
-    pub fn named(name: &str) -> Option<Reading> {
+    pub fn from_name(name: &str) -> Option<Reading> {
         Some(match name {
             "plain" => Reading::Plain,
             "server" => Reading::Server,
@@ -49,13 +47,12 @@ impl Reading {
     }
 }
 
-/// What a select takes of the parts that it reads. Error 289 where this replica lacks what others
-/// have.
+/// Returns the result of a select; error 289 if this replica lacks parts that others have.
 pub async fn answer(
     table: &Table,
     reading: Reading,
     selection: &Rc<Selection>,
-) -> Result<Rc<Block>, Trouble> {
+) -> Result<Rc<Block>, QueryError> {
     if reading == Reading::Plain {
         return Ok(here(&table.active.borrow(), selection, |_| true)?);
     }
@@ -65,7 +62,7 @@ pub async fn answer(
         let found = zk.read_again(&table.deciding).await?;
         return Ok(linearizable(table, &found, selection)?);
     }
-    // The others have a place of their own while they go on.
+    // The other readings run in a box of their own.
     Box::pin(async {
         if reading == Reading::Thesis {
             return thesis(table, &zk, selection).await;
@@ -78,16 +75,16 @@ pub async fn answer(
     .await
 }
 
-/// Of those that are read, in the order in which they came.
+/// Returns the result over these parts, in the order in which they were added.
 fn here(
-    active: &Cover<Rc<Part>>,
+    active: &ActivePartSet<Rc<Part>>,
     selection: &Selection,
     is_read: impl Fn(&Part) -> bool,
 ) -> Result<Rc<Block>, ServerError> {
     let is_read = |part: &&Rc<Part>| is_read(part);
     let parts: Vec<_> = match &selection.partition {
         Some(partition) => active.of(partition).filter(is_read).collect(),
-        None => active.things().filter(is_read).collect(),
+        None => active.values().filter(is_read).collect(),
     };
     selection.of(&parts).map(Rc::new)
 }
@@ -96,7 +93,7 @@ async fn server(
     table: &Table,
     zk: &KeeperSession,
     selection: &Selection,
-) -> Result<Rc<Block>, Trouble> {
+) -> Result<Rc<Block>, QueryError> {
     let mut largest = largest_blocks(&table.active.borrow());
     let status = zk.get(table.paths.quorum_status.clone()).await?;
     if let Some((status, _)) = status {
@@ -119,8 +116,8 @@ async fn server(
     })?)
 }
 
-/// The last block number of each partition.
-fn largest_blocks(active: &Cover<Rc<Part>>) -> FxHashMap<Rc<str>, i64> {
+/// Returns the last block number of each partition.
+fn largest_blocks(active: &ActivePartSet<Rc<Part>>) -> FxHashMap<Rc<str>, i64> {
     let largest = active.partitions().map(|partition| {
         let ends = active.infos(partition).map(|info| info.max);
         let last = ends.max().expect("a partition has parts");
@@ -129,53 +126,47 @@ fn largest_blocks(active: &Cover<Rc<Part>>) -> FxHashMap<Rc<str>, i64> {
     largest.collect()
 }
 
-fn lacks(info: &Info) -> ServerError {
-    let text = format!(
-        "Replica doesn't have part {} which was successfully written to quorum of other replicas.",
-        info.name()
-    );
-    ServerError::new(289, text)
-}
-
-/// Local parts first: what is pending or failed among them is known by the reads that follow.
+/// Reads local parts first: the later readings know those that are pending or failed.
 ///
-/// The model of the thesis has no insert of unknown outcome, so that every local part is in the
-/// log. Here one may be local that never will be: see docs/simulated-cluster.md.
+/// The model of the thesis has no insert of unknown outcome, so every local part is in the log.
+/// Here a local part may never get there; see docs/simulated-cluster.md.
 async fn thesis(
     table: &Table,
     zk: &KeeperSession,
     selection: &Selection,
-) -> Result<Rc<Block>, Trouble> {
+) -> Result<Rc<Block>, QueryError> {
     let active = table.active.borrow().clone();
     zk.sync().await?;
     let found = zk.read_again(&table.deciding).await?;
-    let state = State::of(&found)?;
+    let state = Snapshot::of(&found)?;
     check_committed(&state, &active)?;
     Ok(here(&active, selection, |part| !state.leaves_out(part))?)
 }
 
-/// Everything is decided by one moment of ZooKeeper, at or after the barrier: the committed parts
-/// are those of the log less the pending and the failed; each must be among the parts that
-/// ZooKeeper lists for this replica, and those are what is read.
+/// Decides by one moment of ZooKeeper, at or after the barrier. The committed parts are those of
+/// the log without pending and failed ones. Each must be among the parts that ZooKeeper lists for
+/// this replica, and the select reads those.
 fn linearizable(
     table: &Table,
     found: &Rc<[Found]>,
     selection: &Rc<Selection>,
 ) -> Result<Rc<Block>, ServerError> {
     let mut answers = table.answers.borrow_mut();
-    answers.be_of(table, found)?;
+    answers.move_to(table.replaced.get(), found, |now| {
+        check_committed(now, &table.listed(now.made, now.parts).cover)
+    })?;
     if let Some(known) = answers.of(selection) {
         return Ok(known);
     }
-    let state = State::of(found)?;
+    let state = Snapshot::of(found)?;
     let listed = table.listed(state.made, state.parts);
     answers.of_parts(selection, &read(&listed, &state, selection)?)
 }
 
-/// What is listed at that moment, and is to be read.
+/// Returns the parts that are listed at that moment and must be read.
 fn read<'a>(
     listed: &'a Listed,
-    state: &State,
+    state: &Snapshot,
     selection: &Selection,
 ) -> Result<Vec<&'a Rc<Part>>, ServerError> {
     let partition = selection.partition.as_deref();
@@ -200,186 +191,4 @@ fn read<'a>(
         }
     }
     Ok(parts)
-}
-
-/// What was answered last, and from which moment of ZooKeeper's and of the disk.
-#[derive(Default)]
-pub struct Answers {
-    found: Option<Rc<[Found]>>,
-    replaced: u64,
-    /// How many moments there were that do not read as the one before.
-    moment: u64,
-    known: Vec<Known>,
-}
-
-struct Known {
-    selection: Rc<Selection>,
-    parts: Vec<Rc<Part>>,
-    block: Rc<Block>,
-    /// The last one at which these parts were to be read.
-    moment: u64,
-}
-
-impl Known {
-    fn is_of(&self, parts: &[&Rc<Part>]) -> bool {
-        let mut pairs = self.parts.iter().zip(parts);
-        self.parts.len() == parts.len() && pairs.all(|(one, other)| Rc::ptr_eq(one, other))
-    }
-}
-
-impl Answers {
-    const MOST: usize = 64;
-
-    /// From now on they are of this moment, at which all that is committed must be here. Those of
-    /// the one before are the same where it lists and leaves out the same.
-    fn be_of(&mut self, table: &Table, found: &Rc<[Found]>) -> Result<(), ServerError> {
-        let replaced = table.replaced.get();
-        let before = self.found.as_ref().filter(|_| self.replaced == replaced);
-        if before.is_some_and(|before| Rc::ptr_eq(before, found)) {
-            return Ok(());
-        }
-        let state = State::of(found)?;
-        check_committed(&state, &table.listed(state.made, state.parts).cover)?;
-        let is_same =
-            |before: &Rc<[Found]>| State::of(before).is_ok_and(|before| before.reads_as(&state));
-        if !before.is_some_and(is_same) {
-            self.moment += 1;
-        }
-        (self.found, self.replaced) = (Some(found.clone()), replaced);
-        Ok(())
-    }
-
-    fn of(&self, selection: &Rc<Selection>) -> Option<Rc<Block>> {
-        let known = &self.known[self.place(selection)?];
-        (known.moment == self.moment).then(|| known.block.clone())
-    }
-
-    /// The latest are asked for most.
-    fn place(&self, selection: &Rc<Selection>) -> Option<usize> {
-        let mut known = self.known.iter();
-        known.rposition(|known| Rc::ptr_eq(&known.selection, selection))
-    }
-
-    /// Of the parts that are to be read now: the same block where they are the same.
-    fn of_parts(
-        &mut self,
-        selection: &Rc<Selection>,
-        parts: &[&Rc<Part>],
-    ) -> Result<Rc<Block>, ServerError> {
-        let at = self.place(selection);
-        if let Some(known) = at.map(|at| &mut self.known[at]) {
-            if known.is_of(parts) {
-                known.moment = self.moment;
-                return Ok(known.block.clone());
-            }
-        }
-        let block = Rc::new(selection.of(parts)?);
-        let known = Known {
-            selection: selection.clone(),
-            parts: parts.iter().copied().cloned().collect(),
-            block: block.clone(),
-            moment: self.moment,
-        };
-        match at {
-            Some(at) => self.known[at] = known,
-            None => {
-                if self.known.len() == Answers::MOST {
-                    self.known.clear();
-                }
-                self.known.push(known);
-            }
-        }
-        Ok(block)
-    }
-}
-
-/// What decides a select: the quorum that is pending, those that failed, whether the replica is
-/// lost, its parts, the log from its pointer on, and its queue.
-pub fn deciding(paths: &TablePaths, own: &ReplicaPaths) -> Rc<Readings> {
-    Readings::new([
-        session::Reading::get(paths.quorum_status.clone()),
-        session::Reading::children(paths.failed_parts.clone()),
-        session::Reading::get(own.is_lost.clone()),
-        session::Reading::listed(own.parts.clone()),
-        session::Reading::ahead(paths.log.clone(), own.log_pointer.clone()),
-        session::Reading::values(own.queue.clone()),
-    ])
-}
-
-/// What that was, at one moment.
-struct State<'a> {
-    pending: Option<&'a Info>,
-    failed: Option<&'a Names>,
-    /// How often the list of this replica's parts changed.
-    made: i64,
-    parts: &'a Names,
-    /// From the replica's pointer on.
-    log: &'a [(Rc<str>, Data)],
-    queue: &'a [(Rc<str>, Data)],
-}
-
-impl<'a> State<'a> {
-    fn of(found: &'a [Found]) -> Result<State<'a>, ServerError> {
-        let [status, failed, lost, parts, log, queue] = found else {
-            panic!("an answer for each reading");
-        };
-        match (lost, parts) {
-            (Found::Get(lost, _), Found::Listed(made, parts)) if lost.as_text() == "0" => {
-                Ok(State {
-                    pending: match status {
-                        Found::Get(status, _) => Some(&status.as_quorum().part),
-                        _ => None,
-                    },
-                    failed: match failed {
-                        Found::Children(failed) => Some(failed),
-                        _ => None,
-                    },
-                    made: *made,
-                    parts,
-                    log: log.as_values(),
-                    queue: queue.as_values(),
-                })
-            }
-            _ => Err(ServerError::new(289, "Replica is lost, or being cloned.")),
-        }
-    }
-
-    /// Whether another lists the same parts, and leaves out the same.
-    fn reads_as(&self, other: &State) -> bool {
-        let (failed, others) = (
-            self.failed.map(Names::deref),
-            other.failed.map(Names::deref),
-        );
-        self.made == other.made && self.pending == other.pending && failed == others
-    }
-
-    /// Whether a part's quorum is pending, or has failed.
-    fn leaves_out(&self, part: &Part) -> bool {
-        self.is_left_out(&part.info, &part.name)
-    }
-
-    /// Whether nothing of the partition is left out, at the first glance.
-    fn leaves_none_out(&self, partition: Option<&str>) -> bool {
-        let is_pending = |info: &Info| Some(&*info.partition) == partition;
-        self.failed.is_none_or(|failed| failed.is_empty()) && !self.pending.is_some_and(is_pending)
-    }
-
-    fn is_left_out(&self, info: &Info, name: &str) -> bool {
-        self.pending == Some(info) || self.failed.is_some_and(|failed| failed.contains(name))
-    }
-}
-
-/// Error 289 for a committed part that is not here. Those that the replica may lack are in the log
-/// from its pointer on, and in its queue; what it had before is here.
-fn check_committed<T>(state: &State, here: &Cover<T>) -> Result<(), ServerError> {
-    for (_, entry) in state.log.iter().chain(state.queue) {
-        let entry = entry.as_entry();
-        if entry.kind != EntryKind::Get || here.containing(&entry.new).is_some() {
-            continue;
-        }
-        if !state.is_left_out(&entry.new, &entry.name) {
-            return Err(lacks(&entry.new));
-        }
-    }
-    Ok(())
 }

@@ -1,4 +1,4 @@
-//! What a SELECT takes of a table's rows.
+//! Evaluates a SELECT on a table's rows.
 
 use std::rc::Rc;
 
@@ -7,26 +7,27 @@ use crate::errors::ServerError;
 use crate::table::parts::{Part, Value};
 use crate::table::schema::{Conditions, Schema};
 
-/// Of tables of one schema. What it does not know is an error when rows are taken.
+/// A SELECT, prepared for tables of one schema. An unknown column is an error only when it is
+/// evaluated.
 pub struct Selection {
     schema: Rc<Schema>,
     conditions: Result<Conditions, ServerError>,
     columns: Result<Columns, ServerError>,
-    /// The name of each row's part comes last.
+    /// Whether the name of each row's part is the last column.
     with_part: bool,
-    /// The only one that may have such rows; None: any may.
+    /// The only partition that may have matching rows; `None` if any may.
     pub partition: Option<Rc<str>>,
 }
 
 enum Columns {
-    /// How many rows there are.
+    /// The number of rows.
     Count,
-    /// By their places.
+    /// Columns by index.
     At(Vec<usize>),
 }
 
 impl Selection {
-    /// Of SELECT `what` … WHERE `condition`.
+    /// Prepares SELECT `what` … WHERE `condition`.
     pub fn new(schema: &Rc<Schema>, what: &str, condition: &str) -> Selection {
         let conditions = schema.conditions(condition);
         let with_part = what.contains("_part");
@@ -40,12 +41,12 @@ impl Selection {
         }
     }
 
-    /// Whether it is of such tables.
+    /// Whether it was prepared for tables of this schema.
     pub fn is_of(&self, schema: &Rc<Schema>) -> bool {
         Rc::ptr_eq(&self.schema, schema)
     }
 
-    /// The rows of these parts.
+    /// Returns the result over these parts.
     pub fn of(&self, parts: &[&Rc<Part>]) -> Result<Block, ServerError> {
         let conditions = self.conditions.as_ref().map_err(ServerError::clone)?;
         if self.with_part && parts.is_empty() {

@@ -1,27 +1,28 @@
-//! What may be set of a table, with values that make the rare paths common.
+//! Defines the settings of tables.
 
-/// The names are the server's; the defaults are for runs of seconds, not of weeks.
+/// Settings by the server's names. The defaults make rare paths common in runs of seconds, not
+/// weeks.
 #[derive(Debug, Clone)]
 pub struct TableSettings {
-    /// A replica that is farther behind may be left behind.
+    /// A replica that is farther behind may be declared lost.
     pub max_replicated_logs_to_keep: i64,
     pub min_replicated_logs_to_keep: i64,
-    /// Seconds between two looks at logs, blocks and old parts.
+    /// Seconds between two cleanups of logs, blocks and old parts.
     pub cleanup_delay_period: i64,
-    /// Seconds that a part is kept after another has covered it.
+    /// Seconds for which a part is kept after another has covered it.
     pub old_parts_lifetime: i64,
-    /// Blocks of a partition that are remembered.
+    /// Number of blocks per partition that are remembered for deduplication.
     pub replicated_deduplication_window: i64,
-    /// As many neighbours are merged. (The server's own choice weighs sizes and ages.)
+    /// Number of neighbours that are merged. (The server's own choice weighs sizes and ages.)
     pub parts_to_merge: i64,
-    /// 1: nothing is merged unless it is asked for. (Sizes are not simulated.)
+    /// 1 disables merges except by OPTIMIZE. (Sizes are not simulated.)
     pub max_bytes_to_merge_at_max_space_in_pool: i64,
-    /// After a look that found nothing to merge.
+    /// Time between two attempts if there is nothing to merge.
     pub merge_selecting_sleep_ms: i64,
 }
 
 impl TableSettings {
-    /// The setting of that name; None: it changes nothing here.
+    /// Returns the setting of this name; `None` if it has no effect here.
     pub fn at(&mut self, name: &str) -> Option<&mut i64> {
         Some(match name {
             "max_replicated_logs_to_keep" => &mut self.max_replicated_logs_to_keep,

@@ -1,4 +1,4 @@
-//! The parts on a replica's disk.
+//! Stores the parts on a replica's disk.
 
 use std::rc::Rc;
 
@@ -6,11 +6,11 @@ use rustc_hash::FxHashMap;
 
 use crate::table::parts::Part;
 
-/// By name.
+/// The parts by name.
 #[derive(Default)]
 pub struct Stored {
     parts: FxHashMap<Rc<str>, (u64, Rc<Part>)>,
-    /// How many names there were.
+    /// Number of names that were ever stored.
     names: u64,
 }
 
@@ -19,9 +19,10 @@ impl Stored {
         self.parts.get(name).map(|(_, part)| part)
     }
 
-    /// Whether another of its name was there, whose place it takes.
+    /// Stores a part; returns whether it replaces one of the same name.
     pub fn insert(&mut self, part: Rc<Part>) -> bool {
         if let Some((_, other)) = self.parts.get_mut(&part.name) {
+            assert_eq!(other.info, part.info, "a name identifies one part");
             *other = part;
             return true;
         }
@@ -38,7 +39,7 @@ impl Stored {
         self.parts.retain(|_, (_, part)| keeps(part));
     }
 
-    /// Of those that are wanted, in the order in which they came.
+    /// Returns the parts that satisfy the predicate, in the order in which they were stored.
     pub fn some(&self, wanted: impl Fn(&Part) -> bool) -> Vec<Rc<Part>> {
         let some = self.parts.values().filter(|(_, part)| wanted(part));
         let mut some: Vec<_> = some.collect();

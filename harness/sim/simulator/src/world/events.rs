@@ -1,35 +1,37 @@
-//! Events to come, by time, and of one time in the order in which they were made.
+//! Orders scheduled events by time, and events of one time by when they were scheduled.
 //!
-//! They hang on wheels (Varghese, Lauck, "Hashed and hierarchical timing wheels", SOSP 1987): the
-//! first one turns in some 4 ms, each of the others in 64 turns of the one before. Most events come
-//! within a millisecond or are not needed any more when they come, so that few change wheels.
+//! They are kept on timing wheels (Varghese, Lauck, "Hashed and hierarchical timing wheels", SOSP
+//! 1987). The first wheel turns in some 4 ms, each other one in 64 turns of its predecessor. Most
+//! events are due within a millisecond or are not needed any more when they are due, so few change
+//! wheels.
 
 use std::mem;
 
 use crate::world::Ns;
 
-/// A place of the first wheel is 2^16 ns wide.
+/// A place of the first wheel covers 2^16 ns.
 const WIDTH: u32 = 16;
-/// A wheel has 2^6 places: a word tells which are taken.
+/// A wheel has 2^6 places, so one word has a bit for each.
 const DIGIT: u32 = 6;
 const PLACES: usize = 1 << DIGIT;
-/// Enough for every time.
+/// Enough wheels for every time.
 const WHEELS: usize = (Ns::BITS - WIDTH).div_ceil(DIGIT) as usize;
-/// The slot that there is not.
+/// Stands for a missing slot.
 const NONE: u32 = u32::MAX;
 
-/// As long as a line of the processor's cache.
+/// As large as a cache line.
 #[repr(align(64))]
 struct Slot<T> {
     ns: Ns,
-    /// The one behind it at its place, or the next free one.
+    /// The next slot at the same place, or the next free one.
     next: u32,
-    /// A number that comes with it, for which there is room.
+    /// A number that belongs to the event and fits here.
     tag: u32,
     what: T,
 }
 
-/// The slots of events: on the first wheel by time, on others as they came.
+/// The slots of events at a place: on the first wheel by time, on others in the order in which they
+/// were added.
 #[derive(Clone, Copy)]
 struct Place {
     first: u32,
@@ -38,8 +40,8 @@ struct Place {
 
 #[derive(Clone, Copy)]
 struct Wheel {
-    /// A bit for each place.
-    taken: u64,
+    /// A bit for each place that is not empty.
+    occupied: u64,
     places: [Place; PLACES],
 }
 
@@ -48,7 +50,8 @@ pub struct Number(u32);
 
 pub struct Events<T> {
     len: usize,
-    /// Where the wheels stand. An event is on the first one that does not end its turn before.
+    /// The time of the wheels. An event is on the first wheel that does not complete a turn before
+    /// it is due.
     at_ns: Ns,
     wheels: Box<[Wheel; WHEELS]>,
     slots: Vec<Slot<T>>,
@@ -62,7 +65,12 @@ impl<T> Default for Events<T> {
         Events {
             len: 0,
             at_ns: 0,
-            wheels: Box::new([Wheel { taken: 0, places }; WHEELS]),
+            wheels: Box::new(
+                [Wheel {
+                    occupied: 0,
+                    places,
+                }; WHEELS],
+            ),
             slots: Vec::new(),
             free: NONE,
         }
@@ -74,7 +82,7 @@ impl<T: Default> Events<T> {
         self.len
     }
 
-    /// One that comes then.
+    /// Adds an event that is due at `ns`.
     #[inline(always)]
     pub fn add(&mut self, ns: Ns, tag: u32, fill: impl FnOnce(&mut T)) -> Number {
         if self.free == NONE {
@@ -86,11 +94,11 @@ impl<T: Default> Events<T> {
         self.free = mem::replace(&mut slot.next, NONE);
         (slot.ns, slot.tag) = (ns, tag);
         fill(&mut slot.what);
-        self.hang(number, ns);
+        self.link(number, ns);
         Number(number)
     }
 
-    /// One that was added, and has not been popped.
+    /// Returns an event that was added and has not been popped.
     #[inline(always)]
     pub fn at(&mut self, Number(number): Number) -> &mut T {
         &mut self.slots[number as usize].what
@@ -99,6 +107,7 @@ impl<T: Default> Events<T> {
     #[cold]
     fn add_slot(&mut self) {
         let (ns, next, tag, what) = (0, self.free, 0, T::default());
+        assert_eq!(self.len, self.slots.len(), "free slots are used first");
         self.free = self.slots.len() as u32;
         let slot = Slot {
             ns,
@@ -109,28 +118,28 @@ impl<T: Default> Events<T> {
         self.slots.push(slot);
     }
 
-    /// At its place.
+    /// Links a slot at its place.
     #[inline(always)]
-    fn hang(&mut self, slot: u32, ns: Ns) {
+    fn link(&mut self, slot: u32, ns: Ns) {
         let place_ns = ns.max(self.at_ns);
         let apart = place_ns ^ self.at_ns;
         if apart >> (WIDTH + DIGIT) > 0 {
-            return self.hang_far(slot, place_ns, apart);
+            return self.link_far(slot, place_ns, apart);
         }
         let digit = (place_ns >> WIDTH) as usize % PLACES;
-        let Wheel { taken, places } = &mut self.wheels[0];
+        let Wheel { occupied, places } = &mut self.wheels[0];
         let place = &mut places[digit];
-        if *taken >> digit & 1 == 0 {
-            *taken |= 1 << digit;
+        if *occupied >> digit & 1 == 0 {
+            *occupied |= 1 << digit;
             (place.first, place.last) = (slot, slot);
         } else {
-            self.hang_between(slot, ns, digit);
+            self.link_sorted(slot, ns, digit);
         }
     }
 
-    /// On the first wheel, behind those that come no later.
+    /// Links a slot on the first wheel, after those that are due no later.
     #[inline(never)]
-    fn hang_between(&mut self, slot: u32, ns: Ns, digit: usize) {
+    fn link_sorted(&mut self, slot: u32, ns: Ns, digit: usize) {
         let place = &mut self.wheels[0].places[digit];
         let last = &mut self.slots[place.last as usize];
         if last.ns <= ns {
@@ -149,15 +158,15 @@ impl<T: Default> Events<T> {
         }
     }
 
-    /// On another one, behind those that came before.
+    /// Links a slot on another wheel, after those that were added before.
     #[inline(never)]
-    fn hang_far(&mut self, slot: u32, place_ns: Ns, apart: Ns) {
+    fn link_far(&mut self, slot: u32, place_ns: Ns, apart: Ns) {
         let number = (apart >> WIDTH).ilog2() / DIGIT;
         let digit = (place_ns >> (WIDTH + number * DIGIT)) as usize % PLACES;
-        let Wheel { taken, places } = &mut self.wheels[number as usize];
+        let Wheel { occupied, places } = &mut self.wheels[number as usize];
         let place = &mut places[digit];
-        if *taken >> digit & 1 == 0 {
-            *taken |= 1 << digit;
+        if *occupied >> digit & 1 == 0 {
+            *occupied |= 1 << digit;
             place.first = slot;
         } else {
             self.slots[place.last as usize].next = slot;
@@ -165,21 +174,21 @@ impl<T: Default> Events<T> {
         place.last = slot;
     }
 
-    /// The next, its time and its tag, if that is not later.
+    /// Removes the next event if it is due until `until_ns`; returns its time, tag and content.
     #[inline(always)]
     pub fn pop(&mut self, until_ns: Ns) -> Option<(Ns, u32, &mut T)> {
-        while self.wheels[0].taken == 0 {
+        while self.wheels[0].occupied == 0 {
             self.turn(until_ns)?;
         }
         let wheel = &mut self.wheels[0];
-        let place = &mut wheel.places[wheel.taken.trailing_zeros() as usize % PLACES];
+        let place = &mut wheel.places[wheel.occupied.trailing_zeros() as usize % PLACES];
         let slot = place.first;
         let next = &mut self.slots[slot as usize];
         if next.ns > until_ns {
             return None;
         }
         if slot == place.last {
-            wheel.taken &= wheel.taken - 1;
+            wheel.occupied &= wheel.occupied - 1;
         } else {
             place.first = next.next;
         }
@@ -188,33 +197,38 @@ impl<T: Default> Events<T> {
         Some((next.ns, next.tag, &mut next.what))
     }
 
-    /// Whether one of the time to which they have come is left.
+    /// Whether an event of the current time is left.
     pub fn any_at(&self, now_ns: Ns) -> bool {
         let wheel = &self.wheels[0];
-        let place = &wheel.places[wheel.taken.trailing_zeros() as usize % PLACES];
-        wheel.taken > 0 && self.slots[place.first as usize].ns <= now_ns
+        let place = &wheel.places[wheel.occupied.trailing_zeros() as usize % PLACES];
+        wheel.occupied > 0 && self.slots[place.first as usize].ns <= now_ns
     }
 
-    /// To the next place that is taken, if that does not begin later: its events change wheels.
+    /// Advances to the next place with events, if it begins until `until_ns`. Its events change
+    /// wheels.
     #[inline(never)]
     fn turn(&mut self, until_ns: Ns) -> Option<()> {
-        let number = self.wheels.iter().position(|wheel| wheel.taken > 0)?;
+        let number = self.wheels.iter().position(|wheel| wheel.occupied > 0)?;
         let wheel = &mut self.wheels[number];
-        let (digit, shift) = (wheel.taken.trailing_zeros(), WIDTH + number as u32 * DIGIT);
+        let (digit, shift) = (
+            wheel.occupied.trailing_zeros(),
+            WIDTH + number as u32 * DIGIT,
+        );
         let turn = self.at_ns >> shift >> DIGIT << DIGIT;
         let at_ns = (turn | Ns::from(digit)) << shift;
         if at_ns > until_ns {
             return None;
         }
-        wheel.taken &= wheel.taken - 1;
+        assert!(at_ns >= self.at_ns, "wheels do not turn back");
+        wheel.occupied &= wheel.occupied - 1;
         self.at_ns = at_ns;
         let first = wheel.places[digit as usize].first;
-        self.hang_anew(first, |_| true);
+        self.relink(first, |_| true);
         Some(())
     }
 
-    /// What was at a place, of that what is to be kept.
-    fn hang_anew(&mut self, first: u32, keeps: impl Fn(&T) -> bool) {
+    /// Links the events of a place again, except those that are not to be kept.
+    fn relink(&mut self, first: u32, keeps: impl Fn(&T) -> bool) {
         let mut next = first;
         while next != NONE {
             let (number, slot) = (next, &mut self.slots[next as usize]);
@@ -222,7 +236,7 @@ impl<T: Default> Events<T> {
             if keeps(&slot.what) {
                 let ns = slot.ns;
                 slot.next = NONE;
-                self.hang(number, ns);
+                self.link(number, ns);
             } else {
                 slot.what = T::default();
                 slot.next = mem::replace(&mut self.free, number);
@@ -231,16 +245,35 @@ impl<T: Default> Events<T> {
         }
     }
 
-    /// Without those that are not to be kept.
+    /// Return the number of events on the wheels.
+    fn count(&self) -> usize {
+        let places = self.wheels.iter().flat_map(|wheel| {
+            let occupied = (0..PLACES).filter(|digit| wheel.occupied >> digit & 1 == 1);
+            occupied.map(|digit| wheel.places[digit])
+        });
+        let from = |place: Place| {
+            let next = |slot: &u32| Some(self.slots[*slot as usize].next);
+            let slots = std::iter::successors(Some(place.first), next);
+            1 + slots.take_while(|slot| *slot != place.last).count()
+        };
+        places.map(from).sum()
+    }
+
+    /// Removes events that are not to be kept.
     pub fn retain(&mut self, keeps: impl Fn(&T) -> bool) {
         for number in 0..WHEELS {
-            let mut taken = mem::take(&mut self.wheels[number].taken);
-            while taken > 0 {
-                let digit = taken.trailing_zeros() as usize;
-                taken &= taken - 1;
-                self.hang_anew(self.wheels[number].places[digit].first, &keeps);
+            let mut occupied = mem::take(&mut self.wheels[number].occupied);
+            while occupied > 0 {
+                let digit = occupied.trailing_zeros() as usize;
+                occupied &= occupied - 1;
+                self.relink(self.wheels[number].places[digit].first, &keeps);
             }
         }
+        assert_eq!(
+            self.count(),
+            self.len,
+            "every event that is left is on a wheel"
+        );
     }
 }
 
@@ -250,7 +283,7 @@ mod tests {
     use crate::seed::Seed;
 
     #[test]
-    fn they_come_in_order() {
+    fn events_come_in_order() {
         for seed in 0..100 {
             let (seed, mut events, mut naive) = (Seed(seed), Events::default(), Vec::new());
             let mut now_ns = 0;

@@ -1,21 +1,21 @@
-//! What events may have to pass when their time has come.
+//! Holds back events that are due.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use crate::world::{Act, Ns, Process};
+use crate::world::{Action, Ns, Process};
 
 const NEVER_NS: Ns = Ns::MAX;
 
-/// What is to be done, and in whose life.
-pub type Held = (Option<Rc<Process>>, Act);
+/// A held action and the life in which it happens.
+pub type Held = (Option<Rc<Process>>, Action);
 
-/// Open from some time on.
+/// A gate that is open from some time on.
 pub struct Gate {
-    /// Among the world's.
+    /// The index among the world's gates.
     pub(super) number: u32,
     opens_ns: Cell<Ns>,
-    /// What came while it was shut.
+    /// The events that came while the gate was shut.
     held: RefCell<Vec<Held>>,
 }
 
@@ -28,12 +28,12 @@ impl Gate {
         }
     }
 
-    /// No event before this.
+    /// Returns the time before which no event passes.
     pub(super) fn opens_ns(&self) -> Ns {
         self.opens_ns.get()
     }
 
-    /// What comes now.
+    /// Whether an event that is due now is held.
     pub(super) fn holds(&self, now_ns: Ns) -> bool {
         now_ns < self.opens_ns.get()
     }
@@ -42,18 +42,20 @@ impl Gate {
         self.opens_ns.get() == NEVER_NS
     }
 
-    /// Until it is opened.
+    /// Shuts the gate until it is opened.
     pub fn shut(&self) {
+        assert!(self.held.borrow().is_empty(), "an open gate holds nothing");
         self.opens_ns.set(NEVER_NS);
     }
 
-    pub(super) fn hold(&self, of: Option<Rc<Process>>, act: Act) {
+    pub(super) fn hold(&self, of: Option<Rc<Process>>, act: Action) {
         assert!(self.is_shut(), "an open gate holds nothing");
         self.held.borrow_mut().push((of, act));
     }
 
-    /// From then on; what it has held is the caller's.
+    /// Opens the gate from `ns` on and returns the held events.
     pub fn open(&self, ns: Ns) -> Vec<Held> {
+        assert!(ns < NEVER_NS, "an open gate lets events pass");
         self.opens_ns.set(ns);
         self.held.take()
     }

@@ -1,4 +1,4 @@
-//! Lives of servers, and what runs in them.
+//! Models the lives of servers and the tasks that run in them.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -6,7 +6,7 @@ use std::num::NonZeroU64;
 use std::pin::Pin;
 use std::rc::Rc;
 
-use crate::world::Act;
+use crate::world::Action;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -15,11 +15,11 @@ enum State {
     Over,
 }
 
-/// One life of a server: what it has scheduled ends with it and stands still with it.
+/// One life of a server. What it has scheduled ends with it and is deferred while it is paused.
 pub struct Process {
     state: Cell<State>,
-    /// What would have happened while it was paused.
-    deferred: RefCell<Vec<Act>>,
+    /// The events that were due while the process was paused.
+    deferred: RefCell<Vec<Action>>,
     tasks: RefCell<Vec<Rc<Task>>>,
 }
 
@@ -40,7 +40,7 @@ impl Process {
         self.state.get() == State::Paused
     }
 
-    /// Alive, and not paused.
+    /// Whether the process is alive and not paused.
     pub(super) fn runs(&self) -> bool {
         self.state.get() == State::Runs
     }
@@ -51,26 +51,33 @@ impl Process {
         }
     }
 
-    /// What was put off.
-    pub(super) fn resume(&self) -> Vec<Act> {
+    /// Resumes the process and returns the deferred actions.
+    pub(super) fn resume(&self) -> Vec<Action> {
         if self.paused() {
             self.state.set(State::Runs);
         }
-        self.deferred.take()
+        let deferred = self.deferred.take();
+        assert!(
+            self.alive() || deferred.is_empty(),
+            "a dead process has no deferred actions"
+        );
+        deferred
     }
 
-    /// Puts off what came while it does not run.
-    pub(super) fn defer(&self, act: Act) {
+    /// Defers an action that is due while the process does not run.
+    pub(super) fn defer(&self, act: Action) {
+        assert!(!self.runs(), "a running process defers nothing");
         if self.paused() {
             self.deferred.borrow_mut().push(act);
         }
     }
 
     pub(super) fn end(&self) {
+        assert!(self.alive(), "a process ends once");
         self.state.set(State::Over);
         self.deferred.take();
         for task in self.tasks.take() {
-            // One that runs goes on until it waits.
+            // A task that runs goes on until it waits.
             drop(task.work.take());
         }
     }
@@ -78,15 +85,15 @@ impl Process {
 
 pub(super) type Work = Pin<Box<dyn Future<Output = ()>>>;
 
-/// Which wait of a task it is.
+/// Identifies one wait of a task.
 pub(super) type Turn = NonZeroU64;
 
-/// Something that runs until it waits.
+/// A task, which runs until it waits.
 pub struct Task {
     pub(super) of: Option<Rc<Process>>,
-    /// Among the tasks of its process.
+    /// The index among the tasks of its process.
     place: Cell<usize>,
-    /// None while it runs, and when it is over.
+    /// `None` while the task runs and after it has ended.
     pub(super) work: Cell<Option<Work>>,
     turn: Cell<Turn>,
 }
@@ -107,27 +114,31 @@ impl Task {
         task
     }
 
-    /// It is over: its process forgets it.
+    /// Ends the task: its process forgets it.
     pub(super) fn end(self: &Rc<Task>) {
         let Some(of) = &self.of else {
             return;
         };
         let (mut tasks, place) = (of.tasks.borrow_mut(), self.place.get());
         if tasks.get(place).is_some_and(|task| Rc::ptr_eq(task, self)) {
-            tasks.swap_remove(place);
+            let ended = tasks.swap_remove(place);
+            assert!(
+                ended.work.take().is_none(),
+                "a task that has ended does not resume"
+            );
             if let Some(moved) = tasks.get(place) {
                 moved.place.set(place);
             }
         }
     }
 
-    /// Begins a wait, or ends it.
+    /// Begins or ends a wait.
     pub(super) fn turn(&self) -> Turn {
         self.turn.set(self.turn.get().saturating_add(1));
         self.turn.get()
     }
 
-    /// Whether that wait still goes on.
+    /// Whether this wait has not ended.
     pub(super) fn waits(&self, turn: Turn) -> bool {
         self.turn.get() == turn
     }

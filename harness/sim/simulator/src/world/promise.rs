@@ -1,4 +1,4 @@
-//! What tasks wait for: an answer that comes once, and a turn.
+//! Defines what tasks wait for: a value that arrives once, and a lock.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -7,13 +7,13 @@ use std::rc::Rc;
 use crate::world::process::{Task, Turn};
 use crate::world::World;
 
-/// A value that one task may wait for.
+/// A value for which one task may wait.
 pub struct Promise<T>(Rc<Promised<T>>);
 
 struct Promised<T> {
     done: Cell<bool>,
     value: Cell<Option<T>>,
-    /// It may have ceased to wait.
+    /// The task that waits; its wait may have ended.
     waiting: Cell<Option<(Rc<Task>, Turn)>>,
 }
 
@@ -42,17 +42,18 @@ impl<T> Promise<T> {
         self.0.done.get()
     }
 
-    /// Its value has been taken: there may be another.
+    /// Prepares the promise for another value after its value was taken.
     pub fn renew(&self) {
-        self.0.done.set(false);
+        let done = self.0.done.replace(false);
+        assert!(done, "only a fulfilled promise is renewed");
     }
 
-    /// Whether both are the same.
+    /// Whether both are the same promise.
     pub fn is(&self, other: &Promise<T>) -> bool {
         Rc::ptr_eq(&self.0, &other.0)
     }
 
-    /// The first value counts.
+    /// Sets the value, unless it has one already.
     pub fn set(&self, world: &World, value: T) {
         if self.0.done.replace(true) {
             return;
@@ -65,17 +66,19 @@ impl<T> Promise<T> {
 
     pub(super) fn register(&self, task: Rc<Task>) -> Turn {
         let turn = task.turn();
-        self.0.waiting.set(Some((task, turn)));
+        let before = self.0.waiting.replace(Some((task, turn)));
+        let left = before.is_none_or(|(other, turn)| !other.waits(turn));
+        assert!(left, "at most one task waits for a promise");
         turn
     }
 
-    /// Once only.
+    /// Takes the value, which may be done once.
     pub(super) fn take(&self) -> T {
         self.0.value.take().expect("a value is taken once")
     }
 }
 
-/// One task at a time, in the order in which they came.
+/// A lock for one task at a time, in the order of requests.
 pub struct Lock {
     world: Rc<World>,
     held: Cell<bool>,
@@ -91,12 +94,16 @@ impl Lock {
         }
     }
 
-    /// Held until the guard is dropped.
+    /// Acquires the lock until the guard is dropped.
     pub async fn hold(&self) -> Guard<'_> {
         if self.held.get() {
             let turn = Promise::new();
             self.waiting.borrow_mut().push_back(turn.clone());
             self.world.wait(&turn).await;
+            assert!(
+                self.held.get(),
+                "a lock is handed over without being free in between"
+            );
         }
         self.held.set(true);
         Guard(self)
@@ -108,7 +115,7 @@ pub struct Guard<'a>(&'a Lock);
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
-        assert!(self.0.held.get(), "a lock is released by who holds it");
+        assert!(self.0.held.get(), "only the holder releases a lock");
         let next = self.0.waiting.borrow_mut().pop_front();
         self.0.held.set(next.is_some());
         if let Some(turn) = next {

@@ -1,9 +1,9 @@
-//! How much of the log is on whose disk, as a leader knows it.
+//! Counts, for a leader, how many log entries each server has on disk.
 
 use crate::network::Node;
 
-/// So many entries of an epoch's log are on a disk. As short as a zxid is in ZooKeeper: an event has
-/// room for it.
+/// Acknowledges that a number of entries of an epoch's log are on disk. It is as small as
+/// ZooKeeper's zxid, so that it fits into an event.
 #[derive(Clone, Copy)]
 pub(super) struct Ack {
     pub epoch: u32,
@@ -17,12 +17,12 @@ impl Ack {
     }
 }
 
-/// Servers in the order in which they came, and how many entries each has on its disk.
+/// The number of entries that each server has on disk, in the order in which servers joined.
 #[derive(Default)]
 pub(super) struct Acked(Vec<(Node, usize)>);
 
 impl Acked {
-    /// One that has so many now.
+    /// Sets the number of a server.
     pub(super) fn set(&mut self, peer: Node, count: usize) {
         match self.of(peer) {
             Some(acked) => *acked = count,
@@ -37,7 +37,9 @@ impl Acked {
     }
 
     pub(super) fn remove(&mut self, peer: Node) {
+        let before = self.0.len();
         self.0.retain(|(other, _)| *other != peer);
+        assert!(before - self.0.len() <= 1, "every server is counted once");
     }
 
     pub(super) fn clear(&mut self) {
@@ -52,13 +54,14 @@ impl Acked {
         self.0.iter().map(|(peer, _)| *peer)
     }
 
-    /// Who has as many as that.
+    /// Returns the servers that have at least `least` entries.
     pub(super) fn from(&self, least: usize) -> impl Iterator<Item = Node> + '_ {
         let from = self.0.iter().filter(move |(_, count)| *count >= least);
         from.map(|(peer, _)| *peer)
     }
 
-    /// As many as so many servers have; 0 where that is less than `least`.
+    /// Returns the largest number of entries that `servers` servers have; 0 if it is less than
+    /// `least`.
     pub(super) fn on(&self, servers: usize, least: usize) -> usize {
         let (mut many, mut lowest) = (0, usize::MAX);
         for (_, count) in &self.0 {
@@ -80,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_majority_has_the_lowest_of_its_counts() {
+    fn a_majority_has_the_lowest_count_among_it() {
         let mut acked = Acked::default();
         for (peer, count) in [7, 3, 5, 9, 5].into_iter().enumerate() {
             acked.set(peer, count);

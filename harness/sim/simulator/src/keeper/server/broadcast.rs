@@ -1,17 +1,17 @@
-//! The log: the leader proposes, a majority has it on its disk, everybody applies it.
+//! Replicates the log: the leader proposes, a majority has the entry on disk, every server applies
+//! it.
 
 use std::rc::Rc;
 
 use crate::errors::{KeeperError, SESSION_EXPIRED};
-use crate::keeper::messages::{Answered, Request, Txn, Write, FSYNC_NS, SESSIONS};
-use crate::keeper::server::{session_path, Ack, Role, State};
-use crate::keeper::tree::{Change, Effect, Operation, Path, Tree};
+use crate::keeper::messages::{session_path, Answered, Request, Txn, Write, FSYNC_NS, SESSIONS};
+use crate::keeper::server::{Ack, Role, State};
+use crate::keeper::tree::{Change, Data, Effect, Operation, Path, Tree};
 use crate::network::Node;
-use crate::table::entries::Data;
 use crate::world::Ns;
 
 impl State {
-    /// From a follower, or from this leader's own clients.
+    /// Handles a request from a follower or from this leader's own clients.
     pub(super) fn on_request(&mut self, request: Request) {
         if self.role != Role::Leading || !self.serves {
             return;
@@ -28,13 +28,14 @@ impl State {
     }
 
     pub(super) fn propose(&mut self, request: Request) {
+        assert_eq!(self.role, Role::Leading, "only a leader proposes");
         let (changes, answer) = match self.changes(&request) {
             Ok((changes, answered)) => (changes, Ok(answered)),
             Err(error) => (Vec::new(), Err(error)),
         };
         let mut disk = self.disk.borrow_mut();
         let zxid = (self.epoch, disk.log.len() as u64);
-        assert!(disk.last() < zxid, "a log ascends");
+        assert!(disk.last() < zxid, "zxids increase along the log");
         let txn = Rc::new(Txn {
             zxid,
             origin: request.origin,
@@ -54,14 +55,14 @@ impl State {
         }
         let took_ns = self.world.around(FSYNC_NS);
         let ack = Ack::new(self.epoch, count);
-        self.later(took_ns, move |leader| leader.on_ack(me, ack));
+        self.schedule(took_ns, move |leader| leader.on_ack(me, ack));
     }
 
     fn changes(&mut self, request: &Request) -> Result<(Vec<Change>, Answered), KeeperError> {
         let session = request.session;
         let path = self.session_paths.of(session);
         let tree = self.planned.as_mut();
-        let tree = tree.expect("a leader that serves has its plans");
+        let tree = tree.expect("a serving leader has a planned tree");
         match &request.write {
             Write::Open(timeout_ns) => {
                 self.seen.insert(session, self.world.now_ns());
@@ -73,16 +74,17 @@ impl State {
             }
             Write::Multi(operations) => planned(tree, operations, session),
             Write::Close => Ok((closed(tree, &path.path, session), Answered::Nothing)),
-            Write::Sync => unreachable!("a sync changes nothing"),
+            Write::Sync => unreachable!("a sync has no changes"),
         }
     }
 
-    /// From the leader: to the log, and on the disk.
+    /// Handles a proposal: appends it to the log and writes it to disk.
     fn on_propose(&mut self, leader: Node, txn: Rc<Txn>) {
         let (epoch, number) = txn.zxid;
         if self.follows(leader, epoch) {
             let mut disk = self.disk.borrow_mut();
-            assert_eq!(number, disk.log.len() as u64, "the wire keeps order");
+            assert_eq!(number, disk.log.len() as u64, "proposals arrive in order");
+            assert!(disk.last() < txn.zxid, "zxids increase along the log");
             disk.log.push(txn);
             let ack = Ack::new(epoch, disk.log.len());
             let took_ns = self.world.around(FSYNC_NS);
@@ -91,7 +93,7 @@ impl State {
         }
     }
 
-    /// A server has so many entries on its disk.
+    /// Records that a server has this many entries on disk.
     pub(super) fn on_ack(&mut self, peer: Node, ack: Ack) {
         if self.role != Role::Leading || u64::from(ack.epoch) != self.epoch {
             return;
@@ -102,23 +104,25 @@ impl State {
         let count = ack.count as usize;
         assert!(
             count <= self.disk.borrow().log.len(),
-            "nobody has more than its leader"
+            "a follower has no more entries than its leader"
         );
         *acked = count.max(*acked);
         self.heard_ns[peer] = self.world.now_ns();
         let late = count <= self.committed && self.serves;
         if !late || (peer != self.node && !self.ready.contains(&peer)) {
-            self.commit_what_is_acked();
+            self.commit_acknowledged();
         }
     }
 
-    pub(super) fn commit_what_is_acked(&mut self) {
+    pub(super) fn commit_acknowledged(&mut self) {
         let waits = !self.serves || self.ready.len() + 1 < self.acked.len();
         let least = self.committed + usize::from(!waits);
         let committed = self.acked.on(self.ensemble.majority(), least);
         if committed < self.activated_at || committed < self.committed {
             return;
         }
+        let logged = self.disk.borrow().log.len();
+        assert!(committed <= logged, "committed entries are in the log");
         let before = std::mem::replace(&mut self.committed, committed);
         if !self.serves || committed > before {
             self.commit(committed);
@@ -128,7 +132,7 @@ impl State {
         }
     }
 
-    /// So many entries are on the disks of a majority.
+    /// Commits entries that a majority has on disk.
     fn commit(&mut self, committed: usize) {
         assert_eq!(self.role, Role::Leading, "only a leader commits");
         if !self.serves {
@@ -146,6 +150,10 @@ impl State {
 
     #[cold]
     fn end_syncs(&mut self, committed: usize) {
+        assert_eq!(
+            committed, self.committed,
+            "a sync ends after the commits that it awaits"
+        );
         for (count, request) in std::mem::take(&mut self.syncs) {
             if count <= committed {
                 self.synced(&request);
@@ -155,9 +163,13 @@ impl State {
         }
     }
 
-    /// Followers that have the log now, and wait to serve.
+    /// Tells followers that now have the log to serve.
     #[cold]
     fn make_ready(&mut self, committed: usize) {
+        assert!(
+            committed >= self.activated_at,
+            "a serving follower has the leader's log"
+        );
         let epoch = self.epoch;
         for peer in self.acked.from(self.activated_at) {
             if peer != self.node && !self.ready.contains(&peer) {
@@ -167,7 +179,7 @@ impl State {
         }
     }
 
-    /// A leader begins to serve.
+    /// Lets a leader begin to serve.
     #[cold]
     fn activate(&mut self, committed: usize) {
         self.apply(committed);
@@ -177,18 +189,18 @@ impl State {
         for change in changes {
             planned.change(change);
         }
-        assert!(!self.serves, "a leader begins to serve once");
+        assert!(!self.serves, "a leader begins to serve once in an epoch");
         self.planned = Some(planned);
         self.seen.clear();
         self.serves = true;
     }
 
-    /// From the leader: so many entries are committed. The first one says: serve.
+    /// Handles a commit from the leader. The first one tells the follower to serve.
     fn on_commit(&mut self, epoch: u64, committed: usize) {
         if self.role == Role::Following && epoch == self.epoch {
             let known = self.disk.borrow().log.len();
-            assert!(committed <= known, "an entry comes before its commit");
-            assert!(committed >= self.committed, "what is committed stays so");
+            assert!(committed <= known, "an entry arrives before its commit");
+            assert!(committed >= self.committed, "commits are never withdrawn");
             self.serves = true;
             self.committed = committed;
             self.apply(committed);
@@ -196,6 +208,8 @@ impl State {
     }
 
     fn apply(&mut self, committed: usize) {
+        let applied = self.disk.borrow().applied;
+        assert!(applied <= committed, "applied entries stay committed");
         while let Some(txn) = self.apply_next(committed) {
             if txn.origin == self.node {
                 self.answer(txn.session, txn.xid, &txn.answer);
@@ -206,15 +220,14 @@ impl State {
         }
     }
 
-    /// One entry, unless the tree has so many.
+    /// Applies one entry, unless the tree has all `committed` ones.
     fn apply_next(&mut self, committed: usize) -> Option<Rc<Txn>> {
         let disk = &mut *self.disk.borrow_mut();
         if disk.applied >= committed {
             return None;
         }
         let txn = disk.log[disk.applied].clone();
-        let sound = !self.ensemble.bugs.any_planted();
-        if sound {
+        if !self.ensemble.bugs.lose_commits() {
             let mut agreed = self.ensemble.agreed.borrow_mut();
             agreed.applies(disk.applied, txn.zxid);
         }
@@ -226,29 +239,38 @@ impl State {
         );
         disk.applied += 1;
         disk.tree.zxid = disk.applied as i64;
-        let record = (self.role == Role::Leading).then(|| self.ensemble.record.borrow_mut());
-        let mut first = record.filter(|record| disk.applied > record.seen);
-        if let Some(record) = &mut first {
-            record.seen = disk.applied;
-            record.saw(self.world.now_ns(), &txn, &disk.tree);
+        assert_eq!(
+            disk.applied as u64,
+            txn.zxid.1 + 1,
+            "an entry's counter is its index in the log"
+        );
+        let (ensemble, now_ns) = (&*self.ensemble, self.world.now_ns());
+        let first = self.role == Role::Leading && disk.applied > ensemble.observed.get();
+        if first {
+            let before = ensemble.observed.replace(disk.applied);
+            let next = before + 1 == disk.applied || ensemble.bugs.lose_commits();
+            assert!(next, "the observer sees every entry");
+            let mut observer = ensemble.observer.borrow_mut();
+            observer.committing(now_ns, &txn, &disk.tree);
         }
         for change in &txn.changes {
             let listed = disk.tree.change(change);
             self.clients.changed(change, listed);
         }
-        if let Some(record) = &mut first {
-            record.saw_after(self.world.now_ns(), &txn, &disk.tree);
+        if first {
+            let mut observer = ensemble.observer.borrow_mut();
+            observer.committed(now_ns, &txn, &disk.tree);
         }
         let closed = open && disk.tree.find(session).is_none();
         assert!(
             !closed || disk.tree.owned(txn.session).is_empty(),
-            "ephemerals die with a session"
+            "ephemeral nodes end with their session"
         );
         Some(txn)
     }
 
     fn synced(&mut self, request: &Request) {
-        // The commits before it are on the same wire, ahead of it.
+        // The preceding commits travel on the same link, ahead of this.
         let (session, xid, epoch) = (request.session, request.xid, self.epoch);
         if request.origin == self.node {
             self.answer(session, xid, &Ok(Answered::Nothing));
@@ -258,7 +280,7 @@ impl State {
         }
     }
 
-    /// From the leader: everything that it had committed has come before this.
+    /// Handles the leader's answer to a sync. Everything that it had committed arrived before.
     fn on_synced(&mut self, epoch: u64, session: u64, xid: i64) {
         if self.role == Role::Following && epoch == self.epoch {
             self.answer(session, xid, &Ok(Answered::Nothing));
@@ -266,7 +288,7 @@ impl State {
     }
 }
 
-/// What the first write of a session comes to.
+/// Returns the changes of a session's opening.
 #[cold]
 fn opened(
     tree: &mut Tree,
@@ -283,18 +305,22 @@ fn opened(
     planned(tree, &operations, session)
 }
 
-/// What the end of a session comes to.
+/// Returns the changes of a session's end.
 #[cold]
 fn closed(tree: &mut Tree, path: &Path, session: u64) -> Vec<Change> {
-    let gone = tree.owned(session).iter().cloned().chain([path.clone()]);
-    let changes: Vec<Change> = gone.map(Change::gone).collect();
+    let removal = tree.owned(session).iter().cloned().chain([path.clone()]);
+    let changes: Vec<Change> = removal.map(Change::removal).collect();
     for change in &changes {
         tree.change(change);
     }
+    assert!(
+        tree.owned(session).is_empty(),
+        "ephemeral nodes end with their session"
+    );
     changes
 }
 
-/// What a multi comes to.
+/// Returns the changes of a multi.
 fn planned(
     tree: &mut Tree,
     operations: &[Operation],
@@ -304,7 +330,7 @@ fn planned(
     Ok((changes, Answered::Done(done.into())))
 }
 
-/// Whether it ends its session: its own node goes last.
+/// Whether the transaction closes its session, whose own node is removed last.
 fn closes(txn: &Txn) -> bool {
     let last = txn.changes.last();
     let last = last.filter(|change| matches!(change.effect, Effect::Removed));

@@ -1,4 +1,4 @@
-//! Who leads: one round of votes, and a majority that promises to follow.
+//! Elects a leader: one round of votes, and a majority that promises to follow.
 
 use std::rc::Rc;
 
@@ -8,13 +8,14 @@ use crate::keeper::tree::Tree;
 use crate::network::Node;
 use crate::world::{Ns, MS};
 
-/// Between two votes of a server that looks for a leader (finalizeWait).
+/// Time between two votes of a server that looks for a leader (finalizeWait).
 const VOTE_NS: Ns = 200 * MS;
-/// Of a leader, who need not be compared.
+/// The vote of a leader, which always wins.
 const LONGEST: Zxid = (1 << 62, 0);
 
 impl State {
-    pub(super) fn look(&mut self) {
+    pub(super) fn start_election(&mut self) {
+        assert!(self.process.alive(), "a dead server starts no election");
         self.clients.close_all();
         self.role = Role::Looking;
         self.leader = None;
@@ -26,10 +27,10 @@ impl State {
         self.syncs.clear();
         self.planned = None;
         let since_ns = self.since_ns;
-        self.later(0, move |me| me.vote(since_ns));
+        self.schedule(0, move |me| me.vote(since_ns));
     }
 
-    /// Of two servers the one with the longer log is to lead.
+    /// Whether `peer` should lead rather than this server: it has the longer log.
     fn before(&self, last: Zxid, peer: Node) -> bool {
         let names = &self.ensemble.names;
         (self.disk.borrow().last(), &names[self.node]) > (last, &names[peer])
@@ -39,6 +40,7 @@ impl State {
         if self.role != Role::Looking || since_ns != self.since_ns {
             return;
         }
+        self.assert_sound();
         let now_ns = self.world.now_ns();
         let me = self.node;
         let (last, mut accepted) = {
@@ -59,51 +61,55 @@ impl State {
                 accepted = accepted.max(promised);
             }
         }
-        if wins && self.are_most(fresh + 1) && now_ns - since_ns >= VOTE_NS {
-            self.stand(accepted + 1);
+        if wins && self.are_majority(fresh + 1) && now_ns - since_ns >= VOTE_NS {
+            self.become_candidate(accepted + 1);
         } else {
-            self.later(VOTE_NS, move |me| me.vote(since_ns));
+            self.schedule(VOTE_NS, move |me| me.vote(since_ns));
         }
     }
 
-    fn are_most(&self, many: usize) -> bool {
+    fn are_majority(&self, many: usize) -> bool {
         many > self.ensemble.keepers.len() / 2
     }
 
-    /// From a server that looks for a leader.
+    /// Handles a vote from a server that looks for a leader.
     fn on_vote(&mut self, peer: Node, last: Zxid, accepted: u64) {
+        assert_ne!(peer, self.node, "a server does not send itself a vote");
         self.votes[peer] = Some((self.world.now_ns(), last, accepted));
         if self.role == Role::Leading {
             let (me, epoch) = (self.node, self.epoch);
             if accepted > epoch {
-                self.look();
+                self.start_election();
             } else {
                 self.tell(peer, move |peer| peer.on_lead(me, epoch, LONGEST));
             }
         }
     }
 
-    /// Whom it is about to follow, itself perhaps.
+    /// Begins to follow a leader, or to be one.
     fn join(&mut self, leader: Node, epoch: u64) {
         assert_eq!(
             self.role,
             Role::Looking,
-            "who follows or leads has promised that"
+            "a server promises an epoch before it joins it"
         );
         self.role = Role::Joining;
         self.leader = Some(leader);
         self.epoch = epoch;
         let promised = std::mem::replace(&mut self.disk.borrow_mut().accepted, epoch);
-        assert!(promised <= epoch, "a promise is kept");
+        assert!(
+            promised <= epoch,
+            "a server never joins an epoch below its promise"
+        );
         self.since_ns = self.world.now_ns();
     }
 
-    /// Asks for the promise of the others.
-    fn stand(&mut self, epoch: u64) {
+    /// Becomes a candidate: asks the other servers for their promise.
+    fn become_candidate(&mut self, epoch: u64) {
         let me = self.node;
         assert!(
             epoch > self.disk.borrow().accepted,
-            "a candidate stands in an epoch of its own"
+            "a candidate's epoch is its own"
         );
         self.join(me, epoch);
         let (last, count) = {
@@ -120,7 +126,8 @@ impl State {
         self.lead_if_joined();
     }
 
-    /// From a candidate, or from a leader that heard that this server looks for one.
+    /// Handles a message from a candidate, or from a leader that heard that this server looks for
+    /// one.
     fn on_lead(&mut self, candidate: Node, epoch: u64, last: Zxid) {
         if self.role != Role::Looking || epoch < self.disk.borrow().accepted {
             return;
@@ -133,11 +140,12 @@ impl State {
         self.tell_later(FSYNC_NS, candidate, move |peer| peer.on_join(me, epoch));
     }
 
-    /// From a server that promised to follow.
+    /// Handles a promise to follow.
     fn on_join(&mut self, peer: Node, epoch: u64) {
         if epoch != self.epoch || self.leader != Some(self.node) {
             return;
         }
+        assert_ne!(peer, self.node, "a server does not send itself a promise");
         self.heard_ns[peer] = self.world.now_ns();
         if self.role == Role::Leading {
             self.sync(peer);
@@ -150,16 +158,16 @@ impl State {
     }
 
     fn lead_if_joined(&mut self) {
-        if self.role == Role::Joining && self.are_most(self.joined.len() + 1) {
+        if self.role == Role::Joining && self.are_majority(self.joined.len() + 1) {
             self.role = Role::Leading;
             assert_eq!(
                 self.leader,
                 Some(self.node),
-                "who others joined has joined itself"
+                "a candidate promises itself first"
             );
-            if !self.ensemble.bugs.any_planted() {
+            if !self.ensemble.bugs.lose_commits() {
                 let mut agreed = self.ensemble.agreed.borrow_mut();
-                agreed.leads(self.epoch, self.node);
+                agreed.leads(self.epoch, self.node, &self.disk.borrow().log);
             }
             let disk = self.disk.borrow();
             self.committed = disk.applied;
@@ -168,11 +176,11 @@ impl State {
             for peer in self.joined.clone() {
                 self.sync(peer);
             }
-            self.commit_what_is_acked();
+            self.commit_acknowledged();
         }
     }
 
-    /// Gives a follower the whole log; proposals follow on the same wire.
+    /// Sends a follower the whole log; proposals follow on the same link.
     fn sync(&mut self, peer: Node) {
         assert_eq!(self.role, Role::Leading, "only a leader has followers");
         self.acked.set(peer, 0);
@@ -182,7 +190,7 @@ impl State {
         self.tell(peer, move |peer| peer.on_sync(me, epoch, log));
     }
 
-    /// The leader's log takes the place of this server's own.
+    /// Replaces this server's log by the leader's.
     fn on_sync(&mut self, leader: Node, epoch: u64, log: Vec<Rc<Txn>>) {
         if self.role == Role::Joining && self.leader == Some(leader) && epoch == self.epoch {
             self.role = Role::Following;
@@ -199,15 +207,21 @@ impl State {
         let disk = &mut *self.disk.borrow_mut();
         let at = disk.applied;
         if at > 0 && (at > log.len() || log[at - 1].zxid != disk.log[at - 1].zxid) {
-            // A planted bug lost what was committed: the tree is made again.
+            // A planted bug lost committed entries: build the tree again.
             assert!(
-                self.ensemble.bugs.any_planted(),
-                "what is committed is in every leader's log"
+                self.ensemble.bugs.lose_commits(),
+                "a leader's log has every committed entry"
             );
             disk.tree = Tree::default();
             disk.applied = 0;
         }
+        let ascends = log.windows(2).all(|pair| pair[0].zxid < pair[1].zxid);
+        assert!(ascends, "zxids increase along the log");
         disk.log = log;
         self.committed = disk.applied;
+        assert!(
+            self.committed <= disk.log.len(),
+            "committed entries are in the log"
+        );
     }
 }

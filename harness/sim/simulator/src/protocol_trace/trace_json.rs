@@ -1,23 +1,23 @@
-//! Facts as JSON: each a list, its name, then its time, then the rest.
+//! Formats facts as JSON lists: name, time, then the other fields.
 
-use super::{Fact, Place};
+use super::fact::{Fact, ReplicaPosition};
 use crate::interpreter::lines::{number, text};
 use crate::world::Ns;
 
-/// The facts, on a clock that the world's is `ahead_ns` ahead of.
-pub fn written(facts: &[Fact], ahead_ns: Ns) -> Vec<u8> {
-    let mut list = List::begun(Vec::with_capacity(48 * facts.len()));
+/// Return the facts as JSON. The world's clock is `ahead_ns` ahead of the one in the output.
+pub fn trace_json(facts: &[Fact], ahead_ns: Ns) -> Vec<u8> {
+    let mut list = List::open(Vec::with_capacity(48 * facts.len()));
     for fact in facts {
         list.comma();
-        list.out = written_one(fact, ahead_ns, std::mem::take(&mut list.out));
+        list.out = fact_json(fact, ahead_ns, std::mem::take(&mut list.out));
     }
-    list.ended()
+    list.close()
 }
 
-fn written_one(fact: &Fact, ahead_ns: Ns, out: Vec<u8>) -> Vec<u8> {
-    let list = List::begun(out);
+fn fact_json(fact: &Fact, ahead_ns: Ns, out: Vec<u8>) -> Vec<u8> {
+    let list = List::open(out);
     let list = match fact {
-        Fact::Ended {
+        Fact::QuorumReached {
             now_ns,
             part,
             needed,
@@ -26,14 +26,14 @@ fn written_one(fact: &Fact, ahead_ns: Ns, out: Vec<u8>) -> Vec<u8> {
             let mut list = list.text("ended").int(now_ns - ahead_ns).text(part);
             list = list.int(*needed as i64);
             list.comma();
-            let names = List::begun(std::mem::take(&mut list.out));
+            let names = List::open(std::mem::take(&mut list.out));
             list.out = holders
                 .iter()
                 .fold(names, |names, name| names.text(name))
-                .ended();
+                .close();
             list
         }
-        Fact::Last {
+        Fact::LastPart {
             now_ns,
             partition,
             number,
@@ -42,7 +42,7 @@ fn written_one(fact: &Fact, ahead_ns: Ns, out: Vec<u8>) -> Vec<u8> {
             .int(now_ns - ahead_ns)
             .text(partition)
             .int(*number),
-        Fact::Places {
+        Fact::Positions {
             now_ns,
             first,
             replicas,
@@ -51,7 +51,7 @@ fn written_one(fact: &Fact, ahead_ns: Ns, out: Vec<u8>) -> Vec<u8> {
             .int(now_ns - ahead_ns)
             .int(*first)
             .places(replicas),
-        Fact::Pointer {
+        Fact::PointerMoved {
             now_ns,
             replica,
             from,
@@ -62,7 +62,7 @@ fn written_one(fact: &Fact, ahead_ns: Ns, out: Vec<u8>) -> Vec<u8> {
             let list = list.text("pointer").int(now_ns - ahead_ns).text(replica);
             list.int(*from).int(*to).int(*copied as i64).flag(*lost)
         }
-        Fact::Part {
+        Fact::PartAnnounced {
             now_ns,
             replica,
             name,
@@ -71,7 +71,7 @@ fn written_one(fact: &Fact, ahead_ns: Ns, out: Vec<u8>) -> Vec<u8> {
             let list = list.text("part").int(now_ns - ahead_ns).text(replica);
             list.text(name).int(i64::from(*hash))
         }
-        Fact::Merge {
+        Fact::MergeChosen {
             now_ns,
             name,
             by,
@@ -80,7 +80,7 @@ fn written_one(fact: &Fact, ahead_ns: Ns, out: Vec<u8>) -> Vec<u8> {
             let list = list.text("merge").int(now_ns - ahead_ns).text(name);
             list.text(by).text(leader)
         }
-        Fact::Session {
+        Fact::SessionExpired {
             now_ns,
             silent_ms,
             allowed_ms,
@@ -90,17 +90,17 @@ fn written_one(fact: &Fact, ahead_ns: Ns, out: Vec<u8>) -> Vec<u8> {
             .int(*silent_ms)
             .int(*allowed_ms),
     };
-    list.ended()
+    list.close()
 }
 
-/// A JSON list that is being written.
+/// A JSON list under construction.
 struct List {
     out: Vec<u8>,
     empty: bool,
 }
 
 impl List {
-    fn begun(mut out: Vec<u8>) -> List {
+    fn open(mut out: Vec<u8>) -> List {
         out.push(b'[');
         List { out, empty: true }
     }
@@ -112,9 +112,9 @@ impl List {
         self.empty = false;
     }
 
-    fn text(mut self, said: &str) -> List {
+    fn text(mut self, value: &str) -> List {
         self.comma();
-        text(&mut self.out, said);
+        text(&mut self.out, value);
         self
     }
 
@@ -131,8 +131,8 @@ impl List {
         self
     }
 
-    /// An object of lists.
-    fn places(mut self, places: &[Place]) -> List {
+    /// Append an object that maps each replica to a list.
+    fn places(mut self, places: &[ReplicaPosition]) -> List {
         self.comma();
         self.out.push(b'{');
         for (at, place) in places.iter().enumerate() {
@@ -141,18 +141,18 @@ impl List {
             }
             text(&mut self.out, &place.replica);
             self.out.push(b':');
-            let list = List::begun(std::mem::take(&mut self.out));
+            let list = List::open(std::mem::take(&mut self.out));
             self.out = list
                 .int(place.pointer)
                 .flag(place.active)
                 .flag(place.lost)
-                .ended();
+                .close();
         }
         self.out.push(b'}');
         self
     }
 
-    fn ended(mut self) -> Vec<u8> {
+    fn close(mut self) -> Vec<u8> {
         self.out.push(b']');
         self.out
     }

@@ -1,108 +1,42 @@
-//! What was agreed on in ZooKeeper, as facts for the checkers: every committed write is seen here.
+//! Records what the servers agreed on in ZooKeeper, as facts for the checkers. It sees every
+//! committed write.
 
-mod written;
+mod fact;
+mod trace_json;
 
 use std::rc::Rc;
 
+use crate::keeper::ensemble::Observer;
 use crate::keeper::messages::Txn;
-use crate::keeper::paths::split;
+use crate::keeper::paths::{number_of, split};
 use crate::keeper::tree::{Change, Tree};
-use crate::table::entries::{Data, Entry, EntryKind, LastParts};
-use crate::table::parts::{spelled_rows, Row};
+use crate::table::entries::{Data, Entry, EntryKind, LastParts, Quorum, TableData};
+use crate::table::parts::{rows_repr, Row, Rows};
 use crate::world::{Ns, MS};
 
-pub use written::written;
+pub use fact::{Fact, ReplicaPosition};
+pub use trace_json::trace_json;
 
-/// Of note. Each begins with its time.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fact {
-    /// The quorum of a part ended, so many were needed, and these had it.
-    Ended {
-        now_ns: Ns,
-        part: String,
-        needed: usize,
-        holders: Vec<Rc<str>>,
-    },
-    /// last_part of a partition became this block.
-    Last {
-        now_ns: Ns,
-        partition: Rc<str>,
-        number: i64,
-    },
-    /// The log's first entry, and where each replica is.
-    Places {
-        now_ns: Ns,
-        first: i64,
-        replicas: Vec<Place>,
-    },
-    /// Of a replica: from, to, entries that it copied to its queue, whether it was lost.
-    Pointer {
-        now_ns: Ns,
-        replica: String,
-        from: i64,
-        to: i64,
-        copied: usize,
-        lost: bool,
-    },
-    /// A replica announced a part, with a hash of its rows.
-    Part {
-        now_ns: Ns,
-        replica: String,
-        name: String,
-        hash: u32,
-    },
-    /// A part was chosen by a replica while a leader was first in line.
-    Merge {
-        now_ns: Ns,
-        name: String,
-        by: Rc<str>,
-        leader: Rc<str>,
-    },
-    /// A session ended after so many milliseconds of silence, of so many that it was allowed.
-    Session {
-        now_ns: Ns,
-        silent_ms: i64,
-        allowed_ms: i64,
-    },
-}
-
-/// Of a replica.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    pub replica: Rc<str>,
-    pub pointer: i64,
-    pub active: bool,
-    pub lost: bool,
-}
-
-/// Of all tables of one cluster.
+/// Records the facts about all tables of a cluster.
 #[derive(Default)]
-pub struct Record {
+pub struct ProtocolTrace {
     pub facts: Vec<Fact>,
-    /// How many entries of ZooKeeper's log.
-    pub seen: usize,
 }
 
-impl Record {
-    /// A committed entry of the log, and the tree that it has yet to change.
-    pub fn saw(&mut self, now_ns: Ns, txn: &Txn, before: &Tree) {
+impl Observer for ProtocolTrace {
+    fn committing(&mut self, now_ns: Ns, txn: &Txn, before: &Tree) {
         for change in &txn.changes {
             let path = &*change.path;
             match change.data() {
                 None => self.quorum_over(now_ns, path, &txn.changes, before),
-                Some(Data::Rows(rows)) => self.part(now_ns, path, rows),
                 Some(Data::Number(to)) => self.pointer(now_ns, path, *to, &txn.changes, before),
-                Some(Data::Last(last)) => self.last(now_ns, path, last, before),
-                Some(Data::Entry(entry)) if entry.kind == EntryKind::Merge => {
-                    self.merge(now_ns, path, entry, before);
-                }
-                Some(_) => {}
+                Some(Data::Text(_)) => {}
+                Some(data) => self.stored(now_ns, path, data, txn, before),
             }
         }
     }
 
-    /// The same entry, and the tree that it has changed.
-    pub fn saw_after(&mut self, now_ns: Ns, txn: &Txn, after: &Tree) {
+    fn committed(&mut self, now_ns: Ns, txn: &Txn, after: &Tree) {
         let root = txn.changes.iter().find_map(|change| {
             let path = &*change.path;
             if path.ends_with("/is_lost") || path.ends_with("/is_active") {
@@ -115,13 +49,41 @@ impl Record {
         }
     }
 
-    /// A session expired that was silent for so long while its leader ran.
-    pub fn session_ended(&mut self, now_ns: Ns, silent_ns: Ns, allowed_ns: Ns) {
-        self.facts.push(Fact::Session {
+    fn session_expired(&mut self, now_ns: Ns, silent_ns: Ns, allowed_ns: Ns) {
+        self.push(Fact::SessionExpired {
             now_ns,
             silent_ms: silent_ns.div_euclid(MS),
             allowed_ms: allowed_ns.div_euclid(MS),
         });
+    }
+}
+
+impl ProtocolTrace {
+    /// Append a fact that is not older than its predecessor.
+    fn push(&mut self, fact: Fact) {
+        let ascends = self
+            .facts
+            .last()
+            .is_none_or(|last| last.now_ns() <= fact.now_ns());
+        assert!(ascends, "facts are appended in order of time");
+        self.facts.push(fact);
+    }
+
+    /// Record what a replica stores.
+    fn stored(&mut self, now_ns: Ns, path: &str, data: &Data, txn: &Txn, before: &Tree) {
+        if let Some(rows) = data.get::<Rows>() {
+            self.part(now_ns, path, rows);
+        } else if let Some(quorum) = data.get::<Quorum>() {
+            let own = |other: &Change| is_of(other.data(), quorum);
+            let logged = before.has(path) || txn.changes.iter().any(own);
+            assert!(logged, "a pending quorum belongs to an entry of the log");
+        } else if let Some(last) = data.get::<LastParts>() {
+            self.last(now_ns, path, last, before);
+        } else if let Some(entry) = data.get::<Entry>() {
+            if entry.kind == EntryKind::Merge {
+                self.merge(now_ns, path, entry, before);
+            }
+        }
     }
 
     fn quorum_over(&mut self, now_ns: Ns, path: &str, changes: &[Change], before: &Tree) {
@@ -132,6 +94,9 @@ impl Record {
         if changes.iter().any(failed) {
             return;
         }
+        let last = |other: &Change| other.path.strip_suffix("/quorum/last_part") == Some(root);
+        let left = changes.iter().any(last);
+        assert!(left, "a reached quorum leaves its part in last_part");
         let status = before.node(path).data.as_quorum();
         let part = status.part.name();
         let replicas = &before.node(&[root, "/replicas"].concat()).children;
@@ -139,7 +104,7 @@ impl Record {
             before.has(&[root, "/replicas/", replica, "/parts/", &part].concat())
         };
         let holders = replicas.iter().filter(has).cloned().collect();
-        self.facts.push(Fact::Ended {
+        self.push(Fact::QuorumReached {
             now_ns,
             part,
             needed: status.needed,
@@ -153,11 +118,11 @@ impl Record {
             return;
         };
         let (_, replica) = split(own);
-        self.facts.push(Fact::Part {
+        self.push(Fact::PartAnnounced {
             now_ns,
             replica: replica.into(),
             name: name.into(),
-            hash: crc32fast::hash(spelled_rows(rows, '(', ')').as_bytes()),
+            hash: crc32fast::hash(rows_repr(rows, '(', ')').as_bytes()),
         });
     }
 
@@ -168,8 +133,8 @@ impl Record {
         let old = before.get(path).map(|node| node.data.as_last());
         for (partition, part) in last {
             let same = |other: &LastParts| other.iter().any(|(p, i)| p == partition && i == part);
-            if !old.is_some_and(|old| same(old)) {
-                self.facts.push(Fact::Last {
+            if !old.is_some_and(same) {
+                self.push(Fact::LastPart {
                     now_ns,
                     partition: partition.clone(),
                     number: part.max,
@@ -187,7 +152,7 @@ impl Record {
         };
         let queue = [own, "/queue"].concat();
         let copied = |other: &&Change| other.data().is_some() && other.above().path == queue;
-        self.facts.push(Fact::Pointer {
+        self.push(Fact::PointerMoved {
             now_ns,
             replica: split(own).1.into(),
             from: node.data.as_number(),
@@ -207,7 +172,7 @@ impl Record {
             let node = before.node(&format!("{election}/{first}"));
             node.data.as_text().into()
         });
-        self.facts.push(Fact::Merge {
+        self.push(Fact::MergeChosen {
             now_ns,
             name: entry.new.name(),
             by: entry.source.clone(),
@@ -223,7 +188,7 @@ impl Record {
         let place = |replica: &Rc<str>| {
             let own = format!("{root}/replicas/{replica}");
             let pointer = tree.node(&format!("{own}/log_pointer"));
-            Place {
+            ReplicaPosition {
                 replica: replica.clone(),
                 pointer: pointer.data.as_number(),
                 active: tree.has(&format!("{own}/is_active")),
@@ -231,24 +196,25 @@ impl Record {
             }
         };
         let replicas = &tree.node(&format!("{root}/replicas")).children;
-        self.facts.push(Fact::Places {
+        self.push(Fact::Positions {
             now_ns,
-            first: number(first),
+            first: number_of(first),
             replicas: replicas.iter().map(place).collect(),
         });
     }
 }
 
-/// Of an entry of a log: the path of its table.
+/// Return whether a node holds the entry of an insert that asks for this quorum.
+fn is_of(data: Option<&Data>, quorum: &Quorum) -> bool {
+    let entry = data.and_then(Data::get::<Entry>);
+    entry.is_some_and(|entry| entry.new == quorum.part && entry.quorum == quorum.needed)
+}
+
+/// Return the path of a table, given that of an entry of its log.
 fn logged_in(path: &str) -> Option<&str> {
     let (log, name) = split(path);
     log.strip_suffix("/log")
         .filter(|_| name.starts_with("log-"))
-}
-
-fn number(entry: &str) -> i64 {
-    let number = entry.strip_prefix("log-").map(str::parse);
-    number.and_then(Result::ok).expect("an entry has a number")
 }
 
 fn is_lost(tree: &Tree, own: &str) -> bool {
@@ -263,16 +229,16 @@ mod tests {
     use crate::table::entries::Quorum;
     use crate::table::parts::{Info, Value};
 
-    /// One table of two replicas, and what was seen of it.
+    /// One table of two replicas, and the facts about it.
     struct Seen {
-        record: Record,
+        trace: ProtocolTrace,
         tree: Tree,
     }
 
     impl Seen {
         fn new() -> Seen {
             let mut seen = Seen {
-                record: Record::default(),
+                trace: ProtocolTrace::default(),
                 tree: Tree::default(),
             };
             let empty = |path: &str| Operation::create(path, Data::default());
@@ -303,7 +269,7 @@ mod tests {
 
         fn commit(&mut self, operations: &[Operation]) {
             let planned = self.tree.clone().planned(operations, 1);
-            let (changes, done) = planned.expect("nothing forbids it");
+            let (changes, done) = planned.expect("the transaction is valid");
             let txn = Txn {
                 zxid: (1, 0),
                 origin: 0,
@@ -313,15 +279,15 @@ mod tests {
                 answer: Ok(Answered::Done(done.into())),
                 time_ns: 0,
             };
-            self.record.saw(5, &txn, &self.tree);
+            self.trace.committing(5, &txn, &self.tree);
             for change in &txn.changes {
                 self.tree.change(change);
             }
-            self.record.saw_after(5, &txn, &self.tree);
+            self.trace.committed(5, &txn, &self.tree);
         }
 
         fn facts(&mut self) -> Vec<Fact> {
-            std::mem::take(&mut self.record.facts)
+            std::mem::take(&mut self.trace.facts)
         }
     }
 
@@ -330,11 +296,19 @@ mod tests {
     }
 
     fn entry(kind: EntryKind, name: &str) -> Data {
-        Data::Entry(Rc::new(Entry {
+        Data::payload(Entry {
             kind,
             source: "r1".into(),
             ..Entry::get(part(name))
-        }))
+        })
+    }
+
+    fn logged_insert(name: &str, quorum: usize) -> Operation {
+        let entry = Entry {
+            quorum,
+            ..Entry::get(part(name))
+        };
+        Operation::numbered("/t/log/log-", Data::payload(entry))
     }
 
     #[test]
@@ -347,36 +321,41 @@ mod tests {
             replicas: vec!["r1".into()],
         };
         seen.commit(&[
-            Operation::create("/t/replicas/r1/parts/all_0_0_0", Data::Rows([rows].into())),
-            Operation::create("/t/quorum/status", Data::Quorum(Rc::new(status))),
-            Operation::create("/t/quorum/last_part", Data::Last(Rc::default())),
+            Operation::create(
+                "/t/replicas/r1/parts/all_0_0_0",
+                Data::payload(Rows::from([rows])),
+            ),
+            Operation::create("/t/quorum/status", Data::payload(status)),
+            logged_insert("all_0_0_0", 2),
+            Operation::create("/t/quorum/last_part", Data::payload(LastParts::default())),
         ]);
-        let announced = Fact::Part {
+        let announced = Fact::PartAnnounced {
             now_ns: 5,
             replica: "r1".into(),
             name: "all_0_0_0".into(),
             hash: crc32fast::hash(b"((1, 'a'),)"),
         };
         assert_eq!(seen.facts(), [announced]);
-        let last = || Data::Last(Rc::new(vec![("all".into(), part("all_0_0_0"))]));
+        let parts: LastParts = vec![("all".into(), part("all_0_0_0"))];
+        let last = || Data::payload(parts.clone());
         seen.commit(&[
             Operation::remove("/t/quorum/status"),
             Operation::put("/t/quorum/last_part", last()),
         ]);
-        let ended = Fact::Ended {
+        let ended = Fact::QuorumReached {
             now_ns: 5,
             part: "all_0_0_0".into(),
             needed: 2,
             holders: vec!["r1".into()],
         };
-        let became = Fact::Last {
+        let became = Fact::LastPart {
             now_ns: 5,
             partition: "all".into(),
             number: 0,
         };
         assert_eq!(seen.facts(), [ended, became]);
         seen.commit(&[Operation::put("/t/quorum/last_part", last())]);
-        assert_eq!(seen.facts(), [], "it is the same");
+        assert_eq!(seen.facts(), [], "the content has not changed");
     }
 
     #[test]
@@ -387,8 +366,8 @@ mod tests {
             needed: 2,
             replicas: Vec::new(),
         };
-        let status = Data::Quorum(Rc::new(status));
-        seen.commit(&[Operation::create("/t/quorum/status", status)]);
+        let status = Operation::create("/t/quorum/status", Data::payload(status));
+        seen.commit(&[status, logged_insert("all_0_0_0", 2)]);
         seen.commit(&[
             Operation::remove("/t/quorum/status"),
             Operation::create("/t/quorum/failed_parts/all_0_0_0", Data::default()),
@@ -401,7 +380,7 @@ mod tests {
         let mut seen = Seen::new();
         let merge = |name| entry(EntryKind::Merge, name);
         seen.commit(&[Operation::numbered("/t/log/log-", merge("all_0_1_1"))]);
-        let chosen = |leader: &str| Fact::Merge {
+        let chosen = |leader: &str| Fact::MergeChosen {
             now_ns: 5,
             name: "all_0_1_1".into(),
             by: "r1".into(),
@@ -418,7 +397,7 @@ mod tests {
             Operation::numbered(queue, merge("all_0_1_1")),
             Operation::put("/t/replicas/r2/log_pointer", Data::Number(2)),
         ]);
-        let moved = Fact::Pointer {
+        let moved = Fact::PointerMoved {
             now_ns: 5,
             replica: "r2".into(),
             from: 0,
@@ -432,13 +411,13 @@ mod tests {
             Operation::put("/t/replicas/r1/is_lost", Data::text("1")),
             Operation::create("/t/replicas/r2/is_active", Data::default()),
         ]);
-        let place = |replica: &str, pointer, active, lost| Place {
+        let place = |replica: &str, pointer, active, lost| ReplicaPosition {
             replica: replica.into(),
             pointer,
             active,
             lost,
         };
-        let places = Fact::Places {
+        let places = Fact::Positions {
             now_ns: 5,
             first: 1,
             replicas: vec![place("r1", 0, false, true), place("r2", 2, true, false)],

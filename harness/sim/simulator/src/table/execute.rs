@@ -1,0 +1,104 @@
+//! Executes a replica's queue.
+//!
+//! Source: StorageReplicatedMergeTree::queueTask and executeLogEntry of 18.16.1.
+
+use std::rc::Rc;
+
+use crate::bugs::Bug;
+use crate::errors::QueryError;
+use crate::keeper::tree::child;
+use crate::table::entries::{Entry, EntryKind};
+use crate::table::fetch::fetch;
+use crate::table::merge::{merge, mutate};
+use crate::table::parts::Info;
+use crate::table::queue::Attempt;
+use crate::table::quorum::update_quorum;
+use crate::table::replica::Table;
+use crate::world::{Ns, SECOND};
+
+/// Time for which 18.16.1's pool sleeps after a failed attempt, unless there is new work, plus up
+/// to a second.
+const ERROR_SLEEP_NS: Ns = 10 * SECOND;
+
+/// One thread of the pool, which never ends.
+pub async fn work(table: Rc<Table>) {
+    loop {
+        let may = |entry: &Entry, made: &[&Info]| is_executable(&table, entry, made);
+        match table.queue.begin(may) {
+            None => table.queue.sleep(None).await,
+            Some(attempt) => {
+                if !process(&table, attempt).await {
+                    let ns = ERROR_SLEEP_NS + table.world.below(SECOND as u64) as Ns;
+                    table.queue.sleep(Some(ns)).await;
+                }
+            }
+        }
+    }
+}
+
+/// Whether an entry may be executed: nothing that covers its part is being made, nor anything that
+/// it needs.
+fn is_executable(table: &Table, entry: &Entry, made: &[&Info]) -> bool {
+    if table.readonly.get() {
+        return false;
+    }
+    if entry.kind == EntryKind::Get && table.fetches_stopped.get() && entry.source != table.me {
+        return false;
+    }
+    let mut made = made.iter();
+    !made.any(|new| new.contains(&entry.new) || entry.parts.contains(new))
+}
+
+async fn process(table: &Rc<Table>, attempt: Attempt) -> bool {
+    let (done, failure) = match execute(table, &attempt.entry).await {
+        Ok(done) => (done, String::new()),
+        Err(error) => (false, error.to_string()),
+    };
+    table.queue.end(&attempt, failure);
+    if done {
+        executed(table, &attempt.name).await;
+    }
+    done
+}
+
+async fn executed(table: &Rc<Table>, name: &str) {
+    let zk = table.zk.borrow().clone();
+    table.queue.remove(name);
+    if let Some(zk) = zk {
+        // If this fails, the entry is executed again after the restart and found done.
+        let _ = zk.remove(child(&table.own.queue, name)).await;
+    }
+}
+
+/// Executes an entry; it must be retried after false or an error.
+async fn execute(table: &Rc<Table>, entry: &Entry) -> Result<bool, QueryError> {
+    let zk = table.connected()?;
+    let existing = {
+        let active = table.active.borrow();
+        let covering = active.covering(&entry.new);
+        covering.map(|(_, part)| child(&table.own.parts, &part.name))
+    };
+    if let Some(existing) = existing {
+        if zk.exists(existing).await? {
+            if table.bugs.has(Bug::QuorumUncounted) && entry.quorum > 0 {
+                update_quorum(table, &zk, &entry.new, &entry.name).await?;
+            }
+            return Ok(true);
+        }
+    }
+    if entry.quorum > 0 {
+        let failed = child(&table.paths.failed_parts, &entry.name);
+        if zk.exists(failed).await? {
+            return Ok(true);
+        }
+    }
+    let made = match entry.kind {
+        EntryKind::Get => false,
+        EntryKind::Merge => merge(table, &zk, entry).await?,
+        EntryKind::Mutate => mutate(table, &zk, entry).await?,
+    };
+    if made {
+        return Ok(true);
+    }
+    fetch(table, &zk, entry).await
+}

@@ -1,0 +1,69 @@
+//! Simulates the part check thread: it looks on every replica, active or not, for parts that could
+//! not be fetched.
+//!
+//! Source: ReplicatedMergeTreePartCheckThread::checkPart and searchForMissingPart of 18.16.1, which
+//! also compares local parts with their checksums.
+
+use std::rc::Rc;
+
+use crate::errors::{KeeperError, QueryError};
+use crate::keeper::session::KeeperSession;
+use crate::keeper::tree::child;
+use crate::table::log;
+use crate::table::parts::Info;
+use crate::table::replica::Table;
+use crate::world::{Ns, SECOND};
+
+/// PART_CHECK_ERROR_SLEEP_MS.
+const ERROR_SLEEP_NS: Ns = 5 * SECOND;
+
+/// Checks parts forever.
+pub async fn search(table: Rc<Table>) {
+    while !table.dropped.get() {
+        let part = table.missing.first().await;
+        if check(&table, &part).await.is_err() {
+            table.world.sleep(ERROR_SLEEP_NS).await;
+            continue;
+        }
+        table.missing.remove(&part);
+    }
+}
+
+async fn check(table: &Rc<Table>, part: &Info) -> Result<(), QueryError> {
+    let here = table.part(&part.name()).is_some();
+    if here || table.active.borrow().containing(part).is_some() {
+        return Ok(());
+    }
+    let zk = table.writable()?;
+    Ok(search_replicas(table, &zk, part).await?)
+}
+
+/// Fetches a part again if ZooKeeper lists it for this replica. If no replica has the part, nor
+/// parts at both of its ends from which a merge could make it, it is lost forever and nothing waits
+/// for it.
+async fn search_replicas(
+    table: &Rc<Table>,
+    zk: &Rc<KeeperSession>,
+    part: &Info,
+) -> Result<(), KeeperError> {
+    if zk.exists(child(&table.own.parts, &part.name())).await? {
+        return log::fetch_again(table, zk, part).await;
+    }
+    let (mut first, mut last) = (false, false);
+    for replica in zk.children(table.paths.replicas.clone()).await?.iter() {
+        let parts = zk.children(table.paths.of(replica).parts.clone()).await?;
+        for other in parts.iter().map(|name| Info::named(name)) {
+            if other.contains(part) {
+                return Ok(());
+            }
+            if part.contains(&other) {
+                first = first || other.min == part.min;
+                last = last || other.max == part.max;
+            }
+        }
+        if first && last {
+            return Ok(());
+        }
+    }
+    log::give_up(table, zk, part).await
+}

@@ -1,0 +1,5 @@
+"""Explores every interleaving of small models of the protocol (`harness/sim/explorer`)."""
+
+from harness.native._native import MODELS, Claim, Exploration, Step
+
+__all__ = ["MODELS", "Claim", "Exploration", "Step"]

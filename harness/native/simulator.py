@@ -1,0 +1,12 @@
+"""Simulates ZooKeeper and ClickHouse servers on virtual time (`harness/sim/simulator`)."""
+
+from harness.native._native import (
+    FETCH_NS,
+    Assigned,
+    Combinator,
+    Interpreter,
+    Scheduler,
+    Simulation,
+)
+
+__all__ = ["FETCH_NS", "Assigned", "Combinator", "Interpreter", "Scheduler", "Simulation"]

@@ -1,0 +1,291 @@
+"""Simulates ZooKeeper and ClickHouse servers on virtual time: one seed is one run."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypedDict, final
+
+FETCH_NS: int
+"""Median time of reading, sending and writing a small part."""
+
+class Replica(TypedDict):
+    """A table's replica, as tests and tools see it."""
+
+    leader: bool
+    readonly: bool
+    connected: bool
+    """Whether the replica has a session with ZooKeeper."""
+    keeper: str | None
+    """The ZooKeeper server of the server's session."""
+    parts: list[str]
+    """Names of the parts on the disk."""
+    queue: list[tuple[str, str, int]]
+    """Type, part and quorum of each queue entry."""
+
+class Host(Protocol):
+    """Executes the calls that are not statements. It must not use the scheduler while it is
+    called."""
+
+    def begin(self, number: int, op: Any, /) -> bytes:
+        """Start a worker's call and return its line. `Interpreter.end` ends the call."""
+    def ended(self, op: Any, /) -> bytes:
+        """Return the line of the end of a call."""
+    def failed(self, is_write: bool, code: int, text: str, /) -> Any:
+        """Return the Done of a statement that failed."""
+    def retired(self, number: int, /) -> object:
+        """Close the worker's client, because its process was retired."""
+    def op(self, line: bytes, /) -> Any:
+        """Return the operation of a line, for generators that listen."""
+
+@final
+class Assigned:
+    """A call that was assigned to a worker and is in flight from now on."""
+
+    @property
+    def op(self) -> Any: ...
+    @property
+    def worker(self) -> Any: ...
+
+@final
+class Scheduler:
+    """Schedules one history: which worker does what next, and the index of each operation.
+
+    This is a state machine without threads, clocks or I/O: the caller passes the time and the calls
+    that ended. It outlives generators, so that the phases of one run form one history. An info
+    retires a client's process: the worker continues as process + number of clients. Two threads
+    must not use it at the same time."""
+
+    def __new__(cls, workers: Sequence[Any], sink: Callable[[Any], object]) -> Scheduler:
+        """Create a scheduler. The first of `workers` is used first. `sink` receives every operation
+        in the order of the history, except those of calls that an `Interpreter` makes; its
+        exceptions are passed on."""
+    @property
+    def workers(self) -> tuple[Any, ...]:
+        """All workers by number, the nemesis first."""
+    @property
+    def generator(self) -> Combinator:
+        """The current generator in its current state."""
+    def call_of(self, number: int) -> Any | None:
+        """Return the worker's call in flight."""
+    def follow(self, generator: Any) -> None:
+        """Take all further calls from this generator. The history continues."""
+    def poll(self, now_ns: int, prefer: int | None = None) -> Any:
+        """Begin the generator's next call, if it has one now: return Assigned, Pending or
+        Exhausted. `prefer` is the number of the worker that asks: if it is free, the generator sees
+        it first.
+
+        Exhausted means that there are no more calls; some may still be in flight. Raises
+        HarnessError if the generator waits for a call to end although none is in flight, if it
+        waits for a time that has passed, or if it gives a call to a worker that is not free."""
+    def begin(self, number: int, call: Any, now_ns: int) -> Any:
+        """Record a call that no generator made, such as the healing after a run, in flight on a
+        free worker. Return the operation."""
+    def complete(self, number: int, done: Any, now_ns: int) -> Any:
+        """Record the end of a worker's call and free the worker. An end without a value gets its
+        call's value. Return the operation."""
+
+@final
+class Combinator:
+    """A generator of harness/core/protocols.py in Rust. It is immutable; the generators that it
+    holds may be written in Python. harness/generators documents each of them."""
+
+    def op(self, context: Any) -> tuple[Any, Combinator]:
+        """Return the step and the next generator. Raises UsageError for a call that no worker could
+        ever take, and passes on the exceptions of a generator in Python."""
+    def update(self, context: Any, event: Any) -> Combinator:
+        """Return the generator after the end of a call; itself if nothing changes."""
+    @property
+    def listens(self) -> bool:
+        """Whether events matter to the generator."""
+    def unlimited(self) -> Combinator:
+        """Return the generator that a time limit limits, in its current state. Raises TypeError for
+        any other generator."""
+    @staticmethod
+    def numbered(make: Callable[[int], Any]) -> Combinator: ...
+    @staticmethod
+    def sequence(calls: Sequence[Any]) -> Combinator: ...
+    @staticmethod
+    def time_limit(generator: Any, length_ns: int) -> Combinator: ...
+    @staticmethod
+    def rate(generator: Any, mean_ns: float, seed: int, exponential: bool) -> Combinator: ...
+    @staticmethod
+    def on_clients(generator: Any) -> Combinator: ...
+    @staticmethod
+    def on_nemesis(generator: Any) -> Combinator: ...
+    @staticmethod
+    def together(parts: Sequence[Any]) -> Combinator: ...
+    @staticmethod
+    def phases(parts: Sequence[Any]) -> Combinator: ...
+    @staticmethod
+    def each_node(generator: Any, nodes: Sequence[str]) -> Combinator:
+        """If `nodes` is empty: all nodes that workers use at the first question."""
+    @staticmethod
+    def until_ok(calls: Sequence[Any], tries: int, pause_ns: int) -> Combinator: ...
+    @staticmethod
+    def set_calls(seed: int, rules: dict[str, int]) -> Combinator:
+        """Generate the calls of quorum-set. `rules` are keys, ops_per_key, writers, burst_inserts,
+        paced_inserts, and in nanoseconds refused_pause_ns, pause_ns, hanging_ns."""
+
+@final
+class Interpreter:
+    """Executes a generator's calls on a simulation's servers and writes the lines of their history.
+    For one thread only."""
+
+    def __new__(
+        cls,
+        simulation: Simulation,
+        scheduler: Scheduler,
+        statements: dict[str, tuple[bool, str, Sequence[dict[str, int | str]], int]],
+        zero_ns: int,
+    ) -> Interpreter:
+        """Execute the calls of the scheduler's generator. `statements` gives for each f whether it
+        is an INSERT of the call's key and value, the SQL (of a SELECT without the key), settings
+        that successive values use in turn, and the timeout in nanoseconds. `zero_ns` is the
+        simulation's time at the history's time 0."""
+    @property
+    def over(self) -> bool:
+        """Whether nothing is in flight and nothing will be."""
+    def exhaust(self) -> None:
+        """Start no more calls."""
+    def step(self, host: Host) -> int | None:
+        """Run the simulation; return the caller's next due number, or None if the run is over or
+        `lines` have waited for 20 ms. Raises as `Scheduler.poll` does, and passes on the host's
+        exceptions."""
+    def pump(self, host: Host) -> None:
+        """Start every call that is due now. Raises as `step` does."""
+    def end(self, host: Host, number: int, done: Any) -> None:
+        """End a call of the host's; `pump` must follow. Passes on exceptions of generator and
+        host."""
+    def lines(self) -> bytes:
+        """Return the history's lines since the last call."""
+    def counts(self) -> tuple[int, list[tuple[str, str, int]]]:
+        """Return, since the last call: the number of client calls that began, and the numbers that
+        ended, by f and kind."""
+    @property
+    def keys(self) -> list[int]:
+        """Every key that clients named, ascending."""
+
+@final
+class Simulation:
+    """The simulated servers by name, with the callers' requests by number.
+
+    Events happen only in `step`. The caller has its own events and tasks, identified by numbers:
+    they are due when `step` returns their number. For one thread only."""
+
+    def __new__(
+        cls,
+        nodes: Sequence[tuple[str, bool, Sequence[str]]],
+        links: Sequence[tuple[str, str]],
+        bugs: Sequence[str],
+        settings: dict[str, int],
+        reading: str,
+        rates: dict[str, float],
+        seed: int,
+    ) -> Simulation:
+        """Create a cluster. `nodes` gives each name, whether it is a ZooKeeper server, and the
+        ZooKeeper servers that a replica may use. `links` are in the topology's order. `settings`
+        are those of tables that differ from the defaults. `reading` is the meaning of sequentially
+        consistent selects. `rates` are the clock rates of some ZooKeeper servers; that of others is
+        1. Raises ValueError for unknown names."""
+    # Time.
+    @property
+    def now_ns(self) -> int: ...
+    @property
+    def events(self) -> int:
+        """Number of events that have happened."""
+    def after(self, delay_ns: int, number: int, task: bool) -> None:
+        """Schedule the caller's task, or its event, which must not wait."""
+    def step(self, until_ns: int) -> int | None:
+        """Run the simulation; return the caller's next due number, or None if there is none until
+        `until_ns`, which is then the current time."""
+    def outside(self) -> None:
+        """Record that none of the caller's tasks runs any more."""
+    # Processes.
+    def up(self) -> None:
+        """Start every server without waiting for it."""
+    def kill(self, name: str) -> None:
+        """Kill a node with SIGKILL; no-op if it does not run."""
+    def stop(self, name: str) -> None:
+        """Stop a node with SIGTERM."""
+    def start(self, name: str) -> None:
+        """Start a new life of a node; no-op if it runs."""
+    def pause(self, name: str) -> None:
+        """Pause a node with SIGSTOP."""
+    def resume(self, name: str) -> None:
+        """Resume a node with SIGCONT."""
+    def running(self, name: str) -> bool:
+        """Whether the node's process exists."""
+    def paused(self, name: str) -> bool:
+        """Whether the node is paused by SIGSTOP."""
+    def answers(self, name: str) -> bool:
+        """Whether the server answers queries, or the ZooKeeper server serves clients."""
+    # Observation.
+    def leader(self) -> str | None:
+        """Return the ZooKeeper server that leads in the newest epoch."""
+    def unready(self) -> list[str]:
+        """Return the reasons why the cluster cannot serve now."""
+    def stop_fetches(self, names: Sequence[str]) -> None:
+        """Stop the fetches of every existing table, until the server ends."""
+    def start_fetches(self, names: Sequence[str]) -> None:
+        """Start fetches again. May be called twice."""
+    def fetching(self, name: str) -> bool:
+        """Whether the node's tables fetch parts."""
+    def fetch_ns(self, name: str, ns: int | None = None) -> int:
+        """Return the median time of a replica's fetches in all its lives; `ns` sets it."""
+    def skew(self, name: str, rate: float) -> None:
+        """Set the clock rate of a ZooKeeper server, for all its lives."""
+    def record(self, ahead_ns: int) -> bytes:
+        """Return the protocol trace as JSON: what was committed, and the sessions that should have
+        expired. The world's clock is `ahead_ns` ahead of the one in the output.
+
+        ended    the quorum of PART was reached: how many it NEEDED, the HOLDERS of the part
+        last     last_part of PARTITION became block NUMBER
+        places   the log's FIRST entry, {replica: [pointer, active, lost]}
+        pointer  of REPLICA, FROM, TO, entries COPIED to its queue, whether it was LOST
+        part     REPLICA announced NAME with a HASH of its rows
+        merge    a merge into NAME was chosen BY a replica while LEADER was the leader
+        session  a session expired after SILENT ms, with a timeout of ALLOWED ms
+
+        A fact is a list: its name, the time in nanoseconds, then the other fields."""
+    def replica(self, name: str, table: str) -> Replica | None:
+        """Return the replica of a table; None if the server does not have it in this life."""
+    # The network, whose links are pairs of source and target.
+    def cut(self, links: Sequence[tuple[str, str]]) -> None:
+        """Cut links: packets under way and future ones do not arrive."""
+    def mend(self) -> None:
+        """End every cut. Held packets arrive when their sender retransmits."""
+    def lose(self, links: Sequence[tuple[str, str]], per_thousand: int) -> None:
+        """Lose this many of a thousand packets; 0 ends the loss."""
+    def loses(self, source: str, target: str) -> bool:
+        """Whether some packets of the link are lost."""
+    def alive(self, source: str, target: str) -> bool:
+        """Whether packets pass the link."""
+    # Requests from outside. Each makes the number of the caller's task due when it is answered.
+    def ask(
+        self,
+        number: int,
+        name: str,
+        sql: str,
+        rows: Sequence[Sequence[int | str]] | None,
+        settings: dict[str, int | str],
+        timeout_ns: int,
+    ) -> None:
+        """Send a query, an INSERT with its rows. The answer is a list of columns, each a tuple;
+        empty if there are no rows."""
+    def open_session(self, number: int, keepers: Sequence[str]) -> None:
+        """Open a ZooKeeper session through one of these servers. The answer is its number."""
+    def read(self, number: int, session: int, readings: Sequence[tuple[str, str]]) -> None:
+        """Read several paths at one moment. The readings are "get" (data and version), "exists"
+        (the version), "stat" (data, version and the transactions that created and last changed the
+        node), "children" (the names, ascending), "count" (their number), "listed" (the version of
+        the list, and the names) and "values" (the data by name). The answer has None for a node
+        that does not exist."""
+    def multi(self, number: int, session: int, operations: Sequence[tuple[Any, ...]]) -> None:
+        """Execute all operations or none: ("create", path, data, ephemeral, sequential), ("remove",
+        path, version), ("put", path, data, version), ("check", path, version), ("absent", path);
+        version None matches any. The answer has a path, a version or None for each."""
+    def sync(self, number: int, session: int) -> None:
+        """Let later reads see what the leader had committed when this call reached it."""
+    def close(self, session: int) -> None:
+        """Close the session, which removes its ephemeral nodes, without waiting."""
+    def answer(self, number: int) -> tuple[Any, tuple[int, str] | tuple[str, str] | None]:
+        """Return the answer when the number is due, once; or instead the error: a ClickHouse
+        server's code and text, or ZooKeeper's code and path."""

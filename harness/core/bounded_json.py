@@ -1,9 +1,9 @@
-"""JSON that may have been damaged or made to do harm, read within bounds.
+"""Decoding of JSON that may be damaged or malicious, within bounds.
 
 Every file and line that this process did not just write is such text: run.json and results.json,
 the lines of history.jsonl, details in Parquet columns, histories of other systems. Python's own
 decoders raise RecursionError, which is not a ValueError, for deep nesting, and an error without a
-place for a long number. Here everything that is wrong with a text is a ValueError.
+position for a long number. Here every defect of a text is a ValueError.
 """
 
 import json
@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 MAX_DEPTH: Final = 100
-"""Arrays and objects within each other. (serde_json, which reads histories as well, stops at 128;
-Python's recursion limit is 1,000 for everything on the stack.)"""
+"""Maximum depth of nested arrays and objects. (serde_json, which also reads histories, stops at
+128; Python's recursion limit is 1,000 for everything on the stack.)"""
 MAX_DIGITS: Final = 4_300
-"""Digits of a whole number. It is the limit of Python's int(), whose time is quadratic in them."""
+"""Maximum number of digits of an integer: the limit of Python's int(), whose time is quadratic."""
 MAX_BYTES: Final = 64 * 1024 * 1024
-"""Size of one document: a file that is read as a whole, a line, a form."""
+"""Maximum size of one document: a file that is read as a whole, a line, a form."""
 
-# A string that is not closed runs to the end of the text: what is inside it is not structure.
+# A string that is not closed extends to the end of the text, so brackets inside it do not count.
 _TOKEN: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z)|[\[{]|[\]}]|[0-9]++', re.S)
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class OutOfBoundsError(ValueError):
-    """A text is nested too deeply, too large, or has a number that is too long."""
+    """Text that is nested too deeply, is too large, or has a number that is too long."""
 
 
 def load(path: Path, max_bytes: int = MAX_BYTES) -> Any:
@@ -43,8 +43,10 @@ def load(path: Path, max_bytes: int = MAX_BYTES) -> Any:
 
 
 def open_regular(path: Path) -> BufferedReader:
-    """Open a file for reading. Raises OSError, and ValueError for anything but a regular file:
-    opening a FIFO would wait for ever."""
+    """Open a file for reading. Raises OSError, and ValueError if it is not a regular file.
+
+    A read of a FIFO would wait forever.
+    """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -60,7 +62,7 @@ def loads(text: bytes | str) -> Any:
     if isinstance(text, bytes):
         text = text.decode()
     value = decode(json.loads, text)
-    if _SURROGATE.search(text):  # half a pair is no character and could not be written out again
+    if _SURROGATE.search(text):  # a lone surrogate is not a character and could not be encoded
         json.dumps(value, ensure_ascii=False).encode()
     return value
 
@@ -75,7 +77,7 @@ def decode(decoder: Callable[[Text], T], text: Text) -> T:
         _check(text)
     try:
         return decoder(text)
-    except RecursionError:  # within the bounds, but the stack was deep already
+    except RecursionError:  # the text is within bounds, but the stack was deep already
         raise OutOfBoundsError(f"it is nested more than {MAX_DEPTH} deep") from None
     except ValueError:
         _check(text)
@@ -89,14 +91,14 @@ def check_size(size: int, max_bytes: int = MAX_BYTES) -> None:
 
 
 def place(text: str, at: int) -> str:
-    """Say where a character is, as "line 3 column 15"."""
+    """Return the position of a character, such as "line 3 column 15"."""
     return f"line {text.count(chr(10), 0, at) + 1} column {at - text.rfind(chr(10), 0, at)}"
 
 
 def _check(text: bytes | str) -> None:
-    """Raise OutOfBoundsError for the first place that is too deep or begins too long a number."""
+    """Raise OutOfBoundsError for the first nesting that is too deep or number that is too long."""
     if isinstance(text, bytes):
-        text = text.decode("latin-1")  # a character each byte; what is structure is ASCII
+        text = text.decode("latin-1")  # one character per byte; JSON's structure is ASCII
     depth = 0
     for token in _TOKEN.finditer(text):
         kind = token[0][0]

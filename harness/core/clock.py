@@ -1,4 +1,4 @@
-"""Time since the run began, and the date. The only place that asks a clock."""
+"""Clocks that measure the time since a run began, and the date."""
 
 import time
 from datetime import UTC, datetime
@@ -6,34 +6,34 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Monotonic nanoseconds since the run began."""
+    """Clock with monotonic time in nanoseconds since the run began."""
 
     def now_ns(self) -> int:
-        """The time."""
+        """Return the time."""
         ...
 
     def sleep_until(self, time_ns: int) -> None:
-        """Returns at or after `time_ns`."""
+        """Return at or after `time_ns`."""
         ...
 
 
 class WallClock:
-    """The machine's monotonic clock; zero is when this object was made."""
+    """Clock of the machine, monotonic; it starts at 0 when the object is made."""
 
     def __init__(self) -> None:
         self._zero = time.monotonic_ns()
 
     def now_ns(self) -> int:
-        """The time."""
+        """Return the time."""
         return time.monotonic_ns() - self._zero
 
     def sleep_until(self, time_ns: int) -> None:
-        """Sleeps; returns at once for a time that has passed."""
+        """Sleep until a time; return at once if it has passed."""
         left = time_ns - self.now_ns()
         if left > 0:
             time.sleep(left / 1e9)
 
 
 def utc_now() -> datetime:
-    """The date, for names and records of runs; nothing is ever measured with it."""
+    """Return the date and time, for names and records of runs, never to measure durations."""
     return datetime.now(UTC)

@@ -1,11 +1,11 @@
-"""What differs between server versions: one frozen Dialect for each set of versions.
+"""Differences between server versions: one frozen Dialect for each set of versions.
 
-Nothing else in the project compares versions. Whoever depends on something that only some servers
-have asks the cluster's dialect; workloads, nemeses, scenarios and checkers name the mechanisms that
-they need, and are refused before the run, or do not judge, where one is missing.
+Nothing else in the project compares versions. Code that depends on what only some servers have
+consults the cluster's dialect. Workloads, nemeses, scenarios and checkers name the mechanisms that
+they need; if one is missing, a run is refused before it starts and a checker does not judge.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
@@ -20,16 +20,16 @@ from harness.core.version import Version
 
 
 class Mechanism(StrEnum):
-    """Something that some servers have and others lack. The value is its name for people."""
+    """Mechanism that some servers have and others lack. The value is its name in messages."""
 
     TABLE_LEADER = "a single leading replica per table"
-    """Until 20.5; afterwards every replica assigns merges and says that it leads."""
+    """Until 20.5; afterwards every replica assigns merges and reports that it leads."""
     PARALLEL_QUORUM = "parallel quorum inserts"
     """`insert_quorum_parallel`, with its nodes below /quorum/parallel; since 20.10."""
     QUORUM_AUTO = "insert_quorum='auto'"
     """A majority of the replicas; since 22.9."""
     ATOMIC_DATABASES = "Atomic databases"
-    """The default engine since 20.10: data lies in store/<uuid>, DROP is deferred unless SYNC."""
+    """Default since 20.10: data is in store/<uuid>, and DROP is deferred without SYNC."""
     REPLICATED_DATABASES = "Replicated databases"
     """Since 20.12."""
     ALTER_IN_LOG = "ALTER as an entry of the replication log"
@@ -43,20 +43,21 @@ class Mechanism(StrEnum):
     INSERT_RETRIES = "inserts that retry ZooKeeper"
     """`insert_keeper_max_retries`; since 22.11."""
     SUBSECOND_LIMITS = "max_execution_time of less than a second"
-    """Fractions of a second in settings that are seconds; in 24.8 at the latest."""
+    """Fractions of a second in settings whose unit is seconds; in 24.8 at the latest."""
     FAILPOINTS = "failpoints"
     """`SYSTEM ENABLE FAILPOINT`; since 23.4."""
     CLEANUP_BACKOFF = "a cleanup that backs off"
-    """A table that had little to clean up waits up to `max_cleanup_delay_period`, whatever its
+    """A table with little to clean up waits up to `max_cleanup_delay_period`, regardless of its
     `cleanup_delay_period`; since 23.6."""
     TRANSACTION_LOG = "ZooKeeper's transaction log"
-    """ClickHouse Keeper writes a log of its own format."""
+    """ClickHouse Keeper lacks it: it writes a log in another format."""
 
 
 class Coordination(StrEnum):
-    """What keeps the replicas' agreement."""
+    """Program through which replicas coordinate. Both serve clients in ZooKeeper's protocol."""
 
     ZOOKEEPER = "ZooKeeper"
+    KEEPER = "ClickHouse Keeper"
 
 
 _SINCE: Final[Mapping[Mechanism, Version]] = {
@@ -74,22 +75,22 @@ _SINCE: Final[Mapping[Mechanism, Version]] = {
     Mechanism.CLEANUP_BACKOFF: Version(23, 6),
 }
 _UNTIL: Final[Mapping[Mechanism, Version]] = {Mechanism.TABLE_LEADER: Version(20, 5)}
-"""The first version without it."""
+"""First version without the mechanism."""
 
 _Settings = Mapping[str, int]
 _PROFILE: Final[tuple[tuple[Version, _Settings], ...]] = (
-    # On by default since 21.1, and sequentially consistent reads do not work with it.
+    # It is on by default since 21.1, and sequentially consistent reads do not work with it.
     (Version(20, 10), {"insert_quorum_parallel": 0}),
-    # On by default since 26.2: it refuses serial quorums, and makes one block of many inserts.
+    # It is on by default since 26.2; it refuses serial quorums and joins inserts to one block.
     (Version(21, 11), {"async_insert": 0}),
-    # 20 retries that wait up to 10 s each outlast every client; so they take 10 s at most.
+    # By default 20 retries wait up to 10 s each and outlast every client; with this, 10 s in total.
     (Version(22, 11), {"insert_keeper_retry_max_backoff_ms": 500}),
     (Version(24, 3), {"keeper_retry_max_backoff_ms": 500}),
 )
 _SERVER: Final[tuple[tuple[Version, _Settings], ...]] = (
-    # The defaults of the official server. The servers in chdb's wheels are compiled with pools of
-    # 2, 1 and 0 threads: a Distributed table never sends, and one OPTIMIZE that waits for its
-    # turn keeps the replication log from being pulled.
+    # These are the defaults of the official server. The servers in chdb's wheels are compiled with
+    # pools of 2, 1 and 0 threads, with which a Distributed table never sends, and an OPTIMIZE that
+    # waits for its turn prevents the replication log from being pulled.
     (
         Version(24, 8),
         {
@@ -106,18 +107,18 @@ _SERVER: Final[tuple[tuple[Version, _Settings], ...]] = (
     # Each of 16 threads for asynchronous inserts polls every few milliseconds, and the metrics are
     # computed each second: together three quarters of what an idle server uses (4 % of a core).
     (Version(24, 8), {"async_insert_threads": 2, "asynchronous_metrics_update_period_s": 30}),
-    # For so long a server that is to end waits for the idle connections over which its peers
-    # fetched parts, 30 s by default: from SIGTERM to its end 28 s, and 2 s with this.
+    # A server that is to end waits for this time for the idle connections over which its peers
+    # fetched parts. With the default of 30 s it takes 28 s from SIGTERM to its end, with this 2 s.
     (Version(24, 8), {"keep_alive_timeout": 3}),
 )
 _MERGE_TREE: Final[tuple[tuple[Version, _Settings], ...]] = (
-    # How often a table looks whether its session has gone; until it does it stays read-only.
-    # 60 s by default, as long as a whole run.
+    # This is the interval at which a table checks for an expired session; until it does, it stays
+    # read-only. The default is 60 s, as long as a whole run.
     (Version(18, 16), {"zookeeper_session_expiration_check_period": 1}),
-    # After failures a task waits up to 60 s, some up to 300 s: longer than a cluster may take to
-    # come to rest.
+    # By default a task that failed waits up to 60 s, some up to 300 s, which is longer than a
+    # cluster may take to reach quiescence.
     (Version(24, 8), {"max_postpone_time_for_failed_mutations_ms": 1000}),
-    # The official defaults, which fit a pool of 16 threads; in chdb's wheels they are 0.
+    # These are the official defaults, for a pool of 16 threads; in chdb's wheels they are 0.
     (
         Version(24, 8),
         {
@@ -137,30 +138,41 @@ _MERGE_TREE: Final[tuple[tuple[Version, _Settings], ...]] = (
 )
 _CLEANUP: Final[tuple[tuple[Version, _Settings], ...]] = (
     (Version(18, 16), {"cleanup_delay_period": 1, "cleanup_delay_period_random_add": 0}),
-    # The period grows towards this while there is little to clean; 300 s by default.
+    # The period grows up to this while there is little to clean up; the default is 300 s.
     (Version(24, 8), {"max_cleanup_delay_period": 1}),
 )
 
 _OLDER_PARTS: Final[tuple[tuple[Version, _Settings], ...]] = (
-    # On by default since 25.8. 24.8 knows no such marks: "Unknown mark file extension: '4'" (79);
-    # 25.5 fetches such a part without a file of it: "No columns_substreams.txt" (226).
+    # It is on by default since 25.8. 24.8 does not know such marks ("Unknown mark file extension:
+    # '4'", 79); 25.5 fetches such a part incompletely ("No columns_substreams.txt", 226).
     (Version(25, 8), {"write_marks_for_substreams_in_compact_parts": 0}),
 )
-"""Since when servers write parts that those before cannot read, and what keeps them from it."""
+"""Versions since which servers write parts that older ones cannot read, with the settings that
+prevent it."""
+_DEDUPLICATION_BLOCKS: Final = (
+    (Version(0, 0), 100),
+    (Version(24, 8), 1000),
+    (Version(25, 9), 10_000),
+)
+"""Defaults of `replicated_deduplication_window`, by the version that introduced each."""
+_DEDUPLICATION_S: Final = ((Version(0, 0), 604_800), (Version(25, 10), 3600))
+"""Defaults of `replicated_deduplication_window_seconds`, likewise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """What one ClickHouse version understands and does, with one coordination service; or what
-    servers of several versions all do."""
+    """Behaviour of one ClickHouse version with one coordination service.
+
+    A dialect of several versions describes what servers of all these versions have in common.
+    """
 
     versions: tuple[Version, ...]
-    """The oldest first."""
+    """Versions, the oldest first."""
     coordination: Coordination
     mechanisms: frozenset[Mechanism]
     configuration_root: str
-    """The root element of the configuration. Engines before late 2021 read only "yandex"; those of
-    today warn about it."""
+    """Root element of the configuration. Engines before late 2021 read only "yandex"; newer ones
+    warn about it."""
     profile: _Settings
     """Settings of the default profile, in users.xml."""
     server: _Settings
@@ -168,25 +180,27 @@ class Dialect:
     merge_tree: _Settings
     """Defaults of every MergeTree table, in config.xml."""
     cleanup: _Settings
-    """Settings of a table that is cleaned every second: of old blocks' hashes and log entries."""
+    """Settings of a table whose old block hashes and log entries are cleaned up every second."""
     write_outcomes: tuple[Outcome, ...]
-    """What an error of a write means; the first row that fits decides."""
+    """Outcomes of a write by its error; the first row that matches decides."""
     deduplication_blocks: int
-    """How many blocks a table remembers for deduplication, unless it is told otherwise."""
+    """Default number of blocks that a table remembers for deduplication."""
     deduplication_s: int
-    """And for how long."""
+    """Default time for which it remembers them."""
 
     def has(self, mechanism: Mechanism) -> bool:
-        """Whether the servers have it."""
+        """Return whether the servers have a mechanism."""
         return mechanism in self.mechanisms
 
     def lacks(self, needs: Iterable[Mechanism]) -> tuple[Mechanism, ...]:
-        """Those that the servers do not have, in the given order."""
+        """Return the mechanisms that the servers do not have, in the given order."""
         return tuple(mechanism for mechanism in needs if mechanism not in self.mechanisms)
 
     def require(self, what: str, needs: Iterable[Mechanism]) -> None:
-        """Raises MissingMechanismError, naming what is missing, unless the servers have all of
-        them. `what` says who needs them, such as "workload merges"."""
+        """Raise MissingMechanismError, which names what is missing, unless the servers have all.
+
+        `what` says who needs them, such as "workload merges".
+        """
         missing = ", ".join(self.lacks(needs))
         if missing:
             servers = f"ClickHouse {', '.join(map(str, self.versions))} with {self.coordination}"
@@ -196,29 +210,36 @@ class Dialect:
             )
 
     def parts_read_by(self, oldest: Version) -> _Settings:
-        """Return the defaults of MergeTree tables with which a server of this version writes parts
-        that one of the oldest version reads."""
+        """Return the defaults of MergeTree tables with which the oldest version reads the parts."""
         own = self.versions[0]
         rows = (settings for since, settings in _OLDER_PARTS if oldest < since <= own)
         return {name: value for row in rows for name, value in row.items()}
 
     def drop_database(self, name: str) -> str:
-        """The statement that removes a database and its data before it returns: without SYNC an
-        Atomic database keeps both, and the replicas' nodes in ZooKeeper, for minutes."""
+        """Return the statement that removes a database and its data before it returns.
+
+        Without SYNC an Atomic database keeps both, and the replicas' nodes in ZooKeeper, for
+        minutes.
+        """
         sync = " SYNC" if self.has(Mechanism.ATOMIC_DATABASES) else ""
         return f"DROP DATABASE IF EXISTS {name}{sync}"
 
-    def table_settings(self, settings: _Settings) -> _Settings:
-        """Return a table's settings, completed so that a cleanup period is kept: otherwise a table
-        that was idle for one period is not cleaned up, and its log not cut, for five minutes."""
+    def table_settings(self, settings: Mapping[str, int | str]) -> Mapping[str, int | str]:
+        """Return a table's settings, with what makes its cleanup period effective.
+
+        Otherwise a table that was idle for one period is not cleaned up, and its log is not
+        truncated, for five minutes.
+        """
         period = settings.get("cleanup_delay_period")
         if period is None or not self.has(Mechanism.CLEANUP_BACKOFF):
             return settings
         return {**settings, "max_cleanup_delay_period": period}
 
     def data_directory(self, database: str, table: str, uuid: str) -> str:
-        """Where a table keeps its files, below the server's data directory. `uuid` is the table's
-        in system.tables, "" where there is none."""
+        """Return the directory of a table's files, relative to the server's data directory.
+
+        `uuid` is that of the table in system.tables, "" if there is none.
+        """
         if self.has(Mechanism.ATOMIC_DATABASES):
             return f"store/{uuid[:3]}/{uuid}"
         return f"data/{database}/{table}"
@@ -229,9 +250,13 @@ def _up_to(version: Version, table: Iterable[tuple[Version, _Settings]]) -> _Set
     return MappingProxyType({name: value for row in rows for name, value in row.items()})
 
 
+def _newest(version: Version, defaults: Sequence[tuple[Version, int]]) -> int:
+    return [default for since, default in defaults if version >= since][-1]
+
+
 @cache
 def dialect_of(clickhouse: Version, coordination: Coordination = Coordination.ZOOKEEPER) -> Dialect:
-    """The dialect of these servers."""
+    """Return the dialect of one ClickHouse version with one coordination service."""
     has = {mechanism for mechanism, since in _SINCE.items() if clickhouse >= since}
     has |= {mechanism for mechanism, until in _UNTIL.items() if clickhouse < until}
     if coordination is Coordination.ZOOKEEPER:
@@ -247,20 +272,22 @@ def dialect_of(clickhouse: Version, coordination: Coordination = Coordination.ZO
         merge_tree=_up_to(clickhouse, _MERGE_TREE),
         cleanup=_up_to(clickhouse, _CLEANUP),
         write_outcomes=(read_only, *WRITE_OUTCOMES),
-        deduplication_blocks=1000 if clickhouse >= Version(24, 8) else 100,
-        deduplication_s=604_800,
+        deduplication_blocks=_newest(clickhouse, _DEDUPLICATION_BLOCKS),
+        deduplication_s=_newest(clickhouse, _DEDUPLICATION_S),
     )
 
 
 @cache
-def common_dialect(versions: frozenset[Version]) -> Dialect:
-    """Return the dialect of a cluster that has servers of all these versions.
+def common_dialect(
+    versions: frozenset[Version], coordination: Coordination = Coordination.ZOOKEEPER
+) -> Dialect:
+    """Return the dialect of a cluster that has ClickHouse servers of all these versions.
 
-    It has the mechanisms that every server has, and claims no more than the most doubtful of them:
-    an error is a certain failure only where each server means that by it. The configuration is
-    that of the oldest, which all of them read; each server is configured by its own dialect.
+    It has the mechanisms that every server has. An error is a certain failure only if it is one on
+    each server. The configuration is that of the oldest, which all of them read; each server is
+    configured by its own dialect.
     """
-    oldest, *others = (dialect_of(version) for version in sorted(versions))
+    oldest, *others = (dialect_of(version, coordination) for version in sorted(versions))
     if not others:
         return oldest
     every = (oldest, *others)
@@ -275,8 +302,10 @@ def common_dialect(versions: frozenset[Version]) -> Dialect:
 
 
 def most_doubtful(tables: Iterable[tuple[Outcome, ...]]) -> tuple[Outcome, ...]:
-    """Return the rows by which an error is certain only where every table says so. What a table
-    does not list is info."""
+    """Merge tables of outcomes so that an error is certain only if it is in every table.
+
+    An error that a table does not list is info.
+    """
     by_error = [{(row.code, row.text): row for row in table} for table in tables]
     errors = dict.fromkeys(error for rows in by_error for error in rows)
     out: list[Outcome] = []
@@ -292,37 +321,44 @@ def most_doubtful(tables: Iterable[tuple[Outcome, ...]]) -> tuple[Outcome, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """One server program."""
+    """Program of a server."""
 
     role: Role
     version: str
-    """As the server reports it, such as "25.8.2.1"; "" until a server of unknown version was
-    asked."""
+    """Version that the server reports, such as "25.8.2.1"; "" as long as it is unknown."""
     build: str = ""
-    """How it was built, such as "as built in chdb 3.7.2"; "" where nobody knows."""
+    """Origin of the build, such as "as built in chdb 3.7.2"; "" if unknown."""
+    coordination: Coordination = Coordination.ZOOKEEPER
+    """Program of a server whose role is ZooKeeper."""
+
+    @property
+    def product(self) -> str:
+        """Return the name of the program."""
+        if self.role is Role.ZOOKEEPER:
+            return self.coordination.value
+        return {Role.CLICKHOUSE: "ClickHouse", Role.STORE: "moto"}[self.role]
 
     @property
     def dialect(self) -> Dialect:
-        """What a ClickHouse server understands."""
+        """Return the dialect of a ClickHouse server."""
         return dialect_of(Version.of(self.version))
 
     def __str__(self) -> str:
-        return " ".join(filter(None, (_PRODUCT[self.role], self.version, self.build)))
+        return " ".join(filter(None, (self.product, self.version, self.build)))
 
 
-_PRODUCT: Final = {Role.CLICKHOUSE: "ClickHouse", Role.ZOOKEEPER: "ZooKeeper"}
 _FIRST: Final = Version(18, 16, 1)
-"""What runs met when their files did not name it yet."""
+"""Version of the servers of old runs, whose files do not name it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engines:
-    """Which servers a run meets: what decides the dialect, and what a finding was seen on."""
+    """Engines of the servers of a run, which decide its dialect and are part of a finding."""
 
     nodes: Mapping[str, Engine] = field(default_factory=dict)
-    """What each node runs."""
+    """Engine of each node."""
     others: tuple[Engine, ...] = ()
-    """What nodes may run before or after, because the cluster is upgraded."""
+    """Engines that upgrades of the cluster start from or lead to."""
 
     @property
     def distinct(self) -> tuple[Engine, ...]:
@@ -330,25 +366,30 @@ class Engines:
         return tuple(dict.fromkeys((*self.nodes.values(), *self.others)))
 
     def only(self, role: Role) -> Engine | None:
-        """Return the one engine that all servers of a role run at all times; None if there are
-        several, or none."""
+        """Return the engine that all servers of a role always run; None if there is no such."""
         found = [engine for engine in self.distinct if engine.role is role]
         return found[0] if len(found) == 1 else None
 
     @property
     def dialect(self) -> Dialect:
-        """Return what all servers understand, at any time."""
+        """Return the dialect that all servers have in common at any time."""
         found = {Version.of(e.version) for e in self.distinct if e.role is Role.CLICKHOUSE}
-        return common_dialect(frozenset(found or {_FIRST}))
+        others = {e.coordination for e in self.distinct if e.role is Role.ZOOKEEPER}
+        keeper = Coordination.KEEPER in others
+        coordination = Coordination.KEEPER if keeper else Coordination.ZOOKEEPER
+        return common_dialect(frozenset(found or {_FIRST}), coordination)
 
     def on(self, node: str) -> Dialect:
-        """Return what one ClickHouse server understands now."""
+        """Return the current dialect of one ClickHouse server."""
         return self.nodes[node].dialect if node in self.nodes else self.dialect
 
     @staticmethod
     def stored(said: Mapping[str, Any], nodes: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
-        """Return the fields of what a file says. Older files say "clickhouse", "zookeeper" and
-        how they were built, the same for every node of a role."""
+        """Return the fields of an object of this class as a file has them.
+
+        Older files have "clickhouse", "zookeeper" and their builds, the same for every node of a
+        role.
+        """
         if "clickhouse" not in said:
             return said
         of_role = {

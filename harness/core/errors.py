@@ -1,4 +1,4 @@
-"""Errors that a person can act on. Each says the offending value, what was expected, what to do."""
+"""Errors that a user can act on. Each names the value given, what was expected, and what to do."""
 
 from typing import Final
 
@@ -10,37 +10,37 @@ EXIT_CRASH: Final = 255
 
 
 class HarnessError(Exception):
-    """The harness could not do its work. The text is for people; there is no traceback."""
+    """Error of the harness. Its text is shown to the user without a traceback."""
 
     exit_status = EXIT_CRASH
 
 
 class UsageError(HarnessError):
-    """What the user gave cannot be used."""
+    """Invalid input of the user."""
 
     exit_status = EXIT_USAGE
 
 
 class MissingMechanismError(UsageError):
-    """Servers of this version lack a mechanism that something cannot do without."""
+    """Lack of a mechanism that is needed and that servers of this version do not have."""
 
     def __init__(self, text: str, missing: str) -> None:
         super().__init__(text)
         self.missing = missing
-        """The mechanisms' names, with commas between them."""
+        """Names of the mechanisms, separated by commas."""
 
 
 class ClusterError(HarnessError):
-    """The cluster could not be brought up, reached, or told what to do."""
+    """Failure to bring up, reach or control a cluster."""
 
 
 class StartError(ClusterError):
-    """A server was started, and it does not answer."""
+    """Failure of a started server to answer."""
 
 
 class FaultError(HarnessError):
-    """A fault was asked for and its effect was not seen, or a heal did not heal."""
+    """Failure to see the effect of a fault, or to heal."""
 
 
 class HistoryError(HarnessError):
-    """A history breaks the rules of histories, so nothing may be concluded from it."""
+    """Violation of the rules of histories, so that nothing may be concluded from the history."""

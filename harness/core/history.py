@@ -1,6 +1,6 @@
-"""A history: everything that happened, in order. Validated before anything is concluded from it.
+"""History: everything that happened in a run, in order, validated before it is judged.
 
-Its ops are columns (`pyhistories`); one is an object only when it is asked for.
+Its ops are stored in columns (`harness.native.histories`) and decoded to objects on access.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,41 +9,41 @@ from typing import overload
 
 import msgspec
 from msgspec.structs import replace
-from pyhistories import Columns
 
 from harness.core.op import Kind, Op
 from harness.core.rows import Pair, Rows
+from harness.native.histories import Columns
 
 __all__ = ["Fault", "History", "Pair"]
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """A period in which something was broken.
+    """Period of one fault.
 
-    The nemesis is invoked, then the fault takes effect at a moment that nobody sees, then its
-    effect is verified: from `invoked_ns` on it may be in force, from `begin_ns` on it is.
+    The nemesis is invoked, the fault takes effect at an unknown moment, and then its effect is
+    verified: from `invoked_ns` on it may be in force, from `begin_ns` on it is.
     """
 
     name: str
-    """As the nemesis is called: "partition-ring", "kill"."""
+    """Name of the nemesis, such as "partition-ring" or "kill"."""
     text: str
-    """What was done to whom: "{ch1 zk1 | ch2 ch3 zk2 zk3}"."""
+    """Description of the effect, such as "{ch1 zk1 | ch2 ch3 zk2 zk3}"."""
     invoked_ns: int
-    """When the nemesis was asked for it."""
+    """Time at which the nemesis was invoked."""
     begin_ns: int
-    """When its effect was verified."""
+    """Time at which the effect was verified."""
     end_ns: int | None
-    """None: until the end of the history."""
+    """Time at which the fault was over; None if it lasted until the end of the history."""
     op: int
-    """Index of the op that began it."""
+    """Index of the op that began the fault."""
 
 
 class History(Sequence[Op]):
-    """Ops in order of index. Immutable; making one validates it.
+    """Immutable sequence of ops in order of index, validated when it is made.
 
-    Raises HistoryError, naming the op and the field, unless: indices count from 0; times do not
-    go back; a process invokes only when its last call has ended, and never after an info; an
-    end has the f, key and node of its call; and all numbers but values have 64 bits at most.
+    Raises HistoryError, which names the op and the field, unless: indices count from 0; times do
+    not go back; a process invokes only after its last call has ended, and never after an info; an
+    end has the f, key and node of its call; and all numbers except values have at most 64 bits.
     """
 
     def __init__(self, ops: Sequence[Op] | Rows) -> None:
@@ -51,7 +51,7 @@ class History(Sequence[Op]):
 
     @property
     def columns(self) -> Columns:
-        """What the ops say, in columns."""
+        """Return the fields of the ops as columns."""
         return self.rows.columns
 
     @overload
@@ -69,7 +69,7 @@ class History(Sequence[Op]):
 
     @cached_property
     def pairs(self) -> tuple[Pair, ...]:
-        """Clients' calls, in order of invocation."""
+        """Return the clients' calls, in order of invocation."""
         ops, ends = self.rows.ops, self.columns.pairs()
         return tuple(
             [
@@ -82,21 +82,22 @@ class History(Sequence[Op]):
 
     @cached_property
     def nemesis(self) -> tuple[Op, ...]:
-        """The ops of the nemesis."""
+        """Return the ops of the nemesis."""
         return tuple([self[row] for row in self.columns.nemesis()])
 
     @cached_property
     def keys(self) -> tuple[int, ...]:
-        """Every key that a client named, ascending."""
+        """Return every key of the clients' ops, ascending."""
         return tuple(self.columns.keys())
 
     @cached_property
     def faults(self) -> tuple[Fault, ...]:
-        """The periods of faults, from the nemesis ops that succeeded.
+        """Return the periods of faults, from the nemesis ops that succeeded.
 
         Such an op's value is an object with "fault" (a number that its begin and its end
         share), "edge" ("begin", "end" or "once"), "name" and "text". The edge "heal" ends all.
-        What happens once lasts as long as its call: a restart is an outage until it returns.
+        A fault with the edge "once" lasts as long as its call: a restart is an outage until it
+        returns.
         """
         open_: dict[object, Fault] = {}
         invoked_ns = 0
@@ -131,7 +132,7 @@ class History(Sequence[Op]):
         return tuple(sorted((*out, *open_.values()), key=lambda f: (f.begin_ns, f.op)))
 
     def faults_at(self, time_ns: int) -> tuple[Fault, ...]:
-        """The faults in force at a time."""
+        """Return the faults in force at a time."""
         return tuple(
             f
             for f in self.faults
@@ -139,5 +140,5 @@ class History(Sequence[Op]):
         )
 
     def faults_unverified_at(self, time_ns: int) -> tuple[Fault, ...]:
-        """The faults that were invoked by a time and verified after it: they may be in force."""
+        """Return the faults that may be in force at a time: invoked by then, verified later."""
         return tuple(f for f in self.faults if f.invoked_ns <= time_ns < f.begin_ns)

@@ -59,7 +59,7 @@ class Op(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     node: str | None = None
     """The database node that was asked, such as "ch2"."""
     error: str | None = None
-    """On fail and info: "CODE NAME: text"."""
+    """The error of a fail or info, as "CODE NAME: text"."""
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True, gc=False):

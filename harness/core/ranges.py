@@ -1,7 +1,7 @@
-"""The range of every number that a user may choose: finite, in one place.
+"""Ranges of all numbers that a user may choose, each of them finite.
 
 The command line, `-o NAME=VALUE`, matrices and topologies all read this table, and `--help` shows
-it. The upper ends are generous: they refuse what could only hang or eat the machine's memory.
+it. The maxima are generous: they refuse only values that would hang or exhaust the memory.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 from harness.core.errors import UsageError
 
 SHOWN_MAX: Final = 40
-"""Characters of an offending value that an error shows."""
+"""Maximum number of characters of an invalid value that an error shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,27 +22,29 @@ class Range:
     low: float
     high: float
     unit: str = ""
-    """Empty for a whole number; else what a number counts, as in "seconds", or with an article
-    what it is, as in "a probability"."""
+    """Unit, such as "seconds", or with an article the kind of number, such as "a probability"; ""
+    for whole numbers."""
     word: str = ""
-    """A word that may stand in place of a number; "" where none may."""
+    """Word that is allowed in place of a number; "" if none is."""
 
     @property
     def whole(self) -> bool:
-        """Whether only whole numbers are allowed."""
+        """Return whether only whole numbers are allowed."""
         return not self.unit
 
     @property
     def expected(self) -> str:
-        """What an error says was expected."""
+        """Return what an error says was expected."""
         what = self.unit if self.unit.startswith("a ") else f"a number of {self.unit}"
         what = "a whole number" if self.whole else what
         word = f", or {self.word}" if self.word else ""
         return f"expected {what} from {self.low:,.10g} to {self.high:,.10g}{word}"
 
     def parse(self, given: object) -> float | str:
-        """Return the number, or the word that may stand in its place; raise ValueError, with the
-        given value and what was expected."""
+        """Return the number, or the word that is allowed in its place.
+
+        Raises ValueError with the value given and what was expected.
+        """
         if self.word and given == self.word:
             return self.word
         value = nan
@@ -51,7 +53,7 @@ class Range:
                 value = int(given) if self.whole else float(given)
             except (ValueError, OverflowError):
                 value = nan
-            if isinstance(given, float) and value != given:  # 2.5 is no whole number
+            if isinstance(given, float) and value != given:  # 2.5 is not a whole number
                 value = nan
         if not self.low <= value <= self.high:
             raise ValueError(f"{shortened(given)}: {self.expected}")
@@ -59,34 +61,35 @@ class Range:
 
 
 def shortened(given: object) -> str:
-    """Show a value in an error, cut off when it is long."""
+    """Return a value as text for an error, cut off if it is long."""
     text = str(given)
     return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}…"
 
 
 SECONDS: Final = Range(0.001, 604_800, "seconds")
-"""Up to a week."""
+"""Range of durations, up to a week."""
 _CALL_SECONDS: Final = Range(0.001, 3_600, "seconds")
 _MILLISECONDS: Final = Range(1, 3_600_000)
 _PER_SECOND: Final = Range(0.001, 1_000_000, "operations a second")
 _ROWS: Final = Range(1, 1_000_000)
 
 AUTO: Final = "auto"
-"""A quorum of a majority of the replicas, as `insert_quorum` spells it."""
+"""Value of `insert_quorum` for a quorum of a majority of the replicas."""
 Quorum: TypeAlias = int | Literal["auto"]
-"""How many replicas must have an insert: the type of an option of workloads."""
+"""Number of replicas that must have an insert: the type of an option of workloads."""
 
 
 def majority(replicas: int) -> int:
-    """Return how many replicas a quorum of AUTO is."""
+    """Return the number of replicas that a quorum of AUTO needs."""
     return replicas // 2 + 1
 
 
 NODES_MAX: Final = 64
-"""ClickHouse and ZooKeeper servers of one cluster together: each is a container and a pod."""
+"""Maximum number of servers of one cluster, ClickHouse and ZooKeeper together. Each is a container
+and a pod."""
 
 RANGES: Final[Mapping[str, Range]] = {
-    # How much is run.
+    # Amount and duration of runs.
     "count": Range(1, 100_000),
     "runs": Range(1, 100_000),
     "jobs": Range(1, 256),
@@ -113,7 +116,7 @@ RANGES: Final[Mapping[str, Range]] = {
     "records": Range(1, 100),
     "reads": Range(0, 100),
     "port": Range(0, 65_535),
-    # Options of workloads. What depends on the topology as well, `settle` refuses.
+    # Options of workloads. `validate` refuses what depends on the topology as well.
     "quorum": Range(0, 32, word=AUTO),
     "quorum_timeout_ms": _MILLISECONDS,
     "keys": Range(1, 10_000),
@@ -141,20 +144,23 @@ RANGES: Final[Mapping[str, Range]] = {
     "pause_ms": Range(0, 3_600_000),
     "sync": Range(-1, 2),
 }
-"""By the name of an option as Python spells it."""
+"""Ranges by the name of an option as Python spells it."""
 
 _ANY: Final = {int: Range(-1_000_000_000, 1_000_000_000), float: Range(-1e9, 1e9, "any unit")}
 
 
 def range_of(name: str, kind: type) -> Range:
-    """Return the range of an option of a workload. One that is not in the table, such as that of
-    a workload of your own, is finite all the same. `kind` is int or float."""
+    """Return the range of a workload's option. `kind` is int or float.
+
+    The range of an option that is not in the table, such as that of a user's own workload, is
+    finite too.
+    """
     found = RANGES.get(name)
     return found if found is not None and found.whole == (kind is int) else _ANY[kind]
 
 
-def settle_numbers(options: Any) -> None:
-    """Raise UsageError for a number of a workload's options, a dataclass, that is out of range."""
+def validate_numbers(options: Any) -> None:
+    """Raise UsageError if a number of a workload's options, a dataclass, is out of range."""
     for field in fields(options):
         value, kind = getattr(options, field.name), type(field.default)
         if kind in (int, float):

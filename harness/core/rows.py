@@ -1,34 +1,34 @@
-"""The ops of a history: columns (`pyhistories`), and objects where they are asked for."""
+"""Ops of a history, stored in columns (`native.histories`) and decoded to objects on access."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import overload
 
 import msgspec
-from pyhistories import Columns, RuleError
 
 from harness.core.errors import HistoryError
 from harness.core.lines import all_decoded, decoded, encoded
 from harness.core.op import Kind, Op
+from harness.native.histories import Columns, RuleError
 
 
 class Pair(msgspec.Struct, frozen=True, gc=False):
-    """A call and how it ended."""
+    """Call and its end."""
 
     invoke: Op
     end: Op | None
-    """None: never ended, which is as good as info."""
+    """End of the call; None if it never ended, which counts as info."""
     kind: Kind
-    """OK, FAIL or INFO."""
+    """Outcome of the call: OK, FAIL or INFO."""
 
 
 class Rows(Sequence[Op]):
-    """Ops in order of index, which keep the rules of histories."""
+    """Ops in order of index that obey the rules of histories."""
 
     columns: Columns
-    """What they say, but for what is in objects and behind the codes of errors."""
+    """Fields of the ops, without values that are objects and without texts of errors."""
     _known: dict[int, Op]
-    """By row, those whose value is an object."""
+    """Ops whose value is an object, by row."""
 
     def __init__(self, ops: Sequence[Op]) -> None:
         self.ops = tuple(ops)
@@ -37,8 +37,11 @@ class Rows(Sequence[Op]):
 
     @classmethod
     def of_lines(cls, lines: bytes) -> "Rows":
-        """Of whole lines, as `encoded` writes them. Raises `pyhistories.FormError` where one is
-        written in another way, and ValueError where an object is none."""
+        """Return the ops of whole lines, as `encoded` writes them.
+
+        Raises `histories.FormError` for a line in another form, and ValueError for an invalid
+        object.
+        """
         rows = cls.__new__(cls)
         rows.columns = _columns(lines)
         rows._known = {row: decoded(rows.columns.line(row)) for row in rows.columns.objects()}
@@ -49,7 +52,7 @@ class Rows(Sequence[Op]):
 
     @cached_property
     def ops(self) -> tuple[Op, ...]:
-        """All of them, as objects. Raises HistoryError."""
+        """Return all ops as objects. Raises HistoryError."""
         try:
             return all_decoded(self.columns.lines)
         except ValueError:
@@ -72,12 +75,12 @@ class Rows(Sequence[Op]):
         return iter(self.ops)
 
     def pair(self, invoke: int, end: int | None) -> Pair:
-        """A call of which these are the rows."""
+        """Return the call with these rows."""
         ended = None if end is None else self[end]
         return Pair(self[invoke], ended, Kind.INFO if ended is None else ended.kind)
 
     def _decoded(self, row: int) -> Op:
-        # Columns take numbers of any length, which Python does not.
+        # Columns accept numbers of any length, unlike Python.
         try:
             return decoded(self.columns.line(row))
         except ValueError as error:

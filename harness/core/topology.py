@@ -1,9 +1,10 @@
-"""Which nodes there are, and who talks to whom. A value: it renders, it does nothing."""
+"""Topology of a cluster: its nodes and the links between them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
+from typing import Final
 
 import msgspec
 
@@ -12,42 +13,49 @@ from harness.core.ranges import NODES_MAX, RANGES
 
 
 class Role(StrEnum):
-    """What a node runs."""
+    """Role of a node."""
 
     CLICKHOUSE = "clickhouse"
     ZOOKEEPER = "zookeeper"
+    STORE = "store"
+    """Object store, which speaks S3."""
 
 
 class LinkClass(StrEnum):
-    """What a link carries, by the roles of its ends."""
+    """Class of a link, by the roles of its ends."""
 
     PEER = "peer"
-    """ZooKeeper to ZooKeeper: elections and broadcasts."""
+    """Link between ZooKeeper servers: elections and broadcasts."""
     KEEPER = "keeper"
-    """Replica to ZooKeeper: sessions, reads, multis."""
+    """Link between a replica and a ZooKeeper server: sessions, reads, multis."""
     INTERSERVER = "interserver"
-    """Replica to replica: fetches of parts, distributed queries."""
+    """Link between replicas: fetches of parts, distributed queries."""
+    STORE = "store"
+    """Link between the object store and another node, where a cluster has one."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Node:
-    """One database server: a pod of its own."""
+    """Database server with its pod."""
 
     name: str
     role: Role
     shard: int = 1
-    """Of a replica, from 1."""
+    """Shard of a replica, from 1."""
     replica: int = 1
-    """Of a replica, its number in its shard; of a ZooKeeper server, its `myid`; from 1."""
+    """Number of a replica in its shard, or `myid` of a ZooKeeper server; from 1."""
     keepers: tuple[str, ...] = ()
-    """Of a replica: the ZooKeeper servers that it may connect to."""
+    """ZooKeeper servers that a replica may connect to."""
     version: str = ""
-    """What the server runs, as the user named it, such as "25.8"; "" is the only one that there
-    is."""
+    """Version of the server as the user named it, such as "25.8"; "" if there is only one."""
+
+
+STORE: Final = "store"
+"""Name of the object store."""
 
 
 class Link(msgspec.Struct, frozen=True, order=True, cache_hash=True, gc=False):
-    """One direction: packets from `source` to `target`."""
+    """Directed link for packets from `source` to `target`."""
 
     source: str
     target: str
@@ -55,7 +63,7 @@ class Link(msgspec.Struct, frozen=True, order=True, cache_hash=True, gc=False):
 
 @dataclass(frozen=True)
 class Topology:
-    """The shape of a cluster."""
+    """Shape of a cluster: its nodes and their connections."""
 
     nodes: tuple[Node, ...]
 
@@ -68,18 +76,20 @@ class Topology:
         route: str = "own",
         clickhouse: str = "",
         zookeeper: str = "",
+        store: bool = False,
     ) -> "Topology":
-        """`shards` x `replicas` ClickHouse servers ch1, ch2, … and `keepers` ZooKeeper servers
-        zk1, zk2, …
+        """Return a topology of ClickHouse servers ch1, ch2, … and ZooKeeper servers zk1, zk2, …
 
-        `route` says which ZooKeeper servers a replica may read through: "own" (replica i
-        through server i, so that each replica has one known server), "all", or a list such as
-        "ch1=zk1,ch2=zk1+zk2" (replicas not named: own).
+        There are `shards` x `replicas` ClickHouse servers and `keepers` ZooKeeper servers. `route`
+        decides which ZooKeeper servers a replica may read through: "own" (replica i through server
+        i, so that each replica has one known server), "all", or a list such as
+        "ch1=zk1,ch2=zk1+zk2" ("own" for replicas that are not named).
 
-        `clickhouse` and `zookeeper` say which versions the servers run: "24.8,25.8" in turn, or
-        "ch1=24.8,25.8", where servers that are not named have the others in turn.
+        `clickhouse` and `zookeeper` are the servers' versions: "24.8,25.8" in turn, or
+        "ch1=24.8,25.8", in which servers that are not named get the others in turn. With `store`
+        there is an object store, STORE.
 
-        Raises UsageError on numbers out of range and on unknown names.
+        Raises UsageError for numbers out of range and for unknown names.
         """
         for what, count in (("shards", shards), ("replicas", replicas), ("keepers", keepers)):
             try:
@@ -115,6 +125,7 @@ class Topology:
                 Node(name, Role.ZOOKEEPER, 1, i + 1, version=versions[name])
                 for i, name in enumerate(zk)
             )
+            + ((Node(STORE, Role.STORE),) if store else ())
         )
 
     def with_version(self, name: str, version: str) -> "Topology":
@@ -126,27 +137,32 @@ class Topology:
 
     @property
     def unversioned(self) -> "Topology":
-        """Return the topology without what its servers run."""
+        """Return the topology without versions."""
         return Topology(tuple(replace(node, version="") for node in self.nodes))
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Every node: replicas first."""
+        """Return the names of all nodes, replicas first."""
         return tuple(node.name for node in self.nodes)
 
     @cached_property
     def replicas(self) -> tuple[str, ...]:
-        """The ClickHouse servers."""
+        """Return the names of the ClickHouse servers."""
         return tuple(node.name for node in self.nodes if node.role is Role.CLICKHOUSE)
 
     @cached_property
     def keepers(self) -> tuple[str, ...]:
-        """The ZooKeeper servers."""
+        """Return the names of the ZooKeeper servers."""
         return tuple(node.name for node in self.nodes if node.role is Role.ZOOKEEPER)
 
     @cached_property
+    def stores(self) -> tuple[str, ...]:
+        """Return the names of the object stores: one or none."""
+        return tuple(node.name for node in self.nodes if node.role is Role.STORE)
+
+    @cached_property
     def shards(self) -> tuple[tuple[str, ...], ...]:
-        """The replicas of each shard."""
+        """Return the names of the replicas of each shard."""
         last = max(node.shard for node in self.nodes)
         return tuple(
             tuple(n.name for n in self.nodes if n.role is Role.CLICKHOUSE and n.shard == s)
@@ -154,11 +170,11 @@ class Topology:
         )
 
     def node(self, name: str) -> Node:
-        """By name; raises UsageError for a name that is none."""
+        """Return a node by name. Raises UsageError for an unknown name."""
         found = self._by_name.get(name)
         if found is None:
             known = " ".join(self.names)
-            raise UsageError(f"node {name!r}: not of this cluster, which has {known}")
+            raise UsageError(f"node {name!r}: not in this cluster, which has {known}")
         return found
 
     @cached_property
@@ -166,14 +182,16 @@ class Topology:
         return {node.name: node for node in self.nodes}
 
     def link_class(self, link: Link) -> LinkClass:
-        """What the link carries."""
-        role = self.node(link.source).role
-        if role is not self.node(link.target).role:
+        """Return the class of a link."""
+        role, other = self.node(link.source).role, self.node(link.target).role
+        if Role.STORE in (role, other):
+            return LinkClass.STORE
+        if role is not other:
             return LinkClass.KEEPER
         return LinkClass.PEER if role is Role.ZOOKEEPER else LinkClass.INTERSERVER
 
     def links(self, classes: Iterable[LinkClass] = tuple(LinkClass)) -> tuple[Link, ...]:
-        """Every directed link of the given classes."""
+        """Return every directed link of the given classes."""
         wanted = frozenset(classes)
         found = self._links_of.get(wanted)
         if found is None:
@@ -184,20 +202,24 @@ class Topology:
 
     @cached_property
     def _links_of(self) -> dict[frozenset[LinkClass], tuple[Link, ...]]:
-        """Those asked for so far."""
+        """Return the cache of `links`."""
         return {}
 
 
 def version_entries(text: str) -> tuple[tuple[str, str], ...]:
-    """Return the entries of a list of versions such as "ch1=24.8,25.8": a server and its version;
-    the server is "" where none is named."""
+    """Return the entries (server, version) of a list of versions such as "ch1=24.8,25.8".
+
+    The server is "" if none is named.
+    """
     found = (entry.strip().rpartition("=") for entry in text.split(","))
     return tuple((name if equals else "", version) for name, equals, version in found)
 
 
 def _versions(role: Role, text: str, names: tuple[str, ...]) -> Mapping[str, str]:
-    """Return the version of every server. Raises UsageError unless each version has a server and
-    each server a version."""
+    """Return the version of every server.
+
+    Raises UsageError unless each version has a server and each server a version.
+    """
     if not text:
         return dict.fromkeys(names, "")
     flag = f"--{role} {text}"

@@ -1,4 +1,4 @@
-"""What a checker concludes. VALID needs something checked, INVALID needs a witness."""
+"""Verdicts of checkers. VALID needs something checked, INVALID needs a witness."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from harness.core.op import Json
 
 
 class Status(StrEnum):
-    """In order of severity; the worst wins."""
+    """Status of a verdict, in order of severity; the most severe wins."""
 
     VALID = "VALID"
     UNKNOWN = "UNKNOWN"
@@ -18,12 +18,12 @@ class Status(StrEnum):
 
     @property
     def severity(self) -> int:
-        """0, 1, 2."""
+        """Return 0, 1 or 2; a greater number is more severe."""
         return _SEVERITY[self]
 
     @property
     def exit_status(self) -> int:
-        """Of the command that found it."""
+        """Return the exit status of a command with this result."""
         return {"VALID": EXIT_VALID, "UNKNOWN": EXIT_UNKNOWN, "INVALID": EXIT_INVALID}[self]
 
 
@@ -31,26 +31,26 @@ _SEVERITY: Final = {status: rank for rank, status in enumerate(Status)}
 
 
 def worst(statuses: Iterable[Status]) -> Status:
-    """The most severe; UNKNOWN of nothing, for nothing was checked."""
+    """Return the most severe status; UNKNOWN without any, because nothing was checked."""
     return max(statuses, key=_SEVERITY.__getitem__, default=Status.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anomaly:
-    """One way in which the history breaks the property, with its witness."""
+    """Violation of the checked property by the history, with its witness."""
 
     kind: str
-    """The field's name for it: "lost", "stale", "duplicate", "phantom", "cycle"."""
+    """Name of the anomaly in the literature: "lost", "stale", "duplicate", "phantom", "cycle"."""
     text: str
-    """One sentence for people."""
+    """Description in one sentence."""
     ops: tuple[int, ...]
-    """The indices of the few ops that prove it, in order of time."""
+    """Indices of the few ops that prove it, in order of time."""
     key: int | None = None
     value: int | None = None
     time_ns: int = 0
-    """When it was first seen."""
+    """Time at which it was first seen."""
     steps: tuple[str, ...] = ()
-    """The witness in words, a line a step."""
+    """Witness in words, one line per step."""
 
     def __post_init__(self) -> None:
         assert self.ops, "an anomaly without ops proves nothing"
@@ -58,18 +58,18 @@ class Anomaly:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """One checker's conclusion about one history."""
+    """Conclusion of one checker about one history."""
 
     checker: str
     status: Status
     summary: str
-    """One line: what was found of how much."""
+    """Summary in one line: what was found among how much."""
     checked: int
-    """How many things were examined."""
+    """Number of things that were examined."""
     anomalies: tuple[Anomaly, ...] = ()
-    """Smallest witness first; at most a few of each kind."""
+    """Anomalies with the smallest witness first; at most a few of each kind."""
     figures: Mapping[str, Json] = field(default_factory=dict)
-    """Numbers by name, unit in the name; "anomalies": {kind: count} counts all of them."""
+    """Figures by name, with the unit in the name; "anomalies": {kind: count} counts all of them."""
 
     def __post_init__(self) -> None:
         assert (self.status is Status.INVALID) == bool(self.anomalies), "INVALID <=> a witness"

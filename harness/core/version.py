@@ -8,7 +8,7 @@ from harness.core.errors import UsageError
 
 @dataclass(frozen=True, slots=True, order=True)
 class Version:
-    """The first three numbers of a server's version."""
+    """First three numbers of a server's version."""
 
     major: int
     minor: int
@@ -16,9 +16,9 @@ class Version:
 
     @staticmethod
     def of(text: str) -> "Version":
-        """The first version number in a text, such as "ClickHouse client version 18.16.1.".
+        """Return the first version in a text, such as "ClickHouse client version 18.16.1.".
 
-        Raises UsageError when there is none.
+        Raises UsageError if there is none.
         """
         found = re.search(r"(\d+)\.(\d+)\.(\d+)", text)
         if not found:

@@ -1,0 +1,245 @@
+"""Capabilities: what some clusters can do and others cannot.
+
+A nemesis or a workload states the capabilities that it needs. A cluster that lacks one is refused
+before the run starts.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol, runtime_checkable
+
+from harness.core.op import Json
+from harness.core.topology import Link
+
+
+@runtime_checkable
+class CanPartition(Protocol):
+    """The cluster cuts links, each direction by itself."""
+
+    def cut(self, links: Iterable[Link]) -> None:
+        """Drop every packet of these links; others stay as they are."""
+        ...
+
+    def mend(self) -> None:
+        """End every cut; idempotent."""
+        ...
+
+    def reachable(self, links: Iterable[Link]) -> Mapping[Link, bool]:
+        """Send a probe over each link and return whether it arrived."""
+        ...
+
+
+@runtime_checkable
+class CanKill(Protocol):
+    """The cluster kills server processes (SIGKILL) and starts them again."""
+
+    def kill(self, nodes: Iterable[str]) -> None:
+        """Kill the servers and return when the processes are gone."""
+        ...
+
+    def start(self, nodes: Iterable[str]) -> None:
+        """Start the servers that do not run, and return when each answers."""
+        ...
+
+    def running(self, node: str) -> bool:
+        """Return whether the server process exists."""
+        ...
+
+
+@runtime_checkable
+class CanRestart(Protocol):
+    """The cluster stops servers gracefully and starts them again."""
+
+    def restart(self, nodes: Iterable[str]) -> None:
+        """Send SIGTERM, wait, start, and return when each server answers."""
+        ...
+
+
+@runtime_checkable
+class CanUpgrade(Protocol):
+    """The cluster restarts servers on another version, with their data."""
+
+    def upgrade(self, node: str, version: str) -> float:
+        """Send SIGTERM, wait, and start on that version, as a Node names it. Return the seconds
+        from SIGTERM until the server answers. Its data, its network and its cuts stay. Raises
+        StartError, with the end of its log, if it does not answer; it has the new version even
+        then."""
+        ...
+
+    def inactive(self, node: str) -> Sequence[str]:
+        """Return why the server is not an active member of the cluster, a reason each, such as a
+        replica of a table that is not active; empty if it is."""
+        ...
+
+
+@runtime_checkable
+class CanPause(Protocol):
+    """The cluster pauses server processes (SIGSTOP, SIGCONT)."""
+
+    def pause(self, nodes: Iterable[str]) -> None:
+        """Pause the servers and return when they are stopped."""
+        ...
+
+    def resume(self, nodes: Iterable[str]) -> None:
+        """Resume the servers; no-op for those that are not paused."""
+        ...
+
+    def paused(self, node: str) -> bool:
+        """Return whether the kernel reports every process of the server as stopped."""
+        ...
+
+
+@runtime_checkable
+class ReportsLeader(Protocol):
+    """The cluster reports which ZooKeeper server leads."""
+
+    def leader(self) -> str | None:
+        """Return the ZooKeeper server that leads now; None if none does."""
+        ...
+
+    def serving(self) -> frozenset[str]:
+        """Return the ZooKeeper servers that report that they lead or follow. One that was cut off
+        still does so for tickTime x syncLimit."""
+        ...
+
+
+@runtime_checkable
+class ReportsTableLeader(Protocol):
+    """The cluster reports which replica leads a table, that is, assigns its merges and
+    mutations."""
+
+    def table_leader(self) -> str | None:
+        """Return the replica that leads most of the run's tables now; None if none leads any."""
+        ...
+
+
+@runtime_checkable
+class CanStopFetches(Protocol):
+    """The cluster keeps a replica from fetching parts, so that it lags."""
+
+    def stop_fetches(self, nodes: Iterable[str]) -> None:
+        """Stop the fetches of every table."""
+        ...
+
+    def start_fetches(self, nodes: Iterable[str]) -> None:
+        """Start the fetches of every table; idempotent."""
+        ...
+
+    def fetching(self, node: str) -> bool:
+        """Return whether a part that a probe inserts on another replica now reaches this one."""
+        ...
+
+
+@runtime_checkable
+class HasFailpoints(Protocol):
+    """The cluster arms points in the source of database servers at which they fail or wait."""
+
+    def arm(self, nodes: Iterable[str], point: str) -> bool:
+        """Arm the point; return whether every server knows it."""
+        ...
+
+    def disarm(self, nodes: Iterable[str], point: str) -> None:
+        """Disarm the point and wake the threads that wait at it; no-op if it is not armed or
+        unknown."""
+        ...
+
+    def armed(self, node: str, point: str) -> bool | None:
+        """Return whether the server lists the point as armed; None if it has no list."""
+        ...
+
+
+@runtime_checkable
+class CanLosePackets(Protocol):
+    """The cluster loses some of the packets from and to a node."""
+
+    def why_no_packet_loss(self) -> str | None:
+        """Return why it cannot, such as a kernel that lacks the match; None if it can."""
+        ...
+
+    def lose_packets(self, nodes: Iterable[str]) -> None:
+        """Lose 30 % of the packets on all links of these nodes."""
+        ...
+
+    def stop_packet_loss(self, nodes: Iterable[str]) -> None:
+        """End the loss of packets on the links of these nodes; idempotent."""
+        ...
+
+    def losing_packets(self, node: str) -> Mapping[Link, bool]:
+        """Return whether packets are lost on each link from or to the node."""
+        ...
+
+
+@runtime_checkable
+class CanSlowFetches(Protocol):
+    """The cluster slows down the fetches of a replica."""
+
+    def slow_fetches(self, nodes: Iterable[str]) -> None:
+        """Slow down the fetches of these replicas by a factor of 100."""
+        ...
+
+    def stop_slow_fetches(self, nodes: Iterable[str]) -> None:
+        """End the slow fetches of these replicas; idempotent."""
+        ...
+
+    def fetching_slowly(self, node: str) -> bool:
+        """Return whether the fetches of the replica are slow."""
+        ...
+
+
+@runtime_checkable
+class CanSkewClocks(Protocol):
+    """The cluster slows down the clock of a ZooKeeper server, so that its timers fire late."""
+
+    def skew_clocks(self, nodes: Iterable[str]) -> None:
+        """Run the clocks of these servers at a third of their speed."""
+        ...
+
+    def reset_clocks(self, nodes: Iterable[str]) -> None:
+        """Reset the clocks of these servers; idempotent."""
+        ...
+
+    def skewed(self, node: str) -> bool:
+        """Return whether the clock of the server is slow."""
+        ...
+
+
+@runtime_checkable
+class CanIntercept(Protocol):
+    """The cluster stops single messages on a replica's connections, by their content."""
+
+    def interpose(self) -> None:
+        """Install a proxy for every replica's connections to ZooKeeper and for every fetch from it,
+        and return when all pass through it. The first call restarts replicas; idempotent."""
+        ...
+
+    def intercept(self, nodes: Iterable[str], rule: Mapping[str, Json]) -> None:
+        """Add a rule to the proxies of these replicas, see pod_proxy.py."""
+        ...
+
+    def clear_rules(self, nodes: Iterable[str]) -> None:
+        """Remove every rule and end the connections that hang; idempotent."""
+        ...
+
+    def intercepted(self, node: str) -> Mapping[str, Json]:
+        """Return "hits", how often each rule in force was applied, by name, and "stalled", the
+        number of connections that hang because of one."""
+        ...
+
+
+@runtime_checkable
+class CanListFiles(Protocol):
+    """The cluster lists the files of a database server."""
+
+    def files(self, node: str, directory: str, name: str) -> Sequence[str]:
+        """Return the paths below `directory` of the server's data directory whose file name matches
+        the pattern `name`, such as "*.bin"; none if the directory does not exist. Raises
+        ClusterError."""
+        ...
+
+
+@runtime_checkable
+class CanConfigure(Protocol):
+    """The cluster changes the configuration of running servers."""
+
+    def configure(self, node: str, name: str, text: str) -> None:
+        """Write a file that the server merges into its configuration; "" removes the file."""
+        ...

@@ -1,0 +1,76 @@
+"""Connections to a cluster's servers: every cluster makes its own, over the network or within a
+simulation."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from harness.core.op import Done, Kind
+
+
+class QueryError(Exception):
+    """A query failed: `code` is the server's, or one of the client's own negative ones."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(f"{code}: {text}")
+        self.code = code
+        self.text = text
+
+
+class QueryChannel(Protocol):
+    """Carries the queries of one client to one ClickHouse server. Connects on first use, and again
+    after a failure. Not for two threads at once."""
+
+    def ask(
+        self,
+        sql: str,
+        settings: Mapping[str, int | str],
+        rows: Sequence[Any] | None,
+        query_id: str = "",
+    ) -> Any:
+        """Return the result by columns, no columns at all where there is no row; nothing of an
+        insert of `rows`. Raise QueryError."""
+        ...
+
+    def disconnect(self) -> None:
+        """Close the connection; may be called twice."""
+        ...
+
+
+class ZooKeeperError(Exception):
+    """A request had no answer. `sent`: it may have taken effect."""
+
+    def __init__(self, sent: bool, text: str) -> None:
+        super().__init__(text)
+        self.sent = sent
+
+    @property
+    def done(self) -> Done:
+        """Return how a write ended that failed so. A read that did not answer retires its process
+        too, for the next session is another one and may read older state."""
+        return Done(Kind.INFO if self.sent else Kind.FAIL, error=str(self))
+
+
+class ZooKeeper(Protocol):
+    """A ZooKeeper session, opened on the first request. Once it could not answer in time it answers
+    nothing more: close it. Not for two threads at once."""
+
+    def ask(self, request: str, *arguments: Any, **named: Any) -> Any:
+        """Return the answer to one request, named as kazoo names it: "get", "set", "create",
+        "sync". Raise ZooKeeperError, and what ZooKeeper itself says: NoNodeError,
+        BadVersionError."""
+        ...
+
+    def ask_all(
+        self, requests: Sequence[tuple[str, tuple[Any, ...]]], **named: Any
+    ) -> tuple[Any, ...]:
+        """Send several requests without waiting in between, and return the answers in this
+        order. Raise as `ask` does."""
+        ...
+
+    def each(self, request: str, paths: Sequence[str]) -> dict[str, Any]:
+        """Return the answers to reads by path; None where there is no such node."""
+        ...
+
+    def close(self) -> None:
+        """End the session; may be called twice. Does not wait for a server that is silent."""
+        ...

@@ -1,0 +1,64 @@
+"""How runs on a cluster spend their time. Every cluster brings a runtime, so that nobody who runs
+something on it asks of which kind it is."""
+
+from typing import Any, Final, Protocol, TypeVar
+
+from harness.core.clock import Clock, WallClock
+
+Calls = TypeVar("Calls")
+Calls_contra = TypeVar("Calls_contra", contravariant=True)
+
+
+class Executor(Protocol[Calls_contra]):
+    """Makes calls and faults, in either way."""
+
+    def on_threads(self, calls: Calls_contra) -> None:
+        """Make them on a thread for each worker, which waits for the server's answer."""
+        ...
+
+    def in_world(self, calls: Calls_contra, world: Any) -> None:
+        """Make them in tasks of a simulated world (`harness.sim.world.World`, which is not named
+        here because checkers may not import it, even indirectly). It goes on while they wait."""
+        ...
+
+
+class Runtime(Protocol):
+    """How runs on a cluster spend their time."""
+
+    @property
+    def reproducible(self) -> bool:
+        """Return whether the seed alone decides every byte that a run leaves.
+
+        Then nothing of the machine may get in: no date, no name that is made of one, no longer run
+        because the machine is slow. Nor need anything be flushed to the disk, for the seed brings
+        it back; and the servers, which are in this process, cannot be lost.
+        """
+        ...
+
+    @property
+    def poll_s(self) -> float:
+        """Return the seconds between two looks at whether the cluster has come to rest."""
+        ...
+
+    def clock(self) -> Clock:
+        """Return a new clock that shows the cluster's time, from now on."""
+        ...
+
+    def execute(self, calls: Calls, executor: Executor[Calls]) -> None:
+        """Have the calls made in the way of this cluster."""
+        ...
+
+
+class WallTime:
+    """The runtime of servers that run by themselves: the machine's clock, and threads that wait."""
+
+    reproducible: Final = False
+    poll_s: Final = 0.2
+
+    def clock(self) -> Clock:
+        """Return a clock of the machine."""
+        return WallClock()
+
+    def execute(self, calls: Calls, executor: Executor[Calls]) -> None:
+        """Have the calls made on threads."""
+        executor.on_threads(calls)

@@ -1,58 +1,58 @@
 """Inserts that are cancelled while the server works on them.
 
-Nobody knows what became of one: the server may notice the cancellation before the commit, after it,
-or not at all.
+Their outcome is unknown: the server may notice the cancellation before the commit, after it, or not
+at all.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from threading import Thread
 
-from harness.clients.clickhouse import ClickHouse, DatabaseError
+from harness.clients.clickhouse import ClickHouse, DatabaseError, QuerySettings
 from harness.clients.insert_modes import DRAWN
-from harness.clients.set_calls import Insert
+from harness.clients.statement import Statement
 from harness.core.clock import Clock
 from harness.core.dialect import Mechanism
 from harness.core.op import Op, Value
 from harness.core.seed import Seed
 
 WITHIN_MS = 60
-"""A cancellation comes before so many milliseconds: an insert takes 10 to 60."""
+"""Maximum delay of a cancellation, in milliseconds. An insert takes 10 to 60."""
 
 
 class Cancel(StrEnum):
-    """How inserts are cancelled."""
+    """Ways to cancel inserts."""
 
     NEVER = "never"
     KILL = "kill"
-    """By KILL QUERY from another connection."""
+    """KILL QUERY from another connection."""
     TIME = "time"
-    """By a small max_execution_time."""
+    """A small `max_execution_time`."""
     BOTH = "both"
-    """Some by the one, some by the other."""
+    """KILL QUERY for some inserts, a small `max_execution_time` for others."""
 
     @property
     def by_kill(self) -> bool:
-        """Whether some are killed."""
+        """Return whether some are killed."""
         return self in (Cancel.KILL, Cancel.BOTH)
 
     @property
     def by_time(self) -> bool:
-        """Whether some have too little time."""
+        """Return whether some have too little time."""
         return self in (Cancel.TIME, Cancel.BOTH)
 
     @property
     def needs(self) -> tuple[Mechanism, ...]:
-        """What servers must have."""
+        """Mechanisms that the servers must have."""
         return (Mechanism.SUBSECOND_LIMITS,) if self.by_time else ()
 
 
 def hurried(
-    settings: Sequence[Mapping[str, int | str]], seed: Seed, one_in: int
-) -> tuple[Mapping[str, int | str], ...]:
-    """Return the settings of inserts of which one in so many has too little time."""
+    settings: Sequence[QuerySettings], seed: Seed, one_in: int
+) -> tuple[QuerySettings, ...]:
+    """Return the settings of inserts, one in `one_in` of which has too little time."""
     own = seed.child("time")
-    out: list[Mapping[str, int | str]] = []
+    out: list[QuerySettings] = []
     for value in range(DRAWN):
         given = settings[value % len(settings)]
         if own.below(value, one_in) == 0:
@@ -66,7 +66,7 @@ class Killed:
     """The inserts of one client, of which one in so many is killed from another connection."""
 
     def __init__(
-        self, insert: Insert, killer: ClickHouse, clock: Clock, seed: Seed, one_in: int
+        self, insert: Statement, killer: ClickHouse, clock: Clock, seed: Seed, one_in: int
     ) -> None:
         self._insert = insert
         self._killer = killer
@@ -93,4 +93,4 @@ class Killed:
         try:
             self._killer.columns(f"KILL QUERY WHERE query_id = '{query_id}' ASYNC")
         except DatabaseError:
-            return  # the insert goes on, as one that nobody cancels
+            return  # the insert goes on, as one that is not cancelled

@@ -1,9 +1,11 @@
-"""A connection to one ClickHouse server; its every failure is a code of the table of outcomes."""
+"""Connection to one ClickHouse server, all of whose failures have a code of the table of
+outcomes."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
+from harness.core.connections import QueryChannel, QueryError
 from harness.core.op import Done, Kind
 from harness.core.outcomes import (
     PERHAPS_READ_ONLY,
@@ -12,98 +14,107 @@ from harness.core.outcomes import (
     read_outcome,
     write_outcome,
 )
-from harness.core.protocols import Endpoint
 
-NO_SETTINGS: Mapping[str, int | str] = MappingProxyType({})
+ServerSetting: TypeAlias = Literal[
+    "allow_experimental_database_replicated",
+    "async_insert",
+    "distributed_ddl_task_timeout",
+    "insert_deduplicate",
+    "insert_deduplication_token",
+    "insert_distributed_sync",
+    "insert_distributed_timeout",
+    "insert_keeper_max_retries",
+    "insert_quorum",
+    "insert_quorum_parallel",
+    "insert_quorum_timeout",
+    "max_execution_time",
+    "receive_timeout",
+    "replication_alter_partitions_sync",
+    "select_sequential_consistency",
+    "wait_for_async_insert",
+]
+"""Settings of queries that servers have; the tests ask the newest engine for each of them."""
+SettingName: TypeAlias = ServerSetting | Literal["sequential_reading"]
+"""Settings of queries, including those that only simulated servers have."""
+QuerySettings: TypeAlias = Mapping[SettingName, int | str]
+
+NO_SETTINGS: QuerySettings = MappingProxyType({})
 
 
 CAUTIOUS_OUTCOMES = (PERHAPS_READ_ONLY, *WRITE_OUTCOMES)
-"""For a connection to a server of unknown version: info where any version may have done it."""
+"""Outcomes for a server of unknown version: info if a server of any version may have done it."""
 
 
-class DatabaseError(Exception):
-    """A query failed: `code` is the server's, or one of the client's own negative ones.
-
-    `outcomes` says what it means for a write on the server that gave it."""
+class DatabaseError(QueryError):
+    """Failure of a query. `outcomes` says what it means for a write on the server that reported
+    it."""
 
     def __init__(
         self, code: int, text: str, outcomes: Sequence[Outcome] = CAUTIOUS_OUTCOMES
     ) -> None:
-        super().__init__(f"{code}: {text}")
-        self.code = code
-        self.text = text
+        super().__init__(code, text)
         self.outcomes = outcomes
 
 
 class ClickHouse:
-    """Connects on first use, and again after a failure. Not for two threads at once."""
+    """Connection to one server, for one thread at a time."""
 
     def __init__(
-        self,
-        endpoint: Endpoint,
-        *,
-        timeout_s: float = 10.0,
-        outcomes: Sequence[Outcome] = CAUTIOUS_OUTCOMES,
+        self, channel: QueryChannel, *, outcomes: Sequence[Outcome] = CAUTIOUS_OUTCOMES
     ) -> None:
-        """`timeout_s` bounds each wait for the server's next packet. `outcomes` is what the
-        dialect of the server says of errors."""
-        from harness.clients.driver import Driver  # slow to load: simulated servers need none
-
-        self._driver = Driver(endpoint, timeout_s)
+        """`outcomes` is what the dialect of the server says about errors."""
+        self._channel = channel
         self._outcomes = outcomes
 
     def insert(
         self,
         table: str,
         rows: Sequence[Sequence[Any]],
-        settings: Mapping[str, int | str] = NO_SETTINGS,
+        settings: QuerySettings = NO_SETTINGS,
         query_id: str = "",
     ) -> None:
-        """Inserts the rows as one block, under a query id if one is given. Raises DatabaseError."""
+        """Insert the rows as one block, under a query id if one is given. Raise DatabaseError."""
         self._execute(f"INSERT INTO {table} VALUES", settings, rows, query_id)
 
-    def columns(
-        self, sql: str, settings: Mapping[str, int | str] = NO_SETTINGS
-    ) -> Sequence[Sequence[Any]]:
-        """The result by columns; no columns at all where there is no row. Raises DatabaseError."""
+    def columns(self, sql: str, settings: QuerySettings = NO_SETTINGS) -> Sequence[Sequence[Any]]:
+        """Return the result by columns, no columns at all where there is no row. Raise
+        DatabaseError."""
         result: Sequence[Sequence[Any]] = self._execute(sql, settings, None)
         return result
 
-    def rows(
-        self, sql: str, settings: Mapping[str, int | str] = NO_SETTINGS
-    ) -> list[tuple[Any, ...]]:
-        """The result by rows. Raises DatabaseError."""
+    def rows(self, sql: str, settings: QuerySettings = NO_SETTINGS) -> list[tuple[Any, ...]]:
+        """Return the result by rows. Raise DatabaseError."""
         return list(zip(*self._execute(sql, settings, None), strict=True))
 
-    def command(self, sql: str, settings: Mapping[str, int | str] = NO_SETTINGS) -> None:
-        """Runs what returns nothing, such as CREATE or SYSTEM. Raises DatabaseError."""
+    def command(self, sql: str, settings: QuerySettings = NO_SETTINGS) -> None:
+        """Run a statement that returns nothing, such as CREATE or SYSTEM. Raise DatabaseError."""
         self._execute(sql, settings, None)
 
     def close(self) -> None:
-        """Disconnects; may be called twice."""
-        self._driver.disconnect()
+        """Disconnect; idempotent."""
+        self._channel.disconnect()
 
     def _execute(
         self,
         sql: str,
-        settings: Mapping[str, int | str],
+        settings: QuerySettings,
         rows: Sequence[Any] | None,
         query_id: str = "",
     ) -> Any:
+        given = {str(name): value for name, value in settings.items()}
         try:
-            return self._driver.ask(sql, settings, rows, query_id)
-        except DatabaseError as error:
-            error.outcomes = self._outcomes
-            raise
+            return self._channel.ask(sql, given, rows, query_id)
+        except QueryError as error:
+            raise DatabaseError(error.code, error.text, self._outcomes) from error
 
 
 def failed_write(error: DatabaseError) -> Done:
-    """How a write ended that failed so."""
+    """Return how a write ended that failed so."""
     return _done(write_outcome(error.code, error.text, error.outcomes), error)
 
 
 def failed_read(error: DatabaseError) -> Done:
-    """How a read ended that failed so."""
+    """Return how a read ended that failed so."""
     return _done(read_outcome(error.code), error)
 
 

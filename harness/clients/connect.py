@@ -1,25 +1,11 @@
-"""A connection to a cluster's server, real or simulated."""
-
-from collections.abc import Sequence
+"""Connections to a cluster's ClickHouse servers, with the outcomes of their dialect."""
 
 from harness.clients.clickhouse import ClickHouse
-from harness.clients.simulated import SimulatedClickHouse
-from harness.clients.simulated_zookeeper import SimulatedZooKeeper
-from harness.clients.zookeeper import ZooKeeper
-from harness.clusters.sim_cluster import SimCluster
 from harness.core.protocols import Cluster
 
 
 def connect(cluster: Cluster, node: str, *, timeout_s: float = 10.0) -> ClickHouse:
-    """Connects on first use. `timeout_s` bounds each wait for the server."""
-    if isinstance(cluster, SimCluster):
-        return SimulatedClickHouse(cluster.simulation, node, timeout_s=timeout_s)
-    outcomes = cluster.engines.dialect.write_outcomes
-    return ClickHouse(cluster.endpoint(node), timeout_s=timeout_s, outcomes=outcomes)
-
-
-def zookeeper(cluster: Cluster, keepers: Sequence[str], *, timeout_s: float = 3.0) -> ZooKeeper:
-    """A session with any of these servers, on first use. `timeout_s` bounds each answer."""
-    if isinstance(cluster, SimCluster):
-        return SimulatedZooKeeper(cluster.simulation, keepers)
-    return ZooKeeper([cluster.endpoint(keeper) for keeper in keepers], timeout_s=timeout_s)
+    """Return a connection that is made on first use. `timeout_s` bounds each wait for the
+    server."""
+    channel = cluster.query_channel(node, timeout_s)
+    return ClickHouse(channel, outcomes=cluster.engines.dialect.write_outcomes)

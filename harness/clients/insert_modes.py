@@ -1,9 +1,10 @@
-"""How an insert may be made: the settings of each mode, and the mechanisms that it needs."""
+"""Modes of inserts: the settings of each, and the mechanisms that it needs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
+from harness.clients.clickhouse import QuerySettings
 from harness.clients.set_calls import quorum
 from harness.core.dialect import Mechanism
 from harness.core.errors import UsageError
@@ -11,29 +12,29 @@ from harness.core.ranges import AUTO, Quorum
 from harness.core.seed import Seed
 
 MIXED: Final = "mixed"
-"""Every mode."""
+"""Name of all modes together."""
 DRAWN: Final = 997
-"""How many inserts draw their mode before the draws are repeated. A prime number, so that other
-turns of the inserts are not in step with it."""
+"""Number of inserts after which the draws of modes repeat. It is prime, so that other cycles of the
+inserts do not coincide with it."""
 
 
 class InsertMode(StrEnum):
-    """When an insert is acknowledged."""
+    """Mode of an insert: when it is acknowledged."""
 
     QUORUM = "quorum"
-    """When a quorum of replicas has it; one may be in flight per table."""
+    """After a quorum of replicas has it; one may be in flight per table."""
     PLAIN = "plain"
-    """When one replica has it."""
+    """After one replica has it."""
     PARALLEL = "parallel"
-    """When a quorum of replicas has it; several may be in flight."""
+    """After a quorum of replicas has it; several may be in flight."""
     ASYNC = "async"
-    """When the server has written the block into which it gathered it."""
+    """After the server has written the block in which it gathered it."""
     UNWAITED = "async-no-wait"
-    """When the server has it in memory, which promises nothing."""
+    """After the server has it in memory, which promises nothing."""
 
     @property
     def is_quorum(self) -> bool:
-        """Whether a quorum acknowledges it."""
+        """Return whether a quorum acknowledges it."""
         return self in (InsertMode.QUORUM, InsertMode.PARALLEL)
 
 
@@ -66,10 +67,10 @@ def mechanisms_of(modes: Sequence[InsertMode], quorum_size: Quorum) -> tuple[Mec
 
 def settings_of(
     modes: Sequence[InsertMode], quorum_size: Quorum, quorum_timeout_ms: int, seed: Seed
-) -> tuple[Mapping[str, int | str], ...]:
+) -> tuple[QuerySettings, ...]:
     """Return the settings of inserts, for as many values as it takes to repeat them; with several
     modes each value draws its own."""
-    of_mode: dict[InsertMode, Mapping[str, int | str]] = {
+    of_mode: dict[InsertMode, QuerySettings] = {
         InsertMode.QUORUM: quorum(quorum_size, quorum_timeout_ms),
         InsertMode.PLAIN: {},
         InsertMode.PARALLEL: quorum(quorum_size, quorum_timeout_ms, parallel=True),

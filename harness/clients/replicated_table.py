@@ -1,26 +1,28 @@
-"""A replicated table on every replica of a shard: made, asked whether it is at rest, looked at."""
+"""A replicated table on every replica of a shard."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from harness.clients.clickhouse import ClickHouse, DatabaseError
 from harness.clients.connect import connect
 from harness.core.dialect import Dialect, Mechanism
 from harness.core.errors import ClusterError
 from harness.core.op import Json
-from harness.core.protocols import Cluster, clock_of
+from harness.core.protocols import Cluster
 
 PART_CHECK_PATIENCE_NS = 10_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
-    """What a table is, but for its place. SQL fragments, written by workloads, never by users."""
+    """Columns, keys and settings of a table. These are SQL fragments that workloads write, never
+    users. By default there is one partition per key, and old parts are removed quickly, because
+    partitions are many and small."""
 
     columns: str
-    order_by: str
-    partition_by: str
-    settings: Mapping[str, int]
+    order_by: str = "value"
+    partition_by: str = "key"
+    settings: Mapping[str, int | str] = field(default_factory=lambda: {"old_parts_lifetime": 10})
 
 
 def leads(connection: ClickHouse, database: str) -> bool:
@@ -30,7 +32,8 @@ def leads(connection: ClickHouse, database: str) -> bool:
 
 
 def data_directory(connection: ClickHouse, dialect: Dialect, database: str, table: str) -> str:
-    """Where the server keeps a table's files, below its data directory. Raises DatabaseError."""
+    """Return the directory of a table's files, below the server's data directory. Raises
+    DatabaseError."""
     if not dialect.has(Mechanism.ATOMIC_DATABASES):
         return dialect.data_directory(database, table, uuid="")
     rows = connection.rows(
@@ -43,10 +46,10 @@ def data_directory(connection: ClickHouse, dialect: Dialect, database: str, tabl
 
 
 class ReplicatedTable:
-    """One ReplicatedMergeTree table, in a database and under a ZooKeeper path of its own."""
+    """ReplicatedMergeTree table in a database and under a ZooKeeper path of its own."""
 
     def __init__(self, cluster: Cluster, token: str, schema: TableSchema, shard: int = 1) -> None:
-        """`token` makes the names fresh: letters, digits and underscores."""
+        """`token` makes the names unique: letters, digits and underscores."""
         assert f"_{token}".isidentifier(), "a token is part of names"
         self._cluster = cluster
         self._schema = schema
@@ -55,14 +58,14 @@ class ReplicatedTable:
         self.name = f"{self.database}.t"
         self.path = f"/harness/{token}/{shard}"
         self._connections: dict[str, ClickHouse] = {}
-        self._clock = clock_of(cluster)
+        self._clock = cluster.runtime.clock()
         self._checking: dict[str, int] = {}
-        """Replicas that have parts to check, and since when."""
+        """Time since which a replica has parts to check, by replica."""
 
     def create(self) -> None:
-        """On every replica; returns when each is active. Raises ClusterError."""
+        """Create the table on every replica and return when each is active. Raises ClusterError."""
         known = self._cluster.engines.dialect.table_settings(self._schema.settings)
-        settings = ", ".join(f"{k} = {v}" for k, v in known.items())
+        settings = ", ".join(f"{k} = {v!r}" for k, v in known.items())
         for node in self.replicas:
             try:
                 self._on(node).command(f"CREATE DATABASE IF NOT EXISTS {self.database}")
@@ -77,13 +80,13 @@ class ReplicatedTable:
                 raise ClusterError(f"{node}: the table was not made: {error}") from error
 
     def unfinished_mutations(self) -> Sequence[str]:
-        """A reason for each replica with an active part that a mutation has yet to change, that
-        has yet to learn of one which ZooKeeper lists, or that does not answer.
+        """Return a reason for each replica with an active part that a mutation has yet to change,
+        that has yet to learn of a mutation in ZooKeeper, or that does not answer.
 
-        By the numbers of the parts, for the server's own `parts_to_do` and `is_done` may be wrong
-        for good: 18.16.1 counts a part twice that is in its queue and on its disk when it starts,
-        and never counts down one whose mutated successor came first (ReplicatedMergeTreeQueue.cpp,
-        `updateMutations`, `updateStateOnQueueEntryRemoval`).
+        It compares the versions of the parts, because the server's own `parts_to_do` and `is_done`
+        may stay wrong: 18.16.1 counts a part twice that is in its queue and on its disk when it
+        starts, and never counts down one whose mutated successor came first
+        (ReplicatedMergeTreeQueue.cpp, `updateMutations`, `updateStateOnQueueEntryRemoval`).
         """
         reasons: list[str] = []
         known: dict[str, set[str]] = {}
@@ -111,7 +114,8 @@ class ReplicatedTable:
         return reasons
 
     def drop(self) -> None:
-        """Everywhere that answers; what does not is left to the end of the cluster."""
+        """Drop the table on every replica that answers; elsewhere it stays until the cluster
+        ends."""
         for node in self.replicas:
             statement = self._cluster.engines.on(node).drop_database(self.database)
             try:
@@ -120,16 +124,16 @@ class ReplicatedTable:
                 continue
 
     def close(self) -> None:
-        """Ends the connections; may be called twice."""
+        """Close the connections; idempotent."""
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
 
     def pending(self) -> Sequence[str]:
-        """Why the table is not at rest, a reason each; empty when it is.
+        """Return why the table is not at rest, a reason each; empty if it is.
 
-        At rest: every replica writable and active, every log entry pulled, every queue empty, no
-        quorum insert in flight, no part about to be checked.
+        At rest every replica is writable and active, every log entry is pulled, every queue is
+        empty, no quorum insert is in flight, and no part is about to be checked.
         """
         reasons: list[str] = []
         pointers: dict[str, int] = {}
@@ -148,16 +152,16 @@ class ReplicatedTable:
         return tuple(dict.fromkeys(reasons))
 
     def observe(self, *, parts: bool = False) -> Mapping[str, Json]:
-        """For each replica its rows, active parts and queue length, and how many parts it has yet
-        to check where there are any, or the error that it gave; with `parts`, "active": for each
-        part that has rows how many, and a hash of them."""
+        """Return the state of each replica: its rows, active parts and queue length, and how many
+        parts it has yet to check if there are any; or the error that it gave. With `parts`,
+        "active" has the number of rows and a hash of each part that has rows."""
         return {node: self._state(node, parts) for node in self.replicas}
 
     def _mutations(self, node: str, sql: str) -> set[str]:
         return {str(name) for (name,) in self._on(node).rows(sql)}
 
     def _mutations_to_do(self, node: str) -> int:
-        """Of those that the replica knows of."""
+        """Return how many of the mutations that the replica knows it has yet to do."""
         rows = self._on(node).rows(
             "SELECT uniq(mutation_id) FROM ("
             "SELECT mutation_id, p AS partition_id, n FROM system.mutations ARRAY JOIN "
@@ -189,7 +193,7 @@ class ReplicatedTable:
         return int(pointer)
 
     def _checks_soon(self, node: str, parts: int) -> bool:
-        """Whether parts to check may be checked soon.
+        """Return whether parts to check may be checked soon.
 
         The check of a part whose insert had an unknown outcome is due five minutes later
         (18.16.1: MAX_AGE_OF_LOCAL_PART_THAT_WASNT_ADDED_TO_ZOOKEEPER), and nothing wakes the
@@ -202,15 +206,21 @@ class ReplicatedTable:
         return parts > 0 and now_ns - since_ns < PART_CHECK_PATIENCE_NS
 
     def _log_end(self, node: str, reasons: list[str]) -> int:
-        """The index after the last log entry, as this replica's ZooKeeper server knows it."""
-        asked, of = self._on(node).rows, f"FROM system.zookeeper WHERE path = '{self.path}"
-        entries = asked(f"SELECT max(name) {of}/log'")
-        quorum = asked(f"SELECT countIf(name = 'status') {of}/quorum'")
+        """Return the index after the last log entry, as this replica's ZooKeeper server knows
+        it."""
+        asked = self._on(node).rows
+        entries = asked(f"SELECT max(name) FROM system.zookeeper WHERE path = '{self.path}/log'")
+        quorum = asked(
+            "SELECT countIf(name = 'status') FROM system.zookeeper "
+            f"WHERE path = '{self.path}/quorum'"
+        )
         if quorum and quorum[0][0]:
             reasons.append("a quorum insert is in flight")
         engines = self._cluster.engines
         if any(engines.on(node).has(Mechanism.PARALLEL_QUORUM) for node in self.replicas):
-            parallel = asked(f"SELECT count() {of}/quorum/parallel'")[0][0]
+            parallel = asked(
+                f"SELECT count() FROM system.zookeeper WHERE path = '{self.path}/quorum/parallel'"
+            )[0][0]
             if parallel:
                 reasons.append(f"{parallel} parallel quorum inserts are in flight")
         return int(entries[0][0].removeprefix("log-")) + 1 if entries and entries[0][0] else 0
@@ -234,7 +244,8 @@ class ReplicatedTable:
         return state if active is None else {**state, "active": active}
 
     def _parts(self, node: str) -> dict[str, Json]:
-        """Read from the rows themselves, not from what anybody wrote down about them."""
+        """Return the number of rows and a hash of each part, read from the rows themselves rather
+        than from metadata."""
         columns = ", ".join(c.split()[0] for c in self._schema.columns.split(","))
         found = self._on(node).rows(
             f"SELECT _part, count(), sum(cityHash64({columns})) FROM {self.name} GROUP BY _part"

@@ -1,41 +1,41 @@
-"""What ZooKeeper has of one replicated table, read while clients and faults go on."""
+"""State of a replicated table in ZooKeeper, read while clients and faults go on."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
-from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
+from kazoo.exceptions import KazooException, NodeExistsError
 
-from harness.clients.connect import zookeeper
-from harness.clients.zookeeper import ZooKeeperError
+from harness.core.connections import ZooKeeperError
 from harness.core.op import Done, Json, Kind, Op
 from harness.core.protocols import Cluster
 
 
 class TableInZooKeeper:
-    """Reads below one table's path. Every look begins with `barrier`: a write of its own, after
-    which this session reads nothing older than what had been committed when the look began. (A
-    `sync` would not do: a deposed leader that has not noticed answers it by itself.)"""
+    """Reads below the path of one table. Every look begins with `barrier`, a write of its own:
+    afterwards the session reads nothing older than what was committed when the look began. (A
+    `sync` is not enough: a deposed leader that has not noticed answers it by itself.)"""
 
     def __init__(
         self, cluster: Cluster, path: str, replicas: Sequence[str], *, timeout_s: float = 3.0
     ) -> None:
-        self.zookeeper = zookeeper(cluster, cluster.topology.keepers, timeout_s=timeout_s)
+        self.zookeeper = cluster.zookeeper(cluster.topology.keepers, timeout_s)
         self.path = path
         self.replicas = tuple(replicas)
         self.zxid = 0
-        """The transaction of the last barrier."""
+        """Transaction of the last barrier."""
 
     def barrier(self) -> None:
-        """Raises ZooKeeperError."""
+        """Write the barrier. Raises ZooKeeperError."""
         path = f"{self.path}/harness_barrier"
-        if not self.zookeeper.each("exists", [path], NoNodeError)[path]:
+        if not self.zookeeper.each("exists", [path])[path]:
             with suppress(NodeExistsError):
                 self.zookeeper.ask("create", path, b"")
         self.zxid = self.zookeeper.ask("set", path, b"").mzxid
 
     def values(self, names: Sequence[str]) -> dict[str, tuple[str, int] | None]:
-        """Of nodes below the path: text and version; None of those that do not exist."""
-        found = self.zookeeper.each("get", [f"{self.path}/{name}" for name in names], NoNodeError)
+        """Return text and version of each of these nodes below the path; None for one that does not
+        exist."""
+        found = self.zookeeper.each("get", [f"{self.path}/{name}" for name in names])
         answers = [found[f"{self.path}/{name}"] for name in names]
         return {
             name: None if one is None else (one[0].decode(), one[1].version)
@@ -43,22 +43,23 @@ class TableInZooKeeper:
         }
 
     def children(self, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        """Of nodes below the path: their children, ascending; () of those that do not exist."""
+        """Return the children of each of these nodes below the path, ascending; () for one that
+        does not exist."""
         paths = [f"{self.path}/{name}" for name in names]
-        found = self.zookeeper.each("get_children", paths, NoNodeError)
+        found = self.zookeeper.each("get_children", paths)
         return {
             name: tuple(sorted(found[path] or ())) for name, path in zip(names, paths, strict=True)
         }
 
     def of_replicas(self, name: str) -> dict[str, tuple[str, int] | None]:
-        """A node of each replica, by replica."""
+        """Return text and version of a node that every replica has, by replica."""
         found = self.values([f"replicas/{replica}/{name}" for replica in self.replicas])
         return dict(zip(self.replicas, found.values(), strict=True))
 
     def activations(self) -> dict[str, int | None]:
-        """By replica the transaction that made it active; None: it is not."""
+        """Return the transaction that made each replica active; None for one that is not active."""
         paths = [f"{self.path}/replicas/{replica}/is_active" for replica in self.replicas]
-        found = self.zookeeper.each("exists", paths, NoNodeError)
+        found = self.zookeeper.each("exists", paths)
         stats = [found[path] for path in paths]
         return {
             replica: None if stat is None else stat.czxid
@@ -67,7 +68,7 @@ class TableInZooKeeper:
 
 
 class Observer:
-    """A client whose calls look at ZooKeeper: a function for each kind of call."""
+    """Client whose calls look at ZooKeeper, with a function for each kind of call."""
 
     def __init__(
         self,
@@ -78,11 +79,12 @@ class Observer:
         self._looks = looks
 
     def takes(self, op: Op) -> bool:
-        """Whether the call is an observation."""
+        """Return whether the call is an observation."""
         return op.f in self._looks
 
     def invoke(self, op: Op) -> Done:
-        """A look that had no answer says nothing; the session ends with it."""
+        """Return what the call saw. A look without an answer says nothing, and the session ends
+        with it."""
         try:
             self._table.barrier()
             return Done(Kind.OK, self._looks[op.f](self._table))
@@ -92,12 +94,12 @@ class Observer:
             return Done(Kind.FAIL, error=f"{type(error).__name__}: {error}".rstrip(": "))
 
     def close(self) -> None:
-        """May be called twice."""
+        """Close the session; idempotent."""
         self._table.zookeeper.close()
 
 
 def places(table: TableInZooKeeper) -> dict[str, Json]:
-    """Each replica's place in the log, whether it is lost, and whether it is active."""
+    """Return each replica's log pointer, whether it is lost, and whether it is active."""
     pointer, lost = table.of_replicas("log_pointer"), table.of_replicas("is_lost")
     active = table.of_replicas("is_active")
     return {
@@ -114,8 +116,8 @@ def places(table: TableInZooKeeper) -> dict[str, Json]:
 
 
 def log_and_places(table: TableInZooKeeper) -> dict[str, Json]:
-    """The log's first entry, then each replica's place, read twice: "steady" when both reads are
-    the same, so that all of a replica was so at one moment after the first entry was read."""
+    """Return the log's first entry, then the state of each replica, read twice: "steady" if both
+    reads agree, so that the whole state existed at one moment after the first entry was read."""
     entries = table.children(["log"])["log"]
     names = ("log_pointer", "is_lost", "is_active")
     before, after = ([table.of_replicas(name) for name in names] for _ in range(2))
@@ -135,9 +137,9 @@ def log_and_places(table: TableInZooKeeper) -> dict[str, Json]:
 
 
 def quorum_state(table: TableInZooKeeper) -> dict[str, Json]:
-    """The quorum insert in flight, the last that had its quorum in each partition, and those that
-    failed; "kept" of them are those that an active replica has, by replica; "zxid" is of the write
-    that came before."""
+    """Return the quorum insert in flight, the last part of each partition that had its quorum, and
+    the failed parts; under "kept" the failed parts that each active replica has, and under "zxid"
+    the transaction of the barrier."""
     values = table.values(["quorum/status", "quorum/last_part"])
     status, last = values["quorum/status"], values["quorum/last_part"]
     fields = dict(line.split(": ", 1) for line in _lines(status) if ": " in line)
@@ -153,8 +155,8 @@ def quorum_state(table: TableInZooKeeper) -> dict[str, Json]:
 
 
 def _kept(table: TableInZooKeeper, failed: frozenset[str]) -> dict[str, list[Json]]:
-    """A replica was active when its parts were listed, if it was so before and after by the same
-    node; and a part that has failed stays one."""
+    """Return the failed parts that each active replica has. A replica was active while its parts
+    were listed if the same node made it active before and after; and a failed part stays failed."""
     before = table.activations()
     folders = [f"replicas/{replica}/parts" for replica in table.replicas]
     listed = zip(table.replicas, table.children(folders).values(), strict=True)
@@ -168,11 +170,12 @@ def _kept(table: TableInZooKeeper, failed: frozenset[str]) -> dict[str, list[Jso
 
 
 def parts_of_replicas(table: TableInZooKeeper) -> dict[str, Json]:
-    """Every part that ZooKeeper knows, with the transaction that gave it to each replica."""
+    """Return the quorum state and every part in ZooKeeper, with the transaction that gave it to
+    each replica."""
     folders = [f"replicas/{replica}/parts" for replica in table.replicas]
     names = [f"{folder}/{part}" for folder, own in table.children(folders).items() for part in own]
     paths = [f"{table.path}/{name}" for name in names]
-    stats = table.zookeeper.each("exists", paths, NoNodeError)
+    stats = table.zookeeper.each("exists", paths)
     parts: dict[str, dict[str, int]] = {}
     for name, path in zip(names, paths, strict=True):
         _, replica, _, part = name.split("/")
@@ -186,7 +189,7 @@ def _lines(value: tuple[str, int] | None) -> list[str]:
 
 
 def log_types(table: TableInZooKeeper) -> dict[str, Json]:
-    """How many entries of each type the log has: the line after an entry's fields names it."""
+    """Return the number of log entries of each type, which is the line after an entry's fields."""
     entries = table.children(["log"])["log"]
     types: dict[str, int] = {}
     for value in table.values([f"log/{entry}" for entry in entries]).values():
@@ -197,8 +200,8 @@ def log_types(table: TableInZooKeeper) -> dict[str, Json]:
 
 
 def active(keepers: Mapping[str, Sequence[str]]) -> Callable[[TableInZooKeeper], dict[str, Json]]:
-    """Whether each replica's is_active is there; `keepers` are the servers that each may read
-    through, for whoever judges."""
+    """Return a look at whether each replica is active; checkers need `keepers`, the servers that
+    each may read through."""
 
     def look(table: TableInZooKeeper) -> dict[str, Json]:
         found = table.of_replicas("is_active")

@@ -1,4 +1,4 @@
-"""A workload set up on one replicated table: what all such workloads share."""
+"""Session of a workload on one replicated table."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -7,14 +7,14 @@ from typing import TypeAlias
 
 from harness.clients.connect import connect
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
-from harness.clients.statement import Statement, statements
+from harness.clients.statement import TimedStatement, statements
 from harness.clients.table_client import Call, TableClient
 from harness.clients.table_in_zookeeper import Observer, TableInZooKeeper
 from harness.core.op import Done, Json, Op
-from harness.core.protocols import Client, Cluster, clock_of
+from harness.core.protocols import Client, Cluster
 
 SETTLE_S = 15.0
-"""How long replicas at rest may take to show the same parts: a merge may be assigned at any time,
+"""Time that replicas at rest may take to show the same parts: a merge may be assigned at any time,
 and one replica may have done it before another."""
 POLL_NS = 300_000_000
 Look: TypeAlias = Callable[[TableInZooKeeper], Mapping[str, Json]]
@@ -22,7 +22,7 @@ NO_LOOKS: Mapping[str, Look] = MappingProxyType({})
 
 
 class OneTable(ABC):
-    """Of a table that was made; a workload says what its clients are."""
+    """Session on a table that was created; subclasses say what its clients are."""
 
     def __init__(self, cluster: Cluster, table: ReplicatedTable) -> None:
         self._cluster = cluster
@@ -30,27 +30,27 @@ class OneTable(ABC):
 
     @abstractmethod
     def client(self, node: str) -> Client:
-        """A new client of a node."""
+        """Return a new client of a node."""
 
     def pending(self) -> Sequence[str]:
-        """Why the table has not come to rest, a reason each."""
+        """Return why the table is not at rest, a reason each."""
         return self._table.pending()
 
     def observe(self) -> Mapping[str, Json]:
-        """For each replica its state."""
+        """Return the state of each replica."""
         return self._table.observe()
 
     def drop(self) -> None:
-        """Drops the table."""
+        """Drop the table."""
         self._table.drop()
 
     def close(self) -> None:
-        """May be called twice."""
+        """Close the connections; idempotent."""
         self._table.close()
 
 
 class TableSession(OneTable):
-    """What a workload adds are its calls, and what else it waits for or observes."""
+    """Session whose clients make these calls, with more to wait for and to look at."""
 
     def __init__(
         self,
@@ -63,7 +63,8 @@ class TableSession(OneTable):
         looks: Mapping[str, Look] = NO_LOOKS,
         more_pending: Callable[[], Sequence[str]] = lambda: (),
     ) -> None:
-        """`looks`: calls that look at ZooKeeper. `more_pending`: what else must come to rest."""
+        """`looks` are calls that look at ZooKeeper; `more_pending` returns what else must come to
+        rest."""
         super().__init__(cluster, table)
         self._writes = writes
         self._reads = reads
@@ -73,13 +74,13 @@ class TableSession(OneTable):
 
     @staticmethod
     def table(cluster: Cluster, token: str, schema: TableSchema) -> ReplicatedTable:
-        """The table, made on every replica of the first shard. Raises ClusterError."""
+        """Create the table on every replica of the first shard. Raises ClusterError."""
         table = ReplicatedTable(cluster, token, schema)
         table.create()
         return table
 
     def client(self, node: str) -> Client:
-        """A new client of a node."""
+        """Return a new client of a node."""
         connection = connect(self._cluster, node, timeout_s=self._timeout_s)
         client = TableClient(connection, writes=self._writes, reads=self._reads)
         if not self._looks:
@@ -87,19 +88,20 @@ class TableSession(OneTable):
         table = TableInZooKeeper(self._cluster, self._table.path, self._table.replicas)
         return _Both(client, Observer(table, self._looks))
 
-    def statements(self) -> Mapping[str, Statement]:
-        """Of its clients, but for those that look at ZooKeeper."""
-        found = statements(self._writes, self._reads, self._timeout_s)
-        return {name: one for name, one in found.items() if name not in self._looks}
+    def statements(self) -> Mapping[str, TimedStatement]:
+        """Return the statements of its clients, except those that look at ZooKeeper."""
+        calls = {**self._reads, **self._writes}
+        asked = {f: call for f, call in calls.items() if f not in self._looks}
+        return statements(asked, self._timeout_s)
 
     def pending(self) -> Sequence[str]:
-        """Of the table, then the rest."""
+        """Return why the table is not at rest, then what else is pending."""
         return (*self._table.pending(), *self._more_pending())
 
     def observe(self) -> Mapping[str, Json]:
-        """For each replica its state, and under "active" its parts: name to rows and a hash of
-        their content. Looked at until all replicas show the same, for `SETTLE_S` at most."""
-        clock = clock_of(self._cluster)
+        """Return the state of each replica, and under "active" its parts: name to number of rows
+        and a hash of their content. It is read until all replicas agree, for at most `SETTLE_S`."""
+        clock = self._cluster.runtime.clock()
         while True:
             state = self._table.observe(parts=True)
             active = [s.get("active") for s in state.values() if isinstance(s, dict)]
@@ -110,7 +112,8 @@ class TableSession(OneTable):
 
 
 class _Both:
-    """Asks ClickHouse or looks at ZooKeeper; a session with either is opened on first use."""
+    """Client that calls ClickHouse or looks at ZooKeeper, and opens a session with either on first
+    use."""
 
     def __init__(self, client: TableClient, observer: Observer) -> None:
         self._client = client

@@ -1,0 +1,123 @@
+"""What an object store and its users say of a table's objects."""
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from html import unescape
+from typing import Final
+from urllib.parse import quote
+
+from harness.clients.clickhouse import ClickHouse, DatabaseError
+from harness.core.outcomes import NETWORK
+from harness.core.protocols import Endpoint
+
+BUCKET: Final = "harness"
+_ENTRY: Final = re.compile(
+    r"<Contents>.*?<Key>(.*?)</Key>.*?<Size>(\d+)</Size>.*?</Contents>", re.S
+)
+_LOCKS: Final = "/clickhouse/zero_copy/zero_copy_s3"
+"""Nodes of the locks of zero-copy replication: <table>/<part>/<blob>/<replica>."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectStore:
+    """Bucket of an object store, read over S3's protocol, without faults in between."""
+
+    endpoint: Endpoint
+    timeout_s: float
+
+    def sizes(self) -> dict[str, int]:
+        """Return the size of every object by its key. Raises DatabaseError.
+
+        An object that exists during the whole call is listed: pages are in the order of the keys,
+        and each begins after the last key of the one before.
+        """
+        found: dict[str, int] = {}
+        last = ""
+        while True:
+            status, text = self._request(
+                "GET", f"/{BUCKET}?list-type=2&start-after={quote(last, safe='')}"
+            )
+            if status != 200:
+                raise DatabaseError(NETWORK, f"the object store answers {status}: {text[:200]}")
+            page = {unescape(key): int(size) for key, size in _ENTRY.findall(text)}
+            found |= page
+            if "<IsTruncated>true</IsTruncated>" not in text:
+                return found
+            last = max(page)
+
+    def lacks(self, key: str) -> bool:
+        """Return whether an object does not exist. Raises DatabaseError."""
+        status, _ = self._request("HEAD", f"/{BUCKET}/{quote(key)}")
+        if status not in (200, 404):
+            raise DatabaseError(NETWORK, f"the object store answers {status} for {key}")
+        return status == 404
+
+    def _request(self, method: str, path: str) -> tuple[int, str]:
+        # It loads ssl, which runs on simulated servers do without.
+        from http.client import HTTPConnection, HTTPException
+
+        host, port = self.endpoint.host, self.endpoint.port
+        with closing(HTTPConnection(host, port, timeout=self.timeout_s)) as connection:
+            try:
+                connection.request(method, path)
+                answer = connection.getresponse()
+                return answer.status, answer.read().decode()
+            except (OSError, HTTPException) as error:
+                raise DatabaseError(NETWORK, f"the object store: {error}") from error
+
+
+def references(
+    connection: ClickHouse, directory: str
+) -> tuple[dict[str, dict[str, str]], list[str]]:
+    """Return the keys of a table's objects as a replica knows them. Raises DatabaseError.
+
+    By directory of a part, active or not, the keys by file; and the keys of all other files below
+    the table's directory, such as detached parts.
+    """
+    rows = connection.rows(
+        "SELECT local_path, remote_path FROM system.remote_data_paths "
+        f"WHERE position(local_path, '{directory}/') > 0 ORDER BY local_path, remote_path"
+    )
+    parts: dict[str, dict[str, str]] = {}
+    others: list[str] = []
+    for path, key in rows:
+        names = str(path).partition(f"{directory}/")[2].split("/")
+        if len(names) == 2:
+            parts.setdefault(names[0], {})[names[1]] = str(key)
+        else:
+            others.append(str(key))
+    return parts, others
+
+
+def zero_copy_locks(
+    connection: ClickHouse, table_path: str
+) -> Mapping[str, Mapping[str, Sequence[str]]]:
+    """Return the replicas that hold a lock, by part and blob. Raises DatabaseError."""
+
+    def children(paths: Sequence[str]) -> dict[str, list[str]]:
+        if not paths:
+            return {}
+        listed = ", ".join(f"'{path}'" for path in paths)
+        found: dict[str, list[str]] = {path: [] for path in paths}
+        for path, name in connection.rows(
+            f"SELECT path, name FROM system.zookeeper WHERE path IN ({listed}) ORDER BY path, name"
+        ):
+            found[str(path)].append(str(name))
+        return found
+
+    ids = connection.rows(
+        "SELECT value FROM system.zookeeper "
+        f"WHERE path = '{table_path}' AND name = 'table_shared_id'"
+    )
+    if not ids:
+        raise DatabaseError(60, f"{table_path} has no table_shared_id")
+    base = f"{_LOCKS}/{ids[0][0]}"
+    parts = children([base])[base]
+    blobs = children([f"{base}/{part}" for part in parts])
+    holders = children([f"{path}/{blob}" for path, own in blobs.items() for blob in own])
+    return {
+        part: {blob: holders[f"{base}/{part}/{blob}"] for blob in blobs[f"{base}/{part}"]}
+        for part in parts
+    }

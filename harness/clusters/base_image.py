@@ -1,4 +1,4 @@
-"""The Debian that our images stand on: one that is here or can be pulled, or one made here."""
+"""Base image of our own images: a Debian that is present, can be pulled, or is built here."""
 
 import shutil
 import subprocess
@@ -14,13 +14,13 @@ import docker
 from docker.errors import DockerException, ImageNotFound
 from requests.exceptions import RequestException
 
-from harness.clusters.engine import asking_engine, engine
+from harness.clusters.engine import engine, engine_request
 from harness.core.errors import ClusterError
 
 SUITE: Final = "bookworm"
-"""The Debian that has ClickHouse 18.16.1 and ZooKeeper 3.8.0."""
+"""Debian release that has ClickHouse 18.16.1 and ZooKeeper 3.8.0."""
 PUBLIC: Final = f"debian:{SUITE}-slim"
-_HUB_TIMEOUT_S: Final = 10
+_REGISTRY_TIMEOUT_S: Final = 10
 _PULL_TIMEOUT_S: Final = 300
 _MAKE_TIMEOUT_S: Final = 600
 
@@ -31,40 +31,43 @@ _LEAN: Final = (
     "path-exclude=/usr/share/man/*",
     "force-unsafe-io",
 )
-"""dpkg's options, kept in the image: nobody reads manuals there, and an image that was half
-built is thrown away, so nothing need be synced to the disk."""
+"""Options of dpkg, which stay in the image. They leave out manuals, which nobody reads there, and
+fsync, because a half-built image is discarded."""
 
 
 def base_image(client: docker.DockerClient, progress: Callable[[str], None]) -> str:
-    """Its tag. Raises ClusterError when it is not here, no hub answers and no tool can make it."""
+    """Return the tag of the base image, after pulling or building it if it is missing.
+
+    Raises ClusterError if no registry can be reached and no tool can build it.
+    """
     made = f"harness/base:{_recipe()}"
     for tag in (made, PUBLIC):
         if has_image(client, tag):
             return tag
-    if hub_answers():
+    if registry_has():
         progress(f"pulling {PUBLIC}")
         pull(PUBLIC)
         return PUBLIC
     tool = bootstrap_tool()
     if tool is None:
         raise ClusterError(
-            f"base image: {PUBLIC} is not here, no hub can be reached, and neither mmdebstrap nor "
-            "debootstrap was found. Install one (Debian, Ubuntu: apt-get install mmdebstrap)"
+            f"base image: {PUBLIC} is missing, no registry can be reached, and neither mmdebstrap "
+            "nor debootstrap was found. Install one (Debian, Ubuntu: apt-get install mmdebstrap)"
         )
-    progress(f"making a base image with {tool}")
+    progress(f"building a base image with {tool}")
     with tempfile.TemporaryDirectory(prefix="harness-base-") as directory:
         tar = Path(directory) / "base.tar"
         _make(tool, tar)
         repository, _, tag = made.partition(":")
-        with asking_engine("import the base image"):
+        with engine_request("import the base image"):
             client.api.import_image_from_file(str(tar), repository, tag)
     return made
 
 
-def hub_answers(image: str = PUBLIC) -> bool:
-    """Whether the registry of an image can be reached and has it; says so in 10 s."""
+def registry_has(image: str = PUBLIC) -> bool:
+    """Return whether the registry of an image can be reached and has it, within 10 s."""
     try:
-        with closing(engine(_HUB_TIMEOUT_S)) as client:
+        with closing(engine(_REGISTRY_TIMEOUT_S)) as client:
             client.images.get_registry_data(image)
     except (DockerException, RequestException, OSError):
         return False
@@ -72,19 +75,19 @@ def hub_answers(image: str = PUBLIC) -> bool:
 
 
 def pull(image: str) -> None:
-    """Raises ClusterError."""
-    with closing(engine(_PULL_TIMEOUT_S)) as client, asking_engine(f"pull {image}"):
+    """Pull an image. Raises ClusterError."""
+    with closing(engine(_PULL_TIMEOUT_S)) as client, engine_request(f"pull {image}"):
         client.images.pull(image)
 
 
 def bootstrap_tool() -> str | None:
-    """The tool on this host that can make a base image; None: there is none."""
+    """Return the tool on this machine that can build a base image; None if there is none."""
     return next(filter(shutil.which, ("mmdebstrap", "debootstrap")), None)
 
 
 def has_image(client: docker.DockerClient, tag: str) -> bool:
-    """Whether the engine has it."""
-    with asking_engine(f"look for the image {tag}"):
+    """Return whether the engine has an image."""
+    with engine_request(f"look for the image {tag}"):
         try:
             client.images.get(tag)
         except ImageNotFound:
@@ -93,7 +96,7 @@ def has_image(client: docker.DockerClient, tag: str) -> bool:
 
 
 def _recipe() -> str:
-    """A new recipe is a new tag."""
+    """Return a digest of the recipe, so that a changed recipe gets a new tag."""
     return blake2b("\n".join((SUITE, *_LEAN)).encode(), digest_size=6).hexdigest()
 
 
@@ -121,4 +124,4 @@ def _run(*argv: str) -> None:
         raise ClusterError(f"{argv[0]}: not done after {_MAKE_TIMEOUT_S} s") from error
     if done.returncode != 0:
         last = "\n".join(done.stderr.strip().splitlines()[-5:])
-        raise ClusterError(f"{argv[0]}: could not make a Debian {SUITE}:\n{last}")
+        raise ClusterError(f"{argv[0]}: could not build a Debian {SUITE}:\n{last}")

@@ -1,4 +1,4 @@
-"""Bringing a rendered cluster up with the compose tool."""
+"""Start of a rendered cluster with the compose tool."""
 
 import os
 import shutil
@@ -14,26 +14,26 @@ from harness.core.errors import ClusterError
 
 _TIMEOUT_S: Final = 120
 _FINISH_S: Final = 30
-"""For the tool to end by itself when the harness is told to stop: 3.5 s where nothing is wrong."""
+"""Time for the tool to end by itself when the harness is stopped; normally it takes 3.5 s."""
 SETTLE_S: Final = 2.0
-"""How long the engine may work on, unseen, at the requests of a tool that was killed."""
+"""Time during which the engine may still execute requests of a tool that was killed."""
 
 
 def compose_up(name: str, file: Path, *services: str) -> None:
-    """Creates and starts what is in the compose file, or some services of it whose containers were
-    removed: the very file that a person would use. It
-    takes 3.5 s for 12 containers here, the servers' own start as long again, so creating them
-    through the engine's interface would gain a second or two and lose that.
+    """Create and start what is in the compose file, or those services whose containers are missing.
 
-    Raises ClusterError with the tool's last lines. When it raises, whatever it raises, nothing
-    more is being created.
+    The file is the one that a person would use. The tool takes 3.5 s for 12 containers, and the
+    servers as long again to start; to create them through the engine's API would gain a second or
+    two, and nobody would know that the file works.
+
+    Raises ClusterError with the tool's last lines. After any exception nothing more is created.
     """
     argv = (*compose_command(), "-p", name, "-f", str(file), "up", "-d")
     if services:
         argv = (*argv, "--no-deps", "--no-recreate", *services)
-    # A session of its own, so that Ctrl-C goes to the harness alone.
+    # In a session of its own the tool does not get Ctrl-C, which is for the harness.
     with subprocess.Popen(
-        (*_tied_to_this_process(), *argv),
+        (*_ends_with_this_process(), *argv),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -54,8 +54,11 @@ def compose_up(name: str, file: Path, *services: str) -> None:
 
 
 def _finish(tool: "subprocess.Popen[str]") -> None:
-    """Let the tool end by itself: what it asked of the engine is done even when it is killed, and
-    would appear after everything else has been removed."""
+    """Let the tool end by itself.
+
+    The engine executes its requests even if it is killed, and what they create would appear after
+    everything else has been removed.
+    """
     with suppress(subprocess.TimeoutExpired):
         tool.communicate(timeout=_FINISH_S)
     if tool.returncode is None:
@@ -68,15 +71,18 @@ def _kill(tool: "subprocess.Popen[str]") -> None:
     time.sleep(SETTLE_S)
 
 
-def _tied_to_this_process() -> tuple[str, ...]:
-    """A prefix with which a command is killed when this process dies, even of SIGKILL."""
+def _ends_with_this_process() -> tuple[str, ...]:
+    """Return a prefix for a command, which is killed when this process ends, even by SIGKILL."""
     return ("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()
 
 
 def _environment() -> Mapping[str, str]:
-    """docker-compose 1 is a Python package called `compose`, like one of ours: it must not find
-    ours by the variables of this process. And it must speak to the same engine as docker-py,
-    which knows no contexts."""
+    """Return the environment for the tool.
+
+    docker-compose 1 is a Python package called `compose`, like one of ours, and must not find ours
+    through the variables of this process. It must also use the same engine as docker-py, which
+    does not support contexts.
+    """
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
     environment.pop("DOCKER_CONTEXT", None)
     environment.setdefault("DOCKER_HOST", LOCAL_ENGINE)

@@ -1,52 +1,52 @@
-"""A cluster of real servers on a Docker engine."""
+"""Cluster of real servers on a Docker engine."""
 
-import fcntl
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import IO, Final
 
 import docker
 from docker.models.containers import Container
 
-from compose.plan import DIRECTORY, KEEP, OWNER, PORTS, Images, Plan, plan
-from compose.render import render, render_again
+from compose.plan import DIRECTORY, KEEP, OWNER, ClusterPlan, Images, plan_cluster
+from compose.render import render, render_again, write_override
 from compose.settings import Settings, Storage
-from harness.clusters import failpoints, keeper, owner, readiness
+from harness.clusters import replica
 from harness.clusters.compose_tool import compose_up
-from harness.clusters.engine import asking_engine, engine
+from harness.clusters.driver import Driver
+from harness.clusters.engine import engine, engine_request
 from harness.clusters.fetches import Fetches
-from harness.clusters.kept import Kept
-from harness.clusters.links import Links
-from harness.clusters.logs import collect_node, emptied, last_lines, written
-from harness.clusters.losses import Losses
+from harness.clusters.kazoo_session import KazooSession
+from harness.clusters.links import Links, PacketLoss
+from harness.clusters.logs import collect_node, last_lines, output_of, truncate_logs
+from harness.clusters.manifest import ClusterManifest
 from harness.clusters.parallel import on_each
-from harness.clusters.pods import PodAgent
+from harness.clusters.pods import PodAgent, find_pods
 from harness.clusters.processes import Processes
 from harness.clusters.proxies import Proxies
-from harness.clusters.removal import LOCK, remove_files, remove_run
-from harness.clusters.replica import inactive_tables, tables_led, watches_of
+from harness.clusters.readiness import Readiness, version_of
+from harness.clusters.removal import lock_cluster, remove_run
 from harness.core.clock import utc_now
+from harness.core.connections import QueryChannel, ZooKeeper
 from harness.core.dialect import Engines
 from harness.core.errors import ClusterError
 from harness.core.op import Json
+from harness.core.os_process import this_process
 from harness.core.protocols import Endpoint
+from harness.core.runtime import Runtime, WallTime
 from harness.core.seed import Seed
 from harness.core.topology import Link, Node, Role, Topology
 
-_READY_S: Final = 60.0
 _VERSION_S: Final = 5.0
 
 
 class DockerCluster:
-    """Cluster, CanPartition, CanLosePackets, CanKill, CanRestart, CanUpgrade, CanPause, CanLead,
-    CanLeadTables, CanStopFetches, CanIntercept, CanLook and CanConfigure.
+    """Cluster of real servers; it has every capability for which a section below is named.
 
-    `directory` holds the compose file, the configuration and what `attach` needs. A cluster
-    that is made with `keep` outlives its process, and `clean` spares it.
+    `directory` holds the compose file, the configuration and the manifest that `attach` needs. A
+    cluster that is made with `keep` outlives its process, and `clean` leaves it alone.
     """
 
     def __init__(
@@ -59,6 +59,8 @@ class DockerCluster:
         name: str | None = None,
         keep: bool = False,
     ) -> None:
+        self.runtime: Runtime = WallTime()
+        self.readings: Sequence[str] = ()
         self.name = name or f"harness-{Seed.fresh().value:08x}"
         self.topology = topology
         self.images = images
@@ -67,29 +69,35 @@ class DockerCluster:
         self.keep = keep
         self._attached = False
         self._collected_s: float | None = None
-        """When logs were collected last, in seconds since 1970, as the engine counts."""
+        """Time of the last collection of logs, in seconds since 1970, as the engine counts."""
         self._lock: IO[str] | None = None
         self._client: docker.DockerClient | None = None
         self._endpoints: dict[str, Endpoint] = {}
         self._agents: dict[str, PodAgent] = {}
         self._links = Links({}, {})
-        self._losses = Losses({}, {}, self._links)
+        self._packet_loss = PacketLoss({}, {}, self._links)
         self._fetches = Fetches(topology.replicas, self.endpoint)
+        refusal, status = self._fetches.refusal, self._status
+        self._readiness = Readiness(
+            self.name, topology, self.endpoint, refusal, status, self._last_lines
+        )
         self._upgrading = threading.Lock()
         self._reported: dict[str, str] = {}
-        """What nodes said that they run, which is more exact than an image's label."""
+        """Versions that nodes reported, which are more exact than an image's label."""
         self._removed: dict[str, bytes] = {}
-        """What containers that upgrades removed had written, by node, since the last `collect`."""
-        self._plan = self._planned()
+        """Output of the containers that upgrades removed, by node, since the last `collect`."""
+        self._plan = self._make_plan()
         self._containers = {s.node.name: s.container for s in self._plan.servers}
         self._pods = {p.node.name: p.container for p in self._plan.pods}
 
     @staticmethod
     def attach(directory: Path) -> "DockerCluster":
-        """The kept cluster whose directory this is. Its `up` heals it: links mended, servers
-        started and resumed, fetches on. Raises ClusterError when there is none or another
-        process uses it."""
-        found = Kept.load(directory)
+        """Return the kept cluster of a directory.
+
+        Its `up` heals it: it mends links, starts and resumes servers, and starts fetches. Raises
+        ClusterError if there is no cluster or another process uses it.
+        """
+        found = ClusterManifest.load(directory)
         cluster = DockerCluster(
             found.topology,
             directory,
@@ -105,13 +113,20 @@ class DockerCluster:
     # --- Cluster ------------------------------------------------------------------------------
 
     def up(self) -> None:
-        """Brings the cluster up and returns when every server serves. Raises ClusterError with
-        the last lines of the log of a server that does not come up. When it raises, whatever it
-        raises, it has removed what it created; a kept cluster stays as it is."""
-        self._take_lock()
+        """Bring the cluster up and return when every server serves.
+
+        Raises ClusterError with the last lines of the log of a server that does not come up. Before
+        any exception it removes what it created; an attached cluster stays as it is.
+        """
+        if self._lock is None:
+            self._lock = lock_cluster(self.directory)
         if self._attached:
             self._find_pods()
-            self._heal()
+            self.mend()
+            self.stop_packet_loss(self.topology.names)
+            self.resume(self.topology.names)
+            self.start(self.topology.names)
+            self.start_fetches(self.topology.replicas)
             self._await_whole()
             return
         try:
@@ -124,12 +139,14 @@ class DockerCluster:
             raise
 
     def down(self) -> None:
-        """Removes everything of this cluster from the engine, and its directory; may be called
-        twice, and after `up` failed half-way. Raises ClusterError, with how to remove the rest."""
+        """Remove everything of this cluster from the engine, and its directory.
+
+        It may be called twice, and after `up` has failed. Raises ClusterError, which says how to
+        remove the rest.
+        """
         try:
             self._close_agents()
-            remove_run(self._engine(), self.name)
-            remove_files(self.directory)
+            remove_run(self._engine(), self.name, self.directory)
         except ClusterError as error:
             clean = f"harness clean {self.name}" if self.keep else "harness clean"
             raise ClusterError(f"{error}; {clean} removes what is left") from error
@@ -137,7 +154,7 @@ class DockerCluster:
             self.close()
 
     def close(self) -> None:
-        """Lets go of the cluster and leaves it running; may be called twice."""
+        """Close the connections to the cluster and leave it running; idempotent."""
         self._close_agents()
         if self._client is not None:
             self._client.close()
@@ -147,20 +164,31 @@ class DockerCluster:
             self._lock = None
 
     def ping(self) -> None:
-        """Raises ClusterError when the engine is gone."""
-        with asking_engine("ping"):
+        """Raise ClusterError if the engine does not answer."""
+        with engine_request("ping"):
             self._engine().ping()
 
     def endpoint(self, node: str) -> Endpoint:
-        """A replica's native port, a ZooKeeper server's client port, on 127.0.0.1."""
+        """Return a replica's native port or a ZooKeeper server's client port, on 127.0.0.1."""
         self.topology.node(node)
         if node not in self._endpoints:
             raise ClusterError(f"{node}: has no port, the cluster {self.name} is not up")
         return self._endpoints[node]
 
+    def query_channel(self, node: str, timeout_s: float) -> QueryChannel:
+        """Return a new connection to a replica."""
+        return Driver(self.endpoint(node), timeout_s)
+
+    def zookeeper(self, keepers: Sequence[str], timeout_s: float = 3.0) -> ZooKeeper:
+        """Return a new session with any of these ZooKeeper servers."""
+        return KazooSession([self.endpoint(keeper) for keeper in keepers], timeout_s=timeout_s)
+
+    def protocol_trace(self, now_ns: int) -> None:
+        """Return None: nobody sees all that real servers agree on."""
+
     @property
     def engines(self) -> Engines:
-        """Which servers they are, and which they were or may be before the cluster ends."""
+        """Return the engines of the servers, and those that upgrades start from or lead to."""
         known = self.images.engines(self.topology)
         return replace(
             known,
@@ -171,105 +199,103 @@ class DockerCluster:
         )
 
     def versions(self) -> Mapping[str, str]:
-        """What each node says it runs; nodes that do not answer are left out."""
-        said = on_each(
-            self.topology.nodes, lambda n: readiness.version_of(n, self.endpoint(n.name))
-        )
-        return {node.name: version for node, version in said.items() if version}
+        """Return the version that each node reports; nodes that do not answer are left out."""
+        found = on_each(self.topology.nodes, lambda n: version_of(n, self.endpoint(n.name)))
+        return {node.name: version for node, version in found.items() if version}
 
     def unready(self) -> Sequence[str]:
-        """Why the servers cannot serve now, a reason each; empty when all can."""
-        reasons = on_each(self.topology.nodes, self._unready).values()
-        out = [reason for reason in reasons if reason]
-        if not out and self.leader() is None:
-            out.append("ZooKeeper has no leader")
-        return out
+        """Return why the servers cannot serve now, a reason each; empty if all can."""
+        return self._readiness.unready()
 
     def collect(self, directory: Path) -> None:
-        """Moves every node's logs to `directory`/<node>/, of dead servers too: of a cluster that
-        serves many runs each has its own."""
+        """Move every node's logs to `directory`/<node>/, those of dead servers too.
+
+        Logs are moved so that each run on the cluster gets its own.
+        """
         client, since_s = self._engine(), self._collected_s
         self._collected_s = utc_now().timestamp()
 
-        def moved(node: Node) -> None:
+        def move(node: Node) -> None:
             container, pod = self._containers[node.name], self._pods[node.name]
             before = self._removed.pop(node.name, b"")
             collect_node(client, container, pod, node, directory / node.name, since_s, before)
             if node.role is Role.CLICKHOUSE and self.settings.storage is Storage.MEMORY:
-                emptied(self._agents[node.name])
+                truncate_logs(self._agents[node.name])
 
-        on_each(self.topology.nodes, moved)
+        on_each(self.topology.nodes, move)
 
     # --- CanPartition -------------------------------------------------------------------------
 
     def cut(self, links: Iterable[Link]) -> None:
-        """Drops every packet of these links; others stay as they are."""
+        """Drop every packet of these links; others stay as they are."""
         self._links.cut(links)
 
     def mend(self) -> None:
-        """Ends every cut; may be called twice."""
+        """End every cut; idempotent."""
         self._links.mend()
 
     def reachable(self, links: Iterable[Link]) -> Mapping[Link, bool]:
-        """Sends something over each link and says whether it arrived."""
+        """Send a probe over each link and return whether it arrived."""
         return self._links.reachable(links)
 
     # --- CanLosePackets -----------------------------------------------------------------------
 
-    def unfit_for_loss(self) -> str | None:
-        """Why packets cannot be lost here, as the kernel says; None: they can."""
-        return self._losses.unfit()
+    def why_no_packet_loss(self) -> str | None:
+        """Return why the kernel cannot lose packets; None if it can."""
+        return self._packet_loss.why_unsupported()
 
     def lose_packets(self, nodes: Iterable[str]) -> None:
-        """Three of ten, on all links of these nodes."""
-        self._losses.begin(nodes)
+        """Lose 30 % of the packets on all links of these nodes."""
+        self._packet_loss.begin(nodes)
 
-    def keep_packets(self, nodes: Iterable[str]) -> None:
-        """Ends that; may be called twice."""
-        self._losses.end(nodes)
+    def stop_packet_loss(self, nodes: Iterable[str]) -> None:
+        """End the loss of packets on the links of these nodes; idempotent."""
+        self._packet_loss.end(nodes)
 
     def losing_packets(self, node: str) -> Mapping[Link, bool]:
-        """Of each of its links, whether packets that are sent over it now are lost."""
-        return self._losses.seen(node)
+        """Return whether packets are lost on each link of a node now."""
+        return self._packet_loss.seen(node)
 
     # --- CanKill, CanRestart ------------------------------------------------------------------
 
     def kill(self, nodes: Iterable[str]) -> None:
-        """SIGKILL; returns when the processes are gone. Data and cuts stay."""
+        """Send SIGKILL and return when the processes are gone. Data and cuts stay."""
         self._processes().kill(nodes)
 
     def start(self, nodes: Iterable[str]) -> None:
-        """Starts what does not run, and returns when each server answers on its own port."""
+        """Start the servers that do not run, and return when each answers on its own port."""
         self._processes().start(nodes)
 
     def running(self, node: str) -> bool:
-        """Whether the server process exists."""
+        """Return whether the server process exists."""
         return self._processes().running(node)
 
     def restart(self, nodes: Iterable[str]) -> None:
-        """SIGTERM, wait, start; returns when each server answers."""
+        """Send SIGTERM, wait, start, and return when each server answers."""
         self._processes().restart(nodes)
 
     # --- CanUpgrade ---------------------------------------------------------------------------
 
     def offer(self, images: Images) -> None:
-        """Lets nodes be upgraded to these images too."""
+        """Add images that nodes may be upgraded to."""
         self.images = self.images.with_servers(images)
 
     def upgrade(self, node: str, version: str) -> float:
-        """SIGTERM, wait, start on that version; returns when the server answers: the seconds since
-        SIGTERM. The pod stays, and with it the network, the cuts and the volumes; the
-        configuration is rendered for the new version. Raises StartError."""
+        """Restart a server on another version and return the seconds until it answers again.
+
+        The pod stays, and with it the network, the cuts and the volumes. The configuration is
+        rendered for the new version. Raises StartError.
+        """
         with self._upgrading:
 
             def change(container: Container | None) -> None:
-                """While none runs: a server reads its configuration again when that changes."""
+                # The configuration may change only while no server runs, which would reload it.
                 if container is not None:
-                    with asking_engine(f"read the logs of {node}"):
-                        said = written(container, self._collected_s)
-                    self._removed[node] = self._removed.get(node, b"") + said
+                    with engine_request(f"read the logs of {node}"):
+                        output = output_of(container, self._collected_s)
+                    self._removed[node] = self._removed.get(node, b"") + output
                 self.topology = self.topology.with_version(node, version)
-                self._plan = self._planned()
+                self._plan = self._make_plan()
                 self._reported.pop(node, None)
                 render_again(self._plan, node, self.directory)
 
@@ -283,139 +309,115 @@ class DockerCluster:
         return away_s
 
     def inactive(self, node: str) -> Sequence[str]:
-        """Why the server does not do its part in the cluster, a reason each."""
-        why = self._unready(self.topology.node(node))
+        """Return why the server is not an active member of the cluster, a reason each."""
+        why = self._readiness.why_unready(node)
         if why is not None:
             return [why]
-        if node in self.topology.keepers:
+        if node not in self.topology.replicas:
             return []
         try:
-            return [f"{node}: {t} is not active" for t in inactive_tables(self.endpoint(node))]
+            tables = replica.inactive_tables(self.endpoint(node))
+            return [f"{node}: {table} is not active" for table in tables]
         except ClusterError as error:
             return [f"{node} does not answer: {error}"]
 
     # --- CanPause -----------------------------------------------------------------------------
 
     def pause(self, nodes: Iterable[str]) -> None:
-        """SIGSTOP; returns when every thread is stopped."""
+        """Send SIGSTOP and return when every thread is stopped."""
         self._processes().pause(nodes)
 
     def resume(self, nodes: Iterable[str]) -> None:
-        """SIGCONT; of what is not paused, nothing happens."""
+        """Send SIGCONT; no-op for servers that are not paused."""
         self._processes().resume(nodes)
 
     def paused(self, node: str) -> bool:
-        """Whether every thread of the server is stopped, as the kernel says."""
+        """Return whether the kernel reports every thread of the server as stopped."""
         return self._processes().paused(node)
 
-    # --- CanLead, CanLeadTables, CanStopFetches ---------------------------------------------------
+    # --- ReportsLeader, ReportsTableLeader, CanStopFetches ------------------------------------
 
     def leader(self) -> str | None:
-        """The ZooKeeper server that leads now; None: none does. A deposed leader that has not
-        noticed yet calls itself one too, so the newest term decides."""
-        states = on_each(self.topology.keepers, lambda node: keeper.state(self.endpoint(node)))
-        leading = [
-            (state.epoch, node)
-            for node, state in states.items()
-            if state and state.mode in ("leader", "standalone")
-        ]
-        return max(leading)[1] if leading else None
+        """Return the ZooKeeper server that leads now; None if none does."""
+        return self._readiness.leader()
 
     def serving(self) -> frozenset[str]:
-        """The ZooKeeper servers that say that they lead or follow."""
-        states = on_each(self.topology.keepers, lambda node: keeper.state(self.endpoint(node)))
-        return frozenset(node for node, state in states.items() if state and state.mode)
+        """Return the ZooKeeper servers that report that they lead or follow."""
+        return self._readiness.serving()
 
     def table_leader(self) -> str | None:
-        """The replica that leads most of the run's tables now, as it says itself."""
-        led = on_each(self.topology.replicas, lambda node: tables_led(self.endpoint(node)))
+        """Return the replica that reports to lead most of the run's tables; None if none leads."""
+        led = on_each(self.topology.replicas, lambda node: replica.tables_led(self.endpoint(node)))
         most = max(self.topology.replicas, key=lambda node: led[node])
         return most if led[most] else None
 
     def stop_fetches(self, nodes: Iterable[str]) -> None:
-        """Of every table that exists; until the server ends."""
+        """Stop the fetches of every table that exists, until the server is restarted."""
         self._fetches.stop(nodes)
 
     def start_fetches(self, nodes: Iterable[str]) -> None:
-        """May be called twice."""
+        """Start the fetches of every table; idempotent."""
         self._fetches.start(nodes)
 
     def fetching(self, node: str) -> bool:
-        """Whether a part put on another replica now reaches this one."""
+        """Return whether a part that is inserted on another replica now reaches this one."""
         return self._fetches.fetching(node)
 
     # --- HasFailpoints ------------------------------------------------------------------------
 
     def arm(self, nodes: Iterable[str], point: str) -> bool:
-        """Until the point is disarmed, has struck, if it strikes once, or the server ends."""
-        known = on_each(nodes, lambda node: failpoints.enable(self.endpoint(node), point))
+        """Arm a failpoint until it is disarmed, has triggered once, or the server is restarted.
+
+        Return whether all servers know it. A failpoint that lasts may trigger more than once.
+        """
+        known = on_each(nodes, lambda node: replica.enable_failpoint(self.endpoint(node), point))
         return all(known.values())
 
     def disarm(self, nodes: Iterable[str], point: str) -> None:
-        """May be called twice."""
-        on_each(nodes, lambda node: failpoints.disable(self.endpoint(node), point))
+        """Disarm a failpoint; idempotent."""
+        on_each(nodes, lambda node: replica.disable_failpoint(self.endpoint(node), point))
 
     def armed(self, node: str, point: str) -> bool | None:
-        """By system.fail_points, which servers have since 2026."""
-        return failpoints.enabled(self.endpoint(node), point)
+        """Return whether system.fail_points, which exists since 2026, lists it as enabled."""
+        return replica.failpoint_enabled(self.endpoint(node), point)
 
     # --- CanIntercept -------------------------------------------------------------------------
 
     def interpose(self) -> None:
-        """Puts a proxy in the way of every replica's connections; restarts replicas the first
-        time."""
+        """Install a proxy for every replica's connections; the first time, restart replicas."""
         fresh = self._proxies().install()
         if fresh:
-            # A connection that was there before goes on without the proxy.
+            # Connections that exist already do not pass through the proxy.
             self.restart(fresh)
-            self._await_ready()
+            self._readiness.await_ready()
 
     def intercept(self, nodes: Iterable[str], rule: Mapping[str, Json]) -> None:
-        """From now on the proxies of these replicas follow this rule too."""
+        """Add a rule to the proxies of these replicas."""
         self._proxies().arm(nodes, rule)
 
-    def let_pass(self, nodes: Iterable[str]) -> None:
-        """Forgets every rule and ends what hangs; may be called twice."""
+    def clear_rules(self, nodes: Iterable[str]) -> None:
+        """Remove every rule and end the connections that are held back; idempotent."""
         self._proxies().clear(nodes)
 
     def intercepted(self, node: str) -> Mapping[str, Json]:
-        """How often each rule was followed, and the connections that hang."""
+        """Return the hits of each rule, and the number of connections that are held back."""
         return self._proxies().state(node)
 
-    # --- CanLook, CanConfigure ----------------------------------------------------------------
+    # --- CanListFiles, CanConfigure -----------------------------------------------------------
 
     def files(self, node: str, directory: str, name: str) -> Sequence[str]:
-        """Paths below `directory` of the server's data directory whose name fits `name`."""
+        """Return paths below `directory` in the server's data whose file name matches `name`."""
         pod = next(pod for pod in self._plan.pods if pod.node.name == node)
         data = next((v.at for v in pod.volumes if v.name.endswith("-data")), None)
         if data is None:
             raise ClusterError(f"{node}: its data is on disk, which its pod does not see")
-        root = f"/volumes{data}/{directory}"
-        done = self._agents[node].ask(
-            "run", wait_s=10, argv=["find", root, "-name", name, "-type", "f"], text=""
-        )
-        if done["status"] and "No such file" not in done["stderr"]:
-            raise ClusterError(f"{node}: {root} cannot be listed: {done['stderr'].strip()}")
-        return tuple(done["stdout"].split())
+        return self._agents[node].files(f"/volumes{data}/{directory}", name)
 
     def configure(self, node: str, name: str, text: str) -> None:
-        """Writes a file that the server merges into its configuration; "" takes it away."""
-        extra = self.directory / "config" / node / "config.d"
-        extra.mkdir(exist_ok=True)
-        extra.chmod(0o755)
-        if not text:
-            (extra / name).unlink(missing_ok=True)
-            return
-        partial = extra / f".{name}.partial"
-        partial.write_text(text, encoding="utf-8")
-        partial.chmod(0o644)
-        partial.replace(extra / name)
+        """Write a file that the server merges into its configuration; "" removes the file."""
+        write_override(self._plan, node, self.directory, name, text)
 
-    # --- how ----------------------------------------------------------------------------------
-
-    def _labels(self) -> dict[str, str]:
-        labels = {OWNER: owner.this_process(), DIRECTORY: str(self.directory)}
-        return {**labels, KEEP: "1"} if self.keep else labels
+    # --- parts of the above -------------------------------------------------------------------
 
     def _engine(self) -> docker.DockerClient:
         if self._client is None:
@@ -426,54 +428,40 @@ class DockerCluster:
         for agent in self._agents.values():
             agent.close()
 
-    def _take_lock(self) -> None:
-        if self._lock is not None:
-            return
-        self.directory.mkdir(parents=True, exist_ok=True)
-        lock = (self.directory / LOCK).open("a")
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            lock.close()
-            raise ClusterError(f"{self.directory}: another process uses this cluster") from error
-        self._lock = lock
-
-    def _planned(self) -> Plan:
-        return plan(
-            self.topology, self.settings, self.images, name=self.name, labels=self._labels()
+    def _make_plan(self) -> ClusterPlan:
+        labels = {OWNER: this_process(), DIRECTORY: str(self.directory)}
+        if self.keep:
+            labels[KEEP] = "1"
+        return plan_cluster(
+            self.topology, self.settings, self.images, name=self.name, labels=labels
         )
 
     def _save(self) -> None:
-        """For whoever attaches to it."""
-        Kept(self.name, self.topology, self.images, self.settings).save(self.directory)
+        manifest = ClusterManifest(self.name, self.topology, self.images, self.settings)
+        manifest.save(self.directory)
 
     def _await_version(self, node: str) -> None:
-        """Asks a server that answers already. A ZooKeeper server says its version once it has a
-        quorum, which here it may lack: then the image's label is all that is known."""
+        """Record the version that a server reports.
+
+        A ZooKeeper server reports it only with a quorum. If it has none for a while, the label of
+        its image is all that is known.
+        """
         deadline = time.monotonic() + _VERSION_S
         found = self.topology.node(node)
-        while (said := readiness.version_of(found, self.endpoint(node))) is None:
+        while (version := version_of(found, self.endpoint(node))) is None:
             if time.monotonic() > deadline:
                 return
             time.sleep(0.1)
-        self._reported[node] = said
+        self._reported[node] = version
 
     def _find_pods(self) -> None:
-        client = self._engine()
-        addresses = {}
-        for pod in self._plan.pods:
-            node = pod.node.name
-            with asking_engine(f"find the pod of {node} of the cluster {self.name}"):
-                attrs = client.containers.get(pod.container).attrs["NetworkSettings"]
-            published = attrs["Ports"].get(f"{PORTS[pod.node.role]}/tcp")
-            if not published:
-                raise ClusterError(f"{pod.container}: does not run; remove the cluster")
-            self._endpoints[node] = Endpoint("127.0.0.1", int(published[0]["HostPort"]))
-            addresses[node] = attrs["Networks"][self._plan.network]["IPAddress"]
-            self._agents[node] = PodAgent(client, pod.container, node)
+        pods = find_pods(self._engine(), self._plan)
+        self._endpoints = {node: pod.endpoint for node, pod in pods.items()}
+        self._agents = {node: pod.agent for node, pod in pods.items()}
+        addresses = {node: pod.address for node, pod in pods.items()}
         on_each(self._agents.values(), PodAgent.probe_port)  # while the servers are starting
         self._links = Links(self._agents, addresses)
-        self._losses = Losses(self._agents, addresses, self._links)
+        self._packet_loss = PacketLoss(self._agents, addresses, self._links)
 
     def _processes(self) -> Processes:
         return Processes(
@@ -481,8 +469,8 @@ class DockerCluster:
             self.topology,
             self._containers,
             self._agents,
-            self._alive,
-            lambda node: self._unready(self.topology.node(node)),
+            self._readiness.why_not_alive,
+            self._readiness.why_unready,
             self._last_lines,
             lambda node: compose_up(self.name, self.directory / "compose.yml", node),
         )
@@ -490,64 +478,16 @@ class DockerCluster:
     def _proxies(self) -> Proxies:
         return Proxies({node: self._agents[node] for node in self.topology.replicas})
 
-    def _alive(self, node: str) -> str | None:
-        return readiness.is_alive(self.topology.node(node), self.endpoint(node))
+    def _status(self, node: str) -> str:
+        with engine_request(f"look at {node}"):
+            return self._engine().containers.get(self._containers[node]).status
 
     def _last_lines(self, node: str) -> str:
         return last_lines(self._engine(), self._containers[node], self.topology.node(node))
 
-    def _heal(self) -> None:
-        self.mend()
-        self.keep_packets(self.topology.names)
-        self.resume(self.topology.names)
-        self.start(self.topology.names)
-        self.start_fetches(self.topology.replicas)
-
     def _await_whole(self) -> None:
-        self._await_ready()
+        self._readiness.await_ready()
         self._reported = dict(self.versions())
-        self._await_none(self._without_ddl)
+        self._readiness.await_ddl()
         self._fetches.create()
         self._save()
-
-    def _await_ready(self) -> None:
-        deadline = time.monotonic() + _READY_S
-        # ZooKeeper before sessions: a replica that finds none fills its log with errors.
-        for nodes in (self.topology.keepers, self.topology.replicas):
-            on_each(nodes, partial(self._await_node, deadline=deadline))
-        self._await_none(self.unready)
-
-    def _await_none(self, reasons: Callable[[], Sequence[str]]) -> None:
-        deadline = time.monotonic() + _READY_S
-        while found := reasons():
-            if time.monotonic() > deadline:
-                raise ClusterError(f"cluster {self.name}: not ready: {'; '.join(found)}")
-            time.sleep(0.1)
-
-    def _without_ddl(self) -> Sequence[str]:
-        """Which servers do not execute statements ON CLUSTER yet, as far as can be seen: one with
-        tables waits for changes in any case.
-
-        The thread that executes them tries again later where it found no ZooKeeper at first. Until
-        it succeeds a server that is given one may die of a segmentation fault, and its first writes
-        may come at any time; behind a write that a cut holds up all reads of its session wait
-        (18.16.1).
-        """
-        watches = on_each(self.topology.replicas, lambda node: watches_of(self.endpoint(node)))
-        return [f"{node} executes nothing ON CLUSTER" for node, n in watches.items() if not n]
-
-    def _await_node(self, name: str, deadline: float) -> None:
-        node = self.topology.node(name)
-        while (why := self._unready(node)) is not None:
-            with asking_engine(f"look at {node.name}"):
-                status = self._engine().containers.get(self._containers[node.name]).status
-            if status == "exited" or time.monotonic() > deadline:
-                raise ClusterError(
-                    f"{node.name}: did not come up: {why}; its container is {status}; the end "
-                    f"of its log:\n{self._last_lines(node.name)}"
-                )
-            time.sleep(0.1)
-
-    def _unready(self, node: Node) -> str | None:
-        endpoint = self.endpoint(node.name)
-        return readiness.why_unready(node, endpoint, self._fetches.refusal)

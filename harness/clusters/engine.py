@@ -1,4 +1,4 @@
-"""The Docker engine: how it is found, and what its silence is called."""
+"""Connections to the Docker engine, and errors for an engine that does not answer."""
 
 import os
 import shutil
@@ -15,18 +15,18 @@ from docker.errors import DockerException
 from harness.core.errors import ClusterError
 
 LOCAL_ENGINE: Final = "unix:///var/run/docker.sock"
-"""Where docker-py looks when DOCKER_HOST is not set."""
+"""Address that docker-py uses if DOCKER_HOST is not set."""
 REQUEST_TIMEOUT_S: Final = 30
-"""No request to the engine may take longer; creating a container on a busy disk takes one."""
+"""Time limit of a request to the engine; creating a container on a busy disk may take 1 s."""
 
-_KNOCK_S: Final = 5.0
+_CONNECT_S: Final = 5.0
 
 
 @contextmanager
-def asking_engine(what: str) -> Iterator[None]:
-    """Turns whatever docker-py raises into a ClusterError that says what was being done."""
+def engine_request(what: str) -> Iterator[None]:
+    """Turn whatever docker-py raises into a ClusterError that says what could not be done."""
     try:
-        _knock()
+        _check_socket()
         yield
     except requests.exceptions.Timeout as error:
         raise ClusterError(
@@ -39,14 +39,13 @@ def asking_engine(what: str) -> Iterator[None]:
 
 
 def engine(timeout_s: float = REQUEST_TIMEOUT_S) -> docker.DockerClient:
-    """A connection to the engine that the environment names (DOCKER_HOST, else the local socket).
-    The caller closes it.
+    """Return a connection to the engine in DOCKER_HOST, else on the local socket.
 
-    Raises ClusterError, with what to do, when none answers.
+    The caller closes it. Raises ClusterError, with what to do, if no engine answers.
     """
     client = None
     try:
-        _knock()
+        _check_socket()
         client = docker.from_env(timeout=int(timeout_s), max_pool_size=64)
         client.ping()
     except (DockerException, requests.exceptions.RequestException, OSError) as error:
@@ -63,27 +62,29 @@ def engine(timeout_s: float = REQUEST_TIMEOUT_S) -> docker.DockerClient:
     return client
 
 
-def silence() -> str | None:
-    """Why no engine can be used; None: one answers."""
+def why_no_engine() -> str | None:
+    """Return why no engine can be used; None if one answers."""
     try:
-        engine(timeout_s=_KNOCK_S).close()
+        engine(timeout_s=_CONNECT_S).close()
     except ClusterError as error:
         return str(error)
     return None
 
 
-def _knock() -> None:
-    """Raises OSError where nobody listens on a local socket: docker-py would too, and leave its
-    own end open each time."""
+def _check_socket() -> None:
+    """Raise OSError if the engine's socket is local and nobody listens on it.
+
+    docker-py would raise too, but it would leave its end of the connection open each time.
+    """
     scheme, _, path = os.environ.get("DOCKER_HOST", LOCAL_ENGINE).partition("://")
     if scheme == "unix":
-        with socket.socket(socket.AF_UNIX) as door:
-            door.settimeout(_KNOCK_S)
-            door.connect(path)
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(_CONNECT_S)
+            connection.connect(path)
 
 
 def compose_command() -> tuple[str, ...]:
-    """`docker compose` where it exists, else `docker-compose`. Raises ClusterError."""
+    """Return `docker compose` if it exists, else `docker-compose`. Raises ClusterError."""
     if shutil.which("docker"):
         plugin = subprocess.run(
             ("docker", "compose", "version"), capture_output=True, timeout=30, check=False

@@ -1,4 +1,4 @@
-"""Keeping a replica from fetching parts, and a table of our own to see whether it does."""
+"""Control of a replica's fetches of parts, and a probe table that shows whether it fetches."""
 
 import time
 import uuid
@@ -14,27 +14,27 @@ from harness.core.protocols import Endpoint
 _DATABASE: Final = "harness_probe"
 _TABLE: Final = f"{_DATABASE}.fetches"
 _ARRIVE_S: Final = 12.0
-"""For a part of one row to reach another replica: 0.05 s where nothing was wrong, 10 s where an
-attempt of the replica's queue has just failed (18.16.1's pool sleeps so long after an error)."""
-_AGAIN_S: Final = 1.0
+"""Time for a part of one row to reach another replica. Normally it takes 0.05 s; after a failed
+attempt of the replica's queue 10 s, for which the pool of 18.16.1 sleeps after an error."""
+_RETRY_S: Final = 1.0
 _POLL_S: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class _Attempts:
-    """At one entry of a replication queue."""
+    """Attempts to execute one entry of a replication queue."""
 
     tries: int = 0
-    """Those under way included."""
+    """Number of attempts, including one under way."""
     postponed: int = 0
     executing: int = 0
     ended_cancelled: int = 0
-    """Whether the last attempt that ended did so because fetches are stopped (18.16.1)."""
+    """Whether the last attempt to end did so because fetches are stopped (18.16.1)."""
     postponed_cancelled: int = 0
-    """Whether none is made for that reason (servers of today)."""
+    """Whether attempts are postponed for that reason (25.8)."""
 
     def refused_since(self, before: "_Attempts") -> bool:
-        """Whether an attempt that began since then was refused."""
+        """Return whether an attempt that began after `before` was refused."""
         tried = self.tries > before.tries and not self.executing
         return bool(
             (tried and self.ended_cancelled)
@@ -43,25 +43,25 @@ class _Attempts:
 
 
 class Fetches:
-    """Of one cluster's replicas."""
+    """Fetches of the replicas of one cluster."""
 
     def __init__(self, replicas: Sequence[str], endpoint: Callable[[str], Endpoint]) -> None:
         self._replicas = tuple(replicas)
         self._endpoint = endpoint
         self.created = False
-        """Whether the probe's table was made in the cluster's life."""
+        """Whether the probe table was created during the cluster's life."""
 
     def create(self) -> None:
-        """Makes the probe's table on every replica; may be called twice. All shards share it."""
+        """Create the probe table, which all shards share, on every replica; idempotent."""
         on_each(self._replicas, self._create)
         self.created = True
 
     def refusal(self, node: str) -> str | None:
-        """Why the probe's table takes no inserts now, None where it does.
+        """Return why the probe table accepts no inserts now; None if it does.
 
-        A replica that lost its session may answer, have a new session, and go on refusing inserts
+        A replica that lost its session may answer, have a new session, and still refuse inserts
         for some seconds. One that found no ZooKeeper server when it started may answer without
-        its tables, for good (18.16.1).
+        its tables until it is restarted (18.16.1).
         """
         text = (
             "SELECT is_readonly OR is_session_expired FROM system.replicas "
@@ -73,19 +73,22 @@ class Fetches:
         return "has read-only tables" if states[0][0] else None
 
     def stop(self, nodes: Iterable[str]) -> None:
-        """Of every table there is. A table made later fetches, and so does a server that was
-        started again: the server keeps the ban per table and in memory (18.16.1, measured)."""
+        """Stop the fetches of every table that exists on these nodes.
+
+        A table created later fetches, and so does a server that was restarted: the server keeps the
+        state per table and in memory (measured on 18.16.1).
+        """
         on_each(nodes, lambda node: query(self._endpoint(node), "SYSTEM STOP FETCHES"))
 
     def start(self, nodes: Iterable[str]) -> None:
-        """May be called twice."""
+        """Start the fetches of every table on these nodes; idempotent."""
         on_each(nodes, lambda node: query(self._endpoint(node), "SYSTEM START FETCHES"))
 
     def fetching(self, node: str) -> bool:
-        """Whether a part put on another replica now reaches this one.
+        """Return whether a part that is inserted on another replica now reaches this one.
 
-        False for a server that does not answer. Raises ClusterError when no other replica takes
-        the probe.
+        It is False for a server that does not answer. Raises ClusterError if no other replica
+        accepts the probe.
         """
         try:
             before = self._queue(node)
@@ -94,7 +97,7 @@ class Fetches:
         deadline = time.monotonic() + _ARRIVE_S
         values: list[int] = []
         while time.monotonic() < deadline:
-            # Again and again, for each new part makes a replica's queue try once more.
+            # Insert repeatedly, because each new part makes the replica's queue try again.
             values.append(uuid.uuid4().int & ((1 << 63) - 1))
             self._insert(node, values[-1])
             try:
@@ -108,13 +111,13 @@ class Fetches:
     def _arrives(
         self, node: str, values: Sequence[int], before: Mapping[str, _Attempts]
     ) -> bool | None:
-        """None: neither a part nor a refusal was seen."""
-        deadline = time.monotonic() + _AGAIN_S
+        """Return whether a part arrived; None if neither a part nor a refusal was seen."""
+        deadline = time.monotonic() + _RETRY_S
         while time.monotonic() < deadline:
             if self._has(node, values):
                 return True
             if self._refuses(node, before):
-                # It may have come between the two questions.
+                # The part may have arrived between the two queries.
                 return self._has(node, values)
             time.sleep(_POLL_S)
         return None
@@ -151,7 +154,7 @@ class Fetches:
         return bool(query(self._endpoint(node), text)[0][0])
 
     def _queue(self, node: str) -> dict[str, _Attempts]:
-        """What the replica has yet to do for the probe's table, by the part that it will make."""
+        """Return the attempts at the probe table's queue entries, by the part that each makes."""
         text = (
             "SELECT new_part_name, num_tries, num_postponed, is_currently_executing, "
             "last_exception LIKE '%cancelled%', postpone_reason LIKE '%cancelled%' "
@@ -160,9 +163,10 @@ class Fetches:
         return {row[0]: _Attempts(*row[1:]) for row in query(self._endpoint(node), text)}
 
     def _refuses(self, node: str, before: Mapping[str, _Attempts]) -> bool:
-        """Whether an attempt at a fetch that began after `before` has ended because fetches are
-        stopped. Any attempt will do, not only one at the probe's own part: a replica with older
-        parts to fetch tries one of those first."""
+        """Return whether a fetch attempted after `before` was refused because fetches are stopped.
+
+        An attempt at any part counts: a replica with older parts to fetch tries those first.
+        """
         return any(
             now.refused_since(before.get(part, _Attempts()))
             for part, now in self._queue(node).items()

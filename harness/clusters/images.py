@@ -1,11 +1,13 @@
-"""Provides the images: official ones if a registry is reachable, else built from our recipes, once
-for each content of a recipe; or users' own."""
+"""Images of servers and pods: pulled if a registry is reachable, else built from our recipes.
+
+An image is built once for each content of its recipe. A user may also choose an image of his own.
+"""
 
 import re
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -17,13 +19,14 @@ from docker.errors import BuildError
 import compose
 from compose.plan import OWNER, RUN, Image, Images
 from compose.releases import ImageChoice, Release
-from harness.clusters import ingredients, owner
-from harness.clusters.base_image import base_image, has_image, hub_answers, pull
-from harness.clusters.engine import asking_engine, engine
+from harness.clusters import build_inputs
+from harness.clusters.base_image import base_image, has_image, pull, registry_has
+from harness.clusters.engine import engine, engine_request
 from harness.clusters.own_directory import locked
 from harness.clusters.parallel import on_each
-from harness.core.dialect import Engine
+from harness.core.dialect import Coordination, Engine
 from harness.core.errors import ClusterError
+from harness.core.os_process import this_process
 from harness.core.topology import Role
 
 _RECIPES: Final = Path(compose.__file__).parent / "images"
@@ -31,58 +34,61 @@ _VERSION_LABEL: Final = "harness.{server}.version"
 _BUILD_LABEL: Final = "harness.{server}.build"
 _STAGE_LABEL: Final = "harness.stage"
 _BUILD_TIMEOUT_S: Final = 600
-"""Between two lines of a build's output."""
-_VERSION_TIMEOUT_S: Final = 20
+"""Time limit between two lines of a build's output."""
+_VERSION_TIMEOUT_S: Final = 120
+"""The program of an image that was just pulled is read from the disk for the first time: a library
+of 860 MB took more than 20 s on a busy machine."""
 
 
 _T = TypeVar("_T")
 _Servers: TypeAlias = Mapping[Role, Mapping[str, _T]]
-"""By the version as a user names it."""
+"""Values for the servers of each role, by the version as a user names it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """How the image of a release is had."""
+class ImageSource:
+    """Source of the image of a release."""
 
     image: str
     ready: bool
-    """It is on this machine."""
+    """Whether the image is on this machine."""
     official: bool
-    """It is the official one."""
+    """Whether it is the official image."""
     why: str
-    """For people, such as "built here, because no registry can be reached"."""
+    """Reason, such as "built here, because no registry can be reached"."""
 
 
 def build_images(progress: Callable[[str], None], choice: ImageChoice | None = None) -> Images:
-    """Every image that a cluster needs, here when this returns. Two processes may call this at
-    once: where something is missing, the second one waits.
+    """Pull or build every image that a cluster needs and return them.
 
-    Raises ClusterError, with the last lines of a build that failed.
+    Two processes may call this at once: if something is missing, the second one waits. Raises
+    ClusterError with the last lines of a build that failed.
     """
-    wanted = (choice or ImageChoice()).servers
+    chosen = choice or ImageChoice()
     with closing(engine()) as client:
-        return _here(client, wanted) or _provided(client, progress, wanted)
+        tags = _find(client, chosen.servers) or _provide(client, progress, chosen.servers)
+        return _images(client, tags, chosen.coordination)
 
 
-def _here(client: docker.DockerClient, wanted: _Servers[Release | str]) -> Images | None:
-    """The images, if none of them has to be pulled or built."""
+def _find(client: docker.DockerClient, wanted: _Servers[Release | str]) -> _Servers[str] | None:
+    """Return the tags of the images; None if any of them has to be pulled or built."""
     tags: dict[Role, dict[str, str]] = {role: {} for role in wanted}
     for role, by_name in wanted.items():
         for name, server in by_name.items():
             own = [server] if isinstance(server, str) else [server.official, release_image(server)]
-            here = [tag for tag in own if tag and has_image(client, tag)]
-            if not here:
+            found = [tag for tag in own if tag and has_image(client, tag)]
+            if not found:
                 return None
-            tags[role][name] = here[0]
-    return _images(client, tags) if has_image(client, pod_image()) else None
+            tags[role][name] = found[0]
+    return tags if has_image(client, pod_image()) else None
 
 
-def _provided(
+def _provide(
     client: docker.DockerClient,
     progress: Callable[[str], None],
     wanted: _Servers[Release | str],
-) -> Images:
-    """The same, after pulling and building what is missing."""
+) -> _Servers[str]:
+    """Pull and build the images that are missing, and return the tags of all."""
     with locked("images"):
         tags: dict[Role, dict[str, str]] = {role: {} for role in wanted}
         missing: dict[str, Release | None] = {}
@@ -91,65 +97,70 @@ def _provided(
         for role, by_name in wanted.items():
             for name, server in by_name.items():
                 if isinstance(server, str):
-                    way = Way(server, False, True, "asked for")
+                    source = ImageSource(server, False, True, "chosen by the user")
                 else:
-                    way = way_to(client, server)
-                tags[role][name] = way.image
-                if way.official:
-                    _pull_missing(client, progress, way.image)
-                elif not way.ready:
+                    source = source_of(client, server)
+                tags[role][name] = source.image
+                if source.official:
+                    _pull_missing(client, progress, source.image)
+                elif not source.ready:
                     assert isinstance(server, Release), "images of others are never built here"
-                    missing[way.image] = server
+                    missing[source.image] = server
         if missing:
             base = base_image(client, progress)
             named = [str(release or "pod") for release in missing.values()]
             progress(f"building {', '.join(named)}")
-            # Together: a third faster on two cores, for a build waits for downloads and for
-            # dpkg in turn.
+            # In parallel it takes a third less time on two cores, because a build alternates
+            # between downloads and dpkg.
             on_each(missing, lambda tag: _build(tag, missing[tag], base))
             progress("images built")
-    return _images(client, tags)
+    return tags
 
 
-def _images(client: docker.DockerClient, tags: _Servers[str]) -> Images:
+def _images(client: docker.DockerClient, tags: _Servers[str], coordination: Coordination) -> Images:
     return Images(
         pod_image(),
         {
-            role: {name: Image(tag, _engine(client, role, tag)) for name, tag in by_name.items()}
+            role: {
+                name: Image(tag, _engine(client, role, tag, coordination))
+                for name, tag in by_name.items()
+            }
             for role, by_name in tags.items()
         },
     )
 
 
-def way_to(client: docker.DockerClient, release: Release) -> Way:
-    """How to get the image of a release, and why so. An image that is here is taken; asking a
-    registry that cannot be reached takes ten seconds at most."""
+def source_of(client: docker.DockerClient, release: Release) -> ImageSource:
+    """Return the source of the image of a release, with the reason.
+
+    An image on this machine is preferred. A registry that cannot be reached takes at most 10 s.
+    """
     ours = release_image(release)
     if release.official and has_image(client, release.official):
-        return Way(release.official, True, True, f"{release.official} is here")
+        return ImageSource(release.official, True, True, f"{release.official} is here")
     if has_image(client, ours):
-        return Way(ours, True, False, f"{release}, built here")
-    if release.official is None:
-        return Way(ours, False, False, f"{release}, will be built here: there is no official image")
-    if hub_answers(release.official):
-        return Way(release.official, False, True, f"{release.official} will be pulled")
-    why = f"no registry has {release.official} for this machine"
-    return Way(ours, False, False, f"{release}, will be built here: {why}")
+        return ImageSource(ours, True, False, f"{release}, built here")
+    why = "there is no official image"
+    if release.official is not None:
+        if registry_has(release.official):
+            return ImageSource(release.official, False, True, f"{release.official} will be pulled")
+        why = f"no registry has {release.official} for this machine"
+    return ImageSource(ours, False, False, f"{release}, will be built here: {why}")
 
 
 def release_image(release: Release) -> str:
-    """The tag of the image that today's recipe makes of a release; it need not be built yet."""
-    pinned = (release.wheel.sha256 if release.wheel else "", *release.jars)
+    """Return the tag that the current recipe gives to the image of a release, built or not."""
+    pinned = (release.wheel.sha256 if release.wheel else "", *release.packages, *release.jars)
     return _tag(release.server, release.recipe, release.version, pinned)
 
 
 def pod_image() -> str:
-    """The tag of the pods' image; it need not be built yet."""
+    """Return the tag of the pods' image, built or not."""
     return _tag("pod", "pod", "", ())
 
 
 def _tag(name: str, recipe: str, version: str, pinned: tuple[str, ...]) -> str:
-    """Named after the content of its recipe and of what is put beside it."""
+    """Return a tag with a digest of the recipe's files and of its other inputs."""
     digest = blake2b(digest_size=6)
     for file in sorted((_RECIPES / recipe).iterdir()):
         if file.is_file():
@@ -165,7 +176,7 @@ def _pull_missing(client: docker.DockerClient, progress: Callable[[str], None], 
 
 
 def _build(tag: str, release: Release | None, base: str) -> None:
-    """The image of a release, or of the pods."""
+    """Build the image of a release; without one, the image of the pods."""
     labels = {}
     if release is not None:
         labels = {
@@ -176,9 +187,9 @@ def _build(tag: str, release: Release | None, base: str) -> None:
         context = Path(name) / "context"
         shutil.copytree(_RECIPES / (release.recipe if release else "pod"), context)
         if release is not None:
-            ingredients.fetch(release, context)
+            build_inputs.fetch(release, context)
         try:
-            with closing(engine(_BUILD_TIMEOUT_S)) as client, asking_engine(f"build {tag}"):
+            with closing(engine(_BUILD_TIMEOUT_S)) as client, engine_request(f"build {tag}"):
                 try:
                     client.images.build(
                         path=str(context),
@@ -187,6 +198,7 @@ def _build(tag: str, release: Release | None, base: str) -> None:
                             "BASE": base,
                             "STAGE": tag,
                             "VERSION": release.version if release else "",
+                            "PACKAGES": " ".join(release.packages) if release else "",
                         },
                         labels=labels,
                         rm=True,
@@ -203,52 +215,62 @@ def _build(tag: str, release: Release | None, base: str) -> None:
 
 
 def _remove_stages(client: docker.DockerClient, tag: str) -> None:
-    """The stages that only compiled: nothing is made from them again, and one takes 1.5 GB."""
+    """Remove the intermediate stages of a build, which are not used again and take up to 1.5 GB."""
     marked = {"dangling": True, "label": f"{_STAGE_LABEL}={tag}"}
     for image in client.images.list(filters=marked):
         client.images.remove(str(image.id), force=True)
 
 
-def _engine(client: docker.DockerClient, role: Role, tag: str) -> Engine:
-    """What is in an image: by label, else the ClickHouse server is asked. A ZooKeeper server says
-    its version when it runs."""
-    with asking_engine(f"inspect {tag}"):
+def _engine(
+    client: docker.DockerClient, role: Role, tag: str, coordination: Coordination
+) -> Engine:
+    """Return the engine in an image, from its labels or from the version that its program prints.
+
+    A ZooKeeper server reports its version only when it runs.
+    """
+    with engine_request(f"inspect {tag}"):
         labels = client.images.get(tag).labels
+    if role is Role.ZOOKEEPER and coordination is Coordination.KEEPER:
+        version = _program_version(client, tag, "clickhouse-keeper")
+        return Engine(role=role, version=version, build=f"of {tag}", coordination=coordination)
     version = labels.get(_VERSION_LABEL.format(server=role), "")
     if not version and role is Role.CLICKHOUSE:
-        version = _asked_version(client, tag)
-    return Engine(
-        role=role,
-        version=version,
-        build=labels.get(_BUILD_LABEL.format(server=role), f"of {tag}"),
-    )
+        version = _program_version(client, tag, "clickhouse-client", "clickhouse-server")
+    build = labels.get(_BUILD_LABEL.format(server=role), f"of {tag}")
+    return Engine(role=role, version=version, build=build)
 
 
-def _asked_version(client: docker.DockerClient, image: str) -> str:
-    """What a ClickHouse image says that it is. The client is asked first: the server of 18.16 knows
-    no --version and starts; images of today may have no client."""
-    try:
-        said = _said(client, image, "clickhouse-client")
-    except ClusterError:
-        said = _said(client, image, "clickhouse-server")
-    found = re.search(r"\d+\.\d+\.\d+(\.\d+)?", said)
+def _program_version(client: docker.DockerClient, image: str, *programs: str) -> str:
+    """Return the version that the first of these programs prints that the image has.
+
+    The client comes first: the server of 18.16 does not know --version and starts, and newer images
+    may have no client.
+    """
+    *others, last = programs
+    for program in others:
+        with suppress(ClusterError):
+            text = _version_output(client, image, program)
+            break
+    else:
+        text = _version_output(client, image, last)
+    found = re.search(r"\d+\.\d+\.\d+(\.\d+)?", text)
     if found is None:
-        raise ClusterError(f"{image}: its server does not say its version, but {said[:200]!r}")
+        raise ClusterError(f"{image}: its server does not say its version, but {text[:200]!r}")
     return found[0]
 
 
-def _said(client: docker.DockerClient, image: str, program: str) -> str:
-    """What a program in an image answers to --version. Raises ClusterError without such one."""
-    with asking_engine(f"ask {image} for its version"):
-        asked = client.containers.create(
+def _version_output(client: docker.DockerClient, image: str, program: str) -> str:
+    """Return what a program in an image prints for --version. Raises ClusterError."""
+    with engine_request(f"ask {image} for its version"):
+        container = client.containers.create(
             image,
             ["--version"],
             entrypoint=program,
-            labels={RUN: "version", OWNER: owner.this_process()},
+            labels={RUN: "version", OWNER: this_process()},
         )
         try:
-            asked.start()
-            asked.wait(timeout=_VERSION_TIMEOUT_S)
-            return str(asked.logs(stdout=True, stderr=True).decode(errors="replace"))
+            container.start()
+            container.wait(timeout=_VERSION_TIMEOUT_S)
+            return str(container.logs(stdout=True, stderr=True).decode(errors="replace"))
         finally:
-            asked.remove(force=True, v=True)
+            container.remove(force=True, v=True)

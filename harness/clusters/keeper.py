@@ -1,4 +1,4 @@
-"""What ZooKeeper servers say of themselves, in four-letter words on the client's port."""
+"""Four-letter-word requests to ZooKeeper and ClickHouse Keeper servers on their client port."""
 
 import socket
 from dataclasses import dataclass
@@ -7,23 +7,24 @@ from typing import Final
 from harness.core.protocols import Endpoint
 
 _TIMEOUT_S: Final = 1.0
-"""A server that takes longer is paused, dead or drowning."""
+"""Time limit of a request. A server that takes longer is paused, dead or overloaded."""
+_KEEPER: Final = "ClickHouse Keeper version"
 
 
 @dataclass(frozen=True, slots=True)
 class KeeperState:
-    """The answer to `srvr`."""
+    """State of a server, from its answer to `srvr`."""
 
     mode: str
-    """leader, follower, standalone; "" when it serves nobody now."""
+    """leader, follower, standalone; "" if the server does not serve now."""
     epoch: int
-    """Of the newest transaction: which leader's term it has seen."""
+    """Term of the leader that made the newest transaction of the server."""
     version: str
-    """Such as "3.8.0"; "" when it serves nobody now."""
+    """Version such as "3.8.0"; "" if the server does not serve now."""
 
 
-def ask(endpoint: Endpoint, word: str, timeout_s: float = _TIMEOUT_S) -> str:
-    """The whole answer. Raises OSError."""
+def request(endpoint: Endpoint, word: str, timeout_s: float = _TIMEOUT_S) -> str:
+    """Send a four-letter word and return the whole answer. Raises OSError."""
     with socket.create_connection((endpoint.host, endpoint.port), timeout_s) as connection:
         connection.settimeout(timeout_s)
         connection.sendall(word.encode())
@@ -34,21 +35,29 @@ def ask(endpoint: Endpoint, word: str, timeout_s: float = _TIMEOUT_S) -> str:
 
 
 def is_alive(endpoint: Endpoint) -> str | None:
-    """Why the server does not answer, quorum or not; None when it does."""
+    """Return why the server does not answer, with or without a quorum; None if it does."""
     try:
-        answer = ask(endpoint, "ruok")
+        answer = request(endpoint, "ruok")
     except OSError as error:
         return f"does not answer ({error})"
     return None if answer == "imok" else f"answers {answer!r} to ruok"
 
 
 def state(endpoint: Endpoint) -> KeeperState | None:
-    """None: it does not answer."""
+    """Return the state of a server; None if it does not answer."""
     try:
-        answer = ask(endpoint, "srvr")
+        lines = _pairs(request(endpoint, "srvr"), ": ")
+        if _KEEPER in lines:
+            # Its transactions have no epoch. The term is that of Raft's log (`lgif`, since 22.11).
+            term = _pairs(request(endpoint, "lgif"), "\t").get("last_log_term", "0")
+            version = lines[_KEEPER].removeprefix("v").partition("-")[0]
+            return KeeperState(lines.get("Mode", ""), int(term), version)
     except OSError:
         return None
-    lines = dict(line.split(": ", 1) for line in answer.splitlines() if ": " in line)
-    zxid = int(lines.get("Zxid", "0x0"), 16)
+    epoch = int(lines.get("Zxid", "0x0"), 16) >> 32
     version = lines.get("Zookeeper version", "").partition("-")[0]
-    return KeeperState(lines.get("Mode", ""), zxid >> 32, version)
+    return KeeperState(lines.get("Mode", ""), epoch, version)
+
+
+def _pairs(answer: str, separator: str) -> dict[str, str]:
+    return dict(line.split(separator, 1) for line in answer.splitlines() if separator in line)

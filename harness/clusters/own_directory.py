@@ -1,4 +1,4 @@
-"""A directory of this user alone, for locks that nobody else may hold or lead astray."""
+"""Directory of this user for locks and caches, which no other user can write to or redirect."""
 
 import fcntl
 import os
@@ -14,11 +14,12 @@ _NAME: Final = "harness"
 
 
 def own_directory() -> Path:
-    """Return ~/.cache/harness (XDG_CACHE_HOME is followed), made with mode 0700 if it is missing;
-    without a home that can be written, the same in XDG_RUNTIME_DIR. The cache comes first because
-    all processes of a user have it, those of cron included: a lock must be one file.
+    """Return ~/.cache/harness, or XDG_CACHE_HOME/harness, after creating it with mode 0700.
 
-    Raises HarnessError when it is a link, another user's, or open to others.
+    Without a writable home it is in XDG_RUNTIME_DIR. The cache comes first because all processes
+    of a user have it, those of cron included: a lock must be one file.
+
+    Raises HarnessError if it is a link, belongs to another user, or is writable by others.
     """
     refused: list[str] = []
     for base in _bases():
@@ -30,7 +31,7 @@ def own_directory() -> Path:
         except OSError as error:
             refused.append(f"{path}: {error.strerror}")
             continue
-        why = _unfit(found)
+        why = _why_unsafe(found)
         if why:
             raise HarnessError(
                 f"{path}: {why}; expected a directory of your own that nobody else may write to. "
@@ -45,7 +46,7 @@ def own_directory() -> Path:
 
 @contextmanager
 def locked(name: str) -> Iterator[None]:
-    """Hold a lock of this user while the block runs; wait for it first. No link is followed."""
+    """Wait for a lock of this user and hold it while the block runs. No link is followed."""
     path = own_directory() / f"{name}.lock"
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
@@ -68,8 +69,8 @@ def _bases() -> Iterator[Path]:
         yield Path(runtime)
 
 
-def _unfit(found: os.stat_result) -> str:
-    """Say why it is not this user's own; "" if it is."""
+def _why_unsafe(found: os.stat_result) -> str:
+    """Return why a directory is not this user's own; "" if it is."""
     if not stat.S_ISDIR(found.st_mode):
         return "is a link" if stat.S_ISLNK(found.st_mode) else "is no directory"
     if found.st_uid != os.getuid():

@@ -1,4 +1,4 @@
-"""The same thing on several nodes at once."""
+"""Parallel execution of one function on several items, such as nodes."""
 
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -9,8 +9,10 @@ R = TypeVar("R")
 
 
 def on_each(items: Iterable[T], do: Callable[[T], R]) -> dict[T, R]:
-    """What `do` returned for each item, in their order. Every one is waited for; then the first
-    error, in their order, is raised."""
+    """Call `do` on each distinct item in parallel and return the results by item, in their order.
+
+    It waits for all calls. Then the first error, in the order of the items, is raised.
+    """
     todo: Collection[T] = tuple(dict.fromkeys(items))
     if not todo:
         return {}
@@ -21,6 +23,6 @@ def on_each(items: Iterable[T], do: Callable[[T], R]) -> dict[T, R]:
         futures = {item: pool.submit(do, item) for item in todo}
         wait(futures.values())
     finally:
-        # Not waited for: after Ctrl-C the others may take a minute to give up.
+        # Without waiting: after Ctrl-C the other calls may take a minute to return.
         pool.shutdown(wait=False, cancel_futures=True)
     return {item: future.result() for item, future in futures.items()}

@@ -1,7 +1,7 @@
-"""Commands to the agents inside the pods, over connections that stay open.
+"""Connections to the agents inside the pods.
 
-A `docker exec` costs 0.15 s here and a round trip to an open one 1 ms; cutting and verifying a
-partition takes several to each pod.
+A `docker exec` costs 0.15 s and a round trip on an open connection 1 ms, so connections stay open:
+to cut and verify a partition takes several commands to each pod.
 """
 
 import json
@@ -10,21 +10,24 @@ import struct
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import docker
 
-from harness.clusters.engine import asking_engine
+from compose.plan import PORTS, ClusterPlan
+from harness.clusters.engine import engine_request
 from harness.core.errors import ClusterError
+from harness.core.protocols import Endpoint
 
 _AGENT: Final = ("python3", "/usr/local/bin/pod_agent.py")
 _GRACE_S: Final = 10.0
-"""A command's own waiting time excepted, an answer takes milliseconds; so long on a machine
-that is overloaded."""
+"""Time limit of an answer, beyond the waiting time of the command itself. It takes milliseconds
+unless the machine is overloaded."""
 
 
 class PodAgent:
-    """The agent in one pod. One command at a time; callers on other threads wait their turn."""
+    """Connection to the agent in one pod. It executes one command at a time; other threads wait."""
 
     def __init__(self, client: docker.DockerClient, container: str, node: str) -> None:
         self._client = client
@@ -36,14 +39,14 @@ class PodAgent:
         self._port = 0
 
     def probe_port(self) -> int:
-        """Where its pod listens for probes; changes when the connection is opened again."""
+        """Return the port on which the pod receives probes; each new connection has another."""
         with self._lock:
             self._open(time.monotonic() + _GRACE_S)
             return self._port
 
     def run(self, *argv: str, text: str = "", wait_s: float = 10.0) -> str:
-        """Runs a program in the pod and returns its output; raises ClusterError when it fails."""
-        done = self.ask("run", wait_s=wait_s, argv=list(argv), text=text)
+        """Run a program in the pod and return its output. Raises ClusterError if it fails."""
+        done = self.call("run", wait_s=wait_s, argv=list(argv), text=text)
         if done["status"] != 0:
             raise ClusterError(
                 f"pod of {self._node}: {' '.join(argv)} ended with {done['status']}: "
@@ -51,10 +54,24 @@ class PodAgent:
             )
         return str(done["stdout"])
 
-    def ask(self, command: str, *, wait_s: float | None = None, **arguments: Any) -> Any:
-        """The agent's answer. `wait_s` is passed on: how long the command itself may take.
+    def files(self, directory: str, name: str) -> tuple[str, ...]:
+        """Return the regular files below a directory whose name matches a pattern.
 
-        Raises ClusterError when the pod does not answer; the next call connects anew.
+        There are none if the directory does not exist. Raises ClusterError.
+        """
+        argv = ["find", directory, "-name", name, "-type", "f"]
+        done = self.call("run", wait_s=10, argv=argv, text="")
+        if done["status"] and "No such file" not in done["stderr"]:
+            raise ClusterError(
+                f"{self._node}: {directory} cannot be listed: {done['stderr'].strip()}"
+            )
+        return tuple(done["stdout"].split())
+
+    def call(self, command: str, *, wait_s: float | None = None, **arguments: Any) -> Any:
+        """Execute a command and return the agent's answer.
+
+        `wait_s` is passed on as the time that the command itself may take. Raises ClusterError if
+        the pod does not answer; the next call opens a new connection.
         """
         if wait_s is not None:
             arguments["wait_s"] = wait_s
@@ -67,18 +84,18 @@ class PodAgent:
         return answer["ok"]
 
     def close(self) -> None:
-        """Ends the connection, hence the agent. May be called twice."""
+        """Close the connection, which ends the agent; idempotent."""
         with self._lock:
             self._drop()
 
     def _open(self, deadline: float) -> None:
         if self._socket is not None:
             return
-        with asking_engine(f"reach the pod of {self._node}"):
+        with engine_request(f"reach the pod of {self._node}"):
             api = self._client.api
             made = api.exec_create(self._container, list(_AGENT), stdin=True)
             response: Any = api.exec_start(made["Id"], socket=True)
-        self._response = response  # to close it; its end would be the socket's
+        self._response = response  # kept alive: its destructor would close the socket
         self._socket = getattr(response, "_sock", response)
         self._port = self._exchange(["hello", {}], deadline)["ok"]["port"]
 
@@ -97,14 +114,14 @@ class PodAgent:
         return answer
 
     def _frame(self, deadline: float) -> bytes:
-        """One frame of Docker's stream: a byte for the stream, three of nothing, the length."""
-        stream, length = struct.unpack(">BxxxL", self._exactly(8, deadline))
-        body = self._exactly(length, deadline)
+        """Return one frame of Docker's stream, whose header is a stream number and a length."""
+        stream, length = struct.unpack(">BxxxL", self._receive(8, deadline))
+        body = self._receive(length, deadline)
         if stream != 1:
             raise OSError(body.decode(errors="replace").strip().splitlines()[-1])
         return body
 
-    def _exactly(self, length: int, deadline: float) -> bytes:
+    def _receive(self, length: int, deadline: float) -> bytes:
         assert self._socket is not None
         got = b""
         while len(got) < length:
@@ -120,3 +137,30 @@ class PodAgent:
             if opened is not None:
                 opened.close()
         self._socket = self._response = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunningPod:
+    """A pod, its address in the cluster's network, and the endpoint of its node."""
+
+    agent: PodAgent
+    address: str
+    endpoint: Endpoint
+
+
+def find_pods(client: docker.DockerClient, plan: ClusterPlan) -> dict[str, RunningPod]:
+    """Return the pods of a cluster by node. Raises ClusterError if one does not run."""
+    found: dict[str, RunningPod] = {}
+    for pod in plan.pods:
+        node = pod.node.name
+        with engine_request(f"find the pod of {node} of the cluster {plan.name}"):
+            attrs = client.containers.get(pod.container).attrs["NetworkSettings"]
+        published = attrs["Ports"].get(f"{PORTS[pod.node.role]}/tcp")
+        if not published:
+            raise ClusterError(f"{pod.container}: does not run; remove the cluster")
+        found[node] = RunningPod(
+            PodAgent(client, pod.container, node),
+            attrs["Networks"][plan.network]["IPAddress"],
+            Endpoint("127.0.0.1", int(published[0]["HostPort"])),
+        )
+    return found

@@ -1,7 +1,7 @@
-"""The proxies in the pods of replicas, and the rules of the kernel that lead to them.
+"""Proxies in the pods of replicas, and the kernel rules that redirect connections to them.
 
-The kernel redirects new connections: of the database's user to ZooKeeper, and of anybody to the
-interserver port. The proxy's own are of root, and pass.
+The kernel redirects new connections: those of the database's user to ZooKeeper, and all to the
+interserver port. The proxy runs as root, so its own connections are not redirected.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,44 +21,48 @@ _WAIT_S: Final = 10.0
 
 
 class Proxies:
-    """Of one cluster's replicas, by the agents of their pods."""
+    """Proxies of the replicas of one cluster, controlled through the agents of their pods."""
 
     def __init__(self, pods: Mapping[str, PodAgent]) -> None:
         self._pods = pods
 
     def install(self) -> Sequence[str]:
-        """Starts those that do not run; returns the replicas where one was started. Raises
-        ClusterError where the kernel cannot redirect."""
+        """Start the proxies that do not run and return the replicas where one was started.
+
+        Raises ClusterError if a kernel cannot redirect connections.
+        """
         started = on_each(self._pods, self._install)
         return [node for node, new in started.items() if new]
 
     def arm(self, nodes: Iterable[str], rule: Mapping[str, Json]) -> None:
-        """One more rule."""
-        on_each(nodes, lambda node: self._told(node, "arm", rule))
+        """Add a rule to the proxies of these replicas."""
+        on_each(nodes, lambda node: self._execute(node, "arm", rule))
 
     def clear(self, nodes: Iterable[str]) -> None:
-        """No rule, and nothing hangs."""
-        on_each(nodes, lambda node: self._told(node, "clear", {}))
+        """Remove all rules and end the connections that are held back."""
+        on_each(nodes, lambda node: self._execute(node, "clear", {}))
 
     def state(self, node: str) -> Mapping[str, Json]:
-        """Hits by rule, and how many connections hang."""
-        return self._told(node, "state", {})
+        """Return the hits of each rule, and the number of connections that are held back."""
+        return self._execute(node, "state", {})
 
     def _install(self, node: str) -> bool:
         pod = self._pods[node]
-        new = bool(pod.ask("proxy_start"))
+        new = bool(pod.call("proxy_start"))
         for chain, *rule in _REDIRECTS:
             table = ("iptables", "-w", "-t", "nat")
-            there = pod.ask("run", wait_s=_WAIT_S, argv=[*table, "-C", chain, *rule], text="")
+            there = pod.call("run", wait_s=_WAIT_S, argv=[*table, "-C", chain, *rule], text="")
             if there["status"]:
                 pod.run(*table, "-A", chain, *rule)
         return new
 
-    def _told(self, node: str, command: str, arguments: Mapping[str, Json]) -> Mapping[str, Json]:
+    def _execute(
+        self, node: str, command: str, arguments: Mapping[str, Json]
+    ) -> Mapping[str, Json]:
         try:
-            told: Mapping[str, Json] = self._pods[node].ask(
+            state: Mapping[str, Json] = self._pods[node].call(
                 "proxy", what=command, arguments=dict(arguments)
             )
         except KeyError:
-            raise ClusterError(f"{node}: has no proxy, it is no replica") from None
-        return told
+            raise ClusterError(f"{node}: has no proxy because it is not a replica") from None
+        return state

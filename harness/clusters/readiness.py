@@ -1,45 +1,176 @@
-"""Asking one server whether it is alive, whether it can serve, and what it is."""
+"""Readiness of servers: whether each is alive, whether it can serve, and the wait until all can."""
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from functools import partial
+from http.client import HTTPConnection, HTTPException
+from typing import Final
 
 from harness.clusters import keeper, replica
+from harness.clusters.parallel import on_each
 from harness.core.errors import ClusterError
 from harness.core.protocols import Endpoint
-from harness.core.topology import Node, Role
+from harness.core.topology import Node, Role, Topology
+
+_READY_S: Final = 60.0
+_POLL_S: Final = 0.1
+_STORE_S: Final = 3.0
 
 
-def is_alive(node: Node, endpoint: Endpoint) -> str | None:
-    """Why the server does not answer on its own port, sessions and quorums aside; None when it
-    does."""
-    ask = replica.is_alive if node.role is Role.CLICKHOUSE else keeper.is_alive
-    return ask(endpoint)
+def _store_is_alive(endpoint: Endpoint) -> str | None:
+    """Return why an object store does not answer; None if it does."""
+    with closing(HTTPConnection(endpoint.host, endpoint.port, timeout=_STORE_S)) as connection:
+        try:
+            connection.request("HEAD", "/")
+            connection.getresponse()
+        except (OSError, HTTPException) as error:
+            return f"does not answer ({error})"
+    return None
 
 
-def why_unready(node: Node, endpoint: Endpoint, refusal: Callable[[str], str | None]) -> str | None:
-    """Why the server cannot serve now, such as "zk2 has no leader"; None when it can.
+_ALIVE: Final[Mapping[Role, Callable[[Endpoint], str | None]]] = {
+    Role.CLICKHOUSE: replica.is_alive,
+    Role.ZOOKEEPER: keeper.is_alive,
+    Role.STORE: _store_is_alive,
+}
 
-    `refusal(node)` says why a replica's tables take no inserts, and may raise ClusterError.
+
+class Readiness:
+    """Readiness of the servers of one cluster.
+
+    `refusal(node)` returns why a replica's tables accept no inserts, and may raise ClusterError;
+    `status(node)` returns the engine's status of the server's container; `last_lines(node)` the
+    end of the server's log.
     """
-    if node.role is Role.ZOOKEEPER:
-        state = keeper.state(endpoint)
-        if state is None:
-            return f"{node.name} does not answer"
-        return None if state.mode else f"{node.name} has no leader"
-    dead = replica.is_alive(endpoint)
-    if dead:
-        return f"{node.name} does not answer: {dead}"
-    session = replica.has_session(endpoint)
-    if session:
-        return f"{node.name} has no ZooKeeper session: {session}"
-    try:
-        refused = refusal(node.name)
-    except ClusterError as error:
-        return f"{node.name} does not answer: {error}"
-    return refused and f"{node.name} {refused}"
+
+    def __init__(
+        self,
+        cluster: str,
+        topology: Topology,
+        endpoint: Callable[[str], Endpoint],
+        refusal: Callable[[str], str | None],
+        status: Callable[[str], str],
+        last_lines: Callable[[str], str],
+    ) -> None:
+        self._cluster = cluster
+        self._topology = topology
+        self._endpoint = endpoint
+        self._refusal = refusal
+        self._status = status
+        self._last_lines = last_lines
+
+    def why_not_alive(self, node: str) -> str | None:
+        """Return why a server does not answer, whether or not it has ZooKeeper; None if it does."""
+        return _ALIVE[self._role(node)](self._endpoint(node))
+
+    def why_unready(self, node: str) -> str | None:
+        """Return why a server cannot serve now, such as "zk2 has no leader"; None if it can."""
+        endpoint = self._endpoint(node)
+        if self._role(node) is Role.ZOOKEEPER:
+            state = keeper.state(endpoint)
+            if state is None:
+                return f"{node} does not answer"
+            return None if state.mode else f"{node} has no leader"
+        dead = self.why_not_alive(node)
+        if dead:
+            return f"{node} does not answer: {dead}"
+        if self._role(node) is Role.STORE:
+            return None
+        session = replica.has_session(endpoint)
+        if session:
+            return f"{node} has no ZooKeeper session: {session}"
+        try:
+            refused = self._refusal(node)
+        except ClusterError as error:
+            return f"{node} does not answer: {error}"
+        return refused and f"{node} {refused}"
+
+    def unready(self) -> Sequence[str]:
+        """Return why the servers cannot serve now, a reason each; empty if all can."""
+        reasons = on_each(self._topology.names, self.why_unready).values()
+        out = [reason for reason in reasons if reason]
+        if not out and self.leader() is None:
+            out.append("ZooKeeper has no leader")
+        return out
+
+    def leader(self) -> str | None:
+        """Return the ZooKeeper server that leads now; None if none does.
+
+        A deposed leader that has not noticed yet still reports that it leads, so the newest term
+        decides.
+        """
+        leading = [
+            (state.epoch, node)
+            for node, state in self._keeper_states().items()
+            if state and state.mode in ("leader", "standalone")
+        ]
+        return max(leading)[1] if leading else None
+
+    def serving(self) -> frozenset[str]:
+        """Return the ZooKeeper servers that report that they lead or follow."""
+        states = self._keeper_states()
+        return frozenset(node for node, state in states.items() if state and state.mode)
+
+    def await_ready(self) -> None:
+        """Return once all servers can serve. Raises ClusterError with the end of a server's log."""
+        deadline = time.monotonic() + _READY_S
+        # ZooKeeper first: a replica that finds no ZooKeeper fills its log with errors.
+        for nodes in (self._topology.keepers, self._topology.stores, self._topology.replicas):
+            on_each(nodes, partial(self._await_node, deadline=deadline))
+        self._await_empty(self.unready)
+
+    def await_ddl(self) -> None:
+        """Return once all replicas execute statements ON CLUSTER. Raises ClusterError.
+
+        The thread that executes them retries later if it found no ZooKeeper at first. Until it
+        succeeds, a server that gets such a statement may die of a segmentation fault, and the
+        thread's first writes may come at any time; if a cut holds up a write, all reads of its
+        session wait behind it (18.16.1).
+
+        A server without watches in ZooKeeper does not execute them yet. One with tables has watches
+        in any case, so for it the wait shows nothing.
+        """
+
+        def missing() -> Sequence[str]:
+            watches = on_each(
+                self._topology.replicas, lambda node: replica.watches_of(self._endpoint(node))
+            )
+            return [f"{node} executes nothing ON CLUSTER" for node, n in watches.items() if not n]
+
+        self._await_empty(missing)
+
+    def _role(self, node: str) -> Role:
+        return self._topology.node(node).role
+
+    def _keeper_states(self) -> dict[str, keeper.KeeperState | None]:
+        return on_each(self._topology.keepers, lambda node: keeper.state(self._endpoint(node)))
+
+    def _await_node(self, node: str, deadline: float) -> None:
+        while (why := self.why_unready(node)) is not None:
+            status = self._status(node)
+            if status == "exited" or time.monotonic() > deadline:
+                raise ClusterError(
+                    f"{node}: did not come up: {why}; its container is {status}; the end "
+                    f"of its log:\n{self._last_lines(node)}"
+                )
+            time.sleep(_POLL_S)
+
+    def _await_empty(self, reasons: Callable[[], Sequence[str]]) -> None:
+        deadline = time.monotonic() + _READY_S
+        while found := reasons():
+            if time.monotonic() > deadline:
+                raise ClusterError(f"cluster {self._cluster}: not ready: {'; '.join(found)}")
+            time.sleep(_POLL_S)
 
 
 def version_of(node: Node, endpoint: Endpoint) -> str | None:
-    """What it says it runs; None when it does not say."""
+    """Return the version that a server reports; None if it does not answer.
+
+    The object store reports none, so its image's label is all that is known.
+    """
+    if node.role is Role.STORE:
+        return None
     if node.role is Role.ZOOKEEPER:
         state = keeper.state(endpoint)
         return (state.version or None) if state else None

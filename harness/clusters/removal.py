@@ -1,4 +1,4 @@
-"""Removing what was made in Docker, found by our labels and by nothing else."""
+"""Removal of what the harness created in Docker, found by its labels only."""
 
 import fcntl
 import shutil
@@ -7,33 +7,48 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import docker
 from docker.errors import APIError, NotFound
 
 from compose.plan import DIRECTORY, KEEP, OWNER, RUN
-from harness.clusters import kept, owner
+from harness.clusters import manifest
 from harness.clusters.compose_tool import SETTLE_S
-from harness.clusters.engine import asking_engine, engine
+from harness.clusters.engine import engine, engine_request
 from harness.clusters.parallel import on_each
 from harness.core.errors import ClusterError, UsageError
+from harness.core.os_process import is_alive
 
 LOCK: Final = "cluster.lock"
-"""In a cluster's directory; whoever uses the cluster holds a lock on it."""
-_FILES: Final = {LOCK, kept.FILE, "compose.yml", "config"}
-_PATIENCE_S: Final = 30.0
+"""File in a cluster's directory that a process locks while it uses the cluster."""
+_FILES: Final = {LOCK, manifest.FILE, "compose.yml", "config"}
+_REMOVE_S: Final = 30.0
 _KINDS: Final = ("containers", "networks", "volumes")
-"""In the order in which they can be removed."""
+"""Kinds of Docker objects, in the order in which they can be removed."""
+
+
+def lock_cluster(directory: Path) -> IO[str]:
+    """Lock a cluster for this process until the file is closed. Raises ClusterError if another
+    process uses it."""
+    directory.mkdir(parents=True, exist_ok=True)
+    lock = (directory / LOCK).open("a")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        lock.close()
+        raise ClusterError(f"{directory}: another process uses this cluster") from error
+    return lock
 
 
 def clean(names: Sequence[str] = (), *, everything: bool = False) -> list[str]:
-    """Removes the clusters whose owner is gone, their files too, and returns the names of the
-    containers, networks and volumes removed. Kept clusters are spared unless `everything`;
-    what a live process owns or uses is always spared. With `names` only these clusters, also
-    when they were kept.
+    """Remove the clusters whose owner has ended, with their files.
 
-    Raises UsageError for a name that no cluster has, or one in use; ClusterError when no engine
+    Kept clusters are removed only with `everything`; a cluster that a live process owns or uses is
+    never removed. With `names`, only these clusters are removed, kept or not. Return the names of
+    the removed containers, networks and volumes.
+
+    Raises UsageError for a name that no cluster has, or a cluster in use; ClusterError if no engine
     answers.
     """
     with closing(engine()) as client:
@@ -46,56 +61,68 @@ def clean(names: Sequence[str] = (), *, everything: bool = False) -> list[str]:
         for run, labels in sorted(runs.items()):
             if run in names or (not names and _abandoned(labels, everything)):
                 directory = Path(labels.get(DIRECTORY, ""))
-                # Killed while it was set up: the engine may still be creating the rest.
-                settle_s = 0.0 if (directory / kept.FILE).is_file() else SETTLE_S
-                removed += remove_run(client, run, settle_s)
-                remove_files(directory)
+                # Without a manifest the owner was killed during the setup, and the engine may
+                # still be creating the rest.
+                settle_s = 0.0 if (directory / manifest.FILE).is_file() else SETTLE_S
+                removed += remove_run(client, run, directory, settle_s)
         return removed
 
 
-def remove_run(client: docker.DockerClient, run: str, settle_s: float = 0.0) -> list[str]:
-    """Removes everything of one cluster and returns the names. What is still being created is
-    removed too, when nothing new comes for `settle_s`.
+def remove_run(
+    client: docker.DockerClient, run: str, directory: Path, settle_s: float = 0.0
+) -> list[str]:
+    """Remove everything of one cluster from the engine, and its directory. Return the names of
+    what was removed from the engine.
 
-    Raises ClusterError when something cannot be removed.
+    What the engine is still creating is removed too; the function returns when nothing new has
+    appeared for `settle_s`. Raises ClusterError if something cannot be removed.
+
+    The directory goes after the containers, which mount files of it, and before the volumes, whose
+    labels name it: the other way round, a process that is killed after the last volume would leave
+    a directory that nobody finds. What the engine is still creating would make it anew, so then it
+    goes last.
     """
     removed: list[str] = []
-    deadline = time.monotonic() + _PATIENCE_S
+    deadline = time.monotonic() + _REMOVE_S
     settled = time.monotonic() + settle_s
     while True:
-        found = {kind: _things(client, kind, f"{RUN}={run}") for kind in _KINDS}
+        found = {kind: _objects(client, kind, f"{RUN}={run}") for kind in _KINDS}
         if any(found.values()):
             settled = time.monotonic() + settle_s
         elif time.monotonic() < settled:
             time.sleep(0.1)
             continue
         else:
+            _remove_files(directory)
             return removed
         if time.monotonic() > deadline:
-            left = ", ".join(thing.name for things in found.values() for thing in things)
-            raise ClusterError(f"{run}: could not be removed in {_PATIENCE_S:g} s: {left} is left")
+            left = ", ".join(one.name for objects in found.values() for one in objects)
+            raise ClusterError(f"{run}: could not be removed in {_REMOVE_S:g} s: {left} is left")
         for kind in _KINDS:
-            # Servers first: a pod cannot go while the engine sets up what joins it.
-            names = on_each(found[kind], partial(_remove, kind))
-            removed += [thing.name for thing, gone in names.items() if gone]
+            # Containers in parallel and repeatedly: a pod cannot be removed while the engine sets
+            # up a server that joins it.
+            gone = on_each(found[kind], partial(_remove, kind))
+            removed += [one.name for one, is_gone in gone.items() if is_gone]
+            if kind == "containers" and all(gone.values()) and not settle_s:
+                _remove_files(directory)
 
 
-def remove_files(directory: Path) -> None:
-    """Removes a cluster's directory, if it holds what clusters write and nothing else."""
+def _remove_files(directory: Path) -> None:
+    """Remove a cluster's directory if it contains only what clusters write."""
     if (directory / LOCK).is_file() and {file.name for file in directory.iterdir()} <= _FILES:
         shutil.rmtree(directory, ignore_errors=True)
 
 
 def _check_name(name: str, runs: Mapping[str, dict[str, str]]) -> None:
     if name not in runs:
-        known = f"there are {', '.join(sorted(runs))}" if runs else "there is none at all"
-        raise UsageError(f"cluster {name!r}: there is none of that name; {known}")
+        known = f"expected one of {', '.join(sorted(runs))}" if runs else "there are no clusters"
+        raise UsageError(f"cluster {name!r}: no such cluster; {known}")
     if not _abandoned(runs[name], everything=True):
-        raise UsageError(f"cluster {name!r}: a living process uses it; end that first")
+        raise UsageError(f"cluster {name!r}: a running process uses it; end that first")
 
 
 def _abandoned(labels: dict[str, str], everything: bool) -> bool:
-    if owner.is_alive(labels.get(OWNER, "")):
+    if is_alive(labels.get(OWNER, "")):
         return False
     if labels.get(KEEP) != "1":
         return True
@@ -103,7 +130,7 @@ def _abandoned(labels: dict[str, str], everything: bool) -> bool:
 
 
 def in_use(directory: Path) -> bool:
-    """Whether some process holds the lock of a cluster's directory."""
+    """Return whether a process holds the lock of a cluster's directory."""
     try:
         with (directory / LOCK).open("r") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -116,12 +143,12 @@ def in_use(directory: Path) -> bool:
 
 def _labels(client: docker.DockerClient) -> Iterable[dict[str, str]]:
     for kind in _KINDS:
-        for thing in _things(client, kind, RUN):
-            yield (thing.attrs.get("Labels") or thing.attrs.get("Config", {}).get("Labels") or {})
+        for one in _objects(client, kind, RUN):
+            yield (one.attrs.get("Labels") or one.attrs.get("Config", {}).get("Labels") or {})
 
 
-def _things(client: docker.DockerClient, kind: str, label: str) -> list[Any]:
-    with asking_engine(f"list {kind}"):
+def _objects(client: docker.DockerClient, kind: str, label: str) -> list[Any]:
+    with engine_request(f"list {kind}"):
         filters: dict[str, str | list[str] | bool] = {"label": label}
         if kind == "containers":
             return client.containers.list(all=True, filters=filters, ignore_removed=True)
@@ -130,20 +157,20 @@ def _things(client: docker.DockerClient, kind: str, label: str) -> list[Any]:
         return client.volumes.list(filters=filters)
 
 
-def _remove(kind: str, thing: Any) -> bool:
-    """Whether it is gone; False: another try is needed."""
-    with asking_engine(f"remove {thing.name}"):
+def _remove(kind: str, one: Any) -> bool:
+    """Remove an object and return whether it is gone; False if another try is needed."""
+    with engine_request(f"remove {one.name}"):
         try:
             if kind == "containers":
-                thing.remove(force=True, v=True)
+                one.remove(force=True, v=True)
             elif kind == "volumes":
-                thing.remove(force=True)
+                one.remove(force=True)
             else:
-                thing.remove()
+                one.remove()
         except NotFound:
             return True
         except APIError:
-            # In use, or its removal is under way: `remove_run` looks again until its deadline.
+            # It is in use or being removed; `remove_run` tries again until its deadline.
             time.sleep(0.1)
             return False
     return True

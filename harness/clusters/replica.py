@@ -1,4 +1,4 @@
-"""What the harness itself asks of ClickHouse servers. The workloads' clients are elsewhere."""
+"""Queries of the harness to ClickHouse servers, apart from those of the workloads' clients."""
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,16 +13,17 @@ from harness.core.protocols import Endpoint
 
 _TIMEOUT_S: Final = 3.0
 
-# The driver logs a traceback for each server that does not answer, which is our daily bread.
+# The driver logs a traceback for each server that does not answer, which is normal under faults.
 logging.getLogger("clickhouse_driver").propagate = False
 logging.getLogger("clickhouse_driver").addHandler(logging.NullHandler())
 
 Row = tuple[Any, ...]
+_UNKNOWN_FAILPOINT: Final = "Cannot find fail point"
 
 
 @contextmanager
 def connection(endpoint: Endpoint, timeout_s: float = _TIMEOUT_S) -> Iterator[Client]:
-    """A connection for a few queries; connects on the first."""
+    """Yield a connection for a few queries, which connects on the first one."""
     client = Client(
         endpoint.host,
         endpoint.port,
@@ -45,7 +46,7 @@ def query(
     settings: Mapping[str, Any] | None = None,
     timeout_s: float = _TIMEOUT_S,
 ) -> list[Row]:
-    """The rows of a select, or [] of anything else; `rows` are what an insert inserts.
+    """Return the rows of a select, [] for other statements. `rows` are the rows of an insert.
 
     Raises ClusterError.
     """
@@ -63,12 +64,12 @@ def query(
 
 
 def is_alive(endpoint: Endpoint) -> str | None:
-    """Why the server does not answer, sessions or not; None when it does."""
+    """Return why the server does not answer, with or without ZooKeeper; None if it does."""
     return _fails(endpoint, "SELECT 1")
 
 
 def has_session(endpoint: Endpoint) -> str | None:
-    """Why the server cannot read its ZooKeeper now; None when it can."""
+    """Return why the server cannot read from ZooKeeper now; None if it can."""
     return _fails(endpoint, "SELECT name FROM system.zookeeper WHERE path = '/' LIMIT 1")
 
 
@@ -82,21 +83,58 @@ def inactive_tables(endpoint: Endpoint) -> tuple[str, ...]:
 
 
 def tables_led(endpoint: Endpoint) -> int:
-    """How many of the run's tables the replica leads; none when it does not answer."""
-    ours = "is_leader AND zookeeper_path LIKE '/harness/%'"
+    """Return how many of the run's tables the replica leads; 0 if it does not answer."""
+    text = (
+        "SELECT count() FROM system.replicas WHERE is_leader AND zookeeper_path LIKE '/harness/%'"
+    )
     try:
-        return int(query(endpoint, f"SELECT count() FROM system.replicas WHERE {ours}")[0][0])
+        return int(query(endpoint, text)[0][0])
     except ClusterError:
         return 0
 
 
 def watches_of(endpoint: Endpoint) -> int:
-    """On how many changes in ZooKeeper the server waits; none when it does not answer."""
+    """Return the number of the server's watches in ZooKeeper; 0 if it does not answer."""
     text = "SELECT value FROM system.metrics WHERE metric = 'ZooKeeperWatch'"
     try:
         return int(query(endpoint, text)[0][0])
     except ClusterError:
         return 0
+
+
+def enable_failpoint(endpoint: Endpoint, point: str) -> bool:
+    """Enable a failpoint and return whether the server knows it. Raises ClusterError."""
+    try:
+        query(endpoint, f"SYSTEM ENABLE FAILPOINT {point}")
+    except ClusterError as error:
+        if _UNKNOWN_FAILPOINT in str(error):
+            return False
+        raise
+    return True
+
+
+def disable_failpoint(endpoint: Endpoint, point: str) -> None:
+    """Disable a failpoint and wake the threads that wait at it. Raises ClusterError.
+
+    It is a no-op for a failpoint that is not enabled or not known.
+    """
+    try:
+        query(endpoint, f"SYSTEM DISABLE FAILPOINT {point}")
+    except ClusterError as error:
+        if _UNKNOWN_FAILPOINT not in str(error):
+            raise
+
+
+def failpoint_enabled(endpoint: Endpoint, point: str) -> bool | None:
+    """Return whether the server lists a failpoint as enabled; None if it has no list.
+
+    Raises ClusterError.
+    """
+    tables = "SELECT name FROM system.tables WHERE database = 'system' AND name = 'fail_points'"
+    if not query(endpoint, tables):
+        return None
+    rows = query(endpoint, f"SELECT enabled FROM system.fail_points WHERE name = '{point}'")
+    return bool(rows and rows[0][0])
 
 
 def _fails(endpoint: Endpoint, text: str) -> str | None:

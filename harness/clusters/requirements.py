@@ -1,4 +1,4 @@
-"""What this machine has and lacks, each tried and not guessed."""
+"""Requirements of a run on this machine, each tested by trying it."""
 
 import re
 import shutil
@@ -16,18 +16,18 @@ import docker
 
 from compose.plan import OWNER, RUN
 from compose.releases import ImageChoice, Release
-from harness.clusters import owner
-from harness.clusters.base_image import PUBLIC, bootstrap_tool, has_image, hub_answers
-from harness.clusters.engine import asking_engine, compose_command, engine
-from harness.clusters.images import pod_image, way_to
-from harness.clusters.ingredients import unfit
+from harness.clusters.base_image import PUBLIC, bootstrap_tool, has_image, registry_has
+from harness.clusters.build_inputs import why_unsupported
+from harness.clusters.engine import compose_command, engine, engine_request
+from harness.clusters.images import pod_image, source_of
 from harness.clusters.parallel import on_each
 from harness.core.errors import ClusterError
+from harness.core.os_process import this_process
 
 _DISK_GB: Final = 6
-"""Images 1.6 GB, their making as much again, a few runs."""
+"""Space for images (1.6 GB), for building them (as much again) and for a few runs."""
 _MEMORY_GB: Final = 3
-"""Three ClickHouse servers of 0.3 GB, three of ZooKeeper of 0.3 GB, the harness."""
+"""Memory for three ClickHouse and three ZooKeeper servers of 0.3 GB each, and the harness."""
 _JAVA: Final = 17
 
 _FEATURES: Final = (
@@ -38,26 +38,28 @@ _FEATURES: Final = (
         "loss",
     ),
 )
-"""What it is called, the command that needs it, the faults that need it."""
+"""Kernel features: name, command that tests it, faults that need it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One thing that the harness uses."""
+    """Requirement of the harness, and whether this machine meets it."""
 
     name: str
     ok: bool
     found: str
-    """What there is: a version, a figure, or why it cannot be used."""
+    """What was found: a version, a figure, or why it cannot be used."""
     how_to_get: str
-    """One sentence."""
+    """Advice, in one sentence."""
     needed: bool = True
-    """False: only some commands or faults need it."""
+    """False if only some commands or faults need it."""
 
 
 def requirements(choice: ImageChoice | None = None) -> list[Requirement]:
-    """Every requirement of a run on these servers, in the order in which one would meet them. Takes
-    a second or two; ten where a registry has to be waited for."""
+    """Return every requirement of a run on these servers, in the order in which a run needs them.
+
+    It takes a second or two, and ten if a registry does not answer.
+    """
     wanted = choice or ImageChoice()
     checks: tuple[Callable[[], Requirement | list[Requirement]], ...] = (
         _python,
@@ -91,9 +93,9 @@ def _cargo() -> Requirement:
     built = find_spec("pyporcupine") is not None
     said = _output("cargo", "--version")
     return Requirement(
-        "cargo, to build pyporcupine",
+        "cargo, to build the Rust modules",
         bool(said) or built,
-        said or ("not here, but the module is built" if built else "not found"),
+        said or ("not found, but the module is built" if built else "not found"),
         "https://rustup.rs, or Debian, Ubuntu: apt-get install cargo",
     )
 
@@ -130,37 +132,37 @@ def _compose() -> Requirement:
 
 
 def _server(release: Release) -> Requirement:
-    """How the image of a release is had, and why so."""
+    """Return the requirement of a release's image, with its source and the reason."""
     name = f"{release.product} {release.alias}"
     try:
         with closing(engine(20)) as client:
-            way = way_to(client, release)
+            source = source_of(client, release)
     except ClusterError:
-        return Requirement(name, False, "no Docker engine to ask", "apt-get install docker.io")
-    why = None if way.official else unfit(release)
+        return Requirement(name, False, "no Docker engine answers", "apt-get install docker.io")
+    why = None if source.official else why_unsupported(release)
     if why is not None:
         return Requirement(name, False, f"{release}: {why}", "choose another --clickhouse")
-    return Requirement(name, True, way.why, "")
+    return Requirement(name, True, source.why, "")
 
 
 def _base(choice: ImageChoice) -> Requirement:
-    """Something to make images from; where they are made already, nothing is asked."""
-    name, advice = "images, or what makes them", "Debian, Ubuntu: apt-get install mmdebstrap"
+    """Return the requirement of images, or of something to build them from."""
+    name, advice = "images, or a way to build them", "Debian, Ubuntu: apt-get install mmdebstrap"
     try:
         with closing(engine(5)) as client:
-            ready = [way_to(client, r).ready for r in choice.releases]
+            ready = [source_of(client, r).ready for r in choice.releases]
             if all(ready) and has_image(client, pod_image()):
                 return Requirement(name, True, "images are built", advice)
             if has_image(client, PUBLIC):
                 return Requirement(name, True, PUBLIC, advice)
     except ClusterError:
-        return Requirement(name, False, "no Docker engine to ask", advice)
+        return Requirement(name, False, "no Docker engine answers", advice)
     tool = bootstrap_tool()
     if tool is not None:
         return Requirement(name, True, tool, advice)
-    hub = hub_answers()
-    found = "a hub that has " + PUBLIC if hub else "no hub answers, no mmdebstrap, no debootstrap"
-    return Requirement(name, hub, found, advice)
+    found = registry_has()
+    text = "no registry can be reached, no mmdebstrap, no debootstrap"
+    return Requirement(name, found, f"a registry that has {PUBLIC}" if found else text, advice)
 
 
 def _disk() -> Requirement:
@@ -174,7 +176,7 @@ def _disk() -> Requirement:
 
 
 def _docker_root() -> Path:
-    """The engine's data on this machine; this directory where the engine is elsewhere."""
+    """Return the engine's data directory; the working directory if the engine is remote."""
     try:
         with closing(engine(5)) as client:
             root = Path(str(client.info()["DockerRootDir"]))
@@ -188,7 +190,7 @@ def _memory() -> Requirement:
         lines = Path("/proc/meminfo").read_text().splitlines()
         free = int(next(line for line in lines if line.startswith("MemAvailable")).split()[1]) / 1e6
     except (OSError, StopIteration):
-        return Requirement(f"{_MEMORY_GB} GB of memory", True, "cannot tell here", "")
+        return Requirement(f"{_MEMORY_GB} GB of memory", True, "unknown on this system", "")
     return Requirement(
         f"{_MEMORY_GB} GB of memory",
         free >= _MEMORY_GB,
@@ -198,7 +200,7 @@ def _memory() -> Requirement:
 
 
 def _kernel() -> list[Requirement]:
-    """Each feature is used in the network namespace of a container that is thrown away."""
+    """Return the requirements of the kernel, tested in the network namespace of a container."""
     try:
         with closing(engine(20)) as client:
             tried = _try_features(client)
@@ -209,7 +211,7 @@ def _kernel() -> list[Requirement]:
             f"kernel: {name}",
             tried[name] == "",
             tried[name] or "works",
-            f"a kernel that has it; without it no fault of the kind: {faults}",
+            f"a kernel that has it; without it these faults are not available: {faults}",
             needed=name == _FEATURES[0][0],
         )
         for name, _, faults in _FEATURES
@@ -217,18 +219,20 @@ def _kernel() -> list[Requirement]:
 
 
 def _try_features(client: docker.DockerClient) -> dict[str, str]:
-    """The error of each feature, "" where it works; where no pod image is built yet, in a
-    namespace of this host's kernel."""
+    """Return the error of each feature, "" if it works.
+
+    Without a pod image, a network namespace of this machine is used instead of a container.
+    """
     pod = pod_image()
     if not has_image(client, pod):
-        return {name: _complaint("unshare", "-n", *cmd.split()) for name, cmd, _ in _FEATURES}
-    with asking_engine("try the kernel's features"):
+        return {name: _error_of("unshare", "-n", *cmd.split()) for name, cmd, _ in _FEATURES}
+    with engine_request("try the kernel's features"):
         container = client.containers.run(
             pod,
             detach=True,
             network_mode="none",
             cap_add=["NET_ADMIN"],
-            labels={RUN: "doctor", OWNER: owner.this_process()},
+            labels={RUN: "doctor", OWNER: this_process()},
         )
         try:
             out = {}
@@ -241,7 +245,7 @@ def _try_features(client: docker.DockerClient) -> dict[str, str]:
             container.remove(force=True, v=True)
 
 
-def _complaint(*argv: str) -> str:
+def _error_of(*argv: str) -> str:
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=10, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -250,7 +254,7 @@ def _complaint(*argv: str) -> str:
 
 
 def _output(*argv: str) -> str:
-    """The first line that a program prints on either stream; "" when it fails or is not here."""
+    """Return the first line that a program prints on either stream; "" if it cannot be run."""
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=10, check=False)
     except (OSError, subprocess.TimeoutExpired):

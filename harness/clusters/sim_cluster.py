@@ -4,19 +4,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from pysimulator import FETCH_NS
-
-from harness.core.clock import Clock
+from harness.clusters.simulated_connections import SimulatedChannel, SimulatedSession
+from harness.core.connections import QueryChannel, ZooKeeper
 from harness.core.errors import ClusterError
 from harness.core.op import Written
 from harness.core.protocols import Endpoint
+from harness.core.runtime import Runtime
 from harness.core.seed import Seed
 from harness.core.topology import Link, Role, Topology
+from harness.native.simulator import FETCH_NS
 from harness.sim.dialect import SIMULATED, simulated_engines
-from harness.sim.settings import TableSettings
-from harness.sim.simulation import Simulation
-from harness.sim.world import SECOND, SimulatedClock
+from harness.sim.simulation import Simulation, TableSettings
+from harness.sim.world import SECOND, VirtualTime
 
+READINGS: Final = ("sync", "server", "thesis", "linearizable")
 READY_NS: Final = 60 * SECOND
 START_NS: Final = 30 * SECOND
 LOST_OF_THOUSAND: Final = 300
@@ -42,8 +43,10 @@ class SimCluster:
         self.simulation = Simulation(
             topology, seed, bugs=bugs, protocol=protocol, settings=settings
         )
+        self.runtime: Runtime = VirtualTime(self.simulation.world)
+        self.readings: Sequence[str] = READINGS
 
-    # --- Cluster ----------------------------------------------------------------------------
+    # --- Cluster ------------------------------------------------------------------------------
 
     def up(self) -> None:
         """Returns when every server answers."""
@@ -60,10 +63,10 @@ class SimCluster:
         self.simulation.world.sleep(0)
 
     def ping(self) -> None:
-        """It is here."""
+        """Do nothing: the simulator runs in this process."""
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing: there is no connection."""
 
     def endpoint(self, node: str) -> Endpoint:
         """Raises ClusterError: simulated servers have no ports."""
@@ -71,7 +74,7 @@ class SimCluster:
         raise ClusterError(f"{node}: a simulated server has no port")
 
     def versions(self) -> Mapping[str, str]:
-        """Of every node."""
+        """Return the version of every node."""
         return dict.fromkeys(self.topology.names, VERSION)
 
     def unready(self) -> Sequence[str]:
@@ -81,20 +84,20 @@ class SimCluster:
     def collect(self, directory: Path) -> None:
         """Simulated servers write no logs."""
 
-    # --- KeepsTime --------------------------------------------------------------------------
+    def query_channel(self, node: str, timeout_s: float) -> QueryChannel:
+        """Return a new connection to a replica."""
+        return SimulatedChannel(self.simulation, node, timeout_s)
 
-    def clock(self) -> Clock:
-        """Virtual time, from now on."""
-        return SimulatedClock(self.simulation.world)
+    def zookeeper(self, keepers: Sequence[str], timeout_s: float = 3.0) -> ZooKeeper:  # noqa: ARG002
+        """Return a new session; how long it waits for an answer is the session's own affair."""
+        return SimulatedSession(self.simulation, keepers)
 
-    # --- KeepsRecord ------------------------------------------------------------------------
-
-    def record(self, now_ns: int) -> Written:
-        """The facts, on a clock that shows `now_ns` now."""
+    def protocol_trace(self, now_ns: int) -> Written:
+        """Return the facts, on a clock that shows `now_ns` now."""
         ahead_ns = self.simulation.world.now_ns - now_ns
         return Written(self.simulation.servers.record(ahead_ns), "utf-8")
 
-    # --- CanPartition -----------------------------------------------------------------------
+    # --- CanPartition -------------------------------------------------------------------------
 
     def cut(self, links: Iterable[Link]) -> None:
         """Drops every packet of these links; others stay as they are."""
@@ -105,14 +108,14 @@ class SimCluster:
         self.simulation.servers.mend()
 
     def reachable(self, links: Iterable[Link]) -> Mapping[Link, bool]:
-        """Whether each link carries packets."""
+        """Return whether each link carries packets."""
         alive = self.simulation.servers.alive
         return {link: alive(link.source, link.target) for link in links}
 
-    # --- CanKill, CanRestart, CanPause ------------------------------------------------------
+    # --- CanKill, CanRestart, CanPause --------------------------------------------------------
 
     def kill(self, nodes: Iterable[str]) -> None:
-        """SIGKILL. Disks and cuts stay."""
+        """Kill the servers. Disks and cuts stay."""
         for node in nodes:
             self.simulation.servers.kill(node)
 
@@ -124,11 +127,11 @@ class SimCluster:
         self._await(named)
 
     def running(self, node: str) -> bool:
-        """Whether the server process exists."""
+        """Return whether the server process exists."""
         return self.simulation.servers.running(node)
 
     def restart(self, nodes: Iterable[str]) -> None:
-        """SIGTERM, then start; returns when each answers. Raises ClusterError."""
+        """End the servers, start them, and return when each answers. Raises ClusterError."""
         named = list(nodes)
         for node in named:
             self.simulation.servers.stop(node)
@@ -137,17 +140,17 @@ class SimCluster:
         self._await(named)
 
     def pause(self, nodes: Iterable[str]) -> None:
-        """SIGSTOP."""
+        """Pause the servers."""
         for node in nodes:
             self.simulation.servers.pause(node)
 
     def resume(self, nodes: Iterable[str]) -> None:
-        """SIGCONT; of what is not paused, nothing happens."""
+        """Resume the servers; no-op for servers that are not paused."""
         for node in nodes:
             self.simulation.servers.resume(node)
 
     def paused(self, node: str) -> bool:
-        """Whether it is stopped."""
+        """Return whether the server process is paused."""
         return self.simulation.servers.paused(node)
 
     def _await(self, nodes: Sequence[str]) -> None:
@@ -160,7 +163,7 @@ class SimCluster:
         if not self.simulation.wait_until(lambda: not late(), START_NS):
             raise ClusterError(f"{' '.join(late())}: does not answer after its start")
 
-    # --- CanLead, CanStopFetches ------------------------------------------------------------
+    # --- ReportsLeader, CanStopFetches --------------------------------------------------------
 
     def leader(self) -> str | None:
         """The ZooKeeper server that leads now; None: none does."""
@@ -172,33 +175,33 @@ class SimCluster:
         return frozenset(node for node in self.topology.keepers if answers(node))
 
     def stop_fetches(self, nodes: Iterable[str]) -> None:
-        """Of every table that exists; until the server ends."""
+        """Stop the fetches of every table that exists, until the server ends."""
         self.simulation.servers.stop_fetches(list(nodes))
 
     def start_fetches(self, nodes: Iterable[str]) -> None:
-        """May be called twice."""
+        """Start the fetches again; it may be called twice."""
         self.simulation.servers.start_fetches(list(nodes))
 
     def fetching(self, node: str) -> bool:
-        """Whether it fetches parts."""
+        """Return whether the replica fetches parts."""
         return self.simulation.servers.fetching(node)
 
-    # --- CanLosePackets, CanSlowFetches, CanSkewClocks ------------------------------------------
+    # --- CanLosePackets, CanSlowFetches, CanSkewClocks ----------------------------------------
 
-    def unfit_for_loss(self) -> str | None:
-        """It can."""
+    def why_no_packet_loss(self) -> str | None:
+        """Return None: it can lose packets."""
         return None
 
     def lose_packets(self, nodes: Iterable[str]) -> None:
-        """Three of ten, on all links of these nodes."""
+        """Lose 30 % of the packets on all links of these nodes."""
         self.simulation.lose(self._links(nodes), LOST_OF_THOUSAND)
 
-    def keep_packets(self, nodes: Iterable[str]) -> None:
-        """Ends that; may be called twice."""
+    def stop_packet_loss(self, nodes: Iterable[str]) -> None:
+        """End what the fault began; it may be called twice."""
         self.simulation.lose(self._links(nodes), 0)
 
     def losing_packets(self, node: str) -> Mapping[Link, bool]:
-        """Of each link from or to it, whether packets are lost on it."""
+        """Return whether each link from or to the node loses packets."""
         loses = self.simulation.servers.loses
         return {link: loses(link.source, link.target) for link in self._links([node])}
 
@@ -207,29 +210,29 @@ class SimCluster:
         return [link for link in self.topology.links() if {link.source, link.target} & ends]
 
     def slow_fetches(self, nodes: Iterable[str]) -> None:
-        """A hundredfold; their disks stay slow over restarts."""
+        """Make fetches take a hundred times as long; disks stay slow over restarts."""
         for node in nodes:
             self.simulation.servers.fetch_ns(node, 100 * FETCH_NS)
 
-    def speed_fetches(self, nodes: Iterable[str]) -> None:
-        """Ends that; may be called twice."""
+    def stop_slow_fetches(self, nodes: Iterable[str]) -> None:
+        """End what the fault began; it may be called twice."""
         for node in nodes:
             self.simulation.servers.fetch_ns(node, FETCH_NS)
 
     def fetching_slowly(self, node: str) -> bool:
-        """Whether it does."""
+        """Return whether the node fetches slowly."""
         return self.simulation.servers.fetch_ns(node) > FETCH_NS
 
     def skew_clocks(self, nodes: Iterable[str]) -> None:
-        """A third of the speed."""
+        """Make the clocks run at a third of their speed."""
         for node in nodes:
             self.simulation.skew(node, 1 / 3)
 
-    def right_clocks(self, nodes: Iterable[str]) -> None:
-        """Ends that; may be called twice."""
+    def reset_clocks(self, nodes: Iterable[str]) -> None:
+        """End what the fault began; it may be called twice."""
         for node in nodes:
             self.simulation.skew(node, 1.0)
 
     def skewed(self, node: str) -> bool:
-        """Whether its clock goes wrong."""
+        """Return whether the clock of the node goes wrong."""
         return self.simulation.rates.get(node, 1.0) != 1.0

@@ -1,4 +1,4 @@
-"""What is put into the directory of a recipe before its image is built: a wheel, or jars."""
+"""Files that a recipe needs beside it to build its image: wheels or jars."""
 
 import platform
 import shutil
@@ -12,13 +12,18 @@ from compose.releases import Release, Wheel
 from harness.core.errors import ClusterError
 
 WHEEL_FILE: Final = "chdb.whl"
-"""What the recipe calls the wheel."""
+"""Name of the wheel in the recipe."""
+REQUIREMENTS: Final = "requirements.txt"
+"""Name of the file in a recipe that pins the wheels it needs; they are put into wheels/."""
 _DOWNLOAD_S: Final = 600
+_PLATFORM: Final = "manylinux2014_x86_64"
+_PYTHON: Final = "3.11"
+"""Platform and Python of the base image, for the wheels of a recipe."""
 _MACHINE: Final = "x86_64"
 
 
-def unfit(release: Release) -> str | None:
-    """Why the image of a release that is built here cannot run on this machine; None: it can."""
+def why_unsupported(release: Release) -> str | None:
+    """Return why an image of a release, if built here, cannot run here; None if it can."""
     if release.wheel is None:
         return None
     if platform.machine() != _MACHINE:
@@ -30,7 +35,7 @@ def unfit(release: Release) -> str | None:
 
 
 def cpu_flags() -> frozenset[str]:
-    """What the kernel lists of the CPU's abilities; empty where it does not."""
+    """Return the CPU's features as the kernel lists them; empty if it lists none."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -39,28 +44,48 @@ def cpu_flags() -> frozenset[str]:
 
 
 def fetch(release: Release, directory: Path) -> None:
-    """Puts what a release is built from into `directory`. Raises ClusterError, with one reason."""
-    why = unfit(release)
+    """Put the files that a release is built from into `directory`. Raises ClusterError."""
+    why = why_unsupported(release)
     if why is not None:
         raise ClusterError(
             f"{release} cannot run here: {why}. Choose another version, or another machine"
         )
     if release.wheel is not None:
         _fetch_wheel(release, release.wheel, directory)
+    elif (directory / REQUIREMENTS).exists():
+        _download(release, directory / REQUIREMENTS, directory / "wheels")
     if release.jars:
         _copy_jars(release, directory / "jars")
 
 
 def _fetch_wheel(release: Release, wheel: Wheel, directory: Path) -> None:
-    requirements = directory / "requirements.txt"
+    requirements = directory / REQUIREMENTS
     requirements.write_text(wheel.requirement + "\n")
     download = directory / "download"
+    _download(release, requirements, download, wheel=wheel)
+    next(download.glob("*.whl")).rename(directory / WHEEL_FILE)
+    shutil.rmtree(download)
+    requirements.unlink()
+
+
+def _download(
+    release: Release, requirements: Path, target: Path, *, wheel: Wheel | None = None
+) -> None:
+    """Download the wheels of a requirements file, which has their hashes, into `target`.
+
+    `wheel` is the only one if the file names a wheel; otherwise they are those of the recipe.
+    Raises
+    ClusterError.
+    """
+    what = str(wheel or "the wheels of its recipe")
+    kind = (wheel.platform, wheel.python, wheel.abi) if wheel else (_PLATFORM, _PYTHON, "abi3")
+    platform_tag, python, abi = kind
     argv = (
         *(sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet"),
         *("--no-deps", "--only-binary", ":all:", "--require-hashes", "--no-cache-dir"),
-        *("--platform", wheel.platform, "--python-version", wheel.python),
-        *("--implementation", "cp", "--abi", wheel.abi),
-        *("--dest", str(download), "--requirement", str(requirements)),
+        *("--platform", platform_tag, "--python-version", python),
+        *("--implementation", "cp", "--abi", abi, *(() if wheel else ("--abi", "cp311"))),
+        *("--dest", str(target), "--requirement", str(requirements)),
     )
     try:
         done = subprocess.run(
@@ -68,23 +93,20 @@ def _fetch_wheel(release: Release, wheel: Wheel, directory: Path) -> None:
         )
     except subprocess.TimeoutExpired as error:
         raise ClusterError(
-            f"{release}: chdb {wheel.version} was not downloaded within {_DOWNLOAD_S} s; try again"
+            f"{release}: {what} was not downloaded within {_DOWNLOAD_S} s; try again"
         ) from error
     if "DO NOT MATCH THE HASHES" in done.stderr:
+        pinned = f"the wheel with sha256 {wheel.sha256}" if wheel else "what the recipe pins"
         raise ClusterError(
-            f"{release}: what pip downloaded as chdb {wheel.version} is not the wheel with sha256 "
-            f"{wheel.sha256}; it was thrown away. Which index does pip use (pip config list)?"
+            f"{release}: what pip downloaded as {what} is not {pinned}; it was discarded. Which "
+            "index does pip use (pip config list)?"
         )
-    files = sorted(download.glob("*.whl")) if done.returncode == 0 else []
-    if not files:
+    if done.returncode != 0 or not any(target.glob("*.whl")):
         last = (done.stderr.strip().splitlines() or ["pip says nothing"])[-1]
         raise ClusterError(
-            f"{release}: chdb {wheel.version} cannot be downloaded: {last}. It comes from where "
-            "pip gets its packages; a registry of images would do, too"
+            f"{release}: {what} cannot be downloaded: {last}. Make pip's package index or a "
+            "registry of images reachable"
         )
-    files[0].rename(directory / WHEEL_FILE)
-    shutil.rmtree(download)
-    requirements.unlink()
 
 
 def _copy_jars(release: Release, target: Path) -> None:
@@ -96,6 +118,6 @@ def _copy_jars(release: Release, target: Path) -> None:
         if not found:
             raise ClusterError(
                 f"{release}: no {pattern} in {source or 'pyspark, which is not installed'}; "
-                "install the pyspark that constraints.txt names"
+                "`make spark` installs it"
             )
         shutil.copy(found[0], target)

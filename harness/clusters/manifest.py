@@ -1,4 +1,4 @@
-"""What another process must know to use a cluster that was kept."""
+"""Manifest of a kept cluster: what another process must know to use it."""
 
 import json
 from collections.abc import Mapping
@@ -9,17 +9,17 @@ from typing import Any, Final
 import msgspec
 
 from compose.plan import Images
-from compose.settings import Parts, Settings, Storage
+from compose.settings import PartFormat, Settings, Storage
 from harness.core.errors import ClusterError
 from harness.core.topology import Node, Role, Topology
 
 FILE: Final = "cluster.json"
-"""In the cluster's directory."""
+"""Name of the manifest in the cluster's directory."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """A cluster, without its connections."""
+class ClusterManifest:
+    """Description of a cluster, without its connections."""
 
     name: str
     topology: Topology
@@ -27,14 +27,14 @@ class Kept:
     settings: Settings
 
     def save(self, directory: Path) -> None:
-        """Writes it."""
-        # What no node runs any more is not among the images: whoever uses the cluster next does
-        # not meet it.
+        """Write the manifest into the cluster's directory."""
+        # Images that no node runs any more are left out: the next user of the cluster does not
+        # run them either.
         images = Images(
             self.images.pod,
             {
                 role: {n.version: self.images.of(n) for n in self.topology.nodes if n.role is role}
-                for role in Role
+                for role in self.images.servers
             },
         )
         state = {
@@ -46,8 +46,8 @@ class Kept:
         (directory / FILE).write_text(json.dumps(state, indent=2))
 
     @staticmethod
-    def load(directory: Path) -> "Kept":
-        """Raises ClusterError when none was saved there."""
+    def load(directory: Path) -> "ClusterManifest":
+        """Return the manifest in a directory. Raises ClusterError if there is none."""
         path = directory / FILE
         try:
             state: Mapping[str, Any] = json.loads(path.read_text())
@@ -59,9 +59,9 @@ class Kept:
             settings = {
                 **state["settings"],
                 "storage": Storage(state["settings"]["storage"]),
-                "parts": Parts(state["settings"]["parts"]),
+                "parts": PartFormat(state["settings"]["parts"]),
             }
-            return Kept(
+            return ClusterManifest(
                 name=state["name"],
                 topology=Topology(tuple(map(_node, state["nodes"]))),
                 images=msgspec.convert(state["images"], Images),
@@ -70,7 +70,7 @@ class Kept:
         except (KeyError, TypeError, ValueError) as error:
             raise ClusterError(
                 f"{path}: does not describe a cluster ({type(error).__name__}: {error}); another "
-                "version of the harness may have kept it: harness clean --all removes it"
+                "version of the harness may have written it: harness clean --all removes it"
             ) from error
 
 

@@ -1,0 +1,149 @@
+"""Connections to simulated servers, with the answers and errors of those to real ones."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, NoNodeError
+
+from harness.core.connections import QueryError, ZooKeeperError
+from harness.sim.simulation import (
+    BAD_VERSION,
+    NO_NODE,
+    NODE_EXISTS,
+    KeeperError,
+    KeeperSession,
+    ServerError,
+    Simulation,
+)
+
+ERRORS: dict[str, type[KazooException]] = {
+    NO_NODE: NoNodeError,
+    NODE_EXISTS: NodeExistsError,
+    BAD_VERSION: BadVersionError,
+}
+
+
+class SimulatedChannel:
+    """Queries that may be made in tasks of the simulated world, and from outside of it, which lets
+    the world go on."""
+
+    def __init__(self, simulation: Simulation, node: str, timeout_s: float) -> None:
+        self._simulation = simulation
+        self._node = node
+        self._timeout_ns = round(timeout_s * 1e9)
+
+    def ask(
+        self,
+        sql: str,
+        settings: Mapping[str, int | str],
+        rows: Sequence[Any] | None,
+        query_id: str = "",
+    ) -> Any:
+        """Return the result by columns. Raise QueryError."""
+        assert not query_id, "simulated servers have no query ids"
+        try:
+            return self._simulation.ask(self._node, sql, rows, settings, self._timeout_ns)
+        except ServerError as error:
+            raise QueryError(error.code, error.text) from error
+
+    def disconnect(self) -> None:
+        """Do nothing: there is no connection."""
+
+
+class Stat(NamedTuple):
+    """The version of a node and its transactions, which are numbered from 1."""
+
+    version: int
+    czxid: int
+    mzxid: int
+
+
+class SimulatedSession:
+    """A session that may be used in tasks of the simulated world, and from outside of it. Its link
+    is never cut; if it gives up, that is the session's doing."""
+
+    def __init__(self, simulation: Simulation, keepers: Sequence[str]) -> None:
+        self._simulation = simulation
+        self._keepers = tuple(keepers)
+        self._opened_session: KeeperSession | None = None
+
+    def ask(self, request: str, *arguments: Any, **named: Any) -> Any:
+        """Return the answer to one request."""
+        return self._answer(request, *arguments, **named)
+
+    def ask_all(
+        self, requests: Sequence[tuple[str, tuple[Any, ...]]], **named: Any
+    ) -> tuple[Any, ...]:
+        """Return the answers to requests that are made one after the other."""
+        return tuple(self._answer(name, *arguments, **named) for name, arguments in requests)
+
+    def each(self, request: str, paths: Sequence[str]) -> dict[str, Any]:
+        """Return the answers to reads of one moment of the server."""
+        what = "children" if request == "get_children" else "stat"
+        found = self._asked(lambda session: session.read(*((what, path) for path in paths)))
+        shown = {"get_children": lambda names: names, "exists": _stat, "get": _value}[request]
+        return {
+            path: None if one is None else shown(one)
+            for path, one in zip(paths, found, strict=True)
+        }
+
+    def close(self) -> None:
+        """End the session; may be called twice."""
+        session, self._opened_session = self._opened_session, None
+        if session is not None:
+            session.close()
+
+    def _answer(self, request: str, path: str, *arguments: Any, **named: Any) -> Any:
+        if request in ("get", "exists", "get_children"):
+            found = self.each(request, [path])[path]
+            if found is None and request != "exists":
+                raise NoNodeError
+            return found
+        if request == "sync":
+            return self._asked(lambda session: session.sync())
+        if request == "set":
+            data, version = (*arguments, -1)[:2]
+            change = ("put", path, data.decode(), None if version < 0 else version)
+            self._asked(lambda session: session.multi(change))
+            return self.each("exists", [path])[path]
+        if request == "delete":
+            return self._asked(lambda session: session.multi(("remove", path, None)))
+        assert request == "create", f"{request} is not simulated"
+        return self._create(path, *arguments, **named)
+
+    def _create(
+        self,
+        path: str,
+        data: bytes,
+        _acl: None = None,
+        ephemeral: bool = False,
+        sequence: bool = False,
+        makepath: bool = False,
+    ) -> str:
+        above = path.rpartition("/")[0]
+        if makepath and above and self._answer("exists", above) is None:
+            self._create(above, b"", makepath=True)
+        node = ("create", path, data.decode(), ephemeral, sequence)
+        made: str = self._asked(lambda session: session.multi(node))[0]
+        return made
+
+    def _asked(self, ask: Any) -> Any:
+        try:
+            if self._opened_session is None:
+                self._opened_session = self._simulation.session(self._keepers)
+        except KeeperError as error:
+            raise ZooKeeperError(False, f"no session with {' '.join(self._keepers)}") from error
+        try:
+            return ask(self._opened_session)
+        except KeeperError as error:
+            if error.code in ERRORS:
+                raise ERRORS[error.code] from error
+            raise ZooKeeperError(True, str(error)) from error
+
+
+def _stat(found: tuple[str, int, int, int]) -> Stat:
+    return Stat(*found[1:])
+
+
+def _value(found: tuple[str, int, int, int]) -> tuple[bytes, Stat]:
+    return found[0].encode(), _stat(found)

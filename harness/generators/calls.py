@@ -3,71 +3,61 @@
 from collections.abc import Callable, Iterable
 
 import msgspec
+from msgspec.structs import replace
 
-from harness.core.op import Call, Op
-from harness.core.protocols import Context, Generator, Ready, Step
-from harness.generators.steps import EXHAUSTED, assign
-
-
-class Numbered(msgspec.Struct, frozen=True):
-    """Calls without end, each a function of its number. See `numbered`."""
-
-    make: Callable[[int], Call]
-    number: int = 0
-
-    @property
-    def listens(self) -> bool:
-        """It looks at no event."""
-        return False
-
-    def op(self, context: Context) -> tuple[Step, Generator]:
-        """The next call, as soon as a worker for it is free."""
-        step = assign(self.make(self.number), context)
-        return step, (Numbered(self.make, self.number + 1) if isinstance(step, Ready) else self)
-
-    def update(self, context: Context, event: Op) -> Generator:  # noqa: ARG002
-        """Itself."""
-        return self
-
-
-class Listed(msgspec.Struct, frozen=True):
-    """Some calls, then nothing. See `sequence`."""
-
-    calls: tuple[Call, ...]
-    at: int = 0
-
-    @property
-    def listens(self) -> bool:
-        """It looks at no event."""
-        return False
-
-    def op(self, context: Context) -> tuple[Step, Generator]:
-        """The next call, as soon as a worker for it is free."""
-        if self.at == len(self.calls):
-            return EXHAUSTED, self
-        step = assign(self.calls[self.at], context)
-        return step, (Listed(self.calls, self.at + 1) if isinstance(step, Ready) else self)
-
-    def update(self, context: Context, event: Op) -> Generator:  # noqa: ARG002
-        """Itself."""
-        return self
+from harness.core.op import Call, Op, Process
+from harness.core.protocols import Context, Generator, Pending, Ready, Step
+from harness.core.seed import Seed
+from harness.native.simulator import Combinator
 
 
 def numbered(make: Callable[[int], Call]) -> Generator:
-    """`make(0)`, `make(1)`, … without end. `make` must be pure: equal numbers, equal calls."""
-    return Numbered(make)
+    """Return an endless generator of `make(0)`, `make(1)`, …; `make` must be pure."""
+    return Combinator.numbered(make)
 
 
 def repeat(call: Call) -> Generator:
-    """The same call without end."""
-    return Numbered(lambda _: call)
+    """Return a generator that repeats one call without end."""
+    return numbered(lambda _: call)
 
 
 def sequence(calls: Iterable[Call]) -> Generator:
-    """Each call once, begun in this order; a call does not wait for the one before to end."""
-    return Listed(tuple(calls))
+    """Return a generator of each call once, in this order; no call waits for the one before."""
+    return Combinator.sequence(list(calls))
 
 
 def once(call: Call) -> Generator:
-    """One call."""
-    return Listed((call,))
+    """Return a generator of one call."""
+    return sequence((call,))
+
+
+class AtMostInFlight(msgspec.Struct, frozen=True):
+    """`make(0)`, `make(1)`, … without end, at most `most` of them in flight, each at least
+    `pause_ns` after one has ended, on workers that the seed draws."""
+
+    make: Callable[[int], Call]
+    most: int
+    pause_ns: int
+    seed: Seed
+    number: int = 0
+    due_ns: int = 0
+    in_flight: frozenset[Process] = frozenset()
+
+    def op(self, context: Context) -> tuple[Step, Generator]:
+        """Return the next call, if it is due and fewer than `most` are in flight."""
+        workers = [worker for worker in context.free if worker.number >= 0]
+        if len(self.in_flight) >= self.most or not workers:
+            return Pending(), self
+        if context.time_ns < self.due_ns:
+            return Pending(self.due_ns), self
+        worker = self.seed.choice(self.number, workers)
+        in_flight = self.in_flight | {worker.process}
+        after = replace(self, number=self.number + 1, in_flight=in_flight)
+        return Ready(self.make(self.number), worker), after
+
+    def update(self, context: Context, event: Op) -> Generator:  # noqa: ARG002
+        """Learn which calls have ended."""
+        if event.process not in self.in_flight:
+            return self
+        in_flight = self.in_flight - {event.process}
+        return replace(self, in_flight=in_flight, due_ns=event.time_ns + self.pause_ns)

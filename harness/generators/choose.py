@@ -22,7 +22,7 @@ from harness.generators.steps import (
 
 
 class Mix(msgspec.Struct, frozen=True):
-    """Each call from a part drawn by weight. See `mix`."""
+    """A mixture. See `mix`."""
 
     seed: Seed
     parts: tuple[Generator, ...]
@@ -31,10 +31,10 @@ class Mix(msgspec.Struct, frozen=True):
     """Cumulative weights."""
     listens: bool
     number: int = 0
-    """How many calls were drawn."""
+    """Number of calls drawn."""
 
     def op(self, context: Context) -> tuple[Step, Generator]:
-        """A call of the part drawn, or of the next one that has any."""
+        """Return a call of the part drawn, or of the next part that has one."""
         if not self.parts:
             return EXHAUSTED, self
         drawn = bisect_right(self.bounds, self.seed.unit(self.number) * self.bounds[-1])
@@ -49,7 +49,7 @@ class Mix(msgspec.Struct, frozen=True):
         return self._passed_over(chosen, context)
 
     def _passed_over(self, chosen: int, context: Context) -> tuple[Step, Generator]:
-        """The part drawn has nothing now: the others are asked, in a circle."""
+        """Ask the other parts in turn, because the part drawn has no call now."""
         step, at, after = ask(self.parts, chosen, context)
         number = self.number + (at >= 0)
         # An exhausted part stays until it is drawn, so that it leaves in only one way.
@@ -61,13 +61,13 @@ class Mix(msgspec.Struct, frozen=True):
         return replace(self, parts=parts, weights=weights, bounds=tuple(accumulate(weights)))
 
     def update(self, context: Context, event: Op) -> Generator:
-        """Told to every part."""
+        """Pass the event to every part."""
         parts = updated(self.parts, context, event)
         return self if parts is self.parts else replace(self, parts=parts)
 
 
 def mix(seed: Seed, parts: Sequence[tuple[float, Generator]]) -> Generator:
-    """Each call from one of the parts, drawn by weight: `mix(seed, [(3, writes), (1, reads)])`.
+    """Return a mixture, whose calls are drawn by weight: `mix(seed, [(3, writes), (1, reads)])`.
 
     The n-th draw depends on the seed and n alone. A part that has nothing now (its rate, its
     workers) is passed over; one that is exhausted leaves, and the others keep their proportion.
@@ -85,7 +85,7 @@ class LiveKey(msgspec.Struct, frozen=True):
 
     key: int
     calls: int
-    """How many were made on it."""
+    """Number of calls made on it."""
     generator: Generator
 
 
@@ -99,10 +99,10 @@ class PerKey(msgspec.Struct, frozen=True):
     next_key: int
     listens: bool
     number: int = 0
-    """How many calls were made."""
+    """Number of calls made."""
 
     def op(self, context: Context) -> tuple[Step, Generator]:
-        """A call on the live key drawn, or on the next one that has any."""
+        """Return a call on the live key drawn, or on the next key that has one."""
         if not self.live:
             return EXHAUSTED, self
         chosen = self.seed.below(self.number, len(self.live))
@@ -126,7 +126,7 @@ class PerKey(msgspec.Struct, frozen=True):
         return replace(self, live=live, number=self.number + 1)
 
     def _renewed(self, at: int) -> "PerKey":
-        """A fresh key in the place of one that is done."""
+        """Return this with a fresh key in the place of one that is done."""
         key = self.next_key
         generator = self.make(key)
         if listens(generator) and not self.listens:
@@ -138,13 +138,13 @@ class PerKey(msgspec.Struct, frozen=True):
         return replace(self, live=live, next_key=key + 1)
 
     def _without(self, at: int) -> "PerKey":
-        """A key whose generator is exhausted makes way for a fresh one."""
+        """Return this with a fresh key in the place of one whose generator is exhausted."""
         if self.live[at].calls == 0:
             raise UsageError(f"per_key: the generator of key {self.live[at].key} has no call")
         return self._renewed(at)
 
     def _after(self, generators: Sequence[Generator | None]) -> "PerKey":
-        """With what the keys' generators became; an exhausted one stays until it is drawn."""
+        """Return this with the new generators of the keys; an exhausted one stays until drawn."""
         live = tuple(
             [
                 e if g is None else LiveKey(e.key, e.calls, g)
@@ -154,7 +154,7 @@ class PerKey(msgspec.Struct, frozen=True):
         return replace(self, live=live)
 
     def update(self, context: Context, event: Op) -> Generator:
-        """Told to the generator of the event's key alone."""
+        """Pass the event to the generator of its key alone."""
         for at, entry in enumerate(self.live):
             if entry.key == event.key:
                 after = entry.generator.update(context, event)
@@ -177,7 +177,7 @@ def _keyed(step: Ready, key: int) -> Ready:
 def per_key(
     seed: Seed, make: Callable[[int], Generator], *, keys: int, ops_per_key: int
 ) -> Generator:
-    """Calls on `keys` keys at a time, each drawn evenly; after `ops_per_key` calls a key is left
+    """Return calls on `keys` keys at a time, drawn evenly; after `ops_per_key` calls a key is left
     for good and a fresh one takes its place. Keys count from 0 and are never used again.
 
     `make(key)` is the generator of one key, and must be pure; its calls get the key, if they do

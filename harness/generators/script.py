@@ -1,7 +1,7 @@
-"""A script: calls and faults one after the other, by named clients, each with the end it must have.
+"""Scripts: calls and faults one after the other, by named clients, each with the end it must have.
 
-A pure value, as every generator is. It moves on by events alone, so that folding it over a stored
-history tells how far a run got, and why it broke off.
+A script is a pure value, as every generator. Only events move it on, so that folding it over a
+stored history shows how far a run got, and why it broke off.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -16,44 +16,44 @@ from harness.generators.steps import EXHAUSTED, NEMESIS_NUMBER, PENDING, nanosec
 
 @dataclass(frozen=True, slots=True)
 class Do:
-    """One call. Calls with a node are of the client `by`, who roams; faults of the nemesis."""
+    """One call: of the client `by`, which roams, if the call names a node; else of the nemesis."""
 
     call: Call
     by: int = 0
     ends: tuple[Kind, ...] = (Kind.OK,)
-    """Any other end breaks the script off."""
+    """The ends that it may have; any other breaks the script off."""
     wait: bool = True
-    """False: the script goes on when the call has begun."""
+    """If False, the script goes on when the call has begun."""
 
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """A read, again and again until what it returned is `seen`."""
+    """A call that is repeated until its end is `seen`."""
 
     call: Call
     seen: Callable[[Op], bool]
     by: int = 0
     tries: int = 400
-    """Then the script breaks off."""
+    """Number of tries after which the script breaks off."""
     pause_s: float = 0.0
-    """Between two tries."""
+    """Pause between two tries."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """Nothing, for so long after the last end."""
+    """A pause that begins with the end of the last call."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """Waits for every call that was begun."""
+    """Wait for the end of every call that has begun."""
 
 
 @dataclass(frozen=True, slots=True)
 class Then:
-    """What comes next follows from what has ended so far, such as who leads."""
+    """Steps that depend on what has ended so far, such as on which server leads."""
 
     steps: Callable[[tuple[Op, ...]], Sequence["ScriptStep"]]
 
@@ -63,21 +63,21 @@ ScriptStep: TypeAlias = Do | Until | Rest | Joined | Then
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """The generator. See `script`."""
+    """The generator of a script. See `script`."""
 
     left: tuple[ScriptStep, ...]
     in_flight: tuple[tuple[Process, Do | Until], ...] = ()
     ended: tuple[Op, ...] = ()
-    """Of its own calls."""
+    """The ends of its own calls."""
     tries: int = 0
-    """Of the current step."""
+    """Number of tries of the current step."""
     since_ns: int = 0
-    """When the last call of it ended."""
+    """When its last call ended."""
     broken: str | None = None
     """Why it broke off."""
 
     def op(self, context: Context) -> tuple[Step, Generator]:
-        """The call of the current step, as soon as it may begin."""
+        """Return the call of the current step, as soon as it may begin."""
         now = self._ready(context.time_ns)
         if now.broken or not now.left:
             return (PENDING if now.in_flight else EXHAUSTED), now
@@ -98,11 +98,11 @@ class Script:
         )
 
     def update(self, context: Context, event: Op) -> Generator:  # noqa: ARG002
-        """Goes on when its own call has ended."""
+        """Go on when a call of the script has ended."""
         return self._ready(event.time_ns)._over(event)
 
     def told(self, op: Op) -> "Script":
-        """After any op of its history."""
+        """Return the script after an op of its history."""
         if op.kind is not Kind.INVOKE:
             return self._ready(op.time_ns)._over(op)
         now = self._ready(op.time_ns)
@@ -111,7 +111,7 @@ class Script:
         return now._begun(op.process) if own else now
 
     def _begun(self, process: Process) -> "Script":
-        """The current step's call, by this process."""
+        """Return the script after this process began the call of the current step."""
         step = self.left[0]
         assert isinstance(step, Do | Until), "only these have a call"
         in_flight = (*self.in_flight, (process, step))
@@ -141,11 +141,11 @@ class Script:
 
     @property
     def _waits(self) -> bool:
-        """For a call in flight, before anything else."""
+        """True while a call is in flight whose end the script waits for."""
         return any(isinstance(own, Until) or own.wait for _, own in self.in_flight)
 
     def _ready(self, now_ns: int) -> "Script":
-        """Past the steps that are over without a call."""
+        """Return the script past the steps that are over without a call."""
         after = self
         while after.left and not after.broken:
             step = after.left[0]
@@ -163,12 +163,12 @@ class Script:
 
 
 def script(steps: Iterable[ScriptStep]) -> Script:
-    """The steps in order; exhausted when all are done, or one did not end as it must."""
+    """Return a script; it is exhausted when all steps are done or one did not end as it must."""
     return Script(tuple(steps))
 
 
 def broke_off(steps: Iterable[ScriptStep], history: History) -> str | None:
-    """Why the script of this history was not played to its end; None: it was."""
+    """Return why the script of this history was not played to its end; None if it was."""
     state = script(steps)
     for op in history:
         if op.process == NEMESIS and op.f == "heal":

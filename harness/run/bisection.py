@@ -1,18 +1,19 @@
-"""Which server version is tried next, and what the tries of all versions say together.
+"""Search for the server versions between which an anomaly appears or disappears.
 
-Nothing here runs anything: `Bisection` is fed with the result of every try. It knows one version
-that shows the anomaly, looks beyond it at the newest and the oldest version, and halves what lies
-between. One reproduction makes a version bad. No number of other tries makes it good for certain,
-for the anomaly may be rare; so the rate is measured first, on the version that shows it:
+Nothing here runs anything: `Bisection` takes the result of every try and names the next version. It
+starts from one version that shows the anomaly, tries the newest and the oldest version, and halves
+the range between. One reproduction makes a version bad. No number of other tries makes it good for
+certain, because the anomaly may be rare; so the rate is measured first, on the version that shows
+it:
 
-- Let alpha be 1 - confidence. Half of it is the risk that the measured rate, of which the lower
-  bound counts, is too high. The other half is shared by the versions that may have to be called
-  good, so that the whole answer is wrong with probability alpha at most.
+- Let alpha be 1 - confidence. Half of it is the risk that the measured rate, whose lower bound
+  is used, is too high. The versions that may be called good share the other half, so that the
+  whole answer is wrong with probability alpha at most.
 - A version is good after as many tries without a reproduction as have a probability below its
   share if the anomaly were there with that rate. With too few tries it is undecided.
 
-Two things are assumed: a version that has the bug shows it no more rarely than the version on
-which it was measured, and on each side of that version the bug begins, or ends, once.
+Two assumptions: a version with the bug shows it at least as often as the version on which the rate
+was measured, and on each side of that version the bug begins, or ends, once.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,64 +25,64 @@ from typing import Final
 from harness.run.rates import interval, lower_bound, misses_needed, upper_bound
 
 SEARCH_TRIES: Final = 10
-"""Tries on each version while none is known to show the anomaly."""
+"""Number of tries on each version while none is known to show the anomaly."""
 INCONCLUSIVE_MAX: Final = 3
-"""This many tries that say nothing, if they are the majority, end the tries of a version."""
+"""Number of inconclusive tries that end the tries of a version if they are the majority."""
 CONFIDENCE: Final = 0.99
 TRIES_MAX: Final = 100
 
 
 class TryResult(StrEnum):
-    """What one try says about the anomaly."""
+    """Result of one try."""
 
     REPRODUCED = "reproduced"
     NOT_REPRODUCED = "not reproduced"
     UNKNOWN = "UNKNOWN"
-    """The checkers could not tell, or the try was interrupted."""
+    """The checkers reached no conclusion, or the try was interrupted."""
     BROKE_OFF = "broke off"
-    """A step of its script, or the cluster, failed."""
+    """A step of its script or the cluster failed."""
 
     @property
     def conclusive(self) -> bool:
-        """Whether it counts for or against the anomaly."""
+        """Return whether it counts for or against the anomaly."""
         return self in (TryResult.REPRODUCED, TryResult.NOT_REPRODUCED)
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
-    """The results of all tries of one version."""
+class TryCounts:
+    """Results of all tries of one version."""
 
     counts: Mapping[TryResult, int]
 
     @staticmethod
-    def of(results: Iterable[TryResult]) -> "Tally":
-        """Count them."""
-        told = list(results)
-        return Tally({result: told.count(result) for result in TryResult})
+    def of(results: Iterable[TryResult]) -> "TryCounts":
+        """Return the counts of these results."""
+        found = list(results)
+        return TryCounts({result: found.count(result) for result in TryResult})
 
     @property
     def hits(self) -> int:
-        """Tries that reproduced the anomaly."""
+        """Number of tries that reproduced the anomaly."""
         return self.counts[TryResult.REPRODUCED]
 
     @property
     def misses(self) -> int:
-        """Tries that certainly did not."""
+        """Number of tries that certainly did not reproduce it."""
         return self.counts[TryResult.NOT_REPRODUCED]
 
     @property
     def conclusive(self) -> int:
-        """Tries that count."""
+        """Number of conclusive tries."""
         return self.hits + self.misses
 
     @property
     def total(self) -> int:
-        """All tries."""
+        """Number of tries."""
         return sum(self.counts.values())
 
     @property
     def stuck(self) -> bool:
-        """Whether more tries are not worth while."""
+        """Return whether more tries are not worth while."""
         rest = self.total - self.conclusive
         return rest >= INCONCLUSIVE_MAX and rest > self.conclusive
 
@@ -95,53 +96,55 @@ class Tally:
 
 
 class Standing(StrEnum):
-    """What is known of a version."""
+    """Classification of a version."""
 
     BAD = "bad"
     GOOD = "good"
     UNDECIDED = "UNKNOWN"
     OPEN = "open"
-    """More tries may tell."""
+    """More tries may decide."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Boundary:
-    """Where the anomaly begins or ends, as far as it is known."""
+    """Place where the anomaly begins or ends, as far as it is known."""
 
     fixed: bool
     """Whether it ends there, in the order of the versions; else it begins."""
     bad: str
-    """The bad version next to it."""
+    """Bad version next to it."""
     good: str | None
-    """The good version next to it; None: no version of that side is known to be good."""
+    """Good version next to it; None if no version of that side is known to be good."""
     between: tuple[str, ...]
-    """Versions of which nothing is known, from bad to good, or to the end of the list."""
+    """Undecided versions, from bad to good, or to the end of the list."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What the tries say together."""
+    """Result of all tries together."""
 
     reference: str | None
-    """The version on which the rate was measured; None: the anomaly was not reproduced."""
+    """Version on which the rate was measured; None if the anomaly was not reproduced."""
     boundaries: tuple[Boundary, ...]
-    """At most one on each side of it; a side whose last version is bad has none."""
+    """Boundaries, at most one on each side; a side whose last version is bad has none."""
     confidence: float
-    """That the versions called good are; 0 where no number of tries was asked for and reached."""
+    """Confidence that the versions called good are good; 0 if no number of tries was asked for and
+    reached."""
 
     @property
     def decided(self) -> bool:
-        """Whether every boundary lies between two neighbours, or every version is bad."""
+        """Return whether every boundary lies between two neighbours, or every version is bad."""
         return self.reference is not None and all(
             one.good is not None and not one.between for one in self.boundaries
         )
 
 
 class Bisection:
-    """Asks for tries on versions until their results decide; `versions` go from old to new.
+    """Bisection that asks for tries on versions until their results decide; `versions` go from old
+    to new.
 
-    With `confidence` None `tries` decide on each version, and the answer says which confidence
-    that has. Otherwise at most `tries` are made on a version.
+    With `confidence` None, `tries` decide on each version, and the answer has the confidence that
+    this gives. Otherwise `tries` is the maximum for one version.
     """
 
     def __init__(
@@ -168,12 +171,12 @@ class Bisection:
         self._results[version].append(result)
 
     def refuse(self, version: str, why: str) -> None:
-        """Nothing can be tried on a version."""
+        """Note that nothing can be tried on a version."""
         self._refused[version] = why
 
-    def tally(self, version: str) -> Tally:
+    def tally(self, version: str) -> TryCounts:
         """Return the results on a version."""
-        return Tally.of(self._results[version])
+        return TryCounts.of(self._results[version])
 
     def next(self) -> str | None:
         """Return the version to try next; None: all that can be decided is."""
@@ -190,7 +193,7 @@ class Bisection:
 
     @property
     def reference(self) -> str | None:
-        """The version on which the rate is measured: the first in the order of the search that
+        """Version on which the rate is measured: the first one in the order of the search that
         showed the anomaly."""
         return next((v for v in self._search_order if self.tally(v).hits), None)
 
@@ -208,8 +211,8 @@ class Bisection:
 
     @property
     def needed(self) -> float | None:
-        """How many tries without a reproduction make a version good; None: not known before the
-        rate is measured."""
+        """Return how many tries without a reproduction make a version good; None before the rate is
+        measured."""
         reference = self.reference
         if reference is None:
             return None
@@ -233,7 +236,7 @@ class Bisection:
         return self.tally(version).misses >= enough or self._closed(version)
 
     def _closed(self, version: str) -> bool:
-        """Whether no more tries are made on a version, whatever is known of it."""
+        """Return whether no more tries are made on a version, whatever is known of it."""
         tally = self.tally(version)
         return version in self._refused or tally.stuck or tally.conclusive >= self._tries
 

@@ -1,7 +1,7 @@
-"""Several runs on one cluster: up once, down at the end, whatever happens between."""
+"""Campaigns: several runs on one cluster, which comes up once and always goes down at the end."""
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -9,58 +9,71 @@ from pathlib import Path
 
 from harness.core.errors import ClusterError, HarnessError
 from harness.core.history import History
-from harness.core.protocols import Cluster, Generator, KeepsTime, Nemesis, Workload
+from harness.core.protocols import Cluster, Generator, Nemesis, Workload
 from harness.core.topology import Topology
 from harness.core.verdict import Status
 from harness.run.disk import is_unwritable, why_unwritable
 from harness.run.monitor import Monitor, Phase
-from harness.run.phases import Outcome, Trial, conduct, fresh_token, record
+from harness.run.phases import RunContext, RunResult, execute, fresh_token, record
 from harness.run.plan import Plan
 from harness.run.stop import Stop
 from harness.run.store import RunDirectory, Store
+from nemesis.catalogue import parse_nemesis
+from nemesis.composed import check_capabilities, install_proxies
+from nemesis.options import FaultOptions
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
-    """A run that came to an end."""
+class FinishedRun:
+    """Run that has ended."""
 
     plan: Plan
     directory: RunDirectory
-    outcome: Outcome
+    outcome: RunResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSource:
+    """Source of the clusters of a campaign."""
+
+    make: Callable[[Plan, Callable[[str], None]], Cluster]
+    """Return a cluster for this run, and perhaps others, that has yet to be brought up; report
+    progress meanwhile."""
+    files: Path | None = None
+    """Directory of the cluster's compose file and configuration, if it has one."""
+    leave: bool = False
+    """Whether the cluster keeps running afterwards."""
+    per_run: bool = False
+    """Whether each run has a cluster of its own, which its seed decides. It stays on the thread
+    that created it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Campaign:
-    """What all its runs share."""
+    """Settings that all runs of a campaign share, and its callbacks."""
 
     store: Store
-    make_cluster: Callable[[Callable[[str], None]], Cluster]
-    """Returns a cluster that has yet to be brought up; says meanwhile what it does."""
-    files: Path | None
-    """The cluster's directory: its compose file and configuration; None: it has none."""
+    clusters: ClusterSource
     workload: Callable[[Plan], Workload]
-    nemesis: Callable[[Plan, Cluster], Nemesis]
-    """Raises UsageError when the cluster cannot do these faults."""
-    leave: bool
-    """Leave the cluster running afterwards."""
+    faults: FaultOptions
+    """Options of the faults of the plans' nemeses."""
     shown: Callable[[Monitor], AbstractContextManager[None]]
-    finished: Callable[[Finished], None]
+    """Show a run while it goes on."""
+    finished: Callable[[FinishedRun], None]
     draw: Callable[[RunDirectory, History | None], str | None]
-    """Draws the page of a run, whatever became of it, with its history where that was read
-    already; returns why it could not."""
+    """Draw the page of a run, finished or not, with its history if that was read already; return
+    the reason if it could not be drawn."""
     stop: Stop
-    own_cluster: Callable[[Plan], Cluster] | None = None
-    """In the place of `make_cluster`: a cluster for each run, which the run's seed decides."""
-    reported: Callable[[Status | None], bool] = lambda _: True
-    """By a run's status, None where it crashed: whether its page is drawn and its history.parquet
-    written. Those of others are made when somebody asks for them."""
+    reported: Container[Status | None] = frozenset((*Status, None))
+    """Statuses of the runs that get a page and a history.parquet, None for a run that crashed.
+    Those of others are made on demand."""
     script: Callable[[Plan], Generator | None] = lambda _: None
-    """Calls and faults in one sequence, in the place of the workload's and the nemesis' own."""
+    """Return calls and faults in one sequence, in place of the workload's and the nemesis' own."""
 
     def run(self, plans: Iterable[Plan]) -> None:
-        """The runs, one after the other, until all are done or the wish to stop comes. What is no
-        sequence is asked for the next plan when a run is over, and may look at what it came to.
-        Raises HarnessError, with the cluster down."""
+        """Execute the plans one after the other, until all are done or a stop is requested. An
+        iterable that is no sequence yields the next plan after a run is over, and may look at its
+        result. Raise HarnessError, with the cluster down."""
         final = plans[-1] if isinstance(plans, Sequence) and plans else None
         cluster: Cluster | None = None
         try:
@@ -76,12 +89,12 @@ class Campaign:
                             # Known here before it is up, so that no signal can lose it.
                             cluster = self.made(plan, monitor)
                             self.up(cluster)
-                    last = plan is final or self.own_cluster is not None
+                    last = plan is final or self.clusters.per_run
                     before = cluster.topology
-                    run = self._one(plan, cluster, monitor, drop=self.leave or not last)
-                # Told before the cluster ends: should that fail, the verdict is known already.
+                    run = self._one(plan, cluster, monitor, drop=self.clusters.leave or not last)
+                # Report first, so that a failed teardown cannot lose the verdict.
                 self.finished(run)
-                over = self.own_cluster is not None or self._spent(cluster, before, run, last=last)
+                over = self.clusters.per_run or self._spent(cluster, before, run, last=last)
                 del run  # the next one has its memory
                 if over:
                     ended, cluster = cluster, None
@@ -93,59 +106,66 @@ class Campaign:
             if cluster is not None:
                 self.end(cluster)
 
-    def _spent(self, cluster: Cluster, before: Topology, run: Finished, *, last: bool) -> bool:
-        """Whether the next run needs another cluster: a server of this one did not survive or was
-        upgraded, or what kept it from its rest may keep the next run from its own (a host that left
-        the DDL queue stays out of it). What a script leaves without rest is its own table, which is
-        dropped."""
-        if self.leave or last:
+    def _spent(self, cluster: Cluster, before: Topology, run: FinishedRun, *, last: bool) -> bool:
+        """Return whether the next run needs another cluster.
+
+        It does if a server of this one did not survive or was upgraded, or if what kept it from
+        quiescence may keep the next run from it too (a host that left the DDL queue stays out of
+        it). What a script leaves unfinished is its own table, which is dropped.
+        """
+        if self.clusters.leave or last:
             return False
         restless = bool(run.outcome.troubles) and self.script(run.plan) is None
         return restless or cluster.topology != before or bool(cluster.unready())
 
     def made(self, plan: Plan, monitor: Monitor) -> Cluster:
         """Return a cluster that the caller brings up."""
-        if self.own_cluster is not None:
-            return self.own_cluster(plan)
-        return self.make_cluster(partial(monitor.enter, Phase.SET_UP))
+        return self.clusters.make(plan, partial(monitor.enter, Phase.SET_UP))
 
     def up(self, cluster: Cluster) -> None:
-        """Brings it up. Raises ClusterError, also where its files cannot be written."""
+        """Bring a cluster up. Raise ClusterError, also if its files cannot be written."""
         try:
             cluster.up()
         except OSError as error:
-            if self.files is None or not is_unwritable(error):
+            if self.clusters.files is None or not is_unwritable(error):
                 raise
-            why = why_unwritable(self.files, error)
-            raise ClusterError(f"{self.files}: cannot be written: {why}") from error
+            why = why_unwritable(self.clusters.files, error)
+            raise ClusterError(f"{self.clusters.files}: cannot be written: {why}") from error
 
     def end(self, cluster: Cluster) -> None:
-        """Takes it down, unless it is to be left. Raises ClusterError."""
-        if self.leave:
+        """Take a cluster down, unless it is to be left. Raise ClusterError."""
+        if self.clusters.leave:
             cluster.close()
         else:
             cluster.down()
 
     def begun(self, plan: Plan, cluster: Cluster) -> RunDirectory:
-        """A directory for a run on this cluster."""
-        durable = not isinstance(cluster, KeepsTime)
+        """Create a directory for a run on this cluster."""
+        durable = not cluster.runtime.reproducible
         directory = self.store.create(plan.workload, plan.nemesis, plan.seed, durable=durable)
         met = replace(plan, engines=cluster.engines)
         directory.begin(met, cluster.topology, cluster.versions())
         return directory
 
+    def _nemesis(self, plan: Plan, cluster: Cluster) -> Nemesis:
+        """Return what injects the plan's faults. Raise UsageError if the cluster cannot do them."""
+        nemesis = parse_nemesis(plan.nemesis, cluster.topology, plan.seed, self.faults)
+        check_capabilities(nemesis, cluster)
+        install_proxies(nemesis, cluster)
+        return nemesis
+
     def recorded(
         self, plan: Plan, cluster: Cluster, directory: RunDirectory, monitor: Monitor
     ) -> tuple[str, ...]:
-        """A run of which nothing is judged, on a cluster that goes on; its troubles. Raises
-        HarnessError when it cannot be brought to its end. The servers' logs are collected
-        either way."""
+        """Execute a run without judging it, on a cluster that is used again. Return its troubles.
+        Raise HarnessError if it does not reach its end. The servers' logs are collected either
+        way."""
         with directory.held():
             try:
                 with _crashing(directory):
-                    nemesis = self.nemesis(plan, cluster)
-                    trial = self._trial(plan, cluster, nemesis, directory, monitor, drop=True)
-                    troubles = record(trial)
+                    nemesis = self._nemesis(plan, cluster)
+                    context = self._context(plan, cluster, nemesis, directory, monitor, drop=True)
+                    troubles = record(context)
             except BaseException:
                 _collected(cluster, directory)
                 raise
@@ -155,7 +175,7 @@ class Campaign:
             directory.recorded(troubles)
         return troubles
 
-    def _trial(
+    def _context(
         self,
         plan: Plan,
         cluster: Cluster,
@@ -164,24 +184,23 @@ class Campaign:
         monitor: Monitor,
         *,
         drop: bool,
-    ) -> Trial:
+    ) -> RunContext:
         workload, script = self.workload(plan), self.script(plan)
-        # On a cluster with a time of its own, the same seed is to leave the same bytes.
-        name = "sim" if isinstance(cluster, KeepsTime) else directory.path.name
+        name = "sim" if cluster.runtime.reproducible else directory.path.name
         token = fresh_token(name, plan.seed)
         monitor.enter(Phase.SET_UP, "creating tables")
         stop = self.stop
-        return Trial(
+        return RunContext(
             plan, cluster, workload, nemesis, directory, monitor, stop, token, drop, script
         )
 
-    def _one(self, plan: Plan, cluster: Cluster, monitor: Monitor, *, drop: bool) -> Finished:
-        nemesis = self.nemesis(plan, cluster)  # refused before anything is made
+    def _one(self, plan: Plan, cluster: Cluster, monitor: Monitor, *, drop: bool) -> FinishedRun:
+        nemesis = self._nemesis(plan, cluster)  # refused before anything is made
         directory = self.begun(plan, cluster)
         with directory.held():
-            trial = partial(self._trial, plan, cluster, nemesis, directory, monitor, drop=drop)
-            outcome = self._conducted(cluster, directory, trial)
-            reported = self.reported(outcome.judgement.status)
+            context = partial(self._context, plan, cluster, nemesis, directory, monitor, drop=drop)
+            outcome = self._executed(cluster, directory, context)
+            reported = outcome.judgement.status in self.reported
             history = outcome.history if reported else None
             unstored = directory.finish(outcome.judgement, outcome.troubles, history)
             monitor.enter(Phase.CLEAN_UP)
@@ -189,27 +208,27 @@ class Campaign:
             if reported:
                 monitor.enter(Phase.CLEAN_UP, "drawing the report")
                 more.append(self.draw(directory, history))
-        told = (*outcome.troubles, *[text for text in more if text])
-        return Finished(plan, directory, replace(outcome, troubles=told))
+        troubles = (*outcome.troubles, *[text for text in more if text])
+        return FinishedRun(plan, directory, replace(outcome, troubles=troubles))
 
-    def _conducted(
-        self, cluster: Cluster, directory: RunDirectory, trial: Callable[[], Trial]
-    ) -> Outcome:
+    def _executed(
+        self, cluster: Cluster, directory: RunDirectory, context: Callable[[], RunContext]
+    ) -> RunResult:
         try:
             with _crashing(directory):
-                if self.files is not None:
-                    copy_cluster(self.files, directory.path)
-                return conduct(trial())
+                if self.clusters.files is not None:
+                    copy_cluster(self.clusters.files, directory.path)
+                return execute(context())
         except BaseException:
             _collected(cluster, directory)
-            if self.reported(None):
+            if None in self.reported:
                 self.draw(directory, None)
             raise
 
 
 @contextmanager
 def _crashing(directory: RunDirectory) -> Iterator[None]:
-    """What ends a run early is told in its directory."""
+    """Record the exception that ends the run early in the run's directory."""
     try:
         yield
     except BaseException as error:
@@ -222,7 +241,7 @@ def _crashing(directory: RunDirectory) -> Iterator[None]:
 
 
 def _collected(cluster: Cluster, directory: RunDirectory) -> str | None:
-    """The servers' logs; returns why there are none."""
+    """Collect the servers' logs. Return the reason if some are missing."""
     try:
         cluster.collect(directory.logs)
     except ClusterError as error:
@@ -234,6 +253,6 @@ def _collected(cluster: Cluster, directory: RunDirectory) -> str | None:
 
 
 def copy_cluster(files: Path, directory: Path) -> None:
-    """The compose file and what it mounts, so that the cluster can be had again by hand."""
+    """Copy the compose file and what it mounts, so that the cluster can be recreated by hand."""
     shutil.copyfile(files / "compose.yml", directory / "compose.yml")
     shutil.copytree(files / "config", directory / "config")

@@ -1,4 +1,4 @@
-"""Why a file of a store cannot be written, in words that name the disk."""
+"""Reasons why a file cannot be written, which name the disk."""
 
 import errno
 import os
@@ -10,7 +10,7 @@ FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def why_unwritable(path: Path, error: OSError) -> str:
-    """Say what the operating system says; of a full or read-only disk also where it is mounted."""
+    """Return the operating system's message; for a full or read-only disk with its mount point."""
     said = error.strerror or str(error)
     if error.errno in FULL:
         return f"{said} (the disk at {_mount_point(path)} is full)"
@@ -20,12 +20,12 @@ def why_unwritable(path: Path, error: OSError) -> str:
 
 
 def is_unwritable(error: OSError) -> bool:
-    """Whether it is the disk that refuses, or who owns what is on it."""
+    """Return whether the disk refuses the write, or the permissions on it."""
     return error.errno in FULL | {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EIO}
 
 
 def is_full(error: OSError) -> bool:
-    """Whether the disk has no space left."""
+    """Return whether the disk has no space left."""
     return error.errno in FULL
 
 

@@ -1,4 +1,4 @@
-"""The runs of a store, put before a fleet of checkers: which there are, which have changed."""
+"""Runs of a store as input of a fleet of checkers: which runs there are, and which have changed."""
 
 import json
 import os
@@ -11,57 +11,58 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow.parquet as pq
-import pyhistories
 import pyporcupine
 
 import checkers
 import harness.core
+import harness.fleet
+import harness.native
 import workloads
-from checkers.fleet_plan import BIG_BYTES, Item, shared_out
-from checkers.fleet_rows import judged, merged, runs_in
-from checkers.fleet_work import Asked, Job
 from checkers.judge import Judgement, fitting
 from checkers.ladder import Level
-from checkers.protocol import Protocol
+from checkers.replication.protocol import ReplicationRules
 from harness.core.bounded_json import load, open_regular
 from harness.core.errors import HarnessError, HistoryError
 from harness.core.history import History
 from harness.core.protocols import Workload
 from harness.core.verdict import Status
+from harness.fleet.plan import BIG_BYTES, Item, split_by_keys
+from harness.fleet.rows import judged_digests, merge_rows, runs_in
+from harness.fleet.task import Job, JudgeRequest
 from harness.run.journal import ends_mid_line
 from harness.run.parquet import journal_digest_of, read_parquet
 from harness.run.plan import Plan
 from harness.run.store import RunDirectory
 
 SCRATCH: Final = ".fleet"
-"""In the store: what tasks write while they go on."""
+"""Directory in the store for the files of running tasks."""
 _LEFT_BY_A_RUN: Final = ("run.json", "history.parquet", "history.jsonl")
 
 
 @dataclass(frozen=True, slots=True)
 class StoredRuns:
-    """Runs as a task of a fleet sees them."""
+    """Access of a fleet's tasks to stored runs."""
 
     workload: Callable[[Plan], Workload]
     promise: str | None = None
-    """Instead of each run's own."""
+    """Level that replaces the promise of each run; None: keep it."""
     check_s: float | None = None
-    """Likewise."""
+    """Time limit that replaces that of each run; None: keep it."""
     saved: Callable[[RunDirectory, Status], None] | None = None
-    """Called where a run was judged, when its results are saved; a function of a module, for it
-    goes to other processes."""
+    """Function that is called when the results of a run are saved. It goes to other processes, so
+    it is a function of a module."""
 
-    def asked(self, run: Path) -> Asked:
-        """From run.json."""
+    def request(self, run: Path) -> JudgeRequest:
+        """Return the request to judge a run, from its run.json."""
         plan = RunDirectory(run).info().plan
         level = Level.named(self.promise or plan.promise)
         workload = self.workload(replace(plan, promise=level.value))
-        return Asked(
+        return JudgeRequest(
             workload=plan.workload,
             nemesis=plan.nemesis,
             seed=str(plan.seed),
             promise=level,
-            checkers=(*fitting(workload.checkers(), plan.engines.dialect), Protocol()),
+            checkers=(*fitting(workload.checkers(), plan.engines.dialect), ReplicationRules()),
             check_s=self.check_s or plan.check_s,
         )
 
@@ -76,7 +77,7 @@ class StoredRuns:
             return path, ""
         if path.exists() and journal_digest_of(path) is None:
             path.replace(_broken(path))
-        # Told every time: a task that is done again must say it again.
+        # Reported every time: a task that is repeated must report it again.
         notes = [f"{path}: was broken, and is made again from the journal"]
         notes = notes if _broken(path).exists() else []
         if ends_mid_line(journal):
@@ -84,9 +85,9 @@ class StoredRuns:
         directory.parquet()
         return path, "; ".join(filter(None, notes))
 
-    def mended(self, run: Path) -> str:
-        """Makes history.parquet again when it is broken and there is a journal, and keeps the
-        broken one beside it; what was wrong, "" when nothing was."""
+    def repair(self, run: Path) -> str:
+        """Write history.parquet anew if it is broken and there is a journal, and keep the broken
+        file beside it. Return what was wrong; "" if nothing was."""
         directory = RunDirectory(run)
         path = directory.parquet_file
         if not directory.journal.exists() or _readable(path):
@@ -95,7 +96,7 @@ class StoredRuns:
         return self.parquet(run)[1]
 
     def history(self, run: Path) -> History:
-        """From Parquet, which `parquet` has seen to."""
+        """Return the history from Parquet, which `parquet` has written."""
         return read_parquet(RunDirectory(run).parquet_file)
 
     def digest(self, run: Path) -> str:
@@ -113,7 +114,7 @@ class StoredRuns:
         return said.hexdigest()
 
     def save(self, run: Path, judgement: Judgement, note: str) -> None:
-        """results.json."""
+        """Write results.json."""
         directory = RunDirectory(run)
         info, notes = directory.info(), [note] if note else []
         if info.state == "recorded":
@@ -129,7 +130,7 @@ class StoredRuns:
 
 
 def _readable(path: Path) -> bool:
-    """To its end."""
+    """Return whether the file can be read to its end."""
     try:
         for _ in pq.ParquetFile(path, page_checksum_verification=True).iter_batches():
             pass
@@ -159,28 +160,27 @@ def _size(path: Path) -> int | None:
 def judge_digest() -> str:
     """Return a digest of the code that judges: when it changes, verdicts are old."""
     said = blake2b(digest_size=16)
-    for package in (checkers, workloads, harness.core):
+    for package in (checkers, harness.fleet, workloads, harness.core):
         root = Path(next(iter(package.__path__)))
         for path in sorted(root.rglob("*.py")):
             said.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
-    for module in (pyporcupine, pyhistories):
-        where = module.__spec__.origin if module.__spec__ else None
-        for path in sorted(Path(where or "").parent.glob("*.so")):
+    for package in (pyporcupine, harness.native):
+        for path in sorted(Path(next(iter(package.__path__))).glob("*.so")):
             said.update(path.read_bytes())
     return said.hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Runs, and the store they are in."""
+    """Runs of one store."""
 
     root: Path
     runs: tuple[str, ...]
-    """By their path in it, ascending."""
+    """Paths of the runs in the store, ascending."""
 
 
 def found(target: Path) -> Found | None:
-    """All runs of a store, or of one of its folders; None for anything else."""
+    """Return all runs of a store, or of one of its folders; None for anything else."""
     for root, pattern in ((target, "*/*"), (target.parent, f"{target.name}/*")):
         runs = [path for path in root.glob(pattern) if _is_run(path)]
         if runs:
@@ -199,18 +199,18 @@ def _is_run(path: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a fleet was put to."""
+    """Runs that a fleet has judged."""
 
     verdicts: Path
-    """The dataset."""
+    """Dataset of the verdicts."""
     judged: frozenset[str]
     unchanged: frozenset[str]
-    """Their verdicts stand."""
+    """Runs whose verdicts are still valid."""
 
 
 def verdicts_of(root: Path, only: frozenset[str] | None, promise: str | None = None) -> Path:
-    """Where the verdicts are; those of a few checkers only, and those against another promise than
-    each run's own, are datasets of their own."""
+    """Return the path of the verdicts. Verdicts of a few checkers, and those against another
+    promise than each run's own, are datasets of their own."""
     apart = [*(["+".join(sorted(only))] if only else []), *([promise] if promise else [])]
     return root / f"{'-'.join(['verdicts', *apart])}.parquet"
 
@@ -224,12 +224,12 @@ def check_fleet(
     only: frozenset[str] | None = None,
     save: bool = False,
 ) -> Checked:
-    """Judges the runs that are new or have changed, or whose judge has; all with `force`.
+    """Judge the runs that are new or have changed, or whose checkers have; all runs with `force`.
     `engine` judges items and returns files of rows. Raises HarnessError."""
     target, judge = verdicts_of(found.root, only, runs.promise), judge_digest()
     if force and target.exists() and not _readable(target):
         target.unlink()
-    known = {} if force else judged(target)
+    known = {} if force else judged_digests(target)
     with ThreadPoolExecutor() as pool:
         old = [run for run in found.runs if run in known]
         digests = dict(zip(old, pool.map(lambda r: runs.digest(found.root / r), old), strict=True))
@@ -247,7 +247,7 @@ def check_fleet(
         lost = set(changed) - runs_in(fresh)
         if lost:
             raise HarnessError(f"{len(lost)} runs were judged and have no verdict: {min(lost)}")
-        merged(target, fresh, frozenset(changed))
+        merge_rows(target, fresh, frozenset(changed))
     except OSError as error:
         raise HarnessError(f"store {found.root}: cannot be written: {error}") from error
     finally:
@@ -266,4 +266,4 @@ def _items(root: Path, run: str, runs: StoredRuns) -> list[Item]:
         file, _ = runs.parquet(directory.path)
     except HarnessError:
         return [item]
-    return shared_out(Item(run, item.path, size, digest=runs.digest(directory.path)), file)
+    return split_by_keys(Item(run, item.path, size, digest=runs.digest(directory.path)), file)

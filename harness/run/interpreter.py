@@ -1,28 +1,44 @@
 """The interpreter on the wall clock: a thread for each worker, and one for the nemesis.
 
-Workers take calls from the scheduler themselves, under one lock: no thread hands out work, so a
-call costs one turn of the lock. A worker that finds nothing to do sleeps on a condition of its
-own. One sleeper, the watch, wakes at the time that the generator waits for. A worker that takes
-a call while nobody watches, or while other clients' workers sleep, wakes the one that has slept
-longest, which asks in turn. So nobody polls, and one event wakes one thread.
+Workers take calls from the scheduler themselves, under one lock. No thread hands out work, so a
+call costs one turn of the lock. A worker that finds nothing to do sleeps on its own condition.
+One sleeper, the watch, wakes at the time that the generator waits for. A worker that takes a call
+while there is no watch, or while other clients' workers sleep, wakes the one that has slept
+longest, which polls in turn. So no thread polls in a loop, and one event wakes one thread.
 """
 
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from harness.core.clock import Clock
+from harness.core.errors import HarnessError
 from harness.core.op import Done, Kind, Op
-from harness.core.protocols import Client, Exhausted, Generator
-from harness.run.limits import Limits, Trouble
-from harness.run.scheduler import NEMESIS_NUMBER, Assigned, Scheduler
+from harness.core.protocols import Client, Exhausted, Generator, Worker
+from harness.generators.steps import NEMESIS_NUMBER
+from harness.native.simulator import Assigned, Scheduler
+from harness.run.limits import HarnessIssues, Limits
 
-__all__ = ["Limits", "Trouble", "run_threads"]
+__all__ = ["HarnessIssues", "Limits", "Scheduler", "run_threads", "workers_on"]
 
 SUPERVISION_S = 0.05
-"""How often the caller's thread looks for a stop and for calls that hang."""
+"""Interval at which the caller's thread looks for a stop and for calls that hang."""
 
 _NEVER_NS = 1 << 63
+
+
+def workers_on(
+    nodes: Sequence[str], concurrency: int, extra: Sequence[str] = ()
+) -> tuple[Worker, ...]:
+    """Return worker i on node i modulo the number of nodes; then one on each of `extra`, such as
+    nodes that only final reads go to; and the nemesis, last."""
+    if concurrency < 1 or not nodes:
+        raise HarnessError(
+            f"{concurrency} workers on {len(nodes)} nodes given, at least one of each expected"
+        )
+    homes = [*(nodes[i % len(nodes)] for i in range(concurrency)), *extra]
+    clients = tuple(Worker(i, i, node) for i, node in enumerate(homes))
+    return (*clients, Worker(NEMESIS_NUMBER, NEMESIS_NUMBER, ""))
 
 
 def run_threads(
@@ -34,38 +50,40 @@ def run_threads(
     clock: Clock,
     stop: threading.Event,
     limits: Limits | None = None,
-    trouble: Trouble | None = None,
-) -> Trouble:
-    """Runs a generator until it is exhausted and every call has ended, or `stop` is set.
+    issues: HarnessIssues | None = None,
+) -> HarnessIssues:
+    """Run a generator until it is exhausted and every call has ended, or `stop` is set.
 
-    `client(node)` opens a client: each worker has one, opens another after an info, and closes
-    it at the end. `nemesis` does a fault; None: every fault is info. A worker whose call hangs
-    past a limit is replaced by a fresh thread, and what the old one says later is dropped.
+    `client(node)` opens a client. Each worker has one, opens another after an info, and closes it
+    at the end. `nemesis` injects a fault; without one every fault is info. A worker whose call
+    hangs past a limit is replaced by a fresh thread, and what the old thread returns is dropped.
 
-    What the sink or the generator raises, and KeyboardInterrupt, ends the run and is raised
-    here. However it ends, every call in the history has an end. Returns `trouble` (a fresh one
-    when none is given), added to.
+    An exception of the sink or of the generator, and KeyboardInterrupt, ends the run and is raised
+    here. In every case each call in the history has an end. Returns `issues` (a fresh one when none
+    is given), added to.
     """
-    run = _Run(scheduler, client, nemesis, clock, limits or Limits(), trouble or Trouble())
+    run = _ThreadedRun(
+        scheduler, client, nemesis, clock, limits or Limits(), issues or HarnessIssues()
+    )
     scheduler.follow(generator)
     run.supervise(stop)
-    return run.trouble
+    return run.issues
 
 
-class _Seat:
-    """A worker's place: which thread has it, and what that is to do."""
+class _WorkerSlot:
+    """The state of one worker: its thread, and the call that waits for the thread."""
 
     def __init__(self, number: int, lock: threading.Lock) -> None:
         self.number = number
         self.wake = threading.Condition(lock)
         self.assigned: Assigned | None = None
-        """A call that another worker's question brought up."""
+        """A call that another worker's poll began for this one."""
         self.thread: threading.Thread | None = None
-        """None: it has left."""
+        """None: the thread has left."""
 
 
-class _Run:
-    """What the threads share. Everything is under the lock, except the calls themselves."""
+class _ThreadedRun:
+    """The state that the threads share. The lock guards all of it; calls are made without it."""
 
     def __init__(
         self,
@@ -74,9 +92,9 @@ class _Run:
         nemesis: Callable[[Op], Done] | None,
         clock: Clock,
         limits: Limits,
-        trouble: Trouble,
+        issues: HarnessIssues,
     ) -> None:
-        self.trouble = trouble
+        self.issues = issues
         self._scheduler = scheduler
         self._open = client
         self._nemesis = nemesis
@@ -84,27 +102,27 @@ class _Run:
         self._limits = limits
         self._lock = threading.Lock()
         self._left = threading.Condition(self._lock)
-        self._seats = {w.number: _Seat(w.number, self._lock) for w in scheduler.workers}
+        self._slots = {w.number: _WorkerSlot(w.number, self._lock) for w in scheduler.workers}
         self._threads: list[threading.Thread] = []
-        self._asleep: dict[int, _Seat] = {}
-        """Of clients; the one that has slept longest comes first."""
-        self._nemesis_asleep: dict[int, _Seat] = {}
-        self._watch: _Seat | None = None
+        self._asleep: dict[int, _WorkerSlot] = {}
+        """Sleeping clients' workers; the one that has slept longest comes first."""
+        self._nemesis_asleep: dict[int, _WorkerSlot] = {}
+        self._watch: _WorkerSlot | None = None
         self._watch_ns = _NEVER_NS
         self._deadline_ns: int | None = None
-        """Set when there are no calls any more: clients' calls in flight end by then."""
+        """The time by which clients' calls in flight must end; set when no more calls begin."""
         self._fault_deadline_ns = 0
         self._failure: BaseException | None = None
 
     # --- the caller's thread ------------------------------------------------------------------
 
     def supervise(self, stop: threading.Event) -> None:
-        """Starts the workers and returns when all have left."""
+        """Start the workers, and return when all threads have left."""
         try:
             with self._lock:
-                for seat in self._seats.values():
-                    self._seat_thread(seat)
-                while any(seat.thread for seat in self._seats.values()):
+                for slot in self._slots.values():
+                    self._start_thread(slot)
+                while any(slot.thread for slot in self._slots.values()):
                     if stop.is_set():
                         self._end(self._limits.stop_s)
                     self._abandon_hanging()
@@ -112,89 +130,89 @@ class _Run:
         except BaseException as error:
             with self._lock:
                 self._fail(error)
-                for seat in self._seats.values():
-                    self._abandon(seat, "the run was interrupted")
+                for slot in self._slots.values():
+                    self._abandon(slot, "the run was interrupted")
         self._join()
         if self._failure is not None:
             raise self._failure
 
-    def _seat_thread(self, seat: _Seat) -> None:
-        name = "nemesis" if seat.number == NEMESIS_NUMBER else f"worker-{seat.number}"
-        seat.thread = threading.Thread(target=self._work, args=(seat,), name=name, daemon=True)
-        self._threads.append(seat.thread)
-        seat.thread.start()
+    def _start_thread(self, slot: _WorkerSlot) -> None:
+        name = "nemesis" if slot.number == NEMESIS_NUMBER else f"worker-{slot.number}"
+        slot.thread = threading.Thread(target=self._work, args=(slot,), name=name, daemon=True)
+        self._threads.append(slot.thread)
+        slot.thread.start()
 
     def _abandon_hanging(self) -> None:
         now_ns = self._clock.now_ns()
-        for seat in self._seats.values():
-            call = self._scheduler.call_of(seat.number)
+        for slot in self._slots.values():
+            call = self._scheduler.call_of(slot.number)
             if call is None:
                 continue
             limit_s, deadline_ns = self._limits.call_s, self._deadline_ns
-            if seat.number == NEMESIS_NUMBER:
+            if slot.number == NEMESIS_NUMBER:
                 limit_s = self._limits.fault_s
                 deadline_ns = None if deadline_ns is None else self._fault_deadline_ns
             if now_ns - call.time_ns > limit_s * 1e9:
-                self._abandon(seat, f"no end after {limit_s:g} s")
+                self._abandon(slot, f"no end after {limit_s:g} s")
             elif deadline_ns is not None and now_ns >= deadline_ns:
-                self._abandon(seat, "no end when the run was over")
+                self._abandon(slot, "no end when the run was over")
 
-    def _abandon(self, seat: _Seat, why: str) -> None:
-        """Ends the seat's call, if it has one, and gives the seat to a fresh thread if there is
+    def _abandon(self, slot: _WorkerSlot, why: str) -> None:
+        """End the worker's call, if it has one, and start a fresh thread for the worker if there is
         more to do."""
-        thread, seat.thread, seat.assigned = seat.thread, None, None
-        call = self._scheduler.call_of(seat.number)
+        thread, slot.thread, slot.assigned = slot.thread, None, None
+        call = self._scheduler.call_of(slot.number)
         if call is None:
             return
-        self.trouble.abandoned.append(call)
+        self.issues.abandoned.append(call)
         if thread is not None:
             self._threads.remove(thread)
         try:
             done = Done(Kind.INFO, error=f"HARNESS: {why}")
-            self._scheduler.complete(seat.number, done, self._clock.now_ns())
+            self._scheduler.complete(slot.number, done, self._clock.now_ns())
         except BaseException as error:  # a sink that fails must not keep the run from ending
             self._fail(error)
         if self._deadline_ns is None:
-            self._seat_thread(seat)
+            self._start_thread(slot)
 
     def _end(self, patience_s: float) -> None:
-        """No calls any more; those in flight have this long. The shortest patience counts."""
+        """Begin no more calls; those in flight have this long. The shortest patience counts."""
         now_ns = self._clock.now_ns()
         deadline_ns = now_ns + round(patience_s * 1e9)
         if self._deadline_ns is None:
             self._deadline_ns = deadline_ns
             self._fault_deadline_ns = now_ns + round(self._limits.fault_grace_s * 1e9)
         self._deadline_ns = min(deadline_ns, self._deadline_ns)
-        for seat in self._seats.values():
-            seat.wake.notify()
+        for slot in self._slots.values():
+            slot.wake.notify()
 
     def _fail(self, error: BaseException) -> None:
         self._failure = self._failure or error
         self._end(self._limits.stop_s)
 
     def _join(self) -> None:
-        """Waits for clients to be closed, though not for ever, and not for threads that hang."""
+        """Wait a limited time for clients to be closed, but not for threads that hang."""
         until_ns = self._clock.now_ns() + round(self._limits.stop_s * 1e9)
         for thread in self._threads:
             thread.join(max(0.0, (until_ns - self._clock.now_ns()) / 1e9))
 
     # --- the workers' threads -----------------------------------------------------------------
 
-    def _work(self, seat: _Seat) -> None:
+    def _work(self, slot: _WorkerSlot) -> None:
         me = threading.current_thread()
         client: Client | None = None
-        assigned = self._next(seat, me, None)
+        assigned = self._next(slot, me, None)
         while assigned is not None:
-            if seat.number == NEMESIS_NUMBER:
+            if slot.number == NEMESIS_NUMBER:
                 done = self._fault(assigned.op)
             else:
                 done, client = self._call(assigned, client)
-            assigned = self._next(seat, me, done)
+            assigned = self._next(slot, me, done)
         if client is not None:
             self._close(client)
 
     def _call(self, assigned: Assigned, client: Client | None) -> tuple[Done, Client | None]:
-        """Makes the call. Returns its end, and the client if it can go on."""
+        """Make the call. Return its end, and the client if it can go on."""
         try:
             if client is None:
                 client = self._open(assigned.worker.node)
@@ -222,77 +240,78 @@ class _Run:
 
     def _bug(self, error: Exception) -> Done:
         with self._lock:
-            self.trouble.bugs += 1
-            self.trouble.first = self.trouble.first or "".join(traceback.format_exception(error))
+            self.issues.bugs += 1
+            self.issues.first = self.issues.first or "".join(traceback.format_exception(error))
         return Done(Kind.INFO, error=f"{type(error).__name__}: {error}")
 
-    def _next(self, seat: _Seat, me: threading.Thread, done: Done | None) -> Assigned | None:
-        """Tells how the last call ended and waits for the next; None: leave."""
+    def _next(self, slot: _WorkerSlot, me: threading.Thread, done: Done | None) -> Assigned | None:
+        """Record the end of the last call and wait for the next; None: the thread must leave."""
         with self._lock:
-            if seat.thread is not me:
-                return None  # The call was ended without us: what we know came too late.
+            if slot.thread is not me:
+                return None  # The call was ended without this thread: its result is too late.
             assigned = None
             try:
                 if done is not None:
-                    self._scheduler.complete(seat.number, done, self._clock.now_ns())
-                assigned = self._take(seat)
+                    self._scheduler.complete(slot.number, done, self._clock.now_ns())
+                assigned = self._take(slot)
             except BaseException as error:
                 self._fail(error)
-            if assigned is None and seat.thread is me:
-                seat.thread = None
+            if assigned is None and slot.thread is me:
+                slot.thread = None
                 self._left.notify()
             return assigned
 
-    def _take(self, seat: _Seat) -> Assigned | None:
+    def _take(self, slot: _WorkerSlot) -> Assigned | None:
         while True:
-            if seat.assigned is not None:
-                assigned, seat.assigned = seat.assigned, None
+            if slot.assigned is not None:
+                assigned, slot.assigned = slot.assigned, None
                 self._wake_next()
                 return assigned
             if self._deadline_ns is not None:
                 return None
             now_ns = self._clock.now_ns()
-            step = self._scheduler.poll(now_ns, seat.number)
+            step = self._scheduler.poll(now_ns, slot.number)
             if isinstance(step, Assigned):
-                if step.worker.number == seat.number:
+                if step.worker.number == slot.number:
                     self._wake_next()
                     return step
-                other = self._seats[step.worker.number]
+                other = self._slots[step.worker.number]
                 other.assigned = step
                 other.wake.notify()
             elif isinstance(step, Exhausted):
                 self._end(self._limits.grace_s)
             else:
-                self._sleep(seat, now_ns, step.wake_ns)
+                self._sleep(slot, now_ns, step.wake_ns)
 
-    def _sleep(self, seat: _Seat, now_ns: int, wake_ns: int | None) -> None:
+    def _sleep(self, slot: _WorkerSlot, now_ns: int, wake_ns: int | None) -> None:
         until_ns = _NEVER_NS if wake_ns is None else wake_ns
         timeout_s = None
         if self._watch is None or until_ns < self._watch_ns:
-            self._watch, self._watch_ns = seat, until_ns
+            self._watch, self._watch_ns = slot, until_ns
             timeout_s = None if wake_ns is None else max(0, wake_ns - now_ns) / 1e9
-        beds = self._nemesis_asleep if seat.number == NEMESIS_NUMBER else self._asleep
-        beds[seat.number] = seat
-        seat.wake.wait(timeout_s)
-        beds.pop(seat.number, None)
-        if self._watch is seat:
+        sleepers = self._nemesis_asleep if slot.number == NEMESIS_NUMBER else self._asleep
+        sleepers[slot.number] = slot
+        slot.wake.wait(timeout_s)
+        sleepers.pop(slot.number, None)
+        if self._watch is slot:
             self._watch = None
 
     def _wake_next(self) -> None:
-        """A call was taken: there may be one more, and somebody must watch.
+        """Wake a sleeper after a call was taken: there may be one more, and there must be a watch.
 
-        A sleeping nemesis that watches is left alone: every client that ends a call asks for it.
+        A nemesis that sleeps as the watch is left alone: every client that ends a call polls for
+        it.
         """
         if self._asleep:
-            beds = self._asleep
+            sleepers = self._asleep
         elif self._watch is None and self._nemesis_asleep:
-            beds = self._nemesis_asleep
+            sleepers = self._nemesis_asleep
         else:
             return
         # Taken off the list, so that the next call that is taken wakes another.
-        chosen = beds.pop(next(iter(beds)))
+        chosen = sleepers.pop(next(iter(sleepers)))
         if self._watch is None:
-            # Already the watch, though it has yet to ask until when: else the worker that wakes
+            # It is the watch already, before it knows until when: otherwise the worker that wakes
             # it, done with a quick call, would be the watch again and take every call itself.
             self._watch, self._watch_ns = chosen, 0
         chosen.wake.notify()

@@ -1,9 +1,7 @@
-"""`history.jsonl`: the journal of a run, one op a line, written while the run goes on.
+"""Journal of a run: `history.jsonl`, one op a line, written during the run.
 
-A line is as `harness.core.lines` says.
-
-What is flushed survives the death of the harness (it is the operating system's then); what was
-recorded in the last tenth of a second may not.
+`harness.core.lines` defines the lines. Flushed lines belong to the operating system and survive the
+death of the harness; the last tenth of a second may be lost.
 """
 
 import os
@@ -27,20 +25,22 @@ from harness.core.rows import Rows
 from harness.run.disk import why_unwritable
 
 MAX_BYTES: Final = 4 * 1024**3
-"""Size of a journal that is read. Some 25 million ops; reading takes about three times its size
-in memory."""
+"""Maximum size of a journal that is read, some 25 million ops. Reading takes about three times its
+size in memory."""
 FLUSH_S: Final = 0.05
-"""How often the writer flushes. With the time a flush takes, well under a tenth of a second."""
+"""Interval between flushes, in seconds. With the time of a flush it is well under a tenth of a
+second."""
 
 
 class Journal:
-    """Appends ops to a file, from one thread at a time; a thread of its own encodes them and writes
-    them out. Lines are written at once."""
+    """Appends ops to a file, from one thread at a time; a thread of its own encodes and writes
+    them. Lines are written at once."""
 
     def __init__(self, path: Path, *, durable: bool = True) -> None:
-        """Raises HarnessError when there is a file already: a journal is never overwritten.
+        """Create the file. Raises HarnessError if it exists: a journal is never overwritten.
 
-        `durable`: once it is closed it outlives a loss of power, too."""
+        `durable`: after `close` it survives a loss of power.
+        """
         self.path = path
         self._durable = durable
         try:
@@ -49,20 +49,20 @@ class Journal:
             why = why_unwritable(path, error)
             raise HarnessError(f"journal {path}: cannot be made: {why}") from error
         self._length = 0
-        """Bytes that were written."""
+        """Number of bytes written."""
         self._ops: list[Op | bytes] = []
         self._writing = Lock()
         self._open = True
         self._closed = Event()
-        """Tells the writer that it is no longer open."""
+        """Set when the journal is closed, so that the writer ends."""
         self._failure: str | None = None
         self._writer: Thread | None = None
-        """From the first op on."""
+        """Thread that writes, from the first op on."""
 
     def append(self, op: Op) -> None:
-        """Takes an op; it is on its way to the file at once and there within 0.1 s.
+        """Append an op. It is in the file within 0.1 s.
 
-        Raises HarnessError when an earlier op could not be written.
+        Raises HarnessError if an earlier op could not be written.
         """
         if self._failure is not None:
             raise self._unwritable()
@@ -73,20 +73,20 @@ class Journal:
         self._ops.append(op)
 
     def extend(self, lines: bytes) -> None:
-        """Takes ops that are lines already; they are the operating system's when it returns.
-        Raises HarnessError."""
+        """Append ops that are lines already; they are the operating system's on return. Raises
+        HarnessError."""
         assert self._open, "the journal is closed"
         self._ops.append(lines)
         self.flush()
 
     def flush(self) -> None:
-        """Returns when every op taken so far is the operating system's. Raises HarnessError."""
+        """Return when every op so far is the operating system's. Raises HarnessError."""
         self._write_out()
         if self._failure is not None:
             raise self._unwritable()
 
     def close(self) -> None:
-        """Flushes, to the disk if it is durable, and closes. May be called twice. Raises
+        """Flush, to the disk if the journal is durable, and close; idempotent. Raises
         HarnessError."""
         if not self._open:
             return
@@ -146,19 +146,17 @@ class Journal:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a journal holds."""
+    """Contents of a journal."""
 
     history: History
     truncated: str | None
-    """What was cut off at the end when the harness died in the middle of a line; else None."""
+    """Text that was cut off because the harness died in the middle of a line; None if none was."""
 
 
 def read_journal(path: Path) -> Contents:
-    """Reads a journal, also that of a run which died: its last line may be cut off.
-
-    Raises HistoryError that names the file and the line for anything else that is not an op, and
-    when the ops break the rules of histories.
-    """
+    """Read a journal, also that of a run that died: its last line may be cut off. Raises
+    HistoryError, with file and line, for anything else that is not an op, and if the ops break the
+    rules of histories."""
     with _opened(path) as file:
         raw = file.read()
     end = raw.rfind(b"\n") + 1
@@ -208,7 +206,7 @@ def _opened(path: Path) -> Iterator[BufferedReader]:
 
 
 def read_history(path: Path) -> History:
-    """The history in a journal. See `read_journal`."""
+    """Return the history in a journal. See `read_journal`."""
     return read_journal(path).history
 
 

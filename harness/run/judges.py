@@ -1,10 +1,11 @@
-"""Judge runs beside the runs that go on: in a process of their own, or on Spark."""
+"""Judges of runs while other runs go on: one process, or Spark."""
 
 import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
 from multiprocessing import get_context
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -12,37 +13,37 @@ from queue import Empty, SimpleQueue
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checkers.fleet_plan import Item
-from checkers.fleet_rows import (
-    Row,
+from harness.core.errors import HarnessError
+from harness.core.os_process import follow_parent
+from harness.fleet.plan import Item
+from harness.fleet.rows import (
     RunSummary,
+    VerdictRow,
     batch_of,
-    judged,
-    merged,
+    judged_digests,
+    merge_rows,
     read_rows,
     runs_in,
     summaries,
 )
-from checkers.fleet_subprocess import Subprocess
-from checkers.fleet_work import Job, rows_isolated, rows_of
-from harness.core.child import settle
-from harness.core.errors import HarnessError
+from harness.fleet.subprocess import Subprocess
+from harness.fleet.task import Job, rows_isolated, rows_of
 from harness.run.disk import why_unwritable
 from harness.run.fleet import SCRATCH, Found, StoredRuns, check_fleet, judge_digest, verdicts_of
 
 KEPT = f"{SCRATCH}/kept"
-"""In the store: rows of runs that were judged, a file a run."""
+"""Directory in the store with the rows of judged runs, one file per run."""
 
 
 class OneProcess:
-    """A process beside this one, less urgent than the servers. One that dies over a run is
-    replaced, and that run judged checker by checker."""
+    """Judge in a process of its own, less urgent than the servers. If it dies over a run, it is
+    replaced, and that run is judged checker by checker."""
 
     def __init__(self, root: Path, runs: StoredRuns) -> None:
         self._root = root.resolve()
         scratch = str(self._root / SCRATCH)
         self._job = Job(runs=runs, judge=judge_digest(), only=None, scratch=scratch, save=True)
-        self._waiting: dict[str, Future[list[Row]]] = {}
+        self._waiting: dict[str, Future[list[VerdictRow]]] = {}
         self._pool = self._fresh()
 
     def _fresh(self) -> ProcessPoolExecutor:
@@ -53,7 +54,7 @@ class OneProcess:
         return pool
 
     def submit(self, run: str) -> None:
-        """A run, by its path in the store."""
+        """Judge a run, by its path in the store."""
         try:
             self._waiting[run] = self._pool.submit(rows_of, self._job, self._item(run))
         except BrokenProcessPool:
@@ -64,8 +65,8 @@ class OneProcess:
         return Item(run, str(self._root / run), 0)
 
     def done(self, *, wait: bool = False) -> Sequence[RunSummary]:
-        """What was judged since the last call; with `wait`, after all is."""
-        rows: list[Row] = []
+        """Return what was judged since the last call; with `wait`, after all is."""
+        rows: list[VerdictRow] = []
         for run, future in list(self._waiting.items()):
             if not (wait or future.done()):
                 continue
@@ -73,14 +74,14 @@ class OneProcess:
             try:
                 found = future.result()
             except BrokenProcessPool:
-                with Subprocess() as process:
+                with closing(Subprocess()) as process:
                     found = rows_isolated(self._job, self._item(run), process)
             self._keep(run, found)
             rows += found
         return summaries(pa.Table.from_batches([batch_of(rows)]))
 
-    def _keep(self, run: str, rows: Sequence[Row]) -> None:
-        """On disk until `merge_kept`, which may be after a crash."""
+    def _keep(self, run: str, rows: Sequence[VerdictRow]) -> None:
+        """Keep the rows on disk until `merge_kept`, which may follow a crash."""
         target = self._root / KEPT / f"{run.replace('/', '+')}.parquet"
         partial = target.with_suffix(".partial")
         try:
@@ -92,31 +93,31 @@ class OneProcess:
             raise HarnessError(f"{target}: cannot be written: {why}") from error
 
     def close(self) -> None:
-        """Ends the process; what it has not begun is left unjudged."""
+        """End the process; runs that it has not begun stay unjudged."""
         self._pool.shutdown(cancel_futures=True)
 
 
 def merge_kept(root: Path) -> None:
-    """Puts the verdicts that `OneProcess` has kept into the store's dataset. Raises
+    """Merge the verdicts that `OneProcess` has kept into the store's dataset. Raises
     HarnessError."""
     files = sorted((root / KEPT).glob("*.parquet"))
     if not files:
         return
     target = verdicts_of(root, None)
-    judged(target)  # raises for what cannot be read
-    merged(target, files, runs_in(files))
+    judged_digests(target)  # raises for what cannot be read
+    merge_rows(target, files, runs_in(files))
     for file in files:
         file.unlink(missing_ok=True)  # another night in this store may be at its end too
 
 
 def _settle(parent: int) -> None:
-    """In the process, which is less urgent."""
-    settle(parent)
+    """Initialize the process, which is less urgent."""
+    follow_parent(parent)
     os.nice(5)
 
 
 class OnSpark:
-    """A fleet, given whatever has gathered while it judged the last batch."""
+    """Judge on a fleet, which gets the runs that came while it judged the last batch."""
 
     def __init__(
         self,
@@ -132,12 +133,12 @@ class OnSpark:
         self._thread.start()
 
     def submit(self, run: str) -> None:
-        """A run, by its path in the store."""
+        """Judge a run, by its path in the store."""
         self._left += 1
         self._asked.put(run)
 
     def done(self, *, wait: bool = False) -> Sequence[RunSummary]:
-        """What was judged since the last call; with `wait`, after all is. Raises what Spark
+        """Return what was judged since the last call; with `wait`, after all is. Raises what Spark
         raised."""
         found: list[RunSummary] = []
         while self._left:
@@ -152,7 +153,7 @@ class OnSpark:
         return found
 
     def close(self) -> None:
-        """Ends the thread."""
+        """End the thread."""
         self._asked.put(None)
         self._thread.join()
 

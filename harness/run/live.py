@@ -1,4 +1,4 @@
-"""What is going on now: counts that a display may read at any time, without a lock."""
+"""Counters of a run in progress, which a display may read at any time, without a lock."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,26 +11,26 @@ class Figures:
     """A reading of the counters."""
 
     ended: Mapping[tuple[str, Kind], int]
-    """How many calls of clients ended, by (f, kind)."""
+    """Number of clients' calls that ended, by (f, kind)."""
     in_flight: int
-    """Calls of clients without an end."""
+    """Number of clients' calls without an end."""
     faults: tuple[str, ...]
-    """Every fault in force, oldest first: its name, and what it does to whom."""
+    """Every fault in force, oldest first: its name, its effect and its targets."""
     injected: int
-    """How many faults have begun."""
+    """Number of faults that have begun."""
 
     def kind(self, kind: Kind) -> int:
-        """Calls that ended so."""
+        """Return the number of calls that ended with this kind."""
         return sum(count for (_, k), count in self.ended.items() if k is kind)
 
     @property
     def total(self) -> int:
-        """Calls that ended."""
+        """Number of calls that ended."""
         return sum(self.ended.values())
 
 
 class Live:
-    """Counters of one run. One thread at a time calls `saw` (the scheduler's lock sees to that);
+    """Counters of one run. One thread at a time calls `saw`, which the interpreter's lock ensures;
     any thread may call `read`."""
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Live:
         self._injected = 0
 
     def saw(self, op: Op) -> None:
-        """Counts an op."""
+        """Count an op."""
         if op.process == NEMESIS:
             self._saw_fault(op)
         elif op.kind is Kind.INVOKE:
@@ -51,7 +51,7 @@ class Live:
             self._ended[what] = self._ended.get(what, 0) + 1
 
     def count(self, begun: int, ended: Mapping[tuple[str, Kind], int]) -> None:
-        """Counts calls of clients, many at a time."""
+        """Count clients' calls, many at a time."""
         self._in_flight += begun - sum(ended.values())
         for what, number in ended.items():
             self._ended[what] = self._ended.get(what, 0) + number
@@ -60,7 +60,7 @@ class Live:
         if op.kind is not Kind.OK or not isinstance(op.value, Mapping):
             return
         edge, number = op.value.get("edge"), op.value.get("fault")
-        # A new dict each time: a reader may hold the old one.
+        # A new dictionary each time, because a reader may hold the old one.
         others = {n: text for n, text in self._faults.items() if n != number}
         if edge == "begin":
             name, text = op.value.get("name", op.f), op.value.get("text", "")
@@ -73,7 +73,7 @@ class Live:
             self._faults = {}
 
     def read(self) -> Figures:
-        """The counters now. Each is right; they may be an op apart from each other."""
+        """Return the counters. Each is exact; two of them may be one op apart."""
         return Figures(
             ended=self._ended.copy(),
             in_flight=self._in_flight,

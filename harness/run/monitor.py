@@ -1,10 +1,10 @@
-"""What a display may know of a run that goes on. Written by the run, read from any thread."""
+"""State of a run in progress for a display. The run writes it, any thread may read it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from checkers.live import LiveAnomalies
+from checkers.sets.live import LiveAnomalies
 from harness.core.clock import Clock, WallClock
 from harness.core.lines import decoded
 from harness.core.op import Op
@@ -13,7 +13,7 @@ from harness.run.stop import Stop
 
 
 class Phase(StrEnum):
-    """A run goes through these, in this order."""
+    """Phases of a run, in order."""
 
     SET_UP = "set up"
     FAULTS = "faults"
@@ -26,30 +26,30 @@ class Phase(StrEnum):
 
 @dataclass
 class Monitor:
-    """One run's present."""
+    """Current state of one run."""
 
     title: str
-    """What is run against what, a line."""
+    """Workload, nemesis and seed, as one line."""
     time_limit_s: float
     clock: Clock = field(default_factory=WallClock)
-    """Of the run, from the beginning of its faults."""
+    """Clock of the run, which starts with its faults."""
     phase: Phase = Phase.SET_UP
     note: str = ""
-    """What is waited for: "pending: ch2 has 3 queue entries"."""
+    """What the run waits for, such as "pending: ch2 has 3 queue entries"."""
     live: Live = field(default_factory=Live)
     anomalies: LiveAnomalies | None = field(default_factory=LiveAnomalies)
-    """None: of this workload none are counted."""
+    """Live anomalies; None if they are not counted for the workload."""
     stop: Stop | None = None
-    """The wish to end the run, once there is one."""
+    """Request to stop the run; None before there is one."""
     listeners: list[Callable[[Phase, str], None]] = field(default_factory=list)
-    """Told of every phase and note."""
+    """Functions that are called at every phase and note."""
     seconds: dict[Phase, float] = field(default_factory=dict)
-    """That each phase took which is over, on the wall clock."""
+    """Seconds of each completed phase, on the wall clock."""
     _wall: Clock = field(default_factory=WallClock)
     _entered_ns: int = 0
 
     def enter(self, phase: Phase, note: str = "") -> None:
-        """The run goes on to a phase, or to something else to wait for within it."""
+        """Note that the run enters a phase, or waits for something else within it."""
         now_ns = self._wall.now_ns()
         spent_s = (now_ns - self._entered_ns) / 1e9
         self.seconds[self.phase] = self.seconds.get(self.phase, 0.0) + spent_s
@@ -59,12 +59,13 @@ class Monitor:
             listener(phase, note)
 
     def saw(self, op: Op) -> None:
-        """Every op of the history, in order, once."""
+        """Count an op of the history; called for every op, in order."""
+        self.live.saw(op)
         if self.anomalies is not None:
             self.anomalies.feed(op)
 
     def saw_lines(self, lines: bytes) -> None:
-        """The same of ops that are lines of the journal."""
+        """Count ops that are lines of the journal."""
         if self.anomalies is not None:
             for line in lines.splitlines():
                 self.anomalies.feed(decoded(line))

@@ -1,8 +1,8 @@
-"""What a word on the command line means, of the runs in a store: one rule for every command.
+"""Runs that a word on the command line names, by one rule for every command.
 
 - A word without a separator, such as `latest` or a run's name, is looked up in the store, never in
-  the working directory: a `latest` that lies there is somebody else's. What lies in the store
-  itself comes before what lies in one of its folders.
+  the working directory, whose `latest` may be unrelated. An entry of the store itself comes before
+  entries of its folders.
 - A word that begins with /, ./ or ../ is a path.
 - Any other, such as `quorum-set+kill/latest` or `store/`, may be either. Where it means two
   different directories, that is an error.

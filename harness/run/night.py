@@ -1,12 +1,12 @@
-"""The journal of a torture night: what was begun, what came of it. Appended to, never rewritten.
+"""Journal of a torture night, which is only ever appended to.
 
 A line is a JSON object with "event" and "run", the number of a run, from 0:
 
-    night     what is asked for: "matrix" (its digest), "runs", "hours", "started_utc"
-    begin     "cell", "seed"; written before anything of the run exists
+    night     the request: "matrix" (its digest), "runs", "hours", "started_utc"
+    begin     "cell", "seed"; written before the run has a directory
     directory "path", in the store
     recorded  "troubles", "seconds", "phases" (by phase, the seconds it took); its history is whole
-    broken    "error": it could not be brought to its end
+    broken    "error": it did not reach its end
     judged    "status", "reason", "kinds", "first_ns"
     end       the night is over, and its summary is written
 
@@ -32,7 +32,7 @@ JOURNAL: Final = "journal.jsonl"
 
 @dataclass(slots=True)
 class Slot:
-    """What is known of one run."""
+    """State of one run of the night."""
 
     number: int
     cell: str
@@ -44,31 +44,30 @@ class Slot:
     troubles: tuple[str, ...] = ()
     broken: str | None = None
     status: Status | None = None
-    """Of its verdict; None: not judged yet."""
+    """Status of its verdict; None before it is judged."""
     reason: str = ""
     kinds: tuple[str, ...] = ()
     first_ns: int | None = None
 
     @property
     def killed(self) -> bool:
-        """Its harness died under it. Of a run that goes on it is true as well."""
+        """Return whether the harness died during the run; also true while the run goes on."""
         return not self.recorded and self.broken is None
 
 
 @dataclass(slots=True)
 class Night:
-    """The journal, and what it says."""
+    """Journal of a night, and the state that its events describe."""
 
     path: Path
-    """Its directory."""
+    """Directory of the journal."""
     asked: dict[str, Any] = field(default_factory=dict)
     slots: dict[int, Slot] = field(default_factory=dict)
     over: bool = False
 
     @staticmethod
     def read(path: Path) -> "Night":
-        """What a journal says; a last line that was cut off was never said. Raises
-        HarnessError."""
+        """Read a journal; a last line that was cut off does not count. Raises HarnessError."""
         night = Night(path)
         file = path / JOURNAL
         try:
@@ -83,7 +82,7 @@ class Night:
 
     @staticmethod
     def begun(path: Path, asked: Mapping[str, Any]) -> "Night":
-        """A fresh one."""
+        """Create a journal."""
         try:
             path.mkdir(parents=True)
         except OSError as error:
@@ -93,7 +92,7 @@ class Night:
         return night
 
     def say(self, event: str, run: int | None = None, **more: Any) -> None:
-        """Notes what has happened: on the disk when this returns. Raises HarnessError."""
+        """Append an event, which is on the disk on return. Raises HarnessError."""
         said = {"event": event, **({} if run is None else {"run": run}), **more}
         path = self.path / JOURNAL
         try:
@@ -139,17 +138,17 @@ class Night:
 
     @property
     def unjudged(self) -> list[Slot]:
-        """Runs that left something to judge, and have no verdict yet."""
+        """Runs that left something to judge and have no verdict yet."""
         return [s for s in self.slots.values() if s.path is not None and s.status is None]
 
     def expected_s(self, cell: str) -> float:
-        """How long a run of this cell takes: the median so far, of all cells while it has none;
-        0 before the first."""
+        """Return the expected duration of a run of this cell: the median of its runs so far, or of
+        all cells if it has none; 0 before the first."""
         times = {slot.number: slot.seconds for slot in self.slots.values() if slot.recorded}
         own = [s for number, s in times.items() if self.slots[number].cell == cell]
         return median(own or times.values() or [0.0])
 
     @property
     def next(self) -> int:
-        """The number of the run that comes next."""
+        """Number of the next run."""
         return max(self.slots, default=-1) + 1

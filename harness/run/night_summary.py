@@ -1,4 +1,4 @@
-"""What a night came to: by cell, the verdicts, the anomalies, and what is new."""
+"""Summary of a night: the verdicts, the anomalies and what is new, by cell."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,50 +17,50 @@ from harness.run.night import Night, Slot
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """All runs of one cell of the matrix."""
+class CellSummary:
+    """Runs of one cell of the matrix."""
 
     name: str
     slots: tuple[Slot, ...]
     new: tuple[str, ...]
-    """Kinds of anomalies that the last night did not have here."""
+    """Kinds of anomalies that the cell did not have in the last night."""
     missing: str = ""
-    """The mechanisms that its version lacks, so that it has no runs; "" if it has all."""
+    """Mechanisms that its version lacks, so that it has no runs; "" if it has all."""
 
     def count(self, status: Status) -> int:
-        """Runs with this verdict; a run without one is UNKNOWN."""
+        """Return the number of runs with this verdict; a run without one is UNKNOWN."""
         return sum(verdict(slot) is status for slot in self.slots)
 
     @property
     def killed(self) -> int:
-        """Runs that died with their harness."""
+        """Number of runs that died with their harness."""
         return sum(slot.killed for slot in self.slots)
 
     @property
     def broken(self) -> int:
-        """Runs that could not be brought to their end."""
+        """Number of runs that did not reach their end."""
         return sum(slot.broken is not None for slot in self.slots)
 
     @property
     def kinds(self) -> Counter[str]:
-        """By kind of anomaly, in how many runs."""
+        """Number of runs with each kind of anomaly."""
         return Counter(kind for slot in self.slots for kind in slot.kinds)
 
     @property
     def first_s(self) -> float | None:
-        """The median time to the first anomaly, of runs that have one."""
+        """Median time to the first anomaly, of runs that have one."""
         times = [slot.first_ns / 1e9 for slot in self.slots if slot.first_ns is not None]
         return median(times) if times else None
 
 
 def verdict(slot: Slot) -> Status:
-    """Of a run; one that died or broke is at best UNKNOWN."""
+    """Return the status of a run; one that died or broke is at best UNKNOWN."""
     own = [slot.status or Status.UNKNOWN]
     return worst([*own, Status.UNKNOWN] if slot.killed or slot.broken is not None else own)
 
 
 def why(slot: Slot) -> str:
-    """Of a run's verdict."""
+    """Return the reason of a run's status."""
     if slot.broken is not None:
         return f"broken: {slot.broken}"
     if slot.killed:
@@ -73,14 +73,14 @@ def cells(
     names: Sequence[str],
     before: Mapping[str, Sequence[str]],
     missing: Mapping[str, str] = MappingProxyType({}),
-) -> list[Cell]:
-    """In the order of the matrix. `before`: by cell, the kinds of the last night. `missing`: by
-    cell that cannot be run, the mechanisms that its version lacks."""
+) -> list[CellSummary]:
+    """Return the summaries in the order of the matrix. `before` has the kinds of the last night by
+    cell; `missing` the mechanisms that the version of a cell lacks."""
     by_cell: dict[str, list[Slot]] = {name: [] for name in names}
     for slot in night.slots.values():
         by_cell.setdefault(slot.cell, []).append(slot)
     return [
-        Cell(
+        CellSummary(
             name,
             tuple(slots),
             tuple(sorted({k for s in slots for k in s.kinds} - set(before.get(name, ())))),
@@ -100,8 +100,8 @@ def kinds_before(path: Path) -> dict[str, list[str]]:
     return {}
 
 
-def as_json(night: Night, of: Sequence[Cell]) -> dict[str, Json]:
-    """summary.json."""
+def as_json(night: Night, of: Sequence[CellSummary]) -> dict[str, Json]:
+    """Return the contents of summary.json."""
     every = list(night.slots.values())
     status = worst(verdict(slot) for slot in every)
     return {
@@ -140,9 +140,9 @@ def as_json(night: Night, of: Sequence[Cell]) -> dict[str, Json]:
     }
 
 
-def junit(of: Sequence[Cell]) -> JUnitXml:
-    """A suite a cell, a case a run; INVALID is a failure, UNKNOWN an error. A cell that its
-    version cannot run has one case, which is skipped."""
+def junit(of: Sequence[CellSummary]) -> JUnitXml:
+    """Return a JUnit report with a suite per cell and a case per run; INVALID is a failure, UNKNOWN
+    an error. A cell that its version cannot run has one case, which is skipped."""
     xml = JUnitXml("harness torture")
     for cell in of:
         suite = TestSuite(cell.name)

@@ -1,4 +1,4 @@
-"""`history.parquet`: a history by columns, one row an op, in order. For Spark and for people.
+"""`history.parquet`: a history by columns, with one row per op, in order. Spark and users read it.
 
 Columns, all of them null where the op has None:
 
@@ -22,12 +22,12 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyhistories import OddValue
 
 from harness.core.bounded_json import loads
 from harness.core.errors import HistoryError
 from harness.core.history import History
 from harness.core.op import NEMESIS, Kind, Op
+from harness.native.histories import OddValue
 from harness.run.disk import why_unwritable
 
 SCHEMA_VERSION: Final = 1
@@ -37,9 +37,10 @@ _NAMES: Final = pa.dictionary(pa.int32(), pa.string())
 _NUMBERS: Final = pa.list_(pa.int64())
 _KINDS: Final = [kind.value for kind in Kind]
 _WORDS: Final = ["node", "kind", "f"]
-"""Columns of few words. No other column says the same thing often."""
+"""Columns with few distinct strings."""
 _STEPS: Final = dict.fromkeys(["index", "values.list.element", "time_ns"], "DELTA_BINARY_PACKED")
-"""Columns of numbers that are near the ones before them: a fifth fewer bytes in all."""
+"""Columns whose numbers are close to the previous ones; encoding them so saves a fifth of all
+bytes."""
 
 SCHEMA: Final = pa.schema(
     [
@@ -59,7 +60,7 @@ SCHEMA: Final = pa.schema(
 
 
 def table_of(history: History) -> pa.Table:
-    """The columns of a history. Raises HistoryError for a number that does not fit."""
+    """Return the columns of a history. Raises HistoryError for a number that does not fit."""
     try:
         buffers = history.columns.arrow()
     except OddValue as error:
@@ -84,14 +85,15 @@ def table_of(history: History) -> pa.Table:
 
 
 def _texts(texts: list[str]) -> pa.Array:
-    """`pa.array` loads pandas, which takes longer than most runs' last steps."""
+    """Return texts as an array. `pa.array` would load pandas, which takes longer than the last
+    steps of most runs."""
     builder = pa.lib.StringBuilder()
     builder.append_values(texts)
     return builder.finish()
 
 
 def _unfit(op: Op) -> HistoryError:
-    """Why an op has no row."""
+    """Return the error that says why an op has no row."""
     fields: list[tuple[str, object, str]] = [
         ("value", op.value if isinstance(op.value, int) else None, "int64"),
         ("values", op.value if isinstance(op.value, tuple) else None, "list of int64"),
@@ -107,7 +109,7 @@ def _unfit(op: Op) -> HistoryError:
 
 
 def write_parquet(history: History, path: Path, *, journal_digest: str = "") -> None:
-    """Writes a history, in one piece: `path` is whole or as it was. Raises HistoryError."""
+    """Write a history atomically: `path` is complete or unchanged. Raises HistoryError."""
     metadata = {
         "harness.schema": str(SCHEMA_VERSION),
         "harness.journal_digest": journal_digest,

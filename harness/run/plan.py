@@ -1,44 +1,54 @@
-"""What a run was asked to do: kept in `run.json`, enough to do it again."""
+"""Plan of a run, which `run.json` keeps and which is enough to repeat the run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from harness.core.dialect import Engines
 from harness.core.op import Json
 from harness.core.seed import Seed
 
+WORKLOAD_OPTIONS: Final = "workload_options"
+"""Key in the options of a plan under which those of the workload are stored."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The part that does not depend on the workload or the nemesis."""
+    """Settings that decide what a run does."""
 
     workload: str
     nemesis: str
     seed: Seed
-    again: str
-    """The command that runs it again."""
+    repro_command: str
+    """Command that reproduces the run."""
     promise: str
-    """The level of consistency that decides the verdict."""
+    """Level of consistency that decides the verdict."""
     time_limit_s: float = 30.0
     extend: int = 1
-    """How many times the time limit the calls may go on for, at most, while fewer were
-    acknowledged than the checkers need. Virtual time is never extended."""
+    """Maximum number of time limits for which calls go on while fewer were acknowledged than the
+    checkers need. Virtual time is never extended."""
     rate: float | None = None
-    """Client calls a second, over all workers; None: as many as are answered."""
+    """Client calls per second, over all workers; None: as fast as they are answered."""
     concurrency: int = 6
-    """Workers; worker i talks to node i modulo the number of nodes."""
+    """Number of workers; worker i talks to node i modulo the number of nodes."""
     nodes: tuple[str, ...] = ()
-    """The replicas that clients talk to; () is all."""
+    """Replicas that clients talk to; () is all."""
     grace_s: float = 15.0
-    """How long after the time limit a call may take before it is ended as info."""
+    """Seconds after the time limit in which a call must end; then it ends as info."""
     quiesce_s: float = 60.0
-    """How long the healed cluster may take to come to rest."""
+    """Seconds in which the healed cluster must come to rest."""
     final_patience_s: float = 30.0
-    """How long the final reads go on when none of them is answered."""
+    """Seconds for which the final reads go on if none of them is answered."""
     check_s: float = 120.0
-    """How long the checkers may take."""
+    """Time limit of the checkers, in seconds."""
     engines: Engines = field(default_factory=Engines)
-    """The servers that it met, known when the cluster is up. A run.json without them is of a time
-    when there was only the default."""
+    """Engines of the servers, known when the cluster is up. A run.json without them is older than
+    the choice of versions."""
     options: Mapping[str, Json] = field(default_factory=dict)
-    """Of the workload, the nemesis and the cluster, by name."""
+    """Options of the nemesis and the cluster by name, and those of the workload as an object."""
+
+    @property
+    def workload_options(self) -> Mapping[str, Json]:
+        """Options of the workload by name; empty if none are stored."""
+        stored = self.options.get(WORKLOAD_OPTIONS)
+        return stored if isinstance(stored, Mapping) else {}

@@ -1,4 +1,4 @@
-"""What a few tries say about how often an anomaly comes about: exact binomial bounds.
+"""Exact binomial bounds of the rate of an anomaly, given a few tries.
 
 Clopper and Pearson, "The use of confidence or fiducial limits illustrated in the case of the
 binomial", Biometrika 26 (1934): a bound never claims more than its confidence, however few the
@@ -12,9 +12,9 @@ from math import ceil, exp, inf, lgamma, log, log1p
 from typing import Final
 
 _STEPS: Final = 45
-"""Halvings of [0, 1]."""
+"""Number of halvings of [0, 1]."""
 _NEGLIGIBLE: Final = 1e-15
-"""Terms of a sum that fall, from the first which is that small a part of it, are left out."""
+"""Relative size of a term at which a sum stops once its terms fall."""
 
 
 @cache

@@ -1,105 +1,99 @@
 """The interpreter for simulated servers: their events, calls and faults on one virtual time.
 
-`pysimulator.Interpreter` has the scheduler's rules, and makes the calls that are one statement. All
-others are made here, each a task of the simulated world: while it waits the world goes on, and
-other calls with it.
+`simulator.Interpreter` makes the calls that are one statement. All others are made here, each in a
+task of the simulated world: while it waits, the world goes on, and other calls with it.
 """
 
 import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Final
+from functools import lru_cache, partial
 
-from pysimulator import Interpreter
-
-from harness.clients.statement import Statement
-from harness.clusters.sim_cluster import SimCluster
+from harness.clients.clickhouse import DatabaseError, failed_read, failed_write
+from harness.clients.statement import TimedStatement
 from harness.core.clock import Clock
 from harness.core.lines import decoded, encoded
-from harness.core.op import NEMESIS, Call, Done, Kind, Op
-from harness.core.outcomes import READ_OUTCOMES, Outcome
-from harness.core.protocols import ANY_NODE, Client, Generator, Worker
-from harness.generators.steps import compiled
-from harness.run.limits import Trouble
-from harness.run.scheduler import NEMESIS_NUMBER, Place, Scheduler
+from harness.core.op import NEMESIS, Done, Kind, Op
+from harness.core.protocols import Client, Generator
+from harness.native.simulator import Interpreter, Scheduler
+from harness.run.limits import HarnessIssues
+from harness.run.live import Live
 from harness.sim.dialect import DIALECT
-
-
-def _rows(outcomes: Sequence[Outcome]) -> list[tuple[int, str, str, str]]:
-    return [(row.code, row.name, row.kind.value, row.text) for row in outcomes]
-
-
-_OUTCOMES: Final = _rows(DIALECT.write_outcomes), _rows(READ_OUTCOMES)
+from harness.sim.world import World
 
 
 def run_tasks(
     scheduler: Scheduler,
     generator: Generator,
     *,
-    cluster: SimCluster,
+    world: World,
     client: Callable[[str], Client],
-    statements: Mapping[str, Statement],
+    statements: Mapping[str, TimedStatement],
     nemesis: Callable[[Op], Done] | None,
     clock: Clock,
     stop: threading.Event,
-    trouble: Trouble,
+    issues: HarnessIssues,
+    live: Live,
     write: Callable[[bytes, Sequence[int]], None],
 ) -> None:
-    """Runs a generator until it is exhausted and every call has ended, or `stop` is set.
+    """Run a generator until it is exhausted and every call has ended, or `stop` is set.
 
-    `statements`: the calls that need no client. `write` gets the history's lines, at least every
-    0.1 s, and every key that clients have named. Every call ends: clients give up, and faults wait
-    for their effect only so long, on the world's time. `clock` is the run's.
+    `statements` are the calls that need no client. `write` gets the history's lines, at least every
+    0.1 s, and every key that clients have named; `live` counts them. Every call ends: clients give
+    up, and faults wait for their effect for a limited time, on the world's clock. `clock` is the
+    run's.
     """
-    run = _Run(scheduler, generator, cluster, client, statements, nemesis, clock, trouble, write)
+    scheduler.follow(generator)
+    run = _SimulatedRun(scheduler, world, client, statements, nemesis, clock, issues, live, write)
     run.go(stop)
 
 
-class _Run:
-    """What the interpreter does not do itself."""
+@lru_cache(maxsize=1024)  # most statements that fail are refused in the same words
+def _failed(is_write: bool, code: int, text: str) -> Done:
+    error = DatabaseError(code, text, DIALECT.write_outcomes)
+    return failed_write(error) if is_write else failed_read(error)
+
+
+class _SimulatedRun:
+    """The host of the interpreter in Rust: makes the calls that are no statements."""
 
     def __init__(
         self,
         scheduler: Scheduler,
-        generator: Generator,
-        cluster: SimCluster,
+        world: World,
         client: Callable[[str], Client],
-        statements: Mapping[str, Statement],
+        statements: Mapping[str, TimedStatement],
         nemesis: Callable[[Op], Done] | None,
         clock: Clock,
-        trouble: Trouble,
+        issues: HarnessIssues,
+        live: Live,
         write: Callable[[bytes, Sequence[int]], None],
     ) -> None:
-        self._scheduler = scheduler
-        self._world = cluster.simulation.world
+        self._world = world
         self._open = client
         self._nemesis = nemesis
-        self._trouble = trouble
+        self._issues = issues
+        self._live = live
         self._write = write
         self._clients: dict[int, Client] = {}
-        place = scheduler.lend()
-        self._workers = {worker.number: worker for worker in place.free}
+        self._nodes = {worker.number: worker.node for worker in scheduler.workers}
         self._interpreter = Interpreter(
-            cluster.simulation.servers,
-            compiled(generator),
-            [(worker.number, worker.process, worker.node) for worker in place.free],
-            ANY_NODE,
+            world.servers,
+            scheduler,
             {
                 f: (
                     one.is_write,
                     one.sql,
-                    [dict(s) for s in one.settings],
-                    round(one.timeout_s * 1e9),
+                    [{str(k): v for k, v in s.items()} for s in one.settings],
+                    round(timeout_s * 1e9),
                 )
-                for f, one in statements.items()
+                for f, (one, timeout_s) in statements.items()
             },
-            _OUTCOMES,
-            (place.index, place.time_ns, self._world.now_ns - clock.now_ns()),
+            self._world.now_ns - clock.now_ns(),
         )
 
     def go(self, stop: threading.Event) -> None:
-        """Lets the world go on until it is over."""
+        """Let the world go on until the run is over."""
         interpreter = self._interpreter
         try:
             while not interpreter.over:
@@ -107,64 +101,47 @@ class _Run:
                     interpreter.exhaust()
                 number = interpreter.step(self)
                 if number is None:
-                    self._tell()
+                    self._flush()
                 else:
                     self._world.do(number)
         finally:
             self._world.outside()
-            self._tell()
-            index, time_ns, _ = interpreter.place
-            free, busy = interpreter.workers
-            self._scheduler.take_back(
-                Place(
-                    index,
-                    time_ns,
-                    tuple([Worker(*worker) for worker in free]),
-                    tuple([Worker(*worker) for worker in busy]),
-                )
-            )
+            self._flush()
 
-    def _tell(self) -> None:
+    def _flush(self) -> None:
         lines = self._interpreter.lines()
         if lines:
             self._write(lines, self._interpreter.keys)
             begun, ended = self._interpreter.counts()
             counts = {(f, Kind(kind)): count for f, kind, count in ended}
-            self._scheduler.live.count(begun, counts)
+            self._live.count(begun, counts)
 
-    # --- what the interpreter asks for ----------------------------------------------------------
+    # --- the interpreter's host -----------------------------------------------------------------
 
-    def begin(self, place: tuple[int, int], who: tuple[int, int, str], call: Call) -> bytes:
-        """A call that is to be made here: its op's index and time; the worker's number, its process
-        and the node. Returns the op's line."""
-        (index, time_ns), (number, process, node) = place, who
-        is_fault = number == NEMESIS_NUMBER
-        assert node != ANY_NODE, f"call {call.f} of a worker that roams names no node"
-        op = Op(
-            index=index,
-            process=NEMESIS if is_fault else process,
-            kind=Kind.INVOKE,
-            f=call.f,
-            time_ns=time_ns,
-            value=call.value,
-            key=call.key,
-            node=call.node if is_fault else node,
-        )
+    def begin(self, number: int, op: Op) -> bytes:
+        """Begin a call in a task of its own. Return its line."""
         self._world.spawn(partial(self._call, number, op))
         return encoded(op)
 
-    def call(self, f: str, value: int | None, key: int | None) -> Call:
-        """One that a generator in Rust wants done."""
-        return Call(f=f, value=value, key=key)
+    def ended(self, op: Op) -> bytes:
+        """Return the line of the end of a call that was made here."""
+        if op.process == NEMESIS:
+            self._live.saw(op)
+        return encoded(op)
+
+    def failed(self, is_write: bool, code: int, text: str) -> Done:
+        """Return how a statement ended that failed."""
+        return _failed(is_write, code, text)
 
     def retired(self, number: int) -> None:
-        """The worker's next call is another process's, which has a client of its own."""
+        """Close the worker's client: its next call belongs to another process, which has its own
+        client."""
         client = self._clients.pop(number, None)
         if client is not None:
             client.close()
 
     def op(self, line: bytes) -> Op:
-        """What the interpreter wrote, for generators that look at it."""
+        """Return the op of a line, for generators that look at it."""
         return decoded(line)
 
     # --- calls ----------------------------------------------------------------------------------
@@ -173,39 +150,20 @@ class _Run:
         try:
             done = self._done(number, call)
         except Exception as error:
-            self._trouble.bugs += 1
-            told = "".join(traceback.format_exception(error))
-            self._trouble.first = self._trouble.first or told
+            self._issues.bugs += 1
+            self._issues.first = self._issues.first or "".join(traceback.format_exception(error))
             done = Done(Kind.INFO, error=f"{type(error).__name__}: {error}")
-        self._end(number, call, done)
+        self._interpreter.end(self, number, done)
         if done.kind is Kind.INFO:
             self.retired(number)
         self._interpreter.pump(self)
 
-    def _end(self, number: int, call: Op, done: Done) -> None:
-        assert done.kind is not Kind.INVOKE, "a call ends as ok, fail or info"
-        index, time_ns = self._interpreter.end(number, done.kind)
-        op = Op(
-            index=index,
-            process=call.process,
-            kind=done.kind,
-            f=call.f,
-            time_ns=time_ns,
-            value=call.value if done.value is None else done.value,
-            key=call.key,
-            node=call.node,
-            error=done.error,
-        )
-        if number == NEMESIS_NUMBER:
-            self._scheduler.live.saw(op)
-        self._interpreter.told(op, encoded(op))
-
     def _done(self, number: int, call: Op) -> Done:
-        if number == NEMESIS_NUMBER:
+        if call.process == NEMESIS:
             if self._nemesis is None:
                 return Done(Kind.INFO, error=f"no nemesis takes {call.f}")
             return self._nemesis(call)
         client = self._clients.get(number)
         if client is None:
-            client = self._clients[number] = self._open(self._workers[number].node)
+            client = self._clients[number] = self._open(self._nodes[number])
         return client.invoke(call)

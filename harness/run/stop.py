@@ -1,28 +1,37 @@
-"""The wish to end a run early, and why."""
+"""Requests to end a run early, with their reason."""
 
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Final
+
+from harness.core.errors import ClusterError
+from harness.core.protocols import Cluster
+
+INTERVAL_S: Final = 1.0
+"""Interval between two pings of the cluster."""
+STRIKES: Final = 3
+"""Number of unanswered pings after which the cluster counts as lost; a busy engine may miss one."""
 
 
 class InterruptedRun(KeyboardInterrupt):
-    """The wish to stop reached the main thread at a point where it may leave what it does."""
+    """A request to stop interrupted the main thread at a point where it may abandon its work."""
 
 
 class Stop:
-    """Set once; further wishes change nothing, for the first is obeyed already."""
+    """Request to stop. Only the first one counts, because the run already obeys it."""
 
     def __init__(self) -> None:
         self.event = threading.Event()
         self.reason = ""
         self.signals = 0
-        """How many signals have arrived."""
+        """Number of signals that have arrived."""
         self._interrupting = False
 
     def wish(self, reason: str) -> None:
-        """From any thread."""
+        """Request a stop; any thread may do so."""
         if not self.event.is_set():
             self.reason = reason
             self.event.set()
@@ -31,16 +40,15 @@ class Stop:
         return self.event.is_set()
 
     def check(self) -> None:
-        """Raise InterruptedRun if there is a wish to stop already."""
+        """Raise InterruptedRun if a stop is requested already."""
         if self:
             raise InterruptedRun(self.reason)
 
     @contextmanager
     def interrupting(self) -> Iterator[None]:
-        """In this block a signal raises InterruptedRun in the main thread, at once, and once: the
-        block's own cleaning up is not torn by the next signal. Elsewhere whoever waits looks at
-        the wish: nothing is torn in the middle, so that a run that is stopped still heals, saves
-        and cleans up."""
+        """Let the first signal in this block raise InterruptedRun in the main thread at once; later
+        ones do not disturb the block's cleanup. Outside such blocks waiting code looks at the
+        request, so that a run that is stopped still heals, saves and cleans up."""
         self._interrupting = True
         try:
             yield
@@ -49,10 +57,10 @@ class Stop:
 
     @contextmanager
     def obeying_signals(self) -> Iterator[None]:
-        """SIGINT, SIGTERM and SIGHUP become a wish to stop. Only in the main thread.
+        """Turn SIGINT, SIGTERM and SIGHUP into a request to stop. For the main thread only.
 
-        After the block they are ignored if one has arrived: the command is about to end, and the
-        next must not keep it from saying how.
+        After the block they are ignored if one has arrived: the command is about to end, and
+        another signal must not keep it from reporting the result.
         """
 
         def wished(number: int, _frame: FrameType | None) -> None:
@@ -69,3 +77,31 @@ class Stop:
         finally:
             for number, handler in before.items():
                 signal.signal(number, signal.SIG_IGN if self.signals else handler)
+
+
+@contextmanager
+def watched(cluster: Cluster, stop: Stop) -> Iterator[None]:
+    """Ping the cluster while the block runs, and request a stop if it is lost, so that the run does
+    not go on without servers."""
+    over = threading.Event()
+
+    def watch() -> None:
+        strikes = 0
+        while not over.wait(INTERVAL_S):
+            try:
+                cluster.ping()
+            except ClusterError as error:
+                strikes += 1
+                if strikes == STRIKES:
+                    stop.wish(f"the cluster is lost: {error}")
+                    return
+            else:
+                strikes = 0
+
+    thread = threading.Thread(target=watch, name="watch", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join(INTERVAL_S)

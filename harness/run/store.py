@@ -1,17 +1,17 @@
-"""Where runs are kept: `store/<workload>+<nemesis>/<UTC time>-<seed>/`, a directory a run.
+"""Store of runs, in a directory per run: `store/<workload>+<nemesis>/<UTC time>-<seed>/`.
 
-    run.json         what was run, and how it ended      history.jsonl    the journal
-    results.json     what was concluded                  history.parquet  the same, by columns
+    run.json         the plan, and how the run ended     history.jsonl    the journal
+    results.json     the judgement                       history.parquet  the history by columns
     logs/<node>/     each server's logs                  report.html      compose.yml
 
-`latest` in each folder is a link to its run that was begun last, and in the store to the `latest`
-of the folder that has the last of all.
+`latest` in each folder is a link to the run that began last; in the store it is a link to the
+`latest` of the folder with the last run of all.
 
-run.json is one object, see RunInfo. results.json is one object: "schema" 1, "troubles" (what
-went wrong around the run, a list of sentences), "journal" (the digest of the journal that was
-judged), and what Judgement.json gives: "status", "ladder", and "verdicts", a list of objects with
-"checker", "status", "decides", "summary", "checked", "seconds", "figures" and "anomalies". Both
-are written whole or not at all.
+run.json is one object, see RunInfo. results.json is one object: "schema" 1, "troubles" (what went
+wrong around the run, a list of sentences), "journal" (the digest of the journal that was judged),
+and the fields of Judgement.json: "status", "ladder", and "verdicts", a list of objects with
+"checker", "status", "decides", "summary", "checked", "seconds", "figures" and "anomalies". Both are
+written atomically.
 """
 
 import fcntl
@@ -45,11 +45,12 @@ SCHEMA_VERSION: Final = 1
 LATEST: Final = "latest"
 NAME_LENGTH_MAX: Final = 80
 RESERVE_BYTES: Final = 1 << 16
-"""Held by a run until its end: on a full disk run.json can still say how it ended."""
+"""Size of the file that reserves disk space during a run: on a full disk run.json can still record
+how the run ended."""
 ERROR_LENGTH_MAX: Final = 8_000
-"""Characters of an error in run.json, which has to fit into the reserve."""
+"""Maximum length of an error in run.json, which has to fit into the reserve."""
 LEAST_BYTES: Final = 1 << 20
-"""Free space below which a store counts as full before a run begins."""
+"""Free space in bytes below which a store counts as full before a run begins."""
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False)
 
 T = TypeVar("T")
@@ -60,32 +61,34 @@ State: TypeAlias = Literal["running", "recorded", "finished", "crashed"]
 class RunInfo:
     """run.json: these fields by these names.
 
-    "plan" is an object with the fields of Plan ("seed" as text such as "0x5eed"); "topology" an
-    object with "nodes", a list of objects with the fields of Node; times are ISO 8601, UTC.
+    "plan" is an object with the fields of Plan, but "again" for `repro_command`, and "seed" as text
+    such as "0x5eed"; "topology" is an object with "nodes", a list of objects with the fields of
+    Node; times are ISO 8601, UTC.
     """
 
     schema: int = SCHEMA_VERSION
     state: State
-    """running: begun, and nobody said how it ended, which is also what a kill -9 leaves."""
+    """State of the run. "running" also remains after a kill -9, which leaves no record of the
+    end."""
     plan: Plan
     topology: Topology
     versions: Mapping[str, str] = field(default_factory=dict)
-    """What each node runs."""
+    """Version that each node runs."""
     started_utc: str
     zero_utc: str | None = None
-    """The date at time 0 of the history: what servers log has dates. Virtual time has none."""
+    """Date of time 0 of the history, because servers log dates; None on virtual time."""
     ended_utc: str | None = None
     status: str | None = None
-    """Of the judgement of a finished run: VALID, UNKNOWN or INVALID."""
+    """Status of the judgement of a finished run: VALID, UNKNOWN or INVALID."""
     error: str | None = None
-    """Why it crashed."""
+    """Reason of a crash."""
     troubles: tuple[str, ...] = ()
-    """Of a recorded run, which is judged later: what went wrong around it."""
+    """What went wrong around a recorded run, which is judged later."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunDirectory:
-    """One run's files."""
+    """Files of one run."""
 
     path: Path
     durable: bool = field(default=True, compare=False)
@@ -94,36 +97,36 @@ class RunDirectory:
 
     @property
     def info_file(self) -> Path:
-        """run.json."""
+        """Path of run.json."""
         return self.path / "run.json"
 
     @property
     def journal(self) -> Path:
-        """history.jsonl."""
+        """Path of history.jsonl."""
         return self.path / "history.jsonl"
 
     @property
     def parquet_file(self) -> Path:
-        """history.parquet, which may not be there yet: `parquet` makes it."""
+        """Path of history.parquet, which `parquet` creates."""
         return self.path / "history.parquet"
 
     @property
     def results_file(self) -> Path:
-        """results.json."""
+        """Path of results.json."""
         return self.path / "results.json"
 
     @property
     def report(self) -> Path:
-        """report.html."""
+        """Path of report.html."""
         return self.path / "report.html"
 
     @property
     def logs(self) -> Path:
-        """The directory of the servers' logs."""
+        """Directory of the servers' logs."""
         return self.path / "logs"
 
     def begin(self, plan: Plan, topology: Topology, versions: Mapping[str, str]) -> None:
-        """Writes run.json, before anything happens."""
+        """Write run.json, before anything happens."""
         info = RunInfo(
             state="running",
             plan=plan,
@@ -133,6 +136,7 @@ class RunDirectory:
         )
         raw = msgspec.to_builtins(info)
         raw["plan"]["seed"] = str(plan.seed)
+        raw["plan"]["again"] = raw["plan"].pop("repro_command")
         try:
             with self._reserve.open("wb") as file:
                 os.posix_fallocate(file.fileno(), 0, RESERVE_BYTES)
@@ -147,12 +151,13 @@ class RunDirectory:
             raise
 
     def began(self, utc: datetime) -> None:
-        """Now is time 0 of the history."""
+        """Record the date of time 0 of the history."""
         self._change(zero_utc=utc.isoformat(timespec="microseconds"))
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """While the block runs, `alive` is true, in every process; a kill -9 ends that too."""
+        """Lock the run while the block runs, so that `alive` is true in every process; a kill -9
+        releases it too."""
         descriptor = os.open(self.path, os.O_RDONLY)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -162,7 +167,7 @@ class RunDirectory:
 
     @property
     def alive(self) -> bool:
-        """Somebody holds it: the run goes on."""
+        """Return whether a process holds the run, so that it goes on."""
         descriptor = os.open(self.path, os.O_RDONLY)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -178,41 +183,41 @@ class RunDirectory:
         troubles: Sequence[str] = (),
         history: History | None = None,
     ) -> tuple[str, ...]:
-        """The run ended and was judged: writes results.json and run.json. Returns what could not
-        be written, a sentence each, and never raises for it: the verdict is known, and a run
-        without results.json counts as recorded, so that it can be judged again.
+        """Record the judgement of a run that has ended: write results.json and run.json. Return
+        what could not be written, a sentence each; never raise for it, because the verdict is
+        known, and a run without results.json counts as recorded and can be judged again.
 
-        `history`: what the journal holds, of which history.parquet is written, too. What Parquet
-        cannot hold is a trouble, not a crash: the journal has it.
+        `history` is the contents of the journal, from which history.parquet is written. What
+        Parquet cannot hold is a trouble, not a crash: the journal has it.
         """
-        told = list(troubles)
+        found = list(troubles)
         if history is not None:
             try:
                 self.parquet(history)
             except HarnessError as error:
-                told.append(str(error))
+                found.append(str(error))
         try:
-            self.save(judgement, told)
+            self.save(judgement, found)
             ended: dict[str, Json] = {"state": "finished", "status": judgement.status.value}
         except HarnessError as error:
-            told.append(f"the verdict is not stored: {error}")
-            ended = {"state": "recorded", "troubles": list(told)}
+            found.append(f"the verdict is not stored: {error}")
+            ended = {"state": "recorded", "troubles": list(found)}
         try:
             self._end(**ended)
         except HarnessError as error:
-            told.append(str(error))
-        return tuple(told[len(troubles) :])
+            found.append(str(error))
+        return tuple(found[len(troubles) :])
 
     def recorded(self, troubles: Sequence[str]) -> None:
-        """The run ended, and its history is whole; it is judged later."""
+        """Record that the run ended with a complete history, and is judged later."""
         self._end(state="recorded", troubles=list(troubles))
 
     def crash(self, error: str) -> None:
-        """The run ended without a judgement: says so in run.json."""
+        """Record that the run ended without a judgement."""
         self._end(state="crashed", error=error[:ERROR_LENGTH_MAX])
 
     def save(self, judgement: Judgement, troubles: Sequence[str] = ()) -> None:
-        """Write results.json, in the place of an earlier one."""
+        """Write results.json, replacing an earlier one."""
         results = {
             "schema": SCHEMA_VERSION,
             "troubles": list(troubles),
@@ -222,7 +227,7 @@ class RunDirectory:
         _write_json(self.results_file, results, durable=self.durable)
 
     def info(self) -> RunInfo:
-        """What run.json says. Raises HarnessError, naming the file."""
+        """Read run.json. Raises HarnessError, which names the file."""
         raw = _read_json(self.info_file)
         try:
             plan = raw["plan"]
@@ -230,7 +235,12 @@ class RunDirectory:
             seed = {"value": int(plan["seed"], 16)}
             topology: Any = raw["topology"]
             engines = Engines.stored(plan.get("engines", {}), topology["nodes"])
-            said = {**plan, "seed": seed, "engines": engines}
+            said = {
+                **plan,
+                "seed": seed,
+                "engines": engines,
+                "repro_command": plan["again"],
+            }
             return msgspec.convert({**raw, "plan": said}, RunInfo)
         except (AssertionError, KeyError, TypeError, ValueError) as error:
             raise HarnessError(
@@ -239,12 +249,12 @@ class RunDirectory:
             ) from error
 
     def results(self) -> Mapping[str, Json]:
-        """What results.json says. Raises HarnessError when the run was not judged."""
+        """Read results.json. Raises HarnessError if the run was not judged."""
         return _read_json(self.results_file)
 
     def outdated(self) -> str:
         """Return why results.json says nothing of the journal as it is now; "" if it does, or if
-        that cannot be told, as when it has no digest. Raises HistoryError for a journal that
+        that is unknown, as when it has no digest. Raises HistoryError for a journal that
         cannot be read."""
         try:
             judged = self.results().get("journal")
@@ -258,7 +268,7 @@ class RunDirectory:
         )
 
     def contents(self) -> Contents:
-        """The history from the journal, and what was cut off; from Parquet when the journal is
+        """Read the history from the journal, and what was cut off; from Parquet if the journal is
         gone. Raises HistoryError."""
         if not self.journal.exists() and self.parquet_file.exists():
             from harness.run.parquet import read_parquet  # slow to load
@@ -267,7 +277,7 @@ class RunDirectory:
         return read_journal(self.journal)
 
     def history(self) -> History:
-        """What happened. Raises HistoryError."""
+        """Return the history. Raises HistoryError."""
         return self.contents().history
 
     def parquet(self, history: History | None = None) -> Path:
@@ -290,19 +300,19 @@ class RunDirectory:
         return self.path / ".run.json.reserve"
 
     def _change(self, **fields: Json) -> None:
-        """Writes run.json again, with other values in these fields."""
+        """Write run.json again with other values of these fields."""
         value = {**_read_json(self.info_file), **fields}
         _write_json(self.info_file, value, durable=self.durable, reserve=self._reserve)
 
     def _end(self, **fields: Json) -> None:
-        """Writes how the run ended, and gives its reserve back."""
+        """Record how the run ended, and remove its reserve."""
         self._change(**fields, ended_utc=_stamp(utc_now()))
         self._reserve.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """All runs, in one directory, which is made when it is needed."""
+    """Directory of all runs, which is created on first use."""
 
     root: Path
 
@@ -315,8 +325,8 @@ class Store:
         *,
         durable: bool = True,
     ) -> RunDirectory:
-        """A fresh directory, and the `latest` links to it. Runs of the same second and seed get
-        a number after their name. `utc` is now unless given. Raises HarnessError."""
+        """Create a directory, and the `latest` links to it. Runs of the same second and seed get a
+        number after their name. `utc` is now by default. Raises HarnessError."""
         utc = utc_now() if utc is None else utc
         assert utc.utcoffset() == timedelta(0), "the time of a run is UTC"
         folder = self.root / f"{_safe(workload)}+{_safe(nemesis)}"
@@ -330,8 +340,8 @@ class Store:
         return RunDirectory(path, durable)
 
     def prepare(self) -> None:
-        """Make the directory, and check that it takes a file of LEAST_BYTES. Called before a
-        cluster is brought up or anything is searched. Raises HarnessError."""
+        """Create the directory, and check that it takes a file of LEAST_BYTES, before a cluster is
+        brought up or anything is searched. Raises HarnessError."""
         probe = self.root / f".{os.getpid()}.probe"
         try:
             self.root.mkdir(parents=True, exist_ok=True)
@@ -347,11 +357,11 @@ class Store:
         return HarnessError(f"store {self.root}: cannot be written: {why}; give another --store")
 
     def cluster(self, name: str) -> Path:
-        """Where the files of the cluster of this name are."""
+        """Return the directory of the files of a cluster."""
         return self.root / "clusters" / name
 
     def runs(self) -> tuple[RunDirectory, ...]:
-        """Every run, the latest first."""
+        """Return every run, the latest first."""
         found = [file.parent for file in self.root.glob("*/*/run.json")]
         # Neither `latest` nor a folder that leads out of the store.
         kept = {path for path in found if not (path.is_symlink() or path.parent.is_symlink())}
@@ -383,7 +393,7 @@ def run_in(place: Path) -> RunDirectory | None:
 
 
 def _safe(name: str) -> str:
-    """A name that is safe as a directory's: what is not a letter, a digit or one of "._,=-"
+    """Return a name that is safe for a directory: any character but letters, digits and "._,=-"
     becomes "_", and it never starts with a dot."""
     kept = "".join(c if c.isascii() and (c.isalnum() or c in "._,=-") else "_" for c in name)
     return (kept.lstrip(".") or "_")[:NAME_LENGTH_MAX]
@@ -402,7 +412,7 @@ def _fresh(folder: Path, name: str) -> Path:
 
 
 def _link(link: Path, target: str) -> None:
-    """Points a link elsewhere in one step, so that it always leads somewhere."""
+    """Point a link to another target atomically, so that it never dangles."""
     with suppress(OSError):  # there is none yet
         if os.readlink(link) == target:
             return
@@ -419,9 +429,9 @@ def _stamp(utc: datetime) -> str:
 def _write_json(
     path: Path, value: Mapping[str, object], *, durable: bool, reserve: Path | None = None
 ) -> None:
-    """Whole or not at all: written beside, made durable if it is to be, then moved into place.
-    On a full disk the text goes into the file `reserve`, whose space is allocated already and
-    nobody else can take, and that file is moved into place."""
+    """Write a file completely or not at all: write it beside, sync it if it must be durable, and
+    move it into place. On a full disk the text goes into the file `reserve`, whose space is already
+    allocated, and that file is moved into place."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     text = _indented(value).encode() + b"\n"
     try:
@@ -456,7 +466,7 @@ def _unwritable(path: Path, error: OSError) -> str:
 
 
 def _indented(value: Mapping[str, object]) -> str:
-    """As json.dumps with indent=2 writes it, which without C takes four times as long."""
+    """Return what json.dumps with indent=2 returns, four times as fast."""
     text = _ENCODER.encode(value)
     try:
         return msgspec.json.format(text, indent=2)

@@ -1,8 +1,9 @@
-"""A night of runs on reused clusters, judged meanwhile. What is known is in its journal.
+"""Night of runs on reused clusters, which are judged meanwhile. Its journal has everything that is
+known.
 
 Faults are in force on one cluster at a time. With several clusters, the next run begins on another
-one while that which had them heals and comes to rest, which after a kill takes longer than the
-faults: a replica looks for its ZooKeeper every ten seconds only.
+one while the previous one heals and comes to rest. After a kill this takes longer than the faults,
+because a replica looks for its ZooKeeper only every ten seconds.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,12 +15,12 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Protocol
 
-from checkers.fleet_rows import RunSummary
 from harness.core.clock import Clock, WallClock
 from harness.core.errors import HarnessError
 from harness.core.protocols import Cluster
 from harness.core.seed import Seed
 from harness.core.verdict import Status
+from harness.fleet.rows import RunSummary
 from harness.run.campaign import Campaign, copy_cluster
 from harness.run.monitor import Monitor, Phase
 from harness.run.night import Night, Slot
@@ -31,48 +32,48 @@ from harness.run.store import RunDirectory
 FAULTY = (Phase.SET_UP, Phase.FAULTS)
 """Phases in which no other run begins."""
 DONE = "done"
-"""The last note of a run."""
+"""Last note of a run."""
 BROKEN_MAX = 5
-"""So many runs in a row that could not be brought to their end: the machine is not fit."""
+"""Number of broken runs in a row after which the machine counts as unfit."""
 
 
 class Judges(Protocol):
-    """Judge runs while others go on."""
+    """Judge of runs while others go on."""
 
     def submit(self, run: str) -> None:
-        """A run, by its path in the store."""
+        """Judge a run, by its path in the store."""
         ...
 
     def done(self, *, wait: bool = False) -> Sequence[RunSummary]:
-        """What was judged since the last call; with `wait`, after all is."""
+        """Return what was judged since the last call; with `wait`, after all is."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """One combination of workload, nemesis and settings."""
+class TortureCell:
+    """Combination of workload, nemesis and settings."""
 
     name: str
     cluster: str
-    """Cells with the same text run on the same cluster."""
+    """Text that is equal for cells that run on the same cluster."""
     campaign: Campaign
     plan: Callable[[Seed], Plan]
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
-    """One that goes on."""
+class _LaneRun:
+    """Run that goes on."""
 
     number: int
     path: str
-    """In the store."""
+    """Path in the store."""
     monitor: Monitor
     end: Future["_End"]
 
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """Of a run that came to its end."""
+    """Result of a run that reached its end."""
 
     troubles: tuple[str, ...]
     seconds: float
@@ -82,21 +83,21 @@ class _End:
 
 @dataclass(slots=True)
 class Lane:
-    """Runs that follow each other on one cluster."""
+    """Lane of runs that follow each other on one cluster."""
 
-    cells: Sequence[Cell]
-    """All of the matrix; the clusters that they bring up are this lane's own."""
+    cells: Sequence[TortureCell]
+    """Cells of the matrix; the clusters that they bring up belong to this lane."""
     cluster: Cluster | None = None
-    on: Cell | None = None
-    """Which brought it up."""
-    run: _Run | None = None
+    on: TortureCell | None = None
+    """Cell that brought the cluster up."""
+    run: _LaneRun | None = None
 
-    def fits(self, cell: Cell) -> bool:
-        """Whether a run of the cell may have the cluster that is up."""
+    def fits(self, cell: TortureCell) -> bool:
+        """Return whether a run of the cell may have the cluster that is up."""
         return self.on is not None and self.on.cluster == cell.cluster
 
     def down(self) -> None:
-        """Without a cluster then. Raises ClusterError."""
+        """Take the lane's cluster down. Raises ClusterError."""
         cluster, cell = self.cluster, self.on
         self.cluster = self.on = None
         if cluster is not None and cell is not None:
@@ -105,7 +106,7 @@ class Lane:
 
 @dataclass(slots=True)
 class Torture:
-    """Runs the cells of a matrix in turn, each round with the next seed."""
+    """Runs of the cells of a matrix in turn, each round with the next seed."""
 
     store: Path
     night: Night
@@ -113,23 +114,24 @@ class Torture:
     seed: Seed
     judges: Judges
     shown: Callable[[Monitor], None]
-    """Gets the monitor of every run that begins."""
-    told: Callable[[Slot], None]
-    """Hears of every run when its verdict is known, and of those that broke."""
+    """Function that gets the monitor of every run that begins."""
+    on_verdict: Callable[[Slot], None]
+    """Function that gets every run when its verdict is known, and every run that broke."""
     stop: Stop
     fail_fast: bool = False
-    """No run begins after an INVALID one, nor while one that ended has no verdict."""
+    """Whether no run begins after an INVALID one, nor while a run that ended has no verdict."""
     runs: int | None = None
     seconds: float | None = None
-    """Since `clock` began; what earlier parts of the night took is off it already."""
+    """Seconds on `clock` after which no run begins; earlier parts of the night are subtracted
+    already."""
     clock: Clock = field(default_factory=WallClock)
     _broken: int = 0
     _news: SimpleQueue[None] = field(default_factory=SimpleQueue)
-    """Something has changed: a run's faults are over, or it ended."""
+    """Queue that gets an item when a run's faults are over, and when it ends."""
 
     def run(self) -> None:
-        """Until the runs are made, the time is over, or the wish to stop comes. Every run that
-        left something is judged then. Raises HarnessError, with the clusters down."""
+        """Make runs until there are enough, the time is over, or a stop is requested; then judge
+        every run that left something. Raises HarnessError, with the clusters down."""
         for slot in self.night.unjudged:
             assert slot.path is not None
             self.judges.submit(slot.path)
@@ -151,20 +153,20 @@ class Torture:
         self._hear(wait=True)
 
     def _over(self) -> bool:
-        """Whether no run begins any more."""
+        """Return whether no more runs begin."""
         left_s = None if self.seconds is None else self.seconds - self.clock.now_ns() / 1e9
         late = left_s is not None and left_s <= self.night.expected_s(self._next_cell(0).name)
         enough = self.runs is not None and self.night.next >= self.runs
         worst = any(verdict(slot) is Status.INVALID for slot in self.night.slots.values())
         return bool(self.stop) or late or enough or (self.fail_fast and worst)
 
-    def _next_cell(self, lane: int) -> Cell:
+    def _next_cell(self, lane: int) -> TortureCell:
         cells = self.lanes[lane].cells
         return cells[self.night.next % len(cells)]
 
     def _free(self) -> Lane | None:
-        """Where the next run may begin: on a cluster that fits, before one that is to be made.
-        None: nowhere yet."""
+        """Return the lane on which the next run may begin, preferably one whose cluster fits; None
+        if there is none yet."""
         if any(lane.run and lane.run.monitor.phase in FAULTY for lane in self.lanes):
             return None
         free = [lane for lane in self.lanes if lane.run is None]
@@ -185,19 +187,20 @@ class Torture:
             path = directory.path.resolve().relative_to(self.store.resolve()).as_posix()
             self.night.say("directory", number, path=path)
             assert lane.on is not None, "it brought the cluster up"
-            if lane.on.campaign.files is not None:
-                copy_cluster(lane.on.campaign.files, directory.path)
+            files = lane.on.campaign.clusters.files
+            if files is not None:
+                copy_cluster(files, directory.path)
         except (HarnessError, OSError) as error:
             monitor.enter(Phase.CLEAN_UP, DONE)
             self._broke(lane, number, error)
             return
         record = partial(_recorded, cell.campaign, plan, cluster, directory, monitor, clock)
         # Simulated servers stay on the thread that made them.
-        end = pool.submit(record) if cell.campaign.own_cluster is None else _here(record)
-        lane.run = _Run(number, path, monitor, end)
+        end = _here(record) if cell.campaign.clusters.per_run else pool.submit(record)
+        lane.run = _LaneRun(number, path, monitor, end)
         end.add_done_callback(lambda _: self._news.put(None))
 
-    def _monitor(self, number: int, cell: Cell, plan: Plan) -> Monitor:
+    def _monitor(self, number: int, cell: TortureCell, plan: Plan) -> Monitor:
         monitor = Monitor(f"run {number}: {cell.name}, seed {plan.seed}", plan.time_limit_s)
         if not cell.campaign.workload(plan).live_anomalies:
             monitor.anomalies = None
@@ -205,8 +208,8 @@ class Torture:
         self.shown(monitor)
         return monitor
 
-    def _cluster_of(self, lane: Lane, cell: Cell, plan: Plan, monitor: Monitor) -> Cluster:
-        """The cluster that is up, or a fresh one when another is needed."""
+    def _cluster_of(self, lane: Lane, cell: TortureCell, plan: Plan, monitor: Monitor) -> Cluster:
+        """Return the cluster that is up, or a new one if another is needed."""
         if lane.cluster is not None and lane.fits(cell):
             return lane.cluster
         lane.down()
@@ -218,7 +221,7 @@ class Torture:
         return lane.cluster
 
     def _ended(self, lane: Lane) -> None:
-        """Waits for the end of the lane's run, if there is one, and notes it."""
+        """Wait for the end of the lane's run, if there is one, and record it."""
         run, lane.run = lane.run, None
         if run is None:
             return
@@ -237,7 +240,7 @@ class Torture:
         )
         self.judges.submit(run.path)
         self._broken = 0
-        if not end.healthy or lane.on.campaign.own_cluster is not None:
+        if not end.healthy or lane.on.campaign.clusters.per_run:
             lane.down()
 
     def _broke(self, lane: Lane, number: int, error: Exception) -> None:
@@ -245,7 +248,7 @@ class Torture:
         slot = self.night.slots[number]
         lane.down()
         if slot.path is None:
-            self.told(slot)
+            self.on_verdict(slot)
         else:
             self.judges.submit(slot.path)
         self._broken += 1
@@ -264,11 +267,11 @@ class Torture:
                 kinds=list(one.kinds),
                 first_ns=one.first_ns,
             )
-            self.told(self.night.slots[slot.number])
+            self.on_verdict(self.night.slots[slot.number])
 
 
 def _here(work: Callable[[], _End]) -> Future[_End]:
-    """Its end, as of other threads' work."""
+    """Execute the work on this thread and return its future."""
     future: Future[_End] = Future()
     try:
         future.set_result(work())
@@ -285,11 +288,11 @@ def _recorded(
     monitor: Monitor,
     clock: Clock,
 ) -> _End:
-    """In a lane's thread. `clock`: since the run was begun."""
+    """Record a run in a lane's thread. `clock` starts with the run."""
     before = cluster.topology
     try:
         troubles = campaign.recorded(plan, cluster, directory, monitor)
-        # One whose servers were upgraded is not the one that the next run asks for.
+        # A cluster whose servers were upgraded does not fit the next run.
         healthy = not troubles and cluster.topology == before and not cluster.unready()
     finally:
         monitor.enter(Phase.CLEAN_UP, DONE)

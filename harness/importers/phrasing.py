@@ -1,43 +1,44 @@
-"""The witness of a foreign history in words: which calls, and why no order explains them."""
+"""Puts the witness of an imported history into words: which calls, and why no order explains
+them."""
 
 from dataclasses import dataclass
 from typing import Any
 
 import pyporcupine
 
-from harness.foreign.calls import CAS, FINDS, TXN
-from harness.foreign.record import Reading, shown
+from harness.importers.calls import CAS, READ_LIKE, TXN
+from harness.importers.record import Reading, shown
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class WitnessLine:
     """One call of a witness."""
 
     where: str
-    """ "12–15": the lines of its call and its end; "12–": it never returned."""
+    """ "12–15": the lines of the call and of its end; "12–" if it never returned."""
     process: int
     what: str
 
 
-def witness(reading: Reading, result: pyporcupine.ObjectResult) -> list[Line]:
-    """The calls of one key's witness in order of call."""
+def witness(reading: Reading, result: pyporcupine.ObjectResult) -> list[WitnessLine]:
+    """Return the calls of one key's witness, in the order of their invocations."""
     return [_line(reading, at) for at in result.witness]
 
 
-def why(reading: Reading, result: pyporcupine.ObjectResult) -> list[str]:
-    """Why no order explains the witness, a sentence a step."""
-    said = [_step(reading, step) for step in result.explanation]
+def explain(reading: Reading, result: pyporcupine.ObjectResult) -> list[str]:
+    """Return why no order explains the witness, one sentence for each step."""
+    steps = [_step(reading, step) for step in result.explanation]
     if len(result.witness) > 1:
-        said.append("these calls are enough: nothing else in the history matters to it")
-    return said
+        steps.append("these calls suffice: the rest of the history does not matter")
+    return steps
 
 
-def what(operation: pyporcupine.Operation) -> str:
-    """Say what an operation did: "cas 3 → 0: set", "read: 4", "write 2, never returned"."""
+def describe(operation: pyporcupine.Operation) -> str:
+    """Describe an operation: "cas 3 → 0: set", "read: 4", "write 2, never returned"."""
     f, lost = operation.f, operation.ret is None
     if f == TXN:
         return _transaction(operation)
-    if f in FINDS:
+    if f in READ_LIKE:
         return f"{f}, never returned" if lost else f"{f}: {_value(operation.output)}"
     if f == CAS:
         expected, new = operation.value
@@ -54,22 +55,22 @@ def what(operation: pyporcupine.Operation) -> str:
 
 
 def _transaction(operation: pyporcupine.Operation) -> str:
-    """Say what a transaction did: "txn read 'x': 1, write 'y' 2"."""
+    """Describe a transaction: "txn read 'x': 1, write 'y' 2"."""
     lost = operation.ret is None
-    said = [
+    steps = [
         f"write {shown(name)} {_value(value)}"
         if f == "write"
         else f"read {shown(name)}" + ("" if lost else f": {_value(value)}")
         for f, name, value in operation.output or operation.value or []
     ]
-    return f"txn {', '.join(said)}" + (", never returned" if lost else "")
+    return f"txn {', '.join(steps)}" + (", never returned" if lost else "")
 
 
-def _line(reading: Reading, at: int) -> Line:
+def _line(reading: Reading, at: int) -> WitnessLine:
     operation = reading.operations[at]
     call, end = reading.lines[at]
     where = str(call) if call == end else f"{call}–{'' if end is None else end}"
-    return Line(where, operation.process, what(operation))
+    return WitnessLine(where, operation.process, describe(operation))
 
 
 def _step(reading: Reading, step: pyporcupine.Step) -> str:
@@ -78,21 +79,21 @@ def _step(reading: Reading, step: pyporcupine.Step) -> str:
     return {
         "real-time": f"{here} had returned before {there} was called",
         "process-order": f"{here} came before {there} in its process",
-        "read sees add": f"{there} has {value}, so that {here} came first",
-        "read misses add": f"{here} lacks {value}, so that {there} came after it",
-        "read sees write": f"{there} found what {here} wrote, so that it came later",
+        "read sees add": f"{there} has {value}, so {here} came first",
+        "read misses add": f"{here} lacks {value}, so {there} came after it",
+        "read sees write": f"{there} found what {here} wrote, so it came later",
         "same value": f"{here} and {there} are about one value, which was written once: nothing "
         "about another value comes between them",
         "read never-added value": f"{here} has {value}, which nothing added",
         "duplicate in read": f"{here} has {value} twice",
         "read never-written value": f"{here} found a value that nothing wrote and that is not the "
         "initial one (--initial)",
-        "cannot be placed": f"no order of these calls lets {here} be what it was",
+        "cannot be placed": f"no order of these calls explains {here}",
     }[step.why]
 
 
 def _named(reading: Reading, at: int) -> str:
-    return f"{what(reading.operations[at])} (line {reading.lines[at][0]})"
+    return f"{describe(reading.operations[at])} (line {reading.lines[at][0]})"
 
 
 def _value(value: Any) -> str:

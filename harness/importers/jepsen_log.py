@@ -1,5 +1,5 @@
-"""The lines of a Jepsen log that tell of operations: process, type, f, value, with anything
-before them and whatever other lines in between.
+"""Reads the operations in a Jepsen log: lines with process, type, f and value, whatever comes
+before them on the line and whatever other lines stand between them.
 
 INFO  jepsen.util - 3  :invoke  :cas  [3 0]
 """
@@ -8,13 +8,13 @@ import re
 from typing import Any, Final
 
 from harness.core.op import Kind
-from harness.foreign.calls import process_of
-from harness.foreign.edn import edn_value
-from harness.foreign.edn_syntax import integer
-from harness.foreign.record import Event, Malformed, shown
+from harness.importers.calls import process_of
+from harness.importers.edn import edn_value
+from harness.importers.edn_syntax import integer
+from harness.importers.record import Event, Malformed, shown
 
-_TOLD: Final = re.compile(
-    r"jepsen\.util\s+(?:-\s+)?(?P<told>(?::nemesis|-?\d+)\s+:.*|\S+\s+:invoke.*)$"
+_OPERATION: Final = re.compile(
+    r"jepsen\.util\s+(?:-\s+)?(?P<operation>(?::nemesis|-?\d+)\s+:.*|\S+\s+:invoke.*)$"
 )
 _FIELDS: Final = re.compile(
     r"(?P<process>\S+)\s+:(?P<type>\S+)(?:\s+:(?P<f>[^\s:]\S*))?(?:\s+(?P<value>.*))?$"
@@ -26,17 +26,17 @@ _INTS: Final = re.compile(r"\[(-?[0-9]+) (-?[0-9]+)\]")
 
 
 def read_jepsen_log(text: str) -> tuple[list[Event], list[Malformed]]:
-    """Return the events of clients, and what is wrong with other lines of theirs.
+    """Return the events of clients, and what is wrong with the other lines about clients.
 
-    The nemesis and lines of other kinds are passed over.
+    Skips the nemesis and all other lines.
     """
     events: list[Event] = []
     malformed: list[Malformed] = []
     for number, line in enumerate(text.split("\n"), 1):
-        told = _TOLD.search(line)
-        if told is None or told["told"].startswith(":nemesis"):
+        operation = _OPERATION.search(line)
+        if operation is None or operation["operation"].startswith(":nemesis"):
             continue
-        made = _event(number, told["told"].rstrip())
+        made = _event(number, operation["operation"].rstrip())
         if isinstance(made, Malformed):
             malformed.append(made)
         else:
@@ -44,10 +44,10 @@ def read_jepsen_log(text: str) -> tuple[list[Event], list[Malformed]]:
     return events, malformed
 
 
-def _event(line: int, told: str) -> Event | Malformed:
-    fields = _FIELDS.match(told)
+def _event(line: int, operation: str) -> Event | Malformed:
+    fields = _FIELDS.match(operation)
     if fields is None:
-        return Malformed(line, "the line", shown(told), "process :type :f value")
+        return Malformed(line, "the line", shown(operation), "process :type :f value")
     client = fields["process"]
     process = process_of(int(client) if _CLIENT.fullmatch(client) else client, line)
     if isinstance(process, Malformed):

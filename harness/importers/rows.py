@@ -1,8 +1,8 @@
-"""One JSON object a line, each an operation: client, f, key, value, ok, call, return.
+"""Reads one JSON object a line, each an operation: client, f, key, value, ok, call, return.
 
-`ok` null: it never returned, and `return` is null too. `ok` false: a cas found another value, which
-is ignored if that is asked for, and anything else did not happen. The value of a read is what it
-found. Times are on one clock.
+`ok` null means that the operation never returned; `return` is null too. `ok` false means that a cas
+found another value (ignored on request) and that any other operation did not happen. The value of a
+read is what it found. All times are on one clock.
 """
 
 import re
@@ -12,16 +12,16 @@ import msgspec
 from pyporcupine import Operation
 
 from harness.core.bounded_json import OutOfBoundsError, check_size, decode, loads
-from harness.foreign.calls import CAS, FINDS, NUMBER_MAX, TXN, FailedCas, transaction
-from harness.foreign.edn_syntax import FORM_BYTES_MAX
-from harness.foreign.record import Malformed, Reading, shown
+from harness.importers.calls import CAS, NUMBER_MAX, READ_LIKE, TXN, FailedCas, transaction
+from harness.importers.edn_syntax import FORM_BYTES_MAX
+from harness.importers.record import Malformed, Reading, shown
 
 _Number: TypeAlias = Annotated[int, msgspec.Meta(ge=-NUMBER_MAX, le=NUMBER_MAX)]
 _WHERE: Final = re.compile(r"^(.*?)(?: - at `\$\.?(.*)`)?$", re.S)
 
 
-class Row(msgspec.Struct, frozen=True):
-    """As it stands in the file."""
+class JsonOperation(msgspec.Struct, frozen=True):
+    """One operation as written in the file."""
 
     client: _Number
     f: str
@@ -33,9 +33,9 @@ class Row(msgspec.Struct, frozen=True):
 
 
 def read_rows(text: str, failed_cas: FailedCas = "observe") -> Reading:
-    """Return the operations of a file, in order of call."""
-    reading, decoder = Reading(), msgspec.json.Decoder(Row).decode
-    rows: list[tuple[int, int, Row]] = []
+    """Return the operations of a file, in the order of their invocations."""
+    reading, decoder = Reading(), msgspec.json.Decoder(JsonOperation).decode
+    rows: list[tuple[int, int, JsonOperation]] = []
     for line, written in enumerate(text.split("\n"), 1):
         if not written.strip():
             continue
@@ -60,8 +60,8 @@ def read_rows(text: str, failed_cas: FailedCas = "observe") -> Reading:
     return reading
 
 
-def _operation(row: Row) -> Operation:
-    finds = row.f in FINDS
+def _operation(row: JsonOperation) -> Operation:
+    finds = row.f in READ_LIKE
     output = row.value if finds else row.ok if row.f == CAS else None
     value = None if finds else transaction(row.value) if row.f == TXN else row.value
     return Operation(
@@ -71,17 +71,17 @@ def _operation(row: Row) -> Operation:
 
 def _refused(line: int, written: str, error: ValueError) -> Malformed:
     if isinstance(error, OutOfBoundsError):
-        said = re.sub("^line 1 ", "", str(error))
-        return Malformed(line, "the line", shown(written), f"JSON within bounds ({said})")
+        message = re.sub("^line 1 ", "", str(error))
+        return Malformed(line, "the line", shown(written), f"JSON within bounds ({message})")
     found = _WHERE.match(str(error))
-    said, field = (found[1], found[2] or "") if found else (str(error), "")
+    message, field = (found[1], found[2] or "") if found else (str(error), "")
     if not isinstance(error, msgspec.ValidationError):
-        return Malformed(line, "the line", shown(written), f"a JSON object ({said})")
-    if said.startswith("Number out of range"):
+        return Malformed(line, "the line", shown(written), f"a JSON object ({message})")
+    if message.startswith("Number out of range"):
         return Malformed(line, "the line", shown(written), "numbers of at most 64 bits")
-    if missing := re.search(r"missing required field `(.*)`", said):
+    if missing := re.search(r"missing required field `(.*)`", message):
         return Malformed(line, missing[1], "not there", "it in every line")
     if not field:
-        return Malformed(line, "the line", shown(written), f"an object ({said})")
-    expected = re.sub(r"^Expected (.*?)(, got .*)?$", r"\1", said).replace("`", "")
+        return Malformed(line, "the line", shown(written), f"an object ({message})")
+    expected = re.sub(r"^Expected (.*?)(, got .*)?$", r"\1", message).replace("`", "")
     return Malformed(line, field, shown(loads(written).get(field)), expected)

@@ -1,6 +1,6 @@
-"""The syntax of EDN: tokens, and values made of them without recursion, in linear time.
+"""The syntax of EDN: its tokens, and values built from them without recursion in linear time.
 
-Values are plain: a keyword is a text with its colon (":a"), a symbol or a character is a text, a
+Values are plain. A keyword is a text with its colon (":a"), a symbol or a character is a text, a
 vector, a list and a set are lists (a set of numbers or texts is sorted), a ratio is a text. A tag
 says nothing here: #jepsen.history.Op{…} is the map.
 """
@@ -12,7 +12,7 @@ from typing import Any, Final
 from harness.core.bounded_json import MAX_DEPTH, MAX_DIGITS, OutOfBoundsError, check_size
 
 FORM_BYTES_MAX: Final = 16 * 1024 * 1024
-"""Characters of one form; a line of JSON has the same bound in bytes."""
+"""Maximum length of one form in characters; a line of JSON has the same limit in bytes."""
 
 # A text does not go on over a line on which a map of a history begins: its quote was forgotten.
 TOKEN: Final = re.compile(
@@ -43,8 +43,8 @@ _DISCARD: Final = object()
 
 
 class Builder:
-    """Makes values of tokens. What is wrong is kept until `values` is asked for, so that whoever
-    looks for the end of a form need not stop at it."""
+    """Builds values from tokens. It reports the first error only when `values` is called, so that a
+    caller that looks for the end of a form can read past the error."""
 
     __slots__ = ("_closers", "_error", "_items", "_outer", "_tagged")
 
@@ -55,21 +55,21 @@ class Builder:
         self._tagged = False
         self._error: ValueError | None = None
 
-    def feed(self, kind: str | None, said: str) -> None:
-        """Take one token. Spaces and comments may be left out."""
+    def feed(self, kind: str | None, text: str) -> None:
+        """Take one token. The caller may leave out spaces and comments."""
         if self._error is None:
             try:
-                self._take(kind, said)
+                self._take(kind, text)
             except ValueError as error:
                 self._error = error
 
     def refuse(self, error: ValueError) -> None:
-        """Take no more."""
+        """Record an error and take no more tokens."""
         self._error = self._error or error
 
     @property
     def out_of_bounds(self) -> bool:
-        """Whether there is too much of it, so that it need not be read to its end."""
+        """Return whether the form exceeds a bound, so that the rest of it need not be read."""
         return isinstance(self._error, OutOfBoundsError)
 
     def values(self) -> list[Any]:
@@ -82,24 +82,24 @@ class Builder:
             raise self._error
         return self._items
 
-    def _take(self, kind: str | None, said: str) -> None:
+    def _take(self, kind: str | None, text: str) -> None:
         value: Any
         match kind:
             case "atom":
-                value = _NAMED[said] if said in _NAMED else _atom(said)
+                value = _NAMED[text] if text in _NAMED else _atom(text)
             case "open":
                 if len(self._outer) == MAX_DEPTH:
                     raise OutOfBoundsError(f"it is nested more than {MAX_DEPTH} deep")
                 self._outer.append(self._items)
-                self._closers.append(_CLOSES[said] if said != "#{" else "#}")
+                self._closers.append(_CLOSES[text] if text != "#{" else "#}")
                 self._items, self._tagged = [], False
                 return
             case "close":
-                value = self._closed(said)
+                value = self._closed(text)
             case "text":
-                value = _text(said)
+                value = _text(text)
             case "char":
-                value = _char(said[1:])
+                value = _char(text[1:])
             case "tag":
                 self._tagged = True
                 return
@@ -107,7 +107,7 @@ class Builder:
                 self._items.append(_DISCARD)
                 return
             case "odd":
-                quote = "a quote is not closed" if said == '"' else f"{said!r} is not expected"
+                quote = "a quote is not closed" if text == '"' else f"{text!r} is not expected"
                 raise ValueError(quote)
             case _:
                 return
@@ -119,20 +119,21 @@ class Builder:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is open or announced; so it is where something is wrong."""
+        """Return whether every bracket is closed and every tag has its value, or an error was
+        found."""
         return self._error is not None or not (self._closers or self._unfinished())
 
     def _unfinished(self) -> bool:
         return self._tagged or bool(self._items and self._items[-1] is _DISCARD)
 
-    def _closed(self, said: str) -> Any:
+    def _closed(self, text: str) -> Any:
         if not self._closers:
-            raise ValueError(f"{said!r} closes nothing")
+            raise ValueError(f"{text!r} closes nothing")
         closer = self._closers.pop()
-        if said != closer[-1]:
-            raise ValueError(f"{said!r} is there, expected {closer[-1]!r}")
+        if text != closer[-1]:
+            raise ValueError(f"{text!r} is there, expected {closer[-1]!r}")
         if self._unfinished():
-            raise ValueError(f"{said!r} follows a # or tag, expected a value")
+            raise ValueError(f"{text!r} follows a # or tag, expected a value")
         items, self._items = self._items, self._outer.pop()
         if closer == "}":
             return _map(items)
@@ -140,7 +141,7 @@ class Builder:
 
 
 def values_of(text: str) -> list[Any]:
-    """Return the values that stand in a text, one after the other. Raises ValueError."""
+    """Return the values in a text, in order. Raises ValueError."""
     check_size(len(text), FORM_BYTES_MAX)
     builder = Builder()
     for token in TOKEN.finditer(text):
@@ -157,53 +158,53 @@ def integer(digits: str) -> int:
     return int(digits)
 
 
-def _atom(said: str) -> int | float | str:
-    if not _NUMBER_BEGINS.match(said):
-        return said
-    if _INT.fullmatch(said):
-        return integer(said.removesuffix("N"))
-    if _FLOAT.fullmatch(said):
-        value = float(said.removesuffix("M"))
+def _atom(text: str) -> int | float | str:
+    if not _NUMBER_BEGINS.match(text):
+        return text
+    if _INT.fullmatch(text):
+        return integer(text.removesuffix("N"))
+    if _FLOAT.fullmatch(text):
+        value = float(text.removesuffix("M"))
         if math.isinf(value):
-            raise OutOfBoundsError(f"{said[:40]} is more than a floating-point number can be")
+            raise OutOfBoundsError(f"{text[:40]} is more than a floating-point number can be")
         return value
-    if _OTHER_NUMBER.fullmatch(said):
-        return said
-    raise ValueError(f"{said[:40]!r} is not a number")
+    if _OTHER_NUMBER.fullmatch(text):
+        return text
+    raise ValueError(f"{text[:40]!r} is not a number")
 
 
-def _text(said: str) -> str:
-    if "\\" not in said:
-        return said[1:-1]
-    text = _ESCAPE.sub(_unescaped, said[1:-1])
-    if "\\u" in said:  # two escapes may be one character; half of one is none
+def _text(literal: str) -> str:
+    if "\\" not in literal:
+        return literal[1:-1]
+    text = _ESCAPE.sub(_unescaped, literal[1:-1])
+    if "\\u" in literal:  # two escapes may be one character; half of one is none
         try:
             text = text.encode("utf-16", "surrogatepass").decode("utf-16")
         except UnicodeDecodeError:
-            raise ValueError(f"{said[:40]} has half of a pair of surrogates") from None
+            raise ValueError(f"{literal[:40]} has half of a pair of surrogates") from None
     return text
 
 
 def _unescaped(escape: re.Match[str]) -> str:
-    said = escape[1]
-    if len(said) == 5:
-        return chr(int(said[1:], 16))
-    if said not in _ESCAPED:
+    text = escape[1]
+    if len(text) == 5:
+        return chr(int(text[1:], 16))
+    if text not in _ESCAPED:
         raise ValueError(f"{escape[0]!r} is not an escape of a text")
-    return _ESCAPED[said]
+    return _ESCAPED[text]
 
 
-def _char(said: str) -> str:
-    if len(said) == 1:
-        return said
-    if said in _CHARS:
-        return _CHARS[said]
-    if code := _CODE.fullmatch(said):
+def _char(name: str) -> str:
+    if len(name) == 1:
+        return name
+    if name in _CHARS:
+        return _CHARS[name]
+    if code := _CODE.fullmatch(name):
         text = chr(int(code[1], 16) if code[1] else int(code[2], 8))
         if "\ud800" <= text <= "\udfff":
-            raise ValueError(f"{said} is half of a pair of surrogates, which is not a character")
+            raise ValueError(f"{name} is half of a pair of surrogates, which is not a character")
         return text
-    raise ValueError(f"'\\\\{said[:40]}' is not a character")
+    raise ValueError(f"'\\\\{name[:40]}' is not a character")
 
 
 def _map(items: list[Any]) -> dict[Any, Any]:

@@ -1,6 +1,6 @@
-"""Jepsen's `history.edn`: maps of :process, :type, :f and :value, in one vector or one after the
-other, on any number of lines. `edn_syntax` makes values of tokens; this file finds the forms.
-"""
+"""Reads Jepsen's `history.edn`: maps of :process, :type, :f and :value, in one vector or in
+sequence, on any number of lines. This file finds the forms; `edn_syntax` turns tokens into
+values."""
 
 import re
 from bisect import bisect_right
@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from harness.core.bounded_json import OutOfBoundsError
 from harness.core.op import Kind
-from harness.foreign.calls import process_of
-from harness.foreign.edn_syntax import FORM_BYTES_MAX, TOKEN, Builder, values_of
-from harness.foreign.record import Event, Malformed, shown
+from harness.importers.calls import process_of
+from harness.importers.edn_syntax import FORM_BYTES_MAX, TOKEN, Builder, values_of
+from harness.importers.record import Event, Malformed, shown
 
 _KINDS: Final = {f":{kind.value}": kind for kind in Kind}
 _LINE_OF_MAP: Final = r"\n(?=[ \t,]{%d}(?:#[\w./-]++)?\{)"
@@ -21,7 +21,7 @@ _OPENING_BRACKET: Final = re.compile(r"(?:[\s,]++|;[^\n]*+(?:\n|\Z))*+([\[(])")
 def read_edn(text: str) -> tuple[list[Event], list[Malformed]]:
     """Return the events of clients, in the order of the file, and what is wrong with other forms.
 
-    What the nemesis did is passed over.
+    Skips the operations of the nemesis.
     """
     events: list[Event] = []
     malformed: list[Malformed] = []
@@ -70,19 +70,20 @@ def _event(line: int, form: str, value: Any) -> Event | Malformed | None:
 def _forms(text: str) -> Iterator[tuple[int, str, Builder]]:
     """Yield each form's first line, its text (for errors) and its value.
 
-    The vector or list around them is taken off. A line on which a map begins in the column of the
-    first starts a new form, however the one before was closed, so that a broken one costs no other.
+    The vector or list around the forms is removed. A line on which a map begins in the column of
+    the first map starts a new form, however the one before was closed, so that a broken form costs
+    no other.
     """
-    text = _outer_off(text)
+    text = _blank_outer_brackets(text)
     starts = [0, *(found.end() for found in re.finditer("\n", text))]
     begin, line, depth, column = -1, 0, 0, -1
     builder = Builder()
     tokens = TOKEN.finditer(text)
     while token := next(tokens, None):
-        kind, said, at = token.lastgroup, token[0], token.start()
+        kind, symbol, at = token.lastgroup, token[0], token.start()
         if kind in ("space", "comment"):
             continue
-        if begin < 0 or kind == "tag" or said == "{":
+        if begin < 0 or kind == "tag" or symbol == "{":
             here = bisect_right(starts, at)
             if begin >= 0 and here > line and at - starts[here - 1] == column:
                 yield line, text[begin : min(at, begin + 200)].rstrip(), builder
@@ -91,7 +92,7 @@ def _forms(text: str) -> Iterator[tuple[int, str, Builder]]:
                 begin, line, builder = at, here, Builder()
                 if column < 0:
                     column = at - starts[here - 1]
-        builder.feed(kind, said)
+        builder.feed(kind, symbol)
         if at - begin > FORM_BYTES_MAX:
             large = f"it has more than {FORM_BYTES_MAX:,} characters"
             builder.refuse(OutOfBoundsError(large))
@@ -112,8 +113,8 @@ def _forms(text: str) -> Iterator[tuple[int, str, Builder]]:
         yield line, text[begin : begin + 200].rstrip(), builder
 
 
-def _outer_off(text: str) -> str:
-    """Put spaces in place of the brackets around everything, so that lines and columns stay."""
+def _blank_outer_brackets(text: str) -> str:
+    """Replace the brackets around all forms by spaces, so that lines and columns stay."""
     first = _OPENING_BRACKET.match(text)
     if not first:
         return text

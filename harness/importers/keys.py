@@ -1,21 +1,21 @@
-"""Histories of many objects whose values carry the key: [key, value], as `jepsen.independent`
-writes them."""
+"""Splits the keys off histories of many objects in which each value carries its key: [key, value],
+as `jepsen.independent` writes them."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from harness.core.op import Kind
-from harness.foreign.calls import CAS, FINDS
-from harness.foreign.record import Event
+from harness.importers.calls import CAS, READ_LIKE
+from harness.importers.record import Event
 
 
 def split_keys(events: Sequence[Event], keyed: bool | None = None) -> list[Event]:
-    """The events with their keys apart from their values.
+    """Return the events with each key moved out of the value into `key`.
 
-    `keyed` None: they have keys when the value of each call is a pair, of a read's with nothing in
-    its second place, and of a cas's with a pair there. A pair that is written would look the
-    same, but no model writes pairs.
+    `keyed` None: the values carry keys if the value of each call is a pair, with nothing in its
+    second place for a read and with a pair there for a cas. A written pair would look the same, but
+    no model writes pairs.
     """
     calls = [event for event in events if event.kind is Kind.INVOKE]
     if keyed is None:
@@ -26,7 +26,7 @@ def split_keys(events: Sequence[Event], keyed: bool | None = None) -> list[Event
 def _carries_key(event: Event) -> bool:
     if event.key is not None or not _pair(event.value) or not isinstance(event.value[0], int | str):
         return False
-    if event.f in FINDS:
+    if event.f in READ_LIKE:
         return event.value[1] is None
     return event.f != CAS or _pair(event.value[1])
 

@@ -1,16 +1,20 @@
-"""The formats by name."""
+"""The file formats by name, and the function that reads a text in one of them.
+
+A reader turns the text of a file into events or operations. It does not stop at a line that it
+cannot read: it reports what is wrong with the line beside the rest. Only the command opens files.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import EllipsisType
 from typing import Final, Literal, TypeAlias, get_args
 
-from harness.foreign.calls import FailedCas, operations
-from harness.foreign.edn import read_edn
-from harness.foreign.jepsen_log import read_jepsen_log
-from harness.foreign.keys import split_keys
-from harness.foreign.record import Event, Malformed, Reading
-from harness.foreign.rows import read_rows
+from harness.importers.calls import FailedCas, operations
+from harness.importers.edn import read_edn
+from harness.importers.jepsen_log import read_jepsen_log
+from harness.importers.keys import split_keys
+from harness.importers.record import Event, Malformed, Reading
+from harness.importers.rows import read_rows
 
 Model: TypeAlias = Literal[
     "set",
@@ -28,16 +32,16 @@ Model: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How a file is read and what it is taken for where nothing is said."""
+    """How to read a file of this format, and the defaults for its histories."""
 
     about: str
     suffixes: tuple[str, ...]
     model: Model | None = None
-    """None: must be given."""
+    """Model of the objects; None if the user must name it."""
     events: Callable[[str], tuple[list[Event], list[Malformed]]] | None = None
-    """None: its lines are whole operations."""
+    """Reader of events; None if each line is a whole operation."""
     register_initial: int | EllipsisType = ...
-    """What a register holds at first; ...: None, as the model has it."""
+    """Initial value of a register; ... means None, the model's own."""
     failed_cas: FailedCas = "observe"
 
 
@@ -66,7 +70,7 @@ MODELS: Final[tuple[Model, ...]] = get_args(Model)
 def read(
     text: str, format_: str, *, keyed: bool | None = None, failed_cas: FailedCas | None = None
 ) -> Reading:
-    """Return the operations of a file's text. Options that are None follow the format."""
+    """Return the operations in a file's text. Options that are None follow the format."""
     how = FORMATS[format_]
     failed_cas = failed_cas or how.failed_cas
     if how.events is None:

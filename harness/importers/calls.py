@@ -1,4 +1,4 @@
-"""Calls and their ends, matched by process."""
+"""Matches calls with their ends, by process."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,44 +7,44 @@ from typing import Any, Final, Literal, TypeAlias
 from pyporcupine import Operation
 
 from harness.core.op import Kind
-from harness.foreign.record import Event, Malformed, Reading, shown
+from harness.importers.record import Event, Malformed, Reading, shown
 
-FINDS: Final = frozenset({"read", "get", "dequeue"})
-"""The value of their end is what they found; that of their call says nothing."""
+READ_LIKE: Final = frozenset({"read", "get", "dequeue"})
+"""Operations whose end says what they found; the value of their call says nothing."""
 CAS: Final = "cas"
 TXN: Final = "txn"
 _STEPS: Final = {":read": "read", ":r": "read", "r": "read",
                  ":write": "write", ":w": "write", "w": "write"}  # fmt: skip
 NUMBER_MAX: Final = 2**62
-"""The greatest number of a client and the latest time: the checker has 64 bits for them, of which
-it takes one value for calls that never returned."""
+"""Greatest client number, and latest time. The checker stores them in 64 bits and reserves one
+value for calls that never returned."""
 
 FailedCas: TypeAlias = Literal["ignore", "observe"]
-"""What a cas that failed says. ignore: only that it did not happen, which is all that :fail means
-in Jepsen's histories: the cause may be a connection that was refused. observe: that it found
-another value than the expected one, as a cas that was answered did."""
+"""What a failed cas says. With "ignore" it says only that it did not happen. That is all that :fail
+means in Jepsen's histories: a refused connection may be the cause. With "observe" it found another
+value than the expected one, as a cas that was answered did."""
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """A call, and how it ended as far as is known."""
+class MatchedCall:
+    """A call and, as far as is known, its end."""
 
     invoke: Event
     end: Event | None = None
-    """An ok, or a fail; None: it never returned."""
+    """The ok or fail; None if the call never returned."""
     at: tuple[int, int | None] = (0, None)
-    """Their places among all events."""
+    """Positions of the call and its end among all events."""
 
 
 def operations(events: Sequence[Event], failed_cas: FailedCas) -> Reading:
-    """Return the operations of events in order of time. Times are places in that order.
+    """Return the operations of events in order of time. Times are positions in that order.
 
     An info says nothing: the operation may take effect at any time after its call, or never. A
-    failed call is left out, for it certainly did not happen; only a failed cas whose end repeats
-    its pair is kept where `failed_cas` is "observe".
+    failed call is left out, because it certainly did not happen; a failed cas is kept only if its
+    end repeats its pair and `failed_cas` is "observe".
     """
     reading = Reading()
-    for call in _matched(events, reading.malformed):
+    for call in _match(events, reading.malformed):
         operation = _operation(call, failed_cas)
         if operation is None:
             reading.left_out += 1
@@ -55,41 +55,41 @@ def operations(events: Sequence[Event], failed_cas: FailedCas) -> Reading:
     return reading
 
 
-def _matched(events: Sequence[Event], malformed: list[Malformed]) -> list[Call]:
-    """In order of call."""
-    calls: list[Call] = []
-    flying: dict[int, int] = {}
+def _match(events: Sequence[Event], malformed: list[Malformed]) -> list[MatchedCall]:
+    """Return the calls in the order of their invocations, each with its end."""
+    calls: list[MatchedCall] = []
+    in_flight: dict[int, int] = {}
     retired: set[int] = set()
     for at, event in enumerate(events):
         found = f"{event.kind} of process {event.process}"
         if event.kind is Kind.INVOKE:
-            if event.process in flying:
-                before = calls[flying[event.process]].invoke.line
+            if event.process in in_flight:
+                before = calls[in_flight[event.process]].invoke.line
                 over = "an info retires its process: give it a new number after that"
                 mend = over if event.process in retired else "a process has one call in flight"
                 expected = f"the end of its call on line {before} first"
                 malformed.append(Malformed(event.line, "type", found, expected, mend))
                 continue
-            flying[event.process] = len(calls)
-            calls.append(Call(event, at=(at, None)))
-        elif event.process not in flying or event.process in retired:
+            in_flight[event.process] = len(calls)
+            calls.append(MatchedCall(event, at=(at, None)))
+        elif event.process not in in_flight or event.process in retired:
             expected = "a call of this process before it"
             mend = "add the call, or remove the end"
             malformed.append(Malformed(event.line, "type", found, expected, mend))
-        elif event.f != (invoke := calls[flying[event.process]].invoke).f:
+        elif event.f != (invoke := calls[in_flight[event.process]].invoke).f:
             expected = f"{invoke.f!r}, as in its call on line {invoke.line}"
             malformed.append(Malformed(event.line, "f", repr(event.f), expected))
         elif event.kind is Kind.INFO:
             retired.add(event.process)
         else:
-            place = flying.pop(event.process)
-            calls[place] = Call(invoke, event, (calls[place].at[0], at))
+            place = in_flight.pop(event.process)
+            calls[place] = MatchedCall(invoke, event, (calls[place].at[0], at))
     return calls
 
 
-def _operation(call: Call, failed_cas: FailedCas) -> Operation | None:
+def _operation(call: MatchedCall, failed_cas: FailedCas) -> Operation | None:
     invoke, end = call.invoke, call.end
-    value: Any = None if invoke.f in FINDS else invoke.value
+    value: Any = None if invoke.f in READ_LIKE else invoke.value
     output: Any = None
     if invoke.f == TXN:
         value = transaction(value)
@@ -101,7 +101,7 @@ def _operation(call: Call, failed_cas: FailedCas) -> Operation | None:
                 return None
         if invoke.f == CAS:
             output = not failed
-        elif invoke.f in FINDS:
+        elif invoke.f in READ_LIKE:
             output = end.value
         elif invoke.f == TXN:
             output = transaction(end.value)
@@ -114,10 +114,10 @@ def _operation(call: Call, failed_cas: FailedCas) -> Operation | None:
 
 
 def transaction(value: Any) -> Any:
-    """Return a transaction in the checker's words: [["read", "x", 1], ["write", "y", 2]].
+    """Return a transaction in the checker's form: [["read", "x", 1], ["write", "y", 2]].
 
-    Histories have :read and :write, or :r and :w. What is no transaction stays as it is, for the
-    checker to refuse.
+    Histories have :read and :write, or :r and :w. A value that is no transaction stays as it is,
+    for the checker to refuse.
     """
     if not isinstance(value, list):
         return value
@@ -130,7 +130,7 @@ def transaction(value: Any) -> Any:
 
 
 def process_of(value: object, line: int) -> int | Malformed:
-    """Return a client's number."""
+    """Return the number of a client, or what is wrong with it."""
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= NUMBER_MAX:
         return value
     return Malformed(line, "process", shown(value), "the number of a client")

@@ -1,6 +1,6 @@
-"""Judges items of a fleet in a process beside the task's own, which dies in its place.
+"""Judges items of a fleet in a separate process, which dies in place of the task.
 
-`python -m checkers.fleet_subprocess` is that process: it reads a pickled job and item at a time
+`python -m harness.fleet.subprocess` is that process. It reads pickled pairs of a job and an item
 from standard input, and answers each with pickled rows on standard output.
 """
 
@@ -11,42 +11,41 @@ import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import IO, TYPE_CHECKING, Self
+from typing import IO, TYPE_CHECKING
 
-from checkers.fleet_plan import Item
-from checkers.fleet_rows import Row
-from harness.core.child import settle
+from harness.core.os_process import follow_parent
+from harness.fleet.plan import Item
+from harness.fleet.rows import VerdictRow
 
 if TYPE_CHECKING:
-    from checkers.fleet_work import Job
+    from harness.fleet.task import Job
 
 
 class Subprocess:
-    """A process that judges items one after the other. It is started when the first item comes,
-    and replaced by a fresh one when it dies."""
+    """A process that judges items one after the other. It starts with the first item, and a fresh
+    one replaces it when it dies."""
 
     def __init__(self) -> None:
         self._child: subprocess.Popen[bytes] | None = None
         self._stderr: IO[bytes] | None = None
 
-    def judge(self, job: "Job", item: Item) -> tuple[list[Row] | None, str]:
-        """Return the rows of an item and ""; or None and how the process died over it."""
-        child = self._child or self._started()
+    def judge(self, job: "Job", item: Item) -> tuple[list[VerdictRow] | None, str]:
+        """Return the rows of an item and "", or None and how the process died."""
+        child = self._child or self._start()
         assert child.stdin is not None, "it has a pipe"
         assert child.stdout is not None, "it has a pipe"
         try:
             pickle.dump((job, item), child.stdin)
             child.stdin.flush()
-            rows: list[Row] = pickle.load(child.stdout)  # noqa: S301  # from our own child
+            rows: list[VerdictRow] = pickle.load(child.stdout)  # noqa: S301  # from our own child
         except (OSError, EOFError, pickle.UnpicklingError):
             return None, self._death(child)
         return rows, ""
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> subprocess.Popen[bytes]:
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  # `close` closes it
         self._child = subprocess.Popen(
-            [sys.executable, "-m", "checkers.fleet_subprocess", str(os.getpid())],
+            [sys.executable, "-m", "harness.fleet.subprocess", str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
@@ -64,37 +63,26 @@ class Subprocess:
         return f"the process that judged it died ({how}{': ' + last if last else ''})"
 
     def close(self) -> None:
-        """End the process, whatever it does. May be called twice."""
+        """Kill the process. May be called twice."""
         child, self._child = self._child, None
         if child is not None:
             child.kill()
-            with suppress(OSError):  # what it was to read is lost with it
+            with suppress(OSError):  # unread input is lost with the process
                 child.communicate()
         if self._stderr is not None:
             self._stderr.close()
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+def _serve(parent: int) -> None:
+    """Answer requests until the parent ends them or dies."""
+    from harness.fleet.task import rows_of  # which imports this module
 
-
-def _answer(parent: int) -> None:
-    """Answer until the parent has no more questions or is gone."""
-    from checkers.fleet_work import rows_of  # which imports this module
-
-    settle(parent)
+    follow_parent(parent)
     with suppress(OSError):
         # When memory is short, the kernel ends this process rather than the task or its JVM.
         Path("/proc/self/oom_score_adj").write_text("1000")
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a checker prints is no answer
+    os.dup2(2, 1)  # what a checker prints must not mix with the answers
     while True:
         try:
             job, item = pickle.load(sys.stdin.buffer)  # noqa: S301  # from our own parent
@@ -105,4 +93,4 @@ def _answer(parent: int) -> None:
 
 
 if __name__ == "__main__":
-    _answer(int(sys.argv[1]))
+    _serve(int(sys.argv[1]))

@@ -1,6 +1,8 @@
-"""A history in Parquet, put before `pyporcupine` as Arrow columns: no Python object per op.
+"""Judges a history in Parquet as Arrow columns, which `pyporcupine` reads without a Python object
+per op.
 
-Says of every key exactly what `checkers.linearizable` says of it, which takes a History.
+For every key the verdict is the same as that of `checkers.consistency.linearizable`, which takes a
+History.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,67 +16,68 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyporcupine
 
-from checkers.key_sets import INSERT, READS
-from checkers.linearizable import LEAST_S
+from checkers.consistency.linearizable import LEAST_S
+from checkers.sets.key_sets import INSERT, READS
 from harness.core.clock import WallClock
 from harness.core.errors import HistoryError
 from harness.core.op import Kind
 from harness.core.verdict import Status
 
 COLUMNS: Final = ("index", "process", "kind", "f", "key", "value", "values", "time_ns")
-"""What is read of a file; the rest is pruned."""
+"""The columns that are read from a file; all others are skipped."""
 _OK: Final = Kind.OK.value
 Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Calls:
+class SetColumns:
     """The calls that constrain a set, in order of invocation, as pyporcupine takes them."""
 
     table: pa.Table
-    """process, f, key, value, call, ret, output."""
+    """Columns process, f, key, value, call, ret, output."""
     invoke: Numbers
-    """The index of the op that began each."""
+    """Index of the op that began each call."""
     end: Numbers
-    """And of the op that ended it; -1: none did."""
+    """Index of the op that ended each call; -1 if none did."""
 
     @property
     def reads(self) -> int:
-        """How many are answered reads."""
+        """Return the number of answered reads."""
         return int(pc.sum(pc.equal(self.table["f"], "read")).as_py() or 0)
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectVerdict:
-    """What is concluded of one key."""
+    """The verdict on one key."""
 
     key: int | None
     status: Status
     reason: str
     kind: str | None
-    """Of the anomaly: "cycle", "phantom", "duplicate"."""
+    """Kind of the anomaly: "cycle", "phantom", "duplicate"."""
     witness: tuple[int, ...]
     """Indices of ops, ascending; empty unless INVALID."""
     time_ns: int | None
-    """When the anomaly was seen."""
+    """Time at which the anomaly was seen."""
     checked: int
-    """Calls."""
+    """Number of calls."""
     seconds: float
-    """Its share, by calls, of the time that all keys took."""
+    """The key's share, by calls, of the time that all keys took."""
 
 
 KeyRange = tuple[int, int] | None
-"""Ends included; None: calls without a key."""
+"""Range of keys, both ends included; None stands for the calls without a key."""
 
 
 def read_columns(file: pq.ParquetFile) -> pa.Table:
-    """The columns of a file. Raises HistoryError, naming no file."""
+    """Return the columns of a file. Raises HistoryError, which does not name the file."""
     return _read(file, lambda: file.read(columns=list(COLUMNS), use_threads=False))
 
 
 def read_keys(file: pq.ParquetFile, keys: KeyRange) -> pa.Table:
-    """Likewise, of some keys only, a batch at a time; a row group without any is not read."""
+    """Return the columns for some keys only. Reads one batch at a time, and skips row groups that
+    have none of the keys. Raises HistoryError, which does not name the file."""
     return _read(file, lambda: pa.concat_tables(_of_keys(file, keys)))
 
 
@@ -85,17 +88,21 @@ def _read(file: pq.ParquetFile, read: Callable[[], pa.Table]) -> pa.Table:
     try:
         return read()
     except (OSError, pa.ArrowException) as error:
-        raise HistoryError(f"is no Parquet file that can be read: {error}") from error
+        raise HistoryError(f"is not a readable Parquet file: {error}") from error
 
 
 def _of_keys(file: pq.ParquetFile, keys: KeyRange) -> Iterator[pa.Table]:
     columns = list(COLUMNS)
-    found = [(group, keys_in) for group, keys_in in enumerate(_keys_in(file)) if keys_in.some(keys)]
+    found = [
+        (group, statistics)
+        for group, statistics in enumerate(_key_statistics(file))
+        if statistics.may_have(keys)
+    ]
     if not found:
         yield file.schema_arrow.empty_table().select(columns)
-    for group, keys_in in found:
-        if keys_in.only(keys):
-            # Twice as fast as batch by batch.
+    for group, statistics in found:
+        if statistics.has_only(keys):
+            # Reading the whole row group is twice as fast as batch by batch.
             yield file.read_row_group(group, columns=columns, use_threads=False)
             continue
         for batch in file.iter_batches(row_groups=[group], columns=columns):
@@ -107,78 +114,84 @@ def _of_keys(file: pq.ParquetFile, keys: KeyRange) -> Iterator[pa.Table]:
             yield pa.Table.from_batches([batch]).filter(within)
 
 
-class _KeysIn(NamedTuple):
-    """What a file says of the keys of a row group; None: nothing."""
+class _KeyStatistics(NamedTuple):
+    """Statistics of the keys of a row group; None where the file has none."""
 
     low: int | None
     high: int | None
     nulls: int | None
 
-    def some(self, keys: KeyRange) -> bool:
-        """Whether some row may be one of these."""
+    def may_have(self, keys: KeyRange) -> bool:
+        """Return whether some row may have one of these keys."""
         if keys is None:
             return self.nulls != 0
         return (
             self.low is None or self.high is None or (self.low <= keys[1] and self.high >= keys[0])
         )
 
-    def only(self, keys: KeyRange) -> bool:
-        """Whether every row is surely one of these."""
+    def has_only(self, keys: KeyRange) -> bool:
+        """Return whether every row certainly has one of these keys."""
         if keys is None or self.low is None or self.high is None:
             return False
         return self.nulls == 0 and keys[0] <= self.low and self.high <= keys[1]
 
 
 def key_ranges(file: pq.ParquetFile) -> list[tuple[int | None, int | None]]:
-    """The least and the greatest key of every row group; None where the file does not say."""
-    return [(one.low, one.high) for one in _keys_in(file)]
+    """Return the least and the greatest key of every row group; None where the file has no
+    statistics."""
+    return [(one.low, one.high) for one in _key_statistics(file)]
 
 
-def _keys_in(file: pq.ParquetFile) -> Iterator[_KeysIn]:
-    """Of every row group."""
-    leaf = _leaf(file, file.schema_arrow.names.index("key"))
+def _key_statistics(file: pq.ParquetFile) -> Iterator[_KeyStatistics]:
+    """Yield the statistics of every row group."""
+    leaf = _leaf_column(file, file.schema_arrow.names.index("key"))
     for group in range(file.metadata.num_row_groups):
-        said = file.metadata.row_group(group).column(leaf).statistics
-        known = said is not None and said.has_min_max
-        counted = said is not None and said.has_null_count
-        yield _KeysIn(
-            said.min if known else None,
-            said.max if known else None,
-            said.null_count if counted else None,
+        statistics = file.metadata.row_group(group).column(leaf).statistics
+        known = statistics is not None and statistics.has_min_max
+        counted = statistics is not None and statistics.has_null_count
+        yield _KeyStatistics(
+            statistics.min if known else None,
+            statistics.max if known else None,
+            statistics.null_count if counted else None,
         )
 
 
-def _leaf(file: pq.ParquetFile, at: int) -> int:
-    """The Parquet column of an Arrow field; every field but lists has one of its name."""
+def _leaf_column(file: pq.ParquetFile, at: int) -> int:
+    """Return the index of the Parquet column of an Arrow field. Every field except lists has one
+    column of the same name."""
     name = file.schema_arrow.names[at]
     paths = [file.schema.column(i).path for i in range(len(file.schema))]
     return paths.index(name)
 
 
-def calls_of(table: pa.Table) -> Calls:
-    """Pairs every call with its end. Raises HistoryError, naming the op."""
+def calls_of(table: pa.Table) -> SetColumns:
+    """Return every call with its end. Raises HistoryError, which names the op."""
     table = table.unify_dictionaries().combine_chunks()
     process = _ints(table, "process").astype(np.int64)
     client = np.flatnonzero(process >= 0)
     # Rows are in order of index, so a process's rows are call, end, call, end, and so on.
     rows = client[np.argsort(process[client], kind="stable")]
-    invokes = _is(table, "kind", {"invoke"})[rows]
+    invokes = _matches(table, "kind", {"invoke"})[rows]
     same = np.zeros(len(rows), dtype=bool)
     same[1:] = process[rows[1:]] == process[rows[:-1]]
     index = _ints(table, "index")
-    _refuse(index[rows], ~invokes & ~(same & np.roll(invokes, 1)), "ends what was never invoked")
+    _refuse(
+        index[rows], ~invokes & ~(same & np.roll(invokes, 1)), "ends a call that was never invoked"
+    )
     _refuse(index[rows], invokes & same & np.roll(invokes, 1), "invokes while a call is in flight")
     at = np.flatnonzero(invokes)
     ended = np.zeros(len(rows) + 1, dtype=bool)
     ended[: len(rows)] = ~invokes
     begin, end = rows[at], np.where(ended[at + 1], np.append(rows, -1)[at + 1], -1)
     order = np.argsort(begin)
-    return _constraining(table, index, begin[order], end[order])
+    return _constraining_calls(table, index, begin[order], end[order])
 
 
-def _constraining(table: pa.Table, index: Numbers, begin: Numbers, end: Numbers) -> Calls:
-    insert, read = _is(table, "f", {INSERT})[begin], _is(table, "f", READS)[begin]
-    kind_ok, kind_fail = _is(table, "kind", {_OK}), _is(table, "kind", {Kind.FAIL.value})
+def _constraining_calls(
+    table: pa.Table, index: Numbers, begin: Numbers, end: Numbers
+) -> SetColumns:
+    insert, read = _matches(table, "f", {INSERT})[begin], _matches(table, "f", READS)[begin]
+    kind_ok, kind_fail = _matches(table, "kind", {_OK}), _matches(table, "kind", {Kind.FAIL.value})
     ok, fail = (end >= 0) & kind_ok[end], (end >= 0) & kind_fail[end]
     kept = (insert & ~fail) | (read & ok)
     begin, end, ok, read = begin[kept], end[kept], ok[kept], read[kept]
@@ -199,37 +212,38 @@ def _constraining(table: pa.Table, index: Numbers, begin: Numbers, end: Numbers)
         "ret": pa.array(time_ns[ended], mask=~ok) if len(ended) else pa.array([], pa.int64()),
         "output": output,
     }
-    return Calls(pa.table(fields), index[begin], np.where(ok, index[end], -1))
+    return SetColumns(pa.table(fields), index[begin], np.where(ok, index[end], -1))
 
 
-def decided(
-    calls: Calls,
+def decide_keys(
+    calls: SetColumns,
     consistency: Literal["linearizable", "sequential"],
     *,
     time_s: float,
     memory_mb: float,
     threads: int = 1,
 ) -> list[ObjectVerdict]:
-    """Every key, ascending. `time_s` and `memory_mb` are the budgets of all together; a key past
-    them is UNKNOWN. Raises HistoryError for a history that breaks the rules."""
+    """Return the verdicts on all keys, in ascending order. `time_s` and `memory_mb` are budgets for
+    all keys together; a key beyond them is UNKNOWN. Raises HistoryError for a history that is not
+    well formed."""
     clock = WallClock()
-    results = _asked(calls.table, consistency, time_s, memory_mb, threads)
+    results = _check(calls.table, consistency, time_s, memory_mb, threads)
     found = {result.key: (result, calls) for result in results}
     if consistency == "linearizable":
-        # Calls of one process that touch in one nanosecond: see Linearizable.
-        part = _part(calls, _tied(calls))
+        # For calls of one process that touch in one nanosecond, see Linearizable.
+        tied = _select(calls, _tied(calls))
         left_s = max(time_s - clock.now_ns() / 1e9, LEAST_S)
-        for result in _asked(part.table, "sequential", left_s, memory_mb, threads):
+        for result in _check(tied.table, "sequential", left_s, memory_mb, threads):
             if found[result.key][0].status == "VALID":
-                found[result.key] = (result, part)
+                found[result.key] = (result, tied)
     a_call_s = clock.now_ns() / 1e9 / max(1, len(calls.table))
     return [
-        _object(result, of, a_call_s * result.operations)
-        for _, (result, of) in sorted(found.items(), key=lambda one: _order(one[0]))
+        _object_verdict(result, of, a_call_s * result.operations)
+        for _, (result, of) in sorted(found.items(), key=lambda one: _sort_key(one[0]))
     ]
 
 
-def _asked(
+def _check(
     table: pa.Table, consistency: Any, time_s: float, memory_mb: float, threads: int
 ) -> list[pyporcupine.ObjectResult]:
     if not len(table):
@@ -247,9 +261,9 @@ def _asked(
         raise HistoryError(str(error)) from error
 
 
-def _tied(calls: Calls) -> Flags:
-    """The calls of keys of which a process called at the very time at which its last call on
-    that key ended."""
+def _tied(calls: SetColumns) -> Flags:
+    """Return which calls are of a key on which some process called at the very time at which its
+    last call on that key ended."""
     table = calls.table
     key, process = _ints(table, "key"), _ints(table, "process")
     call, ret = _ints(table, "call"), _ints(table, "ret")
@@ -260,13 +274,15 @@ def _tied(calls: Calls) -> Flags:
     return np.isin(key, key[after[touch]]) if touch.any() else np.zeros(len(key), dtype=bool)
 
 
-def _part(calls: Calls, kept: Flags) -> Calls:
+def _select(calls: SetColumns, kept: Flags) -> SetColumns:
     if not kept.any():
-        return Calls(calls.table.slice(0, 0), calls.invoke[:0], calls.end[:0])
-    return Calls(calls.table.filter(pa.array(kept)), calls.invoke[kept], calls.end[kept])
+        return SetColumns(calls.table.slice(0, 0), calls.invoke[:0], calls.end[:0])
+    return SetColumns(calls.table.filter(pa.array(kept)), calls.invoke[kept], calls.end[kept])
 
 
-def _object(result: pyporcupine.ObjectResult, calls: Calls, seconds: float) -> ObjectVerdict:
+def _object_verdict(
+    result: pyporcupine.ObjectResult, calls: SetColumns, seconds: float
+) -> ObjectVerdict:
     key = result.key
     assert key is None or isinstance(key, int), "a key is a number"
     at = np.array(result.witness, dtype=np.int64)
@@ -290,12 +306,12 @@ def _object(result: pyporcupine.ObjectResult, calls: Calls, seconds: float) -> O
     )
 
 
-def _order(key: int | str | None) -> int:
+def _sort_key(key: int | str | None) -> int:
     return -(1 << 63) if key is None else int(key)
 
 
 def _ints(table: pa.Table, name: str) -> Numbers:
-    """A column as numbers; nulls become the least one."""
+    """Return a column of numbers, with the least number in the place of nulls."""
     column = table[name]
     if column.null_count:
         column = pc.fill_null(column, -(1 << 63) if column.type == pa.int64() else -1)
@@ -306,8 +322,8 @@ def _nulls(column: pa.Array | pa.ChunkedArray) -> Flags:
     return np.asarray(pc.is_null(column).to_numpy(zero_copy_only=False))
 
 
-def _is(table: pa.Table, name: str, texts: set[str] | frozenset[str]) -> Flags:
-    """Where a column of texts has one of these."""
+def _matches(table: pa.Table, name: str, texts: set[str] | frozenset[str]) -> Flags:
+    """Return where a column of texts has one of these texts."""
     if not len(table):
         return np.zeros(0, dtype=bool)
     column = table[name].combine_chunks()

@@ -1,8 +1,8 @@
-"""Judges many runs on Spark. The only file that imports pyspark.
+"""Judges many runs on Spark. This is the only file that imports pyspark.
 
-A job is a range of numbers, one a task, each in a partition of its own; `mapInArrow` turns the
+A job is a range of numbers, one for each task and each in its own partition. `mapInArrow` turns a
 number into the task's runs, reads their files and yields the rows of their verdicts. Nothing is
-shuffled; `checkers.fleet_plan` says why.
+shuffled; `harness.fleet.plan` says why.
 """
 
 import logging
@@ -17,36 +17,42 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final
 
 import pyarrow as pa
-from py4j.protocol import Py4JError
-from pyspark import Broadcast, SparkConf, SparkContext
-from pyspark.errors import PySparkException
-from pyspark.java_gateway import launch_gateway
-from pyspark.sql import SparkSession
 
-from checkers.fleet_plan import Item, binned
-from checkers.fleet_rows import SCHEMA, batch_of
-from checkers.fleet_work import Job, work
 from harness.core.errors import HarnessError, UsageError
+from harness.fleet.plan import Item, assign_to_tasks
+from harness.fleet.rows import SCHEMA, batch_of
+from harness.fleet.task import Job, run_task
+
+try:
+    from py4j.protocol import Py4JError
+    from pyspark import Broadcast, SparkConf, SparkContext
+    from pyspark.errors import PySparkException
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+except ModuleNotFoundError as missing:
+    raise UsageError(
+        f"Spark: the Python package {missing.name} is not installed; `make spark` installs what "
+        "Spark needs, as does pip with clickhouse-harness[spark]"
+    ) from missing
 
 JAVA_MIN: Final = 17
 FAILURES_MAX: Final = 2
-"""Failures of one task before Spark gives up. What killed a task once may pass, as when its
-executor was killed, and no run kills its task twice (see `fleet_work`): what fails twice would
-fail always."""
+"""Number of failures of one task before Spark gives up. The cause of one failure may pass, as when
+the executor was killed, and no run kills its task twice (see `harness.fleet.task`). So what fails
+twice would always fail."""
 POLL_S: Final = 0.2
 LOG_LINES: Final = 15
 CANCEL_S: Final = 10.0
-"""How long to wait for tasks to end after Ctrl-C, before the JVM is ended."""
+"""How long to wait for tasks to end after Ctrl-C before the JVM is killed."""
 _DDL: Final = (
     "run string, workload string, nemesis string, seed string, checker string, object bigint, "
     "status string, decides boolean, reason string, kind string, witness array<bigint>, "
     "time_ns bigint, checked bigint, seconds double, note string, history string, judge string"
 )
-"""SCHEMA, as Spark writes it."""
+"""The schema `SCHEMA` in Spark's syntax."""
 _CONF: Final = {
     "spark.app.name": "harness check",
     "spark.ui.enabled": "false",
@@ -59,49 +65,50 @@ _CONF: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """How far a job is."""
+class FleetProgress:
+    """Progress of a job."""
 
     done: int
-    """Items that are judged."""
+    """Number of judged items."""
     items: int
     running: int
-    """Tasks."""
+    """Number of running tasks."""
     tasks: int
 
 
 class Fleet:
-    """A Spark session: made once, good for many jobs.
+    """A Spark session that runs any number of jobs.
 
-    `master` None: that of `spark-submit`, else local[*]. What Spark and its JVMs say goes to
-    `log`. Raises UsageError without a fitting Java, HarnessError when Spark does not start.
+    With `master` None it uses the master of `spark-submit`, or else local[*]. Spark and its JVMs
+    log to `log`. Raises UsageError if there is no suitable Java, and HarnessError if Spark does not
+    start.
     """
 
     def __init__(self, master: str | None, log: Path) -> None:
         self.log = log
         submitted = "PYSPARK_GATEWAY_PORT" in os.environ
         if not submitted:
-            needed_java()
+            require_java()
         conf = SparkConf()
         for name, value in _CONF.items():
             conf.setIfMissing(name, value)
         python = conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON")
-        # The context looks nowhere else; without it workers are whatever python3 is first found.
+        # The context reads only this variable; without it workers run the first python3 in PATH.
         os.environ["PYSPARK_PYTHON"] = python or sys.executable
         if os.environ.get("PYTHONPATH"):
             conf.setIfMissing("spark.executorEnv.PYTHONPATH", os.environ["PYTHONPATH"])
         if not submitted:
-            conf.setMaster(_master(master or conf.get("spark.master", "local[*]") or ""))
+            conf.setMaster(_master_url(master or conf.get("spark.master", "local[*]") or ""))
             if conf.get("spark.master", "").startswith("local"):
                 conf.setIfMissing("spark.driver.bindAddress", "127.0.0.1")
                 conf.setIfMissing("spark.driver.host", "127.0.0.1")
-        # py4j logs with tracebacks what is raised here, and also what a Ctrl-C interrupts.
+        # py4j logs tracebacks of what is raised here, and of what a Ctrl-C interrupts.
         logging.getLogger("py4j").setLevel(logging.CRITICAL)
         log.parent.mkdir(parents=True, exist_ok=True)
         try:
-            with log.open("ab") as said, _own_interrupt():
-                # Without this Spark writes all over the terminal.
-                gateway = launch_gateway(conf, {"stdout": said, "stderr": said})  # type: ignore[no-untyped-call]
+            with log.open("ab") as output, _preserve_sigint():
+                # Without a file Spark writes to the terminal.
+                gateway = launch_gateway(conf, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
                 self._context = SparkContext(conf=conf, gateway=gateway)
         except (Py4JError, PySparkException, OSError) as error:
             raise HarnessError(
@@ -111,21 +118,27 @@ class Fleet:
 
     @property
     def cores(self) -> int:
-        """How many tasks go on at a time."""
+        """Return the number of tasks that run at the same time."""
         return self._context.defaultParallelism
 
     @property
     def _threads(self) -> int:
-        """How many of them this machine does, where it does all."""
+        """Return how many tasks this machine runs at the same time if it runs all of them, else
+        1."""
         return self.cores if (self._context.master or "").startswith("local[") else 1
 
     def judge(
-        self, job: Job, items: Sequence[Item], told: Callable[[Seen], None] | None = None
+        self,
+        job: Job,
+        items: Sequence[Item],
+        on_progress: Callable[[FleetProgress], None] | None = None,
     ) -> list[Path]:
-        """Judge all items and return Parquet files of rows, in the job's scratch directory. `told`
-        hears how it goes, several times a second. Raises HarnessError when Spark itself fails: a
-        task that cannot be done, or a JVM that died."""
-        tasks = binned(items, self.cores)
+        """Judge all items and return Parquet files of rows, in the job's scratch directory.
+
+        Calls `on_progress` several times a second. Raises HarnessError if Spark itself fails: a
+        task fails for good, or the JVM dies.
+        """
+        tasks = assign_to_tasks(items, self.cores)
         if not tasks:
             return []
         target = Path(job.scratch) / "rows"
@@ -144,8 +157,8 @@ class Fleet:
         try:
             while thread.is_alive():
                 thread.join(POLL_S)
-                if told is not None:
-                    told(self._seen(Path(job.scratch), len(items), len(tasks)))
+                if on_progress is not None:
+                    on_progress(self._progress(Path(job.scratch), len(items), len(tasks)))
         except BaseException:
             self._context.cancelAllJobs()
             thread.join(CANCEL_S)
@@ -156,30 +169,30 @@ class Fleet:
         shared.unpersist()
         return sorted(target.glob("part-*.parquet"))
 
-    def _seen(self, scratch: Path, items: int, tasks: int) -> Seen:
-        """Return how far the tasks are, by their own files: a Ctrl-C in the middle of a question to
-        the JVM would leave the connection in disorder."""
+    def _progress(self, scratch: Path, items: int, tasks: int) -> FleetProgress:
+        """Return the progress of the tasks, read from their own files: a Ctrl-C in the middle of a
+        request to the JVM would leave the connection in disorder."""
         done: set[str] = set()
         running = 0
         for path in scratch.glob("task-*.begun"):
             lines = path.read_text().split("\n")[:-1]
             done.update(line for line in lines if line[:1] == "-")
             running += bool(lines) and lines[-1][:1] != "-"
-        return Seen(len(done), items, running, tasks)
+        return FleetProgress(len(done), items, running, tasks)
 
     def _log_tail(self) -> str:
-        """Return the end of the log, without the frames of Java's stacks."""
+        """Return the end of the log, without the stack frames of Java."""
         text = self.log.read_text(errors="replace") if self.log.exists() else ""
         lines = [line for line in text.rstrip().split("\n") if not line.startswith("\t")]
         last = "\n".join(f"  {line}" for line in lines[-LOG_LINES:])
         return f"{self.log} ends with:\n{last}"
 
     def close(self) -> None:
-        """End Spark and its JVM; at once if a Ctrl-C comes meanwhile."""
+        """End Spark and its JVM; at once if Ctrl-C is pressed meanwhile."""
         gateway = self._context._gateway
         process = None if gateway is None else getattr(gateway, "proc", None)
         try:
-            # A JVM that died cannot be told to stop.
+            # A JVM that died cannot be on_progress to stop.
             with suppress(Py4JError, OSError):
                 self._session.stop()
             if gateway is not None and process is not None:
@@ -199,17 +212,6 @@ class Fleet:
                 SparkContext._gateway = None
                 SparkContext._jvm = None
 
-    def __enter__(self) -> "Fleet":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
 
 def _task(
     shared: Broadcast[Any],
@@ -219,7 +221,7 @@ def _task(
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 made = []
-                for row in work(job, number, tasks[number]):
+                for row in run_task(job, number, tasks[number]):
                     made.append(row)
                     if len(made) >= 1_000:
                         yield batch_of(made)
@@ -229,8 +231,9 @@ def _task(
     return rows
 
 
-def needed_java() -> Path:
-    """The Java that Spark will use. Raises UsageError unless it is there and new enough."""
+def require_java() -> Path:
+    """Return the path of the Java that Spark will use. Raises UsageError if there is none or it is
+    too old."""
     home = os.environ.get("JAVA_HOME")
     found = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     advice = (
@@ -245,13 +248,13 @@ def needed_java() -> Path:
         raise UsageError(f"java {found}: cannot be run: {error.strerror}; {advice}") from error
     version = re.search(r'version "(\d+)', done.stderr + done.stdout)
     if version is None or int(version[1]) < JAVA_MIN:
-        said = (done.stderr or done.stdout).strip().split("\n")[0]
-        raise UsageError(f"java {found}: is {said!r}; {advice}")
+        output = (done.stderr or done.stdout).strip().split("\n")[0]
+        raise UsageError(f"java {found}: is {output!r}; {advice}")
     return Path(found)
 
 
-def _master(master: str) -> str:
-    """The master; of a local one, with as many failures of a task as elsewhere."""
+def _master_url(master: str) -> str:
+    """Return the URL of the master. A local one gets as many failures of a task as others have."""
     local = re.fullmatch(r"local(?:\[(\*|\d+)\])?", master)
     if local:
         return f"local[{local[1] or 1},{FAILURES_MAX}]"
@@ -263,8 +266,8 @@ def _master(master: str) -> str:
 
 
 @contextmanager
-def _own_interrupt() -> Iterator[None]:
-    """Keep what a Ctrl-C does as it was. A Spark context replaces it by a handler that calls the
+def _preserve_sigint() -> Iterator[None]:
+    """Restore the handler of Ctrl-C at the end. A Spark context installs a handler that calls the
     JVM, even in the middle of another call."""
     before = signal.getsignal(signal.SIGINT)
     try:
@@ -275,14 +278,14 @@ def _own_interrupt() -> Iterator[None]:
 
 
 def last_error(text: str) -> str:
-    """Return in one line what Spark says of a job that failed: what became of its task the last
-    time, in Python's words if it was Python that raised."""
+    """Return in one line why Spark's job failed: the cause of the task's last failure, in Python's
+    words if Python raised it."""
     lost = re.search(r"Task \d+ in stage \S+ failed (\d+) times?, most recent failure: (.*)", text)
     trace = re.compile(r"^Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)", re.M)
     raised = trace.findall(text)
     if lost is None and not raised:
         return text.strip().split("\n")[0]
-    tries = "each time that it was tried" if lost is None else f"{lost[1]} times"
+    tries = "at every attempt" if lost is None else f"{lost[1]} times"
     found = raised[-1] if raised or lost is None else lost[2]
     why = re.sub(r"^Lost task \S+ in stage \S+ \(TID \d+\) ", "", found)
     return f"a task failed {tries}, the last time with {why.strip()}"

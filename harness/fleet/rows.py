@@ -1,4 +1,4 @@
-"""The verdicts of many runs: one Parquet file, one row a run, checker and object."""
+"""The verdicts of many runs in one Parquet file, with one row for each run, checker and object."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from harness.core.errors import HarnessError
 from harness.core.verdict import Status, Verdict, worst
 
 RUN: Final = "run"
-"""The "checker" of a row about a run that no checker could be put to."""
+"""The "checker" of a row about a run that no checker could judge."""
 
 SCHEMA: Final = pa.schema(
     [
@@ -41,40 +41,40 @@ SCHEMA: Final = pa.schema(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """What one checker says of one object of one run."""
+class VerdictRow:
+    """The verdict of one checker on one object of one run."""
 
     run: str
-    """Its directory, within the store."""
+    """Directory of the run, within the store."""
     workload: str | None = None
     nemesis: str | None = None
     seed: str | None = None
     checker: str = RUN
     object: int | None = None
-    """The key; None: the whole run."""
+    """The key; None for the whole run."""
     status: str = Status.UNKNOWN.value
     decides: bool = True
-    """Whether it counts for the run, given what was promised."""
+    """Whether the verdict counts for the run, given the run's promise."""
     reason: str = ""
     kind: str | None = None
-    """Of the anomaly."""
+    """Kind of the anomaly."""
     witness: tuple[int, ...] = ()
     """Indices of ops."""
     time_ns: int | None = None
-    """When the anomaly was seen."""
+    """Time at which the anomaly was seen."""
     checked: int = 0
-    """Calls, or whatever the checker counts."""
+    """Number of calls, or of whatever the checker counts."""
     seconds: float = 0.0
-    """Of the checker; of an object, its share by calls."""
+    """Time that the checker took; for an object, its share by calls."""
     note: str = ""
     """What was wrong with the files."""
     history: str = ""
-    """A digest of what was judged."""
+    """Digest of what was judged."""
     judge: str = ""
-    """A digest of what judged it."""
+    """Digest of the code that judged it."""
 
-    def of(self, verdict: Verdict, *, decides: bool, seconds: float) -> "Row":
-        """This run's row of a verdict on all of it."""
+    def with_verdict(self, verdict: Verdict, *, decides: bool, seconds: float) -> "VerdictRow":
+        """Return this run's row for a verdict on the whole run."""
         first = verdict.anomalies[0] if verdict.anomalies else None
         return replace(
             self,
@@ -90,18 +90,21 @@ class Row:
         )
 
 
-_NAMES: Final = tuple(one.name for one in fields(Row))
+_NAMES: Final = tuple(one.name for one in fields(VerdictRow))
 
 
-def batch_of(rows: Sequence[Row]) -> pa.RecordBatch:
-    """The rows by columns."""
+def batch_of(rows: Sequence[VerdictRow]) -> pa.RecordBatch:
+    """Return the rows as a batch of columns."""
     columns = {name: [getattr(row, name) for row in rows] for name in _NAMES}
     return pa.RecordBatch.from_pydict(columns, schema=SCHEMA)
 
 
-def merged(target: Path, fresh: Iterable[Path], replaced: AbstractSet[str]) -> None:
-    """Puts fresh rows into a dataset, in the place of all rows of the replaced runs: the file is
-    whole, or as it was. A batch at a time, so that memory does not grow with the dataset."""
+def merge_rows(target: Path, fresh: Iterable[Path], replaced: AbstractSet[str]) -> None:
+    """Replace all rows of some runs in a dataset by fresh rows.
+
+    The file is either complete or unchanged. Rows are copied a batch at a time, so that memory does
+    not grow with the dataset.
+    """
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     gone = pa.array(sorted(replaced), pa.string())
     try:
@@ -128,14 +131,14 @@ def _batches(target: Path) -> Iterator[pa.RecordBatch]:
 
 
 def runs_in(files: Iterable[Path]) -> set[str]:
-    """The runs of which files have rows."""
+    """Return the names of the runs that have rows in these files."""
     columns = [pq.read_table(path, columns=["run"])["run"] for path in files]
     return {run for column in columns for run in column.unique().to_pylist()}
 
 
-def judged(target: Path) -> dict[str, tuple[str, str]]:
-    """By run: the digests of what was judged and of what judged it; nothing without a file.
-    Raises HarnessError for a file that cannot be read."""
+def judged_digests(target: Path) -> dict[str, tuple[str, str]]:
+    """Return the digests of the history and of the judge by run; empty if there is no file. Raises
+    HarnessError for a file that cannot be read."""
     if not target.exists():
         return {}
     columns = read_rows(target, ["run", "history", "judge"])
@@ -145,7 +148,7 @@ def judged(target: Path) -> dict[str, tuple[str, str]]:
 
 
 def read_rows(target: Path, columns: list[str] | None = None) -> pa.Table:
-    """The dataset. Raises HarnessError."""
+    """Return the dataset. Raises HarnessError."""
     try:
         return pq.read_table(target, columns=columns, page_checksum_verification=True)
     except (OSError, pa.ArrowException) as error:
@@ -154,30 +157,31 @@ def read_rows(target: Path, columns: list[str] | None = None) -> pa.Table:
 
 def _unreadable(target: Path, error: Exception) -> HarnessError:
     return HarnessError(
-        f"{target}: is no dataset of verdicts that can be read: {error}; check with --force, "
+        f"{target}: is not a readable dataset of verdicts: {error}; check with --force, "
         "which judges every run again and replaces it"
     )
 
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """One run, in short."""
+    """The verdict on one run, in short."""
 
     run: str
     status: Status
     reason: str
-    """Of the verdict that decided, with its checker."""
+    """Checker and reason of the verdict that decided."""
     note: str
     kinds: tuple[str, ...]
-    """Of its anomalies."""
+    """Kinds of the run's anomalies."""
     first_ns: int | None
-    """When the first anomaly was seen."""
+    """Time at which the first anomaly was seen."""
     judged: Mapping[str, Status] = field(default_factory=dict)
-    """By checker, the worst of its objects."""
+    """The worst status of each checker's objects."""
 
 
 def summaries(table: pa.Table, runs: AbstractSet[str] | None = None) -> list[RunSummary]:
-    """Of each run (of these), the worst of what decides, in order of name."""
+    """Return a summary of each of these runs (None: of all), by name. The worst deciding verdict
+    decides."""
     by_run: dict[str, list[dict[str, Any]]] = {}
     wanted = ["run", "checker", "object", "status", "decides", "reason", "kind", "time_ns", "note"]
     for row in table.select(wanted).to_pylist():

@@ -1,0 +1,368 @@
+"""Runs one task of a fleet: judges its runs one after the other, and survives them.
+
+A run, or an object of it, may kill its process: the kernel kills a process that takes too much
+memory, and an extension may crash. So a task writes to a file which item it begins. A task that
+finds such a file has died before. It then judges every item in a separate process, and so no run
+kills the task a second time. When that process dies, each checker of the item gets a process of its
+own, and a checker whose process dies is UNKNOWN. The rest of the task continues.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from math import inf
+from pathlib import Path
+from typing import Final, Protocol, TypeGuard
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from checkers.consistency.linearizable import LEAST_S, Linearizable
+from checkers.consistency.objects import SetObject
+from checkers.judge import Judgement, judge
+from checkers.ladder import Level, decides
+from checkers.phrasing import number
+from checkers.replication.protocol import applicable
+from harness.core.clock import WallClock
+from harness.core.errors import HarnessError, HistoryError
+from harness.core.history import History
+from harness.core.protocols import Checker
+from harness.core.verdict import Status, Verdict, worst
+from harness.fleet.columns import (
+    ObjectVerdict,
+    SetColumns,
+    calls_of,
+    decide_keys,
+    read_columns,
+    read_keys,
+)
+from harness.fleet.plan import Item
+from harness.fleet.rows import VerdictRow
+from harness.fleet.subprocess import Subprocess
+
+HISTORY_OPS_MAX: Final = 2_000_000
+"""Maximum number of ops in a history for checkers that take it whole, at some 2 KB an op."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeRequest:
+    """The checkers of one run, and what they need to know."""
+
+    workload: str
+    nemesis: str
+    seed: str
+    promise: Level
+    checkers: Sequence[Checker]
+    check_s: float
+    """Time budget for all checkers together."""
+
+
+class StoredHistories(Protocol):
+    """The store, as a task sees it. It is pickled and sent to the executors. Every method raises
+    HarnessError that says what is wrong with the run."""
+
+    def request(self, run: Path) -> JudgeRequest:
+        """Return how to judge the run. Reads no history."""
+        ...
+
+    def parquet(self, run: Path) -> tuple[Path, str]:
+        """Return the file with the columns of its history, up to date, and what was wrong with its
+        files, or ""."""
+        ...
+
+    def repair(self, run: Path) -> str:
+        """Rebuild the columns if they are broken and can be rebuilt. Return what was wrong, or
+        ""."""
+        ...
+
+    def history(self, run: Path) -> History:
+        """Return the whole history."""
+        ...
+
+    def digest(self, run: Path) -> str:
+        """Return a digest of everything that the verdict depends on, except the judge."""
+        ...
+
+    def save(self, run: Path, judgement: Judgement, note: str) -> None:
+        """Save the results of all checkers."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What all tasks share."""
+
+    runs: StoredHistories
+    judge: str
+    """Digest of the code that judges."""
+    only: frozenset[str] | None
+    """Names of the requested checkers; None for all of the run's."""
+    scratch: str
+    """A directory that all executors see."""
+    save: bool = False
+    """Whether to save each run's results beside the run."""
+    threads: int = 1
+    """Number of tasks that a machine runs at the same time, if it is known to be larger than its
+    number of cores."""
+
+
+@dataclass(slots=True)
+class TaskProgress:
+    """The items that a task has begun, one on each line of a file. A line is on disk before its
+    item begins."""
+
+    path: Path
+
+    @property
+    def died(self) -> bool:
+        """Return whether an earlier attempt at the task began an item. If it had ended, there would
+        be no other attempt."""
+        return self.path.exists()
+
+    def begin(self, name: str) -> None:
+        """Record that an item begins."""
+        with self.path.open("a") as file:
+            file.write(f"{name}\n")
+
+    def end(self, name: str) -> None:
+        """Record that an item ended."""
+        with self.path.open("a") as file:
+            file.write(f"-{name}\n")
+
+
+def run_task(job: Job, task: int, items: Sequence[Item]) -> Iterator[VerdictRow]:
+    """Yield the rows of all items of a task. If something is wrong with an item, its rows say
+    so."""
+    progress = TaskProgress(Path(job.scratch) / f"task-{task}.begun")
+    died = progress.died
+    with closing(Subprocess()) as process:
+        for item in items:
+            progress.begin(item.name)
+            yield from (rows_isolated(job, item, process) if died else rows_of(job, item))
+            progress.end(item.name)
+
+
+def rows_of(job: Job, item: Item) -> list[VerdictRow]:
+    """Return the rows of one run, or of a part of it. Never raises for what is wrong with the
+    run."""
+    row = VerdictRow(run=item.run, judge=job.judge)
+    path = Path(item.path)
+    try:
+        request, row = _request(job, item, row)
+        file, note = job.runs.parquet(path)
+        # The files may have been repaired, which changes the digest.
+        row = replace(row, note=note, history=item.digest or job.runs.digest(path))
+        try:
+            return _rows_of_item(job, request, item, row, file)
+        except HistoryError:
+            note = job.runs.repair(path)
+            if not note:
+                raise
+            row = replace(row, note=note, history=job.runs.digest(path))
+            return _rows_of_item(job, request, item, row, file)
+    except HarnessError as error:
+        return [_unjudged_row(job, item, row, str(error))]
+    except Exception as error:  # this run is UNKNOWN, the others are judged
+        return [_unjudged_row(job, item, row, f"the judge failed: {type(error).__name__}: {error}")]
+
+
+def _request(job: Job, item: Item, row: VerdictRow) -> tuple[JudgeRequest, VerdictRow]:
+    request = job.runs.request(Path(item.path))
+    if job.only is not None:
+        request = replace(request, checkers=[c for c in request.checkers if c.name in job.only])
+    tasks = max(job.threads, os.cpu_count() or 1)
+    shared = [c.sharing(tasks) if isinstance(c, Linearizable) else c for c in request.checkers]
+    request = replace(request, checkers=shared)
+    return request, replace(
+        row, workload=request.workload, nemesis=request.nemesis, seed=request.seed
+    )
+
+
+def _unjudged_row(job: Job, item: Item, row: VerdictRow, why: str) -> VerdictRow:
+    digest = row.history or item.digest or _digest(job, item)
+    return replace(row, history=digest, reason=why, note=row.note or why)
+
+
+def _digest(job: Job, item: Item) -> str:
+    """Return the digest of the judged files; "" if even that fails, so that the run counts as
+    changed the next time."""
+    try:
+        return job.runs.digest(Path(item.path))
+    except Exception:  # the row already says what is wrong with the run
+        return ""
+
+
+def _rows_of_item(
+    job: Job, request: JudgeRequest, item: Item, row: VerdictRow, file: Path
+) -> list[VerdictRow]:
+    if item.keys is not None or item.remainder:
+        return _rows_of_part(request, item, row, file)
+    return _rows_of_whole_run(job, request, Path(item.path), row, file)
+
+
+def rows_isolated(job: Job, item: Item, process: Subprocess) -> list[VerdictRow]:
+    """Return the rows of an item that a separate process judges; if that dies, one process for each
+    checker."""
+    rows, died = process.judge(job, item)
+    if rows is not None:
+        return rows
+    row = VerdictRow(run=item.run, judge=job.judge, history=_digest(job, item))
+    try:
+        request, row = _request(job, item, row)
+    except Exception as error:
+        return [_unjudged_row(job, item, row, f"{died}; {error}")]
+    found: list[VerdictRow] = []
+    for checker in request.checkers:
+        alone = replace(job, only=frozenset({checker.name}), save=False)
+        one, died = process.judge(alone, item)
+        counts = decides(request.promise, checker.name)
+        lost = replace(row, checker=checker.name, decides=counts, reason=died)
+        found += [lost] if one is None else one
+    return found
+
+
+def _rows_of_whole_run(
+    job: Job, request: JudgeRequest, path: Path, row: VerdictRow, file: Path
+) -> list[VerdictRow]:
+    keyed = [c for c in request.checkers if _judges_sets(c)]
+    known: dict[str, _ColumnVerdict] = {}
+    left_s = request.check_s
+    if keyed:
+        calls = calls_of(read_columns(_opened(file)))
+        for checker in keyed:
+            known[checker.name] = one = _judge_columns(checker, calls, left_s)
+            left_s = max(left_s - one.seconds, LEAST_S)
+    if len(keyed) == len(request.checkers) and all(one.conclusive for one in known.values()):
+        return [
+            made for one in known.values() for made in _rows_of_objects(row, one, request.promise)
+        ]
+    rows = pq.read_metadata(file).num_rows
+    if rows > HISTORY_OPS_MAX:
+        raise HistoryError(
+            f"{rows:,} ops exceed the limit of {HISTORY_OPS_MAX:,} for checkers that take a whole "
+            "history; select checkers that judge key by key"
+        )
+    history = job.runs.history(path)
+    checkers: list[Checker] = [known.get(c.name, c) for c in applicable(request.checkers, history)]
+    judgement = judge(history, checkers, left_s, request.promise)
+    if job.save and job.only is None:
+        job.runs.save(path, judgement, row.note)
+    return list(_rows_of_judgement(row, judgement, known))
+
+
+def _rows_of_part(
+    request: JudgeRequest, item: Item, row: VerdictRow, file: Path
+) -> list[VerdictRow]:
+    """Return the rows of a range of keys from the checkers that judge key by key; or, for the
+    remainder, the rows of the calls without a key, and an UNKNOWN for each of the other checkers,
+    which do not get so long a history."""
+    calls = calls_of(read_keys(_opened(file), item.keys))
+    left_s = request.check_s
+    rows: list[VerdictRow] = []
+    for checker in request.checkers:
+        if _judges_sets(checker):
+            one = _judge_columns(checker, calls, left_s)
+            left_s = max(left_s - one.seconds, LEAST_S)
+            rows += _rows_of_objects(row, one, request.promise)
+        elif item.remainder:
+            reason = f"a history of more than {HISTORY_OPS_MAX:,} ops is judged only key by key"
+            counts = decides(request.promise, checker.name)
+            rows.append(replace(row, checker=checker.name, decides=counts, reason=reason))
+    return rows
+
+
+def _judges_sets(checker: Checker) -> TypeGuard[Linearizable]:
+    """Return whether the checker judges sets, so that it can judge columns."""
+    return isinstance(checker, Linearizable) and isinstance(checker.model, SetObject)
+
+
+def _opened(file: Path) -> pq.ParquetFile:
+    if not file.is_file():  # Arrow waits forever for a FIFO
+        raise HistoryError(f"{file}: cannot be read: it is not a regular file")
+    try:
+        return pq.ParquetFile(file, page_checksum_verification=True)
+    except (OSError, pa.ArrowException) as error:
+        raise HistoryError(f"{file}: is not a readable Parquet file: {error}") from error
+
+
+@dataclass(slots=True)
+class _ColumnVerdict:
+    """A checker whose verdict is known from the columns. If that is not VALID, it checks the
+    history to find the words of the witness."""
+
+    name: str
+    checker: Linearizable
+    objects: tuple[ObjectVerdict, ...]
+    reads: int
+    seconds: float
+
+    @property
+    def conclusive(self) -> bool:
+        """Return whether there are reads, so that VALID means something."""
+        return self.reads > 0
+
+    def check(self, history: History) -> Verdict:
+        """Return the checker's verdict."""
+        return self.check_within(history, inf)
+
+    def check_within(self, history: History, budget_s: float) -> Verdict:
+        """Return the checker's verdict within a time budget."""
+        if not self.conclusive or worst(one.status for one in self.objects) is not Status.VALID:
+            return self.checker.check_within(history, budget_s)
+        calls = sum(one.checked for one in self.objects)
+        of = number(len(self.objects), "key")
+        return Verdict(
+            checker=self.name,
+            status=Status.VALID,
+            summary=f"{of} {self.name} ({number(self.reads, 'read')})",
+            checked=calls,
+            figures={
+                "keys": len(self.objects),
+                "reads_ok": self.reads,
+                "adds": calls - self.reads,
+                "by_key": {str(one.key): one.status.value for one in self.objects},
+                "anomalies": {},
+            },
+        )
+
+
+def _judge_columns(checker: Linearizable, calls: SetColumns, time_s: float) -> _ColumnVerdict:
+    clock = WallClock()
+    objects = decide_keys(calls, checker.consistency, time_s=time_s, memory_mb=checker.memory_mb)
+    return _ColumnVerdict(checker.name, checker, tuple(objects), calls.reads, clock.now_ns() / 1e9)
+
+
+def _rows_of_objects(row: VerdictRow, known: _ColumnVerdict, promise: Level) -> list[VerdictRow]:
+    return [
+        replace(
+            row,
+            checker=known.name,
+            object=one.key,
+            status=one.status.value,
+            decides=decides(promise, known.name),
+            reason=one.reason,
+            kind=one.kind,
+            witness=one.witness,
+            time_ns=one.time_ns,
+            checked=one.checked,
+            seconds=one.seconds,
+        )
+        for one in known.objects
+    ]
+
+
+def _rows_of_judgement(
+    row: VerdictRow, judgement: Judgement, known: dict[str, "_ColumnVerdict"]
+) -> Iterator[VerdictRow]:
+    deciding = {verdict.checker for verdict in judgement.deciding}
+    for verdict in judgement.verdicts:
+        counts = verdict.checker in deciding
+        one = known.get(verdict.checker)
+        parts = [] if one is None else _rows_of_objects(row, one, judgement.ladder.promise)
+        yield from (replace(part, decides=counts) for part in parts)
+        if not parts or worst(Status(part.status) for part in parts) is not verdict.status:
+            seconds = judgement.seconds[verdict.checker]
+            yield row.with_verdict(verdict, decides=counts, seconds=seconds)
+    for text in judgement.ladder.contradictions:
+        yield replace(row, checker="ladder", reason=text)

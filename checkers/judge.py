@@ -1,4 +1,4 @@
-"""Puts a history before its checkers, and draws one conclusion."""
+"""Runs the checkers of a history and draws one conclusion."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,29 +8,29 @@ from harness.core.clock import Clock, WallClock
 from harness.core.dialect import Dialect
 from harness.core.history import History
 from harness.core.op import Json
-from harness.core.protocols import Checker, JudgesMechanism
+from harness.core.protocols import Checker, JudgesMechanism, check_within
 from harness.core.verdict import Anomaly, Status, Verdict
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """Everything that was concluded of one history."""
+    """The conclusion on one history."""
 
     status: Status
     verdicts: tuple[Verdict, ...]
-    """In the order of the checkers; the ones that do not decide are among them."""
+    """Verdicts in the order of the checkers, including those that do not decide."""
     ladder: Ladder
     seconds: Mapping[str, float]
-    """What each checker took."""
+    """Time that each checker took."""
 
     @property
     def deciding(self) -> tuple[Verdict, ...]:
-        """The verdicts that count."""
+        """Return the verdicts that count."""
         return deciding(self.ladder, self.verdicts)
 
     @property
     def broken_kinds(self) -> tuple[str, ...]:
-        """The kinds of the anomalies that decide, each once."""
+        """Return the kinds of the deciding anomalies, each once."""
         kinds = {
             anomaly.kind
             for verdict in self.deciding
@@ -40,7 +40,7 @@ class Judgement:
         return tuple(sorted(kinds))
 
     def json(self) -> dict[str, Json]:
-        """For results.json."""
+        """Return the judgement as results.json has it."""
         counts = {verdict.checker for verdict in self.deciding}
         return {
             "status": self.status.value,
@@ -63,7 +63,7 @@ class Judgement:
 
 
 def fitting(checkers: Iterable[Checker], dialect: Dialect) -> tuple[Checker, ...]:
-    """Those that judge what servers of this dialect have."""
+    """Return the checkers whose mechanisms the servers of this dialect have."""
     return tuple(
         checker
         for checker in checkers
@@ -79,7 +79,7 @@ def judge(
     *,
     clock: Clock | None = None,
 ) -> Judgement:
-    """Runs every checker, each with what is left of `deadline_s`.
+    """Run every checker; checkers with a budget get what is left of `deadline_s`.
 
     A checker that raises is UNKNOWN with the reason, and the others are still run. Raises
     UsageError when the promise is no level, or two checkers have one name.
@@ -100,9 +100,9 @@ def judge(
     return Judgement(run_status(ladder, verdicts), tuple(verdicts), ladder, seconds)
 
 
-def _verdict(checker: Checker, history: History, deadline_s: float) -> Verdict:
+def _verdict(checker: Checker, history: History, budget_s: float) -> Verdict:
     try:
-        return checker.check(history, deadline_s=deadline_s)
+        return check_within(checker, history, budget_s)
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as error:  # a panic of a Rust extension is no Exception

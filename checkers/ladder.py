@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from checkers.session import SESSION_GUARANTEES
-from checkers.set_full import NAME as SET_FULL
+from checkers.consistency.session import SESSION_GUARANTEES
+from checkers.sets.set_full import NAME as SET_FULL
 from harness.core.errors import UsageError
 from harness.core.op import Json
 from harness.core.verdict import Status, Verdict, worst
 
 
 class Level(StrEnum):
-    """From the strongest."""
+    """A consistency level; the strongest comes first."""
 
     LINEARIZABLE = "linearizable"
     SEQUENTIAL = "sequential"
@@ -29,7 +29,7 @@ class Level(StrEnum):
 
     @staticmethod
     def named(name: str) -> "Level":
-        """Raises UsageError for a name that is none."""
+        """Return the level of this name. Raises UsageError for an unknown name."""
         try:
             return Level(name)
         except ValueError:
@@ -37,14 +37,14 @@ class Level(StrEnum):
             raise UsageError(f"consistency {name!r}: expected one of {known}") from None
 
     def demands(self, other: "Level") -> bool:
-        """Whether a promise of this level is a promise of the other one too."""
+        """Return whether a promise of this level includes the other one."""
         return _RANK[self] <= _RANK[other]
 
 
 _RANK: Final = {level: rank for rank, level in enumerate(Level)}
 
 CHAIN: Final = (Level.LINEARIZABLE, Level.SEQUENTIAL, Level.SESSION)
-"""Each implies the next."""
+"""Levels of which each implies the next."""
 CONVERGENCE: Final = "convergence"
 CHECKERS_OF: Final[Mapping[Level, tuple[str, ...]]] = {
     Level.LINEARIZABLE: ("linearizable",),
@@ -52,38 +52,40 @@ CHECKERS_OF: Final[Mapping[Level, tuple[str, ...]]] = {
     Level.SESSION: tuple(guarantee.name for guarantee in SESSION_GUARANTEES),
     Level.EVENTUAL: (CONVERGENCE, SET_FULL),
 }
-"""By name; a level needs all of its checkers."""
+"""Names of each level's checkers; a level needs all of them."""
 _LEVEL_OF: Final = {name: level for level, names in CHECKERS_OF.items() for name in names}
 
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """One level."""
+    """The result for one level."""
 
     level: Level
     status: Status
-    """VALID: it held; INVALID: it was violated."""
+    """VALID if the level held, INVALID if it was violated."""
     promised: bool
-    """At or below the promise."""
+    """Whether the level is at or below the promise."""
     by: str
-    """The checkers that say so; of another level, where that one implies this one."""
+    """The checkers that decided, or another level's if that level implies this one."""
     text: str
-    """Their summary."""
+    """Summary of these checkers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """What one history says of every level."""
+    """What one history says about every level."""
 
     promise: Level
     rungs: tuple[Rung, ...]
-    """The strongest first."""
+    """The levels, the strongest first."""
     contradictions: tuple[str, ...]
-    """Pairs of checkers of which one must be wrong. Never seen in a sound judge."""
+    """Pairs of checkers that contradict each other, so that one must be wrong. Never seen in a
+    sound judge."""
 
     @property
     def held(self) -> Level | None:
-        """The strongest level that held, with all that it demands; None when none did."""
+        """Return the strongest level that held together with all that it demands; None if none
+        did."""
         for rung in self.rungs:
             demanded = [r for r in self.rungs if rung.level.demands(r.level)]
             if all(r.status is Status.VALID for r in demanded):
@@ -91,7 +93,7 @@ class Ladder:
         return None
 
     def json(self) -> dict[str, Json]:
-        """For results.json."""
+        """Return the ladder as results.json has it."""
         return {
             "promise": self.promise.value,
             "held": None if self.held is None else self.held.value,
@@ -110,7 +112,7 @@ class Ladder:
 
 
 def ladder_of(promise: Level, verdicts: Sequence[Verdict]) -> Ladder:
-    """Levels of which no checker was run are left out."""
+    """Return the ladder, without the levels of which no checker ran."""
     known = {verdict.checker: verdict for verdict in verdicts}
     own = [rung for level in Level for rung in _own(level, promise, known)]
     return Ladder(
@@ -119,22 +121,26 @@ def ladder_of(promise: Level, verdicts: Sequence[Verdict]) -> Ladder:
 
 
 def decides(promise: Level, checker: str) -> bool:
-    """Whether a checker's verdict counts for the run: all do, but those of the levels above
-    the promise."""
+    """Return whether a checker's verdict counts for the run: all count, except those of levels
+    above the promise."""
     level = _LEVEL_OF.get(checker)
     return level is None or promise.demands(level)
 
 
 def run_status(ladder: Ladder, verdicts: Sequence[Verdict]) -> Status:
-    """The worst of what decides. A checker of a promised level that could not tell (a session
-    guarantee that no call put to the test) is as good as VALID only where a stronger level
-    held, for that one implies it. Checkers that contradict each other leave nothing VALID."""
+    """Return the worst of the deciding verdicts.
+
+    A checker of a promised level that could not tell (a session guarantee that no call put to the
+    test) counts as VALID only if a stronger level held, because that one implies it. If checkers
+    contradict each other, nothing is VALID.
+    """
     doubt = [Status.UNKNOWN] if ladder.contradictions else []
     return worst([*(verdict.status for verdict in deciding(ladder, verdicts)), *doubt])
 
 
 def deciding(ladder: Ladder, verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]:
-    """The verdicts that count: those of the promise, less the undecided that are implied."""
+    """Return the verdicts that count: those of the promise, without UNKNOWN ones that are
+    implied."""
     held = {rung.level for rung in ladder.rungs if rung.status is Status.VALID}
     implied = {name for level in CHAIN if level in held for name in CHECKERS_OF[level]}
     return tuple(
@@ -146,7 +152,7 @@ def deciding(ladder: Ladder, verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]
 
 
 def _own(level: Level, promise: Level, known: Mapping[str, Verdict]) -> Iterable[Rung]:
-    """What the level's own checkers say, if any of them was run."""
+    """Yield the rung of a level from its own checkers, if any of them ran."""
     names = CHECKERS_OF[level]
     ran = [known[name] for name in names if name in known]
     if not ran:
@@ -163,21 +169,22 @@ def _own(level: Level, promise: Level, known: Mapping[str, Verdict]) -> Iterable
 
 
 def _status_for(verdict: Verdict) -> Status:
-    """Of set-full the eventual promise alone is this ladder's; its stale reads are the
-    linearizable checker's."""
+    """Return a checker's status for its level. Of set-full only the eventual promise belongs to
+    this ladder; its stale reads belong to the linearizable checker."""
     eventual = verdict.figures.get("eventual")
     return Status(str(eventual)) if verdict.checker == SET_FULL and eventual else verdict.status
 
 
 def _summary_for(verdict: Verdict) -> str:
-    """Of set-full that keeps the eventual promise and breaks another: what it says of this one."""
+    """Return a checker's summary for its level, also for a set-full that keeps the eventual promise
+    and breaks another."""
     if verdict.status is Status.INVALID and _status_for(verdict) is Status.VALID:
         return "no acknowledged value is lost"
     return verdict.summary
 
 
 def _implied(rung: Rung, own: Sequence[Rung]) -> Rung:
-    """The rung; where its own checkers could not tell, what another level implies of it."""
+    """Return the rung, with the implication of another level if its own checkers could not tell."""
     if rung.status is not Status.UNKNOWN or rung.level not in CHAIN:
         return rung
     at = CHAIN.index(rung.level)
@@ -193,7 +200,8 @@ def _implied(rung: Rung, own: Sequence[Rung]) -> Rung:
 
 
 def _contradictions(known: Mapping[str, Verdict], own: Sequence[Rung]) -> Iterable[str]:
-    """Two implementations judge the same history; where theory ties them, they must agree."""
+    """Yield where two implementations disagree about a history although theory says that they must
+    agree."""
     status = {rung.level: rung.status for rung in own}
     for strong, weak in ((a, b) for a in CHAIN for b in CHAIN if a is not b and a.demands(b)):
         if status.get(strong) is Status.VALID and status.get(weak) is Status.INVALID:

@@ -1,55 +1,57 @@
-"""How much was done, how it ended and how long it took; too little is UNKNOWN."""
+"""Counts calls, how they ended and how long they took; too few are UNKNOWN."""
 
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from checkers.words import listed, number
+from checkers.conclusion import conclude
+from checkers.phrasing import listed, number
 from harness.core.history import History
 from harness.core.op import Json, Kind
-from harness.core.verdict import Status, Verdict
+from harness.core.verdict import Verdict
 
 MIN_OK: Mapping[str, int] = {"insert": 10, "read": 10}
-"""Fewer answered calls than these say too little about a database."""
+"""Minimum number of answered calls for a conclusion about a database."""
 QUANTILES: Mapping[str, float] = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
-"""By nearest rank."""
+"""Quantiles, by nearest rank."""
 
 
 class Ends(NamedTuple):
-    """How many calls ended so."""
+    """Numbers of calls by how they ended."""
 
     ok: int
     fail: int
     info: int
 
     def json(self) -> dict[str, Json]:
-        """By name."""
+        """Return the numbers by name."""
         return {"ok": self.ok, "fail": self.fail, "info": self.info}
 
 
 @dataclass(frozen=True, slots=True)
-class OfF:
-    """The calls of one f."""
+class FunctionCalls:
+    """Statistics of the calls of one f."""
 
     ends: Ends
     took_ns: Mapping[str, int]
-    """Those that ended ok, by quantile; none without one."""
+    """Durations of the calls that ended ok, by quantile; empty if there are none."""
     errors: Mapping[str, int]
-    """By "CODE NAME", the most frequent first; a call that never ended has none."""
+    """Number of errors by "CODE NAME", the most frequent first; a call that never ended has
+    none."""
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
-    """The calls, by what is told of them."""
+class CallStatistics:
+    """Statistics of all calls."""
 
-    by_f: Mapping[str, OfF]
+    by_f: Mapping[str, FunctionCalls]
     by_node: Mapping[str, Mapping[str, Ends]]
-    """By node, "" of none, and f."""
+    """Statistics by node ("" for none) and f."""
 
 
 class Stats:
-    """Figures, and whether there is enough for a conclusion.
+    """Counts calls and decides whether they suffice for a conclusion.
 
     `min_ok`: least number of ok calls by f; `min_ok_total`: of all clients' calls together;
     `faults_expected`: a nemesis was meant to break something, so a run in which no fault took
@@ -69,11 +71,11 @@ class Stats:
         self.min_ok_total = min_ok_total
         self.faults_expected = faults_expected
 
-    def check(self, history: History, *, deadline_s: float) -> Verdict:  # noqa: ARG002
-        """VALID or UNKNOWN, with every reason."""
-        tally = _tallied(history)
+    def check(self, history: History) -> Verdict:
+        """Return VALID, or UNKNOWN with every reason."""
+        statistics = _statistics_of(history)
         calls = history.columns.calls_count()
-        ok = Counter({f: of_f.ends.ok for f, of_f in tally.by_f.items()})
+        ok = Counter({f: of_f.ends.ok for f, of_f in statistics.by_f.items()})
         doubts = self.lacking(ok)
         if not calls:
             doubts.append("nothing was called")
@@ -81,15 +83,15 @@ class Stats:
             doubts += _idle_faults(history)
         return Verdict(
             checker=self.name,
-            status=Status.UNKNOWN if doubts else Status.VALID,
-            summary="; ".join(doubts) or _summary(tally),
+            status=conclude(0, doubts=doubts),
+            summary="; ".join(doubts) or _summary(statistics),
             checked=calls,
-            figures=_figures(history, tally) | {"doubts": list[Json](doubts)},
+            figures=_figures(history, statistics) | {"doubts": list[Json](doubts)},
         )
 
     def lacking(self, ok: Mapping[str, int]) -> list[str]:
-        """Return what is lacking for a conclusion, a sentence each, if so many calls were
-        acknowledged by f."""
+        """Return what is lacking for a conclusion, one sentence each, given the number of ok calls
+        by f."""
         found = [
             f"{number(ok.get(f, 0), f'ok {f}')}, at least {least:,} expected"
             for f, least in sorted(self.min_ok.items())
@@ -115,10 +117,10 @@ def _idle_faults(history: History) -> list[str]:
     return ["no call was made while a fault was in force"]
 
 
-def _tallied(history: History) -> Tally:
+def _statistics_of(history: History) -> CallStatistics:
     by_f, by_node = history.columns.tally(list(QUANTILES.values()))
     of_f = {
-        f: OfF(
+        f: FunctionCalls(
             Ends(*ends),
             dict(zip(QUANTILES, took_ns, strict=False)),
             dict(Counter(dict(errors)).most_common()),
@@ -128,19 +130,19 @@ def _tallied(history: History) -> Tally:
     of_node: dict[str, dict[str, Ends]] = {}
     for node, f, ends in by_node:
         of_node.setdefault(node or "", {})[f] = Ends(*ends)
-    return Tally(of_f, of_node)
+    return CallStatistics(of_f, of_node)
 
 
-def _summary(tally: Tally) -> str:
+def _summary(statistics: CallStatistics) -> str:
     return "; ".join(
         f"{f}: " + listed([f"{n:,} {kind}" for kind, n in of_f.ends.json().items() if n])
-        for f, of_f in sorted(tally.by_f.items())
+        for f, of_f in sorted(statistics.by_f.items())
     )
 
 
-def _figures(history: History, tally: Tally) -> dict[str, Json]:
+def _figures(history: History, statistics: CallStatistics) -> dict[str, Json]:
     span_s = (history[-1].time_ns - history[0].time_ns) / 1e9 if len(history) else 0.0
-    by_f = sorted(tally.by_f.items())
+    by_f = sorted(statistics.by_f.items())
     return {
         "ops": len(history),
         "calls": history.columns.calls_count(),
@@ -149,13 +151,13 @@ def _figures(history: History, tally: Tally) -> dict[str, Json]:
         "by_f": {f: _figures_of(of_f, span_s) for f, of_f in by_f},
         "by_node": {
             node: {f: ends.json() for f, ends in sorted(of_node.items())}
-            for node, of_node in sorted(tally.by_node.items())
+            for node, of_node in sorted(statistics.by_node.items())
         },
         "errors": {f: dict(of_f.errors) for f, of_f in by_f},
     }
 
 
-def _figures_of(of_f: OfF, span_s: float) -> dict[str, Json]:
+def _figures_of(of_f: FunctionCalls, span_s: float) -> dict[str, Json]:
     ends = of_f.ends
     return {
         **ends.json(),

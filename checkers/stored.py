@@ -1,4 +1,4 @@
-"""A judgement, read back from what `Judgement.json` gave."""
+"""Reads a judgement back from the JSON of `Judgement.json`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,8 +11,8 @@ from harness.core.verdict import Anomaly, Status, Verdict
 
 
 def judgement_of(results: Mapping[str, Json]) -> Judgement:
-    """The inverse of `Judgement.json`; other entries are not looked at. Raises HarnessError for
-    what no judgement gives."""
+    """Return the judgement of a results.json, ignoring other entries. Raises HarnessError for
+    anything else."""
     try:
         ladder = _mapping(results["ladder"])
         verdicts = [_mapping(entry) for entry in _list(results["verdicts"])]

@@ -1,16 +1,19 @@
-"""The checkers that judge workloads on sets and on registers."""
+"""The checkers of workloads on sets and on registers."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import inf
 
-from checkers.convergence import Convergence
-from checkers.documented import Documented
+from checkers.consistency.linearizable import Linearizable
+from checkers.consistency.objects import RegisterObject
+from checkers.consistency.session import SESSION_GUARANTEES
 from checkers.ladder import Level
-from checkers.linearizable import Linearizable
-from checkers.objects import RegisterObject
-from checkers.session import SESSION_GUARANTEES
-from checkers.set_full import SetFull
+from checkers.sets.convergence import Convergence
+from checkers.sets.set_full import SetFull
 from checkers.stats import MIN_OK, Stats
-from harness.core.protocols import Checker
+from harness.core.history import History
+from harness.core.protocols import Checker, check_within
+from harness.core.verdict import Status, Verdict
 
 
 def set_checkers(
@@ -22,8 +25,8 @@ def set_checkers(
     documented: str = "",
     more: Sequence[Checker] = (),
 ) -> tuple[Checker, ...]:
-    """Every level of the ladder is judged, whatever the promise; the quick ones first, so that
-    a deadline costs no more than the slow ones.
+    """Return the checkers of every level of the ladder, whatever the promise. The quick ones come
+    first, so that a deadline cuts short only the slow ones.
 
     `fresh`: a read has every value that was acknowledged before it began, whatever else is
     promised. `documented`: why the levels above eventual do not hold, if the documents say so.
@@ -46,10 +49,38 @@ def set_checkers(
 
 
 def register_checkers(*, faults_expected: bool) -> tuple[Checker, ...]:
-    """Both levels that registers are judged by."""
+    """Return the checkers of both levels that apply to registers."""
     least = {"write": 10, "read": 10}
     return (
         Stats(min_ok=least, faults_expected=faults_expected),
         Linearizable("linearizable", RegisterObject()),
         Linearizable("sequential", RegisterObject()),
     )
+
+
+class Documented:
+    """Judges as another checker does, and adds to an INVALID that the documentation does not
+    promise it.
+
+    The status stays INVALID: what was asked for does not hold, and `--promise` decides whether that
+    counts.
+    """
+
+    def __init__(self, checker: Checker, reason: str) -> None:
+        """Create a checker; `reason` is a text such as "ClickHouse documents that A does not work
+        with B"."""
+        self.name = checker.name
+        """Name of the other checker, which decides the level of the ladder."""
+        self._checker = checker
+        self._reason = reason
+
+    def check(self, history: History) -> Verdict:
+        """Return the verdict of the other checker, with the reason in the summary of INVALID."""
+        return self.check_within(history, inf)
+
+    def check_within(self, history: History, budget_s: float) -> Verdict:
+        """Return the same verdict, with a time budget for the other checker if it takes one."""
+        verdict = check_within(self._checker, history, budget_s)
+        if verdict.status is not Status.INVALID:
+            return verdict
+        return replace(verdict, summary=f"{verdict.summary} ({self._reason})")

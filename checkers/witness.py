@@ -1,13 +1,13 @@
-"""Says in words why a run is not VALID: the smallest witness, what was expected, how to run it
-again."""
+"""Explains why a run is not VALID: the smallest witness, what was expected, and the command to run
+it again."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from checkers.judge import Judgement
-from checkers.rest import rest_of
-from checkers.words import seconds
+from checkers.phrasing import seconds
+from checkers.quiescence import quiescence_of
 from harness.core.history import History
 from harness.core.verdict import Anomaly, Status, Verdict
 
@@ -23,12 +23,12 @@ EXPECTED: Final[Mapping[str, str]] = {
     "monotonic-writes": "the writes of one process are seen in their order",
     "writes-follow-reads": "a write is seen only with what its process had read before it",
 }
-"""By kind of anomaly, the gravest first."""
+"""What was expected, by kind of anomaly, the gravest first."""
 
 
 def gravest(judgement: Judgement) -> tuple[Verdict, Anomaly] | None:
-    """Of what decides: the gravest kind, then the fewest ops, then the earliest. None unless
-    INVALID."""
+    """Return the gravest deciding anomaly: by kind, then with the fewest ops, then the earliest.
+    None unless INVALID."""
     kinds = list(EXPECTED)
     found = [(verdict, anomaly) for verdict in judgement.deciding for anomaly in verdict.anomalies]
 
@@ -42,22 +42,24 @@ def gravest(judgement: Judgement) -> tuple[Verdict, Anomaly] | None:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a run is not VALID, or that it is."""
+    """The explanation of a run's status."""
 
     head: str
-    """One sentence."""
+    """The first line, one sentence."""
     rows: tuple[tuple[str, str], ...]
-    """A label ("" goes on with the one above) and a text."""
+    """Pairs of a label ("" continues the one above) and a text."""
 
     def text(self) -> str:
-        """Lines for people."""
+        """Return the explanation as lines of text."""
         width = max(len(label) for label, _ in self.rows) + 1
         rows = [f"  {f'{label}:' if label else '':<{width}} {text}" for label, text in self.rows]
         return "\n".join([self.head, *rows])
 
 
-def explained(judgement: Judgement, history: History, *, workload: str, again: str) -> Explanation:
-    """`again` is the command that runs it again. As text:
+def explained(
+    judgement: Judgement, history: History, *, workload: str, repro_command: str
+) -> Explanation:
+    """Return the explanation; `repro_command` is the command that reproduces the run. As text:
 
     quorum-set: 3 acknowledged values are missing from the final read (of 812 acknowledged)
       first lost: value 417, op #2210 ok at 8.114 s on ch2, during partition {ch1 | ch2 ch3}
@@ -72,20 +74,22 @@ def explained(judgement: Judgement, history: History, *, workload: str, again: s
         labelled += (
             [("expected", _expected(anomaly, history))] if _expected(anomaly, history) else []
         )
-        return Explanation(f"{workload}: {verdict.summary}", (*labelled, ("again", again)))
+        return Explanation(f"{workload}: {verdict.summary}", (*labelled, ("again", repro_command)))
     if judgement.status is Status.UNKNOWN:
         reasons = [v for v in judgement.deciding if v.status is Status.UNKNOWN]
         labelled = [(verdict.checker, verdict.summary) for verdict in reasons]
         labelled += [("contradiction", text) for text in judgement.ladder.contradictions]
-        return Explanation(f"{workload}: nothing can be concluded", (*labelled, ("again", again)))
+        return Explanation(
+            f"{workload}: nothing can be concluded", (*labelled, ("again", repro_command))
+        )
     held = judgement.ladder.held
     level = f", {held} held" if held else ""
-    return Explanation(f"{workload}: valid{level}", (("again", again),))
+    return Explanation(f"{workload}: valid{level}", (("again", repro_command),))
 
 
 def _expected(anomaly: Anomaly, history: History) -> str:
     text = EXPECTED.get(anomaly.kind, "")
-    at_ns = rest_of(history).at_ns
+    at_ns = quiescence_of(history).at_ns
     if anomaly.kind in ("lost", "diverged") and at_ns is not None:
         return f"{text} (at {seconds(at_ns)})"
     return text

@@ -1,0 +1,173 @@
+"""Checks who answers during an outage: which calls need ZooKeeper, and which do not."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from checkers.availability.downtime import Outage, outages
+from checkers.conclusion import conclude
+from checkers.phrasing import FEW, during, listed, number, on_key, seconds, where
+from harness.core.history import History, Pair
+from harness.core.op import Kind
+from harness.core.verdict import Anomaly, Verdict
+
+PLAIN, SEQUENTIAL, INSERT = "read", "read-sequential", "insert"
+
+SAID: Mapping[str, str] = {
+    "plain-reads": "plain read answered",
+    "plain-reads-alone": "of them without ZooKeeper",
+    "inserts": "insert taken",
+    "inserts-short": "of them while another replica was down",
+    "inserts-minority": "of them while a minority of ZooKeeper was down",
+    "refused-alone": "insert and sequential read refused without ZooKeeper",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A replica's view of ZooKeeper, as the run observed it at its end."""
+
+    keepers: frozenset[str]
+    """ZooKeeper servers that this replica may connect to."""
+    ensemble: int
+    """Number of ZooKeeper servers in the ensemble."""
+
+
+class Availability:
+    """Checks four claims about every call whose circumstances are known.
+
+    1. A plain read on a replica that no fault is near is answered, whatever ZooKeeper does.
+    2. Without a majority of ZooKeeper, dead for `settle_s` before the call and until after it, no
+       insert is acknowledged and no sequentially consistent read answered.
+    3. An insert on a replica that no fault is near, with ZooKeeper whole, is acknowledged, however
+       many other replicas are dead.
+    4. So it is when a minority of ZooKeeper is down, `recover_s` after the last thing that
+       happened to it, if the replica knows a server that lives.
+    A call near a fault without nodes, such as a partition, is not judged. Linear in calls x
+    faults.
+    """
+
+    name = "availability"
+
+    def __init__(self, *, settle_s: float = 2.0, recover_s: float = 20.0) -> None:
+        self._settle_ns = round(settle_s * 1e9)
+        self._recover_ns = round(recover_s * 1e9)
+
+    def check(self, history: History) -> Verdict:
+        """Return the verdict. VALID needs calls that put a claim to the test."""
+        faults, members = outages(history), _members(history)
+        counts: Counter[str] = Counter()
+        broken: list[tuple[str, Pair]] = []
+        for pair in history.pairs:
+            if pair.end is None or pair.invoke.node is None:
+                continue
+            member = members.get(pair.invoke.node)
+            if member is None:
+                continue
+            claims, wrong = self._judged(pair, faults, member)
+            counts.update(claims)
+            broken += [(kind, pair) for kind in wrong]
+        kinds = Counter(kind for kind, _ in broken)
+        checked = counts["plain-reads"] + counts["inserts"] + counts["refused-alone"] + len(broken)
+        return Verdict(
+            checker=self.name,
+            status=conclude(broken, checked=checked),
+            summary=_summary(kinds, counts, known=bool(members)),
+            checked=checked,
+            anomalies=tuple(_anomaly(history, *one) for one in broken[:FEW]),
+            figures={**counts, "anomalies": dict(kinds)},
+        )
+
+    def _judged(
+        self, pair: Pair, faults: Sequence[Outage], member: Member
+    ) -> tuple[list[str], list[str]]:
+        """Return the claims that the call supports, and the anomalies that it is."""
+        assert pair.end is not None, "only calls that ended are judged"
+        invoke, ok = pair.invoke, pair.kind is Kind.OK
+        begin_ns, end_ns = invoke.time_ns, pair.end.time_ns
+        recent = [f for f in faults if f.near(begin_ns, end_ns, self._recover_ns)]
+        if any(not f.nodes for f in recent):
+            return [], []
+        alone = self._alone(faults, begin_ns, end_ns, member)
+        near = any(f.strikes(str(invoke.node)) for f in recent)
+        if invoke.f == PLAIN and not near:
+            if not ok:
+                return [], ["unanswered-read"]
+            return ["plain-reads", *(["plain-reads-alone"] if alone else [])], []
+        if alone and invoke.f in (INSERT, SEQUENTIAL):
+            return ([], ["served-without-zookeeper"]) if ok else (["refused-alone"], [])
+        if invoke.f == INSERT and not near and self._serves(faults, begin_ns, end_ns, member):
+            if not ok:
+                return [], ["refused-insert"]
+            dead = {n for f in recent if f.spans(begin_ns, end_ns, 0) for n in f.nodes}
+            short = ["inserts-short"] if any(n.startswith("ch") for n in dead) else []
+            minority = ["inserts-minority"] if any(n.startswith("zk") for n in dead) else []
+            return ["inserts", *short, *minority], []
+        return [], []
+
+    def _alone(self, faults: Sequence[Outage], begin_ns: int, end_ns: int, member: Member) -> bool:
+        """Return whether a majority of ZooKeeper was dead during the whole call."""
+        dead = {
+            node
+            for fault in faults
+            if fault.name.startswith("kill") and fault.spans(begin_ns, end_ns, self._settle_ns)
+            for node in fault.nodes
+            if node.startswith("zk")
+        }
+        return 2 * (member.ensemble - len(dead)) <= member.ensemble
+
+    def _serves(self, faults: Sequence[Outage], begin_ns: int, end_ns: int, member: Member) -> bool:
+        """Return whether ZooKeeper has a majority that this replica can connect to, and no recent
+        fault."""
+        down: set[str] = set()
+        for fault in faults:
+            keepers = {node for node in fault.nodes if node.startswith("zk")}
+            if not keepers or not fault.near(begin_ns, end_ns, self._recover_ns):
+                continue
+            if not fault.spans(begin_ns, end_ns, self._recover_ns):
+                return False
+            down |= keepers
+        return 2 * len(down) < member.ensemble and bool(member.keepers - down)
+
+
+def _members(history: History) -> dict[str, Member]:
+    """Return the replicas, as the run observed them at rest."""
+    for op in reversed(history.nemesis):
+        value = op.value if isinstance(op.value, Mapping) else {}
+        replicas = value.get("replicas")
+        if op.f == "quiesce" and op.kind is not Kind.INVOKE and isinstance(replicas, Mapping):
+            return {
+                str(node): Member(frozenset(state["keepers"]), int(state["ensemble"]))
+                for node, state in replicas.items()
+                if isinstance(state, Mapping) and "keepers" in state
+            }
+    return {}
+
+
+def _summary(kinds: Mapping[str, int], counts: Mapping[str, int], *, known: bool) -> str:
+    if kinds:
+        return "; ".join(f"{number(count, kind)}" for kind, count in sorted(kinds.items()))
+    told = [f"{counts[name]:,} {text}" for name, text in SAID.items() if counts.get(name)]
+    nothing = "no call put a claim to the test" if known else "the run did not tell its replicas"
+    return listed(told, most=len(SAID)) or nothing
+
+
+_WHY = {
+    "unanswered-read": "a plain read needs no ZooKeeper and no other replica",
+    "served-without-zookeeper": "there was no majority of ZooKeeper to ask",
+    "refused-insert": "ZooKeeper had a majority, and no fault was near this replica",
+}
+
+
+def _anomaly(history: History, kind: str, pair: Pair) -> Anomaly:
+    invoke, end = pair.invoke, pair.end
+    assert end is not None, "only calls that ended are judged"
+    ended = f"ended {end.kind}" + (f" ({end.error})" if end.error else "")
+    return Anomaly(
+        kind=kind,
+        text=f"op #{invoke.index} {invoke.f}{on_key(invoke)}{where(invoke)} at "
+        f"{seconds(invoke.time_ns)} {ended}, yet {_WHY[kind]}{during(history, invoke.time_ns)}",
+        ops=(invoke.index, end.index),
+        key=invoke.key,
+        time_ns=invoke.time_ns,
+    )

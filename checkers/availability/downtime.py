@@ -1,0 +1,78 @@
+"""Finds when each node was down or impaired, from the faults of a history."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from harness.core.history import History
+from harness.core.op import Kind
+
+FOREVER_NS = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """One fault on some nodes."""
+
+    name: str
+    nodes: frozenset[str]
+    """The nodes; empty for a fault without nodes, such as a partition, which may affect all."""
+    touched_ns: int
+    """Time at which the fault was invoked."""
+    down_ns: int
+    """Time at which its effect was verified; FOREVER_NS if it never was."""
+    lifted_ns: int
+    """Time at which its end was invoked."""
+    over_ns: int
+    """Time at which its end was verified."""
+
+    def strikes(self, node: str) -> bool:
+        """Return whether the fault may affect this node."""
+        return not self.nodes or node in self.nodes
+
+    def near(self, begin_ns: int, end_ns: int, slack_ns: int) -> bool:
+        """Return whether the fault, or the `slack_ns` after it, may affect a call between these
+        times."""
+        return begin_ns <= self.over_ns + slack_ns and end_ns >= self.touched_ns
+
+    def spans(self, begin_ns: int, end_ns: int, settle_ns: int) -> bool:
+        """Return whether the fault was in force during a whole call and for `settle_ns` before
+        it."""
+        return self.down_ns + settle_ns <= begin_ns and end_ns <= self.lifted_ns
+
+
+def outages(history: History) -> tuple[Outage, ...]:
+    """Return every attempted fault, in order. A fault that failed before it affected anything is
+    left out, and a fault without a verified end lasts forever."""
+    open_: dict[object, Outage] = {}
+    out: list[Outage] = []
+    asked_ns = 0
+    for op in history.nemesis:
+        if op.kind is Kind.INVOKE:
+            asked_ns = op.time_ns
+            continue
+        value = op.value if isinstance(op.value, Mapping) else {}
+        edge, number = value.get("edge"), value.get("fault")
+        ok = op.kind is Kind.OK
+        if edge == "heal" or op.f == "heal":
+            over = op.time_ns if ok else FOREVER_NS
+            lifted = [replace(o, lifted_ns=min(o.lifted_ns, asked_ns)) for o in open_.values()]
+            out += [replace(outage, over_ns=over) for outage in lifted]
+            open_.clear()
+        elif edge == "end" and number in open_:
+            lifted_one = replace(open_[number], lifted_ns=min(open_[number].lifted_ns, asked_ns))
+            if ok:
+                out.append(replace(open_.pop(number), lifted_ns=asked_ns, over_ns=op.time_ns))
+            else:
+                open_[number] = lifted_one
+        elif edge in ("begin", "once") and op.kind is not Kind.FAIL:
+            nodes = value.get("nodes")
+            struck = frozenset(map(str, nodes)) if isinstance(nodes, list | tuple) else frozenset()
+            down_ns = op.time_ns if ok and edge == "begin" else FOREVER_NS
+            name = str(value.get("name", op.f))
+            over_ns = op.time_ns if ok and edge == "once" else FOREVER_NS
+            outage = Outage(name, struck, asked_ns, down_ns, over_ns, over_ns)
+            if edge == "once" and ok:
+                out.append(outage)
+            else:
+                open_[number] = outage
+    return tuple(sorted((*out, *open_.values()), key=lambda o: o.touched_ns))

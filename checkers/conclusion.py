@@ -1,0 +1,40 @@
+"""Concludes a status from what a checker found broken, checked and doubtful."""
+
+from collections.abc import Sequence, Sized
+
+from checkers.phrasing import FEW
+from harness.core.verdict import Anomaly, Status
+
+
+def conclude(
+    broken: Sized | int, *, checked: Sized | int | None = None, doubts: Sized | int = ()
+) -> Status:
+    """Return INVALID if anything is broken, else UNKNOWN if there is a doubt or nothing was
+    checked, else VALID.
+
+    Each argument is a collection or a count. `checked` None: the doubts say it all, for the
+    checker counts a history with too little in it among them. What is broken outweighs a doubt: a
+    witness stays one, however little else was seen.
+    """
+    if broken:
+        return Status.INVALID
+    if doubts or (checked is not None and not checked):
+        return Status.UNKNOWN
+    return Status.VALID
+
+
+def count_kinds(broken: Sequence[Anomaly]) -> dict[str, int]:
+    """Return the number of anomalies of each kind, in order of the first of each."""
+    kinds: dict[str, int] = {}
+    for anomaly in broken:
+        kinds[anomaly.kind] = kinds.get(anomaly.kind, 0) + 1
+    return kinds
+
+
+def few_of_each_kind(broken: Sequence[Anomaly]) -> tuple[Anomaly, ...]:
+    """Return the first `FEW` anomalies of each kind, kinds in order of the first of each."""
+    return tuple(
+        anomaly
+        for kind in count_kinds(broken)
+        for anomaly in [one for one in broken if one.kind == kind][:FEW]
+    )

@@ -1,0 +1,248 @@
+"""Decides linearizability and sequential consistency of every key with `pyporcupine`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import inf, isfinite
+from typing import Final
+
+import pyporcupine
+
+from checkers.consistency.calls import Calls, Consistency
+from checkers.consistency.objects import ObjectModel, SetObject
+from checkers.memoize import memoize_per_history
+from checkers.phrasing import FEW, during, listed, number
+from harness.core.clock import WallClock
+from harness.core.history import History, Pair
+from harness.core.op import Json
+from harness.core.verdict import Anomaly, Status, Verdict, worst
+
+REMAINING_SHARE: Final = 0.05
+"""Share of the whole time that remains for the other keys after one is INVALID."""
+LEAST_S: Final = 1e-3
+"""Time for a second question about a key if the first took the whole budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyCalls:
+    """The constraining calls of a key, and what is already decided about them."""
+
+    calls: Calls
+    decided: dict[Consistency, pyporcupine.ObjectResult] = field(default_factory=dict)
+    """Results found so far, within any budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyVerdict:
+    """pyporcupine's result for one key, and the calls that its positions refer to."""
+
+    calls: Calls
+    result: pyporcupine.ObjectResult
+
+    @property
+    def status(self) -> Status:
+        """Status of the key."""
+        return Status(self.result.status)
+
+
+class Linearizable:
+    """Checks every key on its own: one checker is "linearizable", the other "sequential".
+
+    For linearizability this equals a check of all keys together; for sequential consistency it is
+    weaker.
+
+    `memory_mb` is the budget of each key, because keys are judged one after the other; the time
+    that `check_within` gets is for all keys.
+    """
+
+    def __init__(
+        self,
+        consistency: Consistency,
+        model: ObjectModel | None = None,
+        *,
+        memory_mb: float = pyporcupine.MEMORY_MB,
+    ) -> None:
+        """Create a checker; `model` None stands for sets."""
+        self.name: str = consistency
+        self.model = model or SetObject()
+        self.consistency: Consistency = consistency
+        self.memory_mb = memory_mb
+
+    def sharing(self, tasks: int) -> "Linearizable":
+        """Return the same checker for one of `tasks` tasks that a machine runs at the same time."""
+        share_mb = self.memory_mb / tasks
+        return Linearizable(self.consistency, self.model, memory_mb=share_mb)
+
+    def check(self, history: History) -> Verdict:
+        """Return the verdict. VALID needs an answered read; a key that runs out of memory is
+        UNKNOWN."""
+        return self.check_within(history, inf)
+
+    def check_within(self, history: History, budget_s: float) -> Verdict:
+        """Return the verdict. VALID needs an answered read; a key that runs out of time or memory
+        is UNKNOWN.
+
+        A key gets no more than half of the time that is left for it and those after it. Once one is
+        INVALID, so is the history: the others get as much time again as it took until then, or a
+        twentieth of the whole if that is more.
+        """
+        clock, judged, late = WallClock(), list[KeyVerdict](), list[int | None]()
+        keys, end_s = _by_key(history, self.model), budget_s
+        for place, one in enumerate(keys):
+            left_s = end_s - clock.now_ns() / 1e9
+            if left_s <= 0:
+                late.append(one.calls.key)
+                continue
+            judged.append(self._judge(one, left_s / 2 if place < len(keys) - 1 else left_s))
+            if judged[-1].status is Status.INVALID and end_s == budget_s:
+                took_s = clock.now_ns() / 1e9
+                end_s = min(budget_s, took_s + max(took_s, budget_s * REMAINING_SHARE))
+        broken = [one for one in judged if one.status is Status.INVALID]
+        open_ = [one for one in judged if one.status is Status.UNKNOWN]
+        reads = sum([one.calls.reads for one in judged])
+        status = worst(one.status for one in judged) if reads else Status.UNKNOWN
+        status = worst([status, Status.UNKNOWN]) if late else status
+        anomalies = [_anomaly(history, one, self.model) for one in broken]
+        anomalies.sort(key=lambda anomaly: (len(anomaly.ops), anomaly.time_ns))
+        return Verdict(
+            checker=self.name,
+            status=status,
+            summary=self._summary(broken, open_, late, len(judged), reads),
+            checked=sum([len(one.calls) for one in judged]) if reads else 0,
+            anomalies=tuple(anomalies[:FEW]),
+            figures=_figures(judged, anomalies, late, reads),
+        )
+
+    def _judge(self, one: KeyCalls, time_s: float) -> KeyVerdict:
+        clock = WallClock()
+        result = self._ask(one, self.consistency, time_s)
+        if self.consistency == "linearizable" and result.status == "VALID" and one.calls.ties:
+            # Two calls of one process may touch in one nanosecond, which makes them concurrent
+            # in real time, yet the process made one after the other. A violation needs one
+            # order edge only, of either order, so that both are decided when each is.
+            left_s = max(time_s - clock.now_ns() / 1e9, LEAST_S)
+            result = self._ask(one, "sequential", left_s)
+        return KeyVerdict(one.calls, result)
+
+    def _ask(
+        self, one: KeyCalls, consistency: Consistency, time_s: float
+    ) -> pyporcupine.ObjectResult:
+        known = one.decided.get(consistency)
+        if known is not None:
+            return known
+        stronger = one.decided.get("linearizable")
+        if stronger is not None and stronger.status == "VALID" and not one.calls.ties:
+            return stronger  # an order in real time is one of every process, too
+        (result,) = pyporcupine.check(
+            one.calls.operations,
+            self.model.name,
+            consistency=consistency,
+            time_s=time_s if isfinite(time_s) else None,
+            memory_mb=self.memory_mb,
+            threads=1,  # one object; to count the cores takes longer than to decide most
+        ).objects
+        if result.status != "UNKNOWN":
+            one.decided[consistency] = result
+        return result
+
+    def _summary(
+        self,
+        broken: Sequence[KeyVerdict],
+        open_: Sequence[KeyVerdict],
+        late: Sequence[int | None],
+        keys: int,
+        reads: int,
+    ) -> str:
+        of = number(keys + len(late), "key")
+        if broken:
+            return f"{len(broken)} of {of} not {self.name} ({number(reads, 'read')})"
+        doubts = [f"key {one.calls.key}: {one.result.reason}" for one in open_]
+        if late:
+            doubts.append(f"no time left for key {listed(late)}")
+        if doubts:
+            return "; ".join(doubts)
+        if not reads:
+            return "no read was answered"
+        return f"{of} {self.name} ({number(reads, 'read')})"
+
+
+def _figures(
+    judged: Sequence[KeyVerdict],
+    anomalies: Sequence[Anomaly],
+    late: Sequence[int | None],
+    reads: int,
+) -> dict[str, Json]:
+    kinds: dict[str, Json] = {}
+    for kind in sorted({anomaly.kind for anomaly in anomalies}):
+        kinds[kind] = sum(anomaly.kind == kind for anomaly in anomalies)
+    return {
+        "keys": len(judged) + len(late),
+        "reads_ok": reads,
+        "writes": sum([len(one.calls) for one in judged]) - reads,
+        "by_key": {str(one.calls.key): one.status.value for one in judged},
+        "anomalies": kinds,
+    }
+
+
+@memoize_per_history
+def _calls_by_model(history: History) -> dict[type[ObjectModel], tuple[KeyCalls, ...]]:  # noqa: ARG001
+    """Return the cache of constraining calls by model, empty at first."""
+    return {}
+
+
+def _by_key(history: History, model: ObjectModel) -> tuple[KeyCalls, ...]:
+    known = _calls_by_model(history)
+    found = known.get(type(model))
+    if found is None:
+        found = known[type(model)] = tuple([KeyCalls(calls) for calls in model.calls(history)])
+    return found
+
+
+def _anomaly(history: History, judged: KeyVerdict, model: ObjectModel) -> Anomaly:
+    """Return the anomaly with its witness in words: the calls in order of time, then why no order
+    explains them."""
+    result, pairs = judged.result, judged.calls.pairs
+    members = [pairs[at] for at in result.witness]
+    steps = [model.describe(history, pairs[at], result.explanation, at) for at in result.witness]
+    cycle = [
+        f"#{_index(pairs[step.from_op])} before #{_index(pairs[step.to_op])} ({_why(step)})"
+        for step in result.explanation
+        if step.from_op != step.to_op
+    ]
+    if cycle:
+        steps.append(f"no order explains them: {', '.join(cycle)}")
+    ops = {pair.invoke.index for pair in members}
+    ops |= {pair.end.index for pair in members if pair.end is not None}
+    first = next((s.value for s in result.explanation if s.value is not None), None)
+    seen = max((pair.end or pair.invoke for pair in members), key=lambda op: op.index)
+    calls = ", ".join(f"#{_index(pair)}" for pair in members)
+    key = judged.calls.key
+    of = "" if key is None else f"key {key}: "
+    return Anomaly(
+        kind=_kind(result),
+        text=f"{of}{result.reason} (op {calls}){during(history, seen.time_ns)}",
+        ops=tuple(sorted(ops)),
+        key=members[0].invoke.key,
+        value=first,
+        time_ns=seen.time_ns,
+        steps=tuple(steps),
+    )
+
+
+def _kind(result: pyporcupine.ObjectResult) -> str:
+    whys = {step.why for step in result.explanation}
+    if "read never-added value" in whys:
+        return "phantom"
+    return "duplicate" if "duplicate in read" in whys else "cycle"
+
+
+def _index(pair: Pair) -> int:
+    """Return the index that names a call."""
+    return pair.invoke.index
+
+
+def _why(step: pyporcupine.Step) -> str:
+    if step.why == "real-time":
+        return "it had ended before the other began"
+    if step.why == "process-order":
+        return "earlier in the same process"
+    return step.why if step.value is None else f"{step.why.replace(' add', '')} {step.value}"

@@ -1,0 +1,153 @@
+"""Translates the calls of a history for `pyporcupine`, and its witnesses into words."""
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+import pyporcupine
+
+from checkers.consistency.calls import Calls, ObjectCalls, set_calls
+from checkers.phrasing import (
+    during,
+    insert_acknowledged,
+    insert_began,
+    read_answered,
+    seconds,
+    where,
+)
+from checkers.sets.key_sets import INSERT, READS, insert_value
+from harness.core.history import History, Pair
+from harness.core.op import Kind, Op
+
+_ORDERS = frozenset({"real-time", "process-order"})
+CAS = "cas"
+WRITE = "write"
+
+
+class ObjectModel(Protocol):
+    """A kind of object, and how histories describe its calls."""
+
+    name: Literal["set", "register", "cas-register"]
+    """The model's name in pyporcupine."""
+
+    def calls(self, history: History) -> Sequence[Calls]:
+        """Return the calls that constrain each object, ordered by the first call of each."""
+        ...
+
+    def describe(
+        self, history: History, pair: Pair, steps: Sequence[pyporcupine.Step], at: int
+    ) -> str:
+        """Describe a call of a witness; `at` is its position in `steps`."""
+        ...
+
+
+def is_read(pair: Pair) -> bool:
+    """Return whether the call's name is that of a read."""
+    return pair.invoke.f in READS
+
+
+class SetObject:
+    """A set: values are added, and a read returns all of them."""
+
+    name: Literal["set", "register", "cas-register"] = "set"
+
+    def calls(self, history: History) -> Sequence[Calls]:
+        """Return the inserts that were not refused and the answered reads."""
+        return set_calls(history)
+
+    def describe(
+        self, history: History, pair: Pair, steps: Sequence[pyporcupine.Step], at: int
+    ) -> str:
+        """Describe an insert, with its end where that matters, or a read with what it found."""
+        if pair.invoke.f == INSERT:
+            value = insert_value(pair.invoke)
+            ends = any(step.from_op == at and step.why in _ORDERS for step in steps)
+            if ends and pair.end is not None:
+                return insert_acknowledged(history, value, pair.end)
+            return insert_began(history, value, pair.invoke)
+        assert pair.end is not None, "a read in a witness was answered"
+        found = [_described_read(step, at) for step in steps if step.value is not None]
+        return read_answered(history, pair.invoke, pair.end, " and ".join(filter(None, found)))
+
+
+class RegisterObject:
+    """A register, with calls "write" (a number), "cas" (a pair: expected, new) and "read" (a
+    number, or None for a register never written).
+
+    A failed cas is left out: it may have compared with an old value, which constrains nothing.
+    """
+
+    name: Literal["set", "register", "cas-register"] = "cas-register"
+
+    def constrains(self, pair: Pair) -> bool:
+        """Return whether the call is a write that was not refused, or an answered read."""
+        write = pair.invoke.f in (WRITE, CAS) and pair.kind is not Kind.FAIL
+        return write or (is_read(pair) and pair.kind is Kind.OK)
+
+    def calls(self, history: History) -> Sequence[Calls]:
+        """Return the writes that were not refused and the answered reads, by key."""
+        by_key: dict[int | None, list[Pair]] = {}
+        for pair in filter(self.constrains, history.pairs):
+            by_key.setdefault(pair.invoke.key, []).append(pair)
+        return [
+            ObjectCalls(key, pairs, [self.operation(key, pair) for pair in pairs])
+            for key, pairs in by_key.items()
+        ]
+
+    def operation(self, key: int | None, pair: Pair) -> pyporcupine.Operation:
+        """Return the call as pyporcupine takes it."""
+        end, f = _answer(pair), pair.invoke.f
+        read = is_read(pair)
+        output = end.value if read and end is not None else f == CAS if end is not None else None
+        return pyporcupine.Operation(
+            _process(pair.invoke),
+            "read" if read else f,
+            key,
+            None if read else pair.invoke.value,
+            call=pair.invoke.time_ns,
+            ret=None if end is None else end.time_ns,
+            output=None if f == WRITE else output,
+        )
+
+    def describe(
+        self,
+        history: History,
+        pair: Pair,
+        steps: Sequence[pyporcupine.Step],  # noqa: ARG002
+        at: int,  # noqa: ARG002
+    ) -> str:
+        """Describe a call with its value, when it began and how it ended."""
+        invoke, end = pair.invoke, pair.end
+        call = f"op #{invoke.index} {invoke.f}{_argument(pair)}{where(invoke)}"
+        began = f"{call} began at {seconds(invoke.time_ns)}{during(history, invoke.time_ns)}"
+        if end is None or pair.kind is not Kind.OK:
+            return f"{began} and has no known end"
+        found = f"and returned {end.value}" if is_read(pair) else "and ended"
+        return f"{began} {found} at {seconds(end.time_ns)} (op #{end.index})"
+
+
+def _argument(pair: Pair) -> str:
+    value = pair.invoke.value
+    if isinstance(value, tuple):
+        return " " + " to ".join(map(str, value))
+    return "" if value is None else f" {value}"
+
+
+def _process(invoke: Op) -> int:
+    process = invoke.process
+    assert isinstance(process, int), "a client's process is a number"
+    return process
+
+
+def _answer(pair: Pair) -> Op | None:
+    return pair.end if pair.kind is Kind.OK else None
+
+
+def _described_read(step: pyporcupine.Step, at: int) -> str:
+    """Describe what a step says about the read at a position; "" if it is about other calls."""
+    if step.why == "read sees add" and step.to_op == at:
+        return f"with {step.value}"
+    if step.why == "read misses add" and step.from_op == at:
+        return f"without {step.value}"
+    if step.from_op == step.to_op == at:
+        return f"with {step.value}{' twice' if step.why == 'duplicate in read' else ''}"
+    return ""

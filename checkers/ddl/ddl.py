@@ -1,0 +1,183 @@
+"""Checks distributed DDL: what the queue says of each task, against the effects on the hosts."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from checkers.conclusion import conclude
+from checkers.phrasing import FEW, listed, number, seconds
+from checkers.quiescence import quiescence_of
+from harness.core.errors import HistoryError
+from harness.core.history import History, Pair
+from harness.core.op import Kind
+from harness.core.verdict import Anomaly, Status, Verdict
+
+EFFECTS, TASKS = "final-effects", "final-tasks"
+REPLICATED = "alter-replicated:"
+"""Prefix of a statement on a replicated table."""
+DONE = "0"
+"""Status of a task that a host executed without an error."""
+UNFINISHED = "unfinished"
+
+
+@dataclass(frozen=True, slots=True)
+class WrongEffect:
+    """A wrong effect of one statement on one host."""
+
+    kind: str
+    task: str
+    host: str
+    said: str
+
+
+class Ddl:
+    """Checks statements ON CLUSTER, each of which fails when executed a second time.
+
+    The run reads, at rest, from each host the statements whose effect it has (`final-effects`,
+    value {host: [statements]}) and from ZooKeeper what each task came to on each host
+    (`final-tasks`, value {statement: {host: status}}). Then, for every statement and host:
+    unfinished: the task is in the queue, the host never wrote that it finished, and the cluster was
+    at rest (see `checkers.quiescence`); else the host may only be slow, and that is UNKNOWN;
+    without-effect: finished without error, and the host has no effect of it;
+    executed-twice: finished with an error, and the host has the effect all the same;
+    unacknowledged-effect: no task, and an effect; lost: acknowledged, and no effect somewhere.
+    Of a statement on a replicated table one host of a shard executes it, the others get the effect
+    from there, and may say that they could not: such an error is no second execution, and only an
+    effect that no host has is missing.
+    """
+
+    name = "ddl"
+
+    def check(self, history: History) -> Verdict:
+        """Return the verdict. VALID needs the tasks, and the effects on every host."""
+        effects = _effects(history)
+        tasks, hosts = _tasks(history), sorted(effects)
+        calls = {_statement(p): p for p in history.pairs if _statement(p)}
+        silent = _silent(history)
+        if tasks is None or silent or not hosts:
+            why = f"no final effects of {listed(silent)}" if silent else "no final tasks were read"
+            return Verdict(checker=self.name, status=Status.UNKNOWN, summary=why, checked=0)
+        wrong = [
+            one
+            for task in sorted({*tasks, *calls, *(t for own in effects.values() for t in own)})
+            for host in hosts
+            if (one := _judged(task, host, tasks.get(task), effects, calls.get(task)))
+        ]
+        late = [] if quiescence_of(history).reached else [o for o in wrong if o.kind == UNFINISHED]
+        wrong = [one for one in wrong if one not in late]
+        kinds = Counter(one.kind for one in wrong)
+        known = bool(tasks) and not late
+        return Verdict(
+            checker=self.name,
+            status=conclude(wrong, checked=known),
+            summary=_summary(kinds, len(late), len(tasks), len(hosts)),
+            checked=len(tasks) * len(hosts),
+            anomalies=tuple(_anomaly(history, one, calls.get(one.task)) for one in wrong[:FEW]),
+            figures={
+                "tasks": len(tasks),
+                "hosts": len(hosts),
+                "acknowledged": sum(pair.kind is Kind.OK for pair in calls.values()),
+                "late": len(late),
+                "anomalies": dict(kinds),
+            },
+        )
+
+
+def _judged(
+    task: str,
+    host: str,
+    statuses: Mapping[str, str] | None,
+    effects: Mapping[str, frozenset[str]],
+    call: Pair | None,
+) -> WrongEffect | None:
+    has = task in effects[host]
+    shared = task.startswith(REPLICATED)
+    anywhere = any(task in own for own in effects.values()) if shared else has
+    if statuses is None:
+        if has:
+            return WrongEffect("unacknowledged-effect", task, host, "there is no such task")
+        lost = call is not None and call.kind is Kind.OK
+        return (
+            WrongEffect("lost", task, host, "acknowledged, and there is no such task")
+            if lost
+            else None
+        )
+    status = statuses.get(host)
+    if status is None:
+        return WrongEffect(UNFINISHED, task, host, "in the queue, and never finished")
+    if status == DONE and not anywhere:
+        return WrongEffect("without-effect", task, host, "finished without an error")
+    if status != DONE and has and not shared:
+        return WrongEffect("executed-twice", task, host, f"finished with: {status[:200]}")
+    if not has and call is not None and call.kind is Kind.OK:
+        return WrongEffect("lost", task, host, f"acknowledged, and finished with: {status[:200]}")
+    return None
+
+
+def _statement(pair: Pair) -> str:
+    """Return the statement's name, such as "alter:7"; "" for a call that is no statement."""
+    invoke = pair.invoke
+    is_one = not invoke.f.startswith("final-") and isinstance(invoke.value, int)
+    return f"{invoke.f}:{invoke.value}" if is_one else ""
+
+
+def _effects(history: History) -> dict[str, frozenset[str]]:
+    found: dict[str, frozenset[str]] = {}
+    for pair in history.pairs:
+        if pair.invoke.f == EFFECTS and pair.kind is Kind.OK and pair.end is not None:
+            value = pair.end.value
+            names = value.get("effects") if isinstance(value, Mapping) else None
+            if not isinstance(names, list):
+                raise HistoryError(f"op #{pair.end.index}: {EFFECTS} without a list of effects")
+            found[str(pair.invoke.node)] = frozenset(map(str, names))
+    return found
+
+
+def _silent(history: History) -> list[str]:
+    asked = {str(p.invoke.node) for p in history.pairs if p.invoke.f == EFFECTS}
+    return sorted(asked - _effects(history).keys())
+
+
+def _tasks(history: History) -> dict[str, dict[str, str]] | None:
+    """Return the tasks of the last read."""
+    for pair in reversed(history.pairs):
+        if pair.invoke.f != TASKS or pair.kind is not Kind.OK or pair.end is None:
+            continue
+        value = pair.end.value
+        tasks = value.get("tasks") if isinstance(value, Mapping) else None
+        if not isinstance(tasks, dict):
+            raise HistoryError(f"op #{pair.end.index}: {TASKS} without tasks")
+        return {str(task): dict(hosts) for task, hosts in tasks.items()}
+    return None
+
+
+def _summary(kinds: Mapping[str, int], late: int, tasks: int, hosts: int) -> str:
+    said = [f"{kind}: {count}" for kind, count in sorted(kinds.items())]
+    if late:
+        said.append(f"not finished, and not at rest: {late}")
+    if said:
+        return f"{', '.join(said)} (of {number(tasks, 'task')} on {number(hosts, 'host')})"
+    if not tasks:
+        return "no task was queued"
+    return f"{number(tasks, 'task')} on {number(hosts, 'host')}: finished exactly where executed"
+
+
+def _anomaly(history: History, one: WrongEffect, call: Pair | None) -> Anomaly:
+    reads = [p for p in history.pairs if p.invoke.f in (EFFECTS, TASKS) and p.kind is Kind.OK]
+    shown = [p for p in reads if p.invoke.f == TASKS or p.invoke.node == one.host][-2:]
+    ops = {p.end.index for p in shown if p.end is not None}
+    steps: list[str] = []
+    if call is not None:
+        ops.add(call.invoke.index)
+        ended = "never ended" if call.end is None else f"ended {call.end.kind}"
+        steps.append(
+            f"op #{call.invoke.index} {one.task} on {call.invoke.node} began at "
+            f"{seconds(call.invoke.time_ns)} and {ended}"
+        )
+    return Anomaly(
+        kind=one.kind,
+        text=f"{one.task} on {one.host}: {one.said}",
+        ops=tuple(sorted(ops)),
+        time_ns=call.invoke.time_ns if call is not None else 0,
+        steps=tuple(steps),
+    )

@@ -1,0 +1,83 @@
+"""Checks that OPTIMIZE returned only when it had promised to: after its merge was done, on its own
+replica or on all."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from checkers.conclusion import conclude
+from checkers.phrasing import FEW, during, number, seconds, where
+from checkers.replication.parts import Part
+from harness.core.history import History, Pair
+from harness.core.op import Kind
+from harness.core.verdict import Anomaly, Verdict
+
+OPTIMIZE = "optimize"
+
+
+class Optimize:
+    """Judges the calls "optimize", each with a partition of its own that nothing else merges. An
+    ok's value is {"sync": `replication_alter_partitions_sync`, "parts": {node: [names]}}: the
+    partition's active parts when OPTIMIZE had returned; a replica that did not answer is missing.
+
+    sync 1: a part that was merged and is on any replica is on the one that was asked. sync 2: on
+    every replica. sync 0 promises nothing.
+    """
+
+    name = "optimize"
+
+    def check(self, history: History) -> Verdict:
+        """Return the verdict. VALID needs an OPTIMIZE that waited for a merge."""
+        broken: list[Anomaly] = []
+        waited = merged_in_all = 0
+        for pair in history.pairs:
+            if pair.invoke.f != OPTIMIZE or pair.kind is not Kind.OK:
+                continue
+            sync, parts = _promise(pair)
+            merged = {name for names in parts.values() for name in names if Part.of(name).level}
+            merged_in_all += bool(merged)
+            if not sync or not merged:
+                continue
+            waited += 1
+            asked = parts if sync == 2 else {n: p for n, p in parts.items() if n == _node(pair)}
+            missing = {n: sorted(merged - set(p)) for n, p in asked.items() if merged - set(p)}
+            for node, names in missing.items():
+                broken.append(_anomaly(history, pair, sync, node, names))
+        status = conclude(broken, checked=waited)
+        said = f"{number(waited, 'merge')} waited for, each done when OPTIMIZE returned"
+        return Verdict(
+            checker=self.name,
+            status=status,
+            summary=broken[0].text if broken else said if waited else "no merge was waited for",
+            checked=waited,
+            anomalies=tuple(broken[:FEW]),
+            figures={
+                "merged": merged_in_all,
+                "waited_for": waited,
+                "anomalies": {"not-done": len(broken)},
+            },
+        )
+
+
+def _promise(pair: Pair) -> tuple[int, dict[str, list[str]]]:
+    assert pair.end is not None, "an ok has an end"
+    value: Mapping[str, Any] = pair.end.value if isinstance(pair.end.value, Mapping) else {}
+    return int(value.get("sync", 0)), {str(n): list(p) for n, p in value.get("parts", {}).items()}
+
+
+def _node(pair: Pair) -> str:
+    return pair.invoke.node or ""
+
+
+def _anomaly(history: History, pair: Pair, sync: int, node: str, missing: list[str]) -> Anomaly:
+    end = pair.end
+    assert end is not None, "an ok has an end"
+    return Anomaly(
+        kind="not-done",
+        text=(
+            f"op #{end.index} optimize{where(end)} with replication_alter_partitions_sync = {sync} "
+            f"returned before {node} had {' '.join(missing)}, at {seconds(end.time_ns)}"
+            f"{during(history, end.time_ns)}"
+        ),
+        ops=(pair.invoke.index, end.index),
+        time_ns=end.time_ns,
+    )

@@ -1,0 +1,146 @@
+"""Checks that a quorum insert was on its quorum when it was acknowledged, and one at a time."""
+
+from collections.abc import Iterable
+from itertools import pairwise
+
+from checkers.conclusion import conclude, count_kinds, few_of_each_kind
+from checkers.phrasing import during, number, on_key, seconds, where
+from checkers.quiescence import quiescence_of
+from checkers.quorum.quorum_parts import QuorumParts
+from harness.core.history import History, Pair
+from harness.core.ranges import AUTO, Quorum, majority
+from harness.core.verdict import Anomaly, Verdict
+
+
+class Durability:
+    """Judges acknowledged quorum inserts. INVALID:
+
+    under-replicated: acknowledged, at rest, and its part on fewer than `quorum` replicas.
+    acknowledged-early: the part reached its quorum only after a look that began after the
+    acknowledgement.
+    overlap: a quorum insert was committed while another had neither its quorum nor had failed
+    (/quorum/status is one slot for the whole table); not judged of parallel inserts.
+    last-part-back: the block number of a partition in /quorum/last_part went back.
+    """
+
+    name = "durability"
+
+    def __init__(self, quorum: Quorum, *, serial: bool = True) -> None:
+        """Create a checker; `serial` says that only one quorum insert may be in flight."""
+        self.quorum = quorum
+        self.serial = serial
+
+    def check(self, history: History) -> Verdict:
+        """Return the verdict. VALID needs acknowledged inserts whose parts are known."""
+        parts = QuorumParts(history)
+        size = majority(len(quiescence_of(history).nodes)) if self.quorum == AUTO else self.quorum
+        judged = [pair for pair in parts.acknowledged if parts.parts_of(pair)]
+        broken: list[Anomaly] = []
+        if parts.final is not None and quiescence_of(history).reached:
+            for pair in judged:
+                broken += _durable(history, parts, pair, size)
+            broken += _overlaps(parts, size) if self.serial else ()
+        broken += _back(history, parts)
+        doubts = []
+        if parts.final is None:
+            doubts.append("nobody looked at the parts at rest")
+        if not quiescence_of(history).reached:
+            doubts.append("not at rest")
+        if not judged:
+            doubts.append("no acknowledged insert has a known part")
+        said = (
+            f"{number(len(judged), 'acknowledged insert')} on {size} replicas in time, "
+            f"{number(len(parts.replicas_of), 'part')}"
+            f"{' one after the other' if self.serial else ''}"
+        )
+        kinds = count_kinds(broken)
+        counted = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+        return Verdict(
+            checker=self.name,
+            status=conclude(broken, doubts=doubts),
+            summary=counted if broken else "; ".join(doubts) or said,
+            checked=len(judged),
+            anomalies=few_of_each_kind(broken),
+            figures={
+                "acknowledged": len(parts.acknowledged),
+                "judged": len(judged),
+                "parts": len(parts.replicas_of),
+                "failed": len(parts.failed),
+                "looks": len(parts.looks),
+                "anomalies": {**kinds},
+            },
+        )
+
+
+def _durable(history: History, parts: QuorumParts, pair: Pair, size: int) -> Iterable[Anomaly]:
+    ack = pair.end
+    assert ack is not None, "an acknowledged insert has an end"
+    known = parts.parts_of(pair)
+    reached = {part: parts.reached(part, size) for part in known}
+    said = (
+        f"value {pair.invoke.value}{on_key(ack)}, op #{ack.index} ok at "
+        f"{seconds(ack.time_ns)}{where(ack)}{during(history, ack.time_ns)}, in part "
+        f"{' '.join(known)}"
+    )
+    when = {part: zxid for part, zxid in reached.items() if zxid is not None}
+    if not when:
+        have = {r for part in known for r in parts.replicas_of.get(part, {})}
+        text = f"{said}, is on {number(len(have), 'replica')} at rest: {' '.join(sorted(have))}"
+        assert parts.final is not None, "asked only with a final look"
+        yield _anomaly("under-replicated", text, pair, parts.final.end.index)
+        return
+    look = next((one for one in parts.looks if one.invoke.time_ns > ack.time_ns), None)
+    if look is not None and min(when.values()) > look.zxid:
+        text = (
+            f"{said}, reached its quorum by transaction {min(when.values()):#x}, after "
+            f"{look.zxid:#x} of op #{look.end.index}, a look that began later"
+        )
+        yield _anomaly("acknowledged-early", text, pair, look.end.index)
+
+
+def _overlaps(parts: QuorumParts, size: int) -> Iterable[Anomaly]:
+    begun = sorted((min(own.values()), part) for part, own in parts.replicas_of.items() if own)
+    for (_, earlier), (begin, later) in pairwise(begun):
+        reached = parts.reached(earlier, size)
+        if earlier in parts.failed or (reached is not None and reached < begin):
+            continue
+        assert parts.final is not None, "parts come from a final look"
+        had = "never" if reached is None else f"by transaction {reached:#x}"
+        yield Anomaly(
+            kind="overlap",
+            text=(
+                f"part {later} was committed by transaction {begin:#x}, though {earlier} "
+                f"before it had its quorum {had}"
+            ),
+            ops=(parts.final.invoke.index, parts.final.end.index),
+            time_ns=parts.final.end.time_ns,
+        )
+
+
+def _back(history: History, parts: QuorumParts) -> Iterable[Anomaly]:
+    for before, now in pairwise(parts.looks):
+        for partition, part in now.last.items():
+            was = before.last.get(partition)
+            if was is not None and part.last < was.last:
+                yield Anomaly(
+                    kind="last-part-back",
+                    text=(
+                        f"/quorum/last_part of partition {partition} went from {was.name} (op "
+                        f"#{before.end.index}) to {part.name} (op #{now.end.index} at "
+                        f"{seconds(now.end.time_ns)}){during(history, now.end.time_ns)}"
+                    ),
+                    ops=(before.end.index, now.end.index),
+                    time_ns=now.end.time_ns,
+                )
+
+
+def _anomaly(kind: str, text: str, pair: Pair, look: int) -> Anomaly:
+    assert pair.end is not None, "an acknowledged insert has an end"
+    return Anomaly(
+        kind=kind,
+        text=text,
+        ops=tuple(sorted({pair.invoke.index, pair.end.index, look})),
+        key=pair.invoke.key,
+        value=pair.invoke.value if isinstance(pair.invoke.value, int) else None,
+        time_ns=pair.end.time_ns,
+    )

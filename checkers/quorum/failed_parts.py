@@ -1,0 +1,127 @@
+"""Checks that a part whose quorum failed stays out: that it is never acknowledged, kept or read
+again."""
+
+from checkers.conclusion import conclude, count_kinds
+from checkers.phrasing import FEW, during, number, on_key, seconds, where
+from checkers.quorum.quorum_parts import Look, QuorumParts
+from checkers.sets.key_sets import FINAL_READ, INSERT, READS, insert_value, read_values
+from harness.core.history import History, Pair
+from harness.core.op import Kind, Op
+from harness.core.verdict import Anomaly, Verdict
+
+
+class FailedParts:
+    """Judges parts that a look found in /quorum/failed_parts, and values seen in them before.
+
+    INVALID: an insert of it was acknowledged though every part of it failed ("acknowledged"); a
+    sequentially consistent read that began after that look returns it ("read-again"), or a
+    replica has it at rest ("back"), though no insert of it was tried since that may have
+    happened; ZooKeeper lists the part for a replica that is active ("kept"), for one that comes
+    back drops what failed first, and what an active one has cannot fail.
+    """
+
+    name = "failed-parts"
+
+    def check(self, history: History) -> Verdict:
+        """Return the verdict. VALID needs a failed part whose value is known."""
+        parts = QuorumParts(history)
+        tries = _tries(history)
+        broken = _kept(history, parts)
+        known = again = 0
+        for value, own in parts.where.items():
+            looks = [parts.failed[part] for part in own if part in parts.failed]
+            if not looks:
+                continue
+            known += 1
+            again += sum(pair.kind is Kind.OK for pair in tries.get(value, ())) > 0
+            broken += _of_value(history, parts, value, looks[0], tries.get(value, []))
+        failed = len(parts.failed)
+        said = f"{number(failed, 'part')} failed, {known:,} with known values"
+        if known:
+            said += f", none read again; {again:,} inserted again later"
+        kinds = count_kinds(broken)
+        return Verdict(
+            checker=self.name,
+            status=conclude(broken, checked=known),
+            summary=broken[0].text if broken else said,
+            checked=known,
+            anomalies=tuple(broken[:FEW]),
+            figures={
+                "failed": failed,
+                "known": known,
+                "inserted_again": again,
+                "anomalies": {**kinds},
+            },
+        )
+
+
+def _tries(history: History) -> dict[int, list[Pair]]:
+    out: dict[int, list[Pair]] = {}
+    for pair in history.pairs:
+        if pair.invoke.f == INSERT and pair.kind is not Kind.FAIL:
+            out.setdefault(insert_value(pair.invoke), []).append(pair)
+    return out
+
+
+def _of_value(
+    history: History, parts: QuorumParts, value: int, look: Look, tries: list[Pair]
+) -> list[Anomaly]:
+    out = []
+    acks = [pair.end for pair in tries if pair.kind is Kind.OK and pair.end is not None]
+    every_failed = all(part in parts.failed for part in parts.where[value])
+    if acks and every_failed and len(tries) == 1:
+        out.append(_anomaly(history, "acknowledged", value, look, acks[0], "was acknowledged"))
+    for pair in history.pairs:
+        end = pair.end
+        if pair.invoke.f not in READS or pair.kind is not Kind.OK or end is None:
+            continue
+        if pair.invoke.time_ns < look.end.time_ns or value not in read_values(end):
+            continue
+        # A try that may still take effect, or that came after, explains it.
+        if any(
+            (one.end is None or one.end.time_ns > look.invoke.time_ns)
+            and one.invoke.time_ns < end.time_ns
+            for one in tries
+        ):
+            continue
+        kind = "back" if pair.invoke.f == FINAL_READ else "read-again"
+        out.append(_anomaly(history, kind, value, look, end, f"is in a {end.f}"))
+        break
+    return out
+
+
+def _kept(history: History, parts: QuorumParts) -> list[Anomaly]:
+    """Return, for each part on each replica, the first look that says that it was kept."""
+    first: dict[tuple[str, str], Look] = {}
+    for look in parts.looks:
+        for replica, own in look.kept.items():
+            for part in own:
+                first.setdefault((part, replica), look)
+    return [
+        Anomaly(
+            kind="kept",
+            text=(
+                f"part {part}, which had failed, is on {replica}, which is active, by op "
+                f"#{look.end.index} at {seconds(look.end.time_ns)}"
+                f"{during(history, look.end.time_ns)}"
+            ),
+            ops=(look.end.index,),
+            time_ns=look.end.time_ns,
+        )
+        for (part, replica), look in first.items()
+    ]
+
+
+def _anomaly(history: History, kind: str, value: int, look: Look, end: Op, how: str) -> Anomaly:
+    return Anomaly(
+        kind=kind,
+        text=(
+            f"value {value}{on_key(end)}, in a part that had failed by op #{look.end.index} at "
+            f"{seconds(look.end.time_ns)}, {how}, op #{end.index}{where(end)} at "
+            f"{seconds(end.time_ns)}{during(history, end.time_ns)}"
+        ),
+        ops=tuple(sorted({look.end.index, end.index})),
+        key=end.key,
+        value=value,
+        time_ns=end.time_ns,
+    )

@@ -1,0 +1,180 @@
+"""Checks rows written through a Distributed table: on the right shards, as often as they should
+be."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from checkers.conclusion import conclude
+from checkers.phrasing import FEW, during, listed, number, seconds, where
+from checkers.quiescence import quiescence_of
+from checkers.sets.key_sets import FINAL_READ, INSERT, insert_value, read_values
+from harness.core.history import History, Pair
+from harness.core.op import Kind
+from harness.core.verdict import Anomaly, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class WrongShard:
+    """A wrong count of one value on one shard."""
+
+    kind: str
+    value: int
+    shard: int
+    said: str
+
+
+class Distributed:
+    """Every insert writes one row of its value to each shard; the final reads are of the local
+    tables, and return -1 - value for a row of another shard.
+
+    At rest, of each acknowledged value: on every replica of every shard (`every_copy`), else on
+    one of each shard. Of any value: at most once where it may be, not at all where it was refused,
+    never on another shard. Replicas that differ in a value of unknown outcome are counted
+    (`unknown_differs`), and wrong only where the tables replicate among themselves (`replicated`).
+    """
+
+    name = "distributed"
+
+    def __init__(self, *, every_copy: bool, replicated: bool) -> None:
+        self._every_copy = every_copy
+        self._replicated = replicated
+
+    def check(self, history: History) -> Verdict:
+        """Return the verdict. VALID needs rest, an acknowledged value, and a final read of every
+        replica."""
+        shards, rest = _shards(history), quiescence_of(history)
+        finals = _finals(history)
+        inserts = _inserts(history)
+        silent = [node for nodes in shards.values() for node in nodes if node not in finals]
+        doubts = _doubts(shards, silent, inserts, rest.pending)
+        wrong: list[WrongShard] = []
+        differs = 0
+        for shard, nodes in shards.items():
+            counts = [finals[node] for node in nodes if node in finals]
+            values = sorted({*inserts, *(v for count in counts for v in count)})
+            for value in values if len(counts) == len(nodes) else ():
+                here = [count[value] for count in counts]
+                kind = inserts[value].kind if value in inserts else None
+                wrong += self._judged(value, shard, kind, here)
+                unknown = kind is Kind.INFO and self._every_copy
+                differs += unknown and bool(min(here)) != bool(max(here))
+        late = {"lost", "missing-copy"} if not rest.reached else set()
+        broken = [one for one in wrong if one.kind not in late]
+        kinds = Counter(one.kind for one in broken)
+        acknowledged = sum(pair.kind is Kind.OK for pair in inserts.values())
+        status = conclude(broken, doubts=doubts)
+        return Verdict(
+            checker=self.name,
+            status=status,
+            summary=_summary(kinds, doubts, acknowledged, len(shards)),
+            checked=acknowledged * len(shards),
+            anomalies=tuple(_anomaly(history, one, inserts, shards) for one in broken[:FEW]),
+            figures={
+                "acknowledged": acknowledged,
+                "info": sum(pair.kind is Kind.INFO for pair in inserts.values()),
+                "unknown_differs": differs,
+                "anomalies": dict(kinds),
+            },
+        )
+
+    def _judged(
+        self, value: int, shard: int, kind: Kind | None, here: Sequence[int]
+    ) -> Sequence[WrongShard]:
+        """Return what is wrong with a value on a shard. `here` is its count on each replica of the
+        shard."""
+        times = "+".join(map(str, here))
+        if value < 0:
+            return (WrongShard("misplaced", -1 - value, shard, "belongs to another shard"),)
+        if kind is None or (kind is Kind.FAIL and any(here)):
+            return (WrongShard("phantom", value, shard, f"refused or never tried, found {times}"),)
+        if kind is Kind.OK and not any(here):
+            return (WrongShard("lost", value, shard, "on no replica"),)
+        if max(here) > 1 or (not self._every_copy and sum(here) > 1):
+            return (WrongShard("duplicate", value, shard, f"found {times} times"),)
+        must = kind is Kind.OK or self._replicated
+        if self._every_copy and must and any(here) and not all(here):
+            return (WrongShard("missing-copy", value, shard, f"found {times} times"),)
+        return ()
+
+
+def _inserts(history: History) -> dict[int, Pair]:
+    return {insert_value(p.invoke): p for p in history.pairs if p.invoke.f == INSERT}
+
+
+def _finals(history: History) -> dict[str, Counter[int]]:
+    """Return the last final read of each replica."""
+    return {
+        str(pair.invoke.node): Counter(read_values(pair.end))
+        for pair in history.pairs
+        if pair.invoke.f == FINAL_READ and pair.kind is Kind.OK and pair.end is not None
+    }
+
+
+def _shards(history: History) -> dict[int, list[str]]:
+    """Return the replicas of each shard, as the run observed them at rest."""
+    out: dict[int, list[str]] = {}
+    for op in reversed(history.nemesis):
+        value = op.value if isinstance(op.value, Mapping) else {}
+        replicas = value.get("replicas")
+        if op.f == "quiesce" and op.kind is not Kind.INVOKE and isinstance(replicas, Mapping):
+            for node, state in sorted(replicas.items()):
+                if isinstance(state, Mapping) and isinstance(state.get("shard"), int):
+                    out.setdefault(state["shard"], []).append(str(node))
+            break
+    return out
+
+
+def _doubts(
+    shards: Mapping[int, Sequence[str]],
+    silent: Sequence[str],
+    inserts: Mapping[int, Pair],
+    pending: Sequence[str] | None,
+) -> list[str]:
+    doubts = [] if shards else ["the run did not tell its shards"]
+    if silent:
+        doubts.append(f"no final read on {listed(silent)}")
+    if not any(pair.kind is Kind.OK for pair in inserts.values()):
+        doubts.append("no insert was acknowledged")
+    if pending is None or pending:
+        doubts.append(f"not at rest: {listed(pending or ('nothing was said',))}")
+    return doubts
+
+
+def _summary(kinds: Mapping[str, int], doubts: Sequence[str], acked: int, shards: int) -> str:
+    if kinds:
+        said = ", ".join(f"{kind}: {count}" for kind, count in sorted(kinds.items()))
+        return f"{said} (of {acked:,} acknowledged)"
+    if doubts:
+        return "; ".join(doubts)
+    return f"{number(acked, 'acknowledged value')} where they belong on {number(shards, 'shard')}"
+
+
+def _anomaly(
+    history: History,
+    one: WrongShard,
+    inserts: Mapping[int, Pair],
+    shards: Mapping[int, Sequence[str]],
+) -> Anomaly:
+    nodes = shards[one.shard]
+    reads = {p.invoke.node: p.end for p in history.pairs if p.invoke.f == FINAL_READ and p.end}
+    ops = {reads[node].index for node in nodes if node in reads}
+    steps: list[str] = []
+    pair = inserts.get(one.value)
+    if pair is not None:
+        ops.add(pair.invoke.index)
+        ended = "never ended" if pair.end is None else f"ended {pair.end.kind}"
+        why = f" ({pair.end.error})" if pair.end and pair.end.error else ""
+        steps.append(
+            f"op #{pair.invoke.index} insert {one.value}{where(pair.invoke)} began at "
+            f"{seconds(pair.invoke.time_ns)} and {ended}{why}"
+            f"{during(history, pair.invoke.time_ns)}"
+        )
+    return Anomaly(
+        kind=one.kind,
+        text=f"value {one.value} on shard {one.shard} ({' '.join(nodes)}): {one.said}",
+        ops=tuple(sorted(ops)),
+        value=one.value,
+        time_ns=pair.invoke.time_ns if pair is not None else 0,
+        steps=tuple(steps),
+    )

@@ -1,0 +1,199 @@
+"""Checks that an object store has what replicas refer to, once, and nothing else."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from checkers.conclusion import conclude, count_kinds, few_of_each_kind
+from checkers.phrasing import during, listed, number, seconds
+from checkers.quiescence import quiescence_of
+from harness.core.history import History
+from harness.core.op import Kind, Op
+from harness.core.verdict import Anomaly, Verdict
+
+LOOK: Final = "objects"
+FINAL_LOOK: Final = "final-objects"
+FINAL_STORE: Final = "final-store"
+FINAL_READ: Final = "final-read"
+DROP: Final = "drop"
+
+
+class Objects:
+    """Judges looks at the objects of one table on an object store.
+
+    "objects", during the run, and "final-objects", at rest: {"parts": {part: {file: key}},
+    "held": [key], "references": count, "missing": {part: [key]}} of one replica. "parts" are its
+    active parts (only at rest), "held" the objects of its other files, and "missing" those that the
+    store did not have while the part was active. "final-store", at rest: {"objects": {key: bytes},
+    "locks": {part: {blob: [replica]}}}, the whole bucket and ZooKeeper's locks.
+
+    INVALID at any time: an active part refers to an object that does not exist ("dangling").
+    INVALID
+    at rest: an object to which no replica refers ("orphan"); a lock of a replica that does not have
+    the part ("idle-lock"); with zero copy a part whose replicas refer to different data ("copied"),
+    without it an object to which two replicas refer ("shared"); an acknowledged row, of a key that
+    nobody asked to drop, that a replica does not return ("lost").
+
+    Orphans, locks and copies are judged only if every replica was looked at, because an object may
+    be that of a replica that did not answer.
+    """
+
+    name = "objects"
+
+    def __init__(self, *, zero_copy: bool) -> None:
+        self.zero_copy = zero_copy
+
+    def check(self, history: History) -> Verdict:
+        """Return the verdict. VALID needs rest, a look at every replica, one at the store, and
+        acknowledged inserts that every replica was asked for."""
+        rest = quiescence_of(history)
+        done = [pair.end for pair in history.pairs if pair.kind is Kind.OK and pair.end is not None]
+        looks = [op for op in done if op.f in (LOOK, FINAL_LOOK)]
+        final = {str(op.node): op for op in looks if op.f == FINAL_LOOK}
+        store = next((op for op in reversed(done) if op.f == FINAL_STORE), None)
+        doubts = [] if rest.reached else [f"not at rest: {listed(rest.pending or ('unknown',))}"]
+        unseen = [node for node in rest.nodes if node not in final]
+        doubts += [f"{node} was not looked at" for node in unseen]
+        doubts += [] if store else ["the store was not looked at"]
+        broken = [one for op in looks for one in _dangling(history, op)]
+        lost, judged, unread = _rows(history, rest.nodes)
+        doubts += unread
+        figures: dict[str, Any] = {"looks": len(looks), "dangling_references": len(broken)}
+        if rest.reached:
+            broken += lost
+            if store and not unseen:
+                broken += [*_orphans(store, final), *_idle_locks(store, final)]
+                broken += _copied(final) if self.zero_copy else _shared(final)
+                figures |= _costs(store, final, zero_copy=self.zero_copy)
+        references = sum(int(_value(op)["references"]) for op in looks)
+        doubts += [] if references and judged else ["no object or no row was checked"]
+        said = (
+            f"{number(references, 'reference')} in {number(len(looks), 'look')} and "
+            f"{number(judged, 'acknowledged row')} on {number(len(final), 'replica')}"
+        )
+        return Verdict(
+            checker=self.name,
+            status=conclude(broken, doubts=doubts),
+            summary=broken[0].text if broken else "; ".join(doubts) or said,
+            checked=references + judged,
+            anomalies=few_of_each_kind(broken),
+            figures={**figures, "doubts": doubts, "anomalies": {**count_kinds(broken)}},
+        )
+
+
+def _value(op: Op) -> Mapping[str, Any]:
+    assert isinstance(op.value, Mapping), f"op #{op.index} {op.f} is a look"
+    return op.value
+
+
+def _dangling(history: History, op: Op) -> Iterator[Anomaly]:
+    for part, keys in _value(op)["missing"].items():
+        for key in keys:
+            text = f"active part {part} of {op.node} refers to {key}, which does not exist"
+            yield _anomaly("dangling", f"{text}{during(history, op.time_ns)}", op)
+
+
+def _orphans(store: Op, final: Mapping[str, Op]) -> Iterator[Anomaly]:
+    used = {key for op in final.values() for key in _keys(op)}
+    for key, size in _value(store)["objects"].items():
+        if key not in used:
+            text = f"no replica refers to {key}, of {number(size, 'byte')}"
+            yield _anomaly("orphan", text, *final.values(), store)
+
+
+def _idle_locks(store: Op, final: Mapping[str, Op]) -> Iterator[Anomaly]:
+    for part, replica in _held_locks(store):
+        if replica in final and part not in _value(final[replica])["parts"]:
+            text = f"{replica} holds the lock of part {part}, which it does not have"
+            yield _anomaly("idle-lock", text, final[replica], store)
+
+
+def _copied(final: Mapping[str, Op]) -> Iterator[Anomaly]:
+    first: dict[str, tuple[str, Mapping[str, str]]] = {}
+    for node, op in final.items():
+        for part, files in _value(op)["parts"].items():
+            other, theirs = first.setdefault(part, (node, files))
+            differing = [name for name in files if theirs.get(name, files[name]) != files[name]]
+            if differing:
+                name = differing[0]
+                text = (
+                    f"part {part} has two copies: {name} is {theirs[name]} on {other} and "
+                    f"{files[name]} on {node}"
+                )
+                yield _anomaly("copied", text, final[other], op)
+
+
+def _shared(final: Mapping[str, Op]) -> Iterator[Anomaly]:
+    owner: dict[str, str] = {}
+    for node, op in final.items():
+        for part, files in _value(op)["parts"].items():
+            for key in files.values():
+                if owner.setdefault(key, node) != node:
+                    text = f"part {part} of {node} refers to {key}, as {owner[key]} does"
+                    yield _anomaly("shared", text, final[owner[key]], op)
+
+
+def _rows(history: History, nodes: Sequence[str]) -> tuple[list[Anomaly], int, list[str]]:
+    """Return the rows that replicas lack at rest, the number of acknowledged rows that every
+    replica should have, and the reads that are missing."""
+    dropped = {pair.invoke.key for pair in history.pairs if pair.invoke.f == DROP}
+    acknowledged: dict[int, dict[int, Op]] = {}
+    reads: dict[tuple[str, int], Op] = {}
+    for pair in history.pairs:
+        op, key = pair.end, pair.invoke.key
+        if pair.kind is not Kind.OK or op is None or key is None or key in dropped:
+            continue
+        if op.f == "insert" and isinstance(op.value, int):
+            acknowledged.setdefault(key, {})[op.value] = op
+        elif op.f == FINAL_READ:
+            reads[str(op.node), key] = op
+    lost: list[Anomaly] = []
+    unread: list[str] = []
+    for key, rows in acknowledged.items():
+        for node in nodes:
+            read = reads.get((node, key))
+            if read is None:
+                unread.append(f"key {key} was not read on {node}")
+                continue
+            values = read.value if isinstance(read.value, tuple) else ()
+            for value in sorted(set(rows) - set(values)):
+                text = f"{node} does not return value {value} of key {key}, which was acknowledged"
+                lost.append(_anomaly("lost", text, rows[value], read))
+    return lost, sum(map(len, acknowledged.values())), unread
+
+
+def _costs(store: Op, final: Mapping[str, Op], *, zero_copy: bool) -> dict[str, Any]:
+    used = {key for op in final.values() for key in _keys(op)}
+    sizes = _value(store)["objects"]
+    orphaned = [size for key, size in sizes.items() if key not in used]
+    locked = set(_held_locks(store))
+    parts = {(part, node) for node, op in final.items() for part in _value(op)["parts"]}
+    return {
+        "parts": len({part for part, _ in parts}),
+        "objects": len(sizes),
+        "stored_bytes": sum(sizes.values()),
+        "orphaned_objects": len(orphaned),
+        "orphaned_bytes": sum(orphaned),
+        "locks": len(locked),
+        "parts_without_lock": len(parts - locked) if zero_copy else 0,
+    }
+
+
+def _held_locks(store: Op) -> Iterator[tuple[str, str]]:
+    for part, blobs in _value(store)["locks"].items():
+        for replicas in blobs.values():
+            for replica in replicas:
+                yield part, replica
+
+
+def _keys(op: Op) -> Iterator[str]:
+    yield from _value(op)["held"]
+    for files in _value(op)["parts"].values():
+        yield from files.values()
+
+
+def _anomaly(kind: str, text: str, *ops: Op) -> Anomaly:
+    proof = sorted(ops, key=lambda op: op.index)
+    last = proof[-1]
+    said = f"{text} (op #{last.index} at {seconds(last.time_ns)})"
+    indices = tuple(op.index for op in proof)
+    return Anomaly(kind=kind, text=said, ops=indices, time_ns=last.time_ns)

@@ -1,0 +1,150 @@
+"""Checks that replicas at rest have the same parts with the same content."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from checkers.conclusion import conclude
+from checkers.phrasing import FEW, listed, number, seconds
+from checkers.quiescence import quiescence_of
+from harness.core.history import History
+from harness.core.op import Kind, Op
+from harness.core.verdict import Anomaly, Status, Verdict
+
+_NAME = re.compile(r"(?P<partition>[^_]+)_(?P<min>\d+)_(?P<max>\d+)_(?P<level>\d+)(_\d+)?$")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part by its name: "0_3_9_2" has blocks 3 to 9 of partition 0, merged twice."""
+
+    name: str
+    partition: str
+    first: int
+    last: int
+    level: int
+
+    @staticmethod
+    def of(name: str) -> "Part":
+        """Parse the name of a part. Raises ValueError."""
+        found = _NAME.match(name)
+        if found is None:
+            raise ValueError(f"part {name!r}: expected PARTITION_MIN_MAX_LEVEL")
+        numbers = (int(found[field]) for field in ("min", "max", "level"))
+        return Part(name, found["partition"], *numbers)
+
+    def intersects(self, other: "Part") -> bool:
+        """Return whether both parts have some block."""
+        same = self.partition == other.partition
+        return same and self.first <= other.last and other.first <= self.last
+
+
+class Parts:
+    """Reads the replicas' states that the run wrote at rest ("quiesce", "replicas", "active": for
+    each part its rows and a hash of them).
+
+    INVALID at rest: replicas with different active parts, or parts of one name and different
+    content; at any time: two active parts of one replica that share a block. A part of one insert
+    on a replica that has yet to check a part (see `checkers.quiescence`) is UNKNOWN where others
+    lack it: its insert may never have been committed.
+    """
+
+    name = "parts"
+
+    def check(self, history: History) -> Verdict:
+        """Return the verdict. VALID needs rest, and the parts of at least two replicas."""
+        rest = quiescence_of(history)
+        seen = _seen(history)
+        if seen is None:
+            return Verdict(
+                checker=self.name, status=Status.UNKNOWN, summary="nobody looked", checked=0
+            )
+        op, states = seen
+        doubts = [f"{node} did not show its parts" for node, state in states.items() if not state]
+        known = {node: state for node, state in states.items() if state is not None}
+        if not rest.reached:
+            doubts.append(f"not at rest: {listed(rest.pending or ('the run does not say',))}")
+        if len(known) < 2:
+            doubts.append(f"{number(len(known), 'replica')} showed parts, at least 2 expected")
+        unsure = _uncommitted(known, rest.to_check)
+        doubts += [f"part {part} is on {node} only, to be checked" for node, part in unsure]
+        settled = {
+            node: {part: said for part, said in state.items() if (node, part) not in unsure}
+            for node, state in known.items()
+        }
+        broken = [*_intersecting(op, known), *(_different(op, settled) if rest.reached else ())]
+        parts = {name for state in known.values() for name in state}
+        if not parts:
+            doubts.append("there were no parts")
+        status = conclude(broken, doubts=doubts)
+        said = f"{number(len(parts), 'part')} equal on {number(len(known), 'replica')}"
+        return Verdict(
+            checker=self.name,
+            status=status,
+            summary=broken[0].text if broken else "; ".join(doubts) or said,
+            checked=len(parts),
+            anomalies=tuple(broken[:FEW]),
+            figures={
+                "replicas": len(known),
+                "parts": len(parts),
+                "merged": sum(Part.of(name).level > 0 for name in parts),
+                "doubts": list(doubts),
+            },
+        )
+
+
+def _seen(history: History) -> tuple[Op, dict[str, Mapping[str, object] | None]] | None:
+    """Return the last look at rest and each replica's parts; None for a replica that showed
+    none."""
+    for op in reversed(history.nemesis):
+        if op.f != "quiesce" or op.kind is Kind.INVOKE or not isinstance(op.value, Mapping):
+            continue
+        replicas = op.value.get("replicas")
+        if not isinstance(replicas, Mapping):
+            return None
+        states = {
+            str(node): state.get("active") if isinstance(state, Mapping) else None
+            for node, state in replicas.items()
+        }
+        return op, {n: s if isinstance(s, Mapping) else None for n, s in states.items()}
+    return None
+
+
+def _intersecting(op: Op, states: Mapping[str, Mapping[str, object]]) -> Iterable[Anomaly]:
+    for node, state in sorted(states.items()):
+        for a, b in combinations(map(Part.of, sorted(state)), 2):
+            if a.intersects(b):
+                yield _anomaly(op, "intersecting", f"{node} has {a.name} and {b.name}, which share")
+
+
+def _uncommitted(
+    states: Mapping[str, Mapping[str, object]], to_check: Mapping[str, int]
+) -> Sequence[tuple[str, str]]:
+    """Return replicas and parts of a single insert that no other replica has."""
+    held = Counter(part for state in states.values() for part in state)
+    return [
+        (node, part)
+        for node, state in sorted(states.items())
+        for part in sorted(state)
+        if to_check.get(node) and held[part] == 1 and Part.of(part).level == 0
+    ]
+
+
+def _different(op: Op, states: Mapping[str, Mapping[str, object]]) -> Iterable[Anomaly]:
+    for (a, left), (b, right) in combinations(sorted(states.items()), 2):
+        for part in sorted(left.keys() | right.keys()):
+            if left.get(part) == right.get(part):
+                continue
+            if part in left and part in right:
+                what = f"part {part} is {left[part]} on {a} and {right[part]} on {b}"
+            else:
+                what = f"part {part} is on {a if part in left else b} and not on "
+                what += b if part in left else a
+            yield _anomaly(op, "diverged", what)
+
+
+def _anomaly(op: Op, kind: str, text: str) -> Anomaly:
+    text += " blocks" if kind == "intersecting" else f", at rest at {seconds(op.time_ns)}"
+    return Anomaly(kind=kind, text=text, ops=(op.index,), time_ns=op.time_ns)

@@ -1,0 +1,174 @@
+"""Checks that all replicas answer the same once the cluster is at rest."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from checkers.conclusion import conclude
+from checkers.phrasing import FEW, listed, number, on_key, read_answered, seconds
+from checkers.quiescence import Quiescence, quiescence_of
+from checkers.sets.key_sets import AnsweredRead, KeySet, key_sets
+from harness.core.history import History
+from harness.core.op import Kind
+from harness.core.verdict import Anomaly, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A value that two replicas do not return equally often, and their final reads."""
+
+    key: KeySet
+    value: int
+    more: AnsweredRead
+    less: AnsweredRead
+
+
+class Convergence:
+    """For every key, the last final read of every replica returns the same multiset.
+
+    The replicas, and whether the cluster was at rest, are told by `checkers.quiescence`. A
+    difference is INVALID at rest when the value was settled: acknowledged, or seen by some read,
+    before the first final read of its key began; or refused or never tried, for such a value has no
+    business to come late. A difference in other values is UNKNOWN: an insert of unknown outcome may
+    take effect between two final reads.
+    A replica that has yet to check a part is at rest, for 18.16.1 may never do it (see
+    `checkers.quiescence`); a witness says that it has.
+    """
+
+    name = "convergence"
+
+    def check(self, history: History) -> Verdict:
+        """Return the verdict. VALID needs rest, a final read of every key on every replica, and no
+        difference."""
+        rest = quiescence_of(history)
+        keys = key_sets(history)
+        finals = {key.key: dict(key.found.last_finals()) for key in keys}
+        differences: list[Difference] = []
+        unsettled: list[int] = []
+        for key in keys:
+            settled, other = _differences(key, finals[key.key])
+            differences += settled
+            unsettled += other
+        doubts = _doubts(rest, finals)
+        if unsettled:
+            doubts += (
+                f"{number(len(unsettled), 'value')} of unknown outcome on some replicas only: "
+                f"{listed(unsettled)}",
+            )
+        if not keys:
+            doubts += ("no key was used",)
+        diverged = differences if rest.reached else []
+        if differences and not rest.reached:
+            doubts += (f"{number(len(differences), 'value')} not on every replica yet",)
+        checked = sum(len(reads) for reads in finals.values())
+        return Verdict(
+            checker=self.name,
+            status=conclude(diverged, doubts=doubts),
+            summary=_summary(diverged, doubts, rest, len(keys)),
+            checked=checked,
+            anomalies=tuple(_anomaly(history, one, rest) for one in diverged[:FEW]),
+            figures={
+                "replicas": len(rest.nodes),
+                "keys": len(keys),
+                "final_reads_used": checked,
+                "rest_at_s": None if rest.at_ns is None else rest.at_ns / 1e9,
+                "pending": None if rest.pending is None else list(rest.pending),
+                "unsettled": len(unsettled),
+                "anomalies": {"diverged": len(diverged)},
+            },
+        )
+
+
+def _doubts(rest: Quiescence, finals: Mapping[int | None, Mapping[str, int]]) -> tuple[str, ...]:
+    doubts: list[str] = []
+    if rest.pending is None:
+        doubts.append("the run does not say that the cluster came to rest")
+    elif rest.pending:
+        doubts.append(f"pending: {listed(rest.pending)}")
+    for key, reads in finals.items():
+        silent = [node for node in rest.nodes if node not in reads]
+        if silent:
+            doubts.append(f"no final read of key {key} on {listed(silent)}")
+    return tuple(doubts)
+
+
+def _differences(key: KeySet, places: Mapping[str, int]) -> tuple[list[Difference], list[int]]:
+    """Return the differences in settled values, and the other values that differ. `places` has the
+    reads by node."""
+    if len(places) < 2 or key.found.same(list(places.values())):
+        return [], []
+    finals = {node: key.read(place) for node, place in places.items()}
+    counts = {node: Counter(read.values) for node, read in finals.items()}
+    settled, unsettled = [], []
+    for value in sorted({value for count in counts.values() for value in count}):
+        by_count = sorted(counts, key=lambda node: counts[node][value])
+        least, most = by_count[0], by_count[-1]
+        if counts[least][value] == counts[most][value]:
+            continue
+        if _settled(key, value):
+            settled.append(Difference(key, value, finals[most], finals[least]))
+        else:
+            unsettled.append(value)
+    return settled, unsettled
+
+
+def _settled(key: KeySet, value: int) -> bool:
+    insert = key.inserts.get(value)
+    if insert is None or insert.kind is Kind.FAIL:
+        return True
+    begin_ns = min(read.invoke.time_ns for read in key.finals)
+    if insert.ack is not None and insert.ack.time_ns < begin_ns:
+        return True
+    return any(read.mask & insert.bit for read in key.reads if read.end.time_ns < begin_ns)
+
+
+def _anomaly(history: History, one: Difference, rest: Quiescence) -> Anomaly:
+    more, less = one.more, one.less
+    times = (more.values.count(one.value), less.values.count(one.value))
+    has = "has" if times[0] == 1 else f"has {times[0]} times"
+    lacks = "lacks" if times[1] == 0 else "has once" if times[1] == 1 else f"has {times[1]} times"
+    reads = sorted((more, less), key=lambda read: read.invoke.index)
+    yet = [
+        f"{node} has {number(count, 'part')} to check: one of an insert of unknown outcome may "
+        "never be on another replica"
+        for node, count in rest.to_check.items()
+        if node == more.invoke.node
+    ]
+    return Anomaly(
+        kind="diverged",
+        text=(
+            f"value {one.value}{on_key(more.invoke)}, which {more.invoke.node} {has} and "
+            f"{less.invoke.node} {lacks} at rest (op #{more.end.index}, op #{less.end.index})"
+        ),
+        ops=tuple(sorted(op.index for read in reads for op in (read.invoke, read.end))),
+        key=one.key.key,
+        value=one.value,
+        time_ns=min(read.end.time_ns for read in reads),
+        steps=(
+            *(
+                read_answered(
+                    history,
+                    read.invoke,
+                    read.end,
+                    f"with {one.value} {number(read.values.count(one.value), 'time')}",
+                )
+                for read in reads
+            ),
+            *yet,
+        ),
+    )
+
+
+def _summary(
+    diverged: list[Difference], doubts: tuple[str, ...], rest: Quiescence, keys: int
+) -> str:
+    if diverged:
+        of = len({one.key.key for one in diverged})
+        return (
+            f"{number(len(diverged), 'value')} not equally on all {len(rest.nodes)} replicas at "
+            f"rest ({number(of, 'key')} of {keys})"
+        )
+    if doubts:
+        return "; ".join(doubts)
+    at = "" if rest.at_ns is None else f" at {seconds(rest.at_ns)}"
+    return f"{number(len(rest.nodes), 'replica')} equal in {number(keys, 'key')}{at}"

@@ -1,0 +1,142 @@
+"""Collects the inserts and reads of each key of a history, with the reads as bitsets.
+
+A set of values is one Python int, a bit a value. What is asked of every read is asked of the
+columns (`harness.native.histories`), which have the same sets; inserts and reads are objects for
+those that few are asked of.
+"""
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Final
+
+import msgspec
+
+from checkers.memoize import memoize_per_history
+from harness.core.errors import HistoryError
+from harness.core.history import History
+from harness.core.op import Kind, Op
+from harness.core.rows import Rows
+from harness.native import histories
+from harness.native.histories import OddValue
+
+INSERT: Final = "insert"
+READS: Final = frozenset({"read", "final-read"})
+FINAL_READ: Final = "final-read"
+
+
+class InsertOutcome(msgspec.Struct, frozen=True, gc=False):
+    """An inserted value and its outcome. Several attempts at one value count as one insert."""
+
+    value: int
+    bit: int
+    kind: Kind
+    """OK if some attempt was acknowledged; FAIL if every attempt was refused; else INFO."""
+    invoke: Op
+    """The first attempt that was not refused, or the first of all if every one was."""
+    ack: Op | None
+    """The first acknowledgement."""
+    attempts: int
+
+
+class AnsweredRead(msgspec.Struct, frozen=True, gc=False):
+    """An answered read. A read without an answer says nothing."""
+
+    invoke: Op
+    end: Op
+    mask: int
+    duplicated: bool
+    """Whether some value was returned more than once."""
+
+    @property
+    def values(self) -> tuple[int, ...]:
+        """The values as returned, duplicates included."""
+        return read_values(self.end)
+
+
+class KeySet:
+    """The inserts and reads of one key, as objects only once they are requested.
+
+    An insert is found by its bit, a read by its place in `reads`.
+    """
+
+    def __init__(self, rows: Rows, found: histories.Set) -> None:
+        self._ops = rows
+        self.found = found
+        """The same set as columns, and its outcomes."""
+        self.key = found.key
+
+    @cached_property
+    def values(self) -> tuple[int, ...]:
+        """The values by bit position, including values that were read though nobody tried to insert
+        them."""
+        return tuple(self.found.values())
+
+    @cached_property
+    def inserts(self) -> Mapping[int, InsertOutcome]:
+        """The inserts by value, in order of the first attempt."""
+        ops = self._ops.ops
+        return {
+            value: InsertOutcome(
+                value, 1 << bit, Kind(kind), ops[call], None if ack is None else ops[ack], attempts
+            )
+            for value, bit, kind, call, ack, attempts in self.found.inserts()
+        }
+
+    @cached_property
+    def reads(self) -> tuple[AnsweredRead, ...]:
+        """Answered reads, final ones included, in order of invocation."""
+        _ = self._ops.ops  # all of them are needed
+        return tuple([self.read(place) for place in range(self.found.reads_count())])
+
+    @cached_property
+    def finals(self) -> tuple[AnsweredRead, ...]:
+        """Reads made after the cluster had come to rest."""
+        return tuple([self.read(place) for place in self.found.finals()])
+
+    @property
+    def repeated(self) -> tuple[InsertOutcome, ...]:
+        """Values that were tried more than once."""
+        return tuple([self.inserts[self.values[bit]] for bit in self.found.repeated()])
+
+    def read(self, place: int) -> AnsweredRead:
+        """Return the read at a place."""
+        invoke, end, duplicated = self.found.read(place)
+        mask = int.from_bytes(self.found.mask(place), "little")
+        return AnsweredRead(self._ops[invoke], self._ops[end], mask, duplicated)
+
+
+def read_values(end: Op) -> tuple[int, ...]:
+    """Return what an answered read returned. Raises HistoryError if that is no tuple of numbers."""
+    if not isinstance(end.value, tuple):
+        raise HistoryError(
+            f"op #{end.index}: an ok {end.f} has value {end.value!r}, expected a tuple of ints"
+        )
+    return end.value
+
+
+def insert_value(op: Op) -> int:
+    """Return what an insert writes. Raises HistoryError if that is no number."""
+    if not isinstance(op.value, int):
+        raise HistoryError(f"op #{op.index}: an insert of {op.value!r}, expected an int")
+    return op.value
+
+
+def refused(history: History, error: OddValue) -> HistoryError:
+    """Return why the sets cannot be built: the op has a value that its kind may not have."""
+    op = history[error.args[0]]
+    try:
+        insert_value(op) if op.f == INSERT else read_values(op)
+    except HistoryError as why:
+        return why
+    return HistoryError(f"op #{op.index}: {op.f} of a number of more than 64 bits")
+
+
+@memoize_per_history
+def key_sets(history: History) -> tuple[KeySet, ...]:
+    """Return the sets by key: first that without a key, then ascending. Calls other than inserts
+    and reads are left out. Raises HistoryError for an insert without a number, and for an answered
+    read without values."""
+    try:
+        return tuple([KeySet(history.rows, found) for found in history.columns.sets()])
+    except OddValue as error:
+        raise refused(history, error) from error

@@ -1,0 +1,110 @@
+"""Describes the outcome of every value of one key in the terms of a verdict.
+
+`harness.native.histories` finds it out: missed, lost, unaccounted, duplicated, phantom. An
+acknowledgement and the invocation of a read at the very same nanosecond are concurrent, and so are
+the end of a read and the invocation of an insert: times are closed intervals.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from checkers.phrasing import seconds
+from checkers.quiescence import Quiescence
+from checkers.sets.key_sets import AnsweredRead, InsertOutcome, KeySet
+from harness.core.op import Kind
+from harness.native import histories
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """An acknowledged value, and the reads invoked after its acknowledgement that lack it."""
+
+    insert: InsertOutcome
+    first: AnsweredRead
+    last: AnsweredRead
+
+    @property
+    def stale_ns(self) -> int:
+        """Time from the acknowledgement to the invocation of the last read that missed the
+        value."""
+        assert self.insert.ack is not None, "only an acknowledged value can be missed"
+        return self.last.invoke.time_ns - self.insert.ack.time_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A value in a read that may not contain it, or not so often."""
+
+    value: int
+    read: AnsweredRead
+    why: str
+
+
+@dataclass(frozen=True)
+class Findings:
+    """The findings on one key, made by `examined`."""
+
+    key: KeySet
+    found: histories.Findings
+    """Counts, and the other findings by bit and place."""
+
+    @cached_property
+    def lost(self) -> list[tuple[InsertOutcome, tuple[AnsweredRead, ...]]]:
+        """Acknowledged values that no final read has although every replica answered one, with
+        those reads."""
+        return [
+            (self._insert(bit), tuple([self.key.read(place) for place in reads]))
+            for bit, reads in self.found.lost
+        ]
+
+    @cached_property
+    def stale(self) -> list[Missed]:
+        """The missed values that are not lost, in order of the first read that missed them."""
+        lost = {bit for bit, _ in self.found.lost}
+        return [
+            Missed(self._insert(bit), self.key.read(first), self.key.read(last))
+            for bit, first, last in self.found.missed
+            if bit not in lost
+        ]
+
+    @property
+    def unaccounted(self) -> list[int]:
+        """Acknowledged values that no final read has, while some replica answered none after the
+        acknowledgement."""
+        return [self.key.values[bit] for bit in self.found.unaccounted]
+
+    @cached_property
+    def duplicates(self) -> list[Seen]:
+        """Values that a read returned several times, each with the first such read."""
+        return [
+            Seen(self.key.values[bit], self.key.read(place), f"came {times} times")
+            for bit, place, times in self.found.duplicates
+        ]
+
+    @cached_property
+    def phantoms(self) -> list[Seen]:
+        """Values that nobody can have inserted before a read returned them, each with the first
+        such read."""
+        values = [(self.key.values[bit], place) for bit, place in self.found.phantoms]
+        return [
+            Seen(value, self.key.read(place), _why_phantom(self.key, value))
+            for value, place in values
+        ]
+
+    def _insert(self, bit: int) -> InsertOutcome:
+        return self.key.inserts[self.key.values[bit]]
+
+
+def examined(key: KeySet, rest: Quiescence) -> Findings:
+    """Return the findings on a key, in time linear in the number of values read."""
+    return Findings(key, key.found.examined(rest.nodes))
+
+
+def _why_phantom(key: KeySet, value: int) -> str:
+    insert = key.inserts.get(value)
+    if insert is None:
+        return "nobody tried to insert it" + ("" if key.key is None else f" into key {key.key}")
+    if insert.kind is Kind.FAIL:
+        return f"its insert (op #{insert.invoke.index}) was refused"
+    began = f"(op #{insert.invoke.index} at {seconds(insert.invoke.time_ns)})"
+    return f"its insert {began} had not begun"

@@ -1,0 +1,145 @@
+"""Checks inserts of unknown outcome: they may take effect or not, and nothing else."""
+
+from collections.abc import Mapping
+
+from checkers.conclusion import conclude
+from checkers.phrasing import (
+    FEW,
+    during,
+    insert_began,
+    listed,
+    number,
+    on_key,
+    read_answered,
+    seconds,
+)
+from checkers.quiescence import quiescence_of
+from checkers.sets.key_sets import FINAL_READ, AnsweredRead, InsertOutcome, KeySet, key_sets
+from harness.core.history import History
+from harness.core.op import Kind, Op
+from harness.core.verdict import Anomaly, Verdict
+
+
+class UnknownOutcomes:
+    """Judges values whose every try ended info, once the cluster is at rest.
+
+    INVALID: some replicas show the value and others do not ("split"); a sequentially consistent
+    read returned it and at rest no replica has it ("vanished": it was in no committed part).
+    """
+
+    name = "unknown-outcomes"
+
+    def check(self, history: History) -> Verdict:
+        """Return the verdict. VALID needs an insert of unknown outcome, rest, and final reads on
+        every replica."""
+        rest = quiescence_of(history)
+        split: list[Anomaly] = []
+        vanished: list[Anomaly] = []
+        here = nowhere = 0
+        doubts = [] if rest.reached else [f"not at rest: {listed(rest.pending or ('unsaid',))}"]
+        for key in key_sets(history):
+            unknown = [i for i in key.inserts.values() if i.kind is Kind.INFO]
+            finals = {str(read.invoke.node): read for read in key.finals}
+            silent = set(rest.nodes) - set(finals)
+            if unknown and silent:
+                doubts.append(f"no final read of key {key.key} on {listed(sorted(silent))}")
+                continue
+            for insert in unknown:
+                have = {node for node, read in finals.items() if read.mask & insert.bit}
+                here += len(have) == len(finals)
+                nowhere += not have
+                early = _early(key, insert)
+                if have and len(have) < len(finals):
+                    split.append(_split(history, key, insert, finals, have))
+                elif not have and early is not None:
+                    vanished.append(_vanished(history, key, insert, early, finals))
+        broken = [*split, *vanished] if rest.reached else []
+        checked = here + nowhere + len(split)
+        if not checked:
+            doubts.append("no insert ended with its outcome unknown")
+        said = (
+            f"{number(checked, 'insert')} of unknown outcome: {here:,} on every replica, "
+            f"{nowhere:,} on none, {len(split):,} on some, {len(vanished):,} read and gone"
+        )
+        return Verdict(
+            checker=self.name,
+            status=conclude(broken, doubts=doubts),
+            summary=said if broken or not doubts else "; ".join(doubts),
+            checked=checked,
+            anomalies=(*split[:FEW], *vanished[:FEW]) if broken else (),
+            figures={
+                "unknown": checked,
+                "everywhere": here,
+                "nowhere": nowhere,
+                "anomalies": {"split": len(split), "vanished": len(vanished)},
+            },
+        )
+
+
+def _early(key: KeySet, insert: InsertOutcome) -> AnsweredRead | None:
+    before = (read for read in key.reads if read.invoke.f != FINAL_READ)
+    return next((read for read in before if read.mask & insert.bit), None)
+
+
+def _split(
+    history: History,
+    key: KeySet,
+    insert: InsertOutcome,
+    finals: Mapping[str, AnsweredRead],
+    have: set[str],
+) -> Anomaly:
+    one = next(read for node, read in sorted(finals.items()) if node in have)
+    other = next(read for node, read in sorted(finals.items()) if node not in have)
+    return _anomaly(
+        history,
+        "split",
+        f"at rest on {' '.join(sorted(have))} and not on {other.invoke.node}",
+        key,
+        insert,
+        {f"with {insert.value}": one, f"without {insert.value}": other},
+    )
+
+
+def _vanished(
+    history: History,
+    key: KeySet,
+    insert: InsertOutcome,
+    early: AnsweredRead,
+    finals: Mapping[str, AnsweredRead],
+) -> Anomaly:
+    last = finals[min(finals)]
+    return _anomaly(
+        history,
+        "vanished",
+        f"read on {early.invoke.node} at {seconds(early.end.time_ns)} and on no replica at rest",
+        key,
+        insert,
+        {f"with {insert.value}": early, f"without {insert.value}": last},
+    )
+
+
+def _anomaly(
+    history: History,
+    kind: str,
+    how: str,
+    key: KeySet,
+    insert: InsertOutcome,
+    reads: Mapping[str, AnsweredRead],
+) -> Anomaly:
+    invoke: Op = insert.invoke
+    ops = {invoke.index} | {op.index for r in reads.values() for op in (r.invoke, r.end)}
+    return Anomaly(
+        kind=kind,
+        text=(
+            f"value {insert.value}{on_key(invoke)}, whose insert on {invoke.node} (op "
+            f"#{invoke.index}) has an unknown outcome, is {how}{during(history, invoke.time_ns)}"
+        ),
+        ops=tuple(sorted(ops)),
+        key=key.key,
+        value=insert.value,
+        time_ns=min(read.end.time_ns for read in reads.values()),
+        steps=(
+            insert_began(history, insert.value, invoke),
+            *(read_answered(history, r.invoke, r.end, found) for found, r in reads.items()),
+        ),
+    )

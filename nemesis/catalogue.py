@@ -1,11 +1,11 @@
-"""Every nemesis by name, and the way from what a user typed to one of them."""
+"""Catalogue of nemeses by name, and the parser for a user's list of names."""
 
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from functools import cache
 
 from harness.core.errors import UsageError
 from harness.core.seed import Seed
+from harness.core.suggestion import unknown_name
 from harness.core.topology import Topology
 from nemesis import degraded, failpoint, message, partition, targets
 from nemesis.composed import Composed
@@ -17,36 +17,36 @@ from nemesis.message import Message
 from nemesis.options import ROLES, TARGETS, FaultOptions
 from nemesis.partition import Partition
 from nemesis.process import Kill, Pause, Restart
-from nemesis.targets import Aim
+from nemesis.targets import NodeSpec
 from nemesis.upgrade import Upgrade
 
 NEMESES: Mapping[str, str] = {
     "none": "no faults",
-    "partition": "the partitions below in turn, the last two first, else in a drawn order",
+    "partition": "the partitions below in turn: the last two first, the others in random order",
     **partition.VARIANTS,
     "kill": "SIGKILL, then start",
     "pause": "SIGSTOP, then SIGCONT",
     "restart": "SIGTERM, wait, start",
-    "upgrade": "servers restarted one by one on the version of --upgrade-to, data kept",
-    "stop-fetches": "replicas that fetch no parts, so that they lag",
-    **{name: way.text for name, way in degraded.WAYS.items()},
+    "upgrade": "servers are restarted one by one on the version of --upgrade-to, with their data",
+    "stop-fetches": "replicas fetch no parts, so that they lag",
+    **{name: degradation.text for name, degradation in degraded.DEGRADATIONS.items()},
     **{name: text for name, (text, _) in message.VARIANTS.items()},
-    failpoint.NAME: "the failpoints below in a drawn order, those that the servers know",
+    failpoint.NAME: "the failpoints below that the servers know, in random order",
     **{name: variant.text for name, variant in failpoint.VARIANTS.items()},
 }
-"""Name and description. kill, pause and restart also take a role, a target or both, as in
-kill-zookeeper, pause-leader, restart-clickhouse-all, kill-clickhouse-leader (of the table);
-stop-fetches takes a target, and strikes one replica without it; faults of messages and failpoints
-strike one replica, those of packets, fetches and clocks one server."""
+"""Descriptions by name. kill, pause and restart also take a role, a target or both, as in
+kill-zookeeper, pause-leader, restart-clickhouse-all, kill-clickhouse-leader (of the table).
+stop-fetches takes a target; its default is one replica. Faults of messages and failpoints affect
+one replica, those of packets, slow fetches and clocks one server."""
 
-PROCESS: Mapping[str, Callable[[Sequence[Aim], Topology], Family]] = {
+PROCESS: Mapping[str, Callable[[Sequence[NodeSpec], Topology], Family]] = {
     "kill": Kill,
     "pause": Pause,
     "restart": Restart,
 }
 
 LAG_TARGETS = ("one", "minority")
-"""More replicas without fetches and no quorum insert would be acknowledged."""
+"""Without fetches on a majority of the replicas, no quorum insert would be acknowledged."""
 
 GRAMMAR = (
     f"kill, pause and restart may be followed by -ROLE ({' '.join(ROLES)}) and -TARGET "
@@ -56,7 +56,7 @@ GRAMMAR = (
 
 @cache
 def nemesis_names() -> tuple[str, ...]:
-    """Every name that can be typed, roles and targets spelled out."""
+    """Return every name that a user can give, with roles and targets spelled out."""
     spelled = [
         "-".join((family, *role, *target))
         for family in PROCESS
@@ -69,65 +69,67 @@ def nemesis_names() -> tuple[str, ...]:
 
 
 def parse_nemesis(text: str, topology: Topology, seed: Seed, options: FaultOptions) -> Composed:
-    """The nemesis that a list of names means: "partition-ring,kill-zookeeper,pause".
+    """Return the nemesis for a list of names such as "partition-ring,kill-zookeeper,pause".
 
-    Names of one family are one family that draws among them: two partitions at once would be
-    one partition of another shape. Families overlap. `seed` decides all choices. Raises
-    UsageError on unknown names, and on faults that this topology has no room for.
+    Names of one family become one family that draws among them, because two simultaneous partitions
+    would be one partition of another shape. Faults of different families may overlap. `seed`
+    decides all choices. Raises UsageError for an unknown name, and for a fault that needs a larger
+    topology.
     """
-    asked = [name.strip() for name in text.split(",")]
-    for name in asked:
+    given = [name.strip() for name in text.split(",")]
+    for name in given:
         if name not in nemesis_names():
-            raise UsageError(_unknown(name))
-        if asked.count(name) > 1:
+            unknown = unknown_name(name, nemesis_names(), "harness list")
+            raise UsageError(f"nemesis {unknown}; {GRAMMAR}")
+        if given.count(name) > 1:
             raise UsageError(f"nemesis {name!r}: named twice in {text!r}; once is enough")
-    if "none" in asked and len(asked) > 1:
+    if "none" in given and len(given) > 1:
         raise UsageError(f"nemesis 'none': cannot be combined, {text!r} given")
     families = [
-        *_partitions(asked, topology, options),
-        *_processes(asked, topology, options),
-        *_upgrades(asked, topology, options),
-        *_lags(asked, topology, options),
-        *_degraded(asked, topology, options),
-        *_messages(asked, topology, options),
-        *_failpoints(asked, topology, options),
+        *_partitions(given, topology, options),
+        *_processes(given, topology, options),
+        *_upgrades(given, topology, options),
+        *_lags(given, topology, options),
+        *_degraded(given, topology, options),
+        *_messages(given, topology, options),
+        *_failpoints(given, topology, options),
     ]
-    return Composed(",".join(asked), families, seed.child("nemesis"), options)
+    return Composed(",".join(given), families, seed.child("nemesis"), options)
 
 
-def _partitions(asked: Sequence[str], topology: Topology, options: FaultOptions) -> list[Family]:
-    named = [name for name in asked if name in partition.VARIANTS]
-    if "partition" in asked:
-        unfit = partition.unfit(topology, options.link_classes)
-        drawn = [variant for variant in partition.VARIANTS if variant not in unfit]
+def _partitions(given: Sequence[str], topology: Topology, options: FaultOptions) -> list[Family]:
+    named = [name for name in given if name in partition.VARIANTS]
+    if "partition" in given:
+        unsupported = partition.unsupported(topology, options.link_classes)
+        drawn = [variant for variant in partition.VARIANTS if variant not in unsupported]
         if not drawn and not named:
-            raise UsageError("nemesis 'partition': this topology has no two nodes to part")
+            raise UsageError("nemesis 'partition': this topology has no two nodes to separate")
         named = list(dict.fromkeys((*drawn, *named)))
     return [Partition(named, topology, options.link_classes)] if named else []
 
 
-def _processes(asked: Sequence[str], topology: Topology, options: FaultOptions) -> list[Family]:
+def _processes(given: Sequence[str], topology: Topology, options: FaultOptions) -> list[Family]:
     out: list[Family] = []
     for family, make in PROCESS.items():
-        aims: list[Aim] = []
-        for name in asked:
+        specs: list[NodeSpec] = []
+        for name in given:
             head, _, tail = name.partition("-")
             if head != family:
                 continue
             words = tail.split("-") if tail else []
             role = next((word for word in words if word in ROLES), None)
             target = next((word for word in words if word in TARGETS), None)
-            aims += _aims(name, role, target, topology, options)
-        if aims:
-            out.append(make(tuple(dict.fromkeys(aims)), topology))
+            specs += _node_specs(name, role, target, topology, options)
+        if specs:
+            out.append(make(tuple(dict.fromkeys(specs)), topology))
     return out
 
 
-def _upgrades(asked: Sequence[str], topology: Topology, options: FaultOptions) -> list[Family]:
-    if "upgrade" not in asked:
+def _upgrades(given: Sequence[str], topology: Topology, options: FaultOptions) -> list[Family]:
+    if "upgrade" not in given:
         return []
     if not options.upgrade_to:
-        raise UsageError("nemesis 'upgrade': to which version? expected one in --upgrade-to")
+        raise UsageError("nemesis 'upgrade': no target version given, expected one in --upgrade-to")
     to = {
         node.name: options.upgrade_to[node.role]
         for node in topology.nodes
@@ -136,58 +138,51 @@ def _upgrades(asked: Sequence[str], topology: Topology, options: FaultOptions) -
     if not to:
         versions = " and ".join(options.upgrade_to.values())
         raise UsageError(
-            f"nemesis 'upgrade': no server is left to upgrade, all run {versions}; expected "
-            "another --upgrade-to"
+            f"nemesis 'upgrade': all servers run {versions} already; expected another --upgrade-to"
         )
     return [Upgrade(to, topology, back=options.upgrade_end == "old")]
 
 
-def _lags(asked: Sequence[str], topology: Topology, options: FaultOptions) -> list[Family]:
-    aims: list[Aim] = []
-    for name in asked:
+def _lags(given: Sequence[str], topology: Topology, options: FaultOptions) -> list[Family]:
+    specs: list[NodeSpec] = []
+    for name in given:
         if not name.startswith("stop-fetches"):
             continue
         target = name.removeprefix("stop-fetches").removeprefix("-") or "one"
-        aims += _aims(name, "clickhouse", target, topology, options)
-    return [StopFetches(tuple(dict.fromkeys(aims)), topology)] if aims else []
+        specs += _node_specs(name, "clickhouse", target, topology, options)
+    return [StopFetches(tuple(dict.fromkeys(specs)), topology)] if specs else []
 
 
-def _degraded(asked: Sequence[str], topology: Topology, options: FaultOptions) -> list[Family]:
+def _degraded(given: Sequence[str], topology: Topology, options: FaultOptions) -> list[Family]:
     return [
-        Degraded(name, _aims(name, way.role, "one", topology, options), topology)
-        for name, way in degraded.WAYS.items()
-        if name in asked
+        Degraded(name, _node_specs(name, degradation.role, "one", topology, options), topology)
+        for name, degradation in degraded.DEGRADATIONS.items()
+        if name in given
     ]
 
 
-def _messages(asked: Sequence[str], topology: Topology, options: FaultOptions) -> list[Family]:
+def _messages(given: Sequence[str], topology: Topology, options: FaultOptions) -> list[Family]:
     return [
-        Message(name, _aims(name, "clickhouse", "one", topology, options), topology)
-        for name in asked
+        Message(name, _node_specs(name, "clickhouse", "one", topology, options), topology)
+        for name in given
         if name in message.VARIANTS
     ]
 
 
-def _failpoints(asked: Sequence[str], topology: Topology, options: FaultOptions) -> list[Family]:
-    named = [name for name in asked if name in failpoint.VARIANTS]
-    if failpoint.NAME in asked:
+def _failpoints(given: Sequence[str], topology: Topology, options: FaultOptions) -> list[Family]:
+    named = [name for name in given if name in failpoint.VARIANTS]
+    if failpoint.NAME in given:
         named = list(failpoint.VARIANTS)
     if not named:
         return []
-    return [Failpoint(named, _aims(named[0], "clickhouse", "one", topology, options), topology)]
+    specs = _node_specs(named[0], "clickhouse", "one", topology, options)
+    return [Failpoint(named, specs, topology)]
 
 
-def _aims(
+def _node_specs(
     name: str, role: str | None, target: str | None, topology: Topology, options: FaultOptions
-) -> tuple[Aim, ...]:
+) -> tuple[NodeSpec, ...]:
     try:
-        return targets.aims(role, target, options.roles, options.targets, topology)
+        return targets.node_specs(role, target, options.roles, options.targets, topology)
     except UsageError as error:
         raise UsageError(f"nemesis {name!r}: {error}") from error
-
-
-def _unknown(name: str) -> str:
-    close = get_close_matches(name, nemesis_names(), n=3, cutoff=0.6)
-    hint = f" Did you mean {' or '.join(close)}?" if close else ""
-    known = ", ".join(NEMESES)
-    return f"nemesis {name!r}: there is none of that name.{hint} There are {known}; {GRAMMAR}"

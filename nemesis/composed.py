@@ -1,54 +1,65 @@
-"""Families composed into the one nemesis of a run: schedule, dispatch, heal."""
+"""The nemesis of a run, composed of families of faults: schedule, dispatch, heal."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from threading import Lock
 
+from harness.core.capabilities import CanIntercept, CanLosePackets
 from harness.core.dialect import Dialect, Mechanism
 from harness.core.errors import FaultError, UsageError
 from harness.core.op import Done, Json, Kind, Op
-from harness.core.protocols import (
-    CanIntercept,
-    CanLosePackets,
-    Cluster,
-    Generator,
-    Nemesis,
-    clock_of,
-)
+from harness.core.protocols import Cluster, Generator, Nemesis
 from harness.core.seed import Seed
 from nemesis.family import POLL_NS, Family, NotBegunError, Stepwise, Watch
 from nemesis.options import FaultOptions
 from nemesis.schedule import Track, schedule
 
 YIELD_S = 10.0
-"""How long a heal waits for a call in flight to notice that it was abandoned."""
+"""Time that a heal waits for a call in flight to notice that it was abandoned."""
 
 
 class Composed:
-    """Any number of families, no two with the same f; none of them is the nemesis `none`.
+    """Nemesis composed of families of faults, no two with the same f, and of other such nemeses.
 
-    One call at a time. `heal` may come from another thread while a call is in flight: the call
-    then touches nothing more, and what it touched too late it undoes itself.
+    A nemesis composed of nemeses schedules all their families by its own seed and options. Without
+    families it is the nemesis `none`. Calls are executed one at a time. `heal` may be called from
+    another thread while a call is in flight: the call then begins nothing more, and undoes what it
+    has begun.
     """
 
     def __init__(
-        self, name: str, families: Sequence[Family], seed: Seed, options: FaultOptions
+        self,
+        name: str,
+        members: Sequence["Family | Composed"],
+        seed: Seed,
+        options: FaultOptions,
     ) -> None:
         self.name = name
+        families = [
+            family
+            for member in members
+            for family in (member.families if isinstance(member, Composed) else (member,))
+        ]
         self.fs = frozenset(family.f for family in families)
         self.needs: tuple[type | Mechanism, ...] = tuple(
             dict.fromkeys(need for family in families for need in family.needs)
         )
-        assert len(self.fs) == len(families), "ops are dispatched by f, so f is unique"
+        assert len(self.fs) == len(families), (
+            "each f belongs to one family: ops are dispatched by f"
+        )
         self._families = {family.f: family for family in families}
         self._seed = seed
         self._options = options
         self._heals = 0
-        """How many heals have begun. A call that began before the latest is abandoned."""
+        """Number of heals that have begun. A call that began before the latest is abandoned."""
         self._calling = Lock()
 
+    @property
+    def families(self) -> Sequence[Family]:
+        """Return the families of this nemesis and of the nemeses that it is composed of."""
+        return tuple(self._families.values())
+
     def generator(self) -> Generator:
-        """The schedule of all families. Faults of different families may overlap."""
+        """Return the schedule of all families. Faults of different families may overlap."""
         tracks = [
             Track(f.f, f.once, f.plan, turns=f.turns if isinstance(f, Stepwise) else None)
             for f in self._families.values()
@@ -56,8 +67,11 @@ class Composed:
         return schedule(tracks, self._seed, self._options)
 
     def invoke(self, cluster: Cluster, op: Op) -> Done:
-        """Ok: its effect was seen. Fail: nothing was touched. Info: anything else, undone where
-        that could be done; the error says what was seen instead."""
+        """Execute one op of the schedule and return how it ended.
+
+        ok: the effect was seen. fail: nothing was touched. info: anything else; the fault was
+        undone if possible, and the error says what was seen instead.
+        """
         value = op.value
         assert isinstance(value, Mapping), f"{op.f}: the value of a fault is an object"
         family = self._families[op.f]
@@ -66,7 +80,7 @@ class Composed:
             watch = Watch(
                 self._options.seen_within_s,
                 lambda: self._heals != heals,
-                partial(clock_of, cluster),
+                cluster.runtime.clock,
             )
             try:
                 added = (
@@ -76,7 +90,7 @@ class Composed:
                 )
             except NotBegunError as error:
                 return Done(Kind.FAIL, dict(value), str(error))
-            except Exception as error:  # whatever a cluster raises, the run goes on
+            except Exception as error:  # an error of the cluster does not end the run
                 return self._failed(family, cluster, value, error, heals)
             if watch.abandoned():
                 late = FaultError("a heal began while this fault was under way")
@@ -84,21 +98,21 @@ class Composed:
             return Done(Kind.OK, {**value, **added})
 
     def heal(self, cluster: Cluster) -> None:
-        """Ends every fault it ever began, and verifies that; raises FaultError with what is
-        still broken after `heal_within_s`.
+        """End every fault that was ever begun, and verify that it is over.
 
-        Links first, then the frozen, then the dead, then fetches: a server that is started
-        waits for its quorum, which may need the links and the frozen, and a replica takes
-        commands only when it runs.
+        Links are healed first, then paused processes, then killed ones, then fetches: a server that
+        is started waits for its quorum, which may need links and paused servers, and a replica
+        accepts commands only when it runs. Raises FaultError with what is still broken after
+        `heal_within_s`.
         """
         self._heals += 1
-        in_turn = self._calling.acquire(timeout=YIELD_S)
-        # Without its turn it heals all the same: that call hangs in the cluster, and undoes its
-        # own work when it comes back.
+        acquired = self._calling.acquire(timeout=YIELD_S)
+        # Heal even without the lock: the call that holds it hangs in the cluster, and undoes its
+        # own work when it returns.
         try:
-            wrong = self._healed(cluster)
+            wrong = self._heal_until_whole(cluster)
         finally:
-            if in_turn:
+            if acquired:
                 self._calling.release()
         if wrong:
             raise FaultError(
@@ -106,8 +120,8 @@ class Composed:
                 + "; ".join(wrong)
             )
 
-    def _healed(self, cluster: Cluster) -> tuple[str, ...]:
-        clock = clock_of(cluster)
+    def _heal_until_whole(self, cluster: Cluster) -> tuple[str, ...]:
+        clock = cluster.runtime.clock()
         while wrong := self._heal_once(cluster):
             if clock.now_ns() >= self._options.heal_within_s * 1e9:
                 break
@@ -115,7 +129,7 @@ class Composed:
         return wrong
 
     def _heal_once(self, cluster: Cluster) -> tuple[str, ...]:
-        """One round over the families. What is not seen whole after a while is undone again."""
+        """Undo all families once and return what is still broken after `seen_within_s`."""
         families = sorted(self._families.values(), key=lambda family: family.heal_rank)
         raised: list[str] = []
         for family in families:
@@ -124,10 +138,10 @@ class Composed:
                 if isinstance(family, Stepwise):
                     family.finish(cluster)
             except Exception as error:  # the other families must still be healed
-                raised.append(f"{family.f}: {_said(error)}")
-        # What could not even be told to end is told again at once: time alone ends nothing.
+                raised.append(f"{family.f}: {_describe(error)}")
+        # A family whose undo raised is undone again at once: waiting would not end its faults.
         within_s = 0 if raised else self._options.seen_within_s
-        watch = Watch(within_s, clock=partial(clock_of, cluster))
+        watch = Watch(within_s, clock=cluster.runtime.clock)
         return (*raised, *watch.until_none(lambda: self._broken(cluster, families)))
 
     def _broken(self, cluster: Cluster, families: Sequence[Family]) -> tuple[str, ...]:
@@ -135,8 +149,8 @@ class Composed:
         for family in families:
             try:
                 wrong += family.broken(cluster)
-            except Exception as error:  # what cannot be looked at is not whole
-                wrong.append(f"{family.f}: {_said(error)}")
+            except Exception as error:  # a family that cannot be inspected counts as broken
+                wrong.append(f"{family.f}: {_describe(error)}")
         return tuple(wrong)
 
     def _failed(
@@ -147,31 +161,34 @@ class Composed:
         error: Exception,
         heals: int,
     ) -> Done:
-        said = _said(error)
+        text = _describe(error)
         if value["edge"] == "end" and self._heals == heals:
-            return Done(Kind.INFO, dict(value), said)  # an end undoes; the schedule tries again
+            return Done(Kind.INFO, dict(value), text)  # the schedule repeats the end
         try:
             family.undo(cluster)
-        except Exception as again:  # the heal at the end tries again
-            said += f"; and it could not be undone: {_said(again)}"
-        return Done(Kind.INFO, dict(value), said)
+        except Exception as second:  # the heal at the end of the run undoes it again
+            text += f"; and it could not be undone: {_describe(second)}"
+        return Done(Kind.INFO, dict(value), text)
 
 
 def check_capabilities(nemesis: Nemesis, cluster: Cluster) -> None:
-    """Raises UsageError, naming what lacks, when the cluster cannot do these faults."""
+    """Raise UsageError, which names what is missing, if the cluster cannot do these faults."""
     check_kind(nemesis, type(cluster), cluster.name)
     check_mechanisms(nemesis, cluster.engines.dialect)
     if CanLosePackets in nemesis.needs:
-        assert isinstance(cluster, CanLosePackets), "its kind can"
-        why = cluster.unfit_for_loss()
+        assert isinstance(cluster, CanLosePackets), "check_kind has passed"
+        why = cluster.why_no_packet_loss()
         if why is not None:
             raise UsageError(
-                f"nemesis {nemesis.name}: cluster {cluster.name} loses no packets: {why}"
+                f"nemesis {nemesis.name}: cluster {cluster.name} cannot lose packets: {why}"
             )
 
 
 def check_kind(nemesis: Nemesis, kind: type, name: str) -> None:
-    """The same before there is a cluster: of clusters of this kind, called so."""
+    """Raise UsageError if clusters of the class `kind`, called `name`, lack a capability.
+
+    It needs no cluster, so it can be called before one is brought up.
+    """
     lacking = [
         need.__name__
         for need in nemesis.needs
@@ -185,18 +202,18 @@ def check_kind(nemesis: Nemesis, kind: type, name: str) -> None:
 
 
 def check_mechanisms(nemesis: Nemesis, dialect: Dialect) -> None:
-    """Raises UsageError when servers of this dialect lack a mechanism that these faults strike."""
+    """Raise UsageError if servers of this dialect lack a mechanism that these faults need."""
     needed = [need for need in nemesis.needs if isinstance(need, Mechanism)]
     dialect.require(f"nemesis {nemesis.name}", needed)
 
 
-def interposed(nemesis: Nemesis, cluster: Cluster) -> None:
-    """Puts proxies in the way of replicas, if these faults need them. Raises ClusterError."""
+def install_proxies(nemesis: Nemesis, cluster: Cluster) -> None:
+    """Install the replicas' proxies if these faults need them. Raises ClusterError."""
     if CanIntercept in nemesis.needs:
-        assert isinstance(cluster, CanIntercept), "capabilities are checked before"
+        assert isinstance(cluster, CanIntercept), "capabilities are checked before the run"
         cluster.interpose()
 
 
-def _said(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     text = str(error)
     return text if isinstance(error, FaultError) else f"{type(error).__name__}: {text}"

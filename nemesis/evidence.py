@@ -1,4 +1,4 @@
-"""How the effect of each fault is seen, in words, for whoever reads a report."""
+"""Evidence for the effect of each fault, in words for the reader of a report."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -8,14 +8,14 @@ from nemesis import message
 _STOPPED: Final[Mapping[str, str]] = {
     "cut": "the proxy in its pod cut a connection at such a message",
     "half": "the proxy in its pod cut a connection in the middle of such a message",
-    "drop": "the proxy in its pod kept such a message, and lets nothing pass after it",
-    "shut": "the proxy in its pod cut a connection at such a message, and lets none pass after it",
-    "delay": "the proxy in its pod kept such a message back",
-    "hold": "the proxy in its pod keeps such a message back",
+    "drop": "the proxy in its pod dropped such a message, and forwards nothing after it",
+    "shut": "the proxy in its pod cut a connection at such a message, and accepts none after it",
+    "delay": "the proxy in its pod held back such a message",
+    "hold": "the proxy in its pod holds back such a message",
 }
-"""By what a rule does with a message."""
-_LIES_IN_WAIT: Final = "the proxy in its pod has the rule; how many it kept back its end tells"
-_PASSES: Final = "the proxy has no such rule any more and holds no connection"
+"""Evidence for a stopped message, by the rule's action."""
+_ARMED: Final = "the proxy in its pod has the rule; the end of the fault says how many it stopped"
+_CLEARED: Final = "the proxy has no such rule any more and holds back nothing"
 
 EVIDENCE: Final[Mapping[str, tuple[str, str]]] = {
     "partition": (
@@ -29,7 +29,7 @@ EVIDENCE: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "restart": ("the processes ended, new ones run and answer", "over when the call returned"),
     "upgrade": (
-        "the server itself says the new version, and its replicas are active",
+        "the server reports the new version, and its replicas are active",
         "over when the call returned",
     ),
     "stop-fetches": (
@@ -37,19 +37,26 @@ EVIDENCE: Final[Mapping[str, tuple[str, str]]] = {
         "a probe put on another replica arrives",
     ),
     "failpoint": (
-        "the server took the command, which refuses unknown names, and where it has "
-        "system.fail_points it lists one that lasts as enabled",
-        "the server took the command, and lists none as enabled where it has a list",
+        "the server accepted the command, which refuses unknown names; if it has "
+        "system.fail_points, a failpoint that lasts is listed there as enabled",
+        "the server accepted the command, and system.fail_points, if it exists, lists none as "
+        "enabled",
     ),
     "loss": (
         "packets were lost on every link of that server",
-        "on none of its links is a packet lost",
+        "no packet is lost on any of its links",
     ),
-    "slow-fetches": ("the network says that it brings it parts slowly", "and that it does not"),
-    "clock-skew": ("the clock says that it goes slowly", "and that it goes right"),
+    "slow-fetches": (
+        "the simulated network reports that it delivers parts slowly",
+        "the simulated network reports that it does not",
+    ),
+    "clock-skew": (
+        "the simulated clock reports that it runs slowly",
+        "the simulated clock reports that it runs at its normal speed",
+    ),
     **{
-        name: (_LIES_IN_WAIT if name in message.RARE else _STOPPED[str(rule["do"])], _PASSES)
+        name: (_ARMED if name in message.RARE else _STOPPED[str(rule["do"])], _CLEARED)
         for name, (_, rule) in message.VARIANTS.items()
     },
 }
-"""By the f of its ops: what was seen when it began, and when it ended."""
+"""What was seen when a fault began and when it ended, by the f of its ops."""

@@ -1,17 +1,19 @@
-"""Points in the server's own source at which it fails or waits, armed on some replicas."""
+"""Failpoints of replicas: points in the server's source at which it fails or waits once armed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from harness.core.capabilities import HasFailpoints
 from harness.core.dialect import Mechanism
 from harness.core.op import Json
-from harness.core.protocols import Cluster, HasFailpoints
+from harness.core.protocols import Cluster
 from harness.core.seed import Seed
 from harness.core.topology import Topology
-from nemesis.family import NotBegunError, Watch, running, standing
+from nemesis.cluster_state import responsive, running
+from nemesis.family import NotBegunError, Watch
 from nemesis.node_fault import NodeFault
-from nemesis.targets import Aim
+from nemesis.targets import NodeSpec
 
 NAME: Final = "failpoint"
 
@@ -23,7 +25,7 @@ class Variant:
     text: str
     points: tuple[str, ...]
     lasts: bool = False
-    """Whether all stay armed until they are disarmed; else each strikes once."""
+    """Whether the points stay armed until they are disarmed; otherwise each triggers once."""
 
 
 VARIANTS: Mapping[str, Variant] = {
@@ -32,18 +34,18 @@ VARIANTS: Mapping[str, Variant] = {
         ("replicated_merge_tree_commit_zk_fail_after_op",),
     ),
     "failpoint-commit-retry": Variant(
-        "the same, and that insert waits before it looks what became of its commit",
+        "the same, and that insert waits before it checks whether its commit succeeded",
         (
             "replicated_merge_tree_commit_zk_fail_after_op",
             "replicated_merge_tree_insert_retry_pause",
         ),
     ),
     "failpoint-quorum-wait": Variant(
-        "the first request of one insert that waits for its quorum is lost",
+        "the first request of an insert that waits for its quorum is lost",
         ("replicated_merge_tree_insert_quorum_fail_0",),
     ),
     "failpoint-failed-part": Variant(
-        "a replica waits when it has marked a part's quorum as failed, or dropped such a part",
+        "a replica waits after it has marked a part's quorum as failed or dropped such a part",
         ("finish_set_quorum_failed_parts", "finish_clean_quorum_failed_parts"),
     ),
     "failpoint-sends": Variant(
@@ -57,38 +59,37 @@ VARIANTS: Mapping[str, Variant] = {
         lasts=True,
     ),
 }
-"""By name."""
+"""Variants by name."""
 
 
 class Failpoint(NodeFault):
-    """SYSTEM ENABLE FAILPOINT on some replicas, DISABLE when the fault ends, which also wakes who
-    waits at one.
+    """Family of failpoints: SYSTEM ENABLE FAILPOINT, and DISABLE when the fault ends.
 
-    Which points a server knows it is asked: a variant with an unknown one gives way to the next
-    of a drawn order. The server forgets all when it is started anew, so a restart ends the fault
-    early.
+    DISABLE also wakes the threads that wait at the point. The servers decide which points they
+    know: the first variant, in random order, whose points are all known is used. A server forgets
+    its failpoints when it is restarted, so a restart ends the fault early.
     """
 
     f = NAME
     heal_rank = 3
-    """Last: the command wants a server that answers."""
+    """Healed last: the command needs a server that answers."""
 
-    def __init__(self, names: Sequence[str], aims: Sequence[Aim], topology: Topology) -> None:
-        super().__init__(aims, topology, HasFailpoints)
+    def __init__(self, names: Sequence[str], specs: Sequence[NodeSpec], topology: Topology) -> None:
+        super().__init__(specs, topology, HasFailpoints)
         self.needs = (*self.needs, Mechanism.FAILPOINTS)
         self._variants = tuple(names)
         self._order: tuple[str, ...] = ()
         self._chosen = ""
         self._armed: tuple[str, ...] = ()
-        """Every point ever armed. Only grows."""
+        """Every point that was ever armed; it only grows."""
 
     def plan(self, seed: Seed, turn: int) -> Mapping[str, Json]:
-        """The replicas, and the variants in the order in which they are tried."""
+        """Return the replicas, and the variants in the order in which they are tried."""
         variants = seed.child("variants", turn).shuffled(0, self._variants)
         return {**super().plan(seed, turn), "name": variants[0], "variants": list(variants)}
 
     def begin(self, cluster: Cluster, plan: Mapping[str, Json], watch: Watch) -> dict[str, Json]:
-        """Arms the first variant whose points the servers know."""
+        """Arm the first variant whose points the servers know."""
         order = plan.get("variants") or self._variants
         assert isinstance(order, list | tuple), "a plan has its variants in order"
         self._order = tuple(str(name) for name in order)
@@ -97,7 +98,7 @@ class Failpoint(NodeFault):
         text = f"{decided['text']}: {' '.join(points)}"
         return {**decided, "name": self._chosen, "points": list(points), "text": text}
 
-    def _strike(self, cluster: Cluster, nodes: Sequence[str]) -> None:
+    def _inject(self, cluster: Cluster, nodes: Sequence[str]) -> None:
         servers = _armable(cluster)
         for name in self._order:
             points = VARIANTS[name].points
@@ -109,11 +110,11 @@ class Failpoint(NodeFault):
                 servers.disarm(nodes, point)
         raise NotBegunError(f"{' '.join(nodes)}: no failpoint of {' '.join(self._order)} is known")
 
-    def _unstruck(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
+    def _unverified(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
         variant = VARIANTS[self._chosen]
         if not variant.lasts:
-            # It may have struck already. And some servers disarm one that they are asked about
-            # (ClickHouse#103403).
+            # It may have triggered already, and some servers disarm a failpoint when
+            # system.fail_points is read (ClickHouse#103403).
             return []
         servers = _armable(cluster)
         return [
@@ -123,20 +124,20 @@ class Failpoint(NodeFault):
             if servers.armed(node, point) is False
         ]
 
-    def _release(self, cluster: Cluster, nodes: Sequence[str]) -> None:
-        awake = standing(cluster, nodes)
-        for point in self._armed if awake else ():
-            _armable(cluster).disarm(awake, point)
+    def _revert(self, cluster: Cluster, nodes: Sequence[str]) -> None:
+        ready = responsive(cluster, nodes)
+        for point in self._armed if ready else ():
+            _armable(cluster).disarm(ready, point)
 
-    def _unreleased(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
-        # The dead have forgotten their failpoints.
+    def _remaining(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
+        # A server that does not run has forgotten its failpoints.
         alive = running(cluster, nodes)
-        awake = standing(cluster, alive)
+        ready = responsive(cluster, alive)
         servers = _armable(cluster)
-        frozen = [f"{n} is paused, its failpoints are enabled" for n in alive if n not in awake]
-        return frozen + [
+        paused = [f"{n} is paused, its failpoints are enabled" for n in alive if n not in ready]
+        return paused + [
             f"{node} lists {point} as enabled"
-            for node in awake
+            for node in ready
             for point in self._armed
             if servers.armed(node, point)
         ]

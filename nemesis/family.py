@@ -1,4 +1,4 @@
-"""The seam between the composed nemesis and its families, and how an effect is waited for."""
+"""Interface between the composed nemesis and its families, and the wait for an effect."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,93 +8,95 @@ from harness.core.clock import Clock, WallClock
 from harness.core.dialect import Mechanism
 from harness.core.errors import FaultError
 from harness.core.op import Json
-from harness.core.protocols import CanKill, CanPause, Cluster
+from harness.core.protocols import Cluster
 from harness.core.seed import Seed
 
 POLL_NS = 100_000_000
-"""Between two looks at an effect that has not been seen yet."""
+"""Interval between two checks for an effect that has not been seen yet."""
 
 
 class NotBegunError(FaultError):
-    """The fault could not be tried, and nothing was touched."""
+    """A fault that could not be begun; nothing was touched."""
 
 
 class Family(Protocol):
-    """One kind of fault. Begins one at a time; alternates begin and end.
+    """One kind of fault. It begins one fault at a time; begin and end alternate.
 
-    What it is about to touch it records before it touches it, so that `undo` repairs a `begin`
-    that was interrupted anywhere.
+    A family records what it is about to touch before it touches it, so that `undo` repairs a
+    `begin` that was interrupted anywhere.
     """
 
     f: str
     """The f of its ops."""
     once: bool
-    """Its fault is over when the call is: no end."""
+    """True if a fault is over when its call returns, so that it has no end."""
     needs: tuple[type | Mechanism, ...]
     """Capabilities of the cluster, and mechanisms of its servers."""
     heal_rank: int
-    """Families are healed in this order, lowest first."""
+    """Rank in the order in which families are healed, lowest first."""
 
     def plan(self, seed: Seed, turn: int) -> Mapping[str, Json]:
-        """Everything of its fault number `turn`, from 0, that a seed can decide: "name", and
-        whom. Pure; the seed is the family's, the same for every turn."""
+        """Return what the seed decides about fault number `turn`, from 0: "name", nodes, etc.
+
+        The function is pure. The seed is that of the family, the same for every turn.
+        """
         ...
 
     def begin(self, cluster: Cluster, plan: Mapping[str, Json], watch: "Watch") -> dict[str, Json]:
-        """Returns, once the effect was seen, what was decided at run time, and "text".
+        """Begin a fault, see its effect, and return what was decided at run time, with "text".
 
-        Raises NotBegunError when nothing was touched, FaultError when the effect was not seen.
+        Raises NotBegunError if nothing was touched, FaultError if the effect was not seen.
         """
         ...
 
     def end(self, cluster: Cluster, watch: "Watch") -> dict[str, Json]:
-        """Ends what is in force, also what an earlier end left. Returns "text".
+        """End the fault in force and whatever an earlier end left, and return "text".
 
-        Raises FaultError, with what is still broken.
+        Raises FaultError with what is still broken.
         """
         ...
 
     def undo(self, cluster: Cluster) -> None:
-        """Ends whatever it may ever have begun. From any thread, any number of times."""
+        """End whatever may ever have been begun. Any thread may call it any number of times."""
         ...
 
     def broken(self, cluster: Cluster) -> Sequence[str]:
-        """What is not whole among what it may ever have touched, a reason each."""
+        """Return what is still broken of all that was ever touched, a reason each."""
         ...
 
 
 @runtime_checkable
 class Stepwise(Protocol):
-    """A family whose faults are steps to a state in which it leaves the cluster."""
+    """Family whose faults are steps towards a state in which the cluster stays."""
 
     turns: int
-    """How many steps there are; `plan` is asked for no more."""
+    """Number of steps; `plan` is called for no more."""
 
     def finish(self, cluster: Cluster) -> None:
-        """Take the steps that are left. The heal at the end of a run calls it after `undo`, any
-        number of times."""
+        """Take the remaining steps. A heal calls it after `undo`, any number of times."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """How long to wait for an effect, and whether to stop waiting."""
+    """Limits of the wait for an effect: a time, and a heal that abandons the call."""
 
     within_s: float
     abandoned: Callable[[], bool] = lambda: False
-    """True: a heal has begun elsewhere, so nothing more may be touched."""
+    """Returns True if a heal has begun in another thread, so that nothing more may be touched."""
     clock: Callable[[], Clock] = WallClock
-    """A new clock of the cluster's time."""
+    """Returns a new clock of the cluster's time."""
 
     def check(self) -> None:
-        """Raises FaultError when the call was abandoned. Called before anything is touched."""
+        """Raise FaultError if the call was abandoned. To be called before anything is touched."""
         if self.abandoned():
             raise FaultError("a heal began while this fault was under way")
 
     def until_none(self, look: Callable[[], Sequence[str]]) -> tuple[str, ...]:
-        """Looks until nothing is wrong or the time is over; returns what was wrong at last.
+        """Call `look` until it returns nothing or the time is over; return its last result.
 
-        Looks at least once, however long that takes. Raises FaultError when abandoned.
+        It is called at least once, however long that takes. Raises FaultError if the call was
+        abandoned.
         """
         clock = self.clock()
         while wrong := tuple(look()):
@@ -105,25 +107,6 @@ class Watch:
         return wrong
 
 
-def running(cluster: Cluster, nodes: Iterable[str]) -> tuple[str, ...]:
-    """Those whose server process exists; all of them when the cluster cannot tell."""
-    if not isinstance(cluster, CanKill):
-        return tuple(nodes)
-    return tuple(node for node in nodes if cluster.running(node))
-
-
-def standing(cluster: Cluster, nodes: Iterable[str]) -> tuple[str, ...]:
-    """Those that run and are not paused, as far as the cluster can tell.
-
-    With other faults in force a chosen node may be dead or frozen already. To pause the dead,
-    or to ask the frozen to stop gracefully, would undo the other fault or wait in vain.
-    """
-    alive = running(cluster, nodes)
-    if not isinstance(cluster, CanPause):
-        return alive
-    return tuple(node for node in alive if not cluster.paused(node))
-
-
 def names(nodes: Iterable[str]) -> str:
-    """For people: "ch2 ch3"."""
+    """Return names of nodes as text, such as "ch2 ch3"."""
     return " ".join(nodes) or "nothing"

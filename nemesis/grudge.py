@@ -1,7 +1,7 @@
-"""Who no longer hears whom: from a shape to the set of directed links to drop. Pure.
+"""Grudges: pure functions from the shape of a partition to the directed links that it drops.
 
-The word is Jepsen's. A node's grudge is the set of nodes whose packets it does not hear. Only
-links that are given are ever in a grudge: those of some classes.
+The word is Jepsen's: a node's grudge is the set of nodes whose packets it drops. A grudge contains
+only links that its function was given, which are those of some link classes.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from harness.core.topology import Link
 
 
 def complete(links: Iterable[Link], components: Sequence[Collection[str]]) -> frozenset[Link]:
-    """Every link from one component to another, in both directions.
+    """Return every link from one component to another, in both directions.
 
     Components are disjoint. A node in none of them keeps all its links.
     """
@@ -31,26 +31,26 @@ def complete(links: Iterable[Link], components: Sequence[Collection[str]]) -> fr
 def bridge(
     links: Iterable[Link], middle: str, sides: tuple[Sequence[str], Sequence[str]]
 ) -> frozenset[Link]:
-    """The two sides do not hear each other; the node in the middle hears, and is heard by, all."""
+    """Return the links between two sides. The node in the middle keeps its links to all nodes."""
     assert middle not in (*sides[0], *sides[1]), "the bridge belongs to no side"
     return complete(links, sides)
 
 
 def ring_reach(size: int) -> int:
-    """How many neighbours on each side a node of a ring of `size` must hear to see a majority.
+    """Return the number of neighbours on each side with which a node of a ring sees a majority.
 
-    A cut is symmetric, so a view has an odd number of nodes, 2 x reach + 1. Hearing an even
-    majority would need a link that is open one way only, and TCP uses no such link.
+    A cut is symmetric, so a node sees an odd number of nodes, 2 x reach + 1. To see an even
+    majority it would need a link that is open in one direction only, which TCP cannot use.
     """
     majority = size // 2 + 1
     return majority // 2
 
 
 def ring(links: Iterable[Link], order: Sequence[str]) -> frozenset[Link]:
-    """Each node hears a majority, itself included, and no two hear the same one.
+    """Return the links to drop so that each node sees a majority and no two see the same one.
 
-    `order` is the ring. A node keeps its `ring_reach` nearest on either side. With fewer than
-    four nodes nothing is dropped.
+    `order` is the ring. A node counts itself, and keeps the `ring_reach` nearest nodes on either
+    side. With fewer than four nodes nothing is dropped.
     """
     at = {node: i for i, node in enumerate(order)}
     size, reach = len(order), ring_reach(len(order))
@@ -65,17 +65,17 @@ def ring(links: Iterable[Link], order: Sequence[str]) -> frozenset[Link]:
 
 
 def deaf(links: Iterable[Link], node: str) -> frozenset[Link]:
-    """The node hears nobody; everybody hears it."""
+    """Return the links to the node: it hears nobody, and everybody hears it."""
     return frozenset([link for link in links if link.target == node])
 
 
 def mute(links: Iterable[Link], node: str) -> frozenset[Link]:
-    """Nobody hears the node; it hears everybody."""
+    """Return the links from the node: nobody hears it, and it hears everybody."""
     return frozenset([link for link in links if link.source == node])
 
 
 def to_json(links: Iterable[Link]) -> dict[str, Json]:
-    """{node: [nodes that it does not hear]}, both in order of name."""
+    """Return links as {node: [nodes that it does not hear]}, both in order of name."""
     heard: dict[str, list[str]] = {}
     for link in sorted(links):
         heard.setdefault(link.target, []).append(link.source)
@@ -83,7 +83,7 @@ def to_json(links: Iterable[Link]) -> dict[str, Json]:
 
 
 def from_json(grudge: Mapping[str, Json]) -> frozenset[Link]:
-    """The reverse of `to_json`."""
+    """Return the links of a grudge; the inverse of `to_json`."""
     links: list[Link] = []
     for target, sources in grudge.items():
         assert isinstance(sources, list), "a grudge maps a node to a list of nodes"

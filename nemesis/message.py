@@ -1,37 +1,39 @@
-"""Faults of single messages: a request that never arrives, or an answer that never comes back.
+"""Faults of single messages: a request or an answer that is cut, delayed or lost.
 
-What packet filters cannot do: they know neither where a message begins nor what it asks. A proxy in
-the replica's pod does; it is in the way only of runs that name such a fault.
+A packet filter cannot inject them, because it knows neither where a message begins nor what it
+requests. A proxy in the replica's pod does; it is installed only in runs that name such a fault.
 """
 
 from collections.abc import Mapping, Sequence
 
+from harness.core.capabilities import CanIntercept
 from harness.core.op import Json
-from harness.core.protocols import CanIntercept, Cluster
+from harness.core.protocols import Cluster
 from harness.core.topology import Topology
+from nemesis.family import Watch
 from nemesis.node_fault import NodeFault
-from nemesis.targets import Aim
+from nemesis.targets import NodeSpec
 
 DELAY_S = 1.0
 
 COMMIT = ["/harness/", "/log/log-"]
-"""Words of the transaction that commits an insert or assigns a merge, of the workloads' tables."""
+"""Words of a transaction that commits an insert or assigns a merge of the workloads' tables."""
 FETCH = ["endpoint=DataPartsExchange"]
 SECOND = [*FETCH, "_1_1_0"]
 """The fetch of a part that holds the second block of its partition and nothing else."""
 QUORUM_END = ["/quorum/status", "/quorum/last_part"]
-"""Of the transaction that ends a quorum."""
+"""Words of the transaction that ends a quorum."""
 LAST_PART = ["/quorum/last_part"]
 ACTIVE = ["/harness/", "/is_active", "tcp_port: "]
-"""Of the transaction that makes a replica of the workloads' tables active: it tells its address,
-which that of a quorum insert, where the node is checked, does not."""
+"""Words of the transaction that makes a replica of the workloads' tables active. It contains the
+replica's address; a quorum insert, which checks the same node, does not."""
 FAILED = ["/harness/", "/quorum/failed_parts/"]
-"""Of the transaction that says that a quorum has failed."""
+"""Words of the transaction that records that a quorum has failed."""
 APPLIED = ["/harness/", "/replicas/", "/columns", "/metadata"]
-"""Words of the transaction in which a replica takes over the columns of an ALTER, where ALTERs are
+"""Words of the transaction in which a replica applies the columns of an ALTER, where ALTERs are
 entries of the log; the transaction that assigns the ALTER names no replica."""
 FINISH = ["/finished/"]
-"""Of the transaction that says that a host has finished a task of the DDL queue."""
+"""Words of the transaction that records that a host has finished a task of the DDL queue."""
 
 VARIANTS: Mapping[str, tuple[str, Mapping[str, Json]]] = {
     "zk-cut-request": (
@@ -47,11 +49,11 @@ VARIANTS: Mapping[str, tuple[str, Mapping[str, Json]]] = {
         {"channel": "zookeeper", "edge": "response", "do": "cut", "words": COMMIT},
     ),
     "zk-drop-request": (
-        "from a commit on nothing reaches ZooKeeper, while the connection stays",
+        "from a commit on, nothing reaches ZooKeeper, while the connection stays open",
         {"channel": "zookeeper", "edge": "request", "do": "drop", "words": COMMIT},
     ),
     "zk-drop-response": (
-        "from the answer to a commit on nothing comes back, while the connection stays",
+        "from the answer to a commit on, nothing comes back, while the connection stays open",
         {"channel": "zookeeper", "edge": "response", "do": "drop", "words": COMMIT},
     ),
     "zk-delay-request": (
@@ -69,47 +71,47 @@ VARIANTS: Mapping[str, tuple[str, Mapping[str, Json]]] = {
         },
     ),
     "zk-delay-quorum-end": (
-        "what ends a quorum reaches ZooKeeper a third of a second late",
+        "the transaction that ends a quorum reaches ZooKeeper a third of a second late",
         {
             "channel": "zookeeper", "edge": "request", "do": "delay", "words": QUORUM_END,
             "delay_s": DELAY_S / 3,
         },
     ),
     "zk-delay-last-part": (
-        "whoever is about to end a quorum learns a second late which part was the last",
+        "a replica that is about to end a quorum reads a second late which part was the last",
         {
             "channel": "zookeeper", "edge": "request", "do": "delay", "words": LAST_PART,
             "delay_s": DELAY_S, "op": "get",
         },
     ),
     "zk-delay-active": (
-        "a replica that comes back is active two seconds later than it says",
+        "a replica that comes back is active two seconds later than it reports",
         {
             "channel": "zookeeper", "edge": "request", "do": "delay", "words": ACTIVE,
             "delay_s": 2 * DELAY_S,
         },
     ),
     "zk-delay-failed": (
-        "the word that a quorum has failed reaches ZooKeeper a second late",
+        "the record that a quorum has failed reaches ZooKeeper a second late",
         {
             "channel": "zookeeper", "edge": "request", "do": "delay", "words": FAILED,
             "delay_s": DELAY_S,
         },
     ),
     "zk-drop-applied": (
-        "a replica writes an ALTER's columns to ZooKeeper, and the answer does not come back",
+        "a replica writes the columns of an ALTER to ZooKeeper, and the answer does not come back",
         {"channel": "zookeeper", "edge": "response", "do": "drop", "words": APPLIED},
     ),
     "ddl-drop-finish": (
-        "a host's word that it has finished a DDL task does not reach ZooKeeper",
+        "a host's record that it has finished a DDL task does not reach ZooKeeper",
         {"channel": "zookeeper", "edge": "request", "do": "drop", "words": FINISH},
     ),
     "fetch-cut-request": (
-        "questions for parts do not reach the replica that has them",
+        "requests for parts do not reach the replica that has them",
         {"channel": "interserver", "edge": "request", "do": "cut", "words": FETCH},
     ),
     "fetch-cut-half": (
-        "parts are sent in part, then the connection ends",
+        "parts are sent incompletely, then the connection ends",
         {"channel": "interserver", "edge": "response", "do": "half", "words": FETCH},
     ),
     "fetch-delay-response": (
@@ -124,53 +126,65 @@ VARIANTS: Mapping[str, tuple[str, Mapping[str, Json]]] = {
         {"channel": "interserver", "edge": "response", "do": "hold", "words": SECOND},
     ),
 }  # fmt: skip
-"""By name: what it does, and the rule of the proxy. Of the interserver channel it strikes the
-replica that is asked."""
+"""Description and rule of the proxy, by name. On the interserver channel the fault is at the
+replica that sends the parts."""
 
 
 RARE = frozenset({"zk-delay-active", "zk-delay-failed", "fetch-hold-second"})
-"""Variants of messages that few calls send: nobody can wait for one."""
+"""Variants for messages that are too rare to wait for one."""
 
 
 class Message(NodeFault):
-    """One of the variants, on some replicas. It is seen when a message was stopped; a rare one when
-    the proxies would stop it, and its end tells how many were."""
+    """Family of one message fault.
+
+    Its effect is seen when a message was stopped. A fault that lurks, because its variant is rare
+    or its plan says so, has begun when the proxies have the rule; its end says how many messages
+    were stopped.
+    """
 
     heal_rank = 0
-    """With the links: what waits for ZooKeeper may wait for this."""
+    """Healed with the links: what waits for ZooKeeper may wait for a stopped message."""
 
-    def __init__(self, name: str, aims: Sequence[Aim], topology: Topology) -> None:
-        super().__init__(aims, topology, CanIntercept)
+    def __init__(self, name: str, specs: Sequence[NodeSpec], topology: Topology) -> None:
+        super().__init__(specs, topology, CanIntercept)
         self.f = name
         self._rule = {"name": name, **VARIANTS[name][1]}
+        self._lurks = False
 
-    def _name(self, aim: Aim) -> str:
-        return f"{self.f}-{aim.target}"
+    def begin(self, cluster: Cluster, plan: Mapping[str, Json], watch: Watch) -> dict[str, Json]:
+        """Install the rule; wait for a stopped message unless the fault lurks."""
+        self._lurks = self.f in RARE or plan.get("lurks") is True
+        return super().begin(cluster, plan, watch)
 
-    def _able(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
-        """Those whose proxy has no rule: of two rules for a message only the first is followed, and
-        both go when one ends."""
-        free = super()._able(cluster, nodes)
+    def _name(self, spec: NodeSpec) -> str:
+        return f"{self.f}-{spec.target}"
+
+    def _eligible(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
+        """Return the nodes whose proxy has no rule.
+
+        Of two rules for a message the proxy follows only the first, and clears both when one ends.
+        """
+        free = super()._eligible(cluster, nodes)
         return [node for node in free if not _interceptable(cluster).intercepted(node)["hits"]]
 
-    def _strike(self, cluster: Cluster, nodes: Sequence[str]) -> None:
+    def _inject(self, cluster: Cluster, nodes: Sequence[str]) -> None:
         _interceptable(cluster).intercept(nodes, self._rule)
 
-    def _unstruck(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
-        """One stopped message is enough: which replica sends the next one nobody knows."""
-        if self.f in RARE:
+    def _unverified(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
+        # One stopped message suffices: nobody knows which replica sends the next one.
+        if self._lurks:
             unarmed = [node for node in nodes if not self._hits(cluster, node, armed=True)]
             return [f"the proxy of {node} has no rule" for node in unarmed]
         hits = [self._hits(cluster, node) for node in nodes]
         return [] if any(hits) else [f"no message of {' '.join(nodes)} was stopped yet"]
 
-    def _release(self, cluster: Cluster, nodes: Sequence[str]) -> None:
-        _interceptable(cluster).let_pass(nodes)
+    def _revert(self, cluster: Cluster, nodes: Sequence[str]) -> None:
+        _interceptable(cluster).clear_rules(nodes)
 
     def _note(self, cluster: Cluster, nodes: Sequence[str]) -> str:
         return f", {sum(self._hits(cluster, node) for node in nodes)} stopped"
 
-    def _unreleased(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
+    def _remaining(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
         return [
             f"the proxy of {node} still stops messages"
             for node in nodes
@@ -179,9 +193,9 @@ class Message(NodeFault):
         ]
 
     def _hits(self, cluster: Cluster, node: str, *, armed: bool = False) -> int:
-        """How many messages were stopped; or, `armed`, whether any would be."""
+        """Return how many messages a proxy has stopped; if `armed`, whether it has the rule."""
         hits = _interceptable(cluster).intercepted(node)["hits"]
-        assert isinstance(hits, Mapping), "the proxy tells hits by rule"
+        assert isinstance(hits, Mapping), "the proxy counts hits by rule"
         return int(self.f in hits) if armed else int(hits.get(self.f, 0))
 
 

@@ -1,127 +1,132 @@
-"""What faults that strike single nodes share: whom they strike, and what they remember of it."""
+"""Base class of the families whose faults affect single nodes."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
+from harness.core.capabilities import ReportsLeader, ReportsTableLeader
 from harness.core.dialect import Mechanism
 from harness.core.errors import FaultError
 from harness.core.op import Json
-from harness.core.protocols import CanLead, CanLeadTables, Cluster
+from harness.core.protocols import Cluster
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from nemesis import targets
-from nemesis.family import NotBegunError, Watch, names, standing
-from nemesis.targets import Aim
+from nemesis.cluster_state import responsive
+from nemesis.family import NotBegunError, Watch, names
+from nemesis.targets import NodeSpec
 
 
 class NodeFault(ABC):
-    """A family that strikes nodes. A subclass says how it strikes, releases, and looks."""
+    """Family whose faults affect nodes. A subclass injects, verifies and reverts one fault."""
 
     f: str
     once = False
     heal_rank: int
 
-    def __init__(self, aims: Sequence[Aim], topology: Topology, *needs: type) -> None:
-        self._aims = tuple(aims)
+    def __init__(self, specs: Sequence[NodeSpec], topology: Topology, *needs: type) -> None:
+        self._specs = tuple(specs)
         self._topology = topology
-        asked = (need for aim in aims if aim.target == "leader" for need in _asked(aim.role))
-        self.needs: tuple[type | Mechanism, ...] = tuple(dict.fromkeys((*needs, *asked)))
+        roles = dict.fromkeys(spec.role for spec in specs if spec.target == "leader")
+        leader_needs = (need for role in roles for need in _leader_needs(role))
+        self.needs: tuple[type | Mechanism, ...] = tuple(dict.fromkeys((*needs, *leader_needs)))
         self._touched: frozenset[str] = frozenset()
-        """Every node ever struck. Only grows: a call that was given up may still act late, and
-        the next heal must repair that too."""
-        self._struck: frozenset[str] = frozenset()
+        """Every node that a fault was ever injected into. It only grows: a call that was abandoned
+        may still act late, and the next heal must repair that too."""
+        self._affected: frozenset[str] = frozenset()
         """The nodes of the fault in force, and of those whose end was not seen."""
 
     def plan(self, seed: Seed, turn: int) -> Mapping[str, Json]:
-        """The nodes to strike; for a leader, only that it is the leader."""
-        aim = seed.choice(turn, self._aims)
-        if aim.target == "leader":
-            return {"name": self._name(aim), "role": aim.role, "target": aim.target}
-        struck = targets.nodes(aim, self._topology, seed.child("nodes", turn))
-        return {"name": self._name(aim), "nodes": list(struck)}
+        """Return the nodes to affect; for a leader its role, since only the run knows who leads."""
+        spec = seed.choice(turn, self._specs)
+        if spec.target == "leader":
+            return {"name": self._name(spec), "role": spec.role, "target": spec.target}
+        drawn = targets.nodes(spec, self._topology, seed.child("nodes", turn))
+        return {"name": self._name(spec), "nodes": list(drawn)}
 
     def begin(self, cluster: Cluster, plan: Mapping[str, Json], watch: Watch) -> dict[str, Json]:
-        """Strikes, and sees that it struck."""
+        """Inject the fault into the planned nodes, and verify its effect."""
         leads = plan.get("target") == "leader"
         decided = {**plan, **(_leader(cluster, plan.get("role")) if leads else {})}
         chosen = decided["nodes"]
         assert isinstance(chosen, list), "a plan has its nodes by now"
-        struck = self._able(cluster, [str(node) for node in chosen])
-        if not struck:
+        affected = self._eligible(cluster, [str(node) for node in chosen])
+        if not affected:
             raise NotBegunError(f"{names(map(str, chosen))}: other faults hold all of them")
         watch.check()
-        self._touched |= frozenset(struck)
-        self._struck |= frozenset(struck)
-        self._strike(cluster, struck)
-        wrong = watch.until_none(lambda: self._unstruck(cluster, struck))
+        self._touched |= frozenset(affected)
+        self._affected |= frozenset(affected)
+        self._inject(cluster, affected)
+        wrong = watch.until_none(lambda: self._unverified(cluster, affected))
         if wrong:
             raise FaultError("; ".join(wrong))
         suffix = " (leader)" if "leader" in decided else ""
-        return {**decided, "nodes": list(struck), "text": names(struck) + suffix}
+        return {**decided, "nodes": list(affected), "text": names(affected) + suffix}
 
     def end(self, cluster: Cluster, watch: Watch) -> dict[str, Json]:
-        """Ends it, and sees that it ended."""
-        struck = self._ordered(self._struck)
+        """Revert the fault, and verify that it is over."""
+        affected = self._ordered(self._affected)
         watch.check()
-        note = self._note(cluster, struck)
-        self._release(cluster, struck)
-        wrong = watch.until_none(lambda: self._unreleased(cluster, struck))
+        note = self._note(cluster, affected)
+        self._revert(cluster, affected)
+        wrong = watch.until_none(lambda: self._remaining(cluster, affected))
         if wrong:
             raise FaultError("; ".join(wrong))
-        self._struck = frozenset()
-        return {"text": names(struck) + note}
+        self._affected = frozenset()
+        return {"text": names(affected) + note}
 
     def undo(self, cluster: Cluster) -> None:
-        """Releases every node ever struck; raises when the cluster cannot."""
+        """Revert the fault on every node ever touched; raise if the cluster cannot."""
         touched = self._ordered(self._touched)
         if touched:
-            self._release(cluster, touched)
+            self._revert(cluster, touched)
 
     def broken(self, cluster: Cluster) -> Sequence[str]:
-        """The nodes, ever struck, that are not as they were."""
-        return self._unreleased(cluster, self._ordered(self._touched))
+        """Return where a fault remains among the nodes ever touched, a reason each."""
+        return self._remaining(cluster, self._ordered(self._touched))
 
-    def _name(self, aim: Aim) -> str:
-        return f"{self.f}-{aim}"
+    def _name(self, spec: NodeSpec) -> str:
+        return f"{self.f}-{spec}"
 
-    def _able(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
-        """Those that can be struck now."""
-        return standing(cluster, nodes)
+    def _eligible(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
+        """Return the nodes that the fault can be injected into now."""
+        return responsive(cluster, nodes)
 
     def _note(self, cluster: Cluster, nodes: Sequence[str]) -> str:  # noqa: ARG002
-        """What there is to say of a fault that is about to end, behind the names of its nodes."""
+        """Return what the end of a fault says after the names of its nodes."""
         return ""
 
     def _ordered(self, nodes: frozenset[str]) -> tuple[str, ...]:
         return tuple(name for name in self._topology.names if name in nodes)
 
     @abstractmethod
-    def _strike(self, cluster: Cluster, nodes: Sequence[str]) -> None: ...
+    def _inject(self, cluster: Cluster, nodes: Sequence[str]) -> None: ...
 
     @abstractmethod
-    def _unstruck(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
-        """Where the effect is not seen, a reason each."""
+    def _unverified(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
+        """Return where the effect is not seen, a reason each."""
 
     @abstractmethod
-    def _release(self, cluster: Cluster, nodes: Sequence[str]) -> None:
-        """Of what is not struck, nothing happens."""
+    def _revert(self, cluster: Cluster, nodes: Sequence[str]) -> None:
+        """Revert the fault on these nodes; no-op on a node without it."""
 
     @abstractmethod
-    def _unreleased(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
-        """Where the fault still is, a reason each."""
+    def _remaining(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
+        """Return where the fault remains, a reason each."""
 
 
-def _asked(role: str) -> tuple[type | Mechanism, ...]:
-    """What it takes to strike a leader."""
-    return (CanLeadTables, Mechanism.TABLE_LEADER) if role == "clickhouse" else (CanLead,)
+def _leader_needs(role: str) -> tuple[type | Mechanism, ...]:
+    """Return what a fault of a leader needs of the cluster."""
+    return (
+        (ReportsTableLeader, Mechanism.TABLE_LEADER) if role == "clickhouse" else (ReportsLeader,)
+    )
 
 
 def _leader(cluster: Cluster, role: Json) -> dict[str, Json]:
     if role == "clickhouse":
-        assert isinstance(cluster, CanLeadTables), "capabilities are checked before the run"
+        assert isinstance(cluster, ReportsTableLeader), "capabilities are checked before the run"
         leader, none = cluster.table_leader(), "no replica leads a table now"
     else:
-        assert isinstance(cluster, CanLead), "capabilities are checked before the run"
+        assert isinstance(cluster, ReportsLeader), "capabilities are checked before the run"
         leader, none = cluster.leader(), "no ZooKeeper server leads now"
     if leader is None:
         raise NotBegunError(none)

@@ -1,4 +1,4 @@
-"""What a user may say about faults: how often, how long, on which links, on whom."""
+"""Options of faults: how often, for how long, on which links and nodes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,45 +8,47 @@ from harness.core.ranges import SECONDS
 from harness.core.topology import LinkClass, Role
 
 ROLES = ("clickhouse", "zookeeper", "both")
-"""Whose processes a fault strikes; "both" strikes some of either at once."""
+"""Roles of the nodes that a fault affects; "both" affects some of either role at once."""
 
 TARGETS = ("one", "minority", "majority", "all", "leader")
-"""How many of them; "leader" is the ZooKeeper server that leads at that moment, and with the role
-clickhouse the replica that leads the table."""
+"""How many nodes a fault affects. "leader" is the ZooKeeper server that leads at that moment; with
+the role clickhouse it is the replica that leads the table."""
 
 ENDS = ("new", "old")
-"""The version that the servers end on when they are upgraded."""
+"""Version that the servers run after a rolling upgrade has finished."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultOptions:
-    """Made for runs of 30 s: about five faults, some shorter and some longer than ClickHouse waits
-    for ZooKeeper (3 s). A replica that gave up its session comes back ten seconds later at worst,
-    and would miss the faults between.
+    """Options of the faults of a run.
 
-    Raises UsageError on what cannot be used.
+    The defaults suit runs of 30 s: about five faults, some shorter and some longer than ClickHouse
+    waits for ZooKeeper (3 s). A replica that gave up its session may take ten seconds to come back,
+    and would miss the faults in between.
+
+    Raises UsageError for a value that cannot be used.
     """
 
     interval_s: float = 3.0
-    """From the end of a fault to the next begin, over all families together."""
+    """Time from the end of a fault to the next begin, over all families together."""
     duration_s: float = 3.0
-    """From the moment that a fault was seen to the call that ends it."""
+    """Time from the moment that a fault's effect was seen to the call that ends it."""
     jitter: float = 0.5
-    """Each interval and duration is stretched by a factor in [1 - jitter, 1 + jitter)."""
+    """Each interval and duration is multiplied by a factor in [1 - jitter, 1 + jitter)."""
     link_classes: tuple[LinkClass, ...] = tuple(LinkClass)
-    """The links that partitions may cut."""
+    """Classes of the links that partitions may cut."""
     roles: tuple[str, ...] = ("clickhouse", "zookeeper")
-    """For kill, pause, restart where the name says no role: one of these for each fault."""
+    """Roles to choose from, for each fault, if the name of the nemesis has none."""
     targets: tuple[str, ...] = TARGETS
-    """Likewise where the name says no target."""
+    """Targets to choose from, for each fault, if the name of the nemesis has none."""
     upgrade_to: Mapping[Role, str] = field(default_factory=dict)
-    """The version that upgraded servers get, as the topology names it."""
+    """Version that servers are upgraded to, as the topology names it."""
     upgrade_end: str = "new"
-    """One of ENDS: with "old" the servers go back to the versions that they had."""
+    """One of ENDS; with "old" the servers return to the versions that they had."""
     seen_within_s: float = 5.0
-    """A fault whose effect was not seen by then did not happen as asked."""
+    """Time within which the effect of a fault must be seen, or the fault is info."""
     heal_within_s: float = 60.0
-    """What is still broken by then is reported as broken."""
+    """Time limit of a heal; it then reports what is still broken."""
 
     def __post_init__(self) -> None:
         for name in ("interval_s", "duration_s", "seen_within_s", "heal_within_s"):

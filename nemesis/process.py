@@ -1,118 +1,118 @@
 """Faults of server processes: kill, pause, graceful restart."""
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 
+from harness.core.capabilities import CanKill, CanPause, CanRestart, ReportsLeader
 from harness.core.errors import ClusterError, FaultError
-from harness.core.protocols import CanKill, CanLead, CanPause, CanRestart, Cluster, clock_of
+from harness.core.protocols import Cluster
 from harness.core.topology import Topology
-from nemesis.family import Watch, names, running, standing
+from nemesis.cluster_state import reaches_quorum, responsive, running
+from nemesis.family import Watch, names
 from nemesis.node_fault import NodeFault
-from nemesis.quorum import served
-from nemesis.targets import Aim
+from nemesis.targets import NodeSpec
 
 ELECTION_S = 3.0
-"""How long a start waits for ZooKeeper to have a quorum: elections take about a second, and
-where other faults forbid one the call must come back, or those faults would never end."""
+"""Time that a start waits for ZooKeeper to have a quorum. An election takes about a second; if
+other faults prevent one the call must return, or the nemesis could never end those faults."""
 
 
 class Kill(NodeFault):
-    """SIGKILL, and start when the fault ends."""
+    """Family of kills: SIGKILL, and start when the fault ends."""
 
     f = "kill"
     heal_rank = 2
-    """After the links and the frozen: a start waits until the server answers."""
+    """Healed after links and paused processes: a start waits until the server answers."""
 
-    def __init__(self, aims: Sequence[Aim], topology: Topology) -> None:
-        super().__init__(aims, topology, CanKill, CanLead)
+    def __init__(self, specs: Sequence[NodeSpec], topology: Topology) -> None:
+        super().__init__(specs, topology, CanKill, ReportsLeader)
 
-    def _able(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
-        # SIGKILL ends a stopped process too.
+    def _eligible(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
+        # SIGKILL ends a paused process too.
         return running(cluster, nodes)
 
-    def _strike(self, cluster: Cluster, nodes: Sequence[str]) -> None:
+    def _inject(self, cluster: Cluster, nodes: Sequence[str]) -> None:
         _killable(cluster).kill(nodes)
 
-    def _unstruck(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
+    def _unverified(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
         killable = _killable(cluster)
         return [f"{node} still runs after SIGKILL" for node in nodes if killable.running(node)]
 
-    def _release(self, cluster: Cluster, nodes: Sequence[str]) -> None:
+    def _revert(self, cluster: Cluster, nodes: Sequence[str]) -> None:
         _start(cluster, self._topology, nodes)
 
-    def _unreleased(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
+    def _remaining(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
         return _not_running(_killable(cluster), nodes)
 
 
 class Pause(NodeFault):
-    """SIGSTOP, and SIGCONT when the fault ends. The process keeps its connections."""
+    """Family of pauses: SIGSTOP, and SIGCONT when the fault ends. Connections stay open."""
 
     f = "pause"
     heal_rank = 1
-    """Before anything is started: a quorum may need the frozen."""
+    """Healed before anything is started: a quorum may need a paused server."""
 
-    def __init__(self, aims: Sequence[Aim], topology: Topology) -> None:
-        super().__init__(aims, topology, CanPause)
+    def __init__(self, specs: Sequence[NodeSpec], topology: Topology) -> None:
+        super().__init__(specs, topology, CanPause)
 
-    def _strike(self, cluster: Cluster, nodes: Sequence[str]) -> None:
+    def _inject(self, cluster: Cluster, nodes: Sequence[str]) -> None:
         _pausable(cluster).pause(nodes)
 
-    def _unstruck(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
+    def _unverified(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
         pausable = _pausable(cluster)
         return [f"{node} is not stopped by SIGSTOP" for node in nodes if not pausable.paused(node)]
 
-    def _release(self, cluster: Cluster, nodes: Sequence[str]) -> None:
+    def _revert(self, cluster: Cluster, nodes: Sequence[str]) -> None:
         _pausable(cluster).resume(nodes)
 
-    def _unreleased(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
+    def _remaining(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
         pausable = _pausable(cluster)
         return [f"{node} is still paused" for node in nodes if pausable.paused(node)]
 
 
 class Restart(NodeFault):
-    """SIGTERM, wait, start: one call, over when it returns."""
+    """Family of graceful restarts: SIGTERM, wait and start in one call."""
 
     f = "restart"
     once = True
     heal_rank = 2
 
-    def __init__(self, aims: Sequence[Aim], topology: Topology) -> None:
-        # CanKill, for its `running` and for the start of a restart that was cut short.
-        super().__init__(aims, topology, CanRestart, CanKill, CanLead)
+    def __init__(self, specs: Sequence[NodeSpec], topology: Topology) -> None:
+        # CanKill, for `running` and to start what an interrupted restart has stopped.
+        super().__init__(specs, topology, CanRestart, CanKill, ReportsLeader)
 
-    def _able(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
+    def _eligible(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
         # A replica without ZooKeeper would not come back.
         return [
             node
-            for node in standing(cluster, nodes)
-            if node in self._topology.keepers or served(cluster, self._topology, node)
+            for node in responsive(cluster, nodes)
+            if node in self._topology.keepers or reaches_quorum(cluster, self._topology, node)
         ]
 
-    def _strike(self, cluster: Cluster, nodes: Sequence[str]) -> None:
+    def _inject(self, cluster: Cluster, nodes: Sequence[str]) -> None:
         assert isinstance(cluster, CanRestart), "capabilities are checked before the run"
         try:
             cluster.restart(nodes)
         except ClusterError:
-            # They were stopped, and some came not back: a replica, say, whose ZooKeeper server
-            # was stopped with it. In the right order they can.
+            # All were stopped, and some did not start again, such as a replica whose ZooKeeper
+            # server was stopped with it. Started in the right order they do.
             _start(cluster, self._topology, nodes)
 
-    def _unstruck(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
+    def _unverified(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
         return _not_running(_killable(cluster), nodes)
 
-    def _release(self, cluster: Cluster, nodes: Sequence[str]) -> None:
+    def _revert(self, cluster: Cluster, nodes: Sequence[str]) -> None:
         _start(cluster, self._topology, nodes)
 
-    def _unreleased(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
+    def _remaining(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
         return _not_running(_killable(cluster), nodes)
 
 
 def _start(cluster: Cluster, topology: Topology, nodes: Sequence[str]) -> None:
-    """ZooKeeper servers first, then the replicas that have one with a quorum.
+    """Start ZooKeeper servers, then the replicas that reach one with a quorum.
 
-    A replica of 18.16.1 that has tables and reaches no ZooKeeper at its start exits or hangs.
-    Raises FaultError, naming such replicas, soon: as long as the nemesis is busy with them it
-    cannot end what holds their ZooKeeper.
+    A replica of 18.16.1 that has tables and reaches no ZooKeeper when it starts exits or hangs.
+    Raises FaultError, which names such replicas, after a short wait: while the nemesis is busy with
+    them it cannot end the fault that holds their ZooKeeper.
     """
     killable = _killable(cluster)
     keepers = [node for node in nodes if node in topology.keepers]
@@ -120,15 +120,15 @@ def _start(cluster: Cluster, topology: Topology, nodes: Sequence[str]) -> None:
         killable.start(keepers)
     replicas = [node for node in nodes if node in topology.replicas]
     dead = [node for node in replicas if not killable.running(node)]
-    alone = Watch(ELECTION_S, clock=partial(clock_of, cluster)).until_none(
-        lambda: [node for node in dead if not served(cluster, topology, node)]
+    unserved = Watch(ELECTION_S, clock=cluster.runtime.clock).until_none(
+        lambda: [node for node in dead if not reaches_quorum(cluster, topology, node)]
     )
-    ready = [node for node in replicas if node not in alone]
+    ready = [node for node in replicas if node not in unserved]
     if ready:
         killable.start(ready)
-    if alone:
+    if unserved:
         raise FaultError(
-            f"{names(alone)}: not started, no ZooKeeper server that it knows has a quorum now"
+            f"{names(unserved)}: not started, no ZooKeeper server that it knows has a quorum now"
         )
 
 

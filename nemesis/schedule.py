@@ -1,12 +1,12 @@
-"""When which fault begins and ends: a pure generator, all of it from one seed.
+"""Schedule of faults: a pure generator that decides from one seed when each begins and ends.
 
-Each family waits, begins a fault, lets it bite, ends it, and so on for ever. The timetable is
-laid out in a time of its own, which stands still while the nemesis is busy: a begin that takes
-2 s to be seen still bites for its full duration, and however slow the servers are, the same
-seed gives the same sequence of calls.
+Each family repeats: wait, begin a fault, wait for its duration, end it. The timetable has a time of
+its own, which stands still while the nemesis is busy. A fault whose effect takes 2 s to be seen
+therefore still lasts for its full duration, and the same seed gives the same sequence of calls
+however slow the servers are.
 
-With one exception, for the servers decide it: an end that did not succeed is called again,
-between the other calls, until it does. A replica of 18.16.1, for one, that is started while its
+There is one exception, which the servers decide: an end that did not succeed is called again,
+between the other calls, until it does. For example, a replica of 18.16.1 that is started while its
 ZooKeeper server is cut off exits at once; it can be started when the partition has ended.
 """
 
@@ -21,79 +21,79 @@ from harness.core.protocols import Context, Exhausted, Generator, Pending, Ready
 from harness.core.seed import Seed
 from nemesis.options import FaultOptions
 
-Plan: TypeAlias = Callable[[Seed, int], Mapping[str, Json]]
+Planner: TypeAlias = Callable[[Seed, int], Mapping[str, Json]]
 
 NEMESIS_WORKER = -1
 
 RETRY_NS = 1_000_000_000
-"""From an end that did not succeed to the next try, in the timetable's time."""
+"""Time from an end that did not succeed to its repetition, in the timetable's time."""
 
 
 class Track(msgspec.Struct, frozen=True):
-    """One family's place in the timetable."""
+    """State of one family in the timetable."""
 
     f: str
     once: bool
-    plan: Plan
+    plan: Planner
     turns: int | None = None
-    """How many faults it has; None: it goes on for ever."""
+    """Number of faults; None: no limit."""
     faults: Seed = Seed(0)
-    """What its plans are drawn from; it gets it from `schedule`, as it does the next."""
+    """Seed of the plans; `schedule` sets it and the next one."""
     waits: Seed = Seed(0)
-    """What its waits are drawn from."""
+    """Seed of the waits."""
     due_ns: int = 0
-    """When its next call is due, in the timetable's own time."""
+    """Time of the next call, in the timetable's time."""
     calls: int = 0
-    """How many calls it has made."""
+    """Number of calls made."""
     open: Mapping[str, Json] | None = None
-    """The value of the begin that has not been ended."""
+    """Value of the begin that has not been ended."""
     owed: Mapping[str, Json] | None = None
-    """The value of the end that must be called again, before anything else of this family."""
+    """Value of the end that must be called again before any other call of this family."""
     retry_ns: int = 0
-    """When it is due."""
+    """Time at which the owed end is called again."""
 
     @property
     def next_ns(self) -> int:
-        """When the next call is due, whichever it is."""
+        """Return the time of the next call, whichever it is."""
         return self.due_ns if self.owed is None else self.retry_ns
 
     @property
     def turn(self) -> int:
-        """The number of its next fault, from 0."""
+        """Return the number of the next fault, from 0."""
         return self.calls if self.once else self.calls // 2
 
     @property
-    def over(self) -> bool:
-        """Whether it has no call left."""
+    def exhausted(self) -> bool:
+        """Return whether no call is left."""
         return self.turn == self.turns and self.open is None and self.owed is None
 
 
 class InFlight(msgspec.Struct, frozen=True):
-    """The call that the nemesis is busy with."""
+    """Call that the nemesis is executing."""
 
     at: int
-    """Which track's."""
+    """Index of its track."""
     value: Mapping[str, Json]
     since_ns: int
-    """In the run's time."""
+    """Start of the call, in the run's time."""
 
 
 class Schedule(msgspec.Struct, frozen=True):
-    """The generator. Made by `schedule`."""
+    """Generator of the nemesis' calls. The function `schedule` makes it."""
 
     tracks: tuple[Track, ...]
     options: FaultOptions
     faults: int = 0
-    """How many faults have begun."""
+    """Number of faults begun."""
     offset_ns: int | None = None
-    """The run's time less the timetable's; None before the first question."""
+    """The run's time minus the timetable's; None before the first `op`."""
     in_flight: InFlight | None = None
 
     def op(self, context: Context) -> tuple[Step, Generator]:
-        """The call that is due, if the nemesis is free."""
+        """Return the call that is due if the nemesis is free."""
         if not self.tracks:
             return Exhausted(), self
-        left = [(at, track) for at, track in enumerate(self.tracks) if not track.over]
+        left = [(at, track) for at, track in enumerate(self.tracks) if not track.exhausted]
         if not left and self.in_flight is None:
             return Exhausted(), self
         offset_ns = context.time_ns if self.offset_ns is None else self.offset_ns
@@ -116,12 +116,13 @@ class Schedule(msgspec.Struct, frozen=True):
         return Ready(Call(f=track.f, value=value, nemesis=True), worker), after
 
     def update(self, context: Context, event: Op) -> Generator:  # noqa: ARG002
-        """The timetable's time goes on when the nemesis has done its call."""
+        """Let the timetable's time go on once the nemesis' call has ended."""
         call = self.in_flight
         if event.process != NEMESIS or call is None:
             return self
         assert self.offset_ns is not None, "a call was made, so the timetable has begun"
-        track = _told(self.tracks[call.at], call.value, event.kind, call.since_ns - self.offset_ns)
+        now_ns = call.since_ns - self.offset_ns
+        track = _after_end(self.tracks[call.at], call.value, event.kind, now_ns)
         return replace(
             self,
             tracks=(*self.tracks[: call.at], track, *self.tracks[call.at + 1 :]),
@@ -130,7 +131,7 @@ class Schedule(msgspec.Struct, frozen=True):
         )
 
     def _next(self, track: Track) -> tuple[dict[str, Json], Track]:
-        """The value of the track's next call, and the track after it."""
+        """Return the value of the track's next call, and the track after it."""
         value: dict[str, Json]
         if track.owed is not None:
             return dict(track.owed), track
@@ -151,16 +152,21 @@ class Schedule(msgspec.Struct, frozen=True):
         return value, after
 
     def _wait_s(self, edge: str) -> float:
-        """After a call of this edge, before jitter. A fault without an end gets the time that
-        others bite, for the servers to come back in."""
+        """Return the wait after a call of this edge, before jitter.
+
+        After a fault without an end the servers get the duration of a fault to come back.
+        """
         pause_s = self.options.interval_s * len(self.tracks)
-        bite_s = self.options.duration_s
-        return {"begin": bite_s, "end": pause_s, "once": pause_s + bite_s}[edge]
+        duration_s = self.options.duration_s
+        return {"begin": duration_s, "end": pause_s, "once": pause_s + duration_s}[edge]
 
 
 def schedule(tracks: Sequence[Track], seed: Seed, options: FaultOptions) -> Schedule:
-    """The families in an order drawn from the seed, the first fault after one interval, and each
-    family's first one interval after its predecessor's. Without families it is exhausted."""
+    """Return the schedule of families in an order drawn from the seed.
+
+    The first fault comes after one interval, and each family's first fault one interval after its
+    predecessor's. Without families the schedule is exhausted.
+    """
     placed = []
     for at, track in enumerate(seed.child("order").shuffled(0, tracks)):
         waits = seed.child("wait", track.f)
@@ -176,11 +182,11 @@ def schedule(tracks: Sequence[Track], seed: Seed, options: FaultOptions) -> Sche
     return Schedule(tuple(placed), options)
 
 
-def _told(track: Track, value: Mapping[str, Json], kind: Kind, now_ns: int) -> Track:
-    """The track after its call ended, at `now_ns` of the timetable.
+def _after_end(track: Track, value: Mapping[str, Json], kind: Kind, now_ns: int) -> Track:
+    """Return the track after its call ended, at `now_ns` of the timetable.
 
-    Owed is the end of what did not end, and of what should have been over at once but nobody
-    saw it. A begin that failed is undone by the nemesis; its end comes as planned.
+    An end is owed if it did not succeed, and if a fault without an end is info. A begin that
+    failed is undone by the nemesis; its end comes as planned.
     """
     edge, ok = value["edge"], kind is Kind.OK
     if edge == "end" and ok and track.owed is not None:

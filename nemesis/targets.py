@@ -1,4 +1,4 @@
-"""Whom a process fault strikes: a role and a target, and the nodes that a seed draws for them."""
+"""Node specifications, and the nodes that a seed draws for them. The term is Jepsen's."""
 
 from dataclasses import dataclass
 
@@ -8,65 +8,68 @@ from harness.core.topology import Topology
 
 
 @dataclass(frozen=True, slots=True)
-class Aim:
-    """A role and a target, such as zookeeper and minority."""
+class NodeSpec:
+    """Role and target of a fault, such as zookeeper and minority."""
 
     role: str
-    """One of nemesis.options.ROLES."""
+    """Element of nemesis.options.ROLES."""
     target: str
-    """One of nemesis.options.TARGETS."""
+    """Element of nemesis.options.TARGETS."""
 
     def __str__(self) -> str:
         return f"{self.role}-{self.target}"
 
 
-def unfit(aim: Aim, topology: Topology) -> str | None:
-    """Why there is no such aim in this topology; None: there is."""
-    if aim.target == "leader":
-        return None if aim.role == "zookeeper" else f"no leader is drawn among {aim.role} nodes"
-    for group in _groups(aim.role, topology):
-        if aim.target == "minority" and len(group) < 3:
-            return f"{len(group)} {aim.role} nodes have no minority, at least 3 are needed"
+def why_unsupported(spec: NodeSpec, topology: Topology) -> str | None:
+    """Return why a topology has no nodes for the specification; None if it has."""
+    if spec.target == "leader":
+        return None if spec.role == "zookeeper" else f"no leader is drawn among {spec.role} nodes"
+    for group in _groups(spec.role, topology):
+        if spec.target == "minority" and len(group) < 3:
+            return f"{len(group)} {spec.role} nodes have no minority, at least 3 are needed"
     return None
 
 
-def aims(
+def node_specs(
     role: str | None,
     target: str | None,
     roles: tuple[str, ...],
     targets: tuple[str, ...],
     topology: Topology,
-) -> tuple[Aim, ...]:
-    """Every aim that a name allows; None is what the name leaves open, filled from the lists.
+) -> tuple[NodeSpec, ...]:
+    """Return every specification that a name allows; where it has None, the lists are used.
 
-    "leader" without a role is ZooKeeper's; the replica that leads the table is struck only where
-    both are named. Raises UsageError, with the reasons, when this topology has no such aim.
+    "leader" without a role means ZooKeeper's leader; the replica that leads the table is chosen
+    only if the name has both. Raises UsageError, with the reasons, if this topology has no nodes
+    for any of them.
     """
     if (role, target) == ("clickhouse", "leader"):
-        return (Aim("clickhouse", "leader"),)
+        return (NodeSpec("clickhouse", "leader"),)
     if role is None and target == "leader":
         role = "zookeeper"
     every = tuple(
-        Aim(r, t) for r in ((role,) if role else roles) for t in ((target,) if target else targets)
+        NodeSpec(r, t)
+        for r in ((role,) if role else roles)
+        for t in ((target,) if target else targets)
     )
-    fit = tuple(aim for aim in every if unfit(aim, topology) is None)
-    if not fit:
-        reasons = dict.fromkeys(f"{aim}: {unfit(aim, topology)}" for aim in every)
-        raise UsageError("no node to strike: " + "; ".join(reasons))
-    return fit
+    supported = tuple(spec for spec in every if why_unsupported(spec, topology) is None)
+    if not supported:
+        reasons = dict.fromkeys(f"{spec}: {why_unsupported(spec, topology)}" for spec in every)
+        raise UsageError("no node to affect: " + "; ".join(reasons))
+    return supported
 
 
-def nodes(aim: Aim, topology: Topology, seed: Seed) -> tuple[str, ...]:
-    """The nodes to strike, in the topology's order; of "both" that many of either role.
+def nodes(spec: NodeSpec, topology: Topology, seed: Seed) -> tuple[str, ...]:
+    """Draw nodes for a specification and return them in the topology's order.
 
-    A minority is fewer than half, a majority more than half but not all where that can be.
-    Not for leaders, who are known at run time only.
+    A minority is fewer than half of the nodes, a majority more than half but, if possible, not all.
+    "both" draws that many of either role. Leaders cannot be drawn: only the run knows who leads.
     """
-    assert aim.target != "leader", "who leads is not drawn from a seed"
+    assert spec.target != "leader", "who leads is not drawn from a seed"
     chosen: list[str] = []
-    for at, group in enumerate(_groups(aim.role, topology)):
+    for at, group in enumerate(_groups(spec.role, topology)):
         own = seed.child("group", at)
-        chosen += own.shuffled(0, group)[: _size(aim.target, len(group), own)]
+        chosen += own.shuffled(0, group)[: _size(spec.target, len(group), own)]
     return tuple(name for name in topology.names if name in chosen)
 
 

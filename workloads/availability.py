@@ -1,109 +1,81 @@
-"""Who answers while something is down: plain inserts, plain reads and sequential reads everywhere.
+"""Plain inserts, plain reads and sequential reads on every replica, to see which servers answer
+while others are down.
 
-A plain select is said to need nobody but its replica; an insert and a sequentially consistent
-select need ZooKeeper's majority; and no ClickHouse server is special, so that any may die.
-Faults that say something: kill-clickhouse-one, kill-zookeeper-majority, kill-zookeeper-one with
---keeper-route all, each long enough (--duration 25).
+A plain select should need only its replica, an insert and a sequentially consistent select a
+majority of ZooKeeper; no ClickHouse server is special, so any may die. Useful faults are
+kill-clickhouse-one, kill-zookeeper-majority, and kill-zookeeper-one with --keeper-route all, each
+long enough (--duration 25).
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from checkers.availability import Availability
-from checkers.convergence import Convergence
+from checkers.availability.availability import Availability
 from checkers.ladder import Level
-from checkers.set_full import SetFull
+from checkers.sets.convergence import Convergence
+from checkers.sets.set_full import SetFull
 from checkers.stats import Stats
-from harness.clients.clickhouse import ClickHouse, DatabaseError, failed_read, failed_write
+from harness.clients.clickhouse import (
+    NO_SETTINGS,
+    ClickHouse,
+    DatabaseError,
+    failed_read,
+    failed_write,
+)
 from harness.clients.connect import connect
-from harness.clients.replicated_table import ReplicatedTable, TableSchema
-from harness.clients.set_calls import COLUMNS
-from harness.clients.table_session import OneTable
+from harness.clients.replicated_table import ReplicatedTable
+from harness.clients.set_calls import SEQUENTIAL, SET_SCHEMA
+from harness.clients.table_session import OneTable, TableSession
 from harness.core.op import Call, Done, Json, Kind, Op
-from harness.core.protocols import Checker, Client, Cluster, Generator, Session
-from harness.core.ranges import settle_numbers
+from harness.core.protocols import Client, Cluster, Session, Workload
 from harness.core.seed import Seed
-from harness.core.topology import Topology
 from harness.generators.calls import numbered, repeat
 from harness.generators.choose import mix
-from harness.generators.order import phases, until_ok
-from harness.generators.timing import rate
-from harness.generators.workers import each_node
-
-SCHEMA = TableSchema(
-    columns=COLUMNS,
-    partition_by="key",
-    order_by="value",
-    settings={"old_parts_lifetime": 10},
-)
-WEIGHTS = {"insert": 2.0, "read": 2.0, "read-sequential": 1.0}
-FINAL_TRIES = 20
+from workloads.options import WorkloadOptions
+from workloads.table import TableWorkload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AvailabilityOptions:
-    """What may be chosen of it."""
+class AvailabilityOptions(WorkloadOptions):
+    """Options of `availability`: how often the servers are asked."""
 
     calls_per_s: float = 60.0
-    """Over all workers: refusals cost nothing, and would crowd out all else."""
-    timeout_s: float = 10.0
-    """A call without an answer ends as info after this."""
-
-    def settle(self, topology: Topology) -> None:  # noqa: ARG002
-        """Raises UsageError for what cannot be asked."""
-        settle_numbers(self)
+    """Calls per second of all workers together. A refusal takes no time, so that without a limit
+    refusals would crowd out all other calls."""
 
 
-@dataclass(frozen=True, slots=True)
-class AvailabilityWorkload:
-    """The workload."""
+def availability(
+    options: AvailabilityOptions, seed: Seed, promise: Level, faults_expected: bool
+) -> Workload:
+    """Return the workload `availability`."""
 
-    options: AvailabilityOptions
-    seed: Seed
-    promise: Level = Level.EVENTUAL
-    faults_expected: bool = False
-    name: str = field(default="availability", init=False)
+    def create(cluster: Cluster, token: str) -> Session:
+        table = TableSession.table(cluster, token, SET_SCHEMA)
+        return _AvailabilitySession(cluster, table, options)
 
-    @property
-    def live_anomalies(self) -> bool:
-        """Plain reads may be stale."""
-        return False
-
-    def session(self, cluster: Cluster, token: str) -> Session:
-        """Creates the table on every replica of the first shard."""
-        table = ReplicatedTable(cluster, token, SCHEMA)
-        table.create()
-        return _Session(cluster, table, self.options)
-
-    def generator(self) -> Generator:
-        """Each kind of call as often as its weight, on whichever worker is free."""
-        calls = mix(
-            self.seed.child("mix"),
-            [
-                (WEIGHTS["insert"], numbered(lambda n: Call(f="insert", value=n, key=0))),
-                (WEIGHTS["read"], repeat(Call(f="read", key=0))),
-                (WEIGHTS["read-sequential"], repeat(Call(f="read-sequential", key=0))),
-            ],
-        )
-        return rate(calls, self.options.calls_per_s, self.seed.child("rate"))
-
-    def final(self, keys: Sequence[int], nodes: Sequence[str]) -> Generator:
-        """Each key on each replica, twice."""
-        reads = tuple(Call(f="final-read", key=key) for key in keys)
-        everywhere = each_node(until_ok(reads, tries=FINAL_TRIES), nodes)
-        return phases(everywhere, everywhere)
-
-    def checkers(self) -> Sequence[Checker]:
-        """Who answered, and that nothing acknowledged was lost."""
-        return (
-            Stats(faults_expected=self.faults_expected),
+    calls = (
+        (2.0, numbered(lambda n: Call(f="insert", value=n, key=0))),
+        (2.0, repeat(Call(f="read", key=0))),
+        (1.0, repeat(Call(f="read-sequential", key=0))),
+    )
+    return TableWorkload(
+        name="availability",
+        seed=seed,
+        promise=promise,
+        create=create,
+        calls=mix(seed.child("mix"), calls),
+        per_s=options.calls_per_s,
+        rounds=2,
+        judges=(
+            Stats(faults_expected=faults_expected),
             Availability(),
             SetFull(linearizable=False),
             Convergence(),
-        )
+        ),
+    )
 
 
-class _Session(OneTable):
+class _AvailabilitySession(OneTable):
     def __init__(
         self, cluster: Cluster, table: ReplicatedTable, options: AvailabilityOptions
     ) -> None:
@@ -112,10 +84,10 @@ class _Session(OneTable):
 
     def client(self, node: str) -> Client:
         connection = connect(self._cluster, node, timeout_s=self._options.timeout_s)
-        return _Client(connection, self._table.name)
+        return _AvailabilityClient(connection, self._table.name)
 
     def observe(self) -> Mapping[str, Json]:
-        """With the ZooKeeper servers that each replica knows."""
+        """Return the state of each replica and the ZooKeeper servers that it connects to."""
         topology = self._cluster.topology
         return {
             node: {
@@ -127,7 +99,7 @@ class _Session(OneTable):
         }
 
 
-class _Client:
+class _AvailabilityClient:
     def __init__(self, connection: ClickHouse, table: str) -> None:
         self._connection = connection
         self._table = table
@@ -143,13 +115,13 @@ class _Client:
         return Done(Kind.OK, op.value)
 
     def _read(self, op: Op) -> Done:
-        settings = {"select_sequential_consistency": 1} if op.f == "read-sequential" else {}
+        settings = SEQUENTIAL if op.f == "read-sequential" else NO_SETTINGS
         try:
             columns = self._connection.columns(f"SELECT value FROM {self._table}", settings)
         except DatabaseError as error:
             return failed_read(error)
         values = tuple(columns[0]) if columns else ()
-        # Of a sequential read only the answer counts: its rows would double the history.
+        # Only the number of rows is kept: the rows of sequential reads would double the history.
         return Done(Kind.OK, len(values) if op.f == "read-sequential" else values)
 
     def close(self) -> None:

@@ -1,47 +1,47 @@
-"""Concurrent inserts into one partition, and the number that ZooKeeper gave each block.
+"""Concurrent inserts into one partition, and the numbers that ZooKeeper gives their blocks.
 
-Numbers come from sequential nodes below /block_numbers: unique, and higher than those of every
-insert that was acknowledged before. That could break: a session that expires between the number
-and the commit (pause-clickhouse or partition with --duration 7)."""
+Numbers come from sequential nodes below /block_numbers: they are unique, and higher than those of
+all inserts that were acknowledged before. A session that expires between the number and the commit
+may break this (pause-clickhouse or partition with --duration 7).
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from checkers.block_numbers import BlockNumbers
 from checkers.ladder import Level
-from checkers.set_full import SetFull
+from checkers.quorum.block_numbers import BlockNumbers
+from checkers.sets.set_full import SetFull
 from checkers.stats import Stats
 from harness.core.protocols import Workload
 from harness.core.seed import Seed
-from workloads.blocks import BlockOptions, Blocks
+from workloads.blocks import BlockOptions, blocks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockNumbersOptions(BlockOptions):
-    """What may be chosen of it."""
+    """Options of `block-numbers`: many concurrent inserts, most of them without a quorum."""
 
     quorum_least: ClassVar[int] = 1
 
     quorum: int = 1
-    """1: an insert is acknowledged by one replica, which lets more of them be concurrent."""
+    """By default one replica acknowledges an insert, so that more inserts are concurrent."""
     ops_per_s: float = 120.0
-    """Three of four are inserts."""
 
 
 def block_numbers(
     options: BlockNumbersOptions, seed: Seed, promise: Level, faults_expected: bool
 ) -> Workload:
-    """Numbers, and what was acknowledged is there."""
-    return Blocks(
-        name="block-numbers",
-        options=options,
-        seed=seed,
-        promise=promise,
-        shares={"insert": 6, "read": 1, "where": 1},
-        looks_per_s=2.0,
-        judges=(
+    """Return the workload `block-numbers`."""
+    return blocks(
+        "block-numbers",
+        options,
+        seed,
+        promise,
+        (
             Stats(faults_expected=faults_expected),
             BlockNumbers(),
             SetFull(linearizable=False),
         ),
+        shares={"insert": 6, "read": 1, "where": 1},
+        looks_per_s=2.0,
     )

@@ -1,40 +1,33 @@
 """Cluster definition and macros changed in files, and reloaded by servers that run.
 
-Every node has a file of its own, which is written generation after generation, and broken now and
-then. Reads ask `system.clusters` and `system.macros`, and how long the server is up. The
-server looks at its files every two seconds by itself, and at once on SYSTEM RELOAD CONFIG.
+Every node has a file of its own, which is written generation after generation; some are invalid.
+Reads ask `system.clusters`, `system.macros` and the server's uptime. The server looks at its files
+every two seconds, and at once on SYSTEM RELOAD CONFIG.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from checkers.ddl.reload import BREAK, READ, RELOAD, WRITE, Reload
 from checkers.ladder import Level
-from checkers.reload import BREAK, READ, RELOAD, WRITE, Reload
 from checkers.stats import Stats
 from harness.clients.clickhouse import ClickHouse, DatabaseError, failed_read, failed_write
 from harness.clients.connect import connect
+from harness.core.capabilities import CanConfigure
 from harness.core.errors import ClusterError
 from harness.core.op import Call, Done, Json, Kind, Op
-from harness.core.protocols import (
-    CanConfigure,
-    Checker,
-    Client,
-    Cluster,
-    Generator,
-    Session,
-)
-from harness.core.ranges import settle_numbers
+from harness.core.protocols import Checker, Client, Cluster, Generator, Session
 from harness.core.seed import Seed
-from harness.core.topology import Topology
 from harness.generators.calls import once, repeat
-from harness.generators.order import cycle, phases, until_ok
+from harness.generators.order import cycle, final_reads_on, phases
 from harness.generators.timing import rate, time_limit
 from harness.generators.workers import each_node
+from workloads.options import WorkloadOptions
 
 FILE = "generation.xml"
-FINAL_TRIES = 20
 LOOK_S, RELOADED_S, LEFT_S = 3.0, 1.0, 8.0
-"""How long is read after a broken file, a reload, and a file that was left to the server."""
+"""Seconds of reads after an invalid file, after a reload, and after a file that the server must
+find by itself."""
 BROKEN = "<{root}><remote_servers><generation_{n}>"
 TEXT = """<{root}>
     <remote_servers>
@@ -47,47 +40,38 @@ TEXT = """<{root}>
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigReloadOptions:
-    """What may be chosen of it."""
+class ConfigReloadOptions(WorkloadOptions):
+    """Options of `config-reload`: what is written into the files, and how often they are read."""
 
     broken: bool = False
-    """Whether files are broken now and then. A server that starts with one does not start, so not
-    together with faults of processes."""
+    """Whether some files are invalid. A server does not start with one, so this does not fit faults
+    that end processes."""
     reads_per_s: float = 10.0
-    """Of each node."""
-    timeout_s: float = 10.0
-
-    def settle(self, topology: Topology) -> None:  # noqa: ARG002
-        """Raises UsageError for what cannot be asked."""
-        settle_numbers(self)
+    """Reads per second of each node."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigReloadWorkload:
-    """The workload."""
+    """Configuration files that are written and reloaded, and reads of what each server shows."""
 
     options: ConfigReloadOptions
     seed: Seed
     promise: Level = Level.EVENTUAL
     faults_expected: bool = False
     name: str = field(default="config-reload", init=False)
-
-    @property
-    def live_anomalies(self) -> bool:
-        """There are no sets."""
-        return False
+    live_anomalies: bool = field(default=False, init=False)
 
     def session(self, cluster: Cluster, token: str) -> Session:  # noqa: ARG002
-        """Begins with no file."""
+        """Remove the files of earlier runs."""
         if not isinstance(cluster, CanConfigure):
             raise ClusterError(f"cluster {cluster.name}: its configuration cannot be changed")
-        session = _Session(cluster, self.options)
+        session = _ConfigReloadSession(cluster, self.options)
         session.drop()
         return session
 
     def generator(self) -> Generator:
-        """Rounds, each node its own: a file is written, and reloaded or left to the server's own
-        look; then it is read."""
+        """Return rounds on every node: a file is written; the server is told to reload it, or finds
+        it by itself; then what it shows is read."""
         return each_node(cycle(self._round))
 
     def _round(self, number: int) -> Generator:
@@ -107,16 +91,16 @@ class ConfigReloadWorkload:
         return time_limit(reads, seconds)
 
     def final(self, keys: Sequence[int], nodes: Sequence[str]) -> Generator:  # noqa: ARG002
-        """Each node once more."""
-        return each_node(until_ok((Call(f="final-read"),), tries=FINAL_TRIES), nodes)
+        """Return a last read on every node."""
+        return final_reads_on([Call(f="final-read")], nodes)
 
     def checkers(self) -> Sequence[Checker]:
-        """What was shown, against what was written."""
+        """Return the checker of what the servers show."""
         least = {WRITE: 3, READ: 10}
         return (Stats(min_ok=least, faults_expected=self.faults_expected), Reload())
 
 
-class _Session:
+class _ConfigReloadSession:
     def __init__(self, cluster: Cluster, options: ConfigReloadOptions) -> None:
         self._cluster = cluster
         self._options = options
@@ -124,7 +108,7 @@ class _Session:
 
     def client(self, node: str) -> Client:
         connection = connect(self._cluster, node, timeout_s=self._options.timeout_s)
-        return _Client(connection, _configurable(self._cluster), node, self._root)
+        return _ConfigReloadClient(connection, _configurable(self._cluster), node, self._root)
 
     def pending(self) -> Sequence[str]:
         return ()
@@ -133,7 +117,7 @@ class _Session:
         return {}
 
     def drop(self) -> None:
-        """Takes the files away."""
+        """Remove the files."""
         for node in self._cluster.topology.replicas:
             _configurable(self._cluster).configure(node, FILE, "")
 
@@ -141,7 +125,7 @@ class _Session:
         pass
 
 
-class _Client:
+class _ConfigReloadClient:
     def __init__(self, connection: ClickHouse, cluster: CanConfigure, node: str, root: str) -> None:
         self._connection = connection
         self._cluster = cluster
@@ -189,5 +173,5 @@ class _Client:
 
 
 def _configurable(cluster: Cluster) -> CanConfigure:
-    assert isinstance(cluster, CanConfigure), "the session sees to that"
+    assert isinstance(cluster, CanConfigure), "`session` refuses other clusters"
     return cluster

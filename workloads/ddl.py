@@ -1,11 +1,11 @@
-"""Statements ON CLUSTER: CREATE, DROP, RENAME and ALTER, each of which works exactly once. Or the
-same statements in a database of the engine Replicated, which has a queue of its own.
+"""CREATE, DROP, RENAME and ALTER, each of which must take effect exactly once on every host. They
+are ON CLUSTER, or in a database of the engine Replicated, which has a queue of its own.
 
-Of a replicated table only the leader of each shard executes an ALTER, and the others follow.
+Only the leader of each shard executes an ALTER of a replicated table; the other replicas follow.
 
-Every statement has an object of its own, so that no order of two of them matters, and a second
-execution of one is an error. At rest the hosts are asked what they have, and ZooKeeper what each
-task of the queue came to on each host. All shards and replicas take part.
+Every statement has an object of its own, so that their order does not matter and a second execution
+is an error. At rest the final reads list what the hosts have, and what ZooKeeper says of each task
+on each host. All shards and replicas take part.
 """
 
 import re
@@ -13,25 +13,31 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from checkers.ddl import EFFECTS, TASKS, Ddl
+from checkers.ddl.ddl import EFFECTS, TASKS, Ddl
 from checkers.ladder import Level
 from checkers.stats import Stats
-from harness.clients.clickhouse import ClickHouse, DatabaseError, failed_read, failed_write
+from harness.clients.clickhouse import (
+    ClickHouse,
+    DatabaseError,
+    QuerySettings,
+    failed_read,
+    failed_write,
+)
 from harness.clients.connect import connect
 from harness.core.dialect import Mechanism
 from harness.core.errors import ClusterError, UsageError
 from harness.core.op import Call, Done, Json, Kind, Op
 from harness.core.protocols import Checker, Client, Cluster, Generator, Session
-from harness.core.ranges import settle_numbers
+from harness.core.ranges import validate_numbers
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.generators.calls import numbered
-from harness.generators.order import phases, until_ok
+from harness.generators.order import FINAL_TRIES, final_reads_on, phases, until_ok
 from harness.generators.timing import rate
-from harness.generators.workers import each_node
+from workloads.options import WorkloadOptions
 
 EACH, SHARDS = "harness_each", "harness"
-"""Clusters of the same servers: each host for itself, or shards whose tables replicate."""
+"""Clusters of the same servers: each host is a shard, or shards have replicas."""
 QUEUE = "/clickhouse/task_queue/ddl"
 STATEMENTS: Mapping[str, str] = {
     "create": "CREATE TABLE {db}.made_{n}{each} (x UInt8) ENGINE = TinyLog",
@@ -40,7 +46,7 @@ STATEMENTS: Mapping[str, str] = {
     "alter": "ALTER TABLE {db}.wide{each} ADD COLUMN c_{n} UInt8",
     "alter-replicated": "ALTER TABLE {db}.shared{shards} ADD COLUMN r_{n} UInt8",
 }
-"""`each` and `shards` say ON CLUSTER, where the database does not see to it."""
+"""Statement of each kind; `each` and `shards` are ON CLUSTER unless the database replicates."""
 OBJECTS = {
     "create": "made_",
     "drop": "doomed_",
@@ -49,90 +55,84 @@ OBJECTS = {
     "alter-replicated": "r_",
 }
 FS = tuple(STATEMENTS)
-FINAL_TRIES = 20
 REPLICATED = "replicated"
 SET_UP_S = 60.0
-"""A statement of the set-up may wait for every host."""
+"""Timeout of statements of the set-up, which may wait for every host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DdlOptions:
-    """What may be chosen of it."""
+class DdlOptions(WorkloadOptions):
+    """Options of `ddl`: how statements reach the hosts, and how many there are."""
 
     engine: str = "plain"
     """The database's engine: "plain" is the server's default, with statements ON CLUSTER;
     "replicated": the database replicates them by itself."""
     statements: int = 60
-    """At most, of each kind: objects to drop and to rename are made beforehand."""
+    """Maximum number of drops and of renames, whose objects are created beforehand."""
     calls_per_s: float = 4.0
-    """Over all workers; the hosts work the queue off one by one."""
+    """Statements per second of all workers together; hosts execute their queue one by one."""
     task_timeout_s: int = 8
-    """After this a statement that some host has not finished ends as info."""
+    """Seconds after which a statement that some host has not finished ends as info."""
     timeout_s: float = 15.0
 
-    def settle(self, topology: Topology) -> None:  # noqa: ARG002
-        """Raises UsageError for what cannot be asked."""
-        settle_numbers(self)
+    def validate(self, topology: Topology) -> None:  # noqa: ARG002
+        """Raise UsageError for options that are out of range or contradict each other."""
+        validate_numbers(self)
         if self.engine not in ("plain", REPLICATED):
             raise UsageError(f"engine {self.engine!r}: expected plain or replicated")
         if self.timeout_s <= self.task_timeout_s:
             raise UsageError(
                 f"timeout-s {self.timeout_s:g}: expected more than task-timeout-s "
-                f"{self.task_timeout_s}, or nobody hears how a task ended"
+                f"{self.task_timeout_s}, or no client learns how a task ended"
             )
 
     @property
     def needs(self) -> tuple[Mechanism, ...]:
-        """What servers must have."""
+        """Mechanisms that the servers must have."""
         return (Mechanism.REPLICATED_DATABASES,) if self.engine == REPLICATED else ()
 
 
 @dataclass(frozen=True, slots=True)
 class DdlWorkload:
-    """The workload."""
+    """Statements on every host, then their effects and the state of the queue."""
 
     options: DdlOptions
     seed: Seed
     promise: Level = Level.EVENTUAL
     faults_expected: bool = False
     name: str = field(default="ddl", init=False)
-
-    @property
-    def live_anomalies(self) -> bool:
-        """There are no sets."""
-        return False
+    live_anomalies: bool = field(default=False, init=False)
 
     def session(self, cluster: Cluster, token: str) -> Session:
-        """Makes on every host the database and the objects to work on."""
-        session = _Session(cluster, token, self.options)
+        """Create the database and the objects of the statements on every host."""
+        session = _DdlSession(cluster, token, self.options)
         session.create()
         return session
 
     def generator(self) -> Generator:
-        """The kinds in a drawn order, each statement once."""
+        """Return statements of each kind in a drawn order, each statement once."""
         calls = numbered(self._call)
         return rate(calls, self.options.calls_per_s, self.seed.child("rate"))
 
     def _call(self, number: int) -> Call:
         turn, at = divmod(number, len(FS))
         f = self.seed.child("turn", turn).shuffled(0, FS)[at]
-        # Past the objects that were made there is nothing to drop: made ones come for ever.
+        # There is nothing to drop or rename beyond the objects that were created beforehand.
         spent = turn >= self.options.statements and f in ("drop", "rename")
         return Call(f="create" if spent else f, value=turn + (1_000_000 if spent else 0))
 
     def final(self, keys: Sequence[int], nodes: Sequence[str]) -> Generator:  # noqa: ARG002
-        """What every host has, and what the queue says."""
-        effects = each_node(until_ok((Call(f=EFFECTS),), tries=FINAL_TRIES), nodes)
+        """Return a look at the queue, then the effects on every host."""
         tasks = until_ok((Call(f=TASKS, node=nodes[0]),), tries=FINAL_TRIES)
-        return phases(tasks, effects)
+        return phases(tasks, final_reads_on([Call(f=EFFECTS)], nodes))
 
     def checkers(self) -> Sequence[Checker]:
-        """The queue against the hosts."""
+        """Return the checker that compares the queue with the hosts."""
         least = Stats(min_ok={}, min_ok_total=10, faults_expected=self.faults_expected)
         return (least, Ddl())
 
 
-class _Session:
+class _DdlSession:
     def __init__(self, cluster: Cluster, token: str, options: DdlOptions) -> None:
         self._cluster = cluster
         self._options = options
@@ -154,7 +154,7 @@ class _Session:
             self._create_on_each()
 
     def _create_replicated(self) -> None:
-        """The database on each host, and what is in it from one of them."""
+        """Create the database on each host, and its objects through one of them."""
         try:
             for node, connection in self._connections.items():
                 shard = self._cluster.topology.node(node).shard
@@ -174,7 +174,7 @@ class _Session:
             raise ClusterError(f"{node}: the objects were not made: {error}") from error
 
     def _objects(self) -> Sequence[str]:
-        """Statements that make what other statements work on."""
+        """Return the statements that create the objects of other statements."""
         count = self._options.statements
         engine = "(x UInt8) ENGINE = TinyLog"
         return (
@@ -201,15 +201,15 @@ class _Session:
 
     def client(self, node: str) -> Client:
         connection = connect(self._cluster, node, timeout_s=self._options.timeout_s)
-        return _Client(connection, self._database, self._options, self._queue)
+        return _DdlClient(connection, self._database, self._options, self._queue)
 
     def pending(self) -> Sequence[str]:
-        """Tasks of ours that some host has not finished."""
+        """Return how many of our tasks some host has not finished."""
         node, connection = next(iter(self._connections.items()))
         try:
             tasks = self._queue.tasks(connection)
         except DatabaseError as error:
-            return (f"{node} does not tell the queue: {error.text}",)
+            return (f"{node} does not show the queue: {error.text}",)
         hosts = len(self._nodes)
         late = [task for task, done in tasks.items() if len(done) < hosts]
         return (f"{len(late)} tasks not finished everywhere, the first {late[0]}",) if late else ()
@@ -230,14 +230,14 @@ class _Session:
             connection.close()
 
 
-class _Client:
+class _DdlClient:
     def __init__(
         self, connection: ClickHouse, database: str, options: DdlOptions, queue: "Queue"
     ) -> None:
         self._connection = connection
         self._queue = queue
         self._database = database
-        self._settings = {"distributed_ddl_task_timeout": options.task_timeout_s}
+        self._settings: QuerySettings = {"distributed_ddl_task_timeout": options.task_timeout_s}
 
     def invoke(self, op: Op) -> Done:
         try:
@@ -259,7 +259,7 @@ class _Client:
 
 
 def effects_of(connection: ClickHouse, database: str) -> list[str]:
-    """The statements whose effect a host has, such as "alter:7"."""
+    """Return the statements whose effect a host has, such as "alter:7"."""
     tables = connection.rows(f"SELECT name FROM system.tables WHERE database = '{database}'")
     columns = connection.rows(
         f"SELECT name FROM system.columns WHERE database = '{database}' AND "
@@ -279,10 +279,10 @@ def effects_of(connection: ClickHouse, database: str) -> list[str]:
 
 
 class Queue(Protocol):
-    """Where statements are queued for the hosts."""
+    """Queue of statements for the hosts."""
 
     words: Mapping[str, str]
-    """What statements say so that they are queued."""
+    """Clauses that queue a statement, by their name in `STATEMENTS`."""
 
     def tasks(self, connection: ClickHouse) -> dict[str, dict[str, str]]:
         """Return, by statement, what each host that finished it wrote. Raises DatabaseError."""
@@ -290,7 +290,7 @@ class Queue(Protocol):
 
 
 class ClusterQueue:
-    """The queue of statements ON CLUSTER, of which those are ours that name our database."""
+    """Queue of statements ON CLUSTER; ours are those that name our database."""
 
     words: Mapping[str, str] = {"each": f" ON CLUSTER {EACH}", "shards": f" ON CLUSTER {SHARDS}"}
 
@@ -298,7 +298,7 @@ class ClusterQueue:
         self._database = database
 
     def tasks(self, connection: ClickHouse) -> dict[str, dict[str, str]]:
-        """All of them."""
+        """Return all tasks of our database."""
         queued = connection.rows(
             f"SELECT name, value FROM system.zookeeper WHERE path = '{QUEUE}' AND "
             f"value LIKE '%{self._database}%'"
@@ -310,7 +310,7 @@ class ClusterQueue:
 
 
 class DatabaseQueue:
-    """The log of a database of the engine Replicated."""
+    """Log of a database of the engine Replicated."""
 
     words: Mapping[str, str] = {"each": "", "shards": ""}
 
@@ -318,15 +318,15 @@ class DatabaseQueue:
         self._log = f"{path}/log"
 
     def tasks(self, connection: ClickHouse) -> dict[str, dict[str, str]]:
-        """The statements of clients that were committed: an entry whose initiator failed is
-        executed nowhere, and never finished (DatabaseReplicatedWorker.cpp)."""
+        """Return the clients' statements that were committed: no host executes or finishes an entry
+        whose initiator failed (DatabaseReplicatedWorker.cpp)."""
         queued = connection.rows(
             f"SELECT name, value FROM system.zookeeper WHERE path = '{self._log}'"
         )
         tasks: dict[str, dict[str, str]] = {}
         for name, text in queued:
             statement, path = _statement(str(text)), f"{self._log}/{name}"
-            if statement == text:  # of the set-up
+            if statement == text:  # a statement of the set-up
                 continue
             nodes = connection.rows(f"SELECT name FROM system.zookeeper WHERE path = '{path}'")
             if ("committed",) in nodes:
@@ -335,7 +335,7 @@ class DatabaseQueue:
 
 
 def _finished(connection: ClickHouse, task: str, name: Callable[[str], str]) -> dict[str, str]:
-    """By host, what it wrote."""
+    """Return what each host that finished the task wrote."""
     done = connection.rows(
         f"SELECT name, value FROM system.zookeeper WHERE path = '{task}/finished'"
     )
@@ -343,12 +343,12 @@ def _finished(connection: ClickHouse, task: str, name: Callable[[str], str]) -> 
 
 
 def _replica(host: str) -> str:
-    """ "s1|ch1" is shard and replica."""
+    """Return the replica of a host such as "s1|ch1", which is shard and replica."""
     return host.partition("|")[2]
 
 
 def _statement(text: str) -> str:
-    """ "alter:7" of a task's text."""
+    """Return the name of a task's statement, such as "alter:7"; the text itself if it has none."""
     for f, prefix in OBJECTS.items():
         found = re.search(rf"\b{prefix}(\d+)\b", text)
         if found and STATEMENTS[f].split()[0] in text:
@@ -357,12 +357,12 @@ def _statement(text: str) -> str:
 
 
 def _host(address: str) -> str:
-    """ "ch1%2D..:9000" is host and port, escaped."""
+    """Return the host of an escaped address with a port, such as "ch1%2D..:9000"."""
     return address.partition(":")[0].partition("%3A")[0]
 
 
 def _status(text: str) -> str:
-    """ "0" and an empty line is no error; else the code and what was wrong."""
+    """Return the status that a host wrote: "0" for no error, otherwise the code and the message."""
     lines = text.split("\n", 1)
     return lines[0] if lines[0] == "0" else " ".join(text.split())
 

@@ -1,27 +1,24 @@
-"""Identical blocks inserted again and again until one is acknowledged, and now and then once more.
+"""Retries of identical blocks until one is acknowledged, and sometimes once more.
 
 Retries go to any replica. The server drops a block whose hash is in ZooKeeper's /blocks, so each
-value is there at most once, and once when some try was acknowledged. That could break: a
-connection lost at the commit, and a fail-over to another replica (partition, kill).
+value is in the table at most once, and exactly once if some attempt was acknowledged. A connection
+lost at the commit and a failover to another replica may break this (partition, kill).
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from checkers.convergence import Convergence
-from checkers.dedup import Dedup
 from checkers.ladder import Level
-from checkers.set_full import SetFull
+from checkers.sets.convergence import Convergence
+from checkers.sets.dedup import Dedup
+from checkers.sets.set_full import SetFull
 from checkers.stats import Stats
-from harness.clients.clickhouse import ClickHouse
-from harness.clients.replicated_table import TableSchema
-from harness.clients.set_calls import COLUMNS, inserts, quorum, reads
+from harness.clients.clickhouse import ClickHouse, QuerySettings, SettingName
+from harness.clients.set_calls import COLUMNS, SET_SCHEMA, inserts, quorum, reads
 from harness.clients.table_session import TableSession
 from harness.core.dialect import Mechanism
 from harness.core.errors import UsageError
 from harness.core.op import Call, Kind, Op, Process, Value
 from harness.core.protocols import (
-    Checker,
     Cluster,
     Context,
     Generator,
@@ -29,53 +26,47 @@ from harness.core.protocols import (
     Ready,
     Session,
     Step,
+    Workload,
 )
-from harness.core.ranges import settle_numbers
+from harness.core.ranges import validate_numbers
 from harness.core.seed import Seed
 from harness.core.topology import Topology
-from harness.generators.finals import everywhere
-from harness.generators.timing import rate
+from workloads.options import PacedOptions
+from workloads.table import TableWorkload
 
-SCHEMA = TableSchema(
-    columns=COLUMNS,
-    partition_by="key",
-    order_by="value",
-    settings={"old_parts_lifetime": 10},
-)
 WIDE = 1_000_000
-"""A window that is wide enough for all that a run inserts: outside of it, blocks may come twice."""
+"""A window that holds every block of a run: beyond it, blocks may be inserted twice."""
 RETRY_NS = 100_000_000
 LATE_NS = 3_000_000_000
-"""By then the cleanup thread, which looks every second, has removed what a small window lacks."""
+"""Delay after which the cleanup thread, which runs every second, has removed the blocks beyond a
+small window."""
 OPEN_MAX = 20
-"""Values that wait for a retry; with more of them no new one is inserted."""
+"""Maximum number of values that wait for a retry; with more, no new value is inserted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DedupOptions:
-    """What may be chosen of it."""
+class DedupOptions(PacedOptions):
+    """Options of `dedup`: how blocks are inserted, and which of them the servers remember."""
 
     insert: str = "plain"
     """"plain", or "quorum": acknowledged by two replicas."""
     quorum_timeout_ms: int = 2_000
-    """After this an insert that has no quorum ends as info."""
+    """Time after which an insert without a quorum ends as info, in milliseconds."""
     token: bool = False
-    """Blocks that differ from try to try, under an `insert_deduplication_token` that does not."""
+    """Whether attempts insert different blocks under the same `insert_deduplication_token`."""
     window: int = WIDE
-    """How many blocks the table remembers. A retry within it must not double its value, and one
-    beyond it may; with a small window some retries come at once, and some late."""
+    """Number of blocks that the table remembers. A retry within it must not double its value, and
+    one beyond it may; with a small window some retries come at once, and some late."""
     deduplicate: bool = True
-    """False: the server is told not to, and every retry that succeeds doubles its value."""
-    ops_per_s: float = 120.0
-    """Of all workers together."""
+    """False: servers do not deduplicate, and every retry that succeeds doubles its value."""
     values_per_key: int = 200
-    """Then a fresh key, which is a partition, is taken."""
+    """Number of values that are inserted into one key, which is a partition."""
+    ops_per_s: float = 120.0
     timeout_s: float = 5.0
-    """A call without an answer ends as info after this."""
 
-    def settle(self, topology: Topology) -> None:
-        """Raises UsageError for what cannot be asked of this topology."""
-        settle_numbers(self)
+    def validate(self, topology: Topology) -> None:
+        """Raise UsageError for options that are out of range or do not fit the topology."""
+        validate_numbers(self)
         if self.insert not in ("plain", "quorum"):
             raise UsageError(f"--insert {self.insert!r}: expected one of plain quorum")
         if self.insert == "quorum" and len(topology.shards[0]) < 2:
@@ -83,75 +74,60 @@ class DedupOptions:
 
     @property
     def needs(self) -> tuple[Mechanism, ...]:
-        """What servers must have."""
+        """Mechanisms that the servers must have."""
         return (Mechanism.DEDUPLICATION_TOKEN,) if self.token else ()
 
 
-@dataclass(frozen=True, slots=True)
-class DedupRetries:
-    """The workload."""
+def dedup(options: DedupOptions, seed: Seed, promise: Level, faults_expected: bool) -> Workload:
+    """Return the workload `dedup`."""
+    wide = options.window >= WIDE
 
-    options: DedupOptions
-    seed: Seed
-    promise: Level = Level.EVENTUAL
-    faults_expected: bool = False
-    name: str = field(default="dedup", init=False)
-    live_anomalies: bool = field(default=False, init=False)
-
-    def session(self, cluster: Cluster, token: str) -> Session:
-        """Creates the table."""
-        options = self.options
+    def create(cluster: Cluster, token: str) -> Session:
         columns = f"{COLUMNS}, try Int64" if options.token else COLUMNS
-        kept = {**SCHEMA.settings, "replicated_deduplication_window": options.window}
-        if options.window < WIDE:
+        kept = {**SET_SCHEMA.settings, "replicated_deduplication_window": options.window}
+        if not wide:
             kept |= cluster.engines.dialect.cleanup
-        schema = replace(SCHEMA, columns=columns, settings=kept)
+        schema = replace(SET_SCHEMA, columns=columns, settings=kept)
         table = TableSession.table(cluster, token, schema)
-        settings: dict[str, int | str] = {"insert_deduplicate": int(self.options.deduplicate)}
-        if self.options.insert == "quorum":
-            settings |= quorum(2, self.options.quorum_timeout_ms)
+        settings: dict[SettingName, int | str] = {"insert_deduplicate": int(options.deduplicate)}
+        if options.insert == "quorum":
+            settings |= quorum(2, options.quorum_timeout_ms)
+        insert = (TokenInsert if options.token else inserts)(table.name, settings)
         return TableSession(
             cluster,
             table,
-            writes={
-                "insert": TokenInsert(table.name, settings)
-                if options.token
-                else inserts(table.name, settings)
-            },
+            writes={"insert": insert},
             reads={"read": reads(table.name), "final-read": reads(table.name)},
-            timeout_s=self.options.timeout_s,
+            timeout_s=options.timeout_s,
         )
 
-    def generator(self) -> Generator:
-        """New values, retries and reads."""
-        wide = self.options.window >= WIDE
-        calls = RetryCalls(
-            self.seed.child("calls"),
-            self.options.values_per_key,
+    return TableWorkload(
+        name="dedup",
+        seed=seed,
+        promise=promise,
+        create=create,
+        calls=RetryCalls(
+            seed.child("calls"),
+            options.values_per_key,
             retries_ns=(RETRY_NS,) if wide else (0, RETRY_NS, LATE_NS),
-        )
-        return rate(calls, self.options.ops_per_s, self.seed.child("rate"))
-
-    def final(self, keys: Sequence[int], nodes: Sequence[str]) -> Generator:
-        """Each key, on each replica."""
-        return everywhere((Call(f="final-read", key=key) for key in keys), nodes, rounds=2)
-
-    def checkers(self) -> Sequence[Checker]:
-        """Multiplicity, and what was acknowledged is there."""
-        return (
-            Stats(faults_expected=self.faults_expected),
-            Dedup(self.options.window),
-            SetFull(linearizable=False, duplicates=self.options.window >= WIDE),
+        ),
+        per_s=options.ops_per_s,
+        rounds=2,
+        judges=(
+            Stats(faults_expected=faults_expected),
+            Dedup(options.window),
+            SetFull(linearizable=False, duplicates=wide),
             Convergence(),
-        )
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class TokenInsert:
-    """Inserts one row, with the number of its try, under a token of its value."""
+    """Inserts one row, with the number of its attempt, under a token that its value determines."""
 
     table: str
-    settings: Mapping[str, int | str]
+    settings: QuerySettings
 
     def __call__(self, connection: ClickHouse, op: Op) -> Value:
         """Return the value. Raises DatabaseError."""
@@ -161,8 +137,8 @@ class TokenInsert:
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
-    """A value that is to be tried again."""
+class Retry:
+    """Value that is inserted again at `due_ns`."""
 
     value: int
     due_ns: int
@@ -170,33 +146,33 @@ class Again:
 
 @dataclass(frozen=True, slots=True)
 class RetryCalls:
-    """Calls without end. What was not acknowledged is tried again a moment later by whichever
-    worker is free, so mostly on another replica; half of what was acknowledged is tried once
+    """Inserts, retries and reads without end. A free worker, mostly on another replica, retries a
+    value that was not acknowledged a moment later; half of the acknowledged values are retried once
     more, too."""
 
     seed: Seed
     values_per_key: int
     retries_ns: tuple[int, ...] = (RETRY_NS,)
-    """How long after its end a try is followed by the next: drawn for each."""
+    """Delays after which a value is retried; each retry draws one of them."""
     calls: int = 0
     values: int = 0
-    """The next value."""
-    again: tuple[Again, ...] = ()
+    """Number of values that were inserted; the next one to insert."""
+    retries: tuple[Retry, ...] = ()
     trying: tuple[tuple[Process, int], ...] = ()
     """Values in flight, by process."""
 
     def op(self, context: Context) -> tuple[Step, Generator]:
-        """A retry that is due, else a read or a new value."""
+        """Return a retry that is due, else a read or an insert of a new value."""
         workers = [worker for worker in context.free if worker.number >= 0]
         if not workers:
             return Pending(), self
         worker = self.seed.choice(self.calls, workers)
         after = replace(self, calls=self.calls + 1)
-        due = next((one for one in self.again if one.due_ns <= context.time_ns), None)
+        due = next((one for one in self.retries if one.due_ns <= context.time_ns), None)
         if due is not None:
             value = due.value
-            after = replace(after, again=tuple(one for one in self.again if one is not due))
-        elif self.seed.below(-1 - self.calls, 3) == 0 or len(self.again) >= OPEN_MAX:
+            after = replace(after, retries=tuple(one for one in self.retries if one is not due))
+        elif self.seed.below(-1 - self.calls, 3) == 0 or len(self.retries) >= OPEN_MAX:
             latest = max(0, self.values - 1) // self.values_per_key
             key = max(0, latest - self.seed.below(1 + self.calls, 2))
             return Ready(Call(f="read", key=key), worker), after
@@ -206,7 +182,7 @@ class RetryCalls:
         return Ready(call, worker), replace(after, trying=(*self.trying, (worker.process, value)))
 
     def update(self, context: Context, event: Op) -> Generator:  # noqa: ARG002
-        """Learns which values must be tried again."""
+        """Note whether the value must be retried."""
         if event.f != "insert":
             return self
         value = next((v for process, v in self.trying if process == event.process), None)
@@ -217,5 +193,5 @@ class RetryCalls:
         if event.kind is Kind.OK and not once_more:
             return replace(self, trying=trying)
         wait_ns = self.seed.child("wait").choice(event.index, self.retries_ns)
-        again = (*self.again, Again(value, event.time_ns + wait_ns))
-        return replace(self, trying=trying, again=again)
+        retries = (*self.retries, Retry(value, event.time_ns + wait_ns))
+        return replace(self, trying=trying, retries=retries)

@@ -1,56 +1,66 @@
 """Inserts through Distributed tables: asynchronous or synchronous, over replicated or plain tables.
 
-An insert writes one row to every shard. At rest each replica is asked for the rows of its own
-table. With `internal_replication` the Distributed table writes to one replica of a shard, else to
-each of them. Made for --shards 2 --replicas 2.
+An insert writes one row to every shard. At rest each replica's own table is read. With
+`internal_replication` the Distributed table writes to one replica of a shard, otherwise to each of
+them. The workload is made for --shards 2 --replicas 2.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from checkers.distributed import Distributed
 from checkers.ladder import Level
+from checkers.replication.distributed import Distributed
 from checkers.stats import Stats
-from harness.clients.clickhouse import ClickHouse, DatabaseError, failed_read, failed_write
+from harness.clients.clickhouse import (
+    ClickHouse,
+    DatabaseError,
+    SettingName,
+    failed_read,
+    failed_write,
+)
 from harness.clients.connect import connect
 from harness.clients.replicated_table import ReplicatedTable, TableSchema, data_directory
+from harness.core.capabilities import CanListFiles
 from harness.core.errors import ClusterError, UsageError
 from harness.core.op import Call, Done, Json, Kind, Op
-from harness.core.protocols import CanLook, Checker, Client, Cluster, Generator, Session
-from harness.core.ranges import settle_numbers
+from harness.core.protocols import Checker, Client, Cluster, Generator, Session
+from harness.core.ranges import validate_numbers
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.generators.calls import numbered
-from harness.generators.order import until_ok
+from harness.generators.order import final_reads_on
 from harness.generators.timing import rate
-from harness.generators.workers import each_node
+from workloads.options import WorkloadOptions
 
 COLUMNS = "shard UInt8, value Int64"
 SCHEMA = TableSchema(columns=COLUMNS, partition_by="tuple()", order_by="value", settings={})
 CLUSTERS: Mapping[bool, str] = {True: "harness", False: "harness_each"}
-"""By internal_replication; both are in the servers' configuration."""
-FINAL_TRIES = 20
+"""Cluster in the servers' configuration, by `internal_replication`."""
 BROKEN = "/broken/"
-"""Where the server puts a file that it will never send."""
+"""Part of the path of a file that the server will never send."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DistributedOptions:
-    """What may be chosen of it."""
+class DistributedOptions(WorkloadOptions):
+    """Options of `distributed`: what kind of tables there are, and when an insert is
+    acknowledged."""
 
     sync: bool = False
-    """Acknowledged when the shards have the rows; else when they are in the sender's files."""
+    """Whether an insert is acknowledged when the shards have the rows; otherwise it is acknowledged
+    when the rows are in files of the replica that got it."""
     internal_replication: bool = True
+    """Whether the Distributed table writes to one replica of a shard; otherwise it writes to
+    each."""
     table: str = "replicated"
-    """"replicated" or "plain": the local tables."""
+    """Kind of the local tables: "replicated" or "plain"."""
     calls_per_s: float = 40.0
-    """Over all workers."""
+    """Inserts per second of all workers together."""
     sync_timeout_s: int = 5
-    timeout_s: float = 10.0
+    """Seconds after which a synchronous insert fails that the shards have not acknowledged."""
 
-    def settle(self, topology: Topology) -> None:
-        """Raises UsageError for what cannot be asked of this topology."""
-        settle_numbers(self)
+    def validate(self, topology: Topology) -> None:
+        """Raise UsageError for options that are out of range or do not fit the topology."""
+        validate_numbers(self)
         if self.table not in ("replicated", "plain"):
             raise UsageError(f"table {self.table!r}: expected replicated or plain")
         if len(topology.shards) < 2:
@@ -59,37 +69,33 @@ class DistributedOptions:
 
 @dataclass(frozen=True, slots=True)
 class DistributedWorkload:
-    """The workload."""
+    """Inserts through Distributed tables and, at the end, the rows of every replica."""
 
     options: DistributedOptions
     seed: Seed
     promise: Level = Level.EVENTUAL
     faults_expected: bool = False
     name: str = field(default="distributed", init=False)
-
-    @property
-    def live_anomalies(self) -> bool:
-        """Nothing is read before the end."""
-        return False
+    live_anomalies: bool = field(default=False, init=False)
 
     def session(self, cluster: Cluster, token: str) -> Session:
-        """Creates the local tables and, beside each, the Distributed one."""
-        self.options.settle(cluster.topology)
-        session = _Session(cluster, token, self.options)
+        """Create the local tables and, beside each, the Distributed one."""
+        self.options.validate(cluster.topology)
+        session = _DistributedSession(cluster, token, self.options)
         session.create()
         return session
 
     def generator(self) -> Generator:
-        """Inserts, on whichever worker is free."""
+        """Return inserts, each on any free worker."""
         calls = numbered(lambda n: Call(f="insert", value=n))
         return rate(calls, self.options.calls_per_s, self.seed.child("rate"))
 
     def final(self, keys: Sequence[int], nodes: Sequence[str]) -> Generator:  # noqa: ARG002
-        """Every replica's own rows."""
-        return each_node(until_ok((Call(f="final-read"),), tries=FINAL_TRIES), nodes)
+        """Return a read of the local rows of every replica."""
+        return final_reads_on([Call(f="final-read")], nodes)
 
     def checkers(self) -> Sequence[Checker]:
-        """Whether rows are where they belong."""
+        """Return the checker of where the rows are."""
         replicated = self.options.table == "replicated"
         every = replicated or not self.options.internal_replication
         least = {"insert": 10}
@@ -99,7 +105,7 @@ class DistributedWorkload:
         )
 
 
-class _Session:
+class _DistributedSession:
     def __init__(self, cluster: Cluster, token: str, options: DistributedOptions) -> None:
         self._cluster = cluster
         self._options = options
@@ -109,7 +115,7 @@ class _Session:
         self._database = self._tables[0].database
         self._connections = {n: connect(cluster, n) for n in self._topology.replicas}
         self._directories: dict[str, str] = {}
-        """Where each replica keeps the Distributed table's files."""
+        """Directory of the Distributed table's files, by replica."""
 
     def create(self) -> None:
         over = CLUSTERS[self._options.internal_replication]
@@ -137,10 +143,12 @@ class _Session:
     def client(self, node: str) -> Client:
         connection = connect(self._cluster, node, timeout_s=self._options.timeout_s)
         shard = self._topology.node(node).shard - 1
-        return _Client(connection, self._database, shard, len(self._tables), self._options)
+        return _DistributedClient(
+            connection, self._database, shard, len(self._tables), self._options
+        )
 
     def pending(self) -> Sequence[str]:
-        """Files that will be sent; and what the replicated tables wait for."""
+        """Return how many files are still to be sent, and what the replicated tables wait for."""
         reasons: list[str] = []
         for node in self._topology.replicas:
             unsent = [path for path in self._files(node) if BROKEN not in path]
@@ -151,7 +159,8 @@ class _Session:
         return tuple(reasons)
 
     def observe(self) -> Mapping[str, Json]:
-        """Of each replica its shard, from 0, and the files that it has given up."""
+        """Return the shard of each replica, from 0, and the number of files that it has given
+        up."""
         return {
             node: {
                 "shard": self._topology.node(node).shard - 1,
@@ -161,7 +170,7 @@ class _Session:
         }
 
     def _files(self, node: str) -> Sequence[str]:
-        assert isinstance(self._cluster, CanLook), "every cluster of servers can"
+        assert isinstance(self._cluster, CanListFiles), "every cluster of servers can"
         return self._cluster.files(node, self._directories[node], "*.bin")
 
     def drop(self) -> None:
@@ -179,7 +188,7 @@ class _Session:
             table.close()
 
 
-class _Client:
+class _DistributedClient:
     def __init__(
         self,
         connection: ClickHouse,
@@ -192,7 +201,9 @@ class _Client:
         self._database = database
         self._shard = shard
         self._shards = shards
-        self._settings = {"insert_distributed_sync": int(options.sync)}
+        self._settings: dict[SettingName, int | str] = {
+            "insert_distributed_sync": int(options.sync)
+        }
         if options.sync:
             self._settings["insert_distributed_timeout"] = options.sync_timeout_s
 
@@ -205,7 +216,7 @@ class _Client:
             self._connection.insert(f"{self._database}.d", rows, self._settings)
         except DatabaseError as error:
             done = failed_write(error)
-            # One block for each shard: that one of them was refused says nothing of the others.
+            # One block for each shard: the refusal of one says nothing about the others.
             return Done(Kind.INFO, error=done.error) if error.code > 0 else done
         return Done(Kind.OK, op.value)
 

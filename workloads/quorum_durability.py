@@ -1,34 +1,35 @@
-"""Quorum inserts, and beside them a look at ZooKeeper's /quorum ten times a second.
+"""Quorum inserts beside a look at ZooKeeper's /quorum ten times a second.
 
-An acknowledged insert's part is on its quorum of replicas, one quorum insert is under way at a
-time, and the last part of a partition never goes back to a lower block. That could break: a
-replica killed after the status was updated (kill), cut off (partition), or without fetches."""
+The part of an acknowledged insert is on a quorum of replicas, one quorum insert is in flight at a
+time, and the last part of a partition never goes back to a lower block. A replica that is killed
+after the status was updated (kill), cut off (partition), or without fetches may break this.
+"""
 
-from checkers.convergence import Convergence
-from checkers.durability import Durability
 from checkers.ladder import Level
-from checkers.set_full import SetFull
+from checkers.quorum.durability import Durability
+from checkers.sets.convergence import Convergence
+from checkers.sets.set_full import SetFull
 from checkers.stats import Stats
 from harness.core.protocols import Workload
 from harness.core.seed import Seed
-from workloads.blocks import BlockOptions, Blocks
+from workloads.blocks import BlockOptions, blocks
 
 
 def quorum_durability(
     options: BlockOptions, seed: Seed, promise: Level, faults_expected: bool
 ) -> Workload:
-    """Quorums, and what was acknowledged is there."""
-    return Blocks(
-        name="quorum-durability",
-        options=options,
-        seed=seed,
-        promise=promise,
-        shares={"insert": 3, "read": 1, "where": 1},
-        looks_per_s=10.0,
-        judges=(
+    """Return the workload `quorum-durability`."""
+    return blocks(
+        "quorum-durability",
+        options,
+        seed,
+        promise,
+        (
             Stats(faults_expected=faults_expected),
             Durability(options.quorum, serial=not options.parallel),
             SetFull(linearizable=False),
             Convergence(),
         ),
+        shares={"insert": 3, "read": 1, "where": 1},
+        looks_per_s=10.0,
     )

@@ -1,78 +1,52 @@
 """Plain inserts of small and big blocks, which reach the other replicas through the log.
 
-An insert is acknowledged by one replica; the others pull the log entry and fetch the part. Once
-nothing is left to do all have the same parts with the same content, and nothing acknowledged is
-lost; a big part that is being fetched is not seen before it is whole; and a replica's place in
-the log never goes back. That could break: cut interserver links, a source or a receiver killed
-(partition, kill, pause).
+One replica acknowledges an insert; the others pull the log entry and fetch the part. At rest all
+have the same parts with the same content, and nothing acknowledged is lost. No read sees a part of
+a big block while it is fetched, and a replica's log pointer never goes back. Cut interserver links
+and a killed source or receiver may break this (partition, kill, pause).
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from checkers.convergence import Convergence
 from checkers.ladder import Level
-from checkers.log_pointers import OBSERVE, LogPointers
-from checkers.parts import Parts
-from checkers.set_full import SetFull
+from checkers.replication.log_pointers import OBSERVE, LogPointers
+from checkers.replication.parts import Parts
+from checkers.replication.whole_blocks import WholeBlocks
+from checkers.sets.convergence import Convergence
+from checkers.sets.set_full import SetFull
 from checkers.stats import Stats
-from checkers.whole_blocks import WholeBlocks
 from harness.clients.clickhouse import ClickHouse
 from harness.clients.replicated_table import TableSchema
 from harness.clients.table_in_zookeeper import places
 from harness.clients.table_session import TableSession
 from harness.core.op import Call, Op, Value
-from harness.core.protocols import Checker, Cluster, Generator, Session
-from harness.core.ranges import settle_numbers
+from harness.core.protocols import Cluster, Session, Workload
 from harness.core.seed import Seed
-from harness.core.topology import Topology
 from harness.generators.calls import numbered, repeat
 from harness.generators.choose import mix
-from harness.generators.finals import everywhere
-from harness.generators.observed import observed
-from harness.generators.timing import rate
+from workloads.options import PacedOptions
+from workloads.table import TableWorkload
 
-SCHEMA = TableSchema(
-    columns="key Int64, value Int64, size Int64, payload String",
-    partition_by="key",
-    order_by="value",
-    settings={"old_parts_lifetime": 10},
-)
+SCHEMA = TableSchema("key Int64, value Int64, size Int64, payload String")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicationOptions:
-    """What may be chosen of it."""
+class ReplicationOptions(PacedOptions):
+    """Options of `replication`: how big the big blocks are, and how frequent."""
 
     big_rows: int = 50_000
-    """Of a big block; some 3 MB."""
+    """Number of rows of a big block; 50,000 are some 3 MB."""
     one_in: int = 8
-    """So many blocks have one row, and the next is big."""
-    ops_per_s: float = 40.0
-    """Of all workers together."""
-    timeout_s: float = 10.0
-    """A call without an answer ends as info after this."""
-
-    def settle(self, topology: Topology) -> None:  # noqa: ARG002
-        """Raises UsageError for what cannot be asked."""
-        settle_numbers(self)
+    """One block in this many is big; the others have one row."""
 
 
-@dataclass(frozen=True, slots=True)
-class Replication:
-    """The workload."""
+def replication(
+    options: ReplicationOptions, seed: Seed, promise: Level, faults_expected: bool
+) -> Workload:
+    """Return the workload `replication`."""
 
-    options: ReplicationOptions
-    seed: Seed
-    promise: Level = Level.EVENTUAL
-    faults_expected: bool = False
-    name: str = field(default="replication", init=False)
-    live_anomalies: bool = field(default=False, init=False)
-
-    def session(self, cluster: Cluster, token: str) -> Session:
-        """Creates the table."""
+    def create(cluster: Cluster, token: str) -> Session:
         table = TableSession.table(cluster, token, SCHEMA)
-        options = self.options
 
         def insert(connection: ClickHouse, op: Op) -> Value:
             value = op.value
@@ -106,31 +80,26 @@ class Replication:
             looks={OBSERVE: places},
         )
 
-    def generator(self) -> Generator:
-        """Inserts, and reads of both kinds; worker 0 looks at the log."""
-        calls = mix(
-            self.seed.child("calls"),
-            [
-                (2, numbered(lambda number: Call(f="insert", value=number, key=0))),
-                (1, repeat(Call(f="read", key=0))),
-                (2, repeat(Call(f="rows", key=0))),
-            ],
-        )
-        limited = rate(calls, self.options.ops_per_s, self.seed.child("rate"))
-        return observed(limited, OBSERVE, 5.0, self.seed)
-
-    def final(self, keys: Sequence[int], nodes: Sequence[str]) -> Generator:
-        """Each key, both ways, on each replica."""
-        calls = [Call(f=f, key=key) for key in keys for f in ("final-read", "final-rows")]
-        return everywhere(calls, nodes)
-
-    def checkers(self) -> Sequence[Checker]:
-        """What is acknowledged is everywhere, whole, in equal parts."""
-        return (
-            Stats(min_ok={"insert": 10, "rows": 10}, faults_expected=self.faults_expected),
+    calls = (
+        (2, numbered(lambda number: Call(f="insert", value=number, key=0))),
+        (1, repeat(Call(f="read", key=0))),
+        (2, repeat(Call(f="rows", key=0))),
+    )
+    return TableWorkload(
+        name="replication",
+        seed=seed,
+        promise=promise,
+        create=create,
+        calls=mix(seed.child("calls"), calls),
+        per_s=options.ops_per_s,
+        observer=(OBSERVE, 5.0),
+        final_reads=("final-read", "final-rows"),
+        judges=(
+            Stats(min_ok={"insert": 10, "rows": 10}, faults_expected=faults_expected),
             SetFull(linearizable=False),
             Convergence(),
             Parts(),
             WholeBlocks(),
             LogPointers(),
-        )
+        ),
+    )

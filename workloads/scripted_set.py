@@ -1,24 +1,26 @@
-"""Sets as `quorum-set` has them, for scripts: every insert and every read is told how it is made.
+"""Sets for scripts, which choose how every insert and every read is made.
 
-Beside inserts and reads there are `insert-many` (one insert of several values), `drop-partition`
-(of a key), `optimize` (of a key), `add-column` (of a number), `update` (of a value's row, which
-stays as it is) and, when all is healed, `final-insert`.
+The calls are those of `quorum-set` and `insert-many` (one insert of several values),
+`drop-partition` and `optimize` (of a key), `sync` (the replica executes what the replication log
+has), `add-column` (of a number), `update` (of a value's row, which stays as it is) and, at rest,
+`final-insert`.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from checkers.answers import Answers
-from checkers.convergence import Convergence
+from checkers.availability.answers import Answers
+from checkers.consistency.linearizable import Linearizable
+from checkers.consistency.session import SESSION_GUARANTEES
 from checkers.ladder import Level
-from checkers.linearizable import Linearizable
-from checkers.session import SESSION_GUARANTEES
-from checkers.set_full import SetFull
+from checkers.sets.convergence import Convergence
+from checkers.sets.set_full import SetFull
 from checkers.stats import Stats
 from harness.clients.clickhouse import (
     NO_SETTINGS,
     ClickHouse,
     DatabaseError,
+    QuerySettings,
     failed_read,
     failed_write,
 )
@@ -33,51 +35,48 @@ from harness.generators.calls import sequence
 from harness.generators.order import phases, until_ok
 from harness.generators.workers import each_node
 
-SCHEMA = TableSchema(
-    columns=f"{COLUMNS}, pad String",
-    partition_by="key",
-    order_by="value",
-    settings={"old_parts_lifetime": 10},
-)
+SCHEMA = TableSchema(f"{COLUMNS}, pad String")
 
 FINAL_TRIES = 8
-"""Half a second apart."""
-ONCE = {"insert_keeper_max_retries": 0}
-"""Settings of a final insert where the server retries too: it answers at once, instead of after 20
-tries of its own."""
+"""Number of tries of a final call, half a second apart."""
+ONCE: QuerySettings = {"insert_keeper_max_retries": 0}
+"""Settings of a final insert on servers that retry inserts: without them the server answers after
+20 tries of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptedSet:
-    """The workload. What does not follow from a script follows from these."""
+    """Workload of a script; its fields decide what the script leaves open."""
 
     name: str
     quorum: int | None = 2
-    """None: inserts are plain."""
+    """Number of replicas of a quorum; None: inserts are plain."""
     quorum_timeout_ms: int = 5_000
+    insert_limit_s: int | None = None
+    """The max_execution_time of each insert."""
     sequential: bool = True
     """Whether reads are sequentially consistent."""
     plain: frozenset[int] = frozenset()
-    """Values that are inserted plainly all the same."""
+    """Values whose inserts are plain despite the quorum."""
     analysis_s: Mapping[str, int] = field(default_factory=dict)
-    """By replica, for how many seconds (3 at most) the server analyses a read there: the query has
-    a scalar subquery that sleeps, and the server runs it before it reads the table."""
+    """Seconds (at most 3) that the analysis of a read takes, by replica: the query has a scalar
+    subquery that sleeps, which the server runs before it reads the table."""
     partition_by: str = "key"
     table_settings: Mapping[str, int] = field(default_factory=dict)
     promise: Level = Level.LINEARIZABLE
     final_insert: int | None = None
-    """A value that is inserted when all is healed, to see whether it can be."""
+    """Value that is inserted at rest, to see whether an insert succeeds."""
     judges: tuple[Checker, ...] = ()
-    """() is all that judge sets."""
+    """Checkers; (): all that judge sets."""
     timeout_s: float = 15.0
 
     @property
     def live_anomalies(self) -> bool:
-        """Scripts are over before anybody looks."""
+        """False: a script ends too soon for a display."""
         return False
 
     def session(self, cluster: Cluster, token: str) -> Session:
-        """Creates the table on every replica of the first shard."""
+        """Create the table on every replica of the first shard."""
         schema = replace(
             SCHEMA,
             partition_by=self.partition_by,
@@ -85,14 +84,14 @@ class ScriptedSet:
         )
         table = ReplicatedTable(cluster, token, schema)
         table.create()
-        return _Session(cluster, table, self)
+        return _ScriptedSetSession(cluster, table, self)
 
     def generator(self) -> Generator:
-        """Nothing: the script has the calls."""
+        """Return no calls: the script makes them."""
         return sequence(())
 
     def final(self, keys: Sequence[int], nodes: Sequence[str]) -> Generator:
-        """Each key twice on each replica; then one insert, where one is asked for."""
+        """Return two reads of each key on each replica, then the final insert, if there is one."""
         reads = tuple(Call(f="final-read", key=key) for key in keys)
         everywhere = each_node(until_ok(reads, tries=FINAL_TRIES), nodes)
         if self.final_insert is None:
@@ -101,7 +100,8 @@ class ScriptedSet:
         return phases(everywhere, everywhere, until_ok((insert,), tries=FINAL_TRIES))
 
     def checkers(self) -> Sequence[Checker]:
-        """Scripts are short: one answered call of a kind is enough to judge."""
+        """Return the checkers; a script is short, so that one acknowledged call is enough to
+        judge."""
         return self.judges or (
             Stats(min_ok={}, min_ok_total=1),
             SetFull(linearizable=self.promise is Level.LINEARIZABLE),
@@ -113,7 +113,7 @@ class ScriptedSet:
         )
 
 
-class _Session(OneTable):
+class _ScriptedSetSession(OneTable):
     def __init__(self, cluster: Cluster, table: ReplicatedTable, workload: ScriptedSet) -> None:
         super().__init__(cluster, table)
         self._workload = workload
@@ -122,18 +122,18 @@ class _Session(OneTable):
         connection = connect(self._cluster, node, timeout_s=self._workload.timeout_s)
         retries = self._cluster.engines.dialect.has(Mechanism.INSERT_RETRIES)
         final = ONCE if retries else NO_SETTINGS
-        return _Client(connection, self._table.name, self._workload, final)
+        return _ScriptedSetClient(connection, self._table.name, self._workload, final)
 
 
-class _Client:
+class _ScriptedSetClient:
     def __init__(
         self,
         connection: ClickHouse,
         table: str,
         workload: ScriptedSet,
-        final: Mapping[str, int | str],
+        final: QuerySettings,
     ) -> None:
-        """`final`: settings of a final insert."""
+        """`final` has the settings of a final insert."""
         self._connection = connection
         self._table = table
         self._workload = workload
@@ -154,6 +154,8 @@ class _Client:
             elif op.f == "optimize":
                 sql = f"OPTIMIZE TABLE {self._table} PARTITION {_number(op.key)} FINAL"
                 self._connection.command(sql)
+            elif op.f == "sync":
+                self._connection.command(f"SYSTEM SYNC REPLICA {self._table}")
             elif op.f == "add-column":
                 sql = f"ALTER TABLE {self._table} ADD COLUMN c{op.value} Int64"
                 self._connection.command(sql)
@@ -167,14 +169,16 @@ class _Client:
         return Done(Kind.OK, op.value)
 
     def _insert(
-        self, key: int | None, values: Sequence[int], more: Mapping[str, int | str] = NO_SETTINGS
+        self, key: int | None, values: Sequence[int], more: QuerySettings = NO_SETTINGS
     ) -> None:
         own = self._workload
         settings = dict(more)
         if own.quorum is not None and not own.plain.intersection(values):
             settings |= quorum(own.quorum, own.quorum_timeout_ms)
+        if own.insert_limit_s is not None:
+            settings["max_execution_time"] = own.insert_limit_s
         rows = [(key, value, b"") for value in values]
-        # By name, for an ALTER may have added columns.
+        # The columns are named, because an ALTER may have added more.
         self._connection.insert(f"{self._table} (key, value, pad)", rows, settings)
 
     def _read(self, op: Op) -> Done:

@@ -1,56 +1,50 @@
-"""More inserts than the log keeps: entries are cut, replicas that are away too long are lost and
-clone another when they come back.
+"""More inserts than the log keeps: entries are removed, and replicas that are away too long are
+lost and clone another when they come back.
 
-The table keeps some ten entries and looks every second, so that a replica is lost when it was
-away for as long as its session lives (5 s) and a little more: try
-`--nemesis kill-clickhouse --duration 9 --time-limit 45`. A clone comes under fire when its source
-is killed in the middle (kill-clickhouse strikes any), or is cut off (partition).
+The table keeps some ten entries and cleans up every second, so that a replica is lost if it is away
+a little longer than its session lives (5 s): try `--nemesis kill-clickhouse --duration 9
+--time-limit 45`. A clone is under stress when its source is killed during the copy (kill-clickhouse
+may hit any replica) or cut off (partition).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from checkers.convergence import Convergence
 from checkers.ladder import Level
-from checkers.log_pointers import LogPointers
-from checkers.parts import Parts
-from checkers.set_full import SetFull
+from checkers.replication.log_pointers import LogPointers
+from checkers.replication.parts import Parts
+from checkers.replication.truncation import CLEANED_S, FINAL, OBSERVE, Truncation
+from checkers.sets.convergence import Convergence
+from checkers.sets.set_full import SetFull
 from checkers.stats import Stats
-from checkers.truncation import CLEANED_S, FINAL, OBSERVE, Truncation
 from harness.clients.replicated_table import TableSchema
-from harness.clients.set_calls import COLUMNS, inserts, reads
+from harness.clients.set_calls import SET_SCHEMA, inserts, reads
 from harness.clients.table_in_zookeeper import log_and_places
 from harness.clients.table_session import TableSession
 from harness.core.errors import UsageError
-from harness.core.op import Call
-from harness.core.protocols import Checker, Cluster, Generator, Session
-from harness.core.ranges import settle_numbers
+from harness.core.protocols import Cluster, Generator, Session, Workload
+from harness.core.ranges import validate_numbers
 from harness.core.seed import Seed
 from harness.core.topology import Topology
-from harness.generators.calls import numbered, repeat
-from harness.generators.choose import mix
-from harness.generators.finals import everywhere
-from harness.generators.observed import observed
 from harness.generators.order import cycle, phases, stop_when
-from harness.generators.timing import rate, sleep, time_limit
+from harness.generators.timing import sleep, time_limit
+from workloads.options import PacedOptions
+from workloads.table import TableWorkload, inserts_and_reads, look_once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TruncationOptions:
-    """What may be chosen of it."""
+class TruncationOptions(PacedOptions):
+    """Options of `truncation`: how many entries of the replication log the table keeps."""
 
     keep_max: int = 10
-    """Entries of which a replica that is away may lack so many before it is lost."""
+    """Number of entries that a replica may lack while it is away; with more it is lost."""
     keep_min: int = 5
-    """Entries that are never cut."""
-    ops_per_s: float = 40.0
-    """Of all workers together."""
+    """Number of the newest entries that are never removed."""
     timeout_s: float = 5.0
-    """A call without an answer ends as info after this."""
 
-    def settle(self, topology: Topology) -> None:  # noqa: ARG002
-        """Raises UsageError for what cannot be asked."""
-        settle_numbers(self)
+    def validate(self, topology: Topology) -> None:  # noqa: ARG002
+        """Raise UsageError for options that are out of range."""
+        validate_numbers(self)
         if not 1 <= self.keep_min <= self.keep_max:
             raise UsageError(
                 f"keep-min {self.keep_min}, keep-max {self.keep_max}: expected 1 at least, and "
@@ -58,71 +52,54 @@ class TruncationOptions:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class LogTruncation:
-    """The workload."""
+def truncation(
+    options: TruncationOptions, seed: Seed, promise: Level, faults_expected: bool
+) -> Workload:
+    """Return the workload `truncation`."""
+    log = Truncation(entries_max=4 * options.keep_max + 40)
+    schema = TableSchema(
+        SET_SCHEMA.columns,
+        settings={
+            **SET_SCHEMA.settings,
+            "max_replicated_logs_to_keep": options.keep_max,
+            "min_replicated_logs_to_keep": options.keep_min,
+            "cleanup_delay_period": 1,
+            "cleanup_delay_period_random_add": 1,
+        },
+    )
 
-    options: TruncationOptions
-    seed: Seed
-    promise: Level = Level.EVENTUAL
-    faults_expected: bool = False
-    name: str = field(default="truncation", init=False)
-    live_anomalies: bool = field(default=False, init=False)
-
-    def session(self, cluster: Cluster, token: str) -> Session:
-        """Creates the table."""
-        schema = TableSchema(
-            columns=COLUMNS,
-            partition_by="key",
-            order_by="value",
-            settings={
-                "old_parts_lifetime": 10,
-                "max_replicated_logs_to_keep": self.options.keep_max,
-                "min_replicated_logs_to_keep": self.options.keep_min,
-                "cleanup_delay_period": 1,
-                "cleanup_delay_period_random_add": 1,
-            },
-        )
+    def create(cluster: Cluster, token: str) -> Session:
         table = TableSession.table(cluster, token, schema)
         return TableSession(
             cluster,
             table,
             writes={"insert": inserts(table.name)},
             reads={"read": reads(table.name), "final-read": reads(table.name)},
-            timeout_s=self.options.timeout_s,
+            timeout_s=options.timeout_s,
             looks={OBSERVE: log_and_places, FINAL: log_and_places},
         )
 
-    def generator(self) -> Generator:
-        """Inserts and a few reads; worker 0 looks at the log."""
-        calls = mix(
-            self.seed.child("calls"),
-            [
-                (4, numbered(lambda number: Call(f="insert", value=number, key=0))),
-                (1, repeat(Call(f="read", key=0))),
-            ],
-        )
-        limited = rate(calls, self.options.ops_per_s, self.seed.child("rate"))
-        return observed(limited, OBSERVE, 10.0, self.seed)
+    def look(nodes: Sequence[str]) -> Generator:
+        """Look at the log, once a second, until it was truncated or should have been."""
+        once = look_once(FINAL)(nodes)
+        more = time_limit(cycle(lambda _: phases(sleep(1), once)), CLEANED_S + 2)
+        return stop_when(log.answers, phases(once, more))
 
-    def final(self, keys: Sequence[int], nodes: Sequence[str]) -> Generator:
-        """Looks at the log, a second apart, until it was cut or should have been; then each key on
-        each replica."""
-        sets = everywhere((Call(f="final-read", key=key) for key in keys), nodes)
-        look = everywhere([Call(f=FINAL)], nodes[:1])
-        again = time_limit(cycle(lambda _: phases(sleep(1), look)), CLEANED_S + 2)
-        return phases(stop_when(self._truncation().answers, phases(look, again)), sets)
-
-    def checkers(self) -> Sequence[Checker]:
-        """The log, and the data of whoever cloned."""
-        return (
-            Stats(faults_expected=self.faults_expected),
-            self._truncation(),
+    return TableWorkload(
+        name="truncation",
+        seed=seed,
+        promise=promise,
+        create=create,
+        calls=inserts_and_reads(seed, 4, 1),
+        per_s=options.ops_per_s,
+        observer=(OBSERVE, 10.0),
+        look=look,
+        judges=(
+            Stats(faults_expected=faults_expected),
+            log,
             LogPointers(),
             SetFull(linearizable=False),
             Convergence(),
             Parts(),
-        )
-
-    def _truncation(self) -> Truncation:
-        return Truncation(entries_max=4 * self.options.keep_max + 40)
+        ),
+    )

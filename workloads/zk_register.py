@@ -1,10 +1,10 @@
-"""Registers in ZooKeeper itself: the control experiment, on a system that says what it promises.
+"""Registers in ZooKeeper itself: the control experiment, on a system whose promises are documented.
 
 A key is a node of ZooKeeper. A worker's session is with the ZooKeeper server through which its
-replica reads. With a `sync` before each read ZooKeeper promises linearizable registers, without
-it sequentially consistent ones ("Consistency Guarantees" of its programmer's guide). That could
-break: a leader that was cut off and has not noticed answers a `sync` by itself, for as long as
-tickTime x syncLimit (partition-one, when it draws the leader).
+replica reads. With a `sync` before each read ZooKeeper promises linearizable registers, without it
+sequentially consistent ones ("Consistency Guarantees" of its programmer's guide). A leader that was
+cut off and has not noticed may break this: it answers a `sync` by itself for tickTime x syncLimit
+(partition-one, when it draws the leader).
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,46 +14,43 @@ from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, N
 
 from checkers.ladder import Level
 from checkers.suite import register_checkers
-from harness.clients.connect import zookeeper
-from harness.clients.zookeeper import ZooKeeper, ZooKeeperError
+from harness.core.connections import ZooKeeper, ZooKeeperError
 from harness.core.errors import ClusterError, UsageError
 from harness.core.op import Call, Done, Json, Kind, Op
 from harness.core.protocols import Checker, Cluster, Generator, Session
-from harness.core.ranges import settle_numbers
+from harness.core.ranges import validate_numbers
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.generators.calls import numbered
 from harness.generators.choose import per_key
-from harness.generators.order import until_ok
+from harness.generators.order import final_reads_on
 from harness.generators.timing import rate
-from harness.generators.workers import each_node
+from workloads.options import PacedOptions
 
-FINAL_TRIES = 20
 CAS_REACH = 4
-"""A cas expects one of so many latest values: some hit, some miss."""
+"""Number of the latest values of which a cas expects one, so that some match and some do not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ZkRegisterOptions:
-    """What may be chosen of it."""
+class ZkRegisterOptions(PacedOptions):
+    """Options of `zk-register`: which calls there are, and on how many registers."""
 
     register: str = "cas"
     """"cas": writes, reads and compare-and-set; "plain": writes and reads."""
     read: str = "sync"
-    """"sync" before each read, or "plain": whatever the session's server has."""
-    ops_per_s: float = 200.0
-    """Of all workers together."""
+    """"sync": a `sync` comes before each read; "plain": a read returns what the session's server
+    has."""
     keys: int = 3
-    """Registers in use at a time."""
+    """Number of registers in use at a time."""
     ops_per_key: int = 60
-    """Then fresh registers are taken: what was left open would make every later call harder to
-    judge."""
+    """Number of calls on a register before a new one takes its place: calls of unknown outcome make
+    every later call harder to judge."""
+    ops_per_s: float = 200.0
     timeout_s: float = 3.0
-    """A call without an answer ends as info after this."""
 
-    def settle(self, topology: Topology) -> None:  # noqa: ARG002
-        """Raises UsageError for what cannot be asked."""
-        settle_numbers(self)
+    def validate(self, topology: Topology) -> None:  # noqa: ARG002
+        """Raise UsageError for options that are out of range."""
+        validate_numbers(self)
         choices = (
             ("register", self.register, ("cas", "plain")),
             ("read", self.read, ("sync", "plain")),
@@ -64,13 +61,13 @@ class ZkRegisterOptions:
 
     @property
     def promise(self) -> Level:
-        """What ZooKeeper promises of such reads."""
+        """Level that ZooKeeper promises for these reads."""
         return Level.LINEARIZABLE if self.read == "sync" else Level.SEQUENTIAL
 
 
 @dataclass(frozen=True, slots=True)
 class ZkRegister:
-    """The workload."""
+    """Reads, writes and compare-and-sets of registers, which are nodes of ZooKeeper."""
 
     options: ZkRegisterOptions
     seed: Seed
@@ -80,17 +77,17 @@ class ZkRegister:
     live_anomalies: bool = field(default=False, init=False)
 
     def session(self, cluster: Cluster, token: str) -> Session:
-        """Creates the parent of the registers; they are made by their first write."""
+        """Create the parent node of the registers; their first write creates them."""
         path = f"/harness/{token}"
-        connection = zookeeper(cluster, cluster.topology.keepers)
+        connection = cluster.zookeeper(cluster.topology.keepers)
         try:
             connection.ask("create", path, b"", None, False, False, True)
         except ZooKeeperError as error:
             raise ClusterError(f"ZooKeeper: {path} was not made: {error}") from error
-        return _Session(cluster, path, connection, self.options)
+        return _ZkRegisterSession(cluster, path, connection, self.options)
 
     def generator(self) -> Generator:
-        """Reads, writes of values that no other call writes, and compare-and-sets."""
+        """Return reads, writes of values that no other call writes, and compare-and-sets."""
         calls = per_key(
             self.seed.child("keys"),
             self._on_key,
@@ -117,16 +114,15 @@ class ZkRegister:
         return numbered(call)
 
     def final(self, keys: Sequence[int], nodes: Sequence[str]) -> Generator:
-        """Each key, through each server."""
-        calls = tuple(Call(f="final-read", key=key) for key in keys)
-        return each_node(until_ok(calls, tries=FINAL_TRIES), nodes)
+        """Return a read of each register through each server."""
+        return final_reads_on((Call(f="final-read", key=key) for key in keys), nodes)
 
     def checkers(self) -> Sequence[Checker]:
-        """Both levels, whatever the promise."""
+        """Return the checkers of both levels, whatever the promise."""
         return register_checkers(faults_expected=self.faults_expected)
 
 
-class _Session:
+class _ZkRegisterSession:
     def __init__(
         self, cluster: Cluster, path: str, connection: ZooKeeper, options: ZkRegisterOptions
     ) -> None:
@@ -135,10 +131,10 @@ class _Session:
         self._connection = connection
         self._options = options
 
-    def client(self, node: str) -> "_Client":
+    def client(self, node: str) -> "_ZkRegisterClient":
         keepers = self._cluster.topology.node(node).keepers
-        connection = zookeeper(self._cluster, keepers, timeout_s=self._options.timeout_s)
-        return _Client(connection, self._path, synced=self._options.read == "sync")
+        connection = self._cluster.zookeeper(keepers, self._options.timeout_s)
+        return _ZkRegisterClient(connection, self._path, synced=self._options.read == "sync")
 
     def pending(self) -> Sequence[str]:
         return ()
@@ -147,13 +143,13 @@ class _Session:
         return {}
 
     def drop(self) -> None:
-        connection = zookeeper(self._cluster, self._cluster.topology.keepers)
+        connection = self._cluster.zookeeper(self._cluster.topology.keepers)
         try:
             for name in connection.ask("get_children", self._path):
                 connection.ask("delete", f"{self._path}/{name}")
             connection.ask("delete", self._path)
         except (ZooKeeperError, KazooException):
-            pass  # It is left to the end of the cluster.
+            pass  # The nodes stay until the cluster ends.
         finally:
             connection.close()
 
@@ -161,7 +157,7 @@ class _Session:
         self._connection.close()
 
 
-class _Client:
+class _ZkRegisterClient:
     def __init__(self, connection: ZooKeeper, path: str, *, synced: bool) -> None:
         self._connection = connection
         self._path = path
@@ -185,12 +181,12 @@ class _Client:
                 try:
                     self._connection.ask("create", path, data)
                 except NodeExistsError:
-                    continue  # Another was first; neither request did anything.
+                    continue  # Another client was first; neither request did anything.
             return Done(Kind.OK, op.value)
 
     def _cas(self, path: str, op: Op) -> Done:
-        """The version makes it atomic; a mismatch that a stale read saw says nothing, so it is a
-        call that did not happen."""
+        """Set the new value if the node has the expected one; its version makes the two steps
+        atomic. A mismatch may come from a stale read, so that it is a call that did not happen."""
         assert isinstance(op.value, tuple), "a cas has what it expects and what it sets"
         expected, new = op.value
         try:
@@ -205,7 +201,7 @@ class _Client:
     def _read(self, path: str, op: Op) -> Done:
         try:
             if self._synced or op.f == "final-read":
-                # Not waited for: a session keeps its requests in order.
+                # No need to wait for the sync: a session keeps its requests in order.
                 _, (data, _) = self._connection.ask_all((("sync", (path,)), ("get", (path,))))
             else:
                 data, _ = self._connection.ask("get", path)

@@ -7,7 +7,7 @@ from harness.core.dialect import Mechanism
 from harness.core.op import Call, Kind, Op
 from harness.core.seed import Seed
 from harness.generators.script import Do, Joined, Rest, ScriptStep, Then, Until
-from workloads.alter import Alter, AlterOptions
+from workloads.alter import AlterOptions, alter
 from workloads.scenarios.reads import behind_the_follower, cut_off
 from workloads.scenarios.scenario import Finding, Scenario
 from workloads.scenarios.steps import (
@@ -17,6 +17,7 @@ from workloads.scenarios.steps import (
     everywhere,
     insert,
     killed,
+    lurking,
     message,
     once,
     read,
@@ -90,7 +91,7 @@ DEAF_REPLICA = Scenario(
     name="deaf-replica",
     text="a replica whose ZooKeeper session has ended takes inserts again, and no ALTER: its "
     "columns stay those that it had",
-    workload=Alter(AlterOptions(), Seed(1), Level.EVENTUAL, faults_expected=True),
+    workload=alter(AlterOptions(), Seed(1), Level.EVENTUAL, faults_expected=True),
     nemesis="partition-keeper-follower",
     steps=(Do(insert(0, "ch1")), *_session_lost(1)),
     finding=Finding("alters", "behind"),
@@ -124,7 +125,7 @@ HALF_ALTER = Scenario(
 )
 
 DELAY = "zk-delay-request"
-DELAYED = message(DELAY, "ch1")
+DELAYED = lurking(DELAY, "ch1")
 
 CRASHING_MUTATION = Scenario(
     name="crashing-mutation",

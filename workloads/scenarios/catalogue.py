@@ -15,6 +15,7 @@ from workloads.scenarios.inserts import (
     DIRTY_READ,
     DOUBLED_INSERT,
     HALF_INSERT,
+    LOST_RETRY,
     PHANTOM_PART,
     TORN_INSERT,
 )
@@ -31,11 +32,13 @@ from workloads.scenarios.reads import (
     SKIPPED_PART,
     STALE_READ,
     UNSEEN_WRITE,
+    UNSYNCED_READ,
 )
 from workloads.scenarios.scenario import Scenario
 
 _EVERY = (
     STALE_READ,
+    UNSYNCED_READ,
     SKIPPED_PART,
     INCOMPARABLE_READS,
     LAGGING_WRITER,
@@ -50,6 +53,7 @@ _EVERY = (
     DIRTY_READ,
     PHANTOM_PART,
     DOUBLED_INSERT,
+    LOST_RETRY,
     UNREADABLE_TABLE,
     UNWRITABLE_TABLE,
     RETURNED_ROWS,

@@ -1,11 +1,11 @@
-"""A replica that was lost takes its place in the log before it has what the log told it to do."""
+"""A lost replica that advances its log pointer before it has the parts of those log entries."""
 
+from checkers.ddl.optimize import OPTIMIZE
 from checkers.ladder import Level
-from checkers.optimize import OPTIMIZE
 from harness.core.op import Call
 from harness.core.seed import Seed
 from harness.generators.script import Do, Joined, Rest
-from workloads.merges import OWN_PARTITION, Merges, MergesOptions
+from workloads.merges import OWN_PARTITION, MergesOptions, merges
 from workloads.scenarios.scenario import Finding, Scenario
 from workloads.scenarios.steps import (
     LOG_TRUNCATED_S,
@@ -25,7 +25,7 @@ UNWAITED_CLONE = Scenario(
     name="unwaited-clone",
     text="OPTIMIZE that was to wait for every replica returns while one that was lost, and clones "
     "another, has not what was merged",
-    workload=Merges(
+    workload=merges(
         MergesOptions(own_rows=10, timeout_s=40.0),
         Seed(1),
         Level.EVENTUAL,

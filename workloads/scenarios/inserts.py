@@ -1,6 +1,6 @@
-"""Inserts that are seen in part, or before it is known whether they happen."""
+"""Inserts that reads see in part, or before it is known whether they happen."""
 
-from checkers.atomic import INSERT_MANY, Atomic
+from checkers.sets.atomic import INSERT_MANY, Atomic
 from checkers.stats import Stats
 from harness.core.op import Call, Kind, Op
 from harness.generators.script import Do, Joined, Rest, Until
@@ -11,7 +11,7 @@ from workloads.scenarios.steps import (
     SESSION_GONE_S,
     insert,
     killed,
-    message,
+    lurking,
     read,
     shows,
 )
@@ -20,8 +20,8 @@ from workloads.scripted_set import ScriptedSet
 MANY = tuple(range(60))
 """Values of one insert, each in a partition of its own."""
 MORE = tuple(range(100))
-"""Values of one insert that a kill meets before the last is committed. Servers of today take no
-more than 100 partitions in one insert (max_partitions_per_insert_block)."""
+"""Values of one insert during which a kill hits before the last is committed. Current servers
+accept at most 100 partitions in one insert (max_partitions_per_insert_block)."""
 
 
 def _some(op: Op) -> bool:
@@ -88,7 +88,7 @@ DIRTY_READ = Scenario(
         *DEAD.begins,
         Rest(SESSION_GONE_S),
         PENDING.ends,
-        # Refused until the others have found out that nobody alive has the part.
+        # Refused until the others have found out that no live replica has the part.
         Until(insert(2, "ch2"), lambda op: op.kind is Kind.OK, tries=60, pause_s=0.5),
         DEAD.ends,
         Until(read("ch1"), shows(2), by=1, pause_s=0.1),
@@ -97,7 +97,7 @@ DIRTY_READ = Scenario(
 )
 
 SHUT = "zk-shut-request"
-LOST = message(SHUT, "ch1")
+LOST = lurking(SHUT, "ch1")
 LOST_COMMIT = (
     Do(insert(0, "ch2")),
     Until(read("ch1"), shows(0), pause_s=0.05),
@@ -144,5 +144,34 @@ DOUBLED_INSERT = Scenario(
         Until(read("ch1"), _twice, tries=200, pause_s=0.1),
     ),
     finding=Finding("set-full", "duplicate"),
+    quiesce_s=60,
+)
+
+NO_ANSWER = "zk-drop-response"
+UNHEARD = lurking(NO_ANSWER, "ch1", number=2)
+
+LOST_RETRY = Scenario(
+    name="lost-retry",
+    text="an insert is committed, but its time runs out before the replica hears so, and the "
+    "replica deletes its part, which no other has; the same block, inserted again as the error "
+    "asks for, is acknowledged as a duplicate, and no replica has it",
+    workload=ScriptedSet(
+        name="scenario-lost-retry", quorum=None, sequential=False, insert_limit_s=2
+    ),
+    nemesis=f"stop-fetches,{NO_ANSWER}",
+    clients=2,
+    steps=(
+        Do(insert(0, "ch2")),
+        Until(read("ch1"), shows(0), pause_s=0.05),
+        *PENDING.begins,
+        *UNHEARD.begins,
+        Do(insert(1, "ch1"), ends=(Kind.INFO,)),
+        Until(insert(1, "ch2"), lambda op: op.kind is Kind.OK, by=1, tries=60, pause_s=0.1),
+        Joined(),
+        UNHEARD.ends,
+        Rest(5.0),  # ch1 checks its part within seconds
+        PENDING.ends,
+    ),
+    finding=Finding("set-full", "lost"),
     quiesce_s=60,
 )

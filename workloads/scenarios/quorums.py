@@ -1,10 +1,10 @@
-"""A quorum that fails, which is as it should be; a part that outlives that; and a quorum that ends
-though nobody has the part."""
+"""Quorums that fail correctly, parts that outlive a failed quorum, and quorums that end although no
+replica has the part."""
 
 from collections.abc import Mapping
 
 from checkers.ladder import Level
-from checkers.quorum_parts import OBSERVE
+from checkers.quorum.quorum_parts import OBSERVE
 from harness.core.op import Call, Kind, Op
 from harness.core.seed import Seed
 from harness.generators.script import Do, Joined, Rest, Until
@@ -79,7 +79,8 @@ FAILED_PART = Scenario(
 )
 
 LATE_ACTIVE, LATE_FAILED = "zk-delay-active", "zk-delay-failed"
-ACTIVE, FAILED = lurking(LATE_ACTIVE, ["ch1"], 3), lurking(LATE_FAILED, ["ch2", "ch3"], 4)
+ACTIVE = lurking(LATE_ACTIVE, "ch1", number=3)
+FAILED = lurking(LATE_FAILED, "ch2", "ch3", number=4)
 ALL_DEAD = killed(*REPLICAS, number=2)
 
 FAILED_PART_MISSED = Scenario(
@@ -98,7 +99,7 @@ FAILED_PART_MISSED = Scenario(
         *ALL_DEAD.begins,
         Rest(SESSION_GONE_S),
         # All come back at once. ch1 asks what has failed, nothing has, and is active two seconds
-        # later; the others find meanwhile that nobody active has its part.
+        # later; the others find meanwhile that no active replica has its part.
         ALL_DEAD.ends,
         FAILS,
         ACTIVE.ends,

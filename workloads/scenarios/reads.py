@@ -1,4 +1,4 @@
-"""Reads that return the past, or that no order of the calls explains."""
+"""Reads that return an old state, or that no order of the calls explains."""
 
 from collections.abc import Sequence
 
@@ -7,12 +7,11 @@ from harness.generators.script import Do, Joined, Rest, ScriptStep, Then, Until
 from workloads.scenarios.scenario import Finding, Scenario
 from workloads.scenarios.steps import (
     REPLICAS,
-    Fault,
+    ScriptedFault,
     everywhere,
     fault,
     insert,
     lurking,
-    message,
     read,
     shows,
 )
@@ -22,7 +21,7 @@ LAG = "stop-fetches-one"
 LAGGING = fault("stop-fetches", LAG, nodes=["ch3"])
 
 
-def cut_off(number: int = 1) -> Fault:
+def cut_off(number: int = 1) -> ScriptedFault:
     """The first ZooKeeper server that follows is cut off from its peers."""
     return fault("partition", "partition-keeper-follower", number, order=["zk1", "zk2", "zk3"])
 
@@ -41,6 +40,11 @@ def _read_behind(ended: tuple[Op, ...]) -> Sequence[ScriptStep]:
     return (Do(insert(1, writer)), Do(read(behind)))
 
 
+def _sync_and_read_behind(ended: tuple[Op, ...]) -> Sequence[ScriptStep]:
+    wrote, reads = _read_behind(ended)
+    return (wrote, Do(Call(f="sync", key=0, node=behind_the_follower(ended))), reads)
+
+
 STALE_READ = Scenario(
     name="stale-read",
     text="a sequentially consistent read misses an insert that a quorum acknowledged before, for "
@@ -57,8 +61,25 @@ STALE_READ = Scenario(
 )
 
 
+UNSYNCED_READ = Scenario(
+    name="unsynced-read",
+    text="a SYSTEM SYNC REPLICA returns at once and the next read misses an insert that a quorum "
+    "had acknowledged, because the replica reads the log through a ZooKeeper follower that was cut "
+    "from its leader",
+    workload=ScriptedSet(name="scenario-unsynced-read", sequential=False),
+    nemesis="partition-keeper-follower",
+    steps=(
+        Do(insert(0, "ch1")),
+        *everywhere(0),
+        *cut_off().begins,
+        Then(_sync_and_read_behind),
+    ),
+    finding=Finding("set-full", "stale"),
+)
+
+
 LATE_PART = "fetch-hold-second"
-SECOND_HELD = lurking(LATE_PART, ["ch1", "ch2"], 2)
+SECOND_HELD = lurking(LATE_PART, "ch1", "ch2", number=2)
 
 
 def _skipping(writers: tuple[int, int], *between: ScriptStep) -> tuple[ScriptStep, ...]:
@@ -173,7 +194,7 @@ HIDDEN_INSERT = Scenario(
 )
 
 DELAY = "zk-delay-request"
-DELAYED = message(DELAY, "ch1")
+DELAYED = lurking(DELAY, "ch1")
 OVERTAKING: tuple[ScriptStep, ...] = (
     Do(insert(0, "ch1")),
     *everywhere(0),

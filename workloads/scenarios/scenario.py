@@ -1,5 +1,5 @@
-"""What a scenario is: a script that brings one anomaly or one rare path about, and the finding that
-proves it."""
+"""Scenarios: scripts that reproduce one anomaly or one rare path, and the finding that proves
+it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from harness.generators.script import ScriptStep, broke_off
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a checker said that a scenario is about."""
+    """Text and steps of a finding, as a checker reported them."""
 
     text: str
     steps: Sequence[str] = ()
@@ -22,14 +22,14 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a checker must find."""
+    """Anomaly that a checker must find."""
 
     checker: str
     kind: str
-    """Of the anomaly."""
+    """Kind of the anomaly."""
 
     def shown(self, verdict: Verdict) -> Shown | None:
-        """The witness; None: it is not there."""
+        """Return the witness; None if the anomaly was not found."""
         if verdict.status is not Status.INVALID:
             return None
         witness = next((one for one in verdict.anomalies if one.kind == self.kind), None)
@@ -41,14 +41,14 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a checker must have met and found kept."""
+    """Promise that a checker must have tested and found kept."""
 
     checker: str
     figures: Sequence[str]
-    """Of the verdict: none of them may be 0, or the rare path was not taken."""
+    """Figures of the verdict that must not be 0; otherwise the rare path was not taken."""
 
     def shown(self, verdict: Verdict) -> Shown | None:
-        """The verdict's summary; None: it does not hold, or nothing was met."""
+        """Return the verdict's summary; None if the promise was broken or not tested."""
         met = all(verdict.figures.get(name) for name in self.figures)
         return Shown(verdict.summary) if verdict.status is Status.VALID and met else None
 
@@ -58,31 +58,31 @@ class Held:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """One known anomaly, or one rare path on which the server keeps its word."""
+    """Script of a known anomaly, or of a rare path on which the server keeps its promise."""
 
     name: str
     text: str
-    """What is seen, a sentence."""
+    """Sentence that says what clients see."""
     workload: Workload
     steps: Sequence[ScriptStep]
     finding: Finding | Held
     needs: tuple[Mechanism, ...] = ()
-    """Without one of these the servers cannot show it."""
+    """Mechanisms without which the servers cannot show it."""
     nemesis: str = "none"
-    """The families of faults that its steps use."""
+    """Families of the faults in its steps."""
     clients: int = 1
-    """They roam: each of their calls names its replica."""
+    """Number of clients. They roam: each of their calls names its replica."""
     time_limit_s: float = 60.0
     quiesce_s: float = 30.0
     shards: int = 1
     replicas: int = 3
-    """Of a shard."""
+    """Number of replicas per shard."""
 
     def found(self, judgement: Judgement) -> Shown | None:
-        """What shows the finding; None: not reproduced."""
-        told = [v for v in judgement.verdicts if v.checker == self.finding.checker]
-        return next((shown for v in told if (shown := self.finding.shown(v))), None)
+        """Return the finding; None if it was not reproduced."""
+        verdicts = [v for v in judgement.verdicts if v.checker == self.finding.checker]
+        return next((shown for v in verdicts if (shown := self.finding.shown(v))), None)
 
     def broke_off(self, history: History) -> str | None:
-        """Why its steps were not played to the end, so that nothing can be said."""
+        """Return why its steps were not played to the end, so that nothing is known."""
         return broke_off(self.steps, history)

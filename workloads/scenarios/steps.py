@@ -1,4 +1,4 @@
-"""The words of a script: calls on a table of sets, and faults that begin and end."""
+"""Building blocks of scripts: calls on a table of sets, and faults that begin and end."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,33 +22,33 @@ LOG_TRUNCATED_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class ScriptedFault:
     """One fault of a script."""
 
     begins: tuple[ScriptStep, ...]
     ends: Do
 
 
-def fault(f: str, name: str, number: int = 1, **plan: Json) -> Fault:
+def fault(f: str, name: str, number: int = 1, **plan: Json) -> ScriptedFault:
     """`number` is its own in the script; `plan` is what its family wants."""
     begin = _edge(f, "begin", name, number, **plan)
-    return Fault((Do(begin),), Do(_edge(f, "end", name, number)))
+    return ScriptedFault((Do(begin),), Do(_edge(f, "end", name, number)))
 
 
-def message(name: str, node: str, number: int = 1) -> Fault:
-    """A fault of messages has begun when it has stopped one, so that the calls that send it come
-    next."""
+def message(name: str, node: str, number: int = 1) -> ScriptedFault:
+    """Return a fault of messages that has begun when it has stopped one, so that the calls that
+    send it come next, and a `Joined` waits for it."""
     begin = _edge(name, "begin", f"{name}-one", number, nodes=[node])
     end = _edge(name, "end", f"{name}-one", number)
-    return Fault((Do(begin, wait=False), Rest(0.5)), Do(end))
+    return ScriptedFault((Do(begin, wait=False), Rest(0.5)), Do(end))
 
 
-def lurking(name: str, nodes: Sequence[str], number: int = 1) -> Fault:
-    """A fault of rare messages, which is in force before there is one."""
-    return fault(name, f"{name}-one", number, nodes=list(nodes))
+def lurking(name: str, *nodes: str, number: int = 1) -> ScriptedFault:
+    """Return a fault of messages that has begun when the proxies of these nodes have its rule."""
+    return fault(name, f"{name}-one", number, nodes=list(nodes), lurks=True)
 
 
-def killed(*nodes: str, number: int = 1) -> Fault:
+def killed(*nodes: str, number: int = 1) -> ScriptedFault:
     """Replicas are dead, and started again."""
     return fault("kill", KILL, number, nodes=list(nodes))
 
@@ -67,31 +67,31 @@ PENDING = fault("stop-fetches", "stop-fetches-minority", nodes=["ch2", "ch3"])
 
 
 def insert(value: int, node: str, key: int = 0) -> Call:
-    """One value."""
+    """Return an insert of one value."""
     return Call(f="insert", value=value, key=key, node=node)
 
 
 def read(node: str, key: int = 0) -> Call:
-    """Every value of the key."""
+    """Return a read of every value of the key."""
     return Call(f="read", key=key, node=node)
 
 
 def everywhere(value: int) -> tuple[ScriptStep, ...]:
-    """Until every replica returns it."""
+    """Return steps that end when every replica returns the value."""
     return tuple(Until(read(node), shows(value), pause_s=0.05) for node in REPLICAS)
 
 
 def shows(*values: int) -> "Shows":
-    """Whether a read returned all of these."""
+    """Return the condition that a read returned all of these values."""
     return Shows(frozenset(values))
 
 
 @dataclass(frozen=True, slots=True)
 class Shows:
-    """See `shows`."""
+    """The condition that `shows` returns."""
 
     values: frozenset[int]
 
     def __call__(self, op: Op) -> bool:
-        """Of the end of a read."""
+        """Return whether the end of a read meets the condition."""
         return isinstance(op.value, tuple) and self.values <= set(op.value)

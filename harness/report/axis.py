@@ -25,7 +25,7 @@ class Axis:
 
     @staticmethod
     def through(times_ns: Iterable[int]) -> "Axis":
-        """With a mark at each of these times."""
+        """Return an axis with a mark at each of these times."""
         times = sorted(set(times_ns))
         assert times, "an axis needs a time"
         gaps = [LEAST + log10(1 + (b - a) / 1e3) for a, b in itertools.pairwise(times)]
@@ -38,7 +38,7 @@ class Axis:
         return Axis(tuple(marks))
 
     def at(self, time_ns: int) -> float:
-        """Where a time is, in per cent; before the first mark and after the last, theirs."""
+        """Return the place of a time in per cent; outside the marks, that of the nearest one."""
         times = [time for time, _ in self.marks]
         i = bisect_right(times, time_ns)
         if i == 0:
@@ -49,7 +49,7 @@ class Axis:
         return x0 + (x1 - x0) * (time_ns - t0) / (t1 - t0)
 
     def gaps(self) -> tuple[tuple[float, float, int], ...]:
-        """From, to (per cent), and how long in ns."""
+        """Return where each gap begins and ends, in per cent, and its length in ns."""
         pairs = zip(self.marks, self.marks[1:], strict=False)
         return tuple((x0, x1, t1 - t0) for (t0, x0), (t1, x1) in pairs)
 

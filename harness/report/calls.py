@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from checkers.key_sets import INSERT, READS
+from checkers.sets.key_sets import INSERT, READS
 from harness.core.history import History, Pair
 from harness.core.op import Json, Kind
 
@@ -36,7 +36,7 @@ class _Names:
 
 
 def columns(history: History, marked: Iterable[int] = ()) -> dict[str, Any]:
-    """As JSON: lists of one entry a call, in order of invocation, and lists of names.
+    """Return the calls as JSON: lists of one entry a call, in order of invocation, and of names.
 
     "begin" is in ns, each less the one before; "length" in ns, -1 for a call that never ended;
     "index" the invoking op's, each less the one before, and "end" the ending op's less the
@@ -107,7 +107,7 @@ def columns(history: History, marked: Iterable[int] = ()) -> dict[str, Any]:
 
 
 def packed(value: Mapping[str, Any]) -> str:
-    """JSON, compressed, in letters that mean nothing to HTML."""
+    """Return the value as compressed JSON, in letters that mean nothing to HTML."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     return base64.b64encode(gzip.compress(text.encode(), compresslevel=6, mtime=0)).decode()
 

@@ -1,4 +1,4 @@
-"""What a report is made of: the files of one run's directory, whatever state they are in."""
+"""Facts of a report, read from the files of a run's directory in whatever state they are."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class NodeInfo(msgspec.Struct, frozen=True):
-    """Of run.json's topology."""
+    """Node in the topology of run.json."""
 
     name: str
     role: str = ""
@@ -37,13 +37,13 @@ class NodeInfo(msgspec.Struct, frozen=True):
 
 
 class TopologyInfo(msgspec.Struct, frozen=True):
-    """Of run.json."""
+    """Topology in run.json."""
 
     nodes: tuple[NodeInfo, ...] = ()
 
 
 class EngineInfo(msgspec.Struct, frozen=True):
-    """Which server run.json says that a node ran; "" if it does not say."""
+    """Server of a node according to run.json; "" for what it does not say."""
 
     role: str = ""
     version: str = ""
@@ -58,12 +58,12 @@ class EnginesInfo(msgspec.Struct, frozen=True):
 
 
 class PlanInfo(msgspec.Struct, frozen=True):
-    """Of run.json: what every plan has."""
+    """Fields of a plan in run.json that every plan has."""
 
     workload: str = "?"
     nemesis: str = "?"
     seed: str = "?"
-    again: str = ""
+    repro_command: str = msgspec.field(default="", name="again")
     promise: str = ""
     time_limit_s: float | None = None
     rate: float | None = None
@@ -75,8 +75,8 @@ class PlanInfo(msgspec.Struct, frozen=True):
     options: dict[str, Any] = {}
 
 
-class RunInfo(msgspec.Struct, frozen=True):
-    """run.json, as far as a report needs it; what is missing is empty."""
+class ReportedRun(msgspec.Struct, frozen=True):
+    """Contents of run.json that a report needs; missing fields are empty."""
 
     state: str = "crashed"
     plan: PlanInfo = PlanInfo()
@@ -90,11 +90,11 @@ class RunInfo(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Facts:
-    """All that is known of a run. Nothing is made up for a file that is missing."""
+    """Everything known about a run. Nothing is invented for a missing file."""
 
     name: str
     """The run's path within its store."""
-    info: RunInfo
+    info: ReportedRun
     judgement: Judgement | None
     """None: never judged."""
     history: History | None
@@ -103,13 +103,13 @@ class Facts:
     """What went wrong around the run, or with one of its files; sentences."""
     logs: Path
     alive: bool = False
-    """Its process still runs."""
+    """Whether its process is still running."""
     unreadable: bool = False
-    """run.json or results.json is there and cannot be read."""
+    """Whether run.json or results.json exists and cannot be read."""
 
     @property
     def status(self) -> str:
-        """VALID, UNKNOWN or INVALID when judged, else RUNNING, UNREADABLE or CRASHED."""
+        """Return VALID, UNKNOWN or INVALID if judged, else RUNNING, UNREADABLE or CRASHED."""
         if self.judgement is not None:
             return self.judgement.status.value
         if self.unreadable:
@@ -118,19 +118,19 @@ class Facts:
 
     @property
     def ended(self) -> bool:
-        """The run came to its own end."""
+        """Return whether the run finished."""
         return self.info.state == "finished"
 
     @cached_property
     def witness(self) -> tuple[Verdict, Anomaly] | None:
-        """The gravest anomaly of what decides, and who found it."""
+        """Return the gravest deciding anomaly, and the verdict with it; None without one."""
         if self.judgement is None or self.judgement.status is not Status.INVALID:
             return None
         return gravest(self.judgement)
 
     @property
     def zero(self) -> datetime | None:
-        """The date at time 0 of the history."""
+        """Return the date at time 0 of the history."""
         try:
             return datetime.fromisoformat(self.info.zero_utc) if self.info.zero_utc else None
         except ValueError:
@@ -153,7 +153,7 @@ def facts_of(
     if raw_info is None and not no_info:
         told.append("run.json is missing: what was run is unknown")
     raw_info = _by_node(raw_info)
-    info = _converted(raw_info, RunInfo, directory / "run.json", told) or RunInfo()
+    info = _converted(raw_info, ReportedRun, directory / "run.json", told) or ReportedRun()
     results = raw_results or {}
     judgement = None
     if results:
@@ -177,9 +177,11 @@ def facts_of(
 
 def _by_node(raw: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     """Return run.json with its servers by node, which older ones have by role."""
+    if raw is None:
+        return None
     try:
-        plan, nodes = raw["plan"], raw["topology"]["nodes"]  # type: ignore[index]
-        return {**raw, "plan": {**plan, "engines": Engines.stored(plan["engines"], nodes)}}  # type: ignore[dict-item]
+        plan, nodes = raw["plan"], raw["topology"]["nodes"]
+        return {**raw, "plan": {**plan, "engines": Engines.stored(plan["engines"], nodes)}}
     except (KeyError, TypeError):
         return raw
 

@@ -1,4 +1,4 @@
-"""Every fault that was asked for: when, to whom, and how its effect was seen."""
+"""Table of all injected faults: when, on which nodes, and how their effects were verified."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from nemesis.evidence import EVIDENCE
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FaultRow:
     """One call of the nemesis, with what ended it."""
 
     op: int
@@ -28,8 +28,8 @@ class Row:
     """What was seen when it ended."""
 
 
-def rows(history: History) -> tuple[Row, ...]:
-    """In order of time."""
+def rows(history: History) -> tuple[FaultRow, ...]:
+    """Return the faults in order of time."""
     ends = _ends(history)
     known = {fault.op: fault for fault in history.faults}
     out = []
@@ -44,7 +44,7 @@ def rows(history: History) -> tuple[Row, ...]:
         end = ends.get(value.get("fault"))
         fault = known.get(op.index)
         out.append(
-            Row(
+            FaultRow(
                 op=op.index,
                 name=str(value.get("name", op.f)),
                 text=str(value.get("text") or " ".join(map(str, _nodes(value)))),
@@ -60,13 +60,13 @@ def rows(history: History) -> tuple[Row, ...]:
 
 
 def _nodes(value: Mapping[str, object]) -> Sequence[object]:
-    """Whom it was meant for."""
+    """Return the nodes that the fault was meant for."""
     nodes = value.get("nodes")
     return nodes if isinstance(nodes, list | tuple) else ()
 
 
 def _ends(history: History) -> dict[object, Op]:
-    """By number of fault: the op that ended it, ok before any other."""
+    """Return the op that ended each fault, by the fault's number; an ok op has precedence."""
     found: dict[object, Op] = {}
     for op in history.nemesis:
         if op.kind is Kind.INVOKE or not isinstance(op.value, Mapping):

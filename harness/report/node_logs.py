@@ -1,4 +1,4 @@
-"""What the servers logged at the time of the anomaly, or last."""
+"""Excerpts of the servers' logs around the anomaly, or else of their last lines."""
 
 import re
 from bisect import bisect_left
@@ -30,36 +30,37 @@ AROUND: Final = timedelta(seconds=1.5)
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """Of a log."""
+class LogLine:
+    """Line of a server's log."""
 
     text: str
 
     @property
     def grave(self) -> bool:
-        """It tells of a warning or an error."""
+        """Return whether the line is a warning or an error."""
         return any(word in self.text for word in GRAVE)
 
     @property
     def rank(self) -> int:
-        """0: grave; 1: an event; 2: said of every query, or the rest of a longer message."""
+        """Return 0 for a grave line, 1 for an event, 2 for what is logged of every query or
+        continues a message."""
         if self.grave:
             return 0
         return ROUTINE_RANK if _stamp(self.text) is None or ROUTINE.search(self.text) else 1
 
     @property
     def gist(self) -> str:
-        """What lines that say the same have in common."""
+        """Return the text without what varies between lines that say the same."""
         return VARYING.sub("", self.text)
 
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """A few lines of one file."""
+    """Excerpt of one log file."""
 
     node: str
     file: str
-    lines: tuple[Line, ...]
+    lines: tuple[LogLine, ...]
     left_out: int
     """Lines of that time that were too many."""
     middle: int | None
@@ -67,12 +68,12 @@ class Excerpt:
 
     @property
     def grave(self) -> int:
-        """Lines that tell of warnings and errors."""
+        """Return the number of warnings and errors."""
         return sum(line.grave for line in self.lines)
 
 
 def excerpts(logs: Path, around: datetime | None) -> tuple[Excerpt, ...]:
-    """Of every node's log: the lines near `around`; the last ones when that is None."""
+    """Return of every node's log the lines near `around`, or the last lines if that is None."""
     found = []
     run = logs.parent.resolve()
     for file in sorted(logs.glob("*/*.log")) if logs.is_dir() else ():
@@ -85,7 +86,7 @@ def excerpts(logs: Path, around: datetime | None) -> tuple[Excerpt, ...]:
         ):
             continue
         texts, middle = _last(file) if around is None else _near(file, around)
-        lines = [Line(text[:LINE_LENGTH_MAX]) for text in texts]
+        lines = [LogLine(text[:LINE_LENGTH_MAX]) for text in texts]
         chosen = _chosen(lines, middle)
         if chosen:
             shown = tuple(lines[at] for at in chosen)
@@ -95,7 +96,7 @@ def excerpts(logs: Path, around: datetime | None) -> tuple[Excerpt, ...]:
     return tuple(found)
 
 
-def _chosen(lines: Sequence[Line], middle: int) -> list[int]:
+def _chosen(lines: Sequence[LogLine], middle: int) -> list[int]:
     """Which of too many: events before what is said of every query, the nearest to the middle
     first, few of those that say the same; of all these not more than a third warnings and errors,
     unless there is room."""
@@ -121,7 +122,7 @@ def _last(file: Path) -> tuple[list[str], int]:
 
 
 def _texts(raw: bytes, *, keepends: bool = False) -> list[str]:
-    """Its lines; a separator of Unicode ends none, so bytes are cut, not text."""
+    """Split into lines as bytes, because Unicode line separators do not end a log line."""
     return [line.decode(errors="replace") for line in raw.splitlines(keepends)]
 
 

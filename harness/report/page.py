@@ -1,4 +1,4 @@
-"""report.html: one page that explains a run, and needs nothing but itself."""
+"""report.html: one self-contained page that explains a run."""
 
 import base64
 import os
@@ -13,8 +13,8 @@ from typing import Any, Final
 import jinja2
 from markupsafe import Markup
 
+from checkers.phrasing import seconds
 from checkers.witness import EXPECTED
-from checkers.words import seconds
 from harness.core.history import History
 from harness.report import fault_table
 from harness.report.calls import columns, packed
@@ -47,7 +47,7 @@ BANDS_NAMED: Final = 6
 
 @cache
 def environment() -> jinja2.Environment:
-    """Every template of the reports; whatever is put into one is escaped."""
+    """Return the environment of the reports' templates, which escapes every value."""
     made = jinja2.Environment(
         loader=jinja2.PackageLoader("harness.report"),
         autoescape=True,
@@ -61,18 +61,18 @@ def environment() -> jinja2.Environment:
 
 
 def asset(name: str) -> str:
-    """The text of a style sheet or a script of ours."""
+    """Return the text of a style sheet or script of this package."""
     return (ASSETS / name).read_text(encoding="utf-8")
 
 
 def script_hash(text: str) -> str:
-    """By which a page's policy allows this script and no other."""
+    """Return the hash by which a page's policy allows only this script."""
     digest = base64.b64encode(sha256(text.encode()).digest()).decode()
     return f"sha256-{digest}"
 
 
 def page(facts: Facts) -> str:
-    """The whole page."""
+    """Return the whole page."""
     script = "".join(map(asset, SCRIPTS))
     return (
         environment()
@@ -92,7 +92,7 @@ def page(facts: Facts) -> str:
 
 
 def write(facts: Facts, path: Path) -> None:
-    """Whole or not at all. Raises OSError."""
+    """Write the page atomically. Raises OSError."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         partial.write_text(page(facts), encoding="utf-8", errors="replace")
@@ -114,7 +114,7 @@ def _witness(facts: Facts) -> Mapping[str, Any]:
 
 
 def _whole(facts: Facts) -> Mapping[str, Any]:
-    """What is drawn from the whole history."""
+    """Return the values of the template that the whole history decides."""
     history = facts.history
     around = _time_of_anomaly(facts)
     zero = facts.zero
@@ -143,7 +143,7 @@ def _whole(facts: Facts) -> Mapping[str, Any]:
 
 
 def _time_of_anomaly(facts: Facts) -> int | None:
-    """When the last of its ops began, which is the read that went wrong; None without one."""
+    """Return when the last op of the anomaly, the wrong read, began; None without one."""
     if facts.witness is None or facts.history is None:
         return None
     return _last_invocation(facts.history, facts.witness[1].ops)

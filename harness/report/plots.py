@@ -28,7 +28,7 @@ COLOURS: Final = {
 }
 """Stand-ins: in the SVG each becomes the page's variable of that name, light or dark."""
 STYLES: Final = {"ok": "-", "fail": (0, (4, 2)), "info": (0, (1, 1.5))}
-"""By outcome, so that colour is not all that tells them apart."""
+"""Line style of each outcome, so that colour is not the only difference."""
 QUANTILES: Final = (
     (0.5, 2.0, "median"),
     (0.95, 1.2, "95 %"),
@@ -51,7 +51,7 @@ SUPERFLUOUS: Final = re.compile(
 """Besides its size: the font is the page's, and nothing refers to groups."""
 TAG: Final = re.compile(r"<[^>]+>")
 FRACTION: Final = re.compile(r"(\.\d\d)\d+")
-"""Of a place in a tag: a hundredth of a point is finer than any screen."""
+"""The digits of a coordinate that are cut: a hundredth of a point is finer than any screen."""
 BINS_MAX: Final = 120
 LEAST_BIN_S: Final = 0.25
 
@@ -131,7 +131,7 @@ class _Data:
         self.bin = np.clip((self.done_s / self.bin_s).astype(int), 0, bins - 1)
 
     def quantile(self, q: float, chosen: Any) -> Any:
-        """Of the chosen calls' latencies, a number a bin; nan where there is none."""
+        """Return the quantile of the chosen latencies, one number a bin; nan in an empty bin."""
         out = np.full(len(self.middles), np.nan)
         bins, latencies = self.bin[chosen], self.latency_ms[chosen]
         for bin_ in np.unique(bins):

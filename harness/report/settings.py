@@ -1,17 +1,17 @@
-"""What was run, as labels and values: what was asked, how the workload was set, which servers."""
+"""Settings of a run as labels and values: plan, options, workload, servers."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
-from harness.report.facts import NodeInfo, RunInfo
+from harness.report.facts import NodeInfo, ReportedRun
 
 Lines: TypeAlias = tuple[tuple[str, str], ...]
 UNITS: Final = {"time_limit": "s", "quiesce": "s", "check_time": "s", "interval": "s",
                 "duration": "s", "rate": "a second"}  # fmt: skip
 
 
-def groups(info: RunInfo) -> tuple[tuple[str, Lines], ...]:
-    """Titles and their lines. What was not given is left out."""
+def groups(info: ReportedRun) -> tuple[tuple[str, Lines], ...]:
+    """Return the groups of settings by title, without those that were not given."""
     plan = info.plan
     options = {"concurrency": plan.concurrency, "rate": plan.rate, "time_limit": plan.time_limit_s}
     options |= {name: value for name, value in plan.options.items() if name != "workload_options"}
@@ -39,14 +39,14 @@ def groups(info: RunInfo) -> tuple[tuple[str, Lines], ...]:
 
 def _lines(values: Iterable[tuple[str, object]]) -> Lines:
     return tuple(
-        (name.replace("_", " "), told)
+        (name.replace("_", " "), text)
         for name, value in values
-        if (told := _told(value, UNITS.get(name, "")))
+        if (text := _text(value, UNITS.get(name, "")))
     )
 
 
-def _told(value: object, unit: str) -> str:
-    """ "" for what was not given."""
+def _text(value: object, unit: str) -> str:
+    """Return the value as text; "" for a setting that was not given."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float):
@@ -60,7 +60,7 @@ def _date(utc: str | None) -> str:
     return (utc or "").replace("T", " ").replace("+00:00", " UTC")
 
 
-def _server(node: NodeInfo, info: RunInfo) -> str:
+def _server(node: NodeInfo, info: ReportedRun) -> str:
     version = info.versions.get(node.name, node.role)
     engine = info.plan.engines.nodes.get(node.name)
     version = f"{version} {engine.build if engine else ''}".rstrip()

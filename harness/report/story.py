@@ -1,9 +1,9 @@
 """A run's conclusion in three sentences, for somebody who never read a history."""
 
 from checkers.ladder import Level
-from checkers.rest import rest_of
+from checkers.phrasing import during, listed, number, seconds
+from checkers.quiescence import quiescence_of
 from checkers.witness import EXPECTED
-from checkers.words import during, listed, number, seconds
 from harness.core.history import Fault, History, Pair
 from harness.core.op import Kind
 from harness.core.verdict import Anomaly, Status
@@ -11,7 +11,7 @@ from harness.report.facts import RUNNING, UNREADABLE, Facts
 
 
 def duration(ns: int) -> str:
-    """ "3.1 ms", "44.9 s", "2 min 5 s"."""
+    """Return a duration as "3.1 ms", "44.9 s" or "2 min 5 s"."""
     if ns < 1_000_000:
         return f"{ns / 1e3:.0f} µs"
     if ns < 1_000_000_000:
@@ -22,8 +22,8 @@ def duration(ns: int) -> str:
 
 
 def lifetime(fault: Fault) -> str:
-    """ "invoked at 2.085 s, verified at 2.489 s, over at 4.102 s"; of what takes effect within its
-    own call "from 2.085 s to 2.489 s"."""
+    """Return "invoked at 2.085 s, verified at 2.489 s, over at 4.102 s"; of a fault within one call
+    "from 2.085 s to 2.489 s"."""
     if fault.invoked_ns == fault.begin_ns:
         end = "the end" if fault.end_ns is None else seconds(fault.end_ns)
         return f"from {seconds(fault.begin_ns)} to {end}"
@@ -32,7 +32,7 @@ def lifetime(fault: Fault) -> str:
 
 
 def promise_and_held(facts: Facts) -> str:
-    """ "promised linearizable, held session"; without a verdict what was promised only."""
+    """Return "promised linearizable, held session"; without a verdict only what was promised."""
     ladder = facts.judgement.ladder if facts.judgement else None
     promised = ladder.promise.value if ladder else facts.info.plan.promise
     if not promised:
@@ -43,7 +43,7 @@ def promise_and_held(facts: Facts) -> str:
 
 
 def sentences(facts: Facts) -> tuple[str, ...]:
-    """Three for every run with a verdict; of others what is known."""
+    """Return three sentences for a run with a verdict; for another one what is known."""
     judgement, history = facts.judgement, facts.history
     if judgement is None:
         return _unjudged(facts)
@@ -163,7 +163,7 @@ def _second(write: Pair | None, reads: list[Pair], anomaly: Anomaly, history: Hi
     last = max(reads, key=lambda read: read.invoke.time_ns)
     later = duration(last.invoke.time_ns - write.end.time_ns)
     if anomaly.kind == "lost":
-        at_ns = rest_of(history).at_ns
+        at_ns = quiescence_of(history).at_ns
         rest = f", when nothing was left to do since {seconds(at_ns)}" if at_ns else ""
         return f"The final reads on {nodes}, begun {later} later{rest}, do not return it."
     assert last.end is not None

@@ -6,10 +6,18 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from checkers.words import seconds
+from checkers.phrasing import seconds
 from harness.report.facts import CRASHED, RUNNING, UNREADABLE, Facts
 from harness.report.story import duration, lifetime, promise_and_held, sentences
-from harness.report.witness import PAUSE_NS, UNVERIFIED, VERIFIED, Bar, Picture, Row, picture_of
+from harness.report.witness import (
+    PAUSE_NS,
+    UNVERIFIED,
+    VERIFIED,
+    Bar,
+    Picture,
+    TimelineRow,
+    picture_of,
+)
 
 STATUS_STYLE = {
     "VALID": "bold green",
@@ -26,7 +34,7 @@ LANE_MAX = 12
 
 
 def text_report(facts: Facts) -> RenderableType:
-    """What the page says at its top, for a terminal; to be printed without cropping."""
+    """Return the top of the page for a terminal; print it without cropping."""
     parts: list[RenderableType] = [
         _line(facts.status, STATUS_STYLE[facts.status], facts.name),
         *([Text(promise_and_held(facts), "dim")] if promise_and_held(facts) else []),
@@ -37,18 +45,18 @@ def text_report(facts: Facts) -> RenderableType:
     if facts.witness is not None and facts.history is not None:
         picture = picture_of(facts.history, facts.witness[1])
         parts += [Text(), timeline(picture), *_faults(picture)]
-    if facts.info.plan.again:
-        parts += [Text(), _line("again", "dim", facts.info.plan.again)]
+    if facts.info.plan.repro_command:
+        parts += [Text(), _line("again", "dim", facts.info.plan.repro_command)]
     return Group(*parts)
 
 
 def _line(word: str, style: str, text: str) -> Text:
-    """Left to the terminal to break, so that it can be copied."""
+    """Return a line that only the terminal wraps, so that it can be copied."""
     return Text.assemble((word, style), f"  {text}", no_wrap=True, overflow="ignore")
 
 
 def timeline(picture: Picture) -> Table:
-    """A row for all that happens, and one for every long gap between two."""
+    """Return a table with a row for every event, and one for every long gap."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", pad_edge=False)
     table.add_column("time", justify="right", no_wrap=True, style="dim")
     if picture.bands:
@@ -59,7 +67,7 @@ def timeline(picture: Picture) -> Table:
     table.add_column("", overflow="fold")
     for row, after in zip(picture.rows, (*picture.rows[1:], None), strict=True):
         faulty = [Text(FAULTY[row.faulty])] if picture.bands else []
-        table.add_row(seconds(row.time_ns), *faulty, *_rails(row), _told(row))
+        table.add_row(seconds(row.time_ns), *faulty, *_rails(row), _text(row))
         if after is not None and after.gap_ns > PAUSE_NS:
             goes_on = (
                 Text("│", _style(b)) if rail in ("begin", "on") and b else ""
@@ -69,12 +77,12 @@ def timeline(picture: Picture) -> Table:
     return table
 
 
-def _rails(row: Row) -> Iterator[Text]:
+def _rails(row: TimelineRow) -> Iterator[Text]:
     for rail, bar in row.rails:
         yield Text(RAILS[rail], _style(bar) if bar else "")
 
 
-def _told(row: Row) -> Text:
+def _text(row: TimelineRow) -> Text:
     return Text(row.text, _style(row.bar) if row.bar else "red")
 
 
@@ -83,7 +91,7 @@ def _style(bar: Bar) -> str:
 
 
 def _faults(picture: Picture) -> Iterator[Text]:
-    """Every fault with its moments, and what the two shades mean if both are there."""
+    """Yield every fault with its times, and a legend if both shades occur."""
     if picture.bands:
         yield Text()
     for band in picture.bands:

@@ -9,19 +9,19 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Final
 
-from checkers.words import listed, number
+from checkers.phrasing import listed, number
 from harness.core.history import Fault, History, Pair
 from harness.core.op import Kind
 from harness.core.verdict import Anomaly
 from harness.report.axis import Axis
 
 FAULTS_MARKED: Final = 3
-"""With more faults than these in the picture their edges get no marks of their own."""
+"""Most faults of a picture whose edges have marks of their own."""
 UNVERIFIED: Final = "unverified"
 VERIFIED: Final = "verified"
 """What is known of a fault at some moment: invoked only, or its effect was seen."""
 PAUSE_NS: Final = 10_000_000
-"""A longer gap between two rows is told."""
+"""Length of a gap between two rows from which on it is shown."""
 ACKNOWLEDGED: Final = "acknowledged here"
 ANSWERED: Final = "answered here"
 PRESENT_IS_WRONG: Final = {"duplicate": "twice here", "phantom": "must not be here"}
@@ -30,7 +30,7 @@ PRESENT_IS_WRONG: Final = {"duplicate": "twice here", "phantom": "must not be he
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One call."""
+    """Call in a picture."""
 
     pair: Pair
     lane: int
@@ -46,12 +46,12 @@ class Bar:
 
     @property
     def begin_ns(self) -> int:
-        """When it was called."""
+        """Return when the call was invoked."""
         return self.pair.invoke.time_ns
 
     @property
     def end_ns(self) -> int:
-        """When it ended; of a call that never did, when it was called."""
+        """Return when the call ended; for one that never did, when it was invoked."""
         return _end_ns(self.pair)
 
     @property
@@ -86,14 +86,14 @@ class Band:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One thing that happens, where time goes down."""
+class TimelineRow:
+    """One event of a picture in which time goes down."""
 
     time_ns: int
     gap_ns: int
-    """Since the row above; 0 in the first one."""
+    """Time since the row above; 0 in the first one."""
     rails: tuple[tuple[str, Bar | None], ...]
-    """Of each lane: a call may "begin", "end" or go "on" at this time, and which; else ""."""
+    """What happens in each lane: a call begins ("begin"), ends ("end") or goes "on"; else ""."""
     bar: Bar | None
     """The call that begins or ends; None: a fault does."""
     text: str
@@ -113,20 +113,20 @@ class Picture:
 
     @property
     def links(self) -> tuple[tuple[Bar, Bar], ...]:
-        """From every acknowledgement to every read that is wrong and began after it."""
+        """Return the pairs of an acknowledgement and a wrong read that began after it."""
         acks = [bar for bar in self.bars if bar.note == ACKNOWLEDGED]
         wrong = [bar for bar in self.bars if bar.wrong]
         return tuple((a, w) for a in acks for w in wrong if a.end <= w.begin)
 
     @property
     def unverified(self) -> bool:
-        """Some of it lies between the invocation of a fault and its verification."""
+        """Return whether a fault of the picture was in force before it was verified."""
         return any(band.verified > band.begin for band in self.bands)
 
     @property
-    def rows(self) -> tuple[Row, ...]:
-        """Everything that happens in it, in order of time."""
-        out: list[Row] = []
+    def rows(self) -> tuple[TimelineRow, ...]:
+        """Return the events of the picture in order of time."""
+        out: list[TimelineRow] = []
         under_way: dict[int, Bar] = {}
         for time_ns, order, bar, text in sorted(self._happenings(), key=lambda one: one[:2]):
             rails: list[tuple[str, Bar | None]] = [
@@ -143,7 +143,7 @@ class Picture:
             gap_ns = time_ns - out[-1].time_ns if out else 0
             states = {band.state(time_ns) for band in self.bands}
             faulty = next((state for state in (VERIFIED, UNVERIFIED) if state in states), "")
-            out.append(Row(time_ns, gap_ns, tuple(rails), bar, text, faulty))
+            out.append(TimelineRow(time_ns, gap_ns, tuple(rails), bar, text, faulty))
         return tuple(out)
 
     def _happenings(self) -> Iterator[tuple[int, "_Order", Bar | None, str]]:
@@ -160,7 +160,7 @@ class Picture:
 
 
 class _Order(IntEnum):
-    """Of what happens at one time: what ends there ends first."""
+    """Order of events at the same time: ends come first."""
 
     END = 0
     BEGIN = 1
@@ -168,7 +168,7 @@ class _Order(IntEnum):
 
 
 def _edges(fault: Fault) -> Iterator[tuple[int, _Order, str]]:
-    """The moments of a fault."""
+    """Yield the times of a fault, with their order and names."""
     if fault.invoked_ns < fault.begin_ns:
         yield fault.invoked_ns, _Order.BEGIN, "is invoked"
         yield fault.begin_ns, _Order.BEGIN, "is verified"
@@ -179,7 +179,7 @@ def _edges(fault: Fault) -> Iterator[tuple[int, _Order, str]]:
 
 
 def picture_of(history: History, anomaly: Anomaly) -> Picture:
-    """Of the calls that the anomaly's ops belong to; others of its ops are left out."""
+    """Return the picture of the calls to which the anomaly's ops belong."""
     pairs = _pairs(history, anomaly.ops)
     begin_ns = min((p.invoke.time_ns for p in pairs), default=anomaly.time_ns)
     end_ns = max((_end_ns(p) for p in pairs), default=begin_ns)
@@ -217,7 +217,7 @@ def picture_of(history: History, anomaly: Anomaly) -> Picture:
 
 
 def title_of(pair: Pair) -> str:
-    """ "insert 417", "read 812 values"."""
+    """Return the title of a call, as in "insert 417" or "read 812 values"."""
     end = pair.end
     if end is not None and end.kind is Kind.OK and isinstance(end.value, tuple):
         return f"{pair.invoke.f} → {number(len(end.value), 'value')}"
@@ -239,7 +239,7 @@ def _pairs(history: History, ops: Sequence[int]) -> list[Pair]:
 
 
 def _end_ns(pair: Pair) -> int:
-    """A call that never ended is drawn as short as can be."""
+    """Return the end of a call; one that never ended is drawn as short as possible."""
     return pair.invoke.time_ns if pair.end is None else pair.end.time_ns
 
 

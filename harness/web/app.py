@@ -28,11 +28,11 @@ from harness.web.archive import archive
 from harness.web.diff import diff, parts
 from harness.web.drawing import draw, facts_in
 from harness.web.live import Tail
-from harness.web.matrix import matrix_of
+from harness.web.matrix import heat_map_of
 from harness.web.runs import SORTS, STATUSES, Query, Runs
 
 ROWS: Final = 200
-"""Of the list, a page."""
+"""Number of rows on a page of the list."""
 HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -41,12 +41,12 @@ HEADERS: Final = {
     "Cross-Origin-Opener-Policy": "same-origin",
 }
 SANDBOXED: Final = HEADERS | {"Content-Security-Policy": "sandbox allow-scripts"}
-"""Of a stored report: others may have written it, and it may not read the pages beside it."""
+"""Headers of a stored report, which others may have written and which may not read other pages."""
 
 
 @cache
 def environment() -> jinja2.Environment:
-    """The templates of the reports, and those of these pages. Whatever is put in is escaped."""
+    """Return the environment of the templates of reports and pages, which escapes every value."""
     loaders = [jinja2.PackageLoader("harness.web"), report_environment().loader]
     made = report_environment().overlay(loader=jinja2.ChoiceLoader([x for x in loaders if x]))
     made.filters["run_url"] = run_url
@@ -54,12 +54,13 @@ def environment() -> jinja2.Environment:
 
 
 def run_url(name: str) -> str:
-    """The address of a run's report; a name may hold whatever a file name may."""
+    """Return the URL of a run's report; a name may contain whatever a file name may."""
     return "/run/" + quote(os.fsencode(name))
 
 
 def app(store: Store, hosts: tuple[str, ...]) -> Starlette:
-    """Answers only to these names: a page elsewhere whose name leads here gets nothing."""
+    """Return the application. It answers only under the host names `hosts`, which defeats DNS
+    rebinding."""
     pages = _Pages(Runs(store))
     route = Callable[[Request], Response]
     routes: Mapping[str, route] = {
@@ -87,7 +88,7 @@ class _Pages:
         self._tails: dict[Path, Tail] = {}
 
     def runs(self, request: Request) -> Response:
-        """The list."""
+        """Show the list of runs."""
         query = Query.of(request.query_params)
         every = self._runs.all()
         chosen = query.chosen(every)
@@ -122,14 +123,14 @@ class _Pages:
         )
 
     def matrix(self, request: Request) -> Response:
-        """The heat map."""
+        """Show the heat map."""
         query = Query.of(request.query_params)
         every = self._runs.all()
         chosen = query.chosen(every)
         days = sorted({run.date for run in every if run.date}, reverse=True)
         return _html(
             "matrix.html.j2",
-            matrix=matrix_of(chosen),
+            matrix=heat_map_of(chosen),
             query=query,
             total=len(chosen),
             days=days,
@@ -137,10 +138,10 @@ class _Pages:
         )
 
     def diff(self, request: Request) -> Response:
-        """Two runs side by side."""
+        """Show two runs side by side."""
         names = request.query_params.getlist("run")
         if len(names) != 2:
-            raise HTTPException(400, f"{len(names)} runs given; mark two in the list")
+            raise HTTPException(400, f"{len(names)} runs given; select two in the list")
         left, right = [self._named(*name.partition("/")[::2]) for name in names]
         a = facts_in(left)
         b = facts_in(right)
@@ -148,7 +149,7 @@ class _Pages:
         return _html("diff.html.j2", left=a, right=b, lines=lines, parts=parts(lines))
 
     def report(self, request: Request) -> Response:
-        """Its page; of a run that goes on, what is known by now."""
+        """Show a run's report; redirect to the live page of a run that is not over."""
         run = self._run(request)
         if run.alive:
             return RedirectResponse(run_url(_name(run)) + "/live")
@@ -163,14 +164,14 @@ class _Pages:
         return FileResponse(run.report, media_type="text/html", headers=SANDBOXED)
 
     def live(self, request: Request) -> Response:
-        """Its present, which a script renews."""
+        """Show the live page of a run, which a script updates."""
         run = self._run(request)
         if not run.alive:
             return RedirectResponse(run_url(_name(run)))
         return _html("live.html.j2", script="live.js", run=_name(run), info=run.info())
 
     def figures(self, request: Request) -> Response:
-        """The present as JSON."""
+        """Return the figures of a live run as JSON."""
         run = self._run(request)
         alive = run.alive
         tail = self._tails.get(run.path)
@@ -183,7 +184,7 @@ class _Pages:
         return JSONResponse({"alive": alive, **figures}, headers=HEADERS)
 
     def archive(self, request: Request) -> Response:
-        """All its files."""
+        """Return all files of a run as an archive."""
         run = self._run(request)
         file = archive(run.path)
         name = f"{run.path.parent.name}-{run.path.name}.tar.gz"
@@ -191,12 +192,12 @@ class _Pages:
         return FileResponse(file, filename=name, background=remove, headers=HEADERS)
 
     def refused(self, _request: Request, error: Exception) -> Response:
-        """What there is not."""
+        """Show an HTTP error."""
         assert isinstance(error, HTTPException)
         return _html("refused.html.j2", error.status_code, what=error.detail)
 
     def failed(self, _request: Request, error: Exception) -> Response:
-        """A run whose files are not what a run writes."""
+        """Show the error of a run with invalid files."""
         return _html("refused.html.j2", 500, what=str(error))
 
     def _run(self, request: Request) -> RunDirectory:

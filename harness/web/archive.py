@@ -19,5 +19,5 @@ def archive(directory: Path) -> Path:
 
 
 def _within(directory: Path, file: Path) -> bool:
-    """No directory on the way is a link either."""
+    """Return whether the path is inside, and no directory on the way is a link."""
     return file.resolve().is_relative_to(directory.resolve())

@@ -56,12 +56,12 @@ class BoundedProtocol(H11Protocol):
         self._allow(STALLED_S)
 
     def resume_writing(self) -> None:
-        """It has taken something."""
+        """Note that the connection has taken data."""
         super().resume_writing()
         self._allow(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is over."""
+        """Note that the connection is over."""
         self._allow(None)
         super().connection_lost(exc)
 

@@ -1,4 +1,4 @@
-"""Two runs side by side: what was asked, what came of it."""
+"""Comparison of two runs: settings and results."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ from harness.report.settings import groups
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One thing of both."""
+class DiffLine:
+    """Line of a diff: one property of both runs."""
 
     part: str
     name: str
@@ -19,26 +19,26 @@ class Line:
 
     @property
     def differs(self) -> bool:
-        """They are not the same."""
+        """Return whether the runs differ here."""
         return self.left != self.right
 
 
-def diff(left: Facts, right: Facts) -> tuple[Line, ...]:
-    """Levels, settings, servers, verdicts, figures. What neither has is not there."""
-    a, b = _told(left), _told(right)
+def diff(left: Facts, right: Facts) -> tuple[DiffLine, ...]:
+    """Return the lines of levels, settings, servers, verdicts and figures that either run has."""
+    a, b = _properties(left), _properties(right)
     places = list(dict.fromkeys([*a, *b]))
     # Of each part all lines together, in the order in which parts first appear.
     parts = list(dict.fromkeys(part for part, _ in places))
     places.sort(key=lambda place: parts.index(place[0]))
-    return tuple(Line(*place, a.get(place, "–"), b.get(place, "–")) for place in places)
+    return tuple(DiffLine(*place, a.get(place, "–"), b.get(place, "–")) for place in places)
 
 
-def parts(lines: Iterable[Line]) -> Sequence[tuple[str, Sequence[Line]]]:
-    """The lines part by part, in their own order."""
+def parts(lines: Iterable[DiffLine]) -> Sequence[tuple[str, Sequence[DiffLine]]]:
+    """Return the lines grouped by part."""
     return [(part, tuple(some)) for part, some in groupby(lines, key=lambda line: line.part)]
 
 
-def _told(facts: Facts) -> dict[tuple[str, str], str]:
+def _properties(facts: Facts) -> dict[tuple[str, str], str]:
     out: dict[tuple[str, str], str] = {("result", "status"): facts.status}
     judgement = facts.judgement
     if judgement is not None:

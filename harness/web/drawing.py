@@ -1,4 +1,4 @@
-"""From a stored run to its report."""
+"""Reports of stored runs."""
 
 from harness.core.errors import HistoryError
 from harness.core.history import History
@@ -7,8 +7,8 @@ from harness.run.store import RunDirectory
 
 
 def facts_in(directory: RunDirectory, history: History | None = None) -> Facts:
-    """All that the run's files say, also those of a run that goes on or has died. `history`: what
-    the journal holds, all of it, where it was read already."""
+    """Return the facts in a run's files, also of a live or crashed run. `history`: the whole
+    journal, if it was read already."""
     alive = directory.alive
     troubles: list[str] = []
     if history is None:
@@ -25,8 +25,8 @@ def facts_in(directory: RunDirectory, history: History | None = None) -> Facts:
 
 
 def draw(directory: RunDirectory, history: History | None = None) -> str | None:
-    """Writes report.html. Returns why it could not, and never raises: whatever is wrong with a
-    report, the run and its verdict stay as they are. `history` as in `facts_in`."""
+    """Write report.html. Returns why that failed, and never raises, because a failed report must
+    not affect the run and its verdict. `history` is as in `facts_in`."""
     try:
         from harness.report.page import write  # its templates are slow to load
 

@@ -1,4 +1,4 @@
-"""A run that goes on, seen through its journal."""
+"""Figures of a live run, read from its journal."""
 
 import os
 from collections import deque
@@ -8,22 +8,22 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
-from checkers.key_sets import READS
-from checkers.live import LiveAnomalies
+from checkers.sets.key_sets import READS
+from checkers.sets.live import LiveAnomalies
 from harness.core.bounded_json import open_regular
 from harness.core.lines import decoded
 from harness.core.op import Json, Kind, Op
 from harness.run.live import Live
 
 RATE_NS: Final = 5_000_000_000
-"""Over which the rate is measured."""
+"""Length of the window over which the rate is measured."""
 READ_BYTES_MAX: Final = 8 * 1024 * 1024
 """The most of the journal that is read at a time: 62 MB kept every other page waiting for 0.9 s."""
 
 
 @dataclass(slots=True)
 class Tail:
-    """Reads on where it stopped."""
+    """Incremental reader of a journal."""
 
     journal: Path
     stale_is_wrong: bool
@@ -32,7 +32,7 @@ class Tail:
     _live: Live = field(default_factory=Live)
     _anomalies: LiveAnomalies = field(default_factory=LiveAnomalies)
     _recent: deque[int] = field(default_factory=deque)
-    """When calls ended, of the last RATE_NS."""
+    """Times at which the calls of the last RATE_NS ended."""
     _last_ns: int = 0
     _last_f: str = ""
     _broken: str = ""
@@ -98,7 +98,7 @@ class Tail:
             self._recent.popleft()
 
     def _feed(self, op: Op) -> None:
-        """Of workloads that read something else than sets nothing is counted."""
+        """Count the anomalies of an op; stop counting if the workload does not read sets."""
         if op.f in READS and op.kind is Kind.OK and not isinstance(op.value, tuple):
             self.stale_is_wrong = False
             return

@@ -9,50 +9,51 @@ from harness.web.runs import STATUSES, Summary
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class HeatMapCell:
     """The runs of one workload under one nemesis."""
 
     counts: Mapping[str, int]
-    """By status, those that occur."""
+    """Number of runs by status, without those that do not occur."""
 
     @property
     def total(self) -> int:
-        """Runs."""
+        """Return the number of runs."""
         return sum(self.counts.values())
 
     @property
     def worst(self) -> str:
-        """The status that colours it, the gravest there is."""
+        """Return the gravest status, which decides the colour."""
         order = ("INVALID", CRASHED, UNREADABLE, "UNKNOWN", RUNNING, "VALID")
         return next(status for status in order if status in self.counts)
 
     @property
     def share(self) -> float:
-        """Of the worst, from 0 to 1: how deep the colour is."""
+        """Return the share of runs with the worst status, from 0 to 1: the depth of the colour."""
         return self.counts[self.worst] / self.total
 
 
 @dataclass(frozen=True, slots=True)
-class Matrix:
+class HeatMap:
     """Rows of workload and version, columns of nemeses."""
 
     rows: tuple[tuple[str, str], ...]
     columns: tuple[str, ...]
-    cells: Mapping[tuple[str, str, str], Cell]
-    """By workload, version and nemesis; without those that had no run."""
+    cells: Mapping[tuple[str, str, str], HeatMapCell]
+    """Cells by workload, version and nemesis, without those that had no run."""
 
 
-def matrix_of(runs: Iterable[Summary]) -> Matrix:
-    """Every run counts once; its version is that of its servers, joined when they differ."""
+def heat_map_of(runs: Iterable[Summary]) -> HeatMap:
+    """Return the heat map of the runs. A run's version is that of its servers, joined if they
+    differ."""
     counts: dict[tuple[str, str, str], Counter[str]] = {}
     for run in runs:
         place = (run.workload, run.version, run.nemesis)
         counts.setdefault(place, Counter())[run.status] += 1
-    return Matrix(
+    return HeatMap(
         rows=tuple(sorted({place[:2] for place in counts})),
         columns=tuple(sorted({place[2] for place in counts})),
         cells={
-            place: Cell({s: count[s] for s in STATUSES if count[s]})
+            place: HeatMapCell({s: count[s] for s in STATUSES if count[s]})
             for place, count in counts.items()
         },
     )

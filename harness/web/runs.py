@@ -1,4 +1,4 @@
-"""The runs of a store in short: searched, filtered, sorted."""
+"""Summaries of the runs of a store, with search, filters and sorting."""
 
 import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ STATUSES: Final = (*(status.value for status in Status), CRASHED, UNREADABLE, RU
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One row of the list."""
+    """Summary of a run: a row of the list."""
 
     name: str
     """Folder and directory: "quorum-set+partition/20261120T174509Z-0x5eed"."""
@@ -28,13 +28,13 @@ class Summary:
     held: str
     """The strongest level that held; "" when none is known, and of an UNKNOWN run."""
     versions: tuple[str, ...]
-    """Of the servers, each once."""
+    """Versions of the servers, each once."""
     trouble: str
     """Why a file of it cannot be read; "" if all can."""
     started: str
     """UTC, "2026-11-20 17:45:09"; "" when unknown."""
     text: str
-    """All that a search looks at, in small letters."""
+    """Text that a search looks at, in lower case."""
 
     @property
     def version(self) -> str:
@@ -43,7 +43,7 @@ class Summary:
 
     @property
     def date(self) -> str:
-        """The day."""
+        """Return the day on which the run started."""
         return self.started[:10]
 
 
@@ -59,7 +59,7 @@ SORTS: Final[Mapping[str, Callable[[Summary], Any]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is asked of the list; "" asks nothing."""
+    """Search, filters and order of the list; "" is no filter."""
 
     q: str = ""
     workload: str = ""
@@ -75,14 +75,14 @@ class Query:
 
     @staticmethod
     def of(given: Mapping[str, str]) -> "Query":
-        """From a URL; what is not known there is left out."""
+        """Return the query of a URL, without unknown parameters."""
         known = {name: given[name].strip() for name in Query.__slots__ if name in given}
         if known.get("sort", "").removeprefix("-") not in SORTS:
             known["sort"] = "-started"
         return Query(**known)
 
     def fits(self, run: Summary) -> bool:
-        """Whether the run is among those asked for."""
+        """Return whether the run matches."""
         return (
             all(word in run.text for word in self.q.lower().split())
             and self.workload in ("", run.workload)
@@ -94,7 +94,7 @@ class Query:
         )
 
     def chosen(self, runs: Iterable[Summary]) -> Sequence[Summary]:
-        """Those that fit, in order."""
+        """Return the matching runs in order."""
         key = SORTS[self.sort.removeprefix("-")]
         return sorted(filter(self.fits, runs), key=key, reverse=self.sort.startswith("-"))
 
@@ -107,11 +107,11 @@ class Runs:
     _known: dict[Path, tuple[tuple[int, int], Summary]] = field(default_factory=dict)
 
     def all(self) -> list[Summary]:
-        """Every run, the latest first."""
+        """Return every run, the latest first."""
         return [self._summary(run) for run in self._own()]
 
     def find(self, folder: str, name: str) -> RunDirectory | None:
-        """Only what the store lists as a run: no other path can be named."""
+        """Return the run of that name. Only runs that the store lists are found, no other path."""
         wanted = self.store.root / folder / name
         return next((run for run in self._own() if run.path == wanted), None)
 

@@ -1,4 +1,4 @@
-"""`harness bisect`: the server version in which a bug was introduced, or fixed.
+"""`harness bisect`: find the server version in which a bug was introduced or fixed.
 
 Not called bisect.py: where this directory is the first on Python's path, as under spark-submit,
 that name would hide the standard library's module.
@@ -23,8 +23,8 @@ from harness.cli.compare import (
     versions_option,
     zookeeper_option,
 )
-from harness.cli.parameter_types import WORD, number, store_option
-from harness.cli.replay import Player, Replay, Try, VersionTries, replay_of, versions_of
+from harness.cli.parameter_types import WORD, json_option, number, store_option
+from harness.cli.replay import Player, Replay, VersionTries, VersionTry, replay_of, versions_of
 from harness.cli.terminal import Terminal
 from harness.core.errors import EXIT_UNKNOWN, EXIT_VALID, UsageError
 from harness.core.op import Json
@@ -46,18 +46,18 @@ STANDING_STYLE = {
 @click.option(
     "--confidence",
     type=number("confidence"),
-    help="Call a version good only if the answer is wrong with a probability of at most 1 - this. "
+    help="Probability with which the answer must be right before a version counts as good. "
     f"Default: {CONFIDENCE}, unless --tries is given.",
 )
 @click.option(
     "--tries",
     type=number("tries"),
-    help="Let this many tries decide on each version; the answer says how sure that is. With "
-    f"--confidence: make at most this many on a version, else it is UNKNOWN. Default: {TRIES_MAX}.",
+    help="Decide each version by this many tries; the answer states its confidence. With "
+    f"--confidence: maximum number of tries before a version is UNKNOWN. Default: {TRIES_MAX}.",
 )
 @zookeeper_option
 @store_option
-@click.option("--json", "as_json", is_flag=True, help="As JSON on standard output.")
+@json_option
 def bisect(
     what: str,
     versions: tuple[str, ...],
@@ -69,18 +69,18 @@ def bisect(
 ) -> int:
     """Find the server version in which a bug was introduced or fixed.
 
-    WHAT is the name of a scenario or a stored run that was INVALID; what counts as reproduced is
-    the same as with `harness compare`, and each try is stored as a run.
+    WHAT is the name of a scenario or a stored INVALID run. A try counts as reproduced as with
+    `harness compare`, and is stored as a run.
 
-    One reproduction makes a version bad. For the opposite the rate is measured first, on the
-    oldest version that shows the bug (or the newest; for a stored run on its own version), and a
-    version is good after so many tries without a reproduction that the bug would have shown with
-    the confidence asked for. A version on which the tries are too few, break off or end UNKNOWN is
-    UNKNOWN, and the answer says between which versions it is undecided. Two things are assumed:
-    versions that have the bug show it no more rarely than the one on which the rate was measured,
-    and the bug was introduced once and fixed once at most.
+    One reproduction makes a version bad. To call a version good, the rate of reproduction is first
+    measured on the oldest or newest version that shows the bug (for a stored run, on its own
+    version). A version is good after enough tries without a reproduction that the bug would have
+    shown with the requested confidence. A version whose tries are too few, break off or end UNKNOWN
+    is UNKNOWN, and the answer names the versions between which it is undecided. This assumes that
+    every version with the bug shows it at least at the measured rate, and that the bug was
+    introduced at most once and fixed at most once.
 
-    Ctrl-C ends the try that goes on and shows what is known. Exit status: 0 decided, 2 undecided.
+    Ctrl-C ends the current try and shows the results so far. Exit status: 0 decided, 2 undecided.
     """
     console = Terminal(stderr=as_json, highlight=False)
     kept = Store(Path(store))
@@ -100,7 +100,7 @@ def bisect(
     )
     stop = Stop()
 
-    def told(on: VersionTries, one: Try) -> None:
+    def on_try(on: VersionTries, one: VersionTry) -> None:
         decision.take(on.name, one.result)
         tell(console, kept, on, one)
 
@@ -110,7 +110,7 @@ def bisect(
         zookeeper=zookeeper,
         console=console if console.is_terminal else None,
         stop=stop,
-        told=told,
+        on_try=on_try,
     )
     with stop.obeying_signals():
         while not stop and (name := decision.next()) is not None:
@@ -131,7 +131,7 @@ def bisect(
 
 
 def _said(answer: Answer, by_name: dict[str, VersionTries]) -> list[str]:
-    """What the tries say together, a line for each boundary."""
+    """Return the conclusion of all tries, a line for each boundary."""
     exact = {name: on.exact for name, on in by_name.items()}
     names = list(by_name)
     if answer.reference is None:
@@ -159,7 +159,7 @@ def _boundary(one: Boundary, exact: dict[str, str], confidence: float) -> str:
 
 
 def _rounded(confidence: float) -> str:
-    """Two to six digits, fewer where they say nothing; never rounded up."""
+    """Return the confidence with two to six digits, without trailing zeros, rounded down."""
     digits = 3 if confidence < 0.999 else 6
     units = floor(confidence * 10**digits + 1e-6)
     whole, _, rest = f"{units / 10**digits:.{digits}f}".partition(".")
@@ -173,7 +173,7 @@ def _show(
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
     for name in ("ClickHouse", "reproduced"):
         table.add_column(name, no_wrap=True)
-    table.add_column("what that says", overflow="fold")
+    table.add_column("conclusion", overflow="fold")
     for name, on in by_name.items():
         table.add_row(version_cell(on), reproduced_cell(on), _conclusion(decision, name, on))
     console.print(table)
@@ -194,10 +194,10 @@ def _conclusion(decision: Bisection, name: str, on: VersionTries) -> Text:
     if standing is Standing.BAD or not tally.conclusive:
         return text
     above, sure = tally.excluded_above(confidence), 100 * confidence
-    said = f": excludes a rate above {above:.2g} ({sure:.6g}\N{NO-BREAK SPACE}%)"
+    text.append(f": excludes a rate above {above:.2g} ({sure:.6g}\N{NO-BREAK SPACE}%)", "default")
     if standing is not Standing.GOOD and decision.needed is not None:
-        said += f", needs {decision.needed:g} tries"
-    return text.append(said, "default")
+        text.append(f", needs {decision.needed:g} tries", "default")
+    return text
 
 
 def _json(

@@ -1,4 +1,4 @@
-"""The cluster that a command runs on."""
+"""Clusters of containers for the commands."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +15,7 @@ from harness.run.store import Store
 
 
 def kept_cluster(store: Store, name: str) -> DockerCluster:
-    """One that was left running. Raises UsageError when there is none."""
+    """Return a kept cluster. Raises UsageError if there is none of that name."""
     try:
         return DockerCluster.attach(store.cluster(name))
     except ClusterError as error:
@@ -26,7 +26,7 @@ def met_choice(cluster: DockerCluster) -> ImageChoice:
     """Return the choice that leads to the servers of a kept cluster."""
     images, nodes = cluster.images, cluster.topology.nodes
     tags = {node.name: images.of(node).tag for node in nodes}
-    return ImageChoice.met(tags, cluster.engines)
+    return ImageChoice.of_run(tags, cluster.engines)
 
 
 def attached(
@@ -36,8 +36,8 @@ def attached(
     choice: ImageChoice | None = None,
     accept: Callable[[Dialect], None] = lambda _: None,
 ) -> Cluster:
-    """Return the kept cluster, which its `up` heals. `choice` says what its servers are to be
-    upgraded to, `accept` is as for a fresh one."""
+    """Return a kept cluster, which its `up` heals. `choice` has the versions to upgrade to;
+    `accept` is as for `fresh_cluster`."""
     if choice is not None and choice.upgrade_to:
         cluster.offer(build_images(note, choice))
         accept(cluster.engines.dialect)
@@ -56,8 +56,8 @@ def fresh_cluster(
     accept: Callable[[Dialect], None],
     settings: Settings | None = None,
 ) -> Cluster:
-    """Return a cluster that its `up` creates; builds the images that it needs. `accept` raises
-    UsageError where what is to be run needs more than servers of a dialect have."""
+    """Build the images and return a cluster that its `up` creates. `accept` raises UsageError if
+    the run needs a mechanism that servers of the dialect lack."""
     images = build_images(note, choice)
     accept(images.engines(topology).dialect)
     note("starting servers")

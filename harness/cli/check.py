@@ -1,8 +1,8 @@
-"""`harness check`: judges a stored run again, or histories that others wrote."""
+"""`harness check`: judge a stored run again, or histories of other systems."""
 
 import json
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import EllipsisType
 from typing import Any, TypeAlias, cast, get_args
@@ -12,27 +12,47 @@ from click.core import ParameterSource
 
 from checkers.judge import fitting, judge
 from checkers.ladder import Level
-from checkers.protocol import Protocol, applicable
-from harness.cli import check_files as foreign
-from harness.cli.parameter_types import WORD, number, store_option
+from checkers.replication.protocol import ReplicationRules, applicable
+from harness.cli import check_files
+from harness.cli.parameter_types import WORD, Name, json_option, number, store_option
 from harness.cli.result import print_result, result
 from harness.cli.terminal import Terminal
 from harness.cli.workload import workload_of
 from harness.core.errors import HarnessError, UsageError
-from harness.foreign.calls import FailedCas
-from harness.foreign.formats import FORMATS, MODELS, Model
-from harness.foreign.judge import MEMORY_MB, TIME_S, Question
+from harness.importers.calls import FailedCas
+from harness.importers.formats import FORMATS, MODELS, Model
+from harness.importers.judge import MEMORY_MB, TIME_S, CheckParameters, Consistency
 from harness.run.fleet import Found, found
 from harness.run.store import LATEST, RunDirectory, Store, run_in
 from harness.web.drawing import draw
 
-OF_RUNS = ("store", "promise", "check_time")
-OF_STORES = ("spark", "force", "checkers")
-OF_FILES = (
+RUN_OPTIONS = ("store", "promise", "check_time")
+STORE_OPTIONS = ("spark", "force", "checkers")
+FILE_OPTIONS = (
     "model", "format_", "consistency", "initial", "time_s", "memory_mb", "keyed",
     "failed_cas",
 )  # fmt: skip
 _Stored: TypeAlias = RunDirectory | Found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckOptions:
+    """Values of the options of `harness check`; a field has the name that click gives it."""
+
+    store: str
+    promise: str | None
+    check_time: float
+    spark: str | None
+    force: bool
+    checkers: str | None
+    model: Model | None
+    format_: str | None
+    consistency: Consistency
+    initial: str | None
+    time_s: float
+    memory_mb: float
+    keyed: bool | None
+    failed_cas: FailedCas | None
 
 
 @click.command("check")
@@ -41,87 +61,94 @@ _Stored: TypeAlias = RunDirectory | Found
 @click.option(
     "--promise",
     type=click.Choice([level.value for level in Level]),
-    help="Judge against this level, once: a run keeps the verdict on its own promise. Default: "
-    "the run's own.",
+    help="Judge against this level; the stored verdict stays that on the run's own promise. "
+    "Default: the run's own.",
 )
 @click.option(
     "--check-time",
     type=number("check_time"),
     default=120.0,
     show_default=True,
-    help="Seconds for all checkers of a run together; what they do not decide is UNKNOWN.",
+    help="Time budget in seconds of all checkers of a run; what they have not decided by then is "
+    "UNKNOWN.",
 )
 @click.option(
     "--spark",
     type=WORD,
     metavar="MASTER",
-    help="Stores: local[4], spark://HOST:PORT, yarn, k8s://URL. Default: local[*].",
+    help="Stores: Spark master, such as local[4], spark://HOST:PORT, yarn, k8s://URL. Default: "
+    "local[*].",
 )
-@click.option("--force", is_flag=True, help="Stores: judge also what has not changed.")
-@click.option("--checkers", help="Stores: these alone, with commas between them.")
-@click.option("--model", type=click.Choice(MODELS), help="Files: what they are histories of.")
+@click.option("--force", is_flag=True, help="Stores: also judge runs that have not changed.")
+@click.option("--checkers", help="Stores: run only these checkers, separated by commas.")
+@click.option("--model", type=Name(MODELS), help="Files: model of the object in the histories.")
 @click.option(
-    "--format", "format_", type=click.Choice(list(FORMATS)), help="Files: default by the suffix."
+    "--format",
+    "format_",
+    type=Name(FORMATS),
+    help="Files: format. Default: by the suffix of each file.",
 )
 @click.option(
     "--consistency",
     type=click.Choice(["linearizable", "sequential"]),
     default="linearizable",
-    help="Files.",
+    show_default=True,
+    help="Files: consistency to check.",
 )
-@click.option("--initial", help="Files: the value at the start, as JSON; default: the model's own.")
+@click.option("--initial", help="Files: initial value, as JSON. Default: that of the model.")
 @click.option(
     "--time-s",
     type=number("time_s"),
     default=TIME_S,
     show_default=True,
-    help="Files: seconds for all of them together; a key past them is UNKNOWN.",
+    help="Files: time budget in seconds of all files; keys undecided by then are UNKNOWN.",
 )
 @click.option(
     "--memory-mb",
     type=number("memory_mb"),
     default=MEMORY_MB,
     show_default="a quarter of the machine's",
-    help="Files: megabytes for all keys of a file together; a key past them is UNKNOWN.",
+    help="Files: memory budget in megabytes of all keys of a file; keys beyond it are UNKNOWN.",
 )
 @click.option(
     "--keyed/--not-keyed",
     default=None,
-    help="Files: values are [key, value]; default: as it looks.",
+    help="Files: whether values are [key, value]. Default: detected.",
 )
 @click.option(
     "--failed-cas",
     type=click.Choice(get_args(FailedCas)),
-    help="Files: ignore a failed cas, or observe that it found another value. Default: ignore for "
-    "edn, observe for the others.",
+    help="Files: ignore a failed cas, or take it as an observation of another value. Default: "
+    "ignore for edn, observe for the others.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Results as JSON on standard output.")
+@json_option
 @click.pass_context
 def check(
-    context: click.RichContext, /, targets: tuple[str, ...], as_json: bool, **given: Any
+    context: click.RichContext, /, targets: tuple[str, ...], as_json: bool, **values: Any
 ) -> int:
     """Judge a stored run again: a directory, a path within the store, or latest (the default).
 
-    A word without a slash is looked up in the store; for a directory say ./NAME or /PATH. Also a
-    run that crashed or was killed: what its journal holds is judged. A store, or a folder of one,
-    is judged on Spark: all runs that are new or changed.
+    A word without a slash is looked up in the store; write ./NAME or /PATH for a directory. Of a
+    run that crashed or was killed, the operations in its journal are judged. Given a store, or a
+    folder of one, judges all runs that are new or have changed, on Spark.
 
-    With `--model` or `--format`, judge files that others wrote: paths, directories, patterns.
+    With `--model` or `--format`, judges histories of other systems: files, directories, patterns.
     """
-    chosen = {name for name in given if _chosen(context, name)}
+    options = CheckOptions(**values)
+    chosen = {name for name in values if _chosen(context, name)}
     if chosen & {"model", "format_"}:
-        _refuse(chosen & {*OF_RUNS, *OF_STORES}, "of stored runs, and these are files")
-        return _check_files(targets, as_json, **given)
-    _refuse(chosen & set(OF_FILES), "of files; say --model as well")
-    what = _stored(Store(Path(given["store"])), targets)
+        _refuse(chosen & {*RUN_OPTIONS, *STORE_OPTIONS}, "for stored runs, and these are files")
+        return _check_files(targets, as_json, options)
+    _refuse(chosen & set(FILE_OPTIONS), "for files; give --model as well")
+    what = _stored(Store(Path(options.store)), targets)
     if isinstance(what, Found):
-        return _check_store(what, as_json, chosen, given)
-    _refuse(chosen & set(OF_STORES), f"of stores, and {str(what.path)!r} is a run")
-    return _check_run(what, as_json, promise=given["promise"], check_time=given["check_time"])
+        return _check_store(what, as_json, options, own_time="check_time" in chosen)
+    _refuse(chosen & set(STORE_OPTIONS), f"for stores, and {str(what.path)!r} is a run")
+    return _check_run(what, as_json, promise=options.promise, check_time=options.check_time)
 
 
 def _stored(store: Store, targets: tuple[str, ...]) -> _Stored:
-    """Return the run, the store or the folder of one that is to be judged."""
+    """Return the run, the store or the folder of a store that is to be judged."""
     if len(targets) > 1:
         _refuse_files(targets)
         raise UsageError(f"{len(targets)} runs; expected one, or --model to judge files")
@@ -130,7 +157,7 @@ def _stored(store: Store, targets: tuple[str, ...]) -> _Stored:
         return run_in(place) or found(place)
 
     try:
-        # mypy takes the join of a union with None for object.
+        # mypy infers object as the join of a union with None.
         return cast(_Stored, store.look(targets[0] if targets else LATEST, look))
     except UsageError:
         _refuse_files(targets)
@@ -139,22 +166,24 @@ def _stored(store: Store, targets: tuple[str, ...]) -> _Stored:
 
 def _refuse_files(targets: tuple[str, ...]) -> None:
     for target in targets:
-        if os.path.isfile(target):  # for which a name may be too long
-            raise UsageError(f"{target!r} is a file; expected --model to say of what, or a run")
+        if os.path.isfile(target):  # unlike Path.is_file, False if the name is too long
+            raise UsageError(f"{target!r} is a file; expected a run, or --model with files")
 
 
-def _check_store(many: Found, as_json: bool, chosen: set[str], given: dict[str, Any]) -> int:
-    # Spark and what it needs are loaded where they are used.
+def _check_store(many: Found, as_json: bool, options: CheckOptions, *, own_time: bool) -> int:
+    """Judge a store. The time budget of each run is that of the command line if `own_time`, else
+    the one that the run itself had."""
+    # Slow to import, and of no use to the other forms of the command.
     from harness.cli.check_fleet import FleetOptions, check_store
 
-    options = FleetOptions(
-        spark=given["spark"],
-        force=given["force"],
-        checkers=given["checkers"],
-        promise=given["promise"],
-        check_s=given["check_time"] if "check_time" in chosen else None,
+    fleet_options = FleetOptions(
+        spark=options.spark,
+        force=options.force,
+        checkers=options.checkers,
+        promise=options.promise,
+        check_s=options.check_time if own_time else None,
     )
-    return check_store(many, options, as_json=as_json)
+    return check_store(many, fleet_options, as_json=as_json)
 
 
 def _chosen(context: click.Context, name: str) -> bool:
@@ -167,32 +196,32 @@ def _refuse(names: set[str], why: str) -> None:
         raise UsageError(f"--{flag} is {why}")
 
 
-def _check_files(targets: tuple[str, ...], as_json: bool, **given: Any) -> int:
+def _check_files(targets: tuple[str, ...], as_json: bool, options: CheckOptions) -> int:
     if not targets:
         raise UsageError("no file; expected files, directories or patterns such as 'logs/*.log'")
-    paths = foreign.files(targets, given["format_"])
-    models: set[Model | None] = {given["model"] or FORMATS[name].model for _, name in paths}
+    paths = check_files.files(targets, options.format_)
+    models: set[Model | None] = {options.model or FORMATS[name].model for _, name in paths}
     model = models.pop()
     if model is None or models:
         raise UsageError(f"no --model; expected one of {', '.join(MODELS)}")
-    question = Question(
+    parameters = CheckParameters(
         model,
-        given["consistency"],
-        _initial(given["initial"]),
-        given["time_s"],
-        given["memory_mb"],
+        options.consistency,
+        _initial(options.initial),
+        options.time_s,
+        options.memory_mb,
     )
-    judged = foreign.check_files(
+    judged = check_files.check_files(
         paths,
-        question,
-        keyed=given["keyed"],
-        failed_cas=given["failed_cas"],
+        parameters,
+        keyed=options.keyed,
+        failed_cas=options.failed_cas,
     )
     if as_json:
-        click.echo(foreign.as_json(judged))
+        click.echo(check_files.as_json(judged))
     else:
-        foreign.show(judged, Terminal())
-    return foreign.exit_status(judged)
+        check_files.show(judged, Terminal())
+    return check_files.exit_status(judged)
 
 
 def _initial(text: str | None) -> int | str | bool | EllipsisType | None:
@@ -204,7 +233,7 @@ def _initial(text: str | None) -> int | str | bool | EllipsisType | None:
         value = text
     if value is None or isinstance(value, int | str):
         return value
-    raise UsageError(f"--initial is {text}, expected a whole number, a text, true, false or null")
+    raise UsageError(f"--initial is {text}, expected a whole number, text, true, false or null")
 
 
 def _check_run(
@@ -215,7 +244,7 @@ def _check_run(
     level = promised if promise is None else Level.named(promise)
     workload = workload_of(replace(info.plan, promise=level.value))
     own = fitting(workload.checkers(), info.plan.engines.dialect)
-    checkers = applicable((*own, Protocol()), contents.history)
+    checkers = applicable((*own, ReplicationRules()), contents.history)
     judgement = judge(contents.history, checkers, check_time, level)
     troubles = (
         [f"the run never ended: {info.error or info.state}"]
@@ -243,15 +272,15 @@ def _check_run(
             contents.history,
             title=str(directory.path),
             workload=info.plan.workload,
-            again=info.plan.again,
+            repro_command=info.plan.repro_command,
             troubles=troubles,
         )
         console = Terminal()
         print_result(console, panel)
         if level is not promised:
             console.print(
-                f"asked for once: results.json and the page keep the verdict on the run's own "
-                f"promise, {promised}",
+                f"not stored: results.json and the page keep the verdict on the run's own promise, "
+                f"{promised}",
                 soft_wrap=True,
                 highlight=False,
             )

@@ -1,4 +1,4 @@
-"""`harness check FILE… --model M`: judges histories that others wrote."""
+"""`harness check FILE… --model M`: judge histories of other systems."""
 
 import glob
 import json
@@ -12,28 +12,28 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from checkers.words import number
+from checkers.phrasing import number
 from harness.cli.result import STATUS_STYLE
 from harness.core.bounded_json import OutOfBoundsError
 from harness.core.errors import EXIT_USAGE, UsageError
 from harness.core.verdict import Status, worst
-from harness.foreign.formats import FORMATS, read
-from harness.foreign.judge import Judged, Question, judge
-from harness.foreign.record import Malformed, Reading
-from harness.foreign.words import why, witness
+from harness.importers.formats import FORMATS, read
+from harness.importers.judge import CheckParameters, FileVerdict, judge
+from harness.importers.phrasing import explain, witness
+from harness.importers.record import Malformed, Reading
 
-LEAST_S = 1e-3
-"""What a file is given of time when there is none left; enough where nothing has to be searched."""
+SHARE_S_MIN = 1e-3
+"""Time budget of a file when no time is left; enough for a history that needs no search."""
 FILE_BYTES_MAX = 256 * 1024 * 1024
 SHOWN_MAX = 5
-"""Malformed lines and keys of a file that a person is shown; as JSON there are all."""
+"""Number of malformed lines and of keys of a file that are printed; the JSON has all."""
 
 
 def files(targets: Sequence[str], format_: str | None) -> list[tuple[Path, str]]:
-    """The files of paths, directories and patterns with their formats, each once, in order.
+    """Return the files that paths, directories and patterns name, with their formats, each once.
 
-    A directory gives all files below it whose suffix is of a format (of the one that is asked for).
-    Raises UsageError for what names no file.
+    A directory stands for all files below it with a suffix of a known format, or of `format_` if
+    that is given. Raises UsageError for a target that names no file.
     """
     found: dict[Path, str] = {}
     for target in targets:
@@ -51,40 +51,40 @@ def files(targets: Sequence[str], format_: str | None) -> list[tuple[Path, str]]
 
 
 def check_files(
-    paths: Sequence[tuple[Path, str]], question: Question, **reading: Any
-) -> list[Judged]:
-    """Every file's verdict; what cannot be read is told in its place.
+    paths: Sequence[tuple[Path, str]], parameters: CheckParameters, **reading: Any
+) -> list[FileVerdict]:
+    """Return the verdict of every file, or why the file cannot be read.
 
-    A file gets no more than half of the time that is left for it and those after it.
+    A file gets at most half of the time that is left for it and the files after it.
     """
-    judged: list[Judged] = []
+    judged: list[FileVerdict] = []
     for place, (path, name) in enumerate(paths):
-        left_s = question.time_s - sum(one.took_s for one in judged)
+        left_s = parameters.time_s - sum(one.took_s for one in judged)
         share_s = left_s if place == len(paths) - 1 else left_s / 2
-        asked = replace(question, time_s=max(share_s, LEAST_S))
-        if question.initial is ... and question.model == "register":
-            asked = replace(asked, initial=FORMATS[name].register_initial)
-        judged.append(judge(str(path), _reading(path, name, reading), asked))
+        own = replace(parameters, time_s=max(share_s, SHARE_S_MIN))
+        if parameters.initial is ... and parameters.model == "register":
+            own = replace(own, initial=FORMATS[name].register_initial)
+        judged.append(judge(str(path), _reading(path, name, reading), own))
     return judged
 
 
-def exit_status(judged: Sequence[Judged]) -> int:
-    """Of the worst verdict; a file that cannot be read counts as UNKNOWN, and as bad input when no
-    other can be either."""
+def exit_status(judged: Sequence[FileVerdict]) -> int:
+    """Return the exit status of the worst verdict. An unreadable file counts as UNKNOWN; if no file
+    is readable, the status is that of bad usage."""
     if not any(one.read for one in judged):
         return EXIT_USAGE
     return worst(one.status for one in judged).exit_status
 
 
-def as_json(judged: Sequence[Judged]) -> str:
-    """Everything that is said of the files."""
+def as_json(judged: Sequence[FileVerdict]) -> str:
+    """Return all results as JSON."""
     status = worst(one.status for one in judged)
-    told = [_json(one) for one in judged]
-    return json.dumps({"status": status, "exit_status": exit_status(judged), "files": told})
+    results = [_json(one) for one in judged]
+    return json.dumps({"status": status, "exit_status": exit_status(judged), "files": results})
 
 
-def show(judged: Sequence[Judged], console: Console) -> None:
-    """A table with a row for each file, and below it why those that are not VALID are not."""
+def show(judged: Sequence[FileVerdict], console: Console) -> None:
+    """Print a table with a row for each file, and the reasons of those that are not VALID."""
     console.print(Group(_table(judged), *_reasons(judged)))
 
 
@@ -102,7 +102,7 @@ def _format_of(path: Path) -> str:
     for name, format_ in FORMATS.items():
         if path.suffix in format_.suffixes:
             return name
-    raise UsageError(f"the format of {str(path)!r} is not known; say --format {'|'.join(FORMATS)}")
+    raise UsageError(f"{str(path)!r}: unknown suffix; expected --format {'|'.join(FORMATS)}")
 
 
 def _suffixes(format_: str | None) -> str:
@@ -127,7 +127,7 @@ def _reading(path: Path, name: str, options: dict[str, Any]) -> Reading:
 def _text(path: Path) -> str:
     """Return what a file or a pipe holds. Raises OSError and ValueError.
 
-    A pipe to which nobody writes is empty: opening it in the ordinary way would wait for ever.
+    A pipe without a writer counts as empty; a blocking open would wait forever.
     """
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         os.set_blocking(file.fileno(), True)
@@ -137,9 +137,9 @@ def _text(path: Path) -> str:
     return raw.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _json(one: Judged) -> dict[str, Any]:
+def _json(one: FileVerdict) -> dict[str, Any]:
     operations = one.reading.operations
-    telling = [] if one.status is Status.VALID else one.telling
+    deciding = [] if one.status is Status.VALID else one.deciding
     return {
         "file": one.path,
         "status": one.status,
@@ -156,14 +156,14 @@ def _json(one: Judged) -> dict[str, Any]:
                 "status": result.status,
                 "reason": result.reason,
                 "witness": [asdict(line) for line in witness(one.reading, result)],
-                "why": why(one.reading, result),
+                "why": explain(one.reading, result),
             }
-            for result in telling
+            for result in deciding
         ],
     }
 
 
-def _table(judged: Sequence[Judged]) -> Table:
+def _table(judged: Sequence[FileVerdict]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
     table.add_column("verdict", no_wrap=True)
     above = _above(judged)
@@ -188,17 +188,17 @@ def _table(judged: Sequence[Judged]) -> Table:
     return table
 
 
-def _above(judged: Sequence[Judged]) -> str:
-    """The directory that all files are in; "" where there is one file or none."""
+def _above(judged: Sequence[FileVerdict]) -> str:
+    """Return the common directory of the files; "" for a single file."""
     above = os.path.commonpath([os.path.dirname(os.path.abspath(one.path)) for one in judged])
     return above if len(judged) > 1 and above != "/" else ""
 
 
-def _below(above: str, one: Judged) -> str:
+def _below(above: str, one: FileVerdict) -> str:
     return os.path.relpath(one.path, above) if above else one.path
 
 
-def _reasons(judged: Sequence[Judged]) -> Iterator[RenderableType]:
+def _reasons(judged: Sequence[FileVerdict]) -> Iterator[RenderableType]:
     for one in judged:
         if not one.read:
             yield from _malformed(one)
@@ -207,14 +207,14 @@ def _reasons(judged: Sequence[Judged]) -> Iterator[RenderableType]:
                 yield Text()
                 head = f"  {one.path}: {one.reason}"
                 yield Text.assemble((one.status.value, STATUS_STYLE[one.status]), head)
-            for result in one.telling[:SHOWN_MAX]:
+            for result in one.deciding[:SHOWN_MAX]:
                 yield Text()
                 key = "" if result.key is None else f", key {result.key!r}"
                 head = f"  {one.path}{key}: {result.reason}"
                 yield Text.assemble((one.status.value, STATUS_STYLE[one.status]), head)
                 yield _witness(one.reading, result)
-            if len(one.telling) > SHOWN_MAX:
-                yield Text(f"and {number(len(one.telling) - SHOWN_MAX, 'more key')}", "dim")
+            if len(one.deciding) > SHOWN_MAX:
+                yield Text(f"and {number(len(one.deciding) - SHOWN_MAX, 'more key')}", "dim")
 
 
 def _witness(reading: Reading, result: Any) -> Table:
@@ -224,15 +224,15 @@ def _witness(reading: Reading, result: Any) -> Table:
     table.add_column(overflow="fold")
     for line in witness(reading, result):
         table.add_row(f"  {line.where}", f"process {line.process}", line.what)
-    for step in why(reading, result):
+    for step in explain(reading, result):
         table.add_row("", "why", step)
     return table
 
 
-def _malformed(one: Judged) -> Iterator[RenderableType]:
+def _malformed(one: FileVerdict) -> Iterator[RenderableType]:
     yield Text()
     bad = one.reading.malformed
-    for told in bad[:SHOWN_MAX]:
-        yield Text.assemble((f"{one.path}:{told.line}: ", "bold"), told.text)
+    for line in bad[:SHOWN_MAX]:
+        yield Text.assemble((f"{one.path}:{line.line}: ", "bold"), line.text)
     if len(bad) > SHOWN_MAX:
         yield Text(f"and {number(len(bad) - SHOWN_MAX, 'more malformed line')}", "dim")

@@ -1,8 +1,9 @@
-"""`harness check STORE`: all runs of a store, judged by a fleet of checkers on Spark."""
+"""`harness check STORE`: judge all runs of a store on Spark."""
 
 import json
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,10 +13,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from checkers.fleet import Fleet, Seen
-from checkers.fleet_plan import Item
-from checkers.fleet_rows import RunSummary, read_rows, summaries
-from checkers.fleet_work import Job
 from harness.cli.catalogue import CHECKERS
 from harness.cli.result import STATUS_STYLE
 from harness.cli.terminal import Terminal
@@ -23,7 +20,12 @@ from harness.cli.workload import workload_of
 from harness.core.clock import WallClock
 from harness.core.errors import UsageError
 from harness.core.op import Json
+from harness.core.suggestion import unknown_name
 from harness.core.verdict import Status, worst
+from harness.fleet.plan import Item
+from harness.fleet.rows import RunSummary, read_rows, summaries
+from harness.fleet.spark import Fleet, FleetProgress
+from harness.fleet.task import Job
 from harness.run.disk import why_unwritable
 from harness.run.fleet import SCRATCH, Checked, Found, StoredRuns, check_fleet
 
@@ -32,7 +34,7 @@ SHOWN_MAX = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetOptions:
-    """What the command line says of a fleet."""
+    """Options of the command line that concern a fleet."""
 
     spark: str | None
     force: bool
@@ -42,7 +44,7 @@ class FleetOptions:
 
 
 def check_store(found: Found, options: FleetOptions, *, as_json: bool) -> int:
-    """Judges what has changed, shows a summary of all, and returns the exit status."""
+    """Judge the runs that have changed, print a summary of all, and return the exit status."""
     console = Terminal(stderr=as_json)
     only = _only(options.checkers)
     runs = StoredRuns(workload_of, options.promise, options.check_s)
@@ -51,13 +53,13 @@ def check_store(found: Found, options: FleetOptions, *, as_json: bool) -> int:
     def engine(job: Job, items: Sequence[Item]) -> list[Path]:
         with _progress(console) as bar:
             task = bar.add_task("starting Spark", total=len(items))
-            with Fleet(options.spark, found.root / SCRATCH / "spark.log") as fleet:
+            with closing(Fleet(options.spark, found.root / SCRATCH / "spark.log")) as fleet:
 
-                def told(seen: Seen) -> None:
-                    text = f"judging, {seen.running} of {seen.tasks} tasks at a time"
+                def show_progress(seen: FleetProgress) -> None:
+                    text = f"judging, {seen.running} of {seen.tasks} tasks running"
                     bar.update(task, completed=seen.done, description=text)
 
-                return fleet.judge(job, items, told)
+                return fleet.judge(job, items, show_progress)
 
     checked = check_fleet(found, runs, engine, force=options.force, only=only)
     table = read_rows(checked.verdicts)
@@ -81,7 +83,7 @@ def _only(checkers: str | None) -> frozenset[str] | None:
         return None
     names = frozenset(name for name in checkers.split(",") if name)
     for name in sorted(names - set(CHECKERS)):
-        raise UsageError(f"--checkers {name!r}: expected some of {','.join(CHECKERS)}")
+        raise UsageError(f"--checkers {unknown_name(name, CHECKERS, 'harness list')}")
     return names
 
 
@@ -147,7 +149,7 @@ def _show(console: Console, report: dict[str, Json], runs: Sequence[RunSummary])
         if statuses[status]:
             line.append(f"{statuses[status]:,} {status.value}  ", STATUS_STYLE[status])
     line.append(
-        f"(promised {report['promise'] or 'by each run'}; {report['judged']:,} judged in "
+        f"(promise: {report['promise'] or 'of each run'}; {report['judged']:,} judged in "
         f"{report['seconds']:.1f} s, "
         f"{report['unchanged']:,} unchanged)",
         "dim",

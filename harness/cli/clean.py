@@ -1,22 +1,23 @@
-"""`harness clean`: what killed runs left in Docker."""
+"""`harness clean`: remove what killed runs left in Docker."""
 
 import json
 
 import rich_click as click
 
+from harness.cli.parameter_types import json_option
 from harness.cli.terminal import Terminal
 from harness.clusters.removal import clean as remove
 
 
 @click.command("clean")
 @click.argument("clusters", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="Also clusters that were kept.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--all", "everything", is_flag=True, help="Also remove clusters that were kept.")
+@json_option
 def clean(clusters: tuple[str, ...], everything: bool, as_json: bool) -> int:
-    """Remove containers, networks and volumes of runs whose process is gone.
+    """Remove the containers, networks and volumes of runs whose process has died.
 
-    Of all, or of the CLUSTERS named, also when they were kept. What a living run uses is never
-    touched.
+    Without CLUSTERS, cleans up after all such runs; a cluster that is named is removed even if it
+    was kept. Never touches what a live run uses.
     """
     removed = remove(clusters, everything=everything)
     if as_json:
@@ -26,5 +27,5 @@ def clean(clusters: tuple[str, ...], everything: bool, as_json: bool) -> int:
     for name in removed:
         console.print(f"removed {name}")
     if not removed:
-        console.print("nothing of ours was left")
+        console.print("Nothing to clean.")
     return 0

@@ -1,4 +1,4 @@
-"""`harness compare`: the same scenario or run on several server versions, side by side."""
+"""`harness compare`: run a scenario or a stored run on several server versions."""
 
 import json
 from math import ceil, floor
@@ -11,8 +11,8 @@ from rich.text import Text
 
 from compose.releases import CLICKHOUSE, ZOOKEEPER, known, zookeeper_release
 from harness.cli.options import ListType
-from harness.cli.parameter_types import WORD, number, store_option
-from harness.cli.replay import Player, Replay, Try, VersionTries, replay_of, versions_of
+from harness.cli.parameter_types import WORD, json_option, number, store_option
+from harness.cli.replay import Player, Replay, VersionTries, VersionTry, replay_of, versions_of
 from harness.cli.result import STATUS_STYLE
 from harness.cli.terminal import Terminal
 from harness.core.errors import EXIT_UNKNOWN, EXIT_VALID
@@ -21,7 +21,7 @@ from harness.run.stop import Stop
 from harness.run.store import Store
 
 CONFIDENCE = 0.95
-"""Confidence of the interval that is shown for a rate."""
+"""Confidence of the interval of a rate."""
 RESULT_STYLE = {
     TryResult.REPRODUCED: "bold red",
     TryResult.NOT_REPRODUCED: "bold green",
@@ -36,13 +36,13 @@ versions_option = click.option(
     type=ListType(),
     default=(),
     metavar="VERSION,…",
-    help=f"ClickHouse versions. Default: all that are known, {known(CLICKHOUSE)}.",
+    help=f"ClickHouse versions, separated by commas. Default: {known(CLICKHOUSE)}.",
 )
 zookeeper_option = click.option(
     "--zookeeper",
     type=WORD,
     metavar="VERSION",
-    help=f"ZooKeeper's version: {known(ZOOKEEPER)}. Default: that of the stored run, else the "
+    help=f"ZooKeeper version: {known(ZOOKEEPER)}. Default: that of the stored run, else the "
     "default of `harness run`.",
 )
 
@@ -55,11 +55,11 @@ zookeeper_option = click.option(
     type=number("tries"),
     default=3,
     show_default=True,
-    help="Runs on each version, on one cluster.",
+    help="Number of runs on each version, on one cluster.",
 )
 @zookeeper_option
 @store_option
-@click.option("--json", "as_json", is_flag=True, help="As JSON on standard output.")
+@json_option
 def compare(
     what: str,
     versions: tuple[str, ...],
@@ -70,16 +70,16 @@ def compare(
 ) -> int:
     """Play a scenario, or repeat a stored run, on several server versions.
 
-    WHAT is the name of a scenario (`harness scenario` lists them) or a stored run that was
-    INVALID: a directory, a path within the store, or latest. A run is repeated with its own seed,
-    workload, nemesis and options.
+    WHAT is the name of a scenario (`harness scenario` lists them) or a stored INVALID run:
+    a directory, a path within the store, or latest. A run is repeated with its own seed, workload,
+    nemesis and options.
 
-    A try of a scenario counts as reproduced if its finding is there; a try of a run if it is
-    INVALID with an anomaly of at least one kind that the stored run has. Tries that are UNKNOWN or
-    broke off are counted apart: they are neither. Each try is stored as a run like any other.
+    A try of a scenario counts as reproduced if it shows the scenario's finding; a try of a run, if
+    it is INVALID with an anomaly of a kind that the stored run has. Tries that are UNKNOWN or broke
+    off count as neither. Each try is stored as a run.
 
-    Ctrl-C ends the try that goes on and shows what is known. Exit status: 0 if each version that
-    has the needed mechanisms was tried with a result, else 2.
+    Ctrl-C ends the current try and shows the results so far. Exit status: 0 if each version that
+    has the needed mechanisms has a conclusive try, else 2.
     """
     console = Terminal(stderr=as_json, highlight=False)
     kept = Store(Path(store))
@@ -94,7 +94,7 @@ def compare(
         zookeeper=zookeeper,
         console=console if console.is_terminal else None,
         stop=stop,
-        told=lambda on, one: tell(console, kept, on, one),
+        on_try=lambda on, one: tell(console, kept, on, one),
     )
     with stop.obeying_signals():
         for on in columns:
@@ -111,8 +111,8 @@ def compare(
     return EXIT_VALID if answered and not stop else EXIT_UNKNOWN
 
 
-def tell(console: Console, store: Store, on: VersionTries, one: Try) -> None:
-    """Print a line about a try, and why it says nothing, unless an earlier one said the same."""
+def tell(console: Console, store: Store, on: VersionTries, one: VersionTry) -> None:
+    """Print a line about a try, and why it is inconclusive unless an earlier line said so."""
     path = one.path or ""
     within = path.removeprefix(f"{store.root}/")
     line = Text.assemble(
@@ -124,19 +124,19 @@ def tell(console: Console, store: Store, on: VersionTries, one: Try) -> None:
 
 
 def title(console: Console, replay: Replay) -> None:
-    """Print what was played and what counts, above the table."""
+    """Print the heading of the table: what is repeated, and what counts as reproduced."""
     console.print()
     console.print(replay.name, style="bold")
     console.print(f"reproduced: {replay.criterion}", style="dim")
 
 
 def version_cell(on: VersionTries) -> Text:
-    """The exact version, and below it how it was built."""
+    """Return a cell with the exact version, and below it how it was built."""
     return Text.assemble(on.exact, *([("\n" + on.build, "dim")] if on.build else []))
 
 
 def reproduced_cell(on: VersionTries) -> Text:
-    """How many of the conclusive tries reproduced it, and below it what the others were."""
+    """Return a cell with the share of conclusive tries that reproduced, and the other tries."""
     tally = on.tally
     if not tally.total:
         return Text("–", "dim")
@@ -151,7 +151,7 @@ def reproduced_cell(on: VersionTries) -> Text:
 
 
 def percent(low: float, high: float) -> str:
-    """An interval of a rate, rounded outwards."""
+    """Return the interval of a rate in per cent, rounded outwards."""
     return f"{floor(100 * low)}–{ceil(100 * high)} %"
 
 

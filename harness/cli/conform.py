@@ -1,4 +1,4 @@
-"""`harness conform`: whether what a real run did in ZooKeeper is a behaviour of the model."""
+"""`harness conform`: check a real run's ZooKeeper transactions against the model."""
 
 import json
 from dataclasses import dataclass
@@ -9,13 +9,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from checkers.words import number
-from harness.cli.parameter_types import WORD, store_option
+from checkers.phrasing import number
+from harness.cli.parameter_types import WORD, json_option, store_option
 from harness.cli.result import STATUS_STYLE
 from harness.cli.terminal import Terminal
 from harness.clusters.logs import TRANSACTIONS_FILE
 from harness.conform.ensemble import Ensemble, merged, read_archive
 from harness.conform.replay import DEPARTURES, Replayed, Step, replay, tables
+from harness.core.dialect import Mechanism
 from harness.core.errors import UsageError
 from harness.core.op import Json
 from harness.core.verdict import Status, worst
@@ -26,7 +27,7 @@ SHOWN_BYTES = 160
 
 @dataclass(frozen=True, slots=True)
 class Conformance:
-    """What became of a run's trace."""
+    """Result of replaying a run's trace."""
 
     run: Path
     ensemble: Ensemble
@@ -34,11 +35,11 @@ class Conformance:
 
     @property
     def status(self) -> Status:
-        """VALID needs a table, a step of it, and a trace without gaps."""
+        """Return the run's status. VALID needs a table with a step, and a trace without gaps."""
         return worst(self.of(table) for table in self.tables)
 
     def of(self, table: Replayed) -> Status:
-        """Of one table. What is missing may be what would explain a departure."""
+        """Return the status of one table. A gap could hide what explains a departure: UNKNOWN."""
         doubtful = self.ensemble.gaps or not table.steps
         if doubtful or (table.stopped is not None and table.stopped.unmodelled):
             return Status.UNKNOWN
@@ -48,13 +49,13 @@ class Conformance:
 @click.command("conform")
 @click.argument("run", type=WORD, default="latest")
 @store_option
-@click.option("--json", "as_json", is_flag=True, help="Results as JSON on standard output.")
+@json_option
 def conform(run: str, store: str, as_json: bool) -> int:
-    """Check that a real run's ZooKeeper trace is a behaviour that the model allows.
+    """Check that the model allows what a real run did in ZooKeeper.
 
-    Every transaction on the run's tables, in ZooKeeper's own order, must be a step of the model; a
-    departure is the first one that the model cannot take. Exit: 0 it conforms, 1 it departs, 2 the
-    trace is not whole, or does what the model knows nothing of.
+    Every transaction on the run's tables, in ZooKeeper's order, must be a step of the model; a
+    departure is one that the model does not allow. Exit status: 0 the run conforms, 1 it departs,
+    2 the trace has gaps or a transaction that the model does not cover.
     """
     found = conformance(Store(Path(store)).find(run))
     if as_json:
@@ -65,8 +66,11 @@ def conform(run: str, store: str, as_json: bool) -> int:
 
 
 def conformance(run: RunDirectory) -> Conformance:
-    """Replays the tables of a run. Raises UsageError when it keeps too few transaction logs."""
-    keepers = run.info().topology.keepers
+    """Replay the tables of a run. Raises UsageError if it has too few transaction logs, and
+    MissingMechanismError if its servers write none."""
+    info = run.info()
+    info.plan.engines.dialect.require("harness conform", (Mechanism.TRANSACTION_LOG,))
+    keepers = info.topology.keepers
     files = [run.logs / keeper / TRANSACTIONS_FILE for keeper in keepers]
     there = [file for file in files if file.is_file()]
     if len(there) * 2 <= len(keepers):
@@ -83,11 +87,11 @@ def conformance(run: RunDirectory) -> Conformance:
 
 
 def _show(found: Conformance, console: Console) -> None:
-    told = len(found.ensemble.txns)
+    count = len(found.ensemble.txns)
     console.print(
         Text.assemble(
             (found.status.value, STATUS_STYLE[found.status]),
-            f"  {found.run}: {told:,} transactions of ZooKeeper",
+            f"  {found.run}: {count:,} ZooKeeper transactions",
         )
     )
     for gap in found.ensemble.gaps:
@@ -118,7 +122,7 @@ def _show_stopped(table: Replayed, console: Console) -> None:
     for change in stopped.changes:
         data = change.data[:SHOWN_BYTES].decode(errors="backslashreplace").replace("\n", " ")
         path = change.path.removeprefix(table.root)
-        console.print(Text(f"  {change.did.value} {path} {data}", "dim"))
+        console.print(Text(f"  {change.kind.value} {path} {data}", "dim"))
 
 
 def _words(step: Step) -> str:

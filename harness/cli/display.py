@@ -1,4 +1,4 @@
-"""The live display of a run: drawn from its monitor, several times a second."""
+"""Live display of a run, redrawn from its monitor several times per second."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -11,6 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from checkers.phrasing import number
 from harness.cli.terminal import printable
 from harness.core.op import Kind
 from harness.run.monitor import Monitor, Phase
@@ -21,7 +22,7 @@ WIDTH_MAX = 100
 
 
 class Display:
-    """What the monitor says, as a panel."""
+    """Panel that shows the state of a monitor."""
 
     def __init__(self, monitor: Monitor) -> None:
         self._monitor = monitor
@@ -81,14 +82,14 @@ class Display:
         return grid
 
     def _stopping(self) -> Iterator[Text]:
-        """What came of Ctrl-C, and of pressing it again."""
+        """Yield lines about a requested stop, and about a repeated one."""
         stop = self._monitor.stop
         if not stop:
             return
-        yield Text(f"{stop.reason}: ending the run and removing what it made", "bold yellow")
+        yield Text(f"{stop.reason}: ending the run and cleaning up", "bold yellow")
         if stop.signals > 1:
             yield Text(
-                f"received {stop.signals} times; to end it at once: kill -9 {os.getpid()}, then "
+                f"received {stop.signals} times; to end at once: kill -9 {os.getpid()}, then "
                 "harness clean",
                 "yellow",
             )
@@ -109,7 +110,7 @@ class Display:
                 ),
             )
         table.add_row(
-            Text("a second", "dim"),
+            Text("per second", "dim"),
             *(Text(f"{self._per_s[kind]:,.0f}", "dim") for kind in KIND_STYLE),
         )
         table.caption = Text(f"{figures.in_flight} in flight", style="dim")
@@ -117,7 +118,7 @@ class Display:
         return table
 
     def _measure(self, totals: Mapping[Kind, int]) -> None:
-        """Operations a second by outcome, over the last second or more."""
+        """Measure the operations per second by outcome, over the last second or more."""
         now_ns = self._monitor.clock.now_ns()
         passed_ns = now_ns - self._last_ns
         if 0 <= passed_ns < 1_000_000_000:
@@ -129,15 +130,11 @@ class Display:
 
     def _faults(self) -> Text:
         figures = self._monitor.live.read()
-        text = Text(
-            f"fault {f'#{figures.injected}' if figures.injected else '':<6}",
-            "dim",
-            overflow="ellipsis",
-            no_wrap=True,
-        )
+        text = Text("faults      ", "dim", overflow="ellipsis", no_wrap=True)
+        text.append(f"{figures.injected} so far, now: ", "default")
         if figures.faults:
             return text.append("; ".join(figures.faults), "bold red")
-        return text.append("none now", "default")
+        return text.append("none", "default")
 
     def _anomalies(self) -> Iterator[Text]:
         anomalies = self._monitor.anomalies
@@ -150,7 +147,8 @@ class Display:
             text.append("none so far", "default")
             return
         text.append(
-            f"{anomalies.stale_reads:,} reads miss {anomalies.missed:,} acknowledged values",
+            f"{number(anomalies.stale_reads, 'stale read')}, "
+            f"{number(anomalies.missed, 'acknowledged value')} missing",
             "bold red",
         )
         if anomalies.duplicated:
@@ -159,8 +157,8 @@ class Display:
 
 
 @contextmanager
-def shown(monitor: Monitor, console: Console) -> Iterator[None]:
-    """Shows the monitor while the block runs: a live panel on a terminal, else a line a phase."""
+def live_display(monitor: Monitor, console: Console) -> Iterator[None]:
+    """Show the monitor while the block runs: a live panel on a terminal, else a line per phase."""
     if console.is_terminal:
         with RichLive(
             Display(monitor),
@@ -171,21 +169,21 @@ def shown(monitor: Monitor, console: Console) -> Iterator[None]:
             yield
         return
     monitor.anomalies = None  # nobody would see them
-    told: list[tuple[Phase, str]] = []
+    printed: list[tuple[Phase, str]] = []
 
-    def tell(phase: Phase, note: str) -> None:
-        if told[-1:] != [(phase, note)]:
+    def print_phase(phase: Phase, note: str) -> None:
+        if printed[-1:] != [(phase, note)]:
             line = f"{phase.value}{': ' + note if note else ''}"
             # Styled, it would take ten times as long.
             print(printable(line), file=console.file, flush=True)
-        told.append((phase, note))
+        printed.append((phase, note))
 
-    monitor.listeners.append(tell)
+    monitor.listeners.append(print_phase)
     yield
 
 
 @contextmanager
-def unseen(monitor: Monitor) -> Iterator[None]:
-    """Shows nothing."""
+def no_display(monitor: Monitor) -> Iterator[None]:
+    """Show nothing while the block runs."""
     monitor.anomalies = None  # nobody would see them
     yield

@@ -1,15 +1,15 @@
-"""`harness doctor`: what this machine has and lacks."""
+"""`harness doctor`: check this machine against the requirements."""
 
 import json
 from dataclasses import asdict
-from typing import Any
 
 import rich_click as click
 from rich.table import Table
 from rich.text import Text
 
-from compose.releases import ImageChoice
+from compose.releases import ImageChoice, ImageOptions
 from harness.cli.image_options import image_options
+from harness.cli.parameter_types import json_option
 from harness.cli.terminal import Terminal
 from harness.clusters.requirements import requirements
 from harness.core.errors import EXIT_CRASH
@@ -17,13 +17,13 @@ from harness.core.errors import EXIT_CRASH
 
 @click.command("doctor")
 @image_options
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
-def doctor(as_json: bool, **options: Any) -> int:
-    """Say of every requirement whether it is met, and how to get it.
+@json_option
+def doctor(as_json: bool, **servers: str | None) -> int:
+    """Check whether this machine meets every requirement, and say how to meet the others.
 
-    Exit status 0 when everything that a run needs is here, else 255.
+    Exit status: 0 if everything that a run needs is present, else 255.
     """
-    found = requirements(ImageChoice.of(options))
+    found = requirements(ImageChoice.of(ImageOptions(**servers)))
     if as_json:
         click.echo(json.dumps([asdict(requirement) for requirement in found]))
     else:

@@ -1,4 +1,4 @@
-"""`harness explore`: every interleaving of a small model of the protocol."""
+"""`harness explore`: explore every interleaving of a small model of the protocol."""
 
 import json
 import shlex
@@ -11,21 +11,22 @@ from typing import Any
 
 import rich_click as click
 from click.core import ParameterSource
-from pyexplorer import MODELS, Claim, Exploration, Step
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from checkers.judge import judge
 from checkers.ladder import Level
 from harness.cli.explore_result import print_exploration
-from harness.cli.parameter_types import Number, number, store_option
+from harness.cli.parameter_types import Name, Number, json_option, number, store_option
 from harness.cli.terminal import Terminal
 from harness.cli.workload import EXPLORED, workload_of
 from harness.core.errors import HarnessError, UsageError
 from harness.core.op import Json
 from harness.core.ranges import RANGES
 from harness.core.seed import Seed
+from harness.core.suggestion import did_you_mean
 from harness.core.verdict import Status
+from harness.native.explorer import MODELS, Claim, Exploration, Step
 from harness.run.journal import Journal
 from harness.run.plan import Plan
 from harness.run.store import Store
@@ -40,27 +41,27 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "replication": {"replicas": 3, "records": 3, "mutant": None},
     "zero-copy": {"replicas": 3, "fixes": ()},
 }  # fmt: skip
-"""Of each model, what bounds and changes it."""
+"""Default scope of each model: the parameters that bound or change it."""
 SCOPE = ("replicas", "records", "reads", "quorum", "read", "skip_failed", "mutant", "fixes")
 SLICE_S = 0.1
 
 
 def _named(change: str) -> str:
-    """The models that can be changed so, and by which names."""
+    """Return the models that have this parameter, each with its allowed names."""
     named = {model: names for model, names in MODELS if change in DEFAULTS[model]}
     return "; ".join(f"{model}: {', '.join(names)}" for model, names in named.items())
 
 
 @dataclass(frozen=True, slots=True)
-class Explored:
-    """What a search came to."""
+class ExplorationResult:
+    """Result of a search."""
 
     model: str
     scope: Mapping[str, Any]
     symmetry: bool
     status: Status
     ended: str
-    """whole; else what stopped it: states, memory, time, violation."""
+    """Why the search ended: whole, states, memory, time or violation."""
     states: int
     depth: int
     transitions: int
@@ -68,88 +69,106 @@ class Explored:
     memory_mb: float
     seconds: float
     claims: tuple[Claim, ...]
-    """The ones that were asked for."""
+    """The chosen claims."""
     shown: str | None
-    """The broken claim with the shortest counterexample."""
+    """Broken claim with the shortest counterexample."""
     steps: tuple[Step, ...]
-    """That counterexample; the first is the initial state."""
+    """Steps of that counterexample; the first is the initial state."""
 
     @property
     def states_per_s(self) -> float:
-        """Over the whole search."""
+        """Average rate over the whole search."""
         return self.states / max(self.seconds, 1e-9)
 
 
 @click.command("explore")
-@click.argument("model", type=click.Choice(list(DEFAULTS)))
-@click.option("--replicas", type=number("replicas"), help="Default: 3.")
+@click.argument("model", type=Name(DEFAULTS))
+@click.option("--replicas", type=number("replicas"), help="Number of replicas. Default: 3.")
 @click.option(
-    "--records", type=number("records"), help="Inserts. Default: 2; of truncation 4, replication 3."
+    "--records",
+    type=number("records"),
+    help="Number of inserts. Default: 2; truncation: 4, replication: 3.",
 )
-@click.option("--reads", type=number("reads"), help="quorum: reads, at most. Default: 2.")
+@click.option("--reads", type=number("reads"), help="quorum: maximum number of reads. Default: 2.")
 @click.option(
     "--quorum",
     type=Number(replace(RANGES["quorum"], word="")),
-    help="quorum: replicas that must have a part. Default: 2.",
+    help="quorum: number of replicas that must have a part. Default: 2.",
 )
 @click.option(
     "--read",
     type=click.Choice(["server", "linearizable"]),
-    help="quorum: when a replica answers. Default: server.",
+    help="quorum: condition on which a replica answers a read. Default: server.",
 )
 @click.option(
-    "--skip-failed", is_flag=True, help="quorum: replicas pass failed entries, as servers do."
+    "--skip-failed",
+    is_flag=True,
+    help="quorum: replicas skip failed log entries, as real servers do.",
 )
-@click.option("--mutant", help=f"One wrong line, as proof that it is found. {_named('mutant')}.")
+@click.option("--mutant", help=f"Plant a defect that a claim must catch. {_named('mutant')}.")
 @click.option(
-    "--fix", "fixes", multiple=True, help=f"What mends a race; may be repeated. {_named('fixes')}."
+    "--fix",
+    "fixes",
+    multiple=True,
+    help=f"Apply a fix of a race; may be repeated. {_named('fixes')}.",
 )
-@click.option("--claim", "claims", multiple=True, help="Only these claims; may be repeated.")
-@click.option("--symmetry", is_flag=True, help="One state for all that differ by who is who.")
+@click.option("--claim", "claims", multiple=True, help="Check only this claim; may be repeated.")
+@click.option(
+    "--symmetry", is_flag=True, help="Merge states that differ only in the names of the replicas."
+)
 @click.option("--first", is_flag=True, help="Stop at the first broken claim.")
 @click.option(
-    "--time-limit", type=number("time_limit"), default=600.0, help="Seconds.", show_default=True
+    "--time-limit",
+    type=number("time_limit"),
+    default=600.0,
+    help="Stop after this many seconds.",
+    show_default=True,
 )
-@click.option("--states-max", type=number("states_max"), help="Default: 2**32 - 1.")
+@click.option(
+    "--states-max",
+    type=number("states_max"),
+    help="Stop after this many states. Default: 2**32 - 1.",
+)
 @click.option(
     "--memory-mb",
     type=number("memory_mb"),
     default=4000.0,
-    help="Megabytes for states.",
+    help="Memory budget of the states in megabytes.",
     show_default=True,
 )
 @store_option
-@click.option("--json", "as_json", is_flag=True, help="Results as JSON on standard output.")
+@json_option
 @click.pass_context
 def explore(
     context: click.RichContext, /, model: str, store: str, as_json: bool, **given: Any
 ) -> int:
-    """Look at every interleaving of a small model, breadth first.
+    """Explore every interleaving of a small model, breadth first.
 
-    Exit 0: every state was reached and every claim holds. 1: a claim is broken; the shortest way
-    there is printed, and kept as a history that `harness check` opens. 2: a bound was met first.
+    A shortest counterexample to a broken claim is printed, and stored as a run that `harness check`
+    judges. Exit status: 0 every state was reached and every claim holds, 1 a claim is broken, 2 a
+    bound was reached first.
     """
     chosen = {name for name in SCOPE if _chosen(context, name)}
     for name in sorted(chosen - DEFAULTS[model].keys()):
         flag = {"fixes": "fix"}.get(name, name).replace("_", "-")
-        raise UsageError(f"--{flag} is not of {model}; see harness explore --help")
+        raise UsageError(f"--{flag}: model {model} has no such option; see harness explore --help")
     scope = {**DEFAULTS[model], **{name: given[name] for name in chosen}}
     console = Terminal(stderr=as_json)
-    explored = _search(model, scope, console, **{k: v for k, v in given.items() if k not in SCOPE})
+    result = _search(model, scope, console, **{k: v for k, v in given.items() if k not in SCOPE})
     run, trouble = None, None
-    if explored.steps:
+    if result.steps:
         try:
-            run = _kept(explored, Path(store))
-        except HarnessError as error:  # the verdict is known all the same
+            run = _store(result, Path(store))
+        except HarnessError as error:  # the verdict is known anyway
             trouble = f"the counterexample is not stored: {error}"
     if as_json:
         stored = None if run is None else str(run)
-        click.echo(json.dumps({**_json(explored), "run": stored, "trouble": trouble}))
+        click.echo(json.dumps({**_json(result), "run": stored, "trouble": trouble}))
     else:
-        print_exploration(explored, run, console)
+        print_exploration(result, run, console)
         if trouble is not None:
             console.print(f"! {trouble}", style="yellow", markup=False, soft_wrap=True)
-    return explored.status.exit_status
+    return result.status.exit_status
 
 
 def _chosen(context: click.Context, name: str) -> bool:
@@ -167,7 +186,7 @@ def _search(
     time_limit: float,
     states_max: int | None,
     memory_mb: float,
-) -> Explored:
+) -> ExplorationResult:
     try:
         search = Exploration(
             model, **scope, symmetry=symmetry, memory_mb=memory_mb,
@@ -178,7 +197,8 @@ def _search(
     known = [claim.name for claim in search.claims()]
     for name in claims:
         if name not in known:
-            raise UsageError(f"--claim {name!r}: expected some of {' '.join(known)}")
+            meant = did_you_mean(name, known)
+            raise UsageError(f"--claim {name!r}: {meant}expected some of {' '.join(known)}")
     wanted = claims or tuple(known)
     begin = time.perf_counter()
     stopped = None
@@ -200,7 +220,7 @@ def _search(
     )
     shown = broken[0][2] if broken else None
     ended = stopped or search.ended or "time"
-    return Explored(
+    return ExplorationResult(
         model=model,
         scope=scope,
         symmetry=symmetry,
@@ -223,11 +243,11 @@ def _of(search: Exploration, names: tuple[str, ...]) -> tuple[Claim, ...]:
 
 
 def _status(claims: tuple[Claim, ...], ended: str, *, all_must_apply: bool) -> Status:
-    """A claim that said nothing of any state proves nothing."""
+    """Return the status of a search. A claim that applied to no state proves nothing."""
     if any(claim.broken_after is not None for claim in claims):
         return Status.INVALID
-    spoke = [claim.applied > 0 for claim in claims]
-    enough = all(spoke) if all_must_apply else any(spoke)
+    applied = [claim.applied > 0 for claim in claims]
+    enough = all(applied) if all_must_apply else any(applied)
     return Status.VALID if ended == "whole" and enough else Status.UNKNOWN
 
 
@@ -242,19 +262,19 @@ def _progress(search: Exploration, begin: float, console: Console) -> Iterator[A
             progress.update(
                 task,
                 description=f"{search.states:,} states, depth {search.depth}, "
-                f"{search.frontier:,} to look at, {per_s:,.0f} a second, "
+                f"{search.frontier:,} to explore, {per_s:,.0f} per second, "
                 f"{search.bytes / 1e6:,.0f} MB",
             )
 
         yield show
 
 
-def command_line(explored: Explored) -> str:
-    """The command that finds it again."""
-    words = ["harness", "explore", explored.model]
-    for name, value in explored.scope.items():
+def command_line(result: ExplorationResult) -> str:
+    """Return the command that repeats the search."""
+    words = ["harness", "explore", result.model]
+    for name, value in result.scope.items():
         flag = "--" + {"fixes": "fix"}.get(name, name).replace("_", "-")
-        if value == DEFAULTS[explored.model][name]:
+        if value == DEFAULTS[result.model][name]:
             continue
         if isinstance(value, bool):
             words.append(flag)
@@ -262,26 +282,26 @@ def command_line(explored: Explored) -> str:
             words += [word for one in value for word in (flag, one)]
         else:
             words += [flag, str(value)]
-    if explored.symmetry:
+    if result.symmetry:
         words.append("--symmetry")
     return shlex.join(words)
 
 
-def _kept(explored: Explored, root: Path) -> Path:
-    """Keeps the counterexample as a run, judged."""
-    history = history_of(explored.model, explored.steps)
-    level = Level.LINEARIZABLE if explored.model == "quorum" else Level.EVENTUAL
+def _store(result: ExplorationResult, root: Path) -> Path:
+    """Store the counterexample as a judged run."""
+    history = history_of(result.model, result.steps)
+    level = Level.LINEARIZABLE if result.model == "quorum" else Level.EVENTUAL
     plan = Plan(
-        workload=f"{EXPLORED}{explored.model}",
+        workload=f"{EXPLORED}{result.model}",
         nemesis="none",
         seed=Seed(0),
-        again=command_line(explored),
+        repro_command=command_line(result),
         promise=level.value,
-        options={"explored": explored.model, "claim": explored.shown},
+        options={"explored": result.model, "claim": result.shown},
     )
-    change = explored.scope.get("mutant") or "+".join(explored.scope.get("fixes", ())) or "none"
+    change = result.scope.get("mutant") or "+".join(result.scope.get("fixes", ())) or "none"
     directory = Store(root).create(plan.workload, change, plan.seed)
-    directory.begin(plan, topology_of(explored.steps), {})
+    directory.begin(plan, topology_of(result.steps), {})
     journal = Journal(directory.journal)
     for op in history:
         journal.append(op)
@@ -291,20 +311,20 @@ def _kept(explored: Explored, root: Path) -> Path:
     return directory.path
 
 
-def _json(explored: Explored) -> dict[str, Json]:
+def _json(result: ExplorationResult) -> dict[str, Json]:
     return {
-        "model": explored.model,
-        "scope": {k: list(v) if isinstance(v, tuple) else v for k, v in explored.scope.items()},
-        "symmetry": explored.symmetry,
-        "status": explored.status.value,
-        "ended": explored.ended,
-        "states": explored.states,
-        "depth": explored.depth,
-        "transitions": explored.transitions,
-        "frontier": explored.frontier,
-        "memory_mb": round(explored.memory_mb, 1),
-        "seconds": round(explored.seconds, 3),
-        "states_per_s": round(explored.states_per_s),
+        "model": result.model,
+        "scope": {k: list(v) if isinstance(v, tuple) else v for k, v in result.scope.items()},
+        "symmetry": result.symmetry,
+        "status": result.status.value,
+        "ended": result.ended,
+        "states": result.states,
+        "depth": result.depth,
+        "transitions": result.transitions,
+        "frontier": result.frontier,
+        "memory_mb": round(result.memory_mb, 1),
+        "seconds": round(result.seconds, 3),
+        "states_per_s": round(result.states_per_s),
         "claims": [
             {
                 "name": claim.name,
@@ -312,13 +332,13 @@ def _json(explored: Explored) -> dict[str, Json]:
                 "applied": claim.applied,
                 "broken_after": claim.broken_after,
             }
-            for claim in explored.claims
+            for claim in result.claims
         ],
         "counterexample": None
-        if explored.shown is None
+        if result.shown is None
         else {
-            "claim": explored.shown,
-            "actions": len(explored.steps) - 1,
+            "claim": result.shown,
+            "actions": len(result.steps) - 1,
             "steps": [
                 {
                     "action": step.action,
@@ -327,7 +347,7 @@ def _json(explored: Explored) -> dict[str, Json]:
                     "other": step.other,
                     "state": dict(step.state),
                 }
-                for step in explored.steps
+                for step in result.steps
             ],
         },
     }

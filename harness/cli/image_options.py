@@ -1,7 +1,7 @@
-"""The options that choose the servers' versions or images.
+"""Options that choose the versions or images of the servers.
 
-`harness build` needs them while the Rust modules are still being built, so nothing here may import
-a module that needs those.
+`harness build` uses them while the Rust modules are still being built, so nothing here may import a
+module that needs those.
 """
 
 from collections.abc import Callable
@@ -17,32 +17,41 @@ IMAGE_OPTIONS: tuple[Any, ...] = (
         "--clickhouse",
         type=WORD,
         metavar="VERSION",
-        help=f"Version of the ClickHouse servers: {known(CLICKHOUSE)}, or a full version out of "
-        "`harness list`; several in turn, as 24.8,25.8, or for servers by name, as ch1=24.8,25.8. "
+        help=f"Version of the ClickHouse servers: {known(CLICKHOUSE)}, or a full version from "
+        "`harness list`. A list assigns versions to the servers in turn (24.8,25.8) or by name "
+        "(ch1=24.8,25.8). "
         f"Default: {DEFAULT_CLICKHOUSE}.",
     ),
     click.option(
         "--zookeeper",
         type=WORD,
         metavar="VERSION",
-        help=f"Version of the ZooKeeper servers: {known(ZOOKEEPER)}, or a full version; several "
-        "likewise. "
-        f"Default: {DEFAULT_ZOOKEEPER}.",
+        help=f"Version of the ZooKeeper servers: {known(ZOOKEEPER)}, or a full version; lists "
+        f"as with --clickhouse. Default: {DEFAULT_ZOOKEEPER}.",
     ),
     click.option(
         "--clickhouse-image",
         type=WORD,
-        help="Use this image instead, such as clickhouse/clickhouse-server:24.3.",
+        help="Image of the ClickHouse servers, instead of a version, such as "
+        "clickhouse/clickhouse-server:24.3.",
     ),
     click.option(
-        "--zookeeper-image", type=WORD, help="Use this image instead, such as zookeeper:3.7."
+        "--zookeeper-image",
+        type=WORD,
+        help="Image of the ZooKeeper servers, instead of a version, such as zookeeper:3.7.",
+    ),
+    click.option(
+        "--keeper-image",
+        type=WORD,
+        help="Use ClickHouse Keeper from this image instead of ZooKeeper, such as "
+        "clickhouse/clickhouse-keeper:25.8.",
     ),
 )
-"""Which servers are met; ImageChoice.of reads them."""
+"""Options that choose the servers; the fields of ImageOptions."""
 
 
 def image_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that choose the servers' versions or images."""
+    """Add the options that choose the versions or images of the servers."""
     for option in reversed(IMAGE_OPTIONS):
         command = option(command)
     return command

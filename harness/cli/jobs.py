@@ -1,6 +1,6 @@
-"""Runs on simulated servers side by side, a process for each job, told in the order of their seeds.
+"""Parallel runs on simulated servers: one process for each job, results in the order of the seeds.
 
-A run is one process' work and its seed decides it: it leaves what it leaves when it runs alone.
+A run happens within one process and its seed decides it, so it stores the same files as alone.
 """
 
 import os
@@ -11,23 +11,23 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from typing import Any, Final, TypeVar
 
-from harness.core.child import settle
 from harness.core.errors import HarnessError
+from harness.core.os_process import follow_parent
 from harness.run.stop import Stop
 
 T = TypeVar("T")
 
 AHEAD: Final = 4
-"""So many runs for each job are asked for at a time: no job waits for a slow one's turn."""
+"""Number of runs queued for each job, so that no job waits for the result of a slower one."""
 
 _work: Callable[[int], Any]
-"""Of a job's process."""
+"""The function that this job's process calls."""
 
 
 def side_by_side(work: Callable[[int], T], count: int, jobs: int, stop: Stop) -> Iterator[T]:
-    """What `work` gives for 0, 1, …, in this order. After a wish to stop only what has begun is
-    finished. Raises what `work` raises, and HarnessError when a process dies."""
-    # Forked, so that `work` need not be pickled; what it gives is.
+    """Yield the results of `work` for 0, 1, … in this order. After a request to stop, only started
+    work is finished. Raises what `work` raises, and HarnessError if a process dies."""
+    # Forked, so that only the results of `work` are pickled.
     with ProcessPoolExecutor(
         min(jobs, count), get_context("fork"), _begin, (work, os.getpid())
     ) as pool:
@@ -36,32 +36,32 @@ def side_by_side(work: Callable[[int], T], count: int, jobs: int, stop: Stop) ->
         except BrokenProcessPool as error:
             if not stop:
                 raise HarnessError(
-                    f"--jobs {jobs}: a process died over a run, most likely for want of memory; "
-                    "what had ended is stored; try fewer jobs"
+                    f"--jobs {jobs}: a process died during a run, most likely for lack of memory; "
+                    "finished runs are stored; try fewer jobs"
                 ) from error
 
 
 def _in_turn(pool: ProcessPoolExecutor, count: int, jobs: int, stop: Stop) -> Iterator[Any]:
-    asked: deque[Future[Any]] = deque()
+    pending: deque[Future[Any]] = deque()
     numbers = iter(range(count))
     while True:
-        while not stop and len(asked) < AHEAD * jobs:
+        while not stop and len(pending) < AHEAD * jobs:
             number = next(numbers, None)
             if number is None:
                 break
-            asked.append(pool.submit(_done, number))
-        if not asked:
+            pending.append(pool.submit(_done, number))
+        if not pending:
             return
-        future = asked.popleft()
+        future = pending.popleft()
         if not (stop and future.cancel()):
             yield future.result()
 
 
 def _begin(work: Callable[[int], Any], parent: int) -> None:
-    """In a job's process."""
+    """Prepare a job's process."""
     global _work
     _work = work
-    settle(parent)
+    follow_parent(parent)
 
 
 def _done(number: int) -> Any:

@@ -1,4 +1,4 @@
-"""`harness list`: everything that has a name."""
+"""`harness list`: the names that the other commands accept."""
 
 import json
 from collections.abc import Mapping
@@ -14,6 +14,7 @@ from compose.releases import (
     Release,
 )
 from harness.cli.catalogue import CHECKERS, CLUSTERS, WORKLOADS
+from harness.cli.parameter_types import json_option
 from harness.cli.terminal import Terminal
 from harness.cli.workload import described
 from harness.sim.bugs import BUGS
@@ -40,9 +41,9 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
 
 
 @click.command("list")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@json_option
 def list_(as_json: bool) -> None:
-    """Name the workloads, nemeses, checkers and clusters."""
+    """List the workloads, nemeses, checkers and clusters."""
     if as_json:
         click.echo(json.dumps(SECTIONS))
         return
@@ -58,4 +59,4 @@ def list_(as_json: bool) -> None:
         table.show_header = False
         console.print(table)
         console.print()
-    console.print(f"Nemeses are joined by commas. {GRAMMAR}.", highlight=False)
+    console.print(f"Combine nemeses with commas. {GRAMMAR}.", highlight=False)

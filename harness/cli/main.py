@@ -1,4 +1,7 @@
-"""The command `harness`. Exit: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 crash."""
+"""The command `harness`.
+
+Exit status: 0 VALID, 1 INVALID, 2 UNKNOWN, 254 bad arguments, 255 crash.
+"""
 
 import json
 import logging
@@ -12,6 +15,7 @@ import rich_click as click
 
 from harness.cli.streams import lost_output, protect
 from harness.core.errors import EXIT_CRASH, EXIT_USAGE, HarnessError
+from harness.core.suggestion import unknown_name
 
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "run": (
@@ -20,7 +24,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "scenario": (
         "harness.cli.scenario:scenario",
-        "Play a script that brings one known anomaly about; without a NAME list them all.",
+        "Run a script that reproduces one known anomaly; without a NAME list them all.",
     ),
     "compare": (
         "harness.cli.compare:compare",
@@ -36,11 +40,11 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "torture": (
         "harness.cli.torture:torture",
-        "Run a matrix of workloads, nemeses and settings, one run after the other, and judge them.",
+        "Run a matrix of workloads, nemeses and settings one run at a time, and judge each.",
     ),
     "explore": (
         "harness.cli.explore:explore",
-        "Look at every interleaving of a small model, breadth first.",
+        "Explore every interleaving of a small model, breadth first.",
     ),
     "report": (
         "harness.cli.report:report",
@@ -48,55 +52,61 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "serve": (
         "harness.cli.serve:serve",
-        "Show the stored runs as pages: a list, a heat map, reports, and runs that go on.",
+        "Serve the stored runs as web pages: a list, a heat map, reports and live runs.",
     ),
     "conform": (
         "harness.cli.conform:conform",
-        "Check that a real run's ZooKeeper trace is a behaviour that the model allows.",
+        "Check that the model allows what a real run did in ZooKeeper.",
     ),
-    "list": ("harness.cli.list:list_", "Name the workloads, nemeses, checkers and clusters."),
+    "list": ("harness.cli.list:list_", "List the workloads, nemeses, checkers and clusters."),
     "doctor": (
         "harness.cli.doctor:doctor",
-        "Say of every requirement whether it is met, and how to get it.",
+        "Check whether this machine meets every requirement, and say how to meet the others.",
     ),
     "build": (
         "harness.cli.build:build",
-        "Build or pull the images that clusters are made from; a run does so too.",
+        "Build or pull the container images of clusters; runs do so when they need them.",
     ),
     "clean": (
         "harness.cli.clean:clean",
-        "Remove containers, networks and volumes of runs whose process is gone.",
+        "Remove the containers, networks and volumes of runs whose process has died.",
     ),
 }
-"""By name, module and function, and its first sentence: a command loads only what it needs, and
-the list of them loads none."""
+"""Module and function of each command, and the first sentence of its help. A command loads
+only what it needs, and listing the commands loads none."""
 
 click.rich_click.TEXT_MARKUP = "markdown"
 
 
 class Commands(click.RichGroup):
-    """The commands, each imported when it is asked for."""
+    """Group of the commands, each imported when it is used."""
 
     _listing = False
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """In the order of the table."""
+        """Return the names in the order of the table."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """None where there is none of that name."""
+        """Return the command of that name; None if it is unknown."""
         if cmd_name not in COMMANDS:
             return None
-        place, says = COMMANDS[cmd_name]
+        place, help_text = COMMANDS[cmd_name]
         if self._listing:
-            return click.RichCommand(name=cmd_name, help=says)
+            return click.RichCommand(name=cmd_name, help=help_text)
         module, _, function = place.partition(":")
         command = getattr(import_module(module), function)
-        assert isinstance(command, click.Command), f"{place} is no command"
+        assert isinstance(command, click.Command), f"{place} is not a command"
         return command
 
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """Return the command that the arguments name. Fails for an unknown name."""
+        if args[0] not in COMMANDS and not ctx.resilient_parsing:
+            ctx.fail(f"command {unknown_name(args[0], COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Every command with its first sentence."""
+        """Write every command with the first sentence of its help."""
         self._listing = True
         try:
             super().format_help(ctx, formatter)
@@ -111,18 +121,18 @@ def app() -> None:
 
 
 def main() -> NoReturn:
-    """The entry point; never shows a traceback for what a person can mend."""
+    """Run the command line and exit. Errors that the user can fix show no traceback."""
     protect()
     logging.getLogger("clickhouse_driver").setLevel(logging.CRITICAL)
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     try:
         status = app.main(standalone_mode=False, prog_name="harness")
     except click.UsageError as error:
-        if not _told_as_json(error.format_message(), EXIT_USAGE):
+        if not _print_json_error(error.format_message(), EXIT_USAGE):
             click.UsageError(_printable(error.format_message()), error.ctx).show()
         sys.exit(EXIT_USAGE)
     except HarnessError as error:
-        if not _told_as_json(str(error), error.exit_status):
+        if not _print_json_error(str(error), error.exit_status):
             click.echo(_printable(f"harness: {error}"), err=True)
         sys.exit(error.exit_status)
     except (KeyboardInterrupt, click.Abort) as error:
@@ -131,7 +141,7 @@ def main() -> NoReturn:
         click.echo(f"harness: interrupted{why and f': {why}'}", err=True)
         sys.exit(EXIT_CRASH)
     except Exception as error:
-        if not _told_as_json(f"{type(error).__name__}: {error}", EXIT_CRASH):
+        if not _print_json_error(f"{type(error).__name__}: {error}", EXIT_CRASH):
             click.echo(_printable(traceback.format_exc()), err=True, nl=False)
         sys.exit(EXIT_CRASH)
     lost = lost_output()
@@ -139,7 +149,7 @@ def main() -> NoReturn:
         click.echo(f"harness: {lost}", err=True)
     if isinstance(status, int):
         sys.exit(status)
-    sys.exit(EXIT_CRASH if lost else 0)  # it had nothing to do but to print
+    sys.exit(EXIT_CRASH if lost else 0)  # printing was all that the command had to do
 
 
 def _printable(text: str) -> str:
@@ -148,8 +158,8 @@ def _printable(text: str) -> str:
     return printable(text)
 
 
-def _told_as_json(message: str, status: int) -> bool:
-    """With --json an error is JSON too."""
+def _print_json_error(message: str, status: int) -> bool:
+    """Print the error as JSON if --json was given; return whether it was."""
     if "--json" not in sys.argv:
         return False
     click.echo(json.dumps({"error": message, "exit_status": status}))

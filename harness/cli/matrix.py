@@ -1,13 +1,12 @@
-"""A matrix of a torture: versions x workloads x nemeses x settings, from TOML.
+"""The matrix of `harness torture`: versions × workloads × nemeses × settings, read from TOML.
 
-Every error names the file, the table or the cell that is wrong, and the line where it can be found.
+Every error names the file, the table or cell, and the line.
 """
 
 import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import partial
 from hashlib import blake2b
 from itertools import product
@@ -20,59 +19,60 @@ from rich.console import Console
 from compose.releases import clickhouse_release
 from harness.cli.options import ListType
 from harness.cli.parameter_types import Number
-from harness.cli.run import Asked, run
+from harness.cli.run import RunRequest, run
 from harness.core.errors import MissingMechanismError, UsageError
 from harness.core.ranges import shortened
 from harness.core.seed import Seed
+from harness.core.suggestion import unknown_name
 from harness.run.stop import Stop
-from harness.run.torture import Cell
+from harness.run.torture import TortureCell
 
 KEYS: Final = ("workloads", "nemeses", "clickhouse", "settings", "options", "seed")
 VERSION_OPTIONS: Final = ("clickhouse", "clickhouse-image")
-"""Options that a matrix with versions of its own decides."""
-NOT_OF_A_CELL: Final = frozenset(
+"""Options that are not allowed beside the key clickhouse."""
+NOT_IN_CELL: Final = frozenset(
     {"workload", "nemesis", "seed", "count", "jobs", "store", "json", "keep-cluster", "reuse"}
 )
 """Options of `harness run` that the matrix or the night decides."""
 CLUSTER: Final = (
     "cluster", "shards", "replicas", "keepers", "keeper_route", "clickhouse", "zookeeper",
     "clickhouse_image",
-    "zookeeper_image", "upgrade_to", "parts",
+    "zookeeper_image", "keeper_image", "upgrade_to", "parts",
 )  # fmt: skip
-"""Options of a run that its cluster is made by."""
+"""Options that decide which cluster a run needs; cells with equal ones share it."""
 BYTES_MAX: Final = 1 << 20
-"""Size of a file that is no matrix any more."""
+"""Maximum size of a matrix file."""
 CELLS_MAX: Final = 10_000
 
 _OPTIONS: Final[Mapping[str, click.Parameter]] = {
     option.removeprefix("--"): param
     for param in run.params
     for option in param.opts
-    if option.startswith("--") and option.removeprefix("--") not in NOT_OF_A_CELL
+    if option.startswith("--") and option.removeprefix("--") not in NOT_IN_CELL
 }
-"""Options of a cell by the names that a file has for them."""
+"""Options of a cell by their names in a matrix file."""
 
 
 @dataclass(frozen=True, slots=True)
-class Matrix:
-    """What a file says: every name in it is known, every option settled."""
+class TortureMatrix:
+    """Contents of a matrix file, with validated names and options."""
 
     name: str
     digest: str
     seed: int | None
     cells: tuple[tuple[str, tuple[str, ...]], ...]
-    """Name, and the words of `harness run`."""
+    """Name and `harness run` arguments of each cell."""
     path: Path
     versions: tuple[str, ...] = ()
-    """That the cells are told apart by; (): the options choose the servers."""
+    """Versions that are a dimension of the matrix; (): the options choose the servers."""
 
     def settled(
         self, store: str, console: Console, stop: Stop
-    ) -> tuple[list[Cell], dict[str, str]]:
+    ) -> tuple[list[TortureCell], dict[str, str]]:
         """Return the cells that are ready to run; and by name those of a version that lacks
         mechanisms which they need, with the names of these. Raises UsageError, naming the file and
         the cell, for every other cell that cannot be run."""
-        ready: list[Cell] = []
+        ready: list[TortureCell] = []
         missing: dict[str, str] = {}
         for name, words in self.cells:
             try:
@@ -88,23 +88,23 @@ class Matrix:
 
     def _settled(
         self, name: str, words: tuple[str, ...], store: str, console: Console, stop: Stop
-    ) -> Cell:
+    ) -> TortureCell:
         try:
             context = run.make_context("run", [*words, "--store", store])
-            asked = Asked(context, {k: v for k, v in context.params.items() if k != "as_json"})
+            request = RunRequest(context)
         except (UsageError, click.UsageError) as error:
             if isinstance(error, MissingMechanismError) and self.versions:
                 raise
             why = error.format_message() if isinstance(error, click.UsageError) else str(error)
             raise UsageError(f"matrix {self.path}: cell {name}: {why}") from error
-        plan: Callable[[Seed], Any] = asked.plan
-        cluster = " ".join(f"{option}={context.params.get(option)}" for option in CLUSTER)
-        return Cell(name, cluster, asked.campaign(console, stop, lambda _: None), plan)
+        plan: Callable[[Seed], Any] = request.plan
+        cluster = " ".join(f"{option}={context.params[option]}" for option in CLUSTER)
+        return TortureCell(name, cluster, request.campaign(console, stop, lambda _: None), plan)
 
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A matrix as it was written, to say where something is wrong."""
+    """Text of a matrix file, from which errors take their line numbers."""
 
     path: Path
     text: str
@@ -131,13 +131,13 @@ class _File:
         return found
 
 
-def read_matrix(path: Path) -> Matrix:
-    """The file. Raises UsageError that shows what is wrong, and where."""
+def read_matrix(path: Path) -> TortureMatrix:
+    """Read a matrix file. Raises UsageError that says what is wrong, and where."""
     raw, said = _read(path)
     file = _File(path, raw.decode(), said)
     for key in said:
         if key not in KEYS:
-            file.refuse("", key, _unknown(key, KEYS))
+            file.refuse("", key, unknown_name(key, KEYS))
     seed = said.get("seed")
     whole = isinstance(seed, int) and not isinstance(seed, bool)
     if seed is not None and not (whole and 0 <= seed < 1 << 64):
@@ -152,7 +152,7 @@ def read_matrix(path: Path) -> Matrix:
     if len(workloads) * len(nemeses) * len(own) * max(1, len(versions)) > CELLS_MAX:
         raise UsageError(f"matrix {path}: more than {CELLS_MAX:,} cells")
     cells = []
-    # A version's cells follow each other, so that they share its clusters.
+    # The cells of a version are adjacent, so that they share its clusters.
     for version, workload, label, nemesis in product(versions or [""], workloads, own, nemeses):
         where = f" on {version}" if version else ""
         name = f"{workload}{f' ({label})' if label else ''}{where} + {nemesis}"
@@ -160,7 +160,7 @@ def read_matrix(path: Path) -> Matrix:
         flags += ["--clickhouse", version] if version else []
         cells.append((name, ("--workload", workload, "--nemesis", nemesis, *flags)))
     digest = blake2b(raw, digest_size=8).hexdigest()
-    return Matrix(path.stem, digest, seed, tuple(cells), path, tuple(versions))
+    return TortureMatrix(path.stem, digest, seed, tuple(cells), path, tuple(versions))
 
 
 def _read(path: Path) -> tuple[bytes, Mapping[str, Any]]:
@@ -190,7 +190,7 @@ def _names(file: _File, key: str) -> list[str]:
         known = tuple(_choices("workload"))
         for name in names:
             if name not in known:
-                file.refuse("", key, _unknown(name, known))
+                file.refuse("", key, unknown_name(name, known, "harness list"))
     return names
 
 
@@ -224,14 +224,8 @@ def _choices(option: str) -> tuple[str, ...]:
     return tuple(kind.choices)
 
 
-def _unknown(name: str, known: tuple[str, ...]) -> str:
-    close = get_close_matches(name.replace("_", "-"), known, n=1)
-    meant = f"did you mean {close[0]}? " if close else ""
-    return f"{shortened(name)!r} is not known; {meant}expected some of {', '.join(known)}"
-
-
 def _words(file: _File, table: str, given: Any) -> dict[str, list[str]]:
-    """Return the words of a command line for each key of a table of options."""
+    """Return the command-line arguments for each key of a table of options."""
     if not isinstance(given, dict):
         above, _, key = table.rpartition(".")
         file.refuse(above, key, f"{shortened(given)}: expected a table of options of a run")
@@ -241,10 +235,10 @@ def _words(file: _File, table: str, given: Any) -> dict[str, list[str]]:
 
 
 def _option(refuse: Callable[[str], NoReturn], key: str, value: Any) -> list[str]:
-    if key in NOT_OF_A_CELL:
+    if key in NOT_IN_CELL:
         refuse("is not an option of a cell: it belongs to the night")
     if key not in _OPTIONS:
-        refuse(_unknown(key, tuple(_OPTIONS)))
+        refuse(unknown_name(key, _OPTIONS, "harness run --help"))
     param, flag = _OPTIONS[key], f"--{key}"
     several = param.multiple or isinstance(param.type, ListType)
     values = value if several and isinstance(value, list) else [value]

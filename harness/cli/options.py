@@ -1,54 +1,54 @@
-"""The options of `harness run`, and the command line that would say the same again."""
+"""The options of `harness run`, and the command line that reproduces a run."""
 
 import shlex
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 import rich_click as click
 from click.core import ParameterSource
 
 from checkers.ladder import Level
-from compose.releases import ImageChoice
-from compose.settings import Parts
+from compose.releases import ImageChoice, ImageOptions
+from compose.settings import PartFormat
 from harness.cli.catalogue import CLUSTERS, WORKLOADS
 from harness.cli.image_options import IMAGE_OPTIONS
-from harness.cli.parameter_types import WORD, number, store_option
+from harness.cli.parameter_types import WORD, Name, json_option, number, store_option
 from harness.core.errors import UsageError
 from harness.core.ranges import shortened
 from harness.core.seed import Seed
+from harness.core.suggestion import did_you_mean
 from harness.core.topology import LinkClass
 from harness.sim.bugs import BUGS, PROTOCOLS
 from nemesis.options import ENDS
 
-IMAGE_NAMES = ("clickhouse", "zookeeper", "clickhouse_image", "zookeeper_image")
-"""Options that choose the servers."""
-NOT_REPEATED = frozenset(
-    {"as_json", "count", "jobs", "keep_cluster", "report", "reuse", "store", *IMAGE_NAMES}
+NOT_REPRODUCED = frozenset(
+    {"as_json", "count", "jobs", "keep_cluster", "report", "reuse", "store"}
+    | {field.name for field in fields(ImageOptions)}
 )
-"""Options that change nothing of what a run does, or are always stated."""
+"""Options that do not change what a run does, or that the reproducing command always states."""
 
 
 class SeedType(click.ParamType[Any]):
-    """A seed: decimal, or hexadecimal after 0x."""
+    """Seed, in decimal, or in hexadecimal with the prefix 0x."""
 
     name = "seed"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Seed:
-        """Fails for what is no number of 64 bits."""
+        """Return the seed. Fail unless it is an integer of 64 bits."""
         if isinstance(value, Seed):
             return value
         try:
             number = int(value, 0)
         except ValueError:
-            said = repr(shortened(value))
-            self.fail(f"{said}: expected a number, such as 7 or 0x5eed", param, ctx)
+            self.fail(f"{shortened(value)!r}: expected a number, such as 7 or 0x5eed", param, ctx)
         if not 0 <= number < 1 << 64:
             self.fail(f"{shortened(value)}: expected at least 0 and less than 2**64", param, ctx)
         return Seed(number)
 
 
 class ListType(click.ParamType[Any]):
-    """Words with commas between them."""
+    """List of words separated by commas."""
 
     name = "list"
 
@@ -56,41 +56,55 @@ class ListType(click.ParamType[Any]):
         self.allowed = allowed
 
     def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ...]:
-        """Fails for a word that is not allowed."""
+        """Return the words. Fail for a word that is not allowed."""
         words = value if isinstance(value, tuple) else tuple(w for w in value.split(",") if w)
         if not words and not isinstance(value, tuple):
-            self.fail(f"{value!r}: expected words with commas between them", param, ctx)
+            self.fail(f"{value!r}: expected words separated by commas", param, ctx)
         for word in words:
             if self.allowed and word not in self.allowed:
-                self.fail(f"{word!r}: expected some of {','.join(self.allowed)}", param, ctx)
+                meant, allowed = did_you_mean(word, self.allowed), ",".join(self.allowed)
+                self.fail(f"{word!r}: {meant}expected some of {allowed}", param, ctx)
         return words
 
 
 GROUPS: dict[str, tuple[Any, ...]] = {
     "What to run": (
-        click.option("--workload", type=click.Choice(list(WORKLOADS)), default="quorum-set"),
+        click.option(
+            "--workload",
+            type=Name(WORKLOADS, "harness list"),
+            metavar="NAME",
+            default="quorum-set",
+            help="Workload; see `harness list`. Default: quorum-set.",
+        ),
         click.option(
             "--nemesis",
             default="none",
-            help="Faults, with commas between them; see `harness list`.",
+            help="Faults to inject, separated by commas; see `harness list`. Default: none.",
         ),
-        click.option("--cluster", type=click.Choice(list(CLUSTERS)), default="docker"),
+        click.option(
+            "--cluster",
+            type=click.Choice(list(CLUSTERS)),
+            default="docker",
+            help="docker: real servers in containers; sim: simulated servers; auto: docker if an "
+            "engine answers, else sim. Default: docker.",
+        ),
         click.option(
             "--seed",
             type=SeedType(),
-            help="Decides every choice of the harness. Default: a fresh one.",
+            help="Seed of every random choice of the harness. Default: a fresh one.",
         ),
         click.option(
             "--count",
             type=number("count"),
             default=1,
-            help="Number of runs on one cluster, each with the next seed; 0 follows 2**64 - 1.",
+            help="Number of runs on one cluster, each with the next seed (2**64 - 1 is followed by "
+            "0). Default: 1.",
         ),
         click.option(
             "--jobs",
             type=number("jobs"),
             default=1,
-            help="With --cluster sim: number of runs at a time, each in a process of its own.",
+            help="With --cluster sim: number of parallel runs, each in a process. Default: 1.",
         ),
     ),
     "How long and how much": (
@@ -98,35 +112,38 @@ GROUPS: dict[str, tuple[Any, ...]] = {
             "--time-limit",
             type=number("time_limit"),
             default=30.0,
-            help="Seconds of operations and faults.",
+            help="Seconds of operations and faults. Default: 30.",
         ),
         click.option(
             "--extend",
             type=number("extend"),
             default=4,
-            help="Go on past the time limit, up to this many times its length, while fewer "
-            "operations were acknowledged than a verdict needs. 1: never. Simulated servers never "
-            "do.",
+            help="Extend a run with too few acknowledged operations for a verdict to up to this "
+            "many times its time limit; 1: never. Not with --cluster sim. Default: 4.",
         ),
         click.option(
             "--rate",
             type=number("rate"),
-            help="Operations a second. Default: as many as are answered.",
+            help="Operations per second. Default: as many as the servers answer.",
         ),
         click.option(
-            "--concurrency", type=number("concurrency"), default=6, help="Operations at a time."
+            "--concurrency",
+            type=number("concurrency"),
+            default=6,
+            help="Number of operations in flight. Default: 6.",
         ),
         click.option(
             "--quiesce",
             type=number("quiesce"),
             default=60.0,
-            help="Seconds in which the healed cluster must come to rest.",
+            help="Seconds in which the healed cluster must become quiescent. Default: 60.",
         ),
         click.option(
             "--check-time",
             type=number("check_time"),
             default=120.0,
-            help="Seconds for the checkers; past them UNKNOWN.",
+            help="Time budget of the checkers in seconds; what they have not decided by then is "
+            "UNKNOWN. Default: 120.",
         ),
     ),
     "Workload": (
@@ -136,45 +153,49 @@ GROUPS: dict[str, tuple[Any, ...]] = {
             "option",
             multiple=True,
             metavar="NAME=VALUE",
-            help="An option of the workload; `harness list` shows them with their defaults. "
-            "Those below are short for some of them.",
+            help="Set an option of the workload; may be repeated. `harness list` shows the options "
+            "and their defaults. The flags below are shorthands for some of them.",
         ),
         click.option(
             "--insert",
             help="quorum; parallel: quorum inserts that do not wait for each other; plain: "
-            "acknowledged by one replica; async: by a server that gathers inserts; async-no-wait: "
-            "before it wrote them; several with commas between them; or mixed: each insert draws "
-            "one of all.",
+            "acknowledged by one replica; async: acknowledged when the server has flushed its "
+            "batch; async-no-wait: acknowledged before. Several, separated by commas, or mixed "
+            "(all of them): drawn anew for each insert.",
         ),
         click.option(
             "--read",
-            help="sequential; sync: after a sync on the replica's ZooKeeper server; plain: "
-            "whatever the replica has; or synced: the same after SYSTEM SYNC REPLICA. With "
-            "--cluster sim also server, thesis, linearizable: what sequential might mean.",
+            help="sequential: with select_sequential_consistency; sync: the same, after a sync on "
+            "the replica's ZooKeeper server; plain: what the replica has; synced: the same, after "
+            "SYSTEM SYNC REPLICA. With --cluster sim also server, thesis, linearizable: "
+            "interpretations of sequential.",
         ),
         click.option(
             "--quorum",
             type=number("quorum"),
-            help="Replicas that must have an insert before it is acknowledged; auto: a majority.",
+            help="Number of replicas that must have an insert before it is acknowledged; auto: a "
+            "majority.",
         ),
         click.option(
             "--quorum-timeout",
             type=number("quorum_timeout_ms"),
-            help="Milliseconds until a quorum insert ends as unknown.",
+            help="Milliseconds after which a quorum insert ends with an unknown outcome.",
         ),
         click.option(
             "--writers",
             type=number("writers"),
-            help="Replicas that insert at a time, at most; all are read from.",
+            help="Maximum number of replicas that insert at the same time; all are read from.",
         ),
-        click.option("--keys", type=number("keys"), help="Keys in use at a time."),
+        click.option("--keys", type=number("keys"), help="Number of keys in use at the same time."),
         click.option(
             "--ops-per-key",
             type=number("ops_per_key"),
-            help="Operations on a key before a fresh one takes its place.",
+            help="Number of operations on a key before a fresh key replaces it.",
         ),
         click.option(
-            "--op-timeout", type=number("timeout_s"), help="Seconds until a client gives up."
+            "--op-timeout",
+            type=number("timeout_s"),
+            help="Seconds after which a client gives up on an operation.",
         ),
         click.option(
             "--nodes",
@@ -185,71 +206,89 @@ GROUPS: dict[str, tuple[Any, ...]] = {
         click.option(
             "--promise",
             type=click.Choice([level.value for level in Level]),
-            help="The level of consistency that decides the verdict. Default: what the workload's "
-            "options promise; linearizable for quorum inserts read sequentially, eventual for "
-            "plain ones.",
+            help="Consistency level that decides the verdict. Default: what the workload's options "
+            "promise: linearizable for quorum inserts and sequential reads, eventual for plain "
+            "ones.",
         ),
     ),
     "Faults": (
         click.option(
-            "--interval", type=number("interval"), default=3.0, help="Seconds between faults."
+            "--interval",
+            type=number("interval"),
+            default=3.0,
+            help="Seconds between faults. Default: 3.",
         ),
         click.option(
-            "--duration", type=number("duration"), default=3.0, help="Seconds that a fault lasts."
+            "--duration",
+            type=number("duration"),
+            default=3.0,
+            help="Seconds that a fault lasts. Default: 3.",
         ),
         click.option(
             "--links",
             type=ListType(*LinkClass),
             default=tuple(LinkClass),
-            help="Link classes that partitions may cut.",
+            metavar="LIST",
+            help=f"Classes of links that partitions may cut. Default: {','.join(LinkClass)}.",
         ),
         click.option(
             "--upgrade-to",
             type=ListType(),
             default=(),
             metavar="VERSION",
-            help="With the nemesis upgrade: version that the servers get one by one, such as 25.8 "
-            "for those of ClickHouse, 3.9 for those of ZooKeeper, or 25.8,3.9.",
+            help="With the nemesis upgrade: version to which the servers are upgraded one by one, "
+            "such as 25.8 (ClickHouse), 3.9 (ZooKeeper) or 25.8,3.9.",
         ),
         click.option(
             "--upgrade-end",
             type=click.Choice(ENDS),
-            help="Version that the servers end on: new, or old, which they go back to one by one. "
-            "Default: new.",
+            help="With the nemesis upgrade: version at the end; old: downgrade the servers again, "
+            "one by one. Default: new.",
         ),
     ),
     "Cluster": (
         click.option(
-            "--replicas", type=number("replicas"), default=3, help="ClickHouse servers a shard."
+            "--replicas",
+            type=number("replicas"),
+            default=3,
+            help="Number of ClickHouse servers per shard. Default: 3.",
         ),
-        click.option("--keepers", type=number("keepers"), default=3, help="ZooKeeper servers."),
-        click.option("--shards", type=number("shards"), default=1),
+        click.option(
+            "--keepers",
+            type=number("keepers"),
+            default=3,
+            help="Number of ZooKeeper servers. Default: 3.",
+        ),
+        click.option(
+            "--shards", type=number("shards"), default=1, help="Number of shards. Default: 1."
+        ),
         click.option(
             "--keeper-route",
             default="own",
-            help="Through which ZooKeeper servers replicas read: own, all, ch1=zk1,ch2=zk1+zk2.",
+            help="ZooKeeper servers that each replica connects to: own, all, or a list such as "
+            "ch1=zk1,ch2=zk1+zk2. Default: own.",
         ),
         *IMAGE_OPTIONS,
         click.option(
             "--parts",
-            type=click.Choice([parts.value for parts in Parts]),
-            help="Parts that ClickHouse servers write: new, as their version does by default; old, "
-            "such that the oldest version of the cluster reads them. Default: new.",
+            type=click.Choice([parts.value for parts in PartFormat]),
+            help="Format of the parts that ClickHouse servers write: new, the default of their "
+            "version; old, one that the oldest version of the cluster reads. Default: new.",
         ),
         click.option(
             "--protocol",
             type=click.Choice(list(PROTOCOLS)),
-            help="With --cluster sim: server, as 18.16.1 with its defects, or repaired, which is "
-            "the default with --read linearizable.",
+            help="With --cluster sim: replication protocol; server: that of 18.16.1 with its "
+            "defects; repaired: without them. Default: server, with --read linearizable repaired.",
         ),
         click.option(
             "--bug",
             type=ListType(*BUGS),
             default=(),
-            help="With --cluster sim: bugs to plant, with commas between them; see `harness list`.",
+            help="With --cluster sim: bugs to plant, separated by commas; see `harness list`.",
         ),
-        click.option("--keep-cluster", is_flag=True, help="Leave it running afterwards."),
-        click.option("--reuse", type=WORD, metavar="NAME", help="Run on a cluster that was kept."),
+        click.option("--keep-cluster", is_flag=True, help="Leave the cluster running."),
+        click.option("--reuse", type=WORD, metavar="NAME", help="Run on a kept cluster."),
     ),
     "Output": (
         store_option,
@@ -257,31 +296,31 @@ GROUPS: dict[str, tuple[Any, ...]] = {
             "--report",
             type=click.Choice(["all", "invalid", "none"]),
             default="all",
-            help="Whose page is drawn and history.parquet written; `harness report` draws, and "
-            "`harness check STORE` writes, the others later.",
+            help="Runs for which to draw the page and write history.parquet; `harness report` and "
+            "`harness check STORE` do so for the others. Default: all.",
         ),
-        click.option("--json", "as_json", is_flag=True, help="Results as JSON on standard output."),
+        json_option,
     ),
 }
 
 
 def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds all of them, in groups."""
+    """Add all options of `harness run`, group by group."""
     for options in reversed(GROUPS.values()):
         for option in reversed(options):
             command = option(command)
     return command
 
 
-def again(context: click.Context, choice: ImageChoice | None) -> str:
-    """The command that runs it again, with `--seed` after it: what was said, less what changes
-    nothing. It always names the servers, since the defaults change between releases of the
-    harness; without a choice they are simulated."""
+def repro_command(context: click.Context, choice: ImageChoice | None) -> str:
+    """Return the command that reproduces a run, without its seed: the given options, except those
+    that do not change the run. It always states the servers, since their default versions change
+    between releases of the harness; `choice` is None if they are simulated."""
     words = ["harness", "run"]
     for param in context.command.params:
         name = param.name or ""
-        told = context.get_parameter_source(name) is not ParameterSource.DEFAULT
-        if name in NOT_REPEATED or name == "seed" or not told:
+        default = context.get_parameter_source(name) is ParameterSource.DEFAULT
+        if name in NOT_REPRODUCED or name == "seed" or default:
             continue
         value = context.params[name]
         if param.multiple:
@@ -295,12 +334,13 @@ def again(context: click.Context, choice: ImageChoice | None) -> str:
             else str(value)
         )
         words += [param.opts[0], text]
-    return shlex.join([*words, *(choice.words if choice else ())])
+    return shlex.join([*words, *(choice.arguments if choice else ())])
 
 
 def some_of(what: str, given: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
-    """The given words; raises UsageError for one that is not known."""
+    """Return the given words. Raises UsageError for an unknown one."""
     for word in given:
         if word not in known:
-            raise UsageError(f"{what} {word!r}: expected some of {','.join(known)}")
+            meant = did_you_mean(word, known)
+            raise UsageError(f"{what} {word!r}: {meant}expected some of {','.join(known)}")
     return given

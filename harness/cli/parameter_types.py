@@ -1,23 +1,24 @@
-"""Types of the values that commands take: numbers within a range, words, and the store."""
+"""Parameter types of the commands: numbers within a range, non-empty text, the store."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 import rich_click as click
 
 from harness.core.ranges import RANGES, Range
+from harness.core.suggestion import unknown_name
 
 
 class Number(click.ParamType[Any]):
-    """A number within its range; `--help` shows the range."""
+    """Number within a range, which `--help` shows."""
 
     def __init__(self, range_: Range) -> None:
         self.range = range_
         self.name = "integer" if range_.whole else "float"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> float | str:
-        """Return an int where only whole numbers are allowed, or the word that may stand in place
-        of a number. Fail for anything else."""
+        """Return an int if only whole numbers are allowed, or the word that the range accepts in
+        place of a number. Fail for anything else."""
         try:
             return self.range.parse(value)
         except ValueError as error:
@@ -30,7 +31,7 @@ class Number(click.ParamType[Any]):
 
 
 class Word(click.ParamType[str]):
-    """Text that is not empty: an empty one is most likely an unset variable of a shell."""
+    """Non-empty text; empty text most likely comes from an unset shell variable."""
 
     name = "text"
 
@@ -41,8 +42,22 @@ class Word(click.ParamType[str]):
         return str(value)
 
 
+class Name(click.Choice[str]):
+    """Choice of a name; the error for an unknown one suggests the closest known names."""
+
+    def __init__(self, names: Collection[str], listed_by: str = "") -> None:
+        super().__init__(tuple(names))
+        self.listed_by = listed_by
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> str:
+        """Fail for an unknown name."""
+        if value not in self.choices:
+            self.fail(unknown_name(str(value), self.choices, self.listed_by), param, ctx)
+        return str(value)
+
+
 class StoreDirectory(Word):
-    """The directory of a store, which need not exist yet."""
+    """Directory of a store, which need not exist yet."""
 
     name = "directory"
 
@@ -59,8 +74,13 @@ def number(name: str) -> Number:
 
 
 store_option: Final[Callable[..., Any]] = click.option(
-    "--store", type=StoreDirectory(), default="store", help="Where runs are kept."
+    "--store", type=StoreDirectory(), default="store", help="Directory in which runs are stored."
 )
-"""The same for every command that has a store."""
+"""Shared by every command that uses a store."""
+
+json_option: Final[Callable[..., Any]] = click.option(
+    "--json", "as_json", is_flag=True, help="Print results as JSON on standard output."
+)
+"""Shared by every command that can print JSON."""
 
 WORD: Final = Word()

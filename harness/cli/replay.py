@@ -1,4 +1,4 @@
-"""What is played again on several server versions: a scenario, or the plan of a stored run."""
+"""Replays of a scenario or a stored run on several server versions."""
 
 import shlex
 from collections import Counter
@@ -18,9 +18,10 @@ from compose.releases import (
     Release,
     clickhouse_release,
 )
-from harness.cli.run import Asked, run
-from harness.cli.scenario import Said, Told, campaign_of, plan_of
-from harness.cli.workload import KEPT, SCENARIO, scenario_of
+from harness.cli.run import RunRequest, run
+from harness.cli.run_options import RunOptions
+from harness.cli.scenario import ScenarioResult, ScenarioStatus, campaign_of, plan_of
+from harness.cli.workload import SCENARIO, scenario_of
 from harness.core.dialect import Engine, Engines
 from harness.core.errors import HarnessError, MissingMechanismError, UsageError
 from harness.core.op import Json
@@ -28,8 +29,8 @@ from harness.core.seed import Seed
 from harness.core.topology import Role
 from harness.core.verdict import Status
 from harness.core.version import Version
-from harness.run.bisection import Tally, TryResult
-from harness.run.campaign import Campaign, Finished
+from harness.run.bisection import TryCounts, TryResult
+from harness.run.campaign import Campaign, FinishedRun
 from harness.run.plan import Plan
 from harness.run.stop import InterruptedRun, Stop
 from harness.run.store import RunDirectory, RunInfo, Store
@@ -37,24 +38,24 @@ from workloads.scenarios.catalogue import SCENARIOS
 from workloads.scenarios.scenario import Scenario
 
 CRASHES_MAX: Final = 2
-"""This many crashes in a row end the tries of a version: the next would most likely crash too."""
+"""Number of crashes in a row after which a version is given up; the next would crash too."""
 
 
 @dataclass(frozen=True, slots=True)
-class Try:
+class VersionTry:
     """One run on one version, which is stored like any other."""
 
     result: TryResult
     why: str
-    """Why nothing can be said; "" if something can."""
+    """Why the try is inconclusive; "" if it is conclusive."""
     path: str | None
-    """The run's directory; None: it did not begin."""
+    """Directory of the run; None if it did not start."""
     status: Status | None
     kinds: tuple[str, ...]
     """Kinds of the anomalies that decide the verdict."""
 
     def json(self) -> dict[str, Json]:
-        """For machines."""
+        """Return the try as JSON."""
         return {
             "result": self.result.value,
             "why": self.why or None,
@@ -66,12 +67,12 @@ class Try:
 
 @dataclass(slots=True)
 class VersionTries:
-    """The tries of one version."""
+    """Tries on one version."""
 
     name: str
-    """As the user named it."""
+    """The version as the user named it."""
     release: Release
-    tries: list[Try] = field(default_factory=list)
+    tries: list[VersionTry] = field(default_factory=list)
     engines: Engines | None = None
     """The servers that were met; None: no try began."""
     missing: str | None = None
@@ -94,22 +95,22 @@ class VersionTries:
         return self.engines.only(Role.CLICKHOUSE) if self.engines else None
 
     @property
-    def tally(self) -> Tally:
-        """The results, counted."""
-        return Tally.of(one.result for one in self.tries)
+    def tally(self) -> TryCounts:
+        """Return the number of tries by result."""
+        return TryCounts.of(one.result for one in self.tries)
 
     @property
     def statuses(self) -> Counter[str]:
-        """By verdict, how many tries have it; those without one broke off."""
+        """Return the number of tries by verdict; those that broke off have none."""
         return Counter(one.status.value if one.status else "no verdict" for one in self.tries)
 
     @property
     def kinds(self) -> Counter[str]:
-        """By kind of anomaly, in how many tries it was found."""
+        """Return the number of tries by kind of anomaly."""
         return Counter(kind for one in self.tries for kind in one.kinds)
 
     def json(self, confidence: float) -> dict[str, Json]:
-        """For machines; `confidence` is that of the interval of the rate."""
+        """Return the tries as JSON; `confidence` is that of the interval of the rate."""
         tally = self.tally
         low, high = tally.rate(confidence)
         return {
@@ -150,21 +151,21 @@ class Replay(Protocol):
         store: Store,
         console: Console | None,
         stop: Stop,
-        finished: Callable[[Finished], None],
+        finished: Callable[[FinishedRun], None],
     ) -> tuple[Campaign, Callable[[int], Plan]]:
         """Return the campaign on servers of these versions (ZooKeeper's: None is as it was), and
         what makes the plan of a try by its number. Raises MissingMechanismError if they lack what
         is needed."""
         ...
 
-    def judged(self, run: Finished) -> tuple[TryResult, str]:
-        """Return what a run says, and why if it says nothing."""
+    def judged(self, run: FinishedRun) -> tuple[TryResult, str]:
+        """Classify a run; return also why it is inconclusive, if it is."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ScenarioReplay:
-    """A script; reproduced is what shows its finding."""
+    """Replay of a scenario; a try that shows its finding counts as reproduced."""
 
     scenario: Scenario
     engines: Engines | None = None
@@ -192,22 +193,22 @@ class ScenarioReplay:
         store: Store,
         console: Console | None,
         stop: Stop,
-        finished: Callable[[Finished], None],
+        finished: Callable[[FinishedRun], None],
     ) -> tuple[Campaign, Callable[[int], Plan]]:
-        """As `harness scenario --count` does it."""
+        """Return the campaign and plans of `harness scenario --count`."""
         was = _version(self.engines, Role.ZOOKEEPER)
         listed = was if was in {release.version for release in ZOOKEEPER} else DEFAULT_ZOOKEEPER
         choice = ImageChoice(clickhouse=clickhouse, zookeeper=zookeeper or listed)
         campaign = campaign_of([self.scenario], store, choice, console, stop, finished)
         return campaign, lambda number: plan_of(self.scenario, Seed(1).after(number), choice)
 
-    def judged(self, run: Finished) -> tuple[TryResult, str]:
-        """As `harness scenario` does, but a checker that could not tell says nothing."""
-        told = Told.of(run)
-        if told.said is Said.REPRODUCED:
+    def judged(self, run: FinishedRun) -> tuple[TryResult, str]:
+        """Classify a run as `harness scenario` does, but as UNKNOWN if its checker is."""
+        result = ScenarioResult.of(run)
+        if result.status is ScenarioStatus.REPRODUCED:
             return TryResult.REPRODUCED, ""
-        if told.said is Said.BROKE_OFF:
-            return TryResult.BROKE_OFF, told.why or ""
+        if result.status is ScenarioStatus.BROKE_OFF:
+            return TryResult.BROKE_OFF, result.why or ""
         checker = self.scenario.finding.checker
         verdicts = [v for v in run.outcome.judgement.verdicts if v.checker == checker]
         if not verdicts:
@@ -220,8 +221,8 @@ class ScenarioReplay:
 
 @dataclass(frozen=True, slots=True)
 class RunReplay:
-    """The plan of a stored run that was INVALID, with its seed; reproduced is what is INVALID with
-    an anomaly of a kind that the stored run had too."""
+    """Replay of a stored INVALID run with its seed; a try that is INVALID with an anomaly of a kind
+    that the stored run has counts as reproduced."""
 
     name: str
     info: RunInfo
@@ -244,15 +245,16 @@ class RunReplay:
         store: Store,
         console: Console | None,
         stop: Stop,
-        finished: Callable[[Finished], None],
+        finished: Callable[[FinishedRun], None],
     ) -> tuple[Campaign, Callable[[int], Plan]]:
-        """As the run's own command line does it, which the stored plan must agree with."""
-        asked = self._asked(clickhouse, zookeeper, store)
-        self._check(asked)
-        return asked.campaign(console, stop, finished), lambda _: asked.plan(self.info.plan.seed)
+        """Return the campaign and plan of the run's command line. They must agree with its plan."""
+        request = self._request(clickhouse, zookeeper, store)
+        self._check(request)
+        seed = self.info.plan.seed
+        return request.campaign(console, stop, finished), lambda _: request.plan(seed)
 
-    def judged(self, run: Finished) -> tuple[TryResult, str]:
-        """By the verdict and the kinds of its anomalies."""
+    def judged(self, run: FinishedRun) -> tuple[TryResult, str]:
+        """Classify a run by its verdict and the kinds of its anomalies."""
         judgement = run.outcome.judgement
         if judgement.status is Status.UNKNOWN:
             verdicts = [v for v in judgement.deciding if v.status is Status.UNKNOWN]
@@ -261,9 +263,9 @@ class RunReplay:
             return TryResult.REPRODUCED, ""
         return TryResult.NOT_REPRODUCED, ""
 
-    def _asked(self, clickhouse: str, zookeeper: str | None, store: Store) -> Asked:
+    def _request(self, clickhouse: str, zookeeper: str | None, store: Store) -> RunRequest:
         try:
-            words = shlex.split(self.info.plan.again)
+            words = shlex.split(self.info.plan.repro_command)
         except ValueError as error:
             raise self._not_understood() from error
         if words[:2] != ["harness", "run"]:
@@ -275,7 +277,7 @@ class RunReplay:
             context = run.make_context("run", words[2:])
         except (ClickException, Exit) as error:
             raise self._not_understood() from error
-        if context.params["cluster"] == "sim":
+        if RunOptions.of(context).cluster == "sim":
             raise UsageError(
                 f"run {self.name}: its servers were simulated, and have one version only; expected "
                 "a run on real servers"
@@ -285,29 +287,34 @@ class RunReplay:
             clickhouse=clickhouse, clickhouse_image=None,
         )  # fmt: skip
         if zookeeper:
-            context.params.update(zookeeper=zookeeper, zookeeper_image=None)
-        return Asked(context, {k: v for k, v in context.params.items() if k != "as_json"})
+            context.params.update(zookeeper=zookeeper, zookeeper_image=None, keeper_image=None)
+        return RunRequest(context)
 
     def _not_understood(self) -> UsageError:
+        command = self.info.plan.repro_command
         return UsageError(
-            f"run {self.name}: its command line {self.info.plan.again!r} is not understood; was it "
-            "made by another version of the harness?"
+            f"run {self.name}: its command line {command!r} is not understood; was it made by "
+            "another version of the harness?"
         )
 
-    def _check(self, asked: Asked) -> None:
-        """Raises UsageError if the command line means another plan than the one that was run."""
-        stored, fresh = self.info.plan, asked.plan(self.info.plan.seed)
-        same = [one.name for one in fields(Plan) if one.name not in ("again", "engines", "options")]
+    def _check(self, request: RunRequest) -> None:
+        """Raise UsageError if the command line means another plan than the one that was run."""
+        stored, fresh = self.info.plan, request.plan(self.info.plan.seed)
+        same = [
+            one.name
+            for one in fields(Plan)
+            if one.name not in ("repro_command", "engines", "options")
+        ]
         pairs: dict[str, tuple[Any, Any]] = {
             name: (getattr(stored, name), getattr(fresh, name)) for name in same
         }
-        pairs["workload options"] = stored.options.get(KEPT), fresh.options.get(KEPT)
-        pairs["topology"] = self.info.topology.unversioned, asked.topology.unversioned
+        pairs["workload options"] = stored.workload_options, fresh.workload_options
+        pairs["topology"] = self.info.topology.unversioned, request.topology.unversioned
         for name, (was, now) in pairs.items():
             if was != now:
                 raise UsageError(
                     f"run {self.name}: its {name} was {was}, and its command line "
-                    f"{stored.again!r} means {now} now; it cannot be repeated as it was"
+                    f"{stored.repro_command!r} means {now} now; it cannot be repeated as it was"
                 )
 
 
@@ -318,7 +325,7 @@ def _version(engines: Engines | None, role: Role) -> str | None:
 
 
 def replay_of(what: str, store: Store) -> Replay:
-    """Return the scenario of that name, else what a stored run did. Raises UsageError."""
+    """Return the replay of a scenario, or else of a stored run. Raises UsageError."""
     if what in SCENARIOS:
         return ScenarioReplay(SCENARIOS[what])
     try:
@@ -347,7 +354,7 @@ def _kinds_of(directory: RunDirectory, name: str) -> frozenset[str]:
 
 def versions_of(names: Sequence[str]) -> list[VersionTries]:
     """Return the versions that were named, or all known ones, from old to new. Raises UsageError
-    for a name that is not known, and for two names of one version."""
+    for an unknown name, and for two names of one version."""
     found = [
         VersionTries(name, clickhouse_release(name, "--versions"))
         for name in names or [release.alias for release in CLICKHOUSE]
@@ -362,16 +369,16 @@ def versions_of(names: Sequence[str]) -> list[VersionTries]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Player:
-    """Plays tries on one version after the other, each version on a cluster of its own."""
+    """Runs the tries, each version on a cluster of its own."""
 
     replay: Replay
     store: Store
     zookeeper: str | None
     console: Console | None
-    """Where runs that go on are shown; None: nowhere."""
+    """Console of the live display; None: no display."""
     stop: Stop
-    told: Callable[[VersionTries, Try], None]
-    """Hears of every try."""
+    on_try: Callable[[VersionTries, VersionTry], None]
+    """Called after every try."""
 
     def play(self, on: VersionTries, more: Callable[[], bool]) -> None:
         """Play tries while `more` asks for another; it is asked before each one. After a crash
@@ -390,10 +397,10 @@ class Player:
                 raise
             except HarnessError as error:
                 crashes = 1 if len(on.tries) > before else crashes + 1
-                self._take(on, Try(TryResult.BROKE_OFF, str(error), None, None, ()))
+                self._take(on, VersionTry(TryResult.BROKE_OFF, str(error), None, None, ()))
 
     def _on_one_cluster(self, on: VersionTries, more: Callable[[], bool]) -> None:
-        def finished(run: Finished) -> None:
+        def finished(run: FinishedRun) -> None:
             on.engines = run.directory.info().plan.engines
             self._take(on, self._try(run))
 
@@ -407,15 +414,15 @@ class Player:
 
         campaign.run(plans())
 
-    def _try(self, run: Finished) -> Try:
+    def _try(self, run: FinishedRun) -> VersionTry:
         result, why = self.replay.judged(run)
         if self.stop and result is TryResult.NOT_REPRODUCED:
-            # It ended before its time: what it did not show it might have shown later.
+            # It ended early, and might have reproduced the anomaly later.
             result, why = TryResult.UNKNOWN, f"interrupted: {self.stop.reason}"
         judgement = run.outcome.judgement
         path = str(run.directory.path)
-        return Try(result, why, path, judgement.status, judgement.broken_kinds)
+        return VersionTry(result, why, path, judgement.status, judgement.broken_kinds)
 
-    def _take(self, on: VersionTries, one: Try) -> None:
+    def _take(self, on: VersionTries, one: VersionTry) -> None:
         on.tries.append(one)
-        self.told(on, one)
+        self.on_try(on, one)

@@ -1,4 +1,4 @@
-"""`harness report`: a run on one page, and its witness as text."""
+"""`harness report`: print a run's witness as text and draw its page."""
 
 from pathlib import Path
 
@@ -18,8 +18,8 @@ from harness.web.drawing import draw, facts_in
 def report(run: str, store: str) -> None:
     """Show a stored run: a directory, a path within the store, or latest.
 
-    Prints the witness as a text timeline, and draws the page report.html anew, also for a run
-    that crashed or was killed.
+    Prints the witness as a text timeline and draws report.html again, also for a run that crashed
+    or was killed.
     """
     directory = Store(Path(store)).find(run)
     console = Terminal(highlight=False)

@@ -1,4 +1,4 @@
-"""What a run came to, for people: a table of verdicts, the ladder, the smallest witness."""
+"""Printed result of a run: the verdicts, the ladder, the smallest witness."""
 
 from collections.abc import Iterable, Sequence
 
@@ -28,10 +28,10 @@ def result(
     *,
     title: str,
     workload: str,
-    again: str,
+    repro_command: str,
     troubles: Sequence[str],
 ) -> RenderableType:
-    """A panel."""
+    """Return a panel with the result of a run."""
     style = STATUS_STYLE[judgement.status]
     parts: list[RenderableType] = [
         _totals(history),
@@ -39,7 +39,9 @@ def result(
         _verdicts(judgement),
         Text(),
         *((_ladder(judgement), Text()) if judgement.ladder.rungs else ()),
-        *_explanation(explained(judgement, history, workload=workload, again=again)),
+        *_explanation(
+            explained(judgement, history, workload=workload, repro_command=repro_command)
+        ),
     ]
     if troubles:
         parts += [Text(), *(Text(f"! {trouble}", "yellow") for trouble in troubles)]
@@ -54,7 +56,7 @@ def result(
 
 
 def print_result(console: Console, panel: RenderableType) -> None:
-    """As wide as the console, at most WIDTH_MAX."""
+    """Print the panel as wide as the console, at most WIDTH_MAX."""
     console.print(panel, width=min(console.width, WIDTH_MAX))
 
 

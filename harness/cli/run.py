@@ -1,4 +1,4 @@
-"""`harness run`: one run, or several on one cluster."""
+"""`harness run`: run a workload under faults, once or several times on one cluster."""
 
 import gc
 import json
@@ -6,80 +6,88 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import rich_click as click
 from rich.console import Console, RenderableType
 
 from compose.releases import ImageChoice, upgrade_targets
-from compose.settings import Parts, Settings
+from compose.settings import PartFormat, Settings
 from harness.cli.catalogue import WORKLOADS
-from harness.cli.display import shown, unseen
-from harness.cli.options import IMAGE_NAMES, again, run_options, some_of
+from harness.cli.display import live_display, no_display
+from harness.cli.options import repro_command, run_options, some_of
 from harness.cli.result import print_result, result
+from harness.cli.run_options import RunOptions
 from harness.cli.terminal import Terminal
-from harness.cli.workload import FLAGS, KEPT, options_of, workload_of
+from harness.cli.workload import FLAGS, options_of, workload_of
 from harness.clusters.sim_cluster import SimCluster
+from harness.core.capabilities import CanUpgrade
 from harness.core.dialect import Dialect
 from harness.core.errors import EXIT_CRASH, HarnessError, UsageError
 from harness.core.op import Json
-from harness.core.protocols import CanUpgrade, Cluster, Nemesis
+from harness.core.protocols import Cluster, Nemesis
 from harness.core.seed import Seed
 from harness.core.topology import LinkClass, Topology
 from harness.core.verdict import Status, worst
-from harness.run.campaign import Campaign, Finished
-from harness.run.plan import Plan
+from harness.run.campaign import Campaign, ClusterSource, FinishedRun
+from harness.run.plan import WORKLOAD_OPTIONS, Plan
 from harness.run.stop import Stop
 from harness.run.store import RunDirectory, Store
 from harness.sim.bugs import bugs
 from harness.sim.dialect import DIALECT as SIMULATED
 from harness.web.drawing import draw
 from nemesis.catalogue import parse_nemesis
-from nemesis.composed import check_capabilities, check_kind, check_mechanisms, interposed
+from nemesis.composed import check_kind, check_mechanisms
 from nemesis.options import ENDS, FaultOptions
+from workloads.options import WorkloadOptions
 from workloads.quorum_set import SIMULATED_READINGS, QuorumSetOptions
 
 if TYPE_CHECKING:
-    # Slow to load, and of no use to simulated servers: loaded where it is needed.
+    # Slow to import, and of no use to simulated servers.
     from harness.clusters.docker_cluster import DockerCluster
 
-"""Options that choose the servers."""
-NOT_OF_A_PLAN = frozenset(
-    {"seed", "store", "count", "jobs", "workload", "nemesis", "promise", "option", "report"}
+NOT_IN_PLAN = frozenset(
+    {
+        *("seed", "store", "count", "jobs", "workload", "nemesis", "promise", "option", "report"),
+        "as_json",
+        *FLAGS,
+    }
 )
-"""Options that a plan has no need of, or has by itself."""
+"""Options that a plan does not store, or stores in a field of its own."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What the command line says, settled: everything that can be refused is refused here."""
+class RunRequest:
+    """Validated command line. Making it raises UsageError for whatever can be refused before a
+    run."""
 
     context: click.Context
-    options: dict[str, Any]
-    as_json: bool = False
 
     def __post_init__(self) -> None:
-        topology = self.topology
-        some_of("--nodes", self.options["nodes"], topology.replicas)
-        self.workload_options.settle(topology)
-        self._settle_cluster()
-        faults = parse_nemesis(self.options["nemesis"], topology, self.seed, self.fault_options)
+        topology, option = self.topology, self.options
+        some_of("--nodes", option.nodes, topology.replicas)
+        self.workload_options.validate(topology)
+        self._check_cluster()
+        faults = parse_nemesis(option.nemesis, topology, self.seed, self.fault_options)
         check_kind(faults, *self._kind())
-        self._settle_upgrade(faults)
-        if self.options["reuse"]:
-            for name in ("parts", *IMAGE_NAMES):
-                if self.options[name]:
-                    raise UsageError(
-                        f"{_flag(name)} {self.options[name]}: --reuse takes a cluster as it is"
-                    )
+        self._check_upgrade(faults)
+        if option.reuse:
+            for flag, value in {"--parts": option.parts, **option.images}.items():
+                if value:
+                    raise UsageError(f"{flag} {value}: --reuse takes a cluster as it is")
         if self.dialect is not None:
             self._accept(self.dialect)
 
-    def _settle_upgrade(self, faults: Nemesis) -> None:
-        """Raises UsageError for options of an upgrade where there is none."""
+    @cached_property
+    def options(self) -> RunOptions:
+        """Return the typed options."""
+        return RunOptions.of(self.context)
+
+    def _check_upgrade(self, faults: Nemesis) -> None:
+        """Raise UsageError for options of the nemesis upgrade without it."""
         given = {
-            "--upgrade-to": ",".join(self.options["upgrade_to"]),
-            "--upgrade-end": self.options["upgrade_end"] or "",
+            "--upgrade-to": ",".join(self.options.upgrade_to),
+            "--upgrade-end": self.options.upgrade_end or "",
         }
         for flag, value in given.items():
             if value and CanUpgrade not in faults.needs:
@@ -89,39 +97,34 @@ class Asked:
                 )
 
     def _kind(self) -> tuple[type, str]:
-        """Of the cluster: its class, and what it is called."""
+        """Return the cluster's class, and its name on the command line."""
         if self.simulated:
             return SimCluster, "sim"
         from harness.clusters.docker_cluster import DockerCluster
 
         return DockerCluster, "docker"
 
-    def _settle_cluster(self) -> None:
-        """Raises UsageError for what only the other kind of cluster has."""
+    def _check_cluster(self) -> None:
+        """Raise UsageError for options that only the other kind of cluster supports."""
         option, simulated = self.options, self.simulated
-        bugs(option["bug"])
-        for name in ("reuse", "keep_cluster", "parts", *IMAGE_NAMES):
-            if simulated and option[name]:
-                raise UsageError(f"{_flag(name)}: --cluster sim has no containers")
-        if simulated and not WORKLOADS[option["workload"]].simulated:
+        bugs(option.bug)
+        for flag in option.docker_only if simulated else ():
+            raise UsageError(f"{flag}: --cluster sim has no containers")
+        if simulated and not WORKLOADS[option.workload].simulated:
             able = " ".join(name for name, entry in WORKLOADS.items() if entry.simulated)
             raise UsageError(
-                f"--workload {option['workload']}: needs real servers; expected with simulated "
-                f"ones one of {able}"
+                f"--workload {option.workload}: needs real servers; expected with "
+                f"--cluster sim one of {able}"
             )
-        if option["jobs"] > 1 and not simulated:
+        if option.jobs > 1 and not simulated:
             raise UsageError(
-                f"--jobs {option['jobs']}: expected 1, or --cluster sim; real servers share one "
+                f"--jobs {option.jobs}: expected 1, or --cluster sim; real servers share one "
                 "cluster"
             )
-        if option["bug"] and not simulated:
-            raise UsageError(
-                f"--bug {','.join(option['bug'])}: only --cluster sim has bugs to plant"
-            )
-        if option["protocol"] and not simulated:
-            raise UsageError(
-                f"--protocol {option['protocol']}: only --cluster sim has a choice of it"
-            )
+        if option.bug and not simulated:
+            raise UsageError(f"--bug {','.join(option.bug)}: only --cluster sim has bugs to plant")
+        if option.protocol and not simulated:
+            raise UsageError(f"--protocol {option.protocol}: only --cluster sim has a choice of it")
         chosen = self.workload_options
         unsimulated = chosen.unsimulated if isinstance(chosen, QuorumSetOptions) else ""
         if unsimulated and simulated:
@@ -135,32 +138,32 @@ class Asked:
 
     @cached_property
     def no_engine(self) -> str | None:
-        """With --cluster auto: why the servers are simulated; None: they are not."""
-        if self.options["cluster"] != "auto":
+        """Return why --cluster auto simulates the servers; None if it does not."""
+        if self.options.cluster != "auto":
             return None
-        from harness.clusters.engine import silence
+        from harness.clusters.engine import why_no_engine
 
-        return silence()
+        return why_no_engine()
 
     @property
     def simulated(self) -> bool:
-        """Whether the servers are."""
-        return self.options["cluster"] == "sim" or self.no_engine is not None
+        """Return whether the servers are simulated."""
+        return self.options.cluster == "sim" or self.no_engine is not None
 
     @property
     def store(self) -> Store:
-        """Where runs are kept."""
-        return Store(Path(self.options["store"]))
+        """Return the store of the runs."""
+        return Store(Path(self.options.store))
 
     @cached_property
     def seed(self) -> Seed:
-        """Of the first run."""
-        return self.options["seed"] or Seed.fresh()
+        """Return the seed of the first run."""
+        return self.options.seed or Seed.fresh()
 
     @cached_property
     def reused(self) -> "DockerCluster | None":
-        """The kept cluster that is asked for."""
-        name = self.options["reuse"]
+        """Return the kept cluster to run on; None without --reuse."""
+        name = self.options.reuse
         if not name:
             return None
         from harness.cli.bring_up import kept_cluster
@@ -168,177 +171,179 @@ class Asked:
         return kept_cluster(self.store, name)
 
     @property
+    def _wanted(self) -> ImageChoice:
+        """Return the servers that the options choose."""
+        choice = ImageChoice.of(self.options, self.options.upgrade_to)
+        return replace(choice, store=WORKLOADS[self.options.workload].store)
+
+    @property
     def dialect(self) -> Dialect | None:
-        """What the servers will understand; None: the user's image decides."""
+        """Return the dialect of the servers; None if the user's image decides it."""
         if self.simulated:
             return SIMULATED
-        return self.reused.engines.dialect if self.reused else ImageChoice.of(self.options).dialect
+        return self.reused.engines.dialect if self.reused else self._wanted.dialect
 
     @property
     def image_choice(self) -> ImageChoice | None:
-        """The servers that are met, also those of a cluster that is reused; None: simulated."""
+        """Return the servers, also those of a reused cluster; None if they are simulated."""
         if self.simulated:
             return None
         if not self.reused:
-            return ImageChoice.of(self.options)
+            return self._wanted
         from harness.cli.bring_up import met_choice
 
-        return replace(met_choice(self.reused), upgrade_to=self.options["upgrade_to"])
+        return replace(met_choice(self.reused), upgrade_to=self.options.upgrade_to)
 
     def _accept(self, dialect: Dialect) -> None:
-        """Raises UsageError where the workload or the nemesis needs a mechanism that servers of
-        this dialect do not have."""
-        name = self.options["workload"]
-        dialect.require(f"workload {name}", WORKLOADS[name].needs(self.workload_options))
-        nemesis = self.options["nemesis"]
+        """Raise UsageError if the workload or the nemesis needs a mechanism that servers of this
+        dialect lack."""
+        name = self.options.workload
+        dialect.require(f"workload {name}", self.workload_options.needs)
+        nemesis = self.options.nemesis
         faults = parse_nemesis(nemesis, self.topology, self.seed, self.fault_options)
         check_mechanisms(faults, dialect)
 
     @cached_property
     def topology(self) -> Topology:
-        """Of the cluster that is to be made or reused."""
+        """Return the topology of the cluster."""
         if self.reused:
             return self.reused.topology
         option = self.options
         return Topology.of(
-            shards=option["shards"],
-            replicas=option["replicas"],
-            keepers=option["keepers"],
-            route=option["keeper_route"],
-            **({} if self.simulated else ImageChoice.of(option).versions),
+            shards=option.shards,
+            replicas=option.replicas,
+            keepers=option.keepers,
+            route=option.keeper_route,
+            store=WORKLOADS[option.workload].store,
+            **({} if self.simulated else self._wanted.versions),
         )
 
     @cached_property
-    def workload_options(self) -> Any:
-        """Of the workload: flags that were given, and words NAME=VALUE."""
+    def workload_options(self) -> WorkloadOptions:
+        """Return the workload's options, from flags and from NAME=VALUE."""
         option = self.options
-        flags = {name: option[name] for name in FLAGS if option[name] is not None}
-        return options_of(option["workload"], flags, option["option"])
+        return options_of(option.workload, option.workload_flags, option.option)
 
     @property
     def fault_options(self) -> FaultOptions:
-        """Of the nemesis."""
+        """Return the options of the nemesis."""
         return FaultOptions(
-            interval_s=self.options["interval"],
-            duration_s=self.options["duration"],
-            link_classes=tuple(LinkClass(name) for name in self.options["links"]),
+            interval_s=self.options.interval,
+            duration_s=self.options.duration,
+            link_classes=tuple(LinkClass(name) for name in self.options.links),
             upgrade_to={
                 role: next(iter(by_name))
-                for role, by_name in upgrade_targets(self.options["upgrade_to"]).items()
+                for role, by_name in upgrade_targets(self.options.upgrade_to).items()
             },
-            upgrade_end=self.options["upgrade_end"] or ENDS[0],
+            upgrade_end=self.options.upgrade_end or ENDS[0],
         )
 
     def plans(self) -> list[Plan]:
-        """One a run, each with the next seed."""
-        return [self.plan(self.seed.after(i)) for i in range(self.options["count"])]
+        """Return the plans of the runs, each with the next seed."""
+        return [self.plan(self.seed.after(i)) for i in range(self.options.count)]
 
     def campaign(
-        self, console: Console | None, stop: Stop, finished: Callable[[Finished], None]
+        self, console: Console | None, stop: Stop, finished: Callable[[FinishedRun], None]
     ) -> Campaign:
-        """Everything that the runs share. Without a console nothing is shown of them."""
+        """Return the campaign of the runs; `console` is None for no display."""
         name = self.reused.name if self.reused else f"harness-{Seed.fresh().value:08x}"
         files = self.store.cluster(name)
         return Campaign(
             store=self.store,
-            make_cluster=partial(self._make_cluster, name, files),
-            files=None if self.simulated else files,
+            clusters=ClusterSource(make=self._simulated_cluster, per_run=True)
+            if self.simulated
+            else ClusterSource(
+                make=partial(self._make_cluster, name, files),
+                files=files,
+                leave=bool(self.reused or self.options.keep_cluster),
+            ),
             workload=workload_of,
-            nemesis=self._nemesis,
-            leave=bool(self.reused or self.options["keep_cluster"]),
-            shown=partial(shown, console=console) if console else unseen,
+            faults=self.fault_options,
+            shown=partial(live_display, console=console) if console else no_display,
             finished=finished,
             draw=draw,
-            reported=REPORTED[self.options["report"]],
+            reported=REPORTED[self.options.report],
             stop=stop,
-            own_cluster=self._simulated_cluster if self.simulated else None,
         )
 
-    def alone(self) -> Callable[[int], "Told"]:
-        """Makes the run of a number, in a process of its own."""
-        ended: list[Told] = []
-        campaign = self.campaign(None, Stop(), lambda run: ended.append(self.told(run)))
+    def isolated(self) -> Callable[[int], "RunReport"]:
+        """Return the function that makes the run of a number; a job process calls it."""
+        reports: list[RunReport] = []
+        campaign = self.campaign(None, Stop(), lambda run: reports.append(self.report(run)))
 
-        def one(number: int) -> Told:
+        def one(number: int) -> RunReport:
             campaign.run([self.plan(self.seed.after(number))])
-            return ended.pop()
+            return reports.pop()
 
         return one
 
-    def told(self, run: Finished) -> "Told":
-        """Without its history, which may be long and would go from process to process."""
+    def report(self, run: FinishedRun) -> "RunReport":
+        """Return what is printed about a run, without the history, which is too large to pickle."""
         outcome, path = run.outcome, run.directory.path
         status = outcome.judgement.status
-        if self.as_json:
+        if self.options.as_json:
             troubles = list(outcome.troubles)
             report = {"run": str(path), "troubles": troubles, **outcome.judgement.json()}
-            return Told(path, status, report, None)
-        if not REPORTED[self.options["report"]](status):
-            return Told(path, status, None, None, outcome.troubles)
+            return RunReport(path, status, report, None)
+        if status not in REPORTED[self.options.report]:
+            return RunReport(path, status, None, None, outcome.troubles)
         panel = result(
             outcome.judgement,
             outcome.history,
             title=str(path),
             workload=run.plan.workload,
-            again=run.plan.again,
+            repro_command=run.plan.repro_command,
             troubles=outcome.troubles,
         )
-        return Told(path, status, None, panel)
+        return RunReport(path, status, None, panel)
 
-    def _simulated_cluster(self, plan: Plan) -> Cluster:
+    def _simulated_cluster(self, plan: Plan, _: Callable[[str], None]) -> Cluster:
         return SimCluster(
             self.topology,
             plan.seed.child("cluster"),
-            bugs=bugs(self.options["bug"]),
+            bugs=bugs(self.options.bug),
             protocol=self.protocol,
         )
 
     @property
     def protocol(self) -> str:
-        """Of simulated servers: what linearizable reads need, unless another is asked for."""
-        linearizable = getattr(self.workload_options, "read", None) == "linearizable"
-        return self.options["protocol"] or ("repaired" if linearizable else "server")
+        """Return the protocol of simulated servers: by default the one that their reads need."""
+        chosen = self.workload_options
+        linearizable = isinstance(chosen, QuorumSetOptions) and chosen.read == "linearizable"
+        return self.options.protocol or ("repaired" if linearizable else "server")
 
     def plan(self, seed: Seed) -> Plan:
-        """Of one run."""
-        return replace(self._first, seed=seed, again=f"{self._again} --seed {seed}")
+        """Return the plan of one run."""
+        return replace(self._first, seed=seed, repro_command=f"{self._repro_command} --seed {seed}")
 
     @cached_property
-    def _again(self) -> str:
-        return again(self.context, self.image_choice)
+    def _repro_command(self) -> str:
+        return repro_command(self.context, self.image_choice)
 
     @cached_property
     def _first(self) -> Plan:
         option = self.options
-        kept = {
-            name: value
-            for name, value in option.items()
-            if name not in NOT_OF_A_PLAN and name not in FLAGS
-        }
-        entry, chosen = WORKLOADS[option["workload"]], self.workload_options
+        kept = option.stored(without=NOT_IN_PLAN)
+        chosen = self.workload_options
         return Plan(
-            workload=option["workload"],
-            nemesis=option["nemesis"],
+            workload=option.workload,
+            nemesis=option.nemesis,
             seed=self.seed,
-            again="",
-            promise=option["promise"] or entry.promise(chosen).value,
-            time_limit_s=option["time_limit"],
-            extend=option["extend"],
-            rate=option["rate"],
-            concurrency=option["concurrency"],
-            nodes=option["nodes"],
-            quiesce_s=option["quiesce"],
-            check_s=option["check_time"],
-            options={**kept, KEPT: asdict(chosen)},
+            repro_command="",
+            promise=option.promise or chosen.promise.value,
+            time_limit_s=option.time_limit,
+            extend=option.extend,
+            rate=option.rate,
+            concurrency=option.concurrency,
+            nodes=option.nodes,
+            quiesce_s=option.quiesce,
+            check_s=option.check_time,
+            options={**kept, WORKLOAD_OPTIONS: asdict(chosen)},
         )
 
-    def _nemesis(self, plan: Plan, cluster: Cluster) -> Nemesis:
-        nemesis = parse_nemesis(plan.nemesis, cluster.topology, plan.seed, self.fault_options)
-        check_capabilities(nemesis, cluster)
-        interposed(nemesis, cluster)
-        return nemesis
-
-    def _make_cluster(self, name: str, files: Path, note: Callable[[str], None]) -> Cluster:
+    def _make_cluster(
+        self, name: str, files: Path, _: Plan, note: Callable[[str], None]
+    ) -> Cluster:
         from harness.cli.bring_up import attached, fresh_cluster
 
         if self.reused:
@@ -349,56 +354,53 @@ class Asked:
             files,
             note,
             name=name,
-            keep=option["keep_cluster"],
-            choice=ImageChoice.of(option),
+            keep=option.keep_cluster,
+            choice=self._wanted,
             accept=self._accept,
-            settings=Settings(parts=Parts(option["parts"] or Parts.NEW)),
+            settings=Settings(parts=PartFormat(option.parts or PartFormat.NEW)),
         )
 
 
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
-
-
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What is told of a run that came to an end."""
+class RunReport:
+    """What the command prints about a finished run."""
 
     path: Path
     status: Status
     report: dict[str, Json] | None
-    """With --json."""
+    """Result as JSON; None without --json."""
     panel: RenderableType | None
-    """None: no page was asked for, and a line will do."""
+    """Result for the terminal; None if one line is enough."""
     troubles: tuple[str, ...] = ()
-    """What the line has to say as well."""
+    """Troubles to print below that line."""
 
 
-REPORTED: Mapping[str, Callable[[Status | None], bool]] = {
-    "all": lambda _: True,
-    "invalid": lambda status: status is Status.INVALID,
-    "none": lambda _: False,
+REPORTED: Mapping[str, frozenset[Status | None]] = {
+    "all": frozenset((*Status, None)),
+    "invalid": frozenset({Status.INVALID}),
+    "none": frozenset(),
 }
-"""By --report, the runs that have their page drawn, by their status."""
+"""The condition of each value of --report under which a run of some status gets a page."""
 
 
 @click.command("run")
 @run_options
 @click.pass_context
-def run(context: click.RichContext, /, as_json: bool, **options: Any) -> int:
+def run(context: click.RichContext, /, **_: object) -> int:
     """Run operations and faults against a cluster, and decide whether it kept its word.
 
-    Brings the cluster up, runs the workload under the nemesis, heals, waits until the cluster is
-    at rest, reads everything once more on every replica, and judges the history.
+    Brings the cluster up, runs the workload under the nemesis, heals, waits until the cluster
+    is quiescent, reads everything on every replica, and judges the history.
     """
-    asked = Asked(context, options, as_json)
+    request = RunRequest(context)
+    options, as_json = request.options, request.options.as_json
     console = Terminal(stderr=as_json)
-    if asked.no_engine is not None:
-        console.print(f"simulated servers: {asked.no_engine}", style="yellow", highlight=False)
+    if request.no_engine is not None:
+        console.print(f"simulated servers: {request.no_engine}", style="yellow", highlight=False)
     statuses: list[Status] = []
     reports: list[dict[str, Json]] = []
 
-    def finished(run: Told) -> None:
+    def finished(run: RunReport) -> None:
         statuses.append(run.status)
         if run.report is not None:
             reports.append(run.report)
@@ -413,33 +415,34 @@ def run(context: click.RichContext, /, as_json: bool, **options: Any) -> int:
             if report.exists():  # else the panel says why it was not drawn
                 console.print(f"report: {report}", soft_wrap=True, highlight=False)
 
-    asked.store.prepare()
-    gc.freeze()  # what is loaded stays: no collection looks through it again
+    request.store.prepare()
+    gc.freeze()  # exempt the loaded modules from every later collection
     stop = Stop()
     with stop.obeying_signals():
-        campaign = asked.campaign(console, stop, lambda run: finished(asked.told(run)))
+        campaign = request.campaign(console, stop, lambda run: finished(request.report(run)))
         try:
-            if options["jobs"] > 1:
+            if options.jobs > 1:
                 from harness.cli.jobs import side_by_side  # slow to load
 
-                for one in side_by_side(asked.alone(), options["count"], options["jobs"], stop):
+                for one in side_by_side(request.isolated(), options.count, options.jobs, stop):
                     finished(one)
             else:
-                campaign.run(asked.plans())
+                campaign.run(request.plans())
         except HarnessError as error:
             if not (as_json and reports):
                 raise
             reports[-1]["error"] = str(error)
     if as_json:
-        click.echo(json.dumps(reports[0] if options["count"] == 1 else reports))
+        click.echo(json.dumps(reports[0] if options.count == 1 else reports))
         if "error" in reports[-1]:
             return EXIT_CRASH
     elif len(statuses) > 1:
         tally = ", ".join(f"{statuses.count(s)} {s.value}" for s in Status if s in statuses)
         console.print(f"{len(statuses)} runs: {tally}")
-    if campaign.leave and campaign.files is not None:
+    if campaign.clusters.leave and campaign.clusters.files is not None:
         console.print(
-            f"the cluster goes on: harness run --reuse {campaign.files.name}; "
-            "harness clean --all ends it"
+            "the cluster is still running: "
+            f"harness run --reuse {campaign.clusters.files.name} uses it, "
+            "harness clean --all removes it"
         )
     return worst(statuses).exit_status

@@ -1,4 +1,4 @@
-"""`harness scenario`: scripts that bring one known anomaly about, every time."""
+"""`harness scenario`: run scripts that reproduce one known anomaly each."""
 
 import json
 import shlex
@@ -14,36 +14,34 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from compose.releases import ImageChoice
+from compose.releases import ImageChoice, ImageOptions
 from harness.cli.bring_up import attached, fresh_cluster, kept_cluster, met_choice
-from harness.cli.display import shown, unseen
+from harness.cli.display import live_display, no_display
 from harness.cli.image_options import image_options
 from harness.cli.options import SeedType
-from harness.cli.parameter_types import WORD, number, store_option
+from harness.cli.parameter_types import WORD, json_option, number, store_option
 from harness.cli.terminal import Terminal
 from harness.cli.workload import SCENARIO, scenario_of, workload_of
 from harness.clusters.docker_cluster import DockerCluster
 from harness.core.dialect import Dialect
 from harness.core.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
 from harness.core.op import Json
-from harness.core.protocols import ANY_NODE, Cluster, Nemesis
+from harness.core.protocols import ANY_NODE, Cluster
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.generators.script import script
-from harness.run.campaign import Campaign, Finished
+from harness.run.campaign import Campaign, ClusterSource, FinishedRun
 from harness.run.plan import Plan
 from harness.run.stop import Stop
 from harness.run.store import Store
 from harness.web.drawing import draw
-from nemesis.catalogue import parse_nemesis
-from nemesis.composed import check_capabilities, interposed
 from nemesis.options import FaultOptions
 from workloads.scenarios.catalogue import SCENARIOS
 from workloads.scenarios.scenario import Scenario, Shown
 
 
-class Said(StrEnum):
-    """What a scenario came to."""
+class ScenarioStatus(StrEnum):
+    """Outcome of a run of a scenario."""
 
     REPRODUCED = "REPRODUCED"
     NOT_REPRODUCED = "NOT REPRODUCED"
@@ -51,37 +49,41 @@ class Said(StrEnum):
 
 
 STYLE = {
-    Said.REPRODUCED: "bold green",
-    Said.NOT_REPRODUCED: "bold red",
-    Said.BROKE_OFF: "bold yellow",
+    ScenarioStatus.REPRODUCED: "bold green",
+    ScenarioStatus.NOT_REPRODUCED: "bold red",
+    ScenarioStatus.BROKE_OFF: "bold yellow",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """One run of one scenario."""
+class ScenarioResult:
+    """Result of one run of a scenario."""
 
     scenario: Scenario
-    run: Finished
-    said: Said
+    run: FinishedRun
+    status: ScenarioStatus
     witness: Shown | None
     why: str | None
-    """Of BROKE OFF."""
+    """Reason of BROKE OFF."""
 
     @staticmethod
-    def of(run: Finished) -> "Told":
-        """Reproduced is what shows the finding, even where a step did not end as it must."""
+    def of(run: FinishedRun) -> "ScenarioResult":
+        """Return how a run ended: REPRODUCED if it shows the finding, even where a step did not
+        end as it must."""
         one = _of(run.plan)
         witness = one.found(run.outcome.judgement)
         why = None if witness else one.broke_off(run.outcome.history)
-        said = Said.REPRODUCED if witness else Said.BROKE_OFF if why else Said.NOT_REPRODUCED
-        return Told(one, run, said, witness, why)
+        if witness:
+            status = ScenarioStatus.REPRODUCED
+        else:
+            status = ScenarioStatus.BROKE_OFF if why else ScenarioStatus.NOT_REPRODUCED
+        return ScenarioResult(one, run, status, witness, why)
 
     def json(self) -> dict[str, Json]:
-        """For machines."""
+        """Return the result as JSON."""
         return {
             "scenario": self.scenario.name,
-            "result": self.said.value,
+            "result": self.status.value,
             "finding": str(self.scenario.finding),
             "witness": None if self.witness is None else self.witness.text,
             "why": self.why,
@@ -90,37 +92,56 @@ class Told:
         }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScenarioOptions(ImageOptions):
+    """Values of the options of `harness scenario`; a field has the name that click gives it."""
+
+    count: int
+    seed: Seed | None
+    keep_cluster: bool
+    reuse: str | None
+    store: str
+
+
 @click.command("scenario")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--count", type=number("count"), default=1, help="Runs of each, on one cluster.")
-@click.option("--seed", type=SeedType(), help="Only names runs: a script leaves nothing to draw.")
+@click.option(
+    "--count",
+    type=number("count"),
+    default=1,
+    help="Number of runs of each scenario, on one cluster. Default: 1.",
+)
+@click.option(
+    "--seed", type=SeedType(), help="Seed in the names of the runs; scripts make no random choices."
+)
 @image_options
-@click.option("--keep-cluster", is_flag=True, help="Leave it running afterwards.")
-@click.option("--reuse", type=WORD, metavar="CLUSTER", help="Run on a cluster that was kept.")
+@click.option("--keep-cluster", is_flag=True, help="Leave the cluster running.")
+@click.option("--reuse", type=WORD, metavar="CLUSTER", help="Run on a kept cluster.")
 @store_option
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
-def scenario(names: tuple[str, ...], as_json: bool, **options: Any) -> int:
-    """Play a script that brings one known anomaly about; without a NAME list them all.
+@json_option
+def scenario(names: tuple[str, ...], as_json: bool, **values: Any) -> int:
+    """Run a script that reproduces one known anomaly; without a NAME list them all.
 
-    A scenario is a run like any other, judged by the same checkers and kept in the store. Exit
-    status: 0 reproduced every time, 1 not reproduced, 2 a step did not end as the script wants,
-    so that nothing can be said.
+    A scenario is a run like any other, judged by the same checkers and stored. Exit status:
+    0 every run reproduced the anomaly, 1 one did not, 2 a step did not end as the script requires,
+    so the result is unknown.
     """
     console = Terminal(stderr=as_json, highlight=False)
     if not names:
         return _listed(Terminal(highlight=False), as_json=as_json)
     chosen = [scenario_of(name) for name in names]
-    store = Store(Path(options["store"]))
+    options = ScenarioOptions(**values)
+    store = Store(Path(options.store))
     store.prepare()
-    reused = kept_cluster(store, options["reuse"]) if options["reuse"] else None
+    reused = kept_cluster(store, options.reuse) if options.reuse else None
     choice = met_choice(reused) if reused else ImageChoice.of(options)
-    first = options["seed"] or Seed(1)
-    told: list[Told] = []
+    first = options.seed or Seed(1)
+    results: list[ScenarioResult] = []
 
-    def finished(run: Finished) -> None:
-        told.append(Told.of(run))
+    def finished(run: FinishedRun) -> None:
+        results.append(ScenarioResult.of(run))
         if not as_json:
-            _show(console, told[-1])
+            _show(console, results[-1])
 
     stop = Stop()
     with stop.obeying_signals():
@@ -133,25 +154,27 @@ def scenario(names: tuple[str, ...], as_json: bool, **options: Any) -> int:
                 stop,
                 finished,
                 reused=reused,
-                keep=options["keep_cluster"],
+                keep=options.keep_cluster,
             )
             campaign.run(
                 [
                     plan_of(one, first.after(i), choice)
                     for one in several
-                    for i in range(options["count"])
+                    for i in range(options.count)
                 ]
             )
             if stop:
                 break
     if as_json:
-        click.echo(json.dumps([one.json() for one in told]))
-    elif len(told) > 1:
+        click.echo(json.dumps([one.json() for one in results]))
+    elif len(results) > 1:
         for one in chosen:
-            own = [t.said for t in told if t.scenario is one]
-            tally = ", ".join(f"{own.count(said)} {said}" for said in Said if said in own)
+            own = [t.status for t in results if t.scenario is one]
+            tally = ", ".join(
+                f"{own.count(status)} {status}" for status in ScenarioStatus if status in own
+            )
             console.print(f"{one.name}: {tally}")
-    return _exit_status([one.said for one in told])
+    return _exit_status([one.status for one in results])
 
 
 def _of(plan: Plan) -> Scenario:
@@ -169,7 +192,7 @@ def _topology(one: Scenario, versions: Mapping[str, str] | None = None) -> Topol
 
 
 def _by_topology(chosen: Sequence[Scenario]) -> list[list[Scenario]]:
-    """Those that can share a cluster, together."""
+    """Group the scenarios by topology; those of a group share a cluster."""
     groups: dict[Topology, list[Scenario]] = {}
     for one in chosen:
         groups.setdefault(_topology(one), []).append(one)
@@ -178,12 +201,12 @@ def _by_topology(chosen: Sequence[Scenario]) -> list[list[Scenario]]:
 
 def plan_of(one: Scenario, seed: Seed, choice: ImageChoice) -> Plan:
     """Return the plan of one run, which the seed only names."""
-    words = ["harness", "scenario", one.name, *choice.words]
+    words = ["harness", "scenario", one.name, *choice.arguments]
     return Plan(
         workload=SCENARIO + one.name,
         nemesis=one.nemesis,
         seed=seed,
-        again=shlex.join(words),
+        repro_command=shlex.join(words),
         promise="linearizable",
         time_limit_s=one.time_limit_s,
         concurrency=one.clients,
@@ -198,7 +221,7 @@ def campaign_of(
     choice: ImageChoice,
     console: Console | None,
     stop: Stop,
-    finished: Callable[[Finished], None],
+    finished: Callable[[FinishedRun], None],
     *,
     reused: DockerCluster | None = None,
     keep: bool = False,
@@ -215,27 +238,26 @@ def campaign_of(
         accept(known)
     name = reused.name if reused else f"harness-{Seed.fresh().value:08x}"
     files = store.cluster(name)
-    make_cluster: Callable[[Callable[[str], None]], Cluster] = (
-        partial(attached, reused)
-        if reused
-        else partial(
-            fresh_cluster,
+
+    def make(_: Plan, note: Callable[[str], None]) -> Cluster:
+        if reused:
+            return attached(reused, note)
+        return fresh_cluster(
             _topology(several[0], choice.versions),
             files,
+            note,
             name=name,
             keep=keep,
             choice=choice,
             accept=accept,
         )
-    )
+
     return Campaign(
         store=store,
-        make_cluster=make_cluster,
-        files=files,
+        clusters=ClusterSource(make=make, files=files, leave=bool(reused or keep)),
         workload=workload_of,
-        nemesis=_nemesis,
-        leave=bool(reused or keep),
-        shown=partial(shown, console=console) if console else unseen,
+        faults=FaultOptions(),
+        shown=partial(live_display, console=console) if console else no_display,
         finished=finished,
         draw=draw,
         stop=stop,
@@ -243,22 +265,17 @@ def campaign_of(
     )
 
 
-def _nemesis(plan: Plan, cluster: Cluster) -> Nemesis:
-    nemesis = parse_nemesis(plan.nemesis, cluster.topology, plan.seed, FaultOptions())
-    check_capabilities(nemesis, cluster)
-    interposed(nemesis, cluster)
-    return nemesis
-
-
-def _show(console: Console, told: Told) -> None:
-    console.print(Text.assemble((told.said.value, STYLE[told.said]), f"  {told.scenario.name}"))
-    if told.witness is not None:
-        for line in (told.witness.text, *told.witness.steps):
+def _show(console: Console, result: ScenarioResult) -> None:
+    console.print(
+        Text.assemble((result.status.value, STYLE[result.status]), f"  {result.scenario.name}")
+    )
+    if result.witness is not None:
+        for line in (result.witness.text, *result.witness.steps):
             console.print(f"  {line}", markup=False)
-    if told.why is not None:
-        console.print(f"  {told.why}", markup=False)
-    console.print(f"  {told.run.directory.path}", style="dim", markup=False)
-    for trouble in told.run.outcome.troubles:
+    if result.why is not None:
+        console.print(f"  {result.why}", markup=False)
+    console.print(f"  {result.run.directory.path}", style="dim", markup=False)
+    for trouble in result.run.outcome.troubles:
         console.print(f"  ! {trouble}", style="yellow", markup=False)
 
 
@@ -274,7 +291,7 @@ def _listed(console: Console, *, as_json: bool) -> int:
     return EXIT_VALID
 
 
-def _exit_status(said: Sequence[Said]) -> int:
-    if Said.BROKE_OFF in said or not said:
+def _exit_status(statuses: Sequence[ScenarioStatus]) -> int:
+    if ScenarioStatus.BROKE_OFF in statuses or not statuses:
         return EXIT_UNKNOWN
-    return EXIT_INVALID if Said.NOT_REPRODUCED in said else EXIT_VALID
+    return EXIT_INVALID if ScenarioStatus.NOT_REPRODUCED in statuses else EXIT_VALID

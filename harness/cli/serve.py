@@ -1,4 +1,4 @@
-"""`harness serve`: the store in a browser."""
+"""`harness serve`: browse the store."""
 
 import ipaddress
 import logging
@@ -21,24 +21,36 @@ LOCAL = ("localhost", "127.0.0.1", "[::1]")
 @click.command("serve")
 @store_option
 @click.option(
-    "--host", type=WORD, default="127.0.0.1", help="The address to listen on; others may see it."
+    "--host",
+    type=WORD,
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on. Other machines can reach any but the default.",
 )
-@click.option("--port", type=number("port"), default=8018, help="0 takes any that is free.")
+@click.option(
+    "--port",
+    type=number("port"),
+    default=8018,
+    show_default=True,
+    help="Port to listen on; 0: any free one.",
+)
 def serve(store: str, host: str, port: int) -> int:
-    """Show the stored runs as pages: a list, a heat map, reports, and runs that go on.
+    """Serve the stored runs as web pages: a list, a heat map, reports and live runs.
 
-    Listens on this machine only unless another --host is given. There is no password.
+    Listens on this machine only unless --host says otherwise. There is no password.
     """
     root = Path(store)
     if not root.is_dir():
-        raise HarnessError(f"store {store}: is no directory; give --store, or run something first")
+        raise HarnessError(
+            f"store {store}: is not a directory; give --store, or run something first"
+        )
     try:
         listener = socket.create_server((host, port))
     except OSError as error:
         raise HarnessError(f"{host}:{port}: cannot listen: {error.strerror or error}") from error
     with listener:
-        click.echo(f"http://{host}:{listener.getsockname()[1]}/  (Ctrl-C ends it)")
-        # Listening on every address, it cannot know by which names it is called.
+        click.echo(f"http://{host}:{listener.getsockname()[1]}/  (press Ctrl-C to stop)")
+        # A server that listens on every address cannot know the names under which it is reached.
         hosts = ("*",) if _unspecified(host) else (*LOCAL, host)
         _log()
         config = uvicorn.Config(
@@ -49,7 +61,7 @@ def serve(store: str, host: str, port: int) -> int:
 
 
 def _log() -> None:
-    """What the server logs may be stored text, too."""
+    """Make the server's log printable: it may quote stored text."""
     handler = logging.StreamHandler()
     handler.setFormatter(PrintableFormatter("%(levelname)s: %(message)s"))
     logging.getLogger("uvicorn").addHandler(handler)

@@ -1,8 +1,8 @@
 """Standard output and standard error of every command.
 
 A reader may leave before a command is done (`| head -1`), a disk may be full, a terminal may be
-closed. None of that may end a run or change its verdict, so a write that fails is remembered here
-and raises nothing, and everything written after it is dropped.
+closed. None of these may end a run or change its verdict. Therefore a failed write raises nothing:
+the error is remembered, and everything written after it is dropped.
 """
 
 import errno
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 _READER_LEFT: Final = frozenset({errno.EPIPE, errno.EIO})
-"""Nobody reads any more: a closed pipe, a closed terminal."""
+"""Errors of a pipe or terminal that its reader has closed."""
 
 
 class Outlet(io.FileIO):
-    """A file descriptor to which writing never fails."""
+    """Raw file whose writes never fail."""
 
     def __init__(self, descriptor: int) -> None:
         super().__init__(descriptor, "wb", closefd=False)
         self.failure: OSError | None = None
-        """The first error; from then on the descriptor is /dev/null."""
+        """First error; from then on the descriptor is /dev/null."""
 
     def write(self, data: "ReadableBuffer", /) -> int:
-        """Write `data`, or drop it; waits where the descriptor does not block."""
+        """Write `data`, or drop it after an error; waits if the descriptor is non-blocking."""
         try:
             while (written := super().write(data)) is None:
                 select.select([], [self], [])
@@ -40,8 +40,8 @@ class Outlet(io.FileIO):
 
 
 def protect() -> None:
-    """Put an Outlet under `sys.stdout` and `sys.stderr`; open those that are closed on
-    /dev/null, because the next file opened would take their number and get what is printed."""
+    """Put an Outlet under `sys.stdout` and `sys.stderr`. A closed one is opened on /dev/null;
+    otherwise the next file opened would get its number and what is printed."""
     for name, descriptor in (("stdout", 1), ("stderr", 2)):
         stream = getattr(sys, name)
         if stream is None:
@@ -60,7 +60,7 @@ def protect() -> None:
 
 
 def lost_output() -> str | None:
-    """Why part of what was printed is lost; None when all of it was written, or when whoever
+    """Return why part of the output is lost; None if all of it was written, or if whoever
     read it has left and wants no more."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()

@@ -1,8 +1,8 @@
-"""Text on its way to a terminal, which obeys whatever control characters it gets.
+"""Console output without control characters, which a terminal would obey.
 
-What a run stored was said by servers, or by other people: an error message, a file name, a value.
-Printed as it is, an escape sequence in it could clear the screen, retitle the window or hide the
-verdict. Every command prints through here; JSON needs none of it, for it escapes them itself.
+A stored run holds text that servers or other people wrote: error messages, file names, values. An
+escape sequence in it could clear the screen, retitle the window or hide the verdict. Every command
+prints through this module, except JSON, which escapes control characters itself.
 """
 
 import logging
@@ -18,17 +18,17 @@ _CONTROLS: Final = {
     0x7F: "\u2421",
     **dict.fromkeys([*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\ufffd"),
 }
-"""C0 and DEL by their pictures (ESC by ␛); C1, and what turns the direction of text, by �. One
-character stands for one, so that styles stay where they were."""
+"""Replacement of each control character: C0 and DEL by their pictures (ESC by ␛), C1 and
+bidirectional controls by �. Each is replaced by one character, so that styles keep their places."""
 
 
 def printable(text: str) -> str:
-    """The text with a picture in the place of every control character but newline and tab."""
+    """Return the text with every control character replaced, except newline and tab."""
     return text.translate(_CONTROLS)
 
 
 class Terminal(Console):
-    """A console that shows control characters instead of sending them, and takes no text for
+    """Console that shows control characters instead of sending them, and never interprets text as
     markup."""
 
     def __init__(self, *, stderr: bool = False, highlight: bool = True) -> None:
@@ -37,7 +37,8 @@ class Terminal(Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """All that is printed comes through here, the cells of a table one by one."""
+        """Render with control characters replaced. Everything that is printed passes through here,
+        the cells of a table one by one."""
         if isinstance(renderable, str):
             renderable = printable(renderable)
         elif isinstance(renderable, Text) and (shown := printable(renderable.plain)) != (
@@ -49,8 +50,8 @@ class Terminal(Console):
 
 
 class PrintableFormatter(logging.Formatter):
-    """Log lines, tracebacks included, without control characters."""
+    """Formatter of log lines, tracebacks included, without control characters."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Return the line without control characters."""
         return printable(super().format(record))

@@ -1,9 +1,9 @@
-"""`harness torture`: a matrix of runs, all night."""
+"""`harness torture`: run a matrix for a night."""
 
 import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -16,7 +16,7 @@ from rich.status import Status as RichStatus
 from rich.table import Table
 from rich.text import Text
 
-from harness.cli.matrix import Matrix, read_matrix
+from harness.cli.matrix import TortureMatrix, read_matrix
 from harness.cli.parameter_types import WORD, number, store_option
 from harness.cli.result import STATUS_STYLE
 from harness.cli.terminal import Terminal
@@ -32,14 +32,14 @@ from harness.run.fleet import SCRATCH, StoredRuns
 from harness.run.judges import OneProcess, OnSpark, merge_kept
 from harness.run.monitor import Monitor, Phase
 from harness.run.night import JOURNAL, Night, Slot
-from harness.run.night_summary import Cell, as_json, cells, junit, kinds_before, verdict, why
+from harness.run.night_summary import CellSummary, as_json, cells, junit, kinds_before, verdict, why
 from harness.run.stop import Stop
 from harness.run.store import RunDirectory, Store
 from harness.run.torture import DONE, Judges, Lane, Torture
 from harness.web.drawing import draw
 
 NIGHTS = "torture"
-"""In the store: a directory a matrix, in it one a night."""
+"""Directory of the store with a directory for each matrix, which has one for each night."""
 
 
 @click.command("torture")
@@ -51,21 +51,23 @@ NIGHTS = "torture"
 @click.option(
     "--fail-fast",
     is_flag=True,
-    help="No run begins after an INVALID one; each verdict is waited for.",
+    help="Stop at the first INVALID run; each run waits for the verdict on the one before.",
 )
 @click.option(
     "--clusters",
     type=number("clusters"),
     default=2,
     show_default=True,
-    help="So many take turns: the next run begins on one while the last heals on another.",
+    help="Number of clusters that take turns: a run starts on one while the last heals on another.",
 )
-@click.option("--fresh", is_flag=True, help="A new night, also when the last one is not over.")
+@click.option("--fresh", is_flag=True, help="Start a new night even if the last one is not over.")
 @click.option(
-    "--spark", type=WORD, metavar="MASTER", help="Judge on Spark; default: one process beside."
+    "--spark", type=WORD, metavar="MASTER", help="Judge on Spark. Default: in one local process."
 )
 @store_option
-@click.option("--json", "as_json_", is_flag=True, help="The summary as JSON on standard output.")
+@click.option(
+    "--json", "as_json_", is_flag=True, help="Print the summary as JSON on standard output."
+)
 def torture(
     matrix: Path,
     hours: float | None,
@@ -77,10 +79,10 @@ def torture(
     store: str,
     as_json_: bool,
 ) -> int:
-    """Run a matrix of workloads, nemeses and settings, one run after the other, and judge them.
+    """Run a matrix of workloads, nemeses and settings one run at a time, and judge each.
 
-    A night that was killed goes on where it stopped, when the same is asked for again; when its
-    hours are over, what it left is judged, and a new night begins.
+    The same command resumes a night that was killed. If the time of that night is over, its
+    unjudged runs are judged and a new night begins.
     """
     if hours is None and runs is None:
         raise UsageError("neither --hours nor --runs; expected at least one of them")
@@ -89,7 +91,7 @@ def torture(
     Store(root).prepare()
     settled = [asked.settled(store, console, stop) for _ in range(clusters)]
     lanes = [Lane(ready) for ready, _ in settled]
-    simulated = any(cell.campaign.own_cluster is not None for cell in lanes[0].cells)
+    simulated = any(cell.campaign.clusters.per_run for cell in lanes[0].cells)
     command = _Command(
         matrix=asked,
         missing=settled[0][1],
@@ -106,9 +108,9 @@ def torture(
     if night is not None:
         if not simulated:
             clean(everything=False)
-        console.print(f"goes on: {night.path}, run {night.next}", highlight=False)
+        console.print(f"resuming {night.path} at run {night.next}", highlight=False)
         if _late(night, hours):
-            # Its time was over while nobody was there: what it left is judged, nothing is run.
+            # Its time ran out while it was not running: judge what is left, start no run.
             command.through(night)
             night = None
     night = night or command.fresh()
@@ -120,11 +122,11 @@ def torture(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Command:
-    """What the command line says, settled."""
+    """Validated command line."""
 
-    matrix: Matrix
+    matrix: TortureMatrix
     missing: Mapping[str, str]
-    """By cell that its version cannot run, the mechanisms that it lacks."""
+    """Mechanisms that the version of a cell lacks, by the name of the cell."""
     root: Path
     lanes: Sequence[Lane]
     runs: int | None
@@ -136,11 +138,11 @@ class _Command:
 
     @property
     def nights(self) -> Path:
-        """Of this matrix."""
+        """Return the directory of this matrix's nights."""
         return self.root / NIGHTS / self.matrix.name
 
     def unfinished(self) -> Night | None:
-        """The last night of this matrix, when it is not over."""
+        """Return the last night of this matrix if it is not over."""
         last = max(self.nights.glob(f"*/{JOURNAL}"), default=None)
         if last is None:
             return None
@@ -149,7 +151,7 @@ class _Command:
         return night if same and not night.over else None
 
     def fresh(self) -> Night:
-        """A new one."""
+        """Start a new night."""
         now = utc_now()
         seed = Seed.fresh().value if self.matrix.seed is None else self.matrix.seed
         asked = {
@@ -162,7 +164,7 @@ class _Command:
         return Night.begun(self.nights / f"{now:%Y%m%dT%H%M%S%fZ}", asked)
 
     def through(self, night: Night) -> dict[str, Json]:
-        """To its end, or to where it was stopped. Shows and returns its summary."""
+        """Run a night to its end or until stopped; print and return its summary."""
         with ExitStack() as stack:
             stack.enter_context(self.stop.obeying_signals())
             judges = stack.enter_context(_judges(self.root, self.spark))
@@ -175,7 +177,7 @@ class _Command:
                 seed=Seed(int(night.asked["seed"])),
                 judges=judges,
                 shown=present.follow,
-                told=partial(_tell, self.console),
+                on_verdict=partial(_tell, self.console),
                 stop=self.stop,
                 fail_fast=self.fail_fast,
                 runs=self.runs,
@@ -201,7 +203,7 @@ def _late(night: Night, hours: float | None) -> bool:
 
 
 def _left_s(night: Night, hours: float | None) -> float | None:
-    """Of the hours, counted from the beginning of the night."""
+    """Return the seconds left of the time budget, counted from the beginning of the night."""
     if hours is None:
         return None
     began = datetime.fromisoformat(night.asked["started_utc"])
@@ -220,9 +222,9 @@ def _judges(root: Path, spark: str | None) -> Iterator[Judges]:
             beside.close()
         return
     # Spark and what it needs are loaded where they are used.
-    from checkers.fleet import Fleet
+    from harness.fleet.spark import Fleet
 
-    with Fleet(spark, root / SCRATCH / "spark.log") as fleet:
+    with closing(Fleet(spark, root / SCRATCH / "spark.log")) as fleet:
         on_spark = OnSpark(root, runs, fleet.judge)
         try:
             yield on_spark
@@ -231,7 +233,7 @@ def _judges(root: Path, spark: str | None) -> Iterator[Judges]:
 
 
 def explained(directory: RunDirectory, status: Status) -> None:
-    """What is not VALID gets a report, and keeps its servers' logs."""
+    """Draw the report of a run that is not VALID; delete the server logs of a VALID one."""
     if status is Status.VALID:
         shutil.rmtree(directory.logs, ignore_errors=True)
     else:
@@ -240,7 +242,7 @@ def explained(directory: RunDirectory, status: Status) -> None:
 
 @dataclass(slots=True)
 class _Present:
-    """A line a run that goes on, where there is a terminal."""
+    """Status display with a line for each live run, if there is a terminal."""
 
     status: RichStatus
     lines: dict[str, str] = field(default_factory=dict)
@@ -248,7 +250,7 @@ class _Present:
     @staticmethod
     @contextmanager
     def shown(console: Console) -> Iterator["_Present"]:
-        """As long as the block runs."""
+        """Show the display while the block runs."""
         present = _Present(console.status(""))
         if not console.is_terminal:
             yield present
@@ -257,7 +259,7 @@ class _Present:
             yield present
 
     def follow(self, monitor: Monitor) -> None:
-        """Until the run is done."""
+        """Show the phases of a run until it is done."""
 
         def told(phase: Phase, note: str) -> None:
             self.lines[monitor.title] = f"{monitor.title}: {phase.value} {note}"
@@ -280,17 +282,17 @@ def _tell(console: Console, slot: Slot) -> None:
 
 
 def _pace(night: Night, before: int, seconds: float) -> str:
-    """Of the runs that were made since run number `before`; and where the time of one goes."""
+    """Return the rate of the runs since run number `before`, and the mean time of each phase."""
     slots = [slot for slot in night.slots.values() if slot.number >= before and slot.recorded]
     spent = {phase: [slot.phases.get(phase, 0.0) for slot in slots] for phase in Phase}
     means = (f"{phase} {mean(of):.1f}" for phase, of in spent.items() if slots and mean(of) > 0.05)
     return (
-        f"{len(slots)} runs in {seconds:.0f} s, {60 * len(slots) / seconds:.1f} a minute; seconds "
-        f"of a run, on average: {', '.join(means) or 'none'}"
+        f"{len(slots)} runs in {seconds:.0f} s, {60 * len(slots) / seconds:.1f} per minute; "
+        f"mean seconds per run: {', '.join(means) or 'none'}"
     )
 
 
-def _write(night: Night, report: dict[str, Json], summary: list[Cell]) -> None:
+def _write(night: Night, report: dict[str, Json], summary: list[CellSummary]) -> None:
     try:
         (night.path / "summary.json").write_text(json.dumps(report, indent=2) + "\n")
         junit(summary).write(str(night.path / "junit.xml"), pretty=True)
@@ -299,7 +301,7 @@ def _write(night: Night, report: dict[str, Json], summary: list[Cell]) -> None:
         raise HarnessError(f"{night.path}: the summary cannot be written: {why}") from error
 
 
-def _show(console: Console, night: Night, summary: list[Cell]) -> None:
+def _show(console: Console, night: Night, summary: list[CellSummary]) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
     table.add_column("cell", overflow="fold", min_width=22)
     ends = [name for name in ("killed", "broken") if any(getattr(c, name) for c in summary)]

@@ -1,7 +1,7 @@
-"""From what was typed, or stored, to a workload and its options."""
+"""Workloads and their options, made from a command line or a stored plan."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import Field, fields
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from checkers.ladder import Level
@@ -9,10 +9,12 @@ from harness.cli.catalogue import WORKLOADS
 from harness.core.errors import UsageError
 from harness.core.protocols import Workload
 from harness.core.ranges import Quorum, range_of, shortened
+from harness.core.suggestion import did_you_mean, unknown_name
 from harness.run.plan import Plan
+from workloads.options import PacedOptions, WorkloadOptions
 
 if TYPE_CHECKING:
-    # Most commands play none: loaded where one is.
+    # Most commands run no scenario, so the module is imported where one is needed.
     from workloads.scenarios.scenario import Scenario
 
 FLAGS: Mapping[str, str] = {
@@ -25,47 +27,45 @@ FLAGS: Mapping[str, str] = {
     "ops_per_key": "ops_per_key",
     "op_timeout": "timeout_s",
 }
-"""Flags of the command line that are short for an option, by name."""
+"""Flags of the command line that set an option of the workload, by name."""
 SCENARIO = "scenario-"
-"""Before the name of a scenario, in the name of its workload."""
+"""Prefix of the workload name of a scenario."""
 EXPLORED = "explore-"
-"""Before the name of a model, in the name of the workload of its counterexample, whose calls are
-those of quorum-set."""
-KEPT = "workload_options"
-"""Where a plan keeps them."""
+"""Prefix of the workload name of a model's counterexample, whose calls are those of quorum-set."""
+SHARED = frozenset(field.name for field in fields(PacedOptions))
+"""Names of the options that workloads share."""
 
 
-def options_of(name: str, flags: Mapping[str, Any], words: Sequence[str]) -> Any:
-    """The options of a workload: `flags` that were given, by name, and words NAME=VALUE. Raises
-    UsageError for an option that it does not have, and for a value that is none."""
+def options_of(name: str, flags: Mapping[str, Any], words: Sequence[str]) -> WorkloadOptions:
+    """Return the options of a workload from `flags`, by name, and `words` of the form NAME=VALUE.
+    Raises UsageError for an option that the workload does not have, and for an invalid value."""
     kind = WORKLOADS[name].options
     types = get_type_hints(kind)
-    known = {field.name: types[field.name] for field in fields(kind)}
+    known = {field.name: types[field.name] for field in _fields(kind)}
     given: dict[str, Any] = {}
     for flag, value in flags.items():
         field = FLAGS[flag]
         if field not in known:
-            raise UsageError(f"--{flag.replace('_', '-')}: {_no_option(name, known)}")
+            raise UsageError(f"--{flag.replace('_', '-')}: {_no_option(name, field, known)}")
         given[field] = value
     for word in words:
         field, equals, text = word.partition("=")
         field = field.replace("-", "_")
         if not equals or field not in known:
-            raise UsageError(f"--option {word!r}: {_no_option(name, known)}")
+            raise UsageError(f"--option {word!r}: {_no_option(name, field, known)}")
         given[field] = _value(field, word, text, known[field])
     return kind(**given)
 
 
 def workload_of(plan: Plan) -> Workload:
-    """The workload that a plan names, as it was or will be run."""
+    """Return the workload of a plan, with the options of its run."""
     if plan.workload.startswith(SCENARIO):
         return scenario_of(plan.workload.removeprefix(SCENARIO)).workload
     entry = WORKLOADS.get("quorum-set" if plan.workload.startswith(EXPLORED) else plan.workload)
     if entry is None:
-        raise UsageError(f"workload {plan.workload!r}: expected one of {' '.join(WORKLOADS)}")
-    kept = plan.options.get(KEPT)
+        raise UsageError(f"workload {unknown_name(plan.workload, WORKLOADS, 'harness list')}")
     known = {field.name for field in fields(entry.options)}
-    given = {n: v for n, v in kept.items() if n in known} if isinstance(kept, Mapping) else {}
+    given: dict[str, Any] = {n: v for n, v in plan.workload_options.items() if n in known}
     return entry.make(
         entry.options(**given),
         plan.seed.child("workload"),
@@ -75,21 +75,32 @@ def workload_of(plan: Plan) -> Workload:
 
 
 def described(name: str) -> str:
-    """What it is, and its options with their defaults."""
+    """Return a workload's description, and its options with their defaults."""
     entry = WORKLOADS[name]
     defaults = " ".join(
-        f"{field.name.replace('_', '-')}={_shown(field.default)}" for field in fields(entry.options)
+        f"{field.name.replace('_', '-')}={_shown(field.default)}"
+        for field in _fields(entry.options)
     )
     return f"{entry.text} ({defaults})"
+
+
+def _fields(kind: type[WorkloadOptions]) -> Sequence[Field[Any]]:
+    """Return the fields of a workload's options, with those that workloads share at the end."""
+    return sorted(fields(kind), key=lambda field: field.name in SHARED)
 
 
 def _shown(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _no_option(name: str, known: Mapping[str, type]) -> str:
-    names = " ".join(field.replace("_", "-") for field in known)
-    return f"workload {name} has no such option; expected NAME=VALUE with a NAME among {names}"
+def _no_option(workload: str, given: str, known: Mapping[str, type]) -> str:
+    names = [field.replace("_", "-") for field in known]
+    if given in known:
+        return f"expected NAME=VALUE, such as {given.replace('_', '-')}=…"
+    return (
+        f"workload {workload} has no such option; {did_you_mean(given, names)}"
+        f"expected NAME=VALUE with a NAME among {' '.join(names)}"
+    )
 
 
 def _value(field: str, word: str, text: str, kind: Any) -> Any:
@@ -108,9 +119,9 @@ def _value(field: str, word: str, text: str, kind: Any) -> Any:
 
 
 def scenario_of(name: str) -> "Scenario":
-    """By its name. Raises UsageError for one that there is not."""
+    """Return the scenario of that name. Raises UsageError for an unknown name."""
     from workloads.scenarios.catalogue import SCENARIOS
 
     if name not in SCENARIOS:
-        raise UsageError(f"scenario {name!r}: expected one of {' '.join(SCENARIOS)}")
+        raise UsageError(f"scenario {unknown_name(name, SCENARIOS, 'harness scenario')}")
     return SCENARIOS[name]

@@ -1,10 +1,9 @@
-"""One order of transactions out of the logs of an ensemble's servers.
+"""Merges the transaction logs of an ensemble's servers into one order.
 
-A transaction's number, the zxid, is an epoch and a counter: ZooKeeper's order is that of the
-numbers, and the counters of an epoch have no gaps. What a deposed leader wrote and nobody else
-has did not happen; what a server got as a snapshot is not in its log. So of every epoch what
-counts ends with the last transaction that most servers have, and up to there nothing may be
-missing.
+A transaction's number, the zxid, is an epoch and a counter. ZooKeeper orders transactions by their
+numbers, and the counters of an epoch have no gaps. What a deposed leader alone wrote did not
+happen, and what a server received as a snapshot is not in its log. So each epoch ends with the last
+transaction that a majority of the servers has, and up to there nothing may be missing.
 """
 
 import tarfile
@@ -27,15 +26,15 @@ class Ensemble:
     """What the servers' logs say together."""
 
     txns: tuple[Txn, ...]
-    """In the order in which they took effect."""
+    """All transactions, in the order in which they took effect."""
     gaps: tuple[str, ...]
-    """What is missing, a sentence each: with one of these no conclusion is whole."""
+    """What is missing, one sentence each. With a gap no conclusion is certain."""
     dropped: int
-    """Transactions that only a minority has at the end of an epoch."""
+    """Number of transactions at the end of an epoch that only a minority has."""
 
 
 def read_archive(path: Path) -> tuple[Txn, ...]:
-    """A server's transactions, from the archive that a run keeps. Raises HarnessError."""
+    """Return a server's transactions from the archive that a run stores. Raises HarnessError."""
     found: dict[int, Txn] = {}
     try:
         with tarfile.open(path) as archive:
@@ -53,7 +52,7 @@ def read_archive(path: Path) -> tuple[Txn, ...]:
 
 
 def pack(logs: Mapping[str, bytes]) -> bytes:
-    """An archive as a run keeps it, of log files by name."""
+    """Return an archive of log files, given by name, as a run stores it."""
     out = BytesIO()
     with tarfile.open(fileobj=out, mode="w:gz") as archive:
         for name, data in logs.items():
@@ -64,8 +63,9 @@ def pack(logs: Mapping[str, bytes]) -> bytes:
 
 
 def merged(servers: Sequence[Iterable[Txn]], size: int) -> Ensemble:
-    """Their common order; `size` is the number of servers of the ensemble, of which some may
-    have no log here. Raises HarnessError when two differ about one number."""
+    """Return the transactions in their common order. `size` is the number of servers in the
+    ensemble, some of which may have no log here. Raises HarnessError if two servers differ about
+    one zxid."""
     by_zxid: dict[int, Txn] = {}
     having: Counter[int] = Counter()
     for txns in servers:

@@ -1,4 +1,4 @@
-"""What ClickHouse writes into ZooKeeper about a replicated table, read.
+"""Parses what ClickHouse writes into ZooKeeper about a replicated table.
 
 Formats: dbms/src/Storages/MergeTree of v18.16.1-stable: ReplicatedMergeTreeLogEntry.cpp,
 ReplicatedMergeTreeQuorumEntry.h, ReplicatedMergeTreeQuorumAddedParts.h, MergeTreePartInfo.cpp.
@@ -12,12 +12,12 @@ _PART: Final = re.compile(r"(?P<partition>.+)_(?P<low>\d+)_(?P<high>\d+)_(?P<lev
 
 
 class UnreadableError(ValueError):
-    """Not what this server version writes."""
+    """A node's content that this parser does not understand."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A part by its name: a partition's blocks from `low` to `high`."""
+class PartName:
+    """The name of a part, parsed: a partition and its blocks from `low` to `high`."""
 
     name: str
     partition: str
@@ -26,16 +26,16 @@ class Part:
     level: int
 
     @staticmethod
-    def named(name: str) -> "Part":
-        """Of the name PARTITION_LOW_HIGH_LEVEL."""
+    def named(name: str) -> "PartName":
+        """Parse PARTITION_LOW_HIGH_LEVEL. Raises UnreadableError."""
         found = _PART.fullmatch(name)
         if not found:
-            raise UnreadableError(f"{name!r} is no name of a part")
+            raise UnreadableError(f"{name!r} is not the name of a part")
         numbers = (int(found[field]) for field in ("low", "high", "level"))
-        return Part(name, found["partition"], *numbers)
+        return PartName(name, found["partition"], *numbers)
 
-    def covers(self, other: "Part") -> bool:
-        """Whether the other's blocks are all in this one; also of itself."""
+    def covers(self, other: "PartName") -> bool:
+        """Return whether this part has all blocks of the other one. A part covers itself."""
         return (
             self.partition == other.partition
             and self.low <= other.low
@@ -45,22 +45,22 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """An entry of the log, or of a replica's queue."""
+class LogEntry:
+    """An entry of the replication log, or of a replica's queue."""
 
     kind: str
-    """get, merge; any other is named and not read further."""
+    """Either "get" or "merge"; an entry of another kind has only its source."""
     source: str
-    """The replica that wrote it."""
-    part: Part | None
-    """What it makes."""
-    merged: tuple[Part, ...] = ()
-    """What a merge replaces."""
+    """Name of the replica that wrote the entry."""
+    part: PartName | None
+    """The part that the entry makes."""
+    merged: tuple[PartName, ...] = ()
+    """The parts that a merge replaces."""
     quorum: int = 0
 
     @staticmethod
-    def read(data: bytes) -> "Entry":
-        """Raises UnreadableError."""
+    def read(data: bytes) -> "LogEntry":
+        """Parse an entry. Raises UnreadableError."""
         lines = data.decode(errors="replace").split("\n")
         try:
             start = next(i for i, line in enumerate(lines) if line.startswith("source replica: "))
@@ -69,51 +69,52 @@ class Entry:
             kind = body[0]
             if kind == "get":
                 quorum = [int(x.removeprefix("quorum: ")) for x in body if x.startswith("quorum:")]
-                return Entry(kind, source, Part.named(body[1]), (), *quorum)
+                return LogEntry(kind, source, PartName.named(body[1]), (), *quorum)
             if kind == "merge":
                 into = body.index("into")
-                merged = tuple(Part.named(name) for name in body[1:into])
-                return Entry(kind, source, Part.named(body[into + 1]), merged)
+                merged = tuple(PartName.named(name) for name in body[1:into])
+                return LogEntry(kind, source, PartName.named(body[into + 1]), merged)
         except (StopIteration, IndexError, ValueError) as error:
-            raise UnreadableError(f"{data[:200]!r} is no entry of the log: {error}") from error
-        return Entry(kind, source, None)
+            raise UnreadableError(f"{data[:200]!r} is not a log entry: {error}") from error
+        return LogEntry(kind, source, None)
 
 
 @dataclass(frozen=True, slots=True)
-class Quorum:
-    """/quorum/status: the quorum insert in flight."""
+class QuorumStatus:
+    """The content of /quorum/status: the quorum insert in flight."""
 
-    part: Part
+    part: PartName
     required: int
     replicas: frozenset[str]
 
     @staticmethod
-    def read(data: bytes) -> "Quorum":
-        """Raises UnreadableError."""
+    def read(data: bytes) -> "QuorumStatus":
+        """Parse a quorum status. Raises UnreadableError."""
         lines = data.decode(errors="replace").split("\n")
         try:
             named = dict(line.split(": ", 1) for line in lines if ": " in line)
             at = lines.index("replicas:")
             replicas = frozenset(line for line in lines[at + 1 :] if line)
-            return Quorum(
-                Part.named(named["part_name"]),
+            return QuorumStatus(
+                PartName.named(named["part_name"]),
                 int(named["required_number_of_replicas"]),
                 replicas,
             )
         except (KeyError, ValueError) as error:
-            raise UnreadableError(f"{data[:200]!r} is no quorum status: {error}") from error
+            raise UnreadableError(f"{data[:200]!r} is not a quorum status: {error}") from error
 
 
-def read_last_parts(data: bytes) -> dict[str, Part]:
-    """/quorum/last_part: of each partition the last part a quorum has. Raises UnreadableError."""
+def read_last_parts(data: bytes) -> dict[str, PartName]:
+    """Parse /quorum/last_part: for each partition the last part that reached its quorum. Raises
+    UnreadableError."""
     lines = [line for line in data.decode(errors="replace").split("\n") if line]
     if not lines:
         return {}
     if not lines[0].startswith("version: "):
-        part = Part.named(lines[0])
+        part = PartName.named(lines[0])
         return {part.partition: part}
     pairs = [line.split("\t") for line in lines[2:]]
     try:
-        return {partition: Part.named(name) for partition, name in pairs}
+        return {partition: PartName.named(name) for partition, name in pairs}
     except ValueError as error:
-        raise UnreadableError(f"{data[:200]!r} is no list of last parts: {error}") from error
+        raise UnreadableError(f"{data[:200]!r} is not a list of last parts: {error}") from error

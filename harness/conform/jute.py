@@ -1,4 +1,5 @@
-"""ZooKeeper's wire and file encoding, read: big-endian numbers, buffers and texts with a length."""
+"""Reads ZooKeeper's wire and file encoding: big-endian numbers, and buffers and texts that begin
+with their length."""
 
 import struct
 from typing import Final
@@ -8,11 +9,11 @@ _LONG: Final = struct.Struct(">q")
 
 
 class JuteError(ValueError):
-    """The bytes are not what was expected at this place."""
+    """The bytes at this position are not what was expected."""
 
 
 class Jute:
-    """Reads one record after the other. Raises JuteError past the end."""
+    """Reads one value after the other. Raises JuteError at the end of the data."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -20,30 +21,30 @@ class Jute:
 
     @property
     def left(self) -> int:
-        """Bytes that were not read."""
+        """Return the number of bytes not yet read."""
         return len(self._data) - self._at
 
     def int32(self) -> int:
-        """32 bits, signed."""
+        """Read a signed integer of 32 bits."""
         return int(_INT.unpack(self._take(4))[0])
 
     def int64(self) -> int:
-        """64 bits, signed."""
+        """Read a signed integer of 64 bits."""
         return int(_LONG.unpack(self._take(8))[0])
 
     def flag(self) -> bool:
-        """One byte."""
+        """Read one byte as a boolean."""
         return self._take(1) != b"\0"
 
     def buffer(self) -> bytes:
-        """A length and so many bytes; a length of -1 is no bytes."""
+        """Read a length and that many bytes. A length of -1 stands for no bytes."""
         length = self.int32()
         if length < -1:
             raise JuteError(f"a length of {length} at byte {self._at - 4}")
         return self._take(max(length, 0))
 
     def text(self) -> str:
-        """A buffer of UTF-8."""
+        """Read a buffer as text in UTF-8."""
         try:
             return self.buffer().decode()
         except UnicodeDecodeError as error:

@@ -1,12 +1,19 @@
-"""The transactions of one table as steps of the model, until one that it cannot take."""
+"""Replays the transactions of one table as steps of the model, until a step that the model cannot
+take."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from harness.conform.entries import Entry, Part, Quorum, UnreadableError, read_last_parts
+from harness.conform.entries import (
+    LogEntry,
+    PartName,
+    QuorumStatus,
+    UnreadableError,
+    read_last_parts,
+)
 from harness.conform.model import Departure, Model, Replica, Unmodelled
-from harness.conform.txnlog import Change, Did, Txn
+from harness.conform.txnlog import Change, ChangeKind, Txn
 
 FEW = 8
 LAST_PART_BACK = "LastPartBack"
@@ -16,21 +23,23 @@ KEEP_FAILED = "KeepFailed"
 INSERT_INACTIVE = "InsertInactive"
 DEPARTURES = {
     LAST_PART_BACK: "last_part went back",
-    REMOVE_AHEAD: "a part went while the merged one that covers it was yet to come",
-    COUNTED_WITHOUT: "a replica that a quorum counted did not have the part, or lost it",
-    KEEP_FAILED: "a replica became active with a part that had failed",
-    INSERT_INACTIVE: "a replica that was not active, or lost, inserted",
+    REMOVE_AHEAD: "a part was removed before the merged part that covers it was registered",
+    COUNTED_WITHOUT: "a replica counted by a quorum did not have the part, or lost it",
+    KEEP_FAILED: "a replica became active with a part whose quorum had failed",
+    INSERT_INACTIVE: "a replica inserted while it was inactive or lost",
 }
-"""Known ones of the server, each a step that is counted, and behind which the replay goes on."""
-_EVERYBODY = "all (multiple leaders Ok)"
-"""What servers since 20.5 write in place of a leader's name, lest an older one lead."""
+"""Known departures of the server. Each is a step that is counted, and after which the replay
+continues."""
+_MULTIPLE_LEADERS = "all (multiple leaders Ok)"
+"""What servers since 20.5 write instead of a leader's name, so that no older server becomes
+leader."""
 _OWN = frozenset({"is_active", "log_pointer", "parts", "queue"})
-"""Nodes of a replica that only itself writes."""
+"""Nodes of a replica that only the replica itself writes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One transaction, by the model's names for what it does."""
+    """One transaction, as the model's names for what it does."""
 
     zxid: int
     time_ms: int
@@ -44,40 +53,41 @@ class Stopped:
     step: Step
     why: str
     changes: tuple[Change, ...]
-    """The transaction's, those of this table."""
+    """The changes of the transaction in this table."""
     unmodelled: bool
-    """The model has no such step, so that nothing is said against it."""
+    """Whether the model has no such step, and so does not call it a departure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What became of one table's trace."""
+    """The result of replaying one table's trace."""
 
     root: str
     steps: int
-    """Transactions that are steps of the model."""
+    """Number of transactions that are steps of the model."""
     actions: Counter[str]
     stopped: Stopped | None
     before: tuple[Step, ...]
-    """The last few steps that were taken."""
+    """The last few steps before the stop."""
 
     @property
     def departures(self) -> dict[str, int]:
-        """The known departures of the server that were seen, and how many times."""
+        """Return the known departures of the server that occurred, and how many times."""
         return {name: self.actions[name] for name in DEPARTURES if self.actions[name]}
 
 
 def tables(txns: Iterable[Txn]) -> tuple[str, ...]:
-    """The paths of the replicated tables that the trace sees made, in that order."""
-    made = (c.path for txn in txns for c in txn.changes if c.did is Did.CREATE)
+    """Return the paths of the replicated tables that the trace creates, in that order."""
+    made = (c.path for txn in txns for c in txn.changes if c.kind is ChangeKind.CREATE)
     return tuple(
         dict.fromkeys(path.removesuffix("/replicas") for path in made if path.endswith("/replicas"))
     )
 
 
 def replay(root: str, txns: Sequence[Txn]) -> Replayed:
-    """Takes every transaction of a table from its making to its end, or to where it is dropped."""
-    run = _Run(root)
+    """Replay every transaction of a table from its creation to the end of the trace, or to where
+    the table is dropped."""
+    state = _TableReplay(root)
     counts: Counter[str] = Counter()
     taken: list[Step] = []
     stopped = None
@@ -85,32 +95,35 @@ def replay(root: str, txns: Sequence[Txn]) -> Replayed:
         changes = tuple(c for c in txn.changes if c.path.startswith(f"{root}/"))
         if not changes and not txn.ends_session:
             continue
-        run.did = []
+        state.actions = []
         why, unmodelled = None, False
         try:
-            run.take(txn, changes)
+            state.take(txn, changes)
         except Departure as departure:
             why = str(departure)
         except (Unmodelled, UnreadableError) as other:
             why, unmodelled = str(other), True
-        step = Step(txn.zxid, txn.time_ms, tuple(run.did))
+        step = Step(txn.zxid, txn.time_ms, tuple(state.actions))
         if why is not None:
             stopped = Stopped(step, why, changes, unmodelled)
             break
-        if run.did:
+        if state.actions:
             taken.append(step)
-            counts.update(action.split(" ")[0] for action in run.did)
+            counts.update(action.split(" ")[0] for action in state.actions)
     return Replayed(root, len(taken), counts, stopped, tuple(taken[-FEW:]))
 
 
 def _until_dropped(root: str, txns: Sequence[Txn]) -> Sequence[Txn]:
-    """Dropping a table takes its nodes away one by one, which is no step of the protocol: the
-    trace ends where the first replica that is dropped says that it is no longer active."""
+    """Return the transactions before the table is dropped.
+
+    Dropping a table removes its nodes one by one, which is no step of the protocol. The trace ends
+    where the first dropped replica says that it is no longer active.
+    """
     alive: dict[str, int] = {}
     prefix = f"{root}/replicas/"
     for at, txn in enumerate(txns):
         for change in txn.changes:
-            if change.did is not Did.DELETE or not change.path.startswith(prefix):
+            if change.kind is not ChangeKind.DELETE or not change.path.startswith(prefix):
                 continue
             name, _, what = change.path[len(prefix) :].partition("/")
             if what == "is_active":
@@ -121,15 +134,16 @@ def _until_dropped(root: str, txns: Sequence[Txn]) -> Sequence[Txn]:
 
 
 @dataclass
-class _Run:
+class _TableReplay:
     root: str
     model: Model = field(default_factory=Model)
-    did: list[str] = field(default_factory=list)
+    actions: list[str] = field(default_factory=list)
     owners: dict[int, str] = field(default_factory=dict)
-    """Of each session the replica, known by what only itself writes."""
+    """The replica of each session, known from the nodes that only the replica writes."""
 
     def take(self, txn: Txn, changes: tuple[Change, ...]) -> None:
-        """One transaction. Order: what is written first is what the rest refers to."""
+        """Take one transaction. Changes are taken in an order in which each refers only to earlier
+        ones."""
         by_path = self._net(changes)
         self._learn_owner(txn, by_path)
         self._fresh_replicas(by_path)
@@ -141,20 +155,20 @@ class _Run:
         self._activity(txn, by_path)
 
     def _net(self, changes: tuple[Change, ...]) -> dict[str, Change]:
-        """What is left of them, by path below the table: a node that is made and deleted in one
-        transaction was only a question whether it is there."""
+        """Return the net changes by path below the table. A node created and deleted in one
+        transaction is only a check that it did not exist."""
         by_path: dict[str, Change] = {}
         for change in changes:
             path = change.path[len(self.root) + 1 :]
-            made = path in by_path and by_path[path].did is Did.CREATE
-            if change.did is Did.DELETE and made:
+            made = path in by_path and by_path[path].kind is ChangeKind.CREATE
+            if change.kind is ChangeKind.DELETE and made:
                 del by_path[path]
             else:
                 by_path[path] = change
         return by_path
 
-    def _say(self, *words: object) -> None:
-        self.did.append(" ".join(map(str, words)))
+    def _record(self, *words: object) -> None:
+        self.actions.append(" ".join(map(str, words)))
 
     def _learn_owner(self, txn: Txn, by_path: dict[str, Change]) -> None:
         for path in by_path:
@@ -165,8 +179,8 @@ class _Run:
     def _fresh_replicas(self, by_path: dict[str, Change]) -> None:
         for path, change in by_path.items():
             words = path.split("/")
-            if change.did is Did.CREATE and len(words) == 2 and words[0] == "replicas":
-                self._say("AddReplica", words[1])
+            if change.kind is ChangeKind.CREATE and len(words) == 2 and words[0] == "replicas":
+                self._record("AddReplica", words[1])
                 lost = by_path.get(f"{path}/is_lost")
                 fresh = Replica(words[1], lost=lost is not None and lost.data == b"1")
                 self.model.replicas[words[1]] = fresh
@@ -177,11 +191,11 @@ class _Run:
             if change is None or f"replicas/{name}" in by_path:
                 continue
             if change.data == b"1":
-                self._say("MarkLost", name)
+                self._record("MarkLost", name)
                 self.model.mark_lost(name)
             else:
-                self._say("CloneReplica", name)
-                self.model.found(name)
+                self._record("CloneReplica", name)
+                self.model.clear_lost(name)
 
     def _log(self, by_path: dict[str, Change]) -> None:
         cleared = set()
@@ -189,27 +203,29 @@ class _Run:
             if not path.startswith("log/log-"):
                 continue
             index = int(path.removeprefix("log/log-"))
-            if change.did is Did.DELETE:
+            if change.kind is ChangeKind.DELETE:
                 cleared.add(index)
-            elif change.did is Did.CREATE:
-                self._append(index, Entry.read(change.data), by_path)
+            elif change.kind is ChangeKind.CREATE:
+                self._append(index, LogEntry.read(change.data), by_path)
         if cleared:
-            self._say("ClearOldLog", *sorted(cleared))
-            self.model.clear(cleared)
+            self._record("ClearOldLog", *sorted(cleared))
+            self.model.clear_log(cleared)
 
-    def _append(self, index: int, entry: Entry, by_path: dict[str, Change]) -> None:
+    def _append(self, index: int, entry: LogEntry, by_path: dict[str, Change]) -> None:
         name = entry.part.name if entry.part else ""
         if entry.kind != "get":
-            self._say("AssignMerge" if entry.kind == "merge" else entry.kind, entry.source, name)
+            self._record("AssignMerge" if entry.kind == "merge" else entry.kind, entry.source, name)
             self.model.append(index, entry)
             return
         if f"quorum/parallel/{name}" in by_path:
             raise Unmodelled("a parallel quorum")
         status = by_path.get("quorum/status")
-        begun = Quorum.read(status.data) if status and status.did is Did.CREATE else None
-        self._say("QuorumInsert" if entry.quorum > 1 else "Insert", entry.source, name)
+        begun = (
+            QuorumStatus.read(status.data) if status and status.kind is ChangeKind.CREATE else None
+        )
+        self._record("QuorumInsert" if entry.quorum > 1 else "Insert", entry.source, name)
         if not self.model.append(index, entry):
-            self._say(INSERT_INACTIVE, entry.source, name)
+            self._record(INSERT_INACTIVE, entry.source, name)
         mine = f"replicas/{entry.source}/parts/"
         parts = {path.removeprefix(mine) for path in by_path if path.startswith(mine)}
         self.model.insert(entry, begun, parts)
@@ -221,58 +237,60 @@ class _Run:
         failed = [
             p.removeprefix("quorum/failed_parts/")
             for p, change in by_path.items()
-            if p.startswith("quorum/failed_parts/") and change.did is Did.CREATE
+            if p.startswith("quorum/failed_parts/") and change.kind is ChangeKind.CREATE
         ]
         if status is None:
             if failed:
-                raise Departure(f"{failed[0]} becomes failed without the end of a quorum")
-            if last is not None and last.did is Did.SET:
-                raise Departure("last_part changes without the end of a quorum")
-        elif status.did is Did.SET:
-            self._say("UpdateQuorum", self._by(txn))
-            self.model.update_quorum(self.owners.get(txn.session), Quorum.read(status.data))
-        elif status.did is Did.DELETE:
+                raise Departure(f"{failed[0]} fails, but no quorum ends")
+            if last is not None and last.kind is ChangeKind.SET:
+                raise Departure("last_part changes, but no quorum ends")
+        elif status.kind is ChangeKind.SET:
+            self._record("UpdateQuorum", self._by(txn))
+            self.model.update_quorum(self.owners.get(txn.session), QuorumStatus.read(status.data))
+        elif status.kind is ChangeKind.DELETE:
             if failed:
-                self._say("FailedQuorum", failed[0], "by", self._by(txn))
+                self._record("FailedQuorum", failed[0], "by", self._by(txn))
                 self.model.fail_quorum(failed[0])
             elif last is not None:
-                self._say("EndQuorum", self._by(txn))
+                self._record("EndQuorum", self._by(txn))
                 now = read_last_parts(last.data)
                 was = self.model.end_quorum(self.owners.get(txn.session), now)
                 if was is not None:
-                    self._say(LAST_PART_BACK, "from", was.name)
+                    self._record(LAST_PART_BACK, "from", was.name)
             else:
-                raise Departure("a quorum vanishes and has neither ended nor failed")
+                raise Departure(
+                    "the quorum status is deleted, but the quorum has neither ended nor failed"
+                )
         elif not any(path.startswith("log/") for path in by_path):
-            raise Departure("a quorum begins without an entry of the log")
+            raise Departure("a quorum begins without a log entry")
 
     def _queues(self, by_path: dict[str, Change]) -> None:
         for name in self.model.replicas:
             own = f"replicas/{name}/"
             queued = {
-                path.removeprefix(own + "queue/"): Entry.read(change.data)
+                path.removeprefix(own + "queue/"): LogEntry.read(change.data)
                 for path, change in by_path.items()
-                if path.startswith(own + "queue/") and change.did is Did.CREATE
+                if path.startswith(own + "queue/") and change.kind is ChangeKind.CREATE
             }
             for node, entry in list(queued.items()):
                 path = f"{own}parts/{entry.part.name}" if entry.part else ""
-                if path in by_path and by_path[path].did is Did.DELETE:
+                if path in by_path and by_path[path].kind is ChangeKind.DELETE:
                     del by_path[path], queued[node]
                     self._fetch_again(name, node, entry)
             pointer = by_path.get(own + "log_pointer")
             if pointer is not None and pointer.data:
                 to = int(pointer.data)
-                self._say("PullLog", name, "to", to)
-                self.model.pull(name, to, queued)
+                self._record("PullLog", name, "to", to)
+                self.model.pull_log(name, to, queued)
             elif queued:
-                self._say("CloneQueue", name, len(queued))
-                self.model.clone(name, queued)
+                self._record("CloneQueue", name, len(queued))
+                self.model.clone_queue(name, queued)
 
-    def _fetch_again(self, name: str, node: str, entry: Entry) -> None:
-        assert entry.part is not None, "it asks for a part"
-        self._say("FetchAgain", name, entry.part.name)
+    def _fetch_again(self, name: str, node: str, entry: LogEntry) -> None:
+        assert entry.part is not None, "a fetch names a part"
+        self._record("FetchAgain", name, entry.part.name)
         if self.model.fetch_again(name, node, entry):
-            self._say(COUNTED_WITHOUT, name, entry.part.name)
+            self._record(COUNTED_WITHOUT, name, entry.part.name)
 
     def _parts(self, by_path: dict[str, Change]) -> None:
         for path, change in by_path.items():
@@ -281,50 +299,50 @@ class _Run:
                 continue
             _, name, what, node = words
             replica = self.model.replicas.get(name)
-            if what == "parts" and change.did is Did.CREATE:
+            if what == "parts" and change.kind is ChangeKind.CREATE:
                 if replica is None or node not in replica.parts:
-                    self._say("GetPart", name, node)
-                    self.model.get_part(name, Part.named(node))
-            elif what == "parts" and change.did is Did.DELETE:
+                    self._record("GetPart", name, node)
+                    self.model.get_part(name, PartName.named(node))
+            elif what == "parts" and change.kind is ChangeKind.DELETE:
                 if self.model.undo_fetch(name, node):
-                    self._say("UndoFetch", name, node)
+                    self._record("UndoFetch", name, node)
                 elif self.model.remove_ahead(name, node):
-                    self._say(REMOVE_AHEAD, name, node)
+                    self._record(REMOVE_AHEAD, name, node)
                 else:
-                    self._say("RemovePart", name, node)
+                    self._record("RemovePart", name, node)
                     self.model.remove_part(name, node)
-            elif what == "queue" and change.did is Did.DELETE:
-                self._say("FinishEntry", name, node)
-                self.model.finish(name, node)
+            elif what == "queue" and change.kind is ChangeKind.DELETE:
+                self._record("FinishEntry", name, node)
+                self.model.finish_entry(name, node)
 
     def _activity(self, txn: Txn, by_path: dict[str, Change]) -> None:
         for path, change in by_path.items():
             words = path.split("/")
             if words[0] == "leader_election" and len(words) == 2:
-                if change.did is Did.CREATE:
+                if change.kind is ChangeKind.CREATE:
                     name = change.data.decode(errors="replace")
-                    if name == _EVERYBODY:
+                    if name == _MULTIPLE_LEADERS:
                         self.model.many_leaders = True
                     else:
-                        self.model.stand(words[1], name, txn.session)
-                elif change.did is Did.DELETE:
+                        self.model.add_candidate(words[1], name, txn.session)
+                elif change.kind is ChangeKind.DELETE:
                     self.model.leaders.pop(words[1], None)
             if words[0] == "replicas" and words[2:] == ["is_active"]:
-                if change.did is Did.CREATE:
-                    self._say("BecomeActive", words[1])
+                if change.kind is ChangeKind.CREATE:
+                    self._record("BecomeActive", words[1])
                     for part in self.model.become_active(words[1], txn.session):
-                        self._say(KEEP_FAILED, words[1], part)
-                elif change.did is Did.DELETE:
-                    self._say("BecomeInactive", words[1])
+                        self._record(KEEP_FAILED, words[1], part)
+                elif change.kind is ChangeKind.DELETE:
+                    self._record("BecomeInactive", words[1])
                     self.model.become_inactive(words[1], closing=txn.session)
         if txn.ends_session:
             self._session_ends(txn.session)
 
     def _session_ends(self, session: int) -> None:
-        self.model.stand_down(session)
+        self.model.end_session(session)
         gone = self.model.of_session(session)
         if gone is not None:
-            self._say("BecomeInactive", gone.name)
+            self._record("BecomeInactive", gone.name)
             self.model.become_inactive(gone.name)
 
     def _by(self, txn: Txn) -> str:

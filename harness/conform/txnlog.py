@@ -1,8 +1,9 @@
-"""ZooKeeper's transaction log: every change of its tree, in the order in which it took effect.
+"""Reads ZooKeeper's transaction log: every change of its tree, in the order in which it took
+effect.
 
 The format is that of ZooKeeper 3.4 to 3.9 (org.apache.zookeeper.server.persistence.FileTxnLog and
-zookeeper.jute): a header, then for each transaction an Adler-32 checksum, a length, the
-transaction and the letter B; then zeros, for the file is allocated ahead.
+zookeeper.jute): a header, then for each transaction an Adler-32 checksum, a length, the transaction
+and the letter B; then zeros, because the file is allocated ahead.
 """
 
 import zlib
@@ -25,7 +26,7 @@ _MULTI: Final = 14
 _FAILED: Final = -1
 
 
-class Did(Enum):
+class ChangeKind(Enum):
     """What a change does to a node."""
 
     CREATE = "create"
@@ -35,9 +36,9 @@ class Did(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One node's change."""
+    """A change of one node."""
 
-    did: Did
+    kind: ChangeKind
     path: str
     data: bytes = b""
     ephemeral: bool = False
@@ -45,22 +46,22 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Txn:
-    """One transaction: its changes took effect together."""
+    """One transaction, whose changes took effect together."""
 
     zxid: int
     session: int
     time_ms: int
-    """Wall time of the leader."""
+    """Wall-clock time of the leader."""
     changes: tuple[Change, ...]
     ends_session: bool
-    """With it go the ephemeral nodes of the session."""
+    """Whether the transaction ends the session and deletes its ephemeral nodes."""
 
 
 def read_txns(data: bytes, name: str) -> Iterator[Txn]:
-    """The transactions in a log file, those without effect included, in order.
+    """Yield the transactions of a log file in order, including those without effect.
 
-    A file whose last transaction was cut off by a kill ends before it. Raises HarnessError,
-    naming the file and the place, for anything else that is no log.
+    A file whose last transaction was cut off by a kill ends before it. Raises HarnessError, naming
+    the file and the position, for anything else that is no log.
     """
     file = Jute(data)
     try:
@@ -68,7 +69,7 @@ def read_txns(data: bytes, name: str) -> Iterator[Txn]:
     except JuteError:
         return  # not even a header was written
     if magic != _MAGIC or version != 2:
-        raise HarnessError(f"{name}: is no transaction log of ZooKeeper, version 2")
+        raise HarnessError(f"{name}: is not a transaction log of ZooKeeper, version 2")
     while file.left:
         at = len(data) - file.left
         try:
@@ -77,7 +78,7 @@ def read_txns(data: bytes, name: str) -> Iterator[Txn]:
                 return
             end = file.flag()
         except JuteError:
-            return  # cut off, or zeros that were trimmed
+            return  # cut off, or without its trailing zeros
         if zlib.adler32(record) != checksum or not end:
             if not any(data[at + 12 + len(record) :]):
                 return
@@ -104,11 +105,11 @@ def _changes(kind: int, record: Jute) -> Sequence[Change]:
     if kind in _CREATE:
         path, data = record.text(), record.buffer()
         for _ in range(record.int32()):
-            record.int32(), record.text(), record.text()  # an access rule
+            record.int32(), record.text(), record.text()  # an access control entry
         ephemeral = kind not in _WITHOUT_EPHEMERAL and record.flag()
-        return [Change(Did.CREATE, path, data, ephemeral)]
+        return [Change(ChangeKind.CREATE, path, data, ephemeral)]
     if kind in _DELETE:
-        return [Change(Did.DELETE, record.text())]
+        return [Change(ChangeKind.DELETE, record.text())]
     if kind == _SET_DATA:
-        return [Change(Did.SET, record.text(), record.buffer())]
+        return [Change(ChangeKind.SET, record.text(), record.buffer())]
     return ()

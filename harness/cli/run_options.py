@@ -1,0 +1,88 @@
+"""Typed values of the options of `harness run`."""
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import rich_click as click
+
+from compose.releases import ImageOptions
+from harness.core.op import Json
+from harness.core.seed import Seed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions(ImageOptions):
+    """Values of the options of one command line; `harness.cli.options` says what each option means.
+    A field has the name that click gives the option."""
+
+    workload: str
+    nemesis: str
+    cluster: str
+    seed: Seed | None
+    count: int
+    jobs: int
+    time_limit: float
+    extend: int
+    rate: float | None
+    concurrency: int
+    quiesce: float
+    check_time: float
+    option: tuple[str, ...]
+    insert: str | None
+    read: str | None
+    quorum: int | str | None
+    quorum_timeout: int | None
+    writers: int | None
+    keys: int | None
+    ops_per_key: int | None
+    op_timeout: float | None
+    nodes: tuple[str, ...]
+    promise: str | None
+    interval: float
+    duration: float
+    links: tuple[str, ...]
+    upgrade_to: tuple[str, ...]
+    upgrade_end: str | None
+    replicas: int
+    keepers: int
+    shards: int
+    keeper_route: str
+    parts: str | None
+    protocol: str | None
+    bug: tuple[str, ...]
+    keep_cluster: bool
+    reuse: str | None
+    store: str
+    report: str
+    as_json: bool
+
+    @staticmethod
+    def of(context: click.Context) -> "RunOptions":
+        """Return the options of a parsed command line."""
+        return RunOptions(**context.params)
+
+    @property
+    def workload_flags(self) -> dict[str, Any]:
+        """Return the flags that were given and stand for an option of the workload, by name."""
+        flags = {
+            "insert": self.insert,
+            "read": self.read,
+            "quorum": self.quorum,
+            "quorum_timeout": self.quorum_timeout,
+            "writers": self.writers,
+            "keys": self.keys,
+            "ops_per_key": self.ops_per_key,
+            "op_timeout": self.op_timeout,
+        }
+        return {name: value for name, value in flags.items() if value is not None}
+
+    @property
+    def docker_only(self) -> dict[str, Any]:
+        """Return the given options that only a cluster of containers has, by flag."""
+        own = {"--reuse": self.reuse, "--keep-cluster": self.keep_cluster, "--parts": self.parts}
+        return {flag: value for flag, value in {**own, **self.images}.items() if value}
+
+    def stored(self, without: frozenset[str]) -> dict[str, Json]:
+        """Return all options except those in `without`, by name, as a plan stores them."""
+        names = [field.name for field in fields(self) if field.name not in without]
+        return {name: getattr(self, name) for name in names}

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from pyexplorer import Exploration
+from harness.native.explorer import Exploration
 
 RUNS = 3
 SCOPES: Mapping[str, tuple[str, dict[str, Any]]] = {

@@ -14,7 +14,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from time import perf_counter
 
@@ -24,12 +24,12 @@ import pyarrow.parquet as pq
 import pyporcupine
 
 from benches.fleet_histories import CALLS_A_KEY, WORKERS, put_long, store
-from checkers.fleet import Fleet
-from checkers.fleet_columns import calls_of, read_columns
-from checkers.fleet_rows import read_rows, summaries
 from harness.cli.workload import workload_of
 from harness.core.seed import Seed
 from harness.core.verdict import Status
+from harness.fleet.columns import calls_of, read_columns
+from harness.fleet.rows import read_rows, summaries
+from harness.fleet.spark import Fleet
 from harness.run.fleet import StoredRuns, check_fleet, found
 
 OPS = 2_000
@@ -118,9 +118,11 @@ def limit(root: Path) -> tuple[float, float, int]:
 def fleet(root: Path, master: str = "local[*]") -> tuple[float, float, float, int, int, Memory]:
     """Seconds to start Spark, to judge, in pyporcupine; violated; tasks at a time; memory."""
     begin = perf_counter()
-    with Memory().watched() as memory, Fleet(master, root / "spark.log") as spark:
+    with Memory().watched() as memory, closing(Fleet(master, root / "spark.log")) as spark:
         started = perf_counter()
-        checked = check_fleet(found(root), StoredRuns(workload_of), spark.judge, only=ONLY)
+        runs = found(root)
+        assert runs is not None, "the store has runs"
+        checked = check_fleet(runs, StoredRuns(workload_of), spark.judge, only=ONLY)
         ended, cores = perf_counter(), spark.cores
     rows = read_rows(checked.verdicts)
     bad = sum(one.status is Status.INVALID for one in summaries(rows))

@@ -2,7 +2,7 @@
 
     python -m benches.interpreter [--seconds 10] [--concurrency 10]
 
-Prints one JSON object: for run_threads and run_virtual, calls ended per second of wall time over
+Prints one JSON object: for run_threads, calls ended per second of wall time over
 the whole run (threads started, journal closed and on disk), the median of several runs; and
 microseconds for op + update of mix in rate, the best of several. "main_job" is the generator of a
 real run: keys, a mixture on each, a nemesis with its schedule beside it, a time limit; "mixture" is
@@ -23,7 +23,6 @@ from harness.core.op import Call, Done, Kind, Op
 from harness.core.protocols import Context, Generator, Ready
 from harness.core.seed import Seed
 from harness.generators import (
-    limit,
     mix,
     numbered,
     on_clients,
@@ -33,10 +32,9 @@ from harness.generators import (
     time_limit,
     together,
 )
-from harness.run.interpreter import run_threads
+from harness.native.simulator import Scheduler
+from harness.run.interpreter import run_threads, workers_on
 from harness.run.journal import Journal, read_history
-from harness.run.scheduler import Scheduler, workers_on
-from harness.run.virtual import run_virtual
 from nemesis.options import FaultOptions
 from nemesis.schedule import Track, schedule
 
@@ -54,10 +52,6 @@ class Idle:
 
     def close(self) -> None:
         """Nothing to close."""
-
-    def start(self, op: Op, now_ns: int) -> tuple[Done, int]:
-        """For virtual time: after a millisecond."""
-        return self.invoke(op), now_ns + 1_000_000
 
 
 def workload(ops_per_s: float | None = None) -> Generator:
@@ -89,7 +83,7 @@ def threads_ops_per_s(generator: Generator, concurrency: int) -> float:
         clock = WallClock()
         journal = Journal(path)
         scheduler = Scheduler(workers_on(NODES, concurrency), journal.append)
-        trouble = run_threads(
+        issues = run_threads(
             scheduler,
             generator,
             client=lambda _: Idle(),
@@ -99,18 +93,8 @@ def threads_ops_per_s(generator: Generator, concurrency: int) -> float:
         )
         journal.close()
         took_s = clock.now_ns() / 1e9
-        assert trouble.bugs == 0
+        assert issues.bugs == 0
         return len(read_history(path).pairs) / took_s
-
-
-def virtual_ops_per_s(calls: int, concurrency: int) -> float:
-    with tempfile.TemporaryDirectory() as folder:
-        clock = WallClock()
-        journal = Journal(Path(folder) / "history.jsonl")
-        scheduler = Scheduler(workers_on(NODES, concurrency), journal.append)
-        run_virtual(scheduler, limit(on_clients(workload()), calls), client=lambda _: Idle())
-        journal.close()
-        return calls / (clock.now_ns() / 1e9)
 
 
 def generator_us(calls: int) -> float:
@@ -146,7 +130,6 @@ def main() -> None:
             median(threads_ops_per_s(mixture(seconds), workers) for _ in range(RUNS))
         ),
         "threads_at_rate_1000": round(threads_ops_per_s(main_job(args.seconds, 1000), workers)),
-        "virtual_ops_per_s": round(median(virtual_ops_per_s(10_000, workers) for _ in range(RUNS))),
         "generator_us": round(min(generator_us(10_000) for _ in range(RUNS)), 2),
         "concurrency": workers,
     }

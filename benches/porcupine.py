@@ -1,7 +1,7 @@
 """Time and memory of pyporcupine beside Porcupine (Go), each row in a process of its own.
 
-`python benches/porcupine.py` prints the table; `python benches/porcupine.py ROW` one row of it as
-JSON. Single-threaded; the time is the median CPU time of calls of `check`, from a list of
+`python -m benches.porcupine` prints the table; `python -m benches.porcupine ROW` prints one row of
+it as JSON. Single-threaded; the time is the median CPU time of calls of `check`, from a list of
 Python objects and from Arrow columns, so that both include reading, validating and grouping the
 history. "alone" is the median wall time of the check alone, from operations in memory
 (checkers/porcupine/examples/check_alone.rs): so is what is quoted, and it is compared with the
@@ -21,10 +21,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import porcupine_histories as histories
 import pyarrow as pa
 import pyporcupine
-from porcupine_memory import forget_peak, status_mb
+
+from benches import porcupine_histories as histories
+from benches.porcupine_memory import forget_peak, status_mb
 
 # name: (kind, n, c, other arguments, what Porcupine (Go) needs on two cores of the same machine for
 # histories of these parameters: time, memory; the least where it varies)
@@ -192,7 +193,7 @@ def main() -> None:
         "   Porcupine, how often, alone; memory"
     )
     for row in [*(["etcd"] if "HISTORIES" in os.environ else []), *ROWS]:
-        command = [sys.executable, __file__, row]
+        command = [sys.executable, "-m", "benches.porcupine", row]
         try:
             done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
         except subprocess.TimeoutExpired:

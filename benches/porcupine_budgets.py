@@ -1,6 +1,6 @@
 """Whether budgets hold: every model, size and concurrency, in processes that are measured.
 
-    python benches/porcupine_budgets.py [--quick] [--time-s 4] [--memory-mb 200] [--seed 1]
+    python -m benches.porcupine_budgets [--quick] [--time-s 4] [--memory-mb 200] [--seed 1]
 
 Each history (benches/porcupine_wild.py) is decided in a process of its own, with a thread for each
 core. Its time is wall time of the check; its memory is by how much the check raised the peak of
@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import pyporcupine
-from porcupine_wild import MAKERS, Wild, history
+
+from benches.porcupine_wild import MAKERS, Wild, history
 
 SHAPES = ((5, 400, 1), (20, 1_000, 1), (50, 2_000, 1), (50, 2_000, 10), (200, 2_000, 1))
 """Clients, operations, keys."""
@@ -36,7 +37,7 @@ def measured(wild: Wild, **asked: Any) -> dict[str, Any]:
     made = history(wild)
     before = resource.getrusage(resource.RUSAGE_SELF)
     began = time.perf_counter()
-    result = pyporcupine.check(made, wild.model, **asked)  # type: ignore[arg-type]
+    result = pyporcupine.check(made, wild.model, **asked)
     wall_s = time.perf_counter() - began
     after = resource.getrusage(resource.RUSAGE_SELF)
     return {
@@ -50,7 +51,13 @@ def measured(wild: Wild, **asked: Any) -> dict[str, Any]:
 
 def child(wild: Wild, **asked: Any) -> dict[str, Any]:
     """The same in a process of its own."""
-    command = [sys.executable, __file__, "--one", json.dumps([asdict(wild), asked])]
+    command = [
+        sys.executable,
+        "-m",
+        "benches.porcupine_budgets",
+        "--one",
+        json.dumps([asdict(wild), asked]),
+    ]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     told: dict[str, Any] = json.loads(done.stdout)
     return told

@@ -1,7 +1,7 @@
 """Where the time of two checks goes, as flame graphs in docs/: a key-value store, a register with
 compare-and-set.
 
-    python benches/porcupine_flames.py [DIRECTORY]
+    python -m benches.porcupine_flames [DIRECTORY]
 
 Needs `perf`, the programs of `cargo install inferno`, and a pyporcupine with symbols: `cargo build
 --release --features python` in checkers/porcupine, and target/release/libpyporcupine.so in front on
@@ -23,9 +23,9 @@ CHECK = "python::check::check"
 RUN = """
 import sys
 sys.path.insert(0, sys.argv[1])
-import porcupine as bench
-import porcupine_histories as histories
 import pyporcupine
+from benches import porcupine as bench
+from benches import porcupine_histories as histories
 kind, n, c, more, _, _ = bench.ROWS[sys.argv[2]]
 model, initial = bench.MODELS[kind]
 table = bench.as_arrow(histories.synthetic(kind, n, c, **more))
@@ -51,7 +51,7 @@ def stacks(row: str, times: int, directory: Path) -> list[str]:
         str(data),
         "--",
     ]
-    program = [sys.executable, "-c", RUN, str(Path(__file__).parent), row, str(times)]
+    program = [sys.executable, "-c", RUN, str(Path(__file__).parent.parent), row, str(times)]
     subprocess.run([*record, *program], check=True)
     script = subprocess.run(
         ["perf", "script", "-i", str(data)], check=True, capture_output=True, text=True

@@ -1,6 +1,6 @@
 """Time and memory of pyporcupine over a grid of histories of its own making.
 
-    python benches/porcupine_grid.py [--quick] [--limit-s 120] [--into rows.jsonl]
+    python -m benches.porcupine_grid [--quick] [--limit-s 120] [--into rows.jsonl]
 
 A row for each model, concurrency, length and share of lost calls: valid, and with one violation.
 Single-threaded; milliseconds are CPU time of the check alone, megabytes are by how much it raised
@@ -20,10 +20,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-import porcupine_made as made
 import pyporcupine
-from porcupine_made import Model
-from porcupine_memory import forget_peak, status_mb
+
+from benches import porcupine_made as made
+from benches.porcupine_made import Model
+from benches.porcupine_memory import forget_peak, status_mb
 
 MODELS: tuple[Model, ...] = ("register", "cas-register", "key-value", "queue", "set")
 CONCURRENCY = (5, 10, 20, 50)
@@ -70,7 +71,13 @@ def measure(model: Model, c: int, n: int, info: int, limit_s: float) -> list[dic
 
 def child(cell: Cell, limit_s: float) -> list[dict[str, Any]]:
     """What a process of its own tells before it ends."""
-    command = [sys.executable, __file__, "--cell", json.dumps([*cell, limit_s])]
+    command = [
+        sys.executable,
+        "-m",
+        "benches.porcupine_grid",
+        "--cell",
+        json.dumps([*cell, limit_s]),
+    ]
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=MAKING_S + 2 * limit_s, check=False

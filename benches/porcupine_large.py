@@ -1,6 +1,6 @@
 """Long histories, each in a process of its own: CPU time and memory of one check.
 
-    python benches/porcupine_large.py [--part 100]
+    python -m benches.porcupine_large [--part 100]
 
 --part makes all of them so many times shorter. Single-threaded, from Arrow columns; megabytes are
 by how much the check raised the peak of the process.
@@ -16,10 +16,11 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import porcupine_made as made
 import pyarrow as pa
 import pyporcupine
-from porcupine_memory import forget_peak, status_mb
+
+from benches import porcupine_made as made
+from benches.porcupine_memory import forget_peak, status_mb
 
 Ints = npt.NDArray[np.int64]
 Model = Literal["register", "key-value", "set", "cas-register"]
@@ -111,7 +112,15 @@ def main() -> None:
         print(json.dumps(measure(given.row, given.part)))
         return
     for name in ROWS:
-        command = [sys.executable, __file__, "--row", name, "--part", str(given.part)]
+        command = [
+            sys.executable,
+            "-m",
+            "benches.porcupine_large",
+            "--row",
+            name,
+            "--part",
+            str(given.part),
+        ]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         got = json.loads(done.stdout)
         print(f"{name:44} {got['status']:8} {got['ms']:10.1f} ms {got['mb']:8.1f} MB", flush=True)

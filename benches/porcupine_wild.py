@@ -13,6 +13,8 @@ from typing import Any
 
 from pyporcupine import Operation
 
+from harness.importers.formats import Model
+
 READS = ("read", "get")
 """A lost one would say nothing."""
 CALL_MOST = 1000
@@ -23,7 +25,7 @@ CALL_MOST = 1000
 class Wild:
     """What a history is like."""
 
-    model: str
+    model: Model
     clients: int
     operations: int
     keys: int = 1
@@ -103,7 +105,7 @@ def _drafts(wild: Wild, draw: Random) -> list[Draft]:
     return drafts
 
 
-def _take_effect(model: str, drafts: list[Draft]) -> None:
+def _take_effect(model: Model, drafts: list[Draft]) -> None:
     maker, states = MAKERS[model], dict[int, Any]()
     for one in sorted(drafts, key=lambda one: one.effect):
         if one.happens:
@@ -210,7 +212,7 @@ def _txn(state: dict[int, int], one: Draft) -> tuple[dict[int, int], Any]:
 
 
 REGISTERS = (0, 1, 2)
-MAKERS = {
+MAKERS: dict[Model, Maker] = {
     "register": Maker(lambda: None, _one_of("read", "write"), _register, frozenset({"read"})),
     "cas-register": Maker(lambda: None, _cas, _register, frozenset({"read", "cas"})),
     "key-value": Maker(lambda: "", _key_value, _text, frozenset({"get"})),

@@ -22,10 +22,10 @@ from harness.core.protocols import Cluster, Session
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.generators import numbered, time_limit
-from harness.run.interpreter import run_threads
+from harness.native.simulator import Scheduler
+from harness.run.interpreter import run_threads, workers_on
 from harness.run.journal import Journal
 from harness.run.monitor import Monitor
-from harness.run.scheduler import Scheduler, workers_on
 from workloads.quorum_set import QuorumSet, QuorumSetOptions
 
 SECONDS = 4.0
@@ -71,7 +71,7 @@ def through_harness(session: Session, nodes: tuple[str, ...], directory: Path) -
             journal.append(op)
             monitor.saw(op)
 
-        scheduler = Scheduler(workers_on(nodes, CONCURRENCY), sink, monitor.live)
+        scheduler = Scheduler(workers_on(nodes, CONCURRENCY), sink)
         clock = WallClock()
         run_threads(
             scheduler,

@@ -21,9 +21,10 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from checkers.key_sets import insert_value
+from checkers.sets.key_sets import insert_value
+from harness.clients.clickhouse import QuerySettings
 from harness.clients.replicated_table import ReplicatedTable
-from harness.clients.set_calls import SEQUENTIAL, quorum
+from harness.clients.set_calls import SEQUENTIAL, SET_SCHEMA, quorum
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.history import History
 from harness.core.op import NEMESIS, Kind
@@ -31,7 +32,7 @@ from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.run.journal import read_history
 from harness.run.monitor import Monitor
-from harness.run.phases import Trial, conduct
+from harness.run.phases import RunContext, execute
 from harness.run.plan import Plan
 from harness.run.stop import Stop
 from harness.run.store import RunDirectory
@@ -39,7 +40,7 @@ from harness.sim.world import MS
 from nemesis.catalogue import parse_nemesis
 from nemesis.grudge import from_json
 from nemesis.options import FaultOptions
-from workloads.quorum_set import SCHEMA, QuorumSet, QuorumSetOptions
+from workloads.quorum_set import QuorumSet, QuorumSetOptions
 
 TIME_LIMIT_S = 30.0
 TIMEOUT_MS = 10_000
@@ -94,7 +95,7 @@ def run(seed: Seed, rate: float | None) -> tuple[History, SimCluster, tuple[floa
         workload="quorum-set",
         nemesis="partition",
         seed=seed,
-        again="",
+        repro_command="",
         promise="linearizable",
         time_limit_s=TIME_LIMIT_S,
         rate=rate,
@@ -105,8 +106,8 @@ def run(seed: Seed, rate: float | None) -> tuple[History, SimCluster, tuple[floa
         monitor, place = Monitor("", TIME_LIMIT_S), RunDirectory(Path(directory), durable=False)
         monitor.anomalies = None  # as where nobody watches
         place.begin(plan, topology, cluster.versions())
-        outcome = conduct(
-            Trial(plan, cluster, workload, nemesis, place, monitor, Stop(), "bench", False)
+        outcome = execute(
+            RunContext(plan, cluster, workload, nemesis, place, monitor, Stop(), "bench", False)
         )
         wall, cpu = time.perf_counter(), time.process_time()
         read_history(place.journal)
@@ -114,16 +115,20 @@ def run(seed: Seed, rate: float | None) -> tuple[History, SimCluster, tuple[floa
     return outcome.history, cluster, reading
 
 
+def _plain(settings: QuerySettings) -> dict[str, int | str]:
+    return {str(name): value for name, value in settings.items()}
+
+
 def servers_alone(seed: Seed, history: History) -> tuple[float, float]:
     """Simulated seconds, and CPU seconds."""
     cluster = SimCluster(Topology.of(), seed.child("cluster"), protocol="repaired")
     cluster.up()
-    table = ReplicatedTable(cluster, "bench", SCHEMA)
+    table = ReplicatedTable(cluster, "bench", SET_SCHEMA)
     table.create()
     servers = cluster.simulation.servers
     into = f"INSERT INTO {table.name} VALUES"
-    acknowledged = quorum(2, TIMEOUT_MS)
-    linearizable = {**SEQUENTIAL, "sequential_reading": "linearizable"}
+    acknowledged = _plain(quorum(2, TIMEOUT_MS))
+    linearizable = _plain(SEQUENTIAL) | {"sequential_reading": "linearizable"}
     called = [pair.invoke for pair in history.pairs if pair.invoke.f in ("insert", "read")]
     cuts = [op for op in history.nemesis if op.f in ("partition", "heal") and op.kind is Kind.OK]
     ops = sorted((*called, *cuts), key=lambda op: op.index)

@@ -15,13 +15,11 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import cache
 
-from rich.console import Console
-
-from harness.cli.run import Asked
+from harness.cli.run import RunRequest
 from harness.cli.run import run as command
 from harness.core.seed import Seed
 from harness.core.verdict import Status
-from harness.run.campaign import Finished
+from harness.run.campaign import FinishedRun
 from harness.run.stop import Stop
 from harness.sim.bugs import BUGS
 
@@ -97,15 +95,15 @@ def tried(bug: str, seeds: int) -> str:
 @cache
 def played(options: str, bug: str, seed: int) -> tuple[frozenset[str], int]:
     """The checkers that say INVALID of one run, and how many operations clients made."""
-    ended: list[Finished] = []
+    ended: list[FinishedRun] = []
     words = [*options.split(), "--cluster", "sim", "--report", "none"]
     with tempfile.TemporaryDirectory() as store, contextlib.redirect_stderr(io.StringIO()):
         context = command.make_context(
             "run", [*words, "--store", store, *(["--bug", bug] if bug else [])]
         )
-        asked = Asked(context, {k: v for k, v in context.params.items() if k != "as_json"})
-        campaign = asked.campaign(Console(file=io.StringIO()), Stop(), ended.append)
-        campaign.run([asked.plan(Seed(seed))])
+        request = RunRequest(context)
+        campaign = request.campaign(None, Stop(), ended.append)
+        campaign.run([request.plan(Seed(seed))])
     outcome = ended[0].outcome
     by = {v.checker for v in outcome.judgement.verdicts if v.status is Status.INVALID}
     return frozenset(by), outcome.history.columns.calls_count()

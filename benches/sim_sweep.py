@@ -23,18 +23,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from harness.cli.catalogue import WORKLOADS
 from harness.cli.jobs import side_by_side
-from harness.cli.run import Asked
+from harness.cli.run import RunRequest
 from harness.cli.run import run as command
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.errors import UsageError
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.core.verdict import Status
-from harness.run.campaign import Finished
+from harness.run.campaign import FinishedRun
 from harness.run.stop import Stop
 from nemesis.catalogue import NEMESES, parse_nemesis
 from nemesis.composed import check_kind
@@ -67,16 +65,18 @@ OWN: Mapping[str, Own] = {
         ("none", "stop-fetches", "loss", "slow-fetches", "clock-skew"),
     ),
 }
-MIXTURES = ("partition,kill", "partition,pause", "kill,pause,stop-fetches", "loss,restart")
-MIXTURES += ("pause-clickhouse,stop-fetches", "slow-fetches,clock-skew,partition")
+MIXTURES = (
+    *("partition,kill", "partition,pause", "kill,pause,stop-fetches", "loss,restart"),
+    *("pause-clickhouse,stop-fetches", "slow-fetches,clock-skew,partition"),
+)
 
 
 def nemeses() -> list[str]:
     """Every one that simulated servers support, and some of them together."""
     out = []
     for name in (*NEMESES, *MIXTURES):
-        faults = parse_nemesis(name, Topology.of(), Seed(0), FaultOptions())
         with contextlib.suppress(UsageError):
+            faults = parse_nemesis(name, Topology.of(), Seed(0), FaultOptions())
             check_kind(faults, SimCluster, "sim")
             out.append(name)
     return out
@@ -115,11 +115,11 @@ def one(number: int, first: int, directory: Path) -> dict[str, Any]:
     workload, nemesis = of[number % len(of)]
     store, cpu = directory / "store", time.process_time()
     context = command.make_context("run", [*words(workload, nemesis), "--store", str(store)])
-    asked = Asked(context, {k: v for k, v in context.params.items() if k != "as_json"})
-    ended: list[Finished] = []
-    plan = asked.plan(Seed(first + number))
+    request = RunRequest(context)
+    ended: list[FinishedRun] = []
+    plan = request.plan(Seed(first + number))
     with contextlib.redirect_stderr(io.StringIO()):
-        asked.campaign(Console(file=io.StringIO()), Stop(), ended.append).run([plan])
+        request.campaign(None, Stop(), ended.append).run([plan])
     (run,) = ended
     judged = run.outcome.judgement
     by_f, _ = run.outcome.history.columns.tally(())
@@ -134,7 +134,7 @@ def one(number: int, first: int, directory: Path) -> dict[str, Any]:
         "ok": sum(ok for _, (ok, *_), _, _ in by_f),
         "cpu_s": round(time.process_time() - cpu, 3),
         "by": [v.checker for v in judged.verdicts if v.status is not Status.VALID],
-        "again": plan.again,
+        "again": plan.repro_command,
     }
 
 

@@ -1,4 +1,4 @@
-"""Shared by all tests: the cluster of real servers, a browser."""
+"""Fixtures that tests share: a cluster of real servers and a browser."""
 
 from collections.abc import Iterator
 from shutil import which
@@ -17,8 +17,10 @@ from harness.clusters.own_directory import locked
 def servers(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[DockerCluster]:
-    """Three replicas and three ZooKeeper servers, as another test of the module left them. They
-    are of the default version unless the module says otherwise by CLICKHOUSE."""
+    """Yield three replicas and three ZooKeeper servers that the tests of a module share.
+
+    They run the default version unless the module sets CLICKHOUSE.
+    """
     choice = ImageChoice(clickhouse=getattr(request.module, "CLICKHOUSE", DEFAULT_CLICKHOUSE))
     directory = tmp_path_factory.mktemp("cluster")
     cluster = DockerCluster(THREE, directory, images=build_images(lambda text: None, choice))
@@ -31,15 +33,17 @@ def servers(
 
 @pytest.fixture
 def orphans() -> Iterator[None]:
-    """Held by a test that leaves clusters without an owner, or removes all that have none: side
-    by side, one would remove what the other is about to find."""
+    """Hold a lock while a test leaves clusters without an owner or removes all such clusters.
+
+    Otherwise one test would remove what another is about to find.
+    """
     with locked("tests-orphans"):
         yield
 
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Chrome]:
-    """A headless browser that reaches this machine only."""
+    """Yield a headless browser that can reach only this machine."""
     options = ChromeOptions()
     options.binary_location = which("chromium") or "chromium"
     for switch in (
@@ -60,7 +64,7 @@ def chromium() -> Iterator[Chrome]:
 
 @pytest.fixture
 def browser(chromium: Chrome) -> Iterator[Chrome]:
-    """The browser at an empty page. An error on the console of a page fails the test."""
+    """Yield the browser at an empty page. An error on a page's console fails the test."""
     chromium.get("about:blank")
     chromium.get_log("browser")
     yield chromium

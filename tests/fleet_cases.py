@@ -10,16 +10,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from checkers_cases import Event, final, history, insert, read, rest
 
-from checkers.fleet_plan import Item
-from checkers.fleet_rows import batch_of
-from checkers.fleet_work import Asked, Job, work
-from checkers.linearizable import Linearizable
+from checkers.consistency.linearizable import Linearizable
 from harness.cli.workload import workload_of
 from harness.core.history import History
 from harness.core.lines import encoded
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.core.verdict import Verdict
+from harness.fleet.plan import Item
+from harness.fleet.rows import batch_of
+from harness.fleet.task import Job, JudgeRequest, run_task
 from harness.run.fleet import StoredRuns
 from harness.run.parquet import write_parquet
 from harness.run.plan import Plan
@@ -29,7 +29,7 @@ PLAN = Plan(
     workload="quorum-set",
     nemesis="none",
     seed=Seed(1),
-    again="harness run",
+    repro_command="harness run",
     promise="linearizable",
     check_s=20.0,
 )
@@ -84,7 +84,7 @@ def run(
 def in_process(job: Job, items: Sequence[Item]) -> list[Path]:
     """Judge all items in one task of this process, without Spark."""
     target = Path(job.scratch) / "rows.parquet"
-    pq.write_table(pa.Table.from_batches([batch_of(list(work(job, 0, items)))]), target)
+    pq.write_table(pa.Table.from_batches([batch_of(list(run_task(job, 0, items)))]), target)
     return [target]
 
 
@@ -93,7 +93,7 @@ class Killer:
 
     name = "killer"
 
-    def check(self, history: History, *, deadline_s: float) -> Verdict:
+    def check(self, history: History) -> Verdict:
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError("dead")
 
@@ -104,11 +104,11 @@ class Poisoned(StoredRuns):
 
     seed: str = ""
 
-    def asked(self, run: Path) -> Asked:
-        asked = StoredRuns.asked(self, run)
-        if asked.seed != self.seed:
-            return asked
-        return replace(asked, checkers=[Linearizable("linearizable"), Killer()])
+    def request(self, run: Path) -> JudgeRequest:
+        request = StoredRuns.request(self, run)
+        if request.seed != self.seed:
+            return request
+        return replace(request, checkers=[Linearizable("linearizable"), Killer()])
 
 
 def poisoned(seed: int) -> Poisoned:

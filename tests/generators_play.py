@@ -1,11 +1,13 @@
 """Plays a generator on virtual time, so that a test can look at what came out."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import Protocol
 
 from harness.core.history import History
 from harness.core.op import NEMESIS, Call, Done, Kind, Op
-from harness.core.protocols import Context, Generator, Worker
+from harness.core.protocols import Context, Generator, Pending, Worker
 from harness.core.seed import Seed
 from harness.generators import (
     mix,
@@ -17,8 +19,8 @@ from harness.generators import (
     time_limit,
     together,
 )
-from harness.run.scheduler import Scheduler, workers_on
-from harness.run.virtual import run_virtual
+from harness.native.simulator import Assigned, Scheduler
+from harness.run.interpreter import workers_on
 from nemesis.options import FaultOptions
 from nemesis.schedule import Schedule, Track, schedule
 
@@ -26,6 +28,50 @@ MS = 1_000_000
 SECOND = 1_000_000_000
 
 NODES = ("ch1", "ch2", "ch3")
+
+
+class VirtualClient(Protocol):
+    """A client that knows when its call will end."""
+
+    def start(self, op: Op, now_ns: int) -> tuple[Done, int]:
+        """Return how the call ends, and when, at or after `now_ns`."""
+        ...
+
+
+def run_virtual(
+    scheduler: Scheduler,
+    generator: Generator,
+    *,
+    client: Callable[[str], VirtualClient],
+    nemesis: VirtualClient | None = None,
+    start_ns: int = 0,
+) -> int:
+    """Drive the scheduler until the generator is exhausted and every call has ended. Return the
+    time then. Ends come before calls of the same time, and in the order of their calls."""
+    clients: dict[int, VirtualClient] = {} if nemesis is None else {-1: nemesis}
+    ends: list[tuple[int, int, int, Done]] = []
+    now_ns = start_ns
+    scheduler.follow(generator)
+    while True:
+        while ends and ends[0][0] <= now_ns:
+            _, _, number, done = heappop(ends)
+            scheduler.complete(number, done, now_ns)
+            if done.kind is Kind.INFO and number >= 0:
+                clients.pop(number, None)
+        step = scheduler.poll(now_ns)
+        if isinstance(step, Assigned):
+            number = step.worker.number
+            if number not in clients:
+                clients[number] = client(step.worker.node)
+            done, end_ns = clients[number].start(step.op, now_ns)
+            heappush(ends, (end_ns, step.op.index, number, done))
+            continue
+        times = [ends[0][0]] if ends else []
+        if isinstance(step, Pending) and step.wake_ns is not None:
+            times.append(step.wake_ns)
+        if not times:
+            return now_ns
+        now_ns = min(times)
 
 
 @dataclass

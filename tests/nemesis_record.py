@@ -1,17 +1,19 @@
-"""A cluster that is a record of what was asked of it, for tests of the nemesis' own logic.
+"""Cluster that records its calls, for tests of the nemesis' own logic.
 
-It is not a model of a database. In which order the nemesis heals, what it does when the cluster
-refuses, and what a call does that outlives its heal cannot be brought about at will on real
-servers. That faults bite and heal on those is the subject of test_nemesis_containers.py.
+It is not a model of a database. The order in which the nemesis heals, what it does when the cluster
+raises, and what a call does that outlives its heal cannot be tested at will on real servers. That
+faults take effect and heal on real servers is tested by test_nemesis_containers.py.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from harness.core.connections import QueryChannel, ZooKeeper
 from harness.core.dialect import Engines
 from harness.core.op import NEMESIS, Kind, Op
 from harness.core.protocols import Endpoint
+from harness.core.runtime import WallTime
 from harness.core.seed import Seed
 from harness.core.topology import Link, Topology
 from nemesis.catalogue import parse_nemesis
@@ -24,10 +26,12 @@ NODES = ("ch1", "ch2", "ch3", "zk1", "zk2", "zk3")
 
 
 class Bare:
-    """A cluster that can do nothing but be one."""
+    """Cluster without any capability."""
 
     name = "bare"
     topology = THREE
+    runtime = WallTime()
+    readings = ()
 
     def up(self) -> None: ...
     def down(self) -> None: ...
@@ -35,6 +39,14 @@ class Bare:
     def ping(self) -> None: ...
     def endpoint(self, node: str) -> Endpoint:
         raise NotImplementedError
+
+    def query_channel(self, node: str, timeout_s: float) -> QueryChannel:
+        raise NotImplementedError
+
+    def zookeeper(self, keepers: Sequence[str], timeout_s: float = 3.0) -> ZooKeeper:
+        raise NotImplementedError
+
+    def protocol_trace(self, now_ns: int) -> None: ...
 
     engines = Engines()
 
@@ -48,7 +60,7 @@ class Bare:
 
 
 class Record(Bare):
-    """Remembers what it was told, obeys, and fails or hangs where a test says so."""
+    """Cluster that records and executes its calls, and raises or hangs if a test wants it to."""
 
     name = "record"
 
@@ -59,48 +71,48 @@ class Record(Bare):
         self.frozen: set[str] = set()
         self.lagging: set[str] = set()
         self.points: set[tuple[str, str]] = set()
-        """Failpoints that are armed, by node."""
+        """Armed failpoints as pairs of node and point."""
         self.known = True
         """Whether servers know any failpoint."""
         self.leads: str | None = "zk2"
         self.during: dict[str, Callable[[], None]] = {}
-        """By what it is told or asked: run before it obeys or answers."""
+        """Functions to run at the start of a call, by the call's name."""
 
-    def _told(self, what: str, nodes: Iterable[str] = ()) -> set[str]:
-        told = set(nodes)
-        self.did.append(" ".join((what, *sorted(told))))
+    def _called(self, what: str, nodes: Iterable[str] = ()) -> set[str]:
+        given = set(nodes)
+        self.did.append(" ".join((what, *sorted(given))))
         self.during.get(what, lambda: None)()
-        return told
+        return given
 
     def cut(self, links: Iterable[Link]) -> None:
-        self._told("cut")
+        self._called("cut")
         self.dropped |= set(links)
 
     def mend(self) -> None:
-        self._told("mend")
+        self._called("mend")
         self.dropped.clear()
 
     def reachable(self, links: Iterable[Link]) -> dict[Link, bool]:
         return {link: link not in self.dropped for link in links}
 
     def kill(self, nodes: Iterable[str]) -> None:
-        self.dead |= self._told("kill", nodes)
+        self.dead |= self._called("kill", nodes)
         self.frozen -= self.dead
 
     def start(self, nodes: Iterable[str]) -> None:
-        self.dead -= self._told("start", nodes)
+        self.dead -= self._called("start", nodes)
 
     def running(self, node: str) -> bool:
         return node not in self.dead
 
     def restart(self, nodes: Iterable[str]) -> None:
-        self._told("restart", nodes)
+        self._called("restart", nodes)
 
     def pause(self, nodes: Iterable[str]) -> None:
-        self.frozen |= self._told("pause", nodes)
+        self.frozen |= self._called("pause", nodes)
 
     def resume(self, nodes: Iterable[str]) -> None:
-        self.frozen -= self._told("resume", nodes)
+        self.frozen -= self._called("resume", nodes)
 
     def paused(self, node: str) -> bool:
         return node in self.frozen
@@ -117,20 +129,20 @@ class Record(Bare):
 
     def arm(self, nodes: Iterable[str], point: str) -> bool:
         if self.known:
-            self.points |= {(node, point) for node in self._told(f"arm {point}", nodes)}
+            self.points |= {(node, point) for node in self._called(f"arm {point}", nodes)}
         return self.known
 
     def disarm(self, nodes: Iterable[str], point: str) -> None:
-        self.points -= {(node, point) for node in self._told(f"disarm {point}", nodes)}
+        self.points -= {(node, point) for node in self._called(f"disarm {point}", nodes)}
 
     def armed(self, node: str, point: str) -> bool | None:
         return (node, point) in self.points
 
     def stop_fetches(self, nodes: Iterable[str]) -> None:
-        self.lagging |= self._told("stop", nodes)
+        self.lagging |= self._called("stop", nodes)
 
     def start_fetches(self, nodes: Iterable[str]) -> None:
-        self.lagging -= self._told("fetch", nodes)
+        self.lagging -= self._called("fetch", nodes)
 
     def fetching(self, node: str) -> bool:
         return node not in self.lagging

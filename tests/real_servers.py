@@ -1,4 +1,4 @@
-"""What tests on real servers share."""
+"""Functions that tests on real servers share."""
 
 import time
 from collections.abc import Callable
@@ -13,7 +13,7 @@ THREE = Topology.of()
 
 
 def await_(seen: Callable[[], bool], what: str, within_s: float = 30) -> None:
-    """Returns when it is seen; fails when it never is."""
+    """Return once `seen` returns True; fail the test if that takes too long."""
     deadline = time.monotonic() + within_s
     while not seen():
         assert time.monotonic() < deadline, f"not within {within_s} s: {what}"
@@ -21,16 +21,16 @@ def await_(seen: Callable[[], bool], what: str, within_s: float = 30) -> None:
 
 
 def left(store: Path) -> list[str]:
-    """What the runs of this store have in Docker now, and their clusters' files."""
+    """Return what the runs of a store have left in Docker, and the files of their clusters."""
     client = docker.from_env()
     ours: dict[str, Any] = {"label": "harness.run"}
-    things: list[Any] = [
+    objects: list[Any] = [
         *client.containers.list(all=True, filters=ours, ignore_removed=True),
         *client.networks.list(filters=ours),
         *client.volumes.list(filters=ours),
     ]
     client.close()
-    labels = [t.attrs.get("Labels") or t.attrs["Config"]["Labels"] for t in things]
-    here = [label["harness.directory"].startswith(f"{store}/") for label in labels]
+    labels = [one.attrs.get("Labels") or one.attrs["Config"]["Labels"] for one in objects]
+    ours_here = [label["harness.directory"].startswith(f"{store}/") for label in labels]
     files = [str(path) for path in (store / "clusters").glob("*")]
-    return [str(t.name) for t, is_ours in zip(things, here, strict=True) if is_ours] + files
+    return [str(one.name) for one, here in zip(objects, ours_here, strict=True) if here] + files

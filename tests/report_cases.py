@@ -123,7 +123,7 @@ def begun(
     run = Store(store).create(workload, nemesis, Seed(seed), when)
     plan = Plan(
         workload=workload, nemesis=nemesis, seed=Seed(seed), promise="linearizable",
-        again=f"harness run --nemesis {nemesis} --seed {seed:#x}", options=options or {},
+        repro_command=f"harness run --nemesis {nemesis} --seed {seed:#x}", options=options or {},
     )  # fmt: skip
     run.begin(plan, Topology.of(), {f"ch{i}": version for i in (1, 2, 3)})
     run.began(when)

@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING
 from harness.clients.connect import connect
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
 from harness.clusters.sim_cluster import SimCluster
-from harness.core.protocols import clock_of
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.sim.bugs import bugs
 
 if TYPE_CHECKING:
-    from pysimulator import Replica
+    from harness.native.simulator import Replica
 
 
 def table_on(cluster: SimCluster) -> ReplicatedTable:
@@ -28,7 +27,7 @@ def planted(bug: str, protocol: str = "server") -> SimCluster:
 
 
 def wait(cluster: SimCluster, seconds: float) -> None:
-    clock = clock_of(cluster)
+    clock = cluster.runtime.clock()
     clock.sleep_until(round(seconds * 1e9))
 
 

@@ -12,7 +12,7 @@ from harness.core.seed import Seed
 from harness.core.topology import LinkClass, Topology
 from harness.core.verdict import Status
 from harness.run.monitor import Monitor
-from harness.run.phases import Outcome, Trial, conduct
+from harness.run.phases import RunContext, RunResult, execute
 from harness.run.plan import Plan
 from harness.run.stop import Stop
 from harness.run.store import RunDirectory
@@ -28,7 +28,7 @@ THREE = Topology.of()
 class Played:
     """A run that is over."""
 
-    outcome: Outcome
+    outcome: RunResult
     cluster: SimCluster
     journal: bytes
 
@@ -69,7 +69,7 @@ def play(
         workload=name,
         nemesis=nemesis,
         seed=own,
-        again="",
+        repro_command="",
         promise=promise,
         time_limit_s=time_limit_s,
         rate=rate,
@@ -87,6 +87,6 @@ def play(
         run = RunDirectory(Path(directory))
         run.begin(plan, THREE, {})
         monitor = Monitor("", time_limit_s)
-        trial = Trial(plan, cluster, load, faults, run, monitor, Stop(), "token", False)
-        outcome = conduct(trial)
+        trial = RunContext(plan, cluster, load, faults, run, monitor, Stop(), "token", False)
+        outcome = execute(trial)
         return Played(outcome, cluster, run.journal.read_bytes())

@@ -2,8 +2,8 @@
 
 from checkers_cases import Event, _call, _nemesis, fault, final, history, insert, read
 
-from checkers.answers import Answers
-from checkers.atomic import Atomic
+from checkers.availability.answers import Answers
+from checkers.sets.atomic import Atomic
 from harness.core.verdict import Status, Verdict
 
 
@@ -16,7 +16,7 @@ def healed(time, kind="ok"):
 
 
 def verdict(checker, *calls: list[Event]) -> Verdict:
-    return checker.check(history(*calls), deadline_s=1)
+    return checker.check(history(*calls))
 
 
 def test_a_read_of_a_part_of_an_insert_is_torn() -> None:

@@ -2,8 +2,8 @@
 
 from checkers_cases import Event, _call, _nemesis, history
 
-from checkers.availability import Availability
-from checkers.downtime import FOREVER_NS, outages
+from checkers.availability.availability import Availability
+from checkers.availability.downtime import FOREVER_NS, outages
 from harness.core.verdict import Status, Verdict
 
 S = 1000
@@ -28,7 +28,7 @@ def kill(nodes, begin, end):
 
 def verdict(*calls: list[Event]) -> Verdict:
     rest = _nemesis("quiesce", 99 * S, "ok", {"pending": [], "replicas": CLUSTER})
-    return Availability().check(history(*calls, rest), deadline_s=1)
+    return Availability().check(history(*calls, rest))
 
 
 def kinds(found: Verdict) -> list[str]:

@@ -17,7 +17,7 @@ from checkers_cases import (
 from hypothesis import given
 from msgspec.structs import replace
 
-from checkers.convergence import Convergence
+from checkers.sets.convergence import Convergence
 from harness.core.history import History
 from harness.core.verdict import Anomaly, Status, Verdict
 
@@ -25,7 +25,7 @@ ONE = insert(0, 1, 0, 10)
 
 
 def verdict(h: History) -> Verdict:
-    return Convergence().check(h, deadline_s=1.0)
+    return Convergence().check(h)
 
 
 def both(left, right):

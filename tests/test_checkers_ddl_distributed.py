@@ -3,9 +3,9 @@
 import pytest
 from checkers_cases import Event, _call, _nemesis, history, insert, rest
 
-from checkers.ddl import EFFECTS, TASKS, Ddl
-from checkers.distributed import Distributed
-from checkers.reload import Reload
+from checkers.ddl.ddl import EFFECTS, TASKS, Ddl
+from checkers.ddl.reload import Reload
+from checkers.replication.distributed import Distributed
 from harness.core.verdict import Status, Verdict
 
 
@@ -56,7 +56,7 @@ HALF: dict[str, list[str]] = {"ch1": ["alter:7"], "ch2": []}
     ],
 )
 def test_tasks_against_effects(calls: tuple[list[Event], ...], status: Status, found) -> None:
-    verdict = Ddl().check(history(*calls), deadline_s=1)
+    verdict = Ddl().check(history(*calls))
     assert (verdict.status, kinds(verdict)) == (status, found)
 
 
@@ -96,7 +96,7 @@ def test_rows_on_every_replica_of_their_shard(kind, rows, found) -> None:
     checker = Distributed(every_copy=True, replicated=True)
     others = insert(1, 0, 1, 2)
     here = {node: (*values, 0) for node, values in rows.items()}
-    verdict = checker.check(history(sent(kind), others, at_rest(), finals(**here)), deadline_s=1)
+    verdict = checker.check(history(sent(kind), others, at_rest(), finals(**here)))
     assert kinds(verdict) == found
     assert verdict.status is (Status.INVALID if found else Status.VALID)
 
@@ -104,22 +104,22 @@ def test_rows_on_every_replica_of_their_shard(kind, rows, found) -> None:
 def test_one_copy_of_a_shard_is_enough_where_tables_do_not_replicate() -> None:
     checker = Distributed(every_copy=False, replicated=False)
     once = history(sent(), at_rest(), finals(ch1=(5,), ch2=(), ch3=(5,)))
-    assert checker.check(once, deadline_s=1).status is Status.VALID
+    assert checker.check(once).status is Status.VALID
     twice = history(sent(), at_rest(), finals(ch1=(5,), ch2=(5,), ch3=(5,)))
-    assert kinds(checker.check(twice, deadline_s=1)) == ["duplicate"]
+    assert kinds(checker.check(twice)) == ["duplicate"]
     both = Distributed(every_copy=True, replicated=False)
     torn = history(sent("info"), insert(1, 6, 1, 2), at_rest(),
                    finals(ch1=(5, 6), ch2=(6,), ch3=(6,)))  # fmt: skip
-    verdict = both.check(torn, deadline_s=1)
+    verdict = both.check(torn)
     assert (verdict.status, verdict.figures["unknown_differs"]) == (Status.VALID, 1)
 
 
 def test_before_rest_a_row_may_still_come() -> None:
     checker = Distributed(every_copy=True, replicated=True)
     late = history(sent(), at_rest("ch1 has 1 files to send"), finals(ch1=(5,), ch2=(5,), ch3=()))
-    assert checker.check(late, deadline_s=1).status is Status.UNKNOWN
+    assert checker.check(late).status is Status.UNKNOWN
     silent = history(sent(), at_rest(), finals(ch1=(5,), ch2=(5,)))
-    assert checker.check(silent, deadline_s=1).status is Status.UNKNOWN
+    assert checker.check(silent).status is Status.UNKNOWN
 
 
 S = 1000
@@ -159,6 +159,6 @@ def shows(at, number, uptime=100, macro=None, process=0, took=1):
     ],
 )
 def test_what_is_shown_against_what_was_written(calls, found) -> None:
-    verdict = Reload().check(history(*calls), deadline_s=1)
+    verdict = Reload().check(history(*calls))
     assert kinds(verdict) == found
     assert (verdict.status is Status.INVALID) == bool(found)

@@ -6,14 +6,14 @@ import pytest
 from checkers_cases import final, histories, history, insert, read, rest, unhurried
 from hypothesis import given
 
-from checkers.fleet_columns import calls_of, decided, key_ranges, read_columns, read_keys
-from checkers.linearizable import Linearizable
+from checkers.consistency.linearizable import Linearizable
 from harness.core.errors import HistoryError
+from harness.fleet.columns import calls_of, decide_keys, key_ranges, read_columns, read_keys
 from harness.run.parquet import table_of, write_parquet
 
 
 def by_key(h, consistency):
-    found = decided(calls_of(table_of(h)), consistency, time_s=10.0, memory_mb=100.0)
+    found = decide_keys(calls_of(table_of(h)), consistency, time_s=10.0, memory_mb=100.0)
     return {str(one.key): one.status.value for one in found}
 
 
@@ -21,7 +21,7 @@ def by_key(h, consistency):
 @given(histories(keys=3, calls=12, unique=False))
 def test_every_key_gets_the_verdict_of_the_checker(h):
     for consistency in ("linearizable", "sequential"):
-        figures = Linearizable(consistency).check(h, deadline_s=10.0).figures
+        figures = Linearizable(consistency).check_within(h, 10.0).figures
         assert by_key(h, consistency) == figures["by_key"]
 
 
@@ -34,8 +34,8 @@ def test_the_witness_is_that_of_the_checker():
         rest(60),
         final(1, [1], 70, 71),
     )
-    (one,) = decided(calls_of(table_of(h)), "linearizable", time_s=1.0, memory_mb=100.0)
-    (anomaly,) = Linearizable("linearizable").check(h, deadline_s=1.0).anomalies
+    (one,) = decide_keys(calls_of(table_of(h)), "linearizable", time_s=1.0, memory_mb=100.0)
+    (anomaly,) = Linearizable("linearizable").check(h).anomalies
     assert (one.kind, one.witness, one.time_ns) == (anomaly.kind, anomaly.ops, anomaly.time_ns)
     assert one.reason in anomaly.text
 
@@ -43,7 +43,7 @@ def test_the_witness_is_that_of_the_checker():
 @pytest.mark.parametrize(
     ("rows", "why"),
     [
-        ([("ok", 0)], "op #0: ends what was never invoked"),
+        ([("ok", 0)], "op #0: ends a call that was never invoked"),
         ([("invoke", 0), ("invoke", 0)], "op #1: invokes while a call is in flight"),
     ],
 )

@@ -3,9 +3,9 @@ say do not hold."""
 
 from checkers_cases import final, history, insert, read, rest
 
-from checkers.documented import Documented
-from checkers.hidden import PLAIN, Hidden
-from checkers.linearizable import Linearizable
+from checkers.consistency.linearizable import Linearizable
+from checkers.sets.hidden import PLAIN, Hidden
+from checkers.suite import Documented
 from harness.core.verdict import Status
 
 VALID, INVALID, UNKNOWN = Status.VALID, Status.INVALID, Status.UNKNOWN
@@ -30,7 +30,7 @@ def run(sequential, plain, *more):
 
 
 def said(*arguments):
-    verdict = Hidden().check(run(*arguments), deadline_s=1)
+    verdict = Hidden().check(run(*arguments))
     return verdict.status, [(one.kind, one.value) for one in verdict.anomalies]
 
 
@@ -39,7 +39,7 @@ def test_rows_that_every_read_has_are_valid():
 
 
 def test_a_row_on_the_replica_that_its_sequential_read_lacks_is_hidden():
-    verdict = Hidden().check(run(((0,), (0, 1)), ((0, 1), (0, 1))), deadline_s=1)
+    verdict = Hidden().check(run(((0,), (0, 1)), ((0, 1), (0, 1))))
     assert verdict.status is INVALID
     (anomaly,) = verdict.anomalies
     assert (anomaly.kind, anomaly.value) == ("hidden", 1)
@@ -59,7 +59,7 @@ def test_without_rest_or_reads_of_every_replica_nothing_is_concluded():
     assert said(((0, 1), (0, 1)), ((0, 1), None))[0] is UNKNOWN
     assert said(((0,), (0,)), ((0, 1), (0, 1)), rest(20, "busy"))[0] is UNKNOWN
     nothing = history(insert(0, 0, 0, 1, "info"), rest(2))
-    assert Hidden().check(nothing, deadline_s=1).status is UNKNOWN
+    assert Hidden().check(nothing).status is UNKNOWN
 
 
 def test_what_is_documented_not_to_hold_is_invalid_all_the_same_and_says_so():
@@ -67,7 +67,7 @@ def test_what_is_documented_not_to_hold_is_invalid_all_the_same_and_says_so():
     fresh = history(insert(0, 0, 0, 1), read(1, (0,), 2, 3))
     checker = Documented(Linearizable("linearizable"), "A does not work with B")
     assert checker.name == "linearizable"
-    broken, held = (checker.check(h, deadline_s=1) for h in (stale, fresh))
+    broken, held = (checker.check(h) for h in (stale, fresh))
     assert (broken.status, held.status) == (INVALID, VALID)
     assert broken.summary == "1 of 1 key not linearizable (1 read) (A does not work with B)"
     assert "A does not work" not in held.summary

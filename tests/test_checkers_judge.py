@@ -3,10 +3,10 @@
 import pytest
 from checkers_cases import fault, final, history, insert, read, rest
 
-from checkers.convergence import Convergence
 from checkers.judge import fitting, judge
 from checkers.ladder import Level
-from checkers.leaders import Leaders
+from checkers.replication.leaders import Leaders
+from checkers.sets.convergence import Convergence
 from checkers.suite import set_checkers
 from checkers.witness import EXPECTED, explained, gravest
 from harness.core.dialect import dialect_of
@@ -23,8 +23,11 @@ class Says:
         self.name, self._status, self._anomalies = name, status, anomalies
         self._clock, self._took_s, self.left_s = clock, took_s, None
 
-    def check(self, history, *, deadline_s):
-        self.left_s = deadline_s
+    def check(self, history):
+        return self.check_within(history, None)
+
+    def check_within(self, history, budget_s):
+        self.left_s = budget_s
         if self._clock:
             self._clock.now += round(self._took_s * 1e9)
         return Verdict(
@@ -42,7 +45,7 @@ class Raises:
     def __init__(self, error):
         self._error = error
 
-    def check(self, history, *, deadline_s):
+    def check(self, history):
         raise self._error
 
 
@@ -116,7 +119,7 @@ def test_a_lost_value_in_words():
         final(2, [], 42_000, 42_100, node="ch2"),
     )
     again = "harness run --workload quorum-set --nemesis partition --seed 0x5eed"
-    lines = explained(sets(h), h, workload="quorum-set", again=again).text().splitlines()
+    lines = explained(sets(h), h, workload="quorum-set", repro_command=again).text().splitlines()
     assert lines == [
         "quorum-set: 1 acknowledged value is missing from the final read (of 1 acknowledged)",
         "  first lost: value 417 of key 0, op #3 ok at 8.114 s on ch2, "
@@ -135,7 +138,9 @@ def test_a_lost_value_in_words():
 def test_the_reasons_of_an_unknown_in_words():
     h = history(insert(0, 1, 0, 10, "info"))
     lines = (
-        explained(sets(h, Level.EVENTUAL), h, workload="quorum-set", again="x").text().splitlines()
+        explained(sets(h, Level.EVENTUAL), h, workload="quorum-set", repro_command="x")
+        .text()
+        .splitlines()
     )
     assert lines == [
         "quorum-set: nothing can be concluded",
@@ -149,7 +154,7 @@ def test_the_reasons_of_an_unknown_in_words():
 
 def test_a_valid_run_in_words():
     judged = judge(EMPTY, [Says("linearizable"), Says("stats")], 1.0, "linearizable")
-    text = explained(judged, EMPTY, workload="quorum-set", again="harness run").text()
+    text = explained(judged, EMPTY, workload="quorum-set", repro_command="harness run").text()
     assert text == "quorum-set: valid, linearizable held\n  again: harness run"
 
 

@@ -7,9 +7,9 @@ from checkers_cases import final, histories, history, insert, read, rest, sound_
 from hypothesis import given
 from hypothesis import strategies as st
 
+from checkers.consistency.session import SESSION_GUARANTEES
 from checkers.judge import judge
 from checkers.ladder import CHECKERS_OF, Level, Rung, decides, deciding, ladder_of, run_status
-from checkers.session import SESSION_GUARANTEES
 from checkers.suite import set_checkers
 from harness.core.errors import UsageError
 from harness.core.verdict import Anomaly, Status, Verdict

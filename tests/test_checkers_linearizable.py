@@ -14,14 +14,14 @@ from checkers_cases import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.linearizable import Linearizable
+from checkers.consistency.linearizable import Linearizable
 from harness.core.history import History, Pair
 from harness.core.op import Kind
 from harness.core.verdict import Anomaly, Status, Verdict
 
 
-def verdict(h: History, consistency="linearizable", deadline_s=10.0) -> Verdict:
-    return Linearizable(consistency).check(h, deadline_s=deadline_s)
+def verdict(h: History, consistency="linearizable", budget_s=10.0) -> Verdict:
+    return Linearizable(consistency).check_within(h, budget_s)
 
 
 def test_a_sound_history():
@@ -174,7 +174,7 @@ def test_the_kinds_of_illegal_reads():
 
 def test_no_time_is_unknown_and_says_which_key():
     h = history(read(0, [], 0, 10), read(0, [], 20, 30, key=5))
-    said = verdict(h, deadline_s=0.0)
+    said = verdict(h, budget_s=0.0)
     assert (said.status, said.summary) == (Status.UNKNOWN, "no time left for key 0, 5")
 
 
@@ -190,9 +190,9 @@ class TestClock:
 
 
 def test_a_key_that_the_time_did_not_reach_leaves_the_rest_unknown(monkeypatch):
-    monkeypatch.setattr("checkers.linearizable.WallClock", TestClock)
+    monkeypatch.setattr("checkers.consistency.linearizable.WallClock", TestClock)
     h = history(read(0, [], 0, 10), read(0, [], 20, 30, key=5))
-    said = verdict(h, deadline_s=0.5)
+    said = verdict(h, budget_s=0.5)
     assert (said.status, said.summary) == (Status.UNKNOWN, "no time left for key 5")
     assert said.figures["by_key"] == {"0": "VALID"}
 

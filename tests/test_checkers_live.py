@@ -4,8 +4,8 @@ from checkers_cases import fault, histories, history, insert, read, sound_histor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.live import LiveAnomalies
-from checkers.set_full import SetFull
+from checkers.sets.live import LiveAnomalies
+from checkers.sets.set_full import SetFull
 
 
 def fed(h):
@@ -51,7 +51,7 @@ def test_it_agrees_with_set_full(h):
     live = LiveAnomalies()
     for op in h:
         live.feed(op)
-    figures = SetFull(linearizable=True).check(h, deadline_s=1.0).figures
+    figures = SetFull(linearizable=True).check(h).figures
     assert (live.stale_reads, live.missed, live.duplicated) == (
         figures["stale_reads"],
         figures["missed"],

@@ -3,10 +3,10 @@
 import pytest
 from checkers_cases import final, history, insert, observe, read, rest
 
-from checkers.block_numbers import MIN_JUDGED, BlockNumbers
-from checkers.durability import Durability
-from checkers.failed_parts import FailedParts
-from checkers.unknown_outcomes import UnknownOutcomes
+from checkers.quorum.block_numbers import MIN_JUDGED, BlockNumbers
+from checkers.quorum.durability import Durability
+from checkers.quorum.failed_parts import FailedParts
+from checkers.sets.unknown_outcomes import UnknownOutcomes
 from harness.core.verdict import Status
 
 
@@ -40,12 +40,12 @@ def quorum(*more, parts=ON_TWO, first_look=19):
 
 
 def kinds(checker, h):
-    said = checker.check(h, deadline_s=1)
+    said = checker.check(h)
     return said.status, [anomaly.kind for anomaly in said.anomalies]
 
 
 def test_inserts_on_their_quorum_in_time_and_in_turn_are_valid():
-    said = Durability(2).check(quorum(), deadline_s=1)
+    said = Durability(2).check(quorum())
     assert (said.status, said.summary) == (
         Status.VALID,
         "2 acknowledged inserts on 2 replicas in time, 2 parts one after the other",
@@ -75,14 +75,14 @@ def test_inserts_on_their_quorum_in_time_and_in_turn_are_valid():
     ],
 )
 def test_each_broken_promise_of_a_quorum_is_told(mutated, kind, text):
-    said = Durability(2).check(quorum(**mutated), deadline_s=1)
+    said = Durability(2).check(quorum(**mutated))
     assert said.status is Status.INVALID
     assert (said.anomalies[0].kind, said.anomalies[0].text[: len(text)]) == (kind, text)
 
 
 def test_a_quorum_of_a_majority_counts_the_replicas():
     three = observe(50, ch1=0, ch2=0, ch3=0)
-    said = Durability("auto").check(quorum(three), deadline_s=1)
+    said = Durability("auto").check(quorum(three))
     assert said.summary.startswith("2 acknowledged inserts on 2 replicas in time")
 
 
@@ -129,7 +129,7 @@ def failed(*more, end="info"):
 
 def test_a_failed_part_that_stays_out_is_valid():
     h = failed(read(1, [], 70, 71), final(2, [], 80, 81))
-    said = FailedParts().check(h, deadline_s=1)
+    said = FailedParts().check(h)
     assert (said.status, said.summary) == (
         Status.VALID,
         "1 part failed, 1 with known values, none read again; 0 inserted again later",
@@ -173,7 +173,7 @@ def test_everywhere_or_nowhere_is_legal():
 
 
 def test_on_some_replicas_or_read_and_gone_is_not():
-    split = UnknownOutcomes().check(unknown(*finals([1], [])), deadline_s=1)
+    split = UnknownOutcomes().check(unknown(*finals([1], [])))
     assert (split.status, split.anomalies[0].text) == (
         Status.INVALID,
         "value 1 of key 0, whose insert on ch1 (op #0) has an unknown outcome, is at rest on ch1 "

@@ -3,8 +3,8 @@
 from checkers_cases import history
 from checkers_cases import read as set_read
 
-from checkers.linearizable import Linearizable
-from checkers.objects import RegisterObject
+from checkers.consistency.linearizable import Linearizable
+from checkers.consistency.objects import RegisterObject
 from checkers.suite import register_checkers
 from harness.core.history import History
 from harness.core.op import Kind
@@ -34,8 +34,7 @@ def judged(h: History) -> tuple[Status, Status]:
     """Linearizable, sequential."""
     model = RegisterObject()
     a, b = (
-        Linearizable(level, model).check(h, deadline_s=10)
-        for level in ("linearizable", "sequential")
+        Linearizable(level, model).check_within(h, 10.0) for level in ("linearizable", "sequential")
     )
     return a.status, b.status
 
@@ -54,7 +53,7 @@ def test_reads_of_the_latest_write_are_linearizable():
 def test_a_read_of_the_past_is_sequential_alone():
     h = history(write(0, 1, 0, 1), write(0, 2, 2, 3), read(1, 1, 4, 5))
     assert judged(h) == (INVALID, VALID)
-    anomaly = Linearizable("linearizable", RegisterObject()).check(h, deadline_s=10).anomalies[0]
+    anomaly = Linearizable("linearizable", RegisterObject()).check_within(h, 10.0).anomalies[0]
     assert anomaly.steps[-2:-1] == (
         "op #4 read on ch1 began at 0.004 s and returned 1 at 0.005 s (op #5)",
     ) or any("read on ch1 began at 0.004 s and returned 1" in step for step in anomaly.steps)
@@ -83,5 +82,5 @@ def test_too_little_is_unknown():
     assert names == ["stats", "linearizable", "sequential"]
     stats = register_checkers(faults_expected=False)[0]
     h = history(write(0, 1, 0, 1), read(1, 1, 2, 3))
-    assert stats.check(h, deadline_s=1).status is Status.UNKNOWN
+    assert stats.check(h).status is Status.UNKNOWN
     assert all(op.kind in Kind for op in h)

@@ -3,12 +3,12 @@
 import pytest
 from checkers_cases import Event, fault, history, insert, read, rest
 
-from checkers.activity import Activity
-from checkers.alters import Alters
-from checkers.leaders import Leaders
-from checkers.mutations import Mutations
-from checkers.optimize import Optimize
-from checkers.truncation import Truncation
+from checkers.ddl.alters import Alters
+from checkers.ddl.mutations import Mutations
+from checkers.ddl.optimize import Optimize
+from checkers.replication.activity import Activity
+from checkers.replication.leaders import Leaders
+from checkers.replication.truncation import Truncation
 from harness.core.op import NEMESIS, Kind
 from harness.core.verdict import Status
 
@@ -23,7 +23,7 @@ def told(f, value, begin, end=None, *, process=0, node="ch1", key=None, kind="ok
 
 
 def kinds(checker, *calls):
-    said = checker.check(history(*calls), deadline_s=1)
+    said = checker.check(history(*calls))
     return said.status, [anomaly.kind for anomaly in said.anomalies]
 
 
@@ -197,7 +197,7 @@ def test_a_delete_takes_what_was_there_and_an_unknown_update_either_way():
 def test_what_is_done_and_not_said_to_be_is_counted_and_promises_nothing():
     calls = (EARLY, UPDATE, LATE, rest(90), rows(95, (1, 0x10), (2, 0), undone={"0000000003": -1}))
     others = rows(96, (1, 0x10), (2, 0), node="ch2", undone={"0000000003": 1, "0000000004": 1})
-    said = Mutations().check(history(*calls, others), deadline_s=1)
+    said = Mutations().check(history(*calls, others))
     assert (said.status, said.summary) == (
         VALID,
         "1 mutation once each on 2 replicas, 0 asked of the leader; 2 never said to be done",

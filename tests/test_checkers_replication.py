@@ -3,10 +3,10 @@
 import pytest
 from checkers_cases import final, history, insert, read, rest
 
-from checkers.dedup import MIN_RETRIED, Dedup
-from checkers.log_pointers import LogPointers
-from checkers.parts import Part, Parts
-from checkers.whole_blocks import WholeBlocks
+from checkers.replication.log_pointers import LogPointers
+from checkers.replication.parts import Part, Parts
+from checkers.replication.whole_blocks import WholeBlocks
+from checkers.sets.dedup import MIN_RETRIED, Dedup
 from harness.core.errors import HistoryError
 from harness.core.verdict import Status
 
@@ -31,7 +31,7 @@ def retried(count, *more):
 
 def test_values_that_were_tried_again_and_came_once_are_valid():
     h = retried(MIN_RETRIED, read(1, range(MIN_RETRIED), 5, 6))
-    said = Dedup().check(h, deadline_s=1)
+    said = Dedup().check(h)
     assert (said.status, said.checked, said.summary) == (
         Status.VALID,
         10,
@@ -40,7 +40,7 @@ def test_values_that_were_tried_again_and_came_once_are_valid():
 
 
 def test_a_value_that_came_twice_is_told_with_its_tries():
-    said = Dedup().check(retried(2, read(1, [0, 1, 1], 5, 6, node="ch3")), deadline_s=1)
+    said = Dedup().check(retried(2, read(1, [0, 1, 1], 5, 6, node="ch3")))
     assert (said.status, said.figures["anomalies"]) == (Status.INVALID, {"duplicate": 1})
     (anomaly,) = said.anomalies
     assert anomaly.text == (
@@ -61,27 +61,27 @@ def spaced(others, *, kind="ok", times=2):
 
 
 def test_a_block_that_the_table_remembers_may_not_come_twice():
-    said = Dedup(window=3).check(spaced(2), deadline_s=1)
+    said = Dedup(window=3).check(spaced(2))
     assert (said.status, said.figures["anomalies"]) == (Status.INVALID, {"duplicate": 1})
 
 
 def test_a_block_beyond_the_window_may_come_twice_but_not_three_times():
-    said = Dedup(window=3).check(spaced(3), deadline_s=1)
+    said = Dedup(window=3).check(spaced(3))
     assert (said.status, said.figures["anomalies"]) == (Status.UNKNOWN, {"duplicate": 0})
     assert said.figures["doubled_beyond_window"] == 1
     assert said.summary.endswith("1 tried again beyond the window, 1 of them twice in a read")
-    said = Dedup(window=3).check(spaced(3, times=3), deadline_s=1)
+    said = Dedup(window=3).check(spaced(3, times=3))
     assert said.status is Status.INVALID
 
 
 def test_a_try_of_unknown_outcome_may_take_effect_later_than_all_that_follow():
     late = [insert(50 + n, 200 + n, 92 + n, 93 + n) for n in range(3)]
     of_others = spaced(0, kind="info")
-    assert Dedup(window=3).check(of_others, deadline_s=1).status is Status.INVALID
+    assert Dedup(window=3).check(of_others).status is Status.INVALID
     delayed = history(
         insert(0, 0, 0, 1, "info"), insert(1, 0, 90, 91), *late, read(2, [0, 0], 97, 98)
     )
-    assert Dedup(window=3).check(delayed, deadline_s=1).status is Status.UNKNOWN
+    assert Dedup(window=3).check(delayed).status is Status.UNKNOWN
 
 
 def test_a_value_that_is_there_once_was_committed_by_the_end_of_its_acknowledged_try():
@@ -91,16 +91,16 @@ def test_a_value_that_is_there_once_was_committed_by_the_end_of_its_acknowledged
     doubled = [insert(0, 0, 30, 31), insert(1, 0, 32, 33)]
     seen = [0, 0, 200, 201, 202]
     at_rest = history(*tried, *again, *doubled, rest(40), final(2, seen, 41, 42))
-    assert Dedup(window=3).check(at_rest, deadline_s=1).status is Status.INVALID
+    assert Dedup(window=3).check(at_rest).status is Status.INVALID
     moving = history(*tried, *again, *doubled, read(2, seen, 41, 42))
-    assert Dedup(window=3).check(moving, deadline_s=1).status is Status.UNKNOWN
+    assert Dedup(window=3).check(moving).status is Status.UNKNOWN
 
 
 def test_few_retries_and_refused_ones_say_nothing():
-    assert Dedup().check(retried(MIN_RETRIED - 1), deadline_s=1).status is Status.UNKNOWN
+    assert Dedup().check(retried(MIN_RETRIED - 1)).status is Status.UNKNOWN
     refused = [insert(2 * v, v, 0, 1, "fail") for v in range(20)]
     again = [insert(2 * v, v, 2, 3) for v in range(20)]
-    said = Dedup().check(history(*refused, *again), deadline_s=1)
+    said = Dedup().check(history(*refused, *again))
     assert (said.status, said.checked) == (Status.UNKNOWN, 0)
 
 
@@ -115,7 +115,7 @@ ONE, TWO = {"0_0_3_1": [4, "ab"], "1_0_0_0": [1, "cd"]}, {"0_0_3_1": [4, "ab"]}
 
 
 def test_equal_parts_at_rest_are_valid():
-    said = Parts().check(at_rest(ch1=ONE, ch2=ONE), deadline_s=1)
+    said = Parts().check(at_rest(ch1=ONE, ch2=ONE))
     assert (said.status, said.summary) == (Status.VALID, "2 parts equal on 2 replicas")
 
 
@@ -136,7 +136,7 @@ def test_equal_parts_at_rest_are_valid():
     ],
 )
 def test_what_differs_or_intersects_is_told(active, kind, text):
-    said = Parts().check(at_rest(**active), deadline_s=1)
+    said = Parts().check(at_rest(**active))
     assert said.status is Status.INVALID
     assert (said.anomalies[0].kind, said.anomalies[0].text[: len(text)]) == (kind, text)
 
@@ -154,15 +154,15 @@ def test_the_part_of_an_insert_that_may_not_be_committed_is_unknown(to_check, pa
         node: {"queue": 0, "to_check": to_check.get(node, 0), "active": active}
         for node, active in {"ch1": {**TWO, part: [1, "cd"]}, "ch2": TWO}.items()
     }
-    assert Parts().check(history(rest(90, **states)), deadline_s=1).status is status
+    assert Parts().check(history(rest(90, **states))).status is status
 
 
 def test_without_rest_a_difference_is_unknown():
-    assert Parts().check(at_rest("x", ch1=ONE, ch2=TWO), deadline_s=1).status is Status.UNKNOWN
-    assert Parts().check(at_rest(ch1=ONE), deadline_s=1).status is Status.UNKNOWN
-    assert Parts().check(history(), deadline_s=1).status is Status.UNKNOWN
+    assert Parts().check(at_rest("x", ch1=ONE, ch2=TWO)).status is Status.UNKNOWN
+    assert Parts().check(at_rest(ch1=ONE)).status is Status.UNKNOWN
+    assert Parts().check(history()).status is Status.UNKNOWN
     silent = history(rest(90, ch1={"queue": 0, "active": ONE}, ch2={"error": "gone"}))
-    assert Parts().check(silent, deadline_s=1).status is Status.UNKNOWN
+    assert Parts().check(silent).status is Status.UNKNOWN
 
 
 def test_a_mutated_part_keeps_its_blocks():
@@ -176,10 +176,10 @@ def test_a_mutated_part_keeps_its_blocks():
 
 def test_whole_blocks_are_valid_and_a_part_of_one_is_told():
     whole = observed(0, "rows", {"blocks": [[1, 1, 1], [2, 50, 50]]}, 0)
-    said = WholeBlocks().check(history(whole), deadline_s=1)
+    said = WholeBlocks().check(history(whole))
     assert (said.status, said.checked) == (Status.VALID, 2)
     half = observed(0, "final-rows", {"blocks": [[2, 49, 50]]}, 5)
-    said = WholeBlocks().check(history(whole, half), deadline_s=1)
+    said = WholeBlocks().check(history(whole, half))
     assert (said.status, said.anomalies[0].text) == (
         Status.INVALID,
         "value 2 of key 0 has 49 of its 50 rows in op #3 final-rows on ch1 at 0.006 s",
@@ -188,9 +188,9 @@ def test_whole_blocks_are_valid_and_a_part_of_one_is_told():
 
 def test_small_blocks_say_nothing_and_other_values_are_no_blocks():
     small = history(observed(0, "rows", {"blocks": [[1, 1, 1]]}, 0))
-    assert WholeBlocks().check(small, deadline_s=1).status is Status.UNKNOWN
+    assert WholeBlocks().check(small).status is Status.UNKNOWN
     with pytest.raises(HistoryError, match="no blocks"):
-        WholeBlocks().check(history(observed(0, "rows", {}, 0)), deadline_s=1)
+        WholeBlocks().check(history(observed(0, "rows", {}, 0)))
 
 
 # --- places in the log ------------------------------------------------------------------------
@@ -203,14 +203,14 @@ def places(at, pointer, *, lost=False, version=0):
 
 def test_pointers_that_move_on_are_valid_and_one_that_goes_back_is_told():
     forth = [places(0, 3), places(2, 5)]
-    assert LogPointers().check(history(*forth), deadline_s=1).status is Status.VALID
-    said = LogPointers().check(history(*forth, places(4, 4)), deadline_s=1)
+    assert LogPointers().check(history(*forth)).status is Status.VALID
+    said = LogPointers().check(history(*forth, places(4, 4)))
     assert said.status is Status.INVALID
     assert said.anomalies[0].text.startswith("log_pointer of ch1 went from 5 (op #3) to 4 (op #5")
 
 
 def test_a_clone_may_go_back_and_a_pointer_that_stands_says_nothing():
     clone = history(places(0, 3), places(2, 5, lost=True, version=1), places(4, 4, version=2))
-    assert LogPointers().check(clone, deadline_s=1).status is Status.VALID
+    assert LogPointers().check(clone).status is Status.VALID
     still = history(places(0, 3), places(2, 3))
-    assert LogPointers().check(still, deadline_s=1).status is Status.UNKNOWN
+    assert LogPointers().check(still).status is Status.UNKNOWN

@@ -5,7 +5,7 @@ from checkers_cases import histories, history, insert, read, sound_histories, un
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.session import SESSION_GUARANTEES
+from checkers.consistency.session import SESSION_GUARANTEES
 from harness.core.history import History
 from harness.core.op import Kind
 from harness.core.verdict import Anomaly, Status, Verdict
@@ -15,7 +15,7 @@ MR, RYW, MW, WFR = GUARANTEES
 
 
 def verdict(name: str, h: History) -> Verdict:
-    return GUARANTEES[name].check(h, deadline_s=1.0)
+    return GUARANTEES[name].check(h)
 
 
 # What each guarantee says: VALID, INVALID, or UNKNOWN where it had nothing to bind.

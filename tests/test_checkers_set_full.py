@@ -4,7 +4,7 @@ import pytest
 from checkers_cases import fault, final, histories, history, insert, read, rest, unhurried
 from hypothesis import given
 
-from checkers.set_full import SetFull
+from checkers.sets.set_full import SetFull
 from harness.core.errors import HistoryError
 from harness.core.history import History
 from harness.core.op import Kind
@@ -15,7 +15,7 @@ TWO = [insert(0, 1, 0, 10), insert(0, 2, 20, 30)]
 
 
 def verdict(h: History, *, linearizable: bool = True) -> Verdict:
-    return SetFull(linearizable=linearizable).check(h, deadline_s=1.0)
+    return SetFull(linearizable=linearizable).check(h)
 
 
 def test_a_sound_history_is_valid_and_says_how_much_was_seen():

@@ -19,7 +19,7 @@ def test_every_call_is_counted():
         insert(2, 6, 0),
         read(3, [1], 60, 100),
     )
-    assert Stats(**SMALL).check(h, deadline_s=1.0) == Verdict(
+    assert Stats(**SMALL).check(h) == Verdict(
         checker="stats",
         status=Status.VALID,
         summary="insert: 2 ok, 2 fail, 2 info; read: 1 ok",
@@ -109,7 +109,7 @@ DOUBTS = {
 
 @pytest.mark.parametrize(("params", "calls", "doubt"), DOUBTS.values(), ids=DOUBTS)
 def test_too_little_is_unknown(params, calls, doubt):
-    said = Stats(**params).check(history(*calls), deadline_s=1.0)
+    said = Stats(**params).check(history(*calls))
     assert said.status is (Status.UNKNOWN if doubt else Status.VALID)
     if doubt:
         assert said.summary == doubt

@@ -11,11 +11,11 @@ from rich.console import Console
 from harness.cli.check_files import check_files, exit_status, files, show
 from harness.cli.main import main
 from harness.core.errors import UsageError
-from harness.foreign.judge import Question
-from harness.foreign.words import witness
+from harness.importers.judge import CheckParameters
+from harness.importers.phrasing import witness
 
 Check = Callable[..., tuple[int, Any]]
-FILES = Path(__file__).parent / "foreign"
+FILES = Path(__file__).parent / "importers"
 
 
 @pytest.fixture
@@ -34,7 +34,9 @@ def check(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
 
 
 def judged(*names: str, **question: Any) -> list[Any]:
-    return check_files(files([str(FILES / name) for name in names], None), Question(**question))
+    return check_files(
+        files([str(FILES / name) for name in names], None), CheckParameters(**question)
+    )
 
 
 def test_the_worst_decides(check: Check) -> None:
@@ -71,15 +73,15 @@ def test_a_malformed_file_costs_no_other(check: Check) -> None:
         (["malformed.jsonl", "--model", "register"], None),
         (["nowhere/*.log", "--model", "register"], "'nowhere/*.log' names no file"),
         (["register.jsonl", "--format", "jsonl"], "no --model"),
-        (["register.jsonl"], "is a file; expected --model"),
-        (["latest", "--time-s", "3"], "--time-s is of files; say --model"),
+        (["register.jsonl"], "is a file; expected a run, or --model"),
+        (["latest", "--time-s", "3"], "--time-s is for files; give --model"),
         (
             ["kv.txt", "--model", "key-value", "--promise", "eventual"],
-            "--promise is of stored runs",
+            "--promise is for stored runs",
         ),
         (["kv.txt", "--model", "key-value", "--initial", "1.5"], "--initial is 1.5, expected"),
         (["--model", "register"], "no file"),
-        (["kv.txt", "--model", "tree"], "'tree' is not one of"),
+        (["kv.txt", "--model", "tree"], "'tree' is unknown; expected one of"),
     ],
 )
 def test_bad_arguments(check: Check, arguments: list[str], says: str | None) -> None:
@@ -119,7 +121,7 @@ def test_two_calls_of_a_client_in_flight(tmp_path: Path) -> None:
         '{"client":0,"f":"write","value":2,"ok":true,"call":2,"return":1}\n'
         '{"client":0,"f":"write","value":3,"ok":true,"call":3,"return":4}\n'
     )
-    (one,) = check_files(files([str(path)], None), Question("register"))
+    (one,) = check_files(files([str(path)], None), CheckParameters("register"))
     assert [bad.line for bad in one.reading.malformed] == [2, 3]
     assert "line 1 of the same process 0 is in flight" in one.reading.malformed[1].found
 
@@ -140,14 +142,14 @@ def test_a_hard_file_leaves_time_for_the_others(tmp_path: Path) -> None:
     easy = tmp_path / "z.jsonl"
     easy.write_text('{"client":0,"f":"read","value":0,"ok":true,"call":0,"return":1}')
     paths = [str(wide(tmp_path / "a.jsonl", 40)), str(easy)]
-    hard, other = check_files(files(paths, None), Question("counter", time_s=0.4))
+    hard, other = check_files(files(paths, None), CheckParameters("counter", time_s=0.4))
     assert (hard.status, other.status) == ("UNKNOWN", "VALID")
     assert hard.objects[0].reason.startswith("out of time: explored ")
 
 
 def test_out_of_budget_is_unknown(tmp_path: Path) -> None:
     path = wide(tmp_path / "wide.jsonl", 24)
-    (one,) = check_files(files([str(path)], None), Question("counter", memory_mb=0.01))
+    (one,) = check_files(files([str(path)], None), CheckParameters("counter", memory_mb=0.01))
     assert (one.status, exit_status([one])) == ("UNKNOWN", 2)
     assert one.objects[0].reason.startswith("out of memory")
 
@@ -160,14 +162,14 @@ def test_transactions_over_several_registers(tmp_path: Path) -> None:
         "{:process 1 :type :ok :f :txn :value [[:read :x 1] [:read :y 0]]}\n"
         "{:process 0 :type :info :f :txn :value [[:write :x 1] [:write :y 1]]}\n"
     )
-    (one,) = check_files(files([str(path)], None), Question("multi-register"))
+    (one,) = check_files(files([str(path)], None), CheckParameters("multi-register"))
     (found,) = one.objects
     assert [(line.where, line.what) for line in witness(one.reading, found)] == [
         ("1–", "txn write ':x' 1, write ':y' 1, never returned"),
         ("2–3", "txn read ':x': 1, read ':y': 0"),
     ]
     path.write_text(path.read_text().replace(":x 1] [:read :y 0]", ":x nil] [:read :y nil]"))
-    (blind,) = check_files(files([str(path)], None), Question("multi-register"))
+    (blind,) = check_files(files([str(path)], None), CheckParameters("multi-register"))
     assert (blind.status, blind.reason.split(":")[0]) == ("UNKNOWN", "nothing was checked")
 
 
@@ -184,8 +186,8 @@ INVALID  …/register-stale.log: no order of the operations explains this one
      7–  process 2  cas 1 → 2, never returned
   11–12  process 1  read: 2
   13–14  process 0  read: 1
-         why        no order of these calls lets read: 1 (line 13) be what it was
-         why        these calls are enough: nothing else in the history matters to it"""
+         why        no order of these calls explains read: 1 (line 13)
+         why        these calls suffice: the rest of the history does not matter"""
 
 
 def test_no_file_is_judged_twice(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """`harness check RUN` and `harness report RUN`: which verdict is kept, what is printed of it."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -42,7 +44,7 @@ def test_a_promise_that_is_asked_for_once_does_not_replace_the_runs_verdict(
     told = spread(capsys.readouterr().out)
     assert "promised sequential" in told
     assert (
-        "asked for once: results.json and the page keep the verdict on the run's own promise, "
+        "not stored: results.json and the page keep the verdict on the run's own promise, "
         "linearizable"
     ) in told
     assert "report:" not in told
@@ -51,6 +53,16 @@ def test_a_promise_that_is_asked_for_once_does_not_replace_the_runs_verdict(
     assert harness("check", str(run.path), "--promise", "linearizable") == 1
     assert f"report: {run.report}" in spread(capsys.readouterr().out)
     assert run.results()["promise"] == "linearizable"
+
+
+def test_without_spark_the_check_of_a_store_says_how_to_get_it(tmp_path: Path) -> None:
+    finished(tmp_path, stale())
+    without = "import sys; sys.modules['pyspark'] = None; from harness.cli.main import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", without, "check", str(tmp_path)], capture_output=True, text=True
+    )
+    assert done.returncode == 254
+    assert "pyspark is not installed; `make spark` installs" in spread(done.stderr)
 
 
 def test_a_page_that_cannot_be_drawn_hides_neither_verdict_nor_witness(

@@ -23,24 +23,23 @@ from harness.cli.replay import (
     Player,
     RunReplay,
     ScenarioReplay,
-    Try,
     VersionTries,
+    VersionTry,
     replay_of,
     versions_of,
 )
-from harness.cli.run import Asked, run
-from harness.cli.workload import KEPT, workload_of
+from harness.cli.run import RunRequest, run
+from harness.cli.workload import workload_of
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.dialect import Engine, Engines
 from harness.core.errors import ClusterError, MissingMechanismError, UsageError
 from harness.core.seed import Seed
 from harness.core.topology import Role
 from harness.run.bisection import Answer, Boundary, TryResult
-from harness.run.campaign import Campaign, Finished
-from harness.run.plan import Plan
+from harness.run.campaign import Campaign, ClusterSource, FinishedRun
+from harness.run.plan import WORKLOAD_OPTIONS, Plan
 from harness.run.stop import Stop
 from harness.run.store import RunDirectory, Store
-from nemesis.composed import Composed
 from nemesis.options import FaultOptions
 
 HIT, MISS, UNKNOWN, BROKE = (
@@ -73,11 +72,11 @@ def refusal(*words: str) -> str:
 def stored(store: Path, *words: str, ops: Any = None) -> RunDirectory:
     """A run as `harness run` with these words leaves it, judged by another history."""
     context = run.make_context("run", [*words, "--store", str(store)])
-    asked = Asked(context, {k: v for k, v in context.params.items() if k != "as_json"})
-    plan = replace(asked.plan(Seed(0x5EED)), engines=MET)
+    request = RunRequest(context)
+    plan = replace(request.plan(Seed(0x5EED)), engines=MET)
     directory = finished(store, ops or stale())
     judged = directory.results()
-    directory.begin(plan, asked.topology, {"ch1": "18.16.1"})
+    directory.begin(plan, request.topology, {"ch1": "18.16.1"})
     directory.recorded(())
     directory.results_file.write_text(json.dumps(judged))
     return directory
@@ -90,7 +89,7 @@ def stored(store: Path, *words: str, ops: Any = None) -> RunDirectory:
         (["stale-reed"], "'stale-reed' is no scenario (`harness scenario` lists them); run 'stale"),
         (["stale-read", "--versions", "19.1,25.8"], "--versions '19.1': no such version can be"),
         (["stale-read", "--versions", "25.8,25.8.2.1"], "--versions 25.8,25.8.2.1: expected each"),
-        (["stale-read", "--versions", ""], "expected words with commas between them"),
+        (["stale-read", "--versions", ""], "expected words separated by commas"),
         (["stale-read", "--tries", "0"], "0: expected a whole number from 1"),
         (["stale-read", "--zookeeper", "2.0"], "--zookeeper '2.0': no such version"),
         ([], "Missing argument 'WHAT'"),
@@ -134,25 +133,27 @@ def test_a_stored_run_is_repeated_as_it_was_but_for_the_servers(tmp_path: Path) 
     campaign, plan = replay.opened("25.8", None, Store(tmp_path), None, Stop(), lambda _: None)
     first, second = plan(0), plan(1)
     was = directory.info().plan
-    same = replace(was, again="", engines=Engines(), options={})
-    assert replace(first, again="", options={}) == same
+    same = replace(was, repro_command="", engines=Engines(), options={})
+    assert replace(first, repro_command="", options={}) == same
     assert first == second
     assert first is not second  # a campaign tells its last plan by identity
-    assert first.options[KEPT] == was.options[KEPT]
-    assert first.again == was.again.replace("--clickhouse 18.16", "--clickhouse 25.8")
-    assert not campaign.leave
+    assert first.options[WORKLOAD_OPTIONS] == was.options[WORKLOAD_OPTIONS]
+    assert first.repro_command == was.repro_command.replace(
+        "--clickhouse 18.16", "--clickhouse 25.8"
+    )
+    assert not campaign.clusters.leave
     _, plan = replay.opened("25.8", "3.9", Store(tmp_path), None, Stop(), lambda _: None)
-    assert "--zookeeper 3.9" in plan(0).again
+    assert "--zookeeper 3.9" in plan(0).repro_command
 
 
 def test_a_version_that_lacks_a_mechanism_is_named(tmp_path: Path) -> None:
     stored(tmp_path, "--nemesis", "kill-clickhouse-leader", "--clickhouse", "18.16")
     replay = replay_of("latest", Store(tmp_path))
     on = versions_of(["25.8"])[0]
-    told: list[Try] = []
+    told: list[VersionTry] = []
     Player(
         replay=replay, store=Store(tmp_path), zookeeper=None, console=None, stop=Stop(),
-        told=lambda _, one: told.append(one),
+        on_try=lambda _, one: told.append(one),
     ).play(on, lambda: True)  # fmt: skip
     assert (on.missing, told) == ("a single leading replica per table", [])
 
@@ -172,7 +173,7 @@ def edited(directory: RunDirectory, **plan: object) -> None:
         ({"again": "harness run --cluster sim"}, "its servers were simulated"),
         ({"again": "harness run 'unclosed"}, "'unclosed\" is not understood"),
         ({"time_limit_s": 8.0}, "its time_limit_s was 8.0, and its command line"),
-        ({"options": {KEPT: {"keys": 3}}}, "its workload options was {'keys': 3}"),
+        ({"options": {WORKLOAD_OPTIONS: {"keys": 3}}}, "its workload options was {'keys': 3}"),
     ],
 )
 def test_a_run_that_cannot_be_repeated_as_it_was_is_refused(
@@ -247,8 +248,8 @@ def test_the_last_line_says_where_it_changed(
 
 
 PLAN = Plan(
-    workload="quorum-set", nemesis="none", seed=Seed(1), again="", promise="eventual",
-    time_limit_s=0.3, quiesce_s=2, options={KEPT: {"insert": "plain", "read": "plain"}},
+    workload="quorum-set", nemesis="none", seed=Seed(1), repro_command="", promise="eventual",
+    time_limit_s=0.3, quiesce_s=2, options={WORKLOAD_OPTIONS: {"insert": "plain", "read": "plain"}},
 )  # fmt: skip
 
 
@@ -271,9 +272,9 @@ class Scripted:
         store: Store,
         console: object,
         stop: Stop,
-        finished: Callable[[Finished], None],
+        finished: Callable[[FinishedRun], None],
     ) -> tuple[Campaign, Callable[[int], Plan]]:
-        def make_cluster(_: Callable[[str], None]) -> SimCluster:
+        def make(_: Plan, __: Callable[[str], None]) -> SimCluster:
             self.clusters.append(SimCluster(THREE, Seed(len(self.clusters))))
             return self.clusters[-1]
 
@@ -285,13 +286,13 @@ class Scripted:
             return replace(PLAN, seed=Seed(number))
 
         campaign = Campaign(
-            store=store, make_cluster=make_cluster, files=None, workload=workload_of,
-            nemesis=lambda plan, _: Composed("none", [], plan.seed, FaultOptions()), leave=False,
-            shown=lambda _: nullcontext(), finished=finished, draw=lambda *_: None, stop=stop,
+            store=store, clusters=ClusterSource(make=make), workload=workload_of,
+            faults=FaultOptions(), shown=lambda _: nullcontext(), finished=finished,
+            draw=lambda *_: None, stop=stop,
         )  # fmt: skip
         return campaign, plan
 
-    def judged(self, run: Finished) -> tuple[TryResult, str]:
+    def judged(self, run: FinishedRun) -> tuple[TryResult, str]:
         return self.due, ""
 
 
@@ -301,12 +302,12 @@ def played(
     """As many tries as there are results."""
     on, stop, replay = versions_of(["25.8"])[0], Stop(), Scripted(iter(results))
 
-    def told(_: VersionTries, __: Try) -> None:
+    def told(_: VersionTries, __: VersionTry) -> None:
         if len(on.tries) == stop_after:
             stop.wish("SIGINT received")
 
     player = Player(
-        replay=replay, store=Store(store), zookeeper=None, console=None, stop=stop, told=told
+        replay=replay, store=Store(store), zookeeper=None, console=None, stop=stop, on_try=told
     )
     player.play(on, lambda: len(on.tries) < len(results))
     return on, replay
@@ -350,16 +351,13 @@ def test_what_an_interrupted_try_did_not_show_counts_for_nothing(tmp_path: Path)
         on, stop, replay = versions_of(["25.8"])[0], Stop(), Scripted(iter([due, due]))
         player = Player(
             replay=replay, store=Store(tmp_path), zookeeper=None, console=None, stop=stop,
-            told=lambda *_: None,
+            on_try=lambda *_: None,
         )  # fmt: skip
         opened = replay.opened
 
         def stopping(*given: Any, opened: Any = opened, stop: Stop = stop) -> Any:
             campaign, plan = opened(*given)
-            own = replace(
-                campaign, nemesis=lambda *of: stop.wish("SIGINT") or campaign.nemesis(*of)
-            )
-            return own, plan
+            return replace(campaign, script=lambda _: stop.wish("SIGINT")), plan
 
         replay.opened = stopping  # type: ignore[method-assign]
         player.play(on, lambda: True)

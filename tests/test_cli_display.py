@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from harness.cli.display import Display, shown
+from harness.cli.display import Display, live_display
 from harness.core.op import NEMESIS, Kind, Op, Value
 from harness.run.monitor import Monitor, Phase
 
@@ -47,7 +47,6 @@ def monitored() -> Monitor:
             value=value,
             key=key,
         )
-        monitor.live.saw(op)
         monitor.saw(op)
     monitor.enter(Phase.FAULTS)
     monitor.clock.sleep_until(12_000 * MS)
@@ -62,7 +61,7 @@ def test_the_display_of_a_run_under_a_fault() -> None:
 
 def test_without_a_terminal_each_phase_and_each_new_reason_is_a_line() -> None:
     monitor, said = Monitor("a run", 30.0), io.StringIO()
-    with shown(monitor, Console(width=30, file=said)):
+    with live_display(monitor, Console(width=30, file=said)):
         monitor.enter(Phase.FAULTS)
         for reason in ("ch2 has 3 queue entries", "ch2 has 3 queue entries", "ch2 is read-only"):
             monitor.enter(Phase.QUIESCE, f"pending: {reason}")
@@ -83,11 +82,11 @@ EXPECTED = """\
 │  operation          ok     fail     info                                                         │
 │  insert              1        0        0                                                         │
 │  read                1        0        0                                                         │
-│  a second            0        0        0                                                         │
+│  per second          0        0        0                                                         │
 │  1 in flight                                                                                     │
 │                                                                                                  │
-│  fault #1    partition-ring {ch1 | ch2 ch3}                                                      │
-│  anomalies   1 reads miss 1 acknowledged values, first at 0.006 s                                │
+│  faults      1 so far, now: partition-ring {ch1 | ch2 ch3}                                       │
+│  anomalies   1 stale read, 1 acknowledged value missing, first at 0.006 s                        │
 │                                                                                                  │
 ╰──────────────────────────────────────────────────────────────────────────────────────────────────╯
 """

@@ -44,7 +44,7 @@ def test_what_a_run_raises_is_raised() -> None:
 
 
 def test_a_process_that_dies_is_said_to_have() -> None:
-    with pytest.raises(HarnessError, match="--jobs 2: a process died over a run"):
+    with pytest.raises(HarnessError, match="--jobs 2: a process died during a run"):
         list(side_by_side(lambda number: os._exit(1) if number == 3 else number, 9, 2, Stop()))
 
 

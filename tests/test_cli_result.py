@@ -52,7 +52,7 @@ def printed(width: int) -> str:
         past,
         title="store/quorum-set+partition/latest",
         workload="quorum-set",
-        again="harness run --nemesis partition --seed 0x7",
+        repro_command="harness run --nemesis partition --seed 0x7",
         troubles=["no logs: the engine is gone"],
     )
     console = Console(width=width, record=True, file=open("/dev/null", "w"))  # noqa: SIM115

@@ -4,10 +4,10 @@ from dataclasses import asdict
 
 import pytest
 
-from harness.cli.workload import KEPT, described, options_of, workload_of
+from harness.cli.workload import described, options_of, workload_of
 from harness.core.errors import UsageError
 from harness.core.seed import Seed
-from harness.run.plan import Plan
+from harness.run.plan import WORKLOAD_OPTIONS, Plan
 from workloads.quorum_set import QuorumSet, QuorumSetOptions
 
 
@@ -21,9 +21,11 @@ def test_flags_and_words_are_options_and_the_rest_are_defaults() -> None:
     [
         (
             "wirters=3",
-            "--option 'wirters=3': workload quorum-set has no such option; expected NAME",
+            "--option 'wirters=3': workload quorum-set has no such option; did you mean writers? "
+            "expected NAME=VALUE with a NAME among insert",
         ),
-        ("writers", "--option 'writers': workload quorum-set has no such option"),
+        ("speed=3", "--option 'speed=3': workload quorum-set has no such option; expected NAME"),
+        ("writers", "--option 'writers': expected NAME=VALUE, such as writers=…"),
         ("writers=many", "--option 'writers=many': expected a whole number"),
         ("timeout_s=x", "--option 'timeout_s=x': expected a number"),
     ],
@@ -40,9 +42,9 @@ def test_a_stored_plan_makes_the_workload_that_was_run() -> None:
         workload="quorum-set",
         nemesis="kill",
         seed=Seed(7),
-        again="",
+        repro_command="",
         promise="session",
-        options={KEPT: asdict(options), "interval": 3.0},
+        options={WORKLOAD_OPTIONS: asdict(options), "interval": 3.0},
     )
     workload = workload_of(plan)
     assert isinstance(workload, QuorumSet)

@@ -80,7 +80,7 @@ def test_what_became_of_a_cancelled_insert_is_unknown(code: int) -> None:
 )
 def test_who_cancels_needs_what(cancel: Cancel, needs: tuple[Mechanism, ...]) -> None:
     options = QuorumSetOptions(cancel=cancel)
-    options.settle(Topology.of())
+    options.validate(Topology.of())
     assert options.needs == needs
     assert options.unsimulated == ("" if cancel is Cancel.NEVER else f"-o cancel={cancel}")
     checkers = {one.name for one in QuorumSet(options, Seed(1), Level.EVENTUAL).checkers()}
@@ -89,4 +89,4 @@ def test_who_cancels_needs_what(cancel: Cancel, needs: tuple[Mechanism, ...]) ->
 
 def test_another_way_to_cancel_is_refused() -> None:
     with pytest.raises(UsageError, match="cancel 'soon': expected one of never kill time both"):
-        QuorumSetOptions(cancel="soon").settle(Topology.of())
+        QuorumSetOptions(cancel="soon").validate(Topology.of())

@@ -13,17 +13,16 @@ from harness.clients.connect import connect
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
 from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.sim_cluster import SimCluster
-from harness.core.outcomes import CLIENT_TIMEOUT, NETWORK, UNSENT
-from harness.core.protocols import (
+from harness.core.capabilities import (
     CanKill,
-    CanLead,
     CanLosePackets,
     CanPartition,
     CanPause,
     CanRestart,
     CanStopFetches,
-    clock_of,
+    ReportsLeader,
 )
+from harness.core.outcomes import CLIENT_TIMEOUT, NETWORK, UNSENT
 from harness.core.seed import Seed
 from harness.core.topology import Link
 
@@ -37,7 +36,7 @@ CAPABILITIES = (
     CanKill,
     CanRestart,
     CanPause,
-    CanLead,
+    ReportsLeader,
     CanStopFetches,
 )
 
@@ -61,7 +60,7 @@ def running(request: pytest.FixtureRequest) -> Iterator[AnyCluster]:
 def cluster(running: AnyCluster) -> AnyCluster:
     """Healed, whatever the test before it did."""
     running.mend()
-    running.keep_packets(THREE.names)
+    running.stop_packet_loss(THREE.names)
     running.resume(THREE.names)
     running.start(THREE.keepers)
     running.start(THREE.replicas)
@@ -81,7 +80,7 @@ def table(cluster: AnyCluster, request: pytest.FixtureRequest) -> Iterator[Repli
 
 def until(cluster: AnyCluster, seen: Callable[[], bool], what: str, within_s: float = 30) -> None:
     """On the cluster's own time; a server that refuses has not been seen yet."""
-    clock = clock_of(cluster)
+    clock = cluster.runtime.clock()
 
     def now() -> bool:
         try:
@@ -153,7 +152,7 @@ def test_a_cut_has_a_direction_and_ends(cluster: AnyCluster) -> None:
 
 
 def test_the_packets_of_one_server_are_lost_both_ways_until_that_ends(cluster: AnyCluster) -> None:
-    assert cluster.unfit_for_loss() is None
+    assert cluster.why_no_packet_loss() is None
     cluster.lose_packets(["zk2"])
     seen: set[Link] = set()
 
@@ -165,8 +164,8 @@ def test_the_packets_of_one_server_are_lost_both_ways_until_that_ends(cluster: A
     assert cluster.losing_packets("ch1") == {
         link: "zk2" in (link.source, link.target) for link in around("ch1")
     }
-    cluster.keep_packets(["zk2"])
-    cluster.keep_packets(["zk2"])
+    cluster.stop_packet_loss(["zk2"])
+    cluster.stop_packet_loss(["zk2"])
     assert cluster.losing_packets("zk2") == dict.fromkeys(around("zk2"), False)
 
 

@@ -19,15 +19,15 @@ from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.fetches import Fetches
 from harness.clusters.logs import TRANSACTIONS_FILE
 from harness.conform.ensemble import read_archive
-from harness.core.errors import ClusterError, FaultError, UsageError
-from harness.core.protocols import (
+from harness.core.capabilities import (
     CanKill,
-    CanLead,
     CanPartition,
     CanPause,
     CanRestart,
     CanStopFetches,
+    ReportsLeader,
 )
+from harness.core.errors import ClusterError, FaultError, UsageError
 from harness.core.topology import Link
 
 pytestmark = pytest.mark.containers
@@ -68,7 +68,7 @@ def in_pod(cluster: DockerCluster, node: str, *argv: str) -> str:
 
 
 def test_it_has_every_capability(cluster: DockerCluster) -> None:
-    for capability in (CanPartition, CanKill, CanRestart, CanPause, CanLead, CanStopFetches):
+    for capability in (CanPartition, CanKill, CanRestart, CanPause, ReportsLeader, CanStopFetches):
         assert isinstance(cluster, capability)
 
 
@@ -90,7 +90,7 @@ def test_ports_are_on_the_loopback_alone(cluster: DockerCluster) -> None:
 
 def test_a_replica_reads_through_the_keeper_of_its_route(cluster: DockerCluster) -> None:
     for name, through in (("ch1", "zk1"), ("ch2", "zk2"), ("ch3", "zk3")):
-        clients = keeper.ask(cluster.endpoint(through), "cons")
+        clients = keeper.request(cluster.endpoint(through), "cons")
         address = in_pod(cluster, name, "hostname", "-i").strip()
         assert f"/{address}:" in clients
 

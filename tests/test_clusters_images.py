@@ -8,9 +8,9 @@ import pytest
 
 from compose.plan import Image, Images
 from compose.releases import CLICKHOUSE, ImageChoice, clickhouse_release, zookeeper_release
-from harness.clusters import base_image, images, ingredients
+from harness.clusters import base_image, build_inputs, images
 from harness.clusters.engine import engine
-from harness.clusters.images import build_images, pod_image, release_image, way_to
+from harness.clusters.images import build_images, pod_image, release_image, source_of
 from harness.core.errors import ClusterError
 from harness.core.topology import Role, Topology
 
@@ -83,10 +83,10 @@ def test_without_a_registry_a_release_is_built_and_the_reason_is_told(
     new = clickhouse_release("25.8")
     with closing(engine()) as client:
         monkeypatch.setattr(images, "has_image", lambda client, image: False)
-        monkeypatch.setattr(images, "hub_answers", lambda image: True)
-        assert way_to(client, new).image == "clickhouse/clickhouse-server:25.8"
-        monkeypatch.setattr(images, "hub_answers", lambda image: False)
-        way = way_to(client, new)
+        monkeypatch.setattr(images, "registry_has", lambda image: True)
+        assert source_of(client, new).image == "clickhouse/clickhouse-server:25.8"
+        monkeypatch.setattr(images, "registry_has", lambda image: False)
+        way = source_of(client, new)
         assert (way.image, way.ready) == (release_image(new), False)
         assert way.why == (
             "ClickHouse 25.8.2.1 as built in chdb 3.7.2, will be built here: no registry has "
@@ -109,7 +109,7 @@ def test_a_wheel_of_another_content_is_refused(
         match=r"ClickHouse 25\.8\.2\.1 .*: what pip downloaded as chdb 3\.7\.2 is not the wheel "
         r"with sha256 c119f0830c12",
     ):
-        ingredients.fetch(clickhouse_release("25.8"), tmp_path)
+        build_inputs.fetch(clickhouse_release("25.8"), tmp_path)
 
 
 def test_a_wheel_that_cannot_be_downloaded_is_one_message(
@@ -118,22 +118,22 @@ def test_a_wheel_that_cannot_be_downloaded_is_one_message(
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     with pytest.raises(ClusterError, match=r"chdb 3\.7\.2 cannot be downloaded: .*chdb==3\.7\.2"):
-        ingredients.fetch(clickhouse_release("25.8"), tmp_path)
+        build_inputs.fetch(clickhouse_release("25.8"), tmp_path)
 
 
 def test_a_machine_that_cannot_run_it_is_told_before_anything_is_downloaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ingredients, "cpu_flags", lambda: frozenset({"sse4_2"}))
+    monkeypatch.setattr(build_inputs, "cpu_flags", lambda: frozenset({"sse4_2"}))
     with pytest.raises(
         ClusterError, match=r"^ClickHouse 25\.8\.2\.1 .* cannot run here: it needs a CPU with AVX"
     ):
-        ingredients.fetch(clickhouse_release("25.8"), tmp_path)
+        build_inputs.fetch(clickhouse_release("25.8"), tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_jars_are_taken_out_of_pyspark(tmp_path: Path) -> None:
-    ingredients.fetch(zookeeper_release("3.9"), tmp_path)
+    build_inputs.fetch(zookeeper_release("3.9"), tmp_path)
     names = {path.name for path in (tmp_path / "jars").iterdir()}
     assert {"zookeeper-3.9.5.jar", "zookeeper-jute-3.9.5.jar"} <= names
 
@@ -158,6 +158,12 @@ def test_a_users_image_without_clickhouse_is_refused() -> None:
         build_images(lambda text: None, ImageChoice(clickhouse_image=keeper))
 
 
+def test_an_image_without_keeper_is_refused() -> None:
+    keeper = zookeeper(build_images(lambda text: None, OLD)).tag
+    with pytest.raises(ClusterError, match=r"could not ask .* for its version"):
+        build_images(lambda text: None, ImageChoice(clickhouse="18.16", keeper_image=keeper))
+
+
 def test_two_processes_may_build_at_once() -> None:
     spawn = multiprocessing.get_context("spawn")
     with spawn.Pool(2) as pool:
@@ -173,7 +179,7 @@ def test_with_no_base_no_hub_and_no_tool_the_message_says_how_to_get_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(base_image, "has_image", lambda client, tag: False)
-    monkeypatch.setattr(base_image, "hub_answers", lambda: False)
+    monkeypatch.setattr(base_image, "registry_has", lambda: False)
     monkeypatch.setattr(base_image, "bootstrap_tool", lambda: None)
     refused = pytest.raises(ClusterError, match="apt-get install mmdebstrap")
     with closing(engine()) as client, refused:

@@ -122,7 +122,7 @@ def test_a_kept_cluster_outlives_its_process_and_is_healed_when_it_is_attached(
         again = DockerCluster.attach(tmp_path)
         with pytest.raises(ClusterError, match="another process uses this cluster"):
             again.up()
-        with pytest.raises(UsageError, match="a living process uses it"):
+        with pytest.raises(UsageError, match="a running process uses it"):
             clean([name])
         cluster.close()
         again.up()
@@ -136,7 +136,7 @@ def test_a_kept_cluster_outlives_its_process_and_is_healed_when_it_is_attached(
     finally:
         removed = clean([name])
     assert sorted(removed) == everything_of(name)
-    with pytest.raises(UsageError, match=f"{name}.*there is none of that name"):
+    with pytest.raises(UsageError, match=f"{name}.*no such cluster"):
         clean([name])
 
 
@@ -164,7 +164,9 @@ def test_a_server_that_does_not_come_up_is_one_error_with_its_log_and_leaves_not
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = small(tmp_path)
-    monkeypatch.setattr("compose.plan._environment", lambda node, settings: {"X": "1"})
+    monkeypatch.setattr(
+        "compose.plan._environment", lambda topology, node, engine, settings: {"X": "1"}
+    )
     broken = small(tmp_path)  # a keeper without a number
     with pytest.raises(ClusterError, match=r"(?s)zk1: did not come up.*the number of this server"):
         broken.up()

@@ -1,6 +1,6 @@
 """The end of a server's log, as errors show it."""
 
-from harness.clusters.logs import telling
+from harness.clusters.logs import informative_lines
 
 LOG = """\
 2026.11.23 21:36:31.209657 [ 6377 ] {} <Error> AsyncLoader: Code: 79. DB::Exception: Unknown mark
@@ -15,11 +15,11 @@ LOG = """\
 
 def test_lines_with_a_date_are_told_and_stack_traces_are_not() -> None:
     first, *_, last = LOG.splitlines()
-    assert telling(LOG) == f"{first}\n{last}"
+    assert informative_lines(LOG) == f"{first}\n{last}"
 
 
 def test_long_lines_are_cut_and_only_the_last_ones_are_told() -> None:
     text = "\n".join(f"line {n} {'x' * 1000}" for n in range(40))
-    told = telling(text).splitlines()
+    told = informative_lines(text).splitlines()
     assert [line.split()[1] for line in told] == [str(n) for n in range(25, 40)]
     assert {len(line) for line in told} == {401}

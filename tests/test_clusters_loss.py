@@ -8,8 +8,8 @@ import pytest
 from real_servers import THREE, await_
 
 from harness.clusters.docker_cluster import DockerCluster
+from harness.clusters.links import LinkProbes
 from harness.clusters.pods import PodAgent
-from harness.clusters.probes import Probes
 from harness.core.errors import UsageError
 from harness.core.seed import Seed
 from harness.core.topology import Link
@@ -28,16 +28,16 @@ def cluster(servers: DockerCluster) -> Iterator[DockerCluster]:
     await_(lambda: not servers.unready(), "the cluster is whole before the test")
     yield servers
     servers.mend()
-    servers.keep_packets(THREE.names)
+    servers.stop_packet_loss(THREE.names)
 
 
 @pytest.fixture
-def probes(cluster: DockerCluster) -> Iterator[Probes]:
+def probes(cluster: DockerCluster) -> Iterator[LinkProbes]:
     """Datagrams of the test's own, from pod to pod."""
     client = docker.from_env()
     pods = {node: PodAgent(client, f"{cluster.name}-{node}-pod", node) for node in THREE.names}
     addresses = {node: in_pod(cluster, node, "hostname -i").strip() for node in THREE.names}
-    yield Probes(pods, addresses)
+    yield LinkProbes(pods, addresses)
     for pod in pods.values():
         pod.close()
     client.close()
@@ -48,9 +48,9 @@ def in_pod(cluster: DockerCluster, node: str, script: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def arrived(probes: Probes, link: Link) -> int:
+def arrived(probes: LinkProbes, link: Link) -> int:
     """Of 200."""
-    return len(probes.exchange(probes.named([link], 200), wait_s=0.2))
+    return len(probes.exchange(probes.new([link], 200), wait_s=0.2))
 
 
 def lossy(cluster: DockerCluster, node: str) -> bool:
@@ -58,20 +58,20 @@ def lossy(cluster: DockerCluster, node: str) -> bool:
     return all(cluster.losing_packets(node).values())
 
 
-def test_three_of_ten_packets_are_lost_each_way(cluster: DockerCluster, probes: Probes) -> None:
+def test_three_of_ten_packets_are_lost_each_way(cluster: DockerCluster, probes: LinkProbes) -> None:
     arrived(probes, TO)  # resolves addresses
     assert [arrived(probes, link) for link in (TO, FROM, BESIDE)] == [200, 200, 200]
     cluster.lose_packets(["ch1"])
     # Six standard deviations about 140.
     assert all(101 <= arrived(probes, link) <= 179 for link in (TO, FROM))
     assert arrived(probes, BESIDE) == 200
-    cluster.keep_packets(["ch1"])
+    cluster.stop_packet_loss(["ch1"])
     assert [arrived(probes, link) for link in (TO, FROM, BESIDE)] == [200, 200, 200]
 
 
 @pytest.mark.parametrize("cut_first", [True, False])
 def test_loss_and_cut_begin_and_end_without_each_other(
-    cluster: DockerCluster, probes: Probes, cut_first: bool
+    cluster: DockerCluster, probes: LinkProbes, cut_first: bool
 ) -> None:
     if cut_first:
         cluster.cut([TO])
@@ -84,7 +84,7 @@ def test_loss_and_cut_begin_and_end_without_each_other(
     cluster.mend()
     assert 101 <= arrived(probes, TO) <= 179
     cluster.cut([TO])
-    cluster.keep_packets(["ch1"])
+    cluster.stop_packet_loss(["ch1"])
     assert not any(cluster.losing_packets("ch1").values())
     assert [arrived(probes, link) for link in (TO, FROM)] == [0, 200]
 
@@ -104,7 +104,7 @@ def test_a_pod_without_the_match_is_refused_by_name(cluster: DockerCluster) -> N
     in_pod(cluster, "ch1", f"mv {STATISTIC} {STATISTIC}.away")
     try:
         with pytest.raises(
-            UsageError, match=r"nemesis loss: cluster harness-\w+ loses no packets: .*statistic"
+            UsageError, match=r"nemesis loss: cluster harness-\w+ cannot lose packets: .*statistic"
         ):
             check_capabilities(nemesis, cluster)
     finally:

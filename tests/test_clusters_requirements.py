@@ -18,6 +18,8 @@ def test_without_an_engine_each_missing_thing_says_how_to_get_it(
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
     missing = {r.name: r for r in requirements() if not r.ok}
-    assert {"Docker engine", "images, or what makes them", "kernel: iptables DROP"} <= set(missing)
+    assert {"Docker engine", "images, or a way to build them", "kernel: iptables DROP"} <= set(
+        missing
+    )
     assert "none answers" in missing["Docker engine"].found
     assert all(requirement.how_to_get for requirement in missing.values())

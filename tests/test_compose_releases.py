@@ -6,18 +6,17 @@ from compose.releases import (
     CLICKHOUSE,
     ZOOKEEPER,
     ImageChoice,
+    ImageOptions,
     clickhouse_release,
     upgrade_targets,
 )
-from harness.core.dialect import Engine, Engines
-from harness.core.errors import UsageError
+from harness.core.dialect import Coordination, Engine, Engines, Mechanism
+from harness.core.errors import MissingMechanismError, UsageError
 from harness.core.topology import Role
-
-NONE = {"clickhouse": None, "zookeeper": None, "clickhouse_image": None, "zookeeper_image": None}
 
 
 def chosen(**given: str) -> ImageChoice:
-    return ImageChoice.of({**NONE, **given})
+    return ImageChoice.of(ImageOptions(**given))
 
 
 def test_nothing_chosen_is_the_default() -> None:
@@ -72,8 +71,8 @@ def test_versions_and_aliases_name_one_release_each() -> None:
 
 
 def test_a_choice_in_words_names_both_servers_whatever_the_defaults_are() -> None:
-    assert chosen().words == ("--clickhouse", "25.8", "--zookeeper", "3.8")
-    assert chosen(clickhouse="24.8", zookeeper_image="zookeeper:3.7").words == (
+    assert chosen().arguments == ("--clickhouse", "25.8", "--zookeeper", "3.8")
+    assert chosen(clickhouse="24.8", zookeeper_image="zookeeper:3.7").arguments == (
         "--clickhouse",
         "24.8",
         "--zookeeper-image",
@@ -98,8 +97,8 @@ def test_servers_that_were_met_can_be_chosen_again(
             "zk1": Engine(role=Role.ZOOKEEPER, version="3.9.5", build="as packed in pyspark"),
         }
     )
-    met = ImageChoice.met({"ch1": image, "zk1": "harness/zookeeper:1"}, engines)
-    assert met.words == (*words, "--zookeeper", "3.9.5")
+    met = ImageChoice.of_run({"ch1": image, "zk1": "harness/zookeeper:1"}, engines)
+    assert met.arguments == (*words, "--zookeeper", "3.9.5")
 
 
 def test_servers_of_several_versions_can_be_chosen_again_by_name() -> None:
@@ -107,13 +106,13 @@ def test_servers_of_several_versions_can_be_chosen_again_by_name() -> None:
     old = Engine(role=Role.CLICKHOUSE, version="24.8.4.1", build="as built in chdb 2.1.1")
     new = Engine(role=Role.CLICKHOUSE, version="25.8.2.1", build="as built in chdb 3.7.2")
     engines = Engines(nodes={"ch1": old, "ch2": new, "zk1": keeper})
-    met = ImageChoice.met(dict.fromkeys(engines.nodes, "harness/x:1"), engines)
-    assert met.words == ("--clickhouse", "ch1=24.8.4.1,ch2=25.8.2.1", "--zookeeper", "3.9.5")
+    met = ImageChoice.of_run(dict.fromkeys(engines.nodes, "harness/x:1"), engines)
+    assert met.arguments == ("--clickhouse", "ch1=24.8.4.1,ch2=25.8.2.1", "--zookeeper", "3.9.5")
     assert chosen(clickhouse=met.clickhouse, zookeeper=met.zookeeper) == met
 
 
 def test_several_versions_need_the_images_of_all_of_them() -> None:
-    choice = ImageChoice.of({**NONE, "clickhouse": "ch1=24.8,25.8", "upgrade_to": ("25.5", "3.9")})
+    choice = ImageChoice.of(ImageOptions(clickhouse="ch1=24.8,25.8"), ("25.5", "3.9"))
     assert [release.version for release in choice.releases] == [
         "24.8.4.1",
         "25.8.2.1",
@@ -143,3 +142,41 @@ def test_an_upgrade_to_what_cannot_be_had_is_refused(names: tuple[str, ...], sai
 def test_a_version_says_which_server_it_is_of() -> None:
     names = [name for r in (*CLICKHOUSE, *ZOOKEEPER) for name in (r.alias, r.version)]
     assert len(set(names)) == len(names)
+
+
+def test_keeper_takes_the_place_of_zookeeper() -> None:
+    choice = chosen(clickhouse="25.8", keeper_image="clickhouse/clickhouse-keeper:25.8")
+    assert choice.arguments[2:] == ("--keeper-image", "clickhouse/clickhouse-keeper:25.8")
+    assert choice.servers[Role.ZOOKEEPER] == {"": "clickhouse/clickhouse-keeper:25.8"}
+    assert choice.versions["zookeeper"] == ""
+    dialect = choice.dialect
+    assert dialect is not None
+    with pytest.raises(MissingMechanismError, match="with ClickHouse Keeper does not have"):
+        dialect.require("harness conform", (Mechanism.TRANSACTION_LOG,))
+
+
+def test_a_kept_cluster_with_keeper_can_be_chosen_again() -> None:
+    keeper = Engine(role=Role.ZOOKEEPER, version="25.8.2.29", coordination=Coordination.KEEPER)
+    server = Engine(role=Role.CLICKHOUSE, version="25.8.2.1", build="as built in chdb 3.7.2")
+    met = ImageChoice.of_run(
+        {"ch1": "a", "zk1": "my/keeper:1"}, Engines(nodes={"ch1": server, "zk1": keeper})
+    )
+    assert met.arguments == ("--clickhouse", "25.8.2.1", "--keeper-image", "my/keeper:1")
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"zookeeper": "3.9"}, "--zookeeper 3.9: --keeper-image k:1 takes its place; expected one"),
+        ({"zookeeper_image": "z:1"}, "--zookeeper-image z:1: --keeper-image k:1 takes its place"),
+    ],
+)
+def test_keeper_and_zookeeper_exclude_each_other(given: dict[str, str], why: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        chosen(keeper_image="k:1", **given)
+    assert why in str(refused.value)
+
+
+def test_keeper_is_not_upgraded_to_a_version_of_zookeeper() -> None:
+    with pytest.raises(UsageError, match="leaves no ZooKeeper server to upgrade"):
+        ImageChoice.of(ImageOptions(keeper_image="k:1"), ("3.9",))

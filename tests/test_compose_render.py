@@ -8,18 +8,26 @@ from xml.etree import ElementTree
 
 import pytest
 
-from compose.plan import Image, Images, Plan, plan
+from compose.plan import ClusterPlan, Image, Images, plan_cluster
 from compose.render import compose_text, config_files, render, render_again
-from compose.settings import Parts, Settings, Storage
-from harness.core.dialect import Engine
+from compose.settings import PartFormat, Settings, Storage
+from harness.core.dialect import Coordination, Engine
 from harness.core.topology import Role, Topology
 
 SNAPSHOT = Path(__file__).parent / "compose_2x2.yml"
 
 
+ZOOKEEPER_38 = Engine(role=Role.ZOOKEEPER, version="3.8.0")
+KEEPER = Engine(role=Role.ZOOKEEPER, version="25.8.2.29", coordination=Coordination.KEEPER)
+
+
 def planned(
-    topology: Topology, *, version: str = "18.16.1", settings: Settings | None = None
-) -> Plan:
+    topology: Topology,
+    *,
+    version: str = "18.16.1",
+    settings: Settings | None = None,
+    keeper: Engine = ZOOKEEPER_38,
+) -> ClusterPlan:
     def images_of(role: Role, *versions: str) -> dict[str, Image]:
         return {
             v: Image(f"harness/{role}:{n}", Engine(role=role, version=v))
@@ -30,10 +38,10 @@ def planned(
         "harness/pod:1",
         {
             Role.CLICKHOUSE: images_of(Role.CLICKHOUSE, *version.split(",")),
-            Role.ZOOKEEPER: images_of(Role.ZOOKEEPER, "3.8.0"),
+            Role.ZOOKEEPER: {keeper.version: Image("harness/zookeeper:1", keeper)},
         },
     )
-    return plan(
+    return plan_cluster(
         topology,
         settings or Settings(),
         images,
@@ -42,11 +50,11 @@ def planned(
     )
 
 
-def config(made: Plan, node: str, file: str) -> str:
+def config(made: ClusterPlan, node: str, file: str) -> str:
     return config_files(made, made.topology.node(node))[file]
 
 
-def element(made: Plan, node: str, file: str) -> ElementTree.Element:
+def element(made: ClusterPlan, node: str, file: str) -> ElementTree.Element:
     return ElementTree.fromstring(config(made, node, file))
 
 
@@ -125,13 +133,15 @@ def test_a_new_server_writes_parts_that_an_old_one_reads_if_it_is_told_to() -> N
     topology = Topology.of(replicas=2, clickhouse="24.8.4,25.8.2", zookeeper="3.8.0")
     path = "merge_tree/write_marks_for_substreams_in_compact_parts"
 
-    def marks(node: str, parts: Parts, versions: str = "24.8.4,25.8.2") -> list[str | None]:
+    def marks(node: str, parts: PartFormat, versions: str = "24.8.4,25.8.2") -> list[str | None]:
         made = planned(topology, version=versions, settings=Settings(parts=parts))
         return texts(element(made, node, "config.xml"), path)
 
-    assert [marks(node, Parts.OLD) for node in topology.replicas] == [[], ["0"]]
-    assert [marks(node, Parts.NEW) for node in topology.replicas] == [[], []]
-    alone = planned(Topology.of(replicas=1), version="25.8.2", settings=Settings(parts=Parts.OLD))
+    assert [marks(node, PartFormat.OLD) for node in topology.replicas] == [[], ["0"]]
+    assert [marks(node, PartFormat.NEW) for node in topology.replicas] == [[], []]
+    alone = planned(
+        Topology.of(replicas=1), version="25.8.2", settings=Settings(parts=PartFormat.OLD)
+    )
     assert texts(element(alone, "ch1", "config.xml"), path) == [], "there is none that is older"
 
 
@@ -226,3 +236,39 @@ def test_the_compose_tool_accepts_the_file(tmp_path: Path) -> None:
     assert set(done.stdout.split()) == {
         name for node in Topology.of().names for name in (node, f"{node}-pod")
     }
+
+
+def test_keeper_servers_are_configured_by_their_own_manual() -> None:
+    made = planned(Topology.of(keepers=3), version="25.8.2.1", keeper=KEEPER)
+    server = made.server("zk2")
+    assert list(config_files(made, server.node)) == ["keeper_config.xml"]
+    assert server.config_at == "/etc/clickhouse-keeper"
+    assert [volume.at for volume in server.volumes] == ["/var/lib/clickhouse"]
+    assert server.environment == {"CLICKHOUSE_WATCHDOG_ENABLE": "0"}
+
+    root = element(made, "zk2", "keeper_config.xml")
+    (keeper,) = root.findall("keeper_server")
+    assert (keeper.findtext("server_id"), keeper.findtext("tcp_port")) == ("2", "2181")
+    ensemble = [[field.text for field in found] for found in keeper.iter("server")]
+    assert ensemble == [["1", "zk1", "9234"], ["2", "zk2", "9234"], ["3", "zk3", "9234"]]
+    storage = [keeper.findtext(f"{what}_storage_path") for what in ("log", "snapshot")]
+    assert all(str(path).startswith("/var/lib/clickhouse/") for path in storage)
+    timed = {field.tag: field.text for field in keeper.find("coordination_settings") or ()}
+    assert timed == {
+        "operation_timeout_ms": "3000",
+        "min_session_timeout_ms": "1000",
+        "max_session_timeout_ms": "10000",
+        "heart_beat_interval_ms": "500",
+        "raft_logs_level": "information",
+    }
+    assert "25.8.2.29" in str(server.engine)
+    assert str(server.engine).startswith("ClickHouse Keeper ")
+
+
+def test_replicas_find_keeper_servers_as_they_find_those_of_zookeeper() -> None:
+    topology = Topology.of(keepers=3)
+    own, other = (
+        config(planned(topology, version="25.8.2.1", keeper=keeper), "ch1", "config.xml")
+        for keeper in (KEEPER, ZOOKEEPER_38)
+    )
+    assert own == other

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from harness.conform.ensemble import merged, pack, read_archive
-from harness.conform.entries import Entry, Part, Quorum, read_last_parts
+from harness.conform.entries import LogEntry, PartName, QuorumStatus, read_last_parts
 from harness.conform.model import Departure, Model, Replica
 from harness.conform.replay import Replayed, replay, tables
-from harness.conform.txnlog import Change, Did, Txn, read_txns
+from harness.conform.txnlog import Change, ChangeKind, Txn, read_txns
 from harness.core.errors import HarnessError
 
 TRACE = Path(__file__).parent / "traces" / "quorum.txnlog.tar.gz"
@@ -29,19 +29,19 @@ def log_file() -> bytes:
         return content.read()
 
 
-PART_LOST = "ch2 loses 0_1_1_0, and no part of it covers that"
+PART_LOST = "ch2 loses 0_1_1_0, and none of its parts covers it"
 TXNS = tuple(read_txns(log_file(), NAME))
 ROOT = tables(TXNS)[-1]
 
 
-def at(did: Did, path: str, number: int = 0) -> tuple[int, Change]:
+def at(kind: ChangeKind, path: str, number: int = 0) -> tuple[int, Change]:
     """The number-th transaction that does this below the table, and its change; the path may
     end early."""
     found = [
         (i, change)
         for i, txn in enumerate(TXNS)
         for change in txn.changes
-        if change.did is did and change.path.startswith(f"{ROOT}/{path}")
+        if change.kind is kind and change.path.startswith(f"{ROOT}/{path}")
     ]
     return found[number]
 
@@ -52,8 +52,10 @@ def edited(index: int, old: Change, *new: Change) -> tuple[Txn, ...]:
     return (*TXNS[:index], replace(TXNS[index], changes=changes), *TXNS[index + 1 :])
 
 
-def with_data(did: Did, path: str, old: bytes, new: bytes, number: int = 0) -> tuple[Txn, ...]:
-    index, change = at(did, path, number)
+def with_data(
+    kind: ChangeKind, path: str, old: bytes, new: bytes, number: int = 0
+) -> tuple[Txn, ...]:
+    index, change = at(kind, path, number)
     assert old in change.data, change.data
     return edited(index, change, replace(change, data=change.data.replace(old, new)))
 
@@ -70,7 +72,7 @@ def without(index: int) -> tuple[Txn, ...]:
 
 
 def gone(path: str) -> Change:
-    return Change(Did.DELETE, f"{ROOT}/{path}")
+    return Change(ChangeKind.DELETE, f"{ROOT}/{path}")
 
 
 def test_a_real_trace_conforms() -> None:
@@ -84,24 +86,24 @@ def test_a_real_trace_conforms() -> None:
 
 
 def ended() -> int:
-    return at(Did.DELETE, "quorum/status")[0]
+    return at(ChangeKind.DELETE, "quorum/status")[0]
 
 
 def lost_by_counted() -> tuple[Txn, ...]:
     """The replica that ends the first quorum has never got the part."""
-    return without(at(Did.CREATE, "replicas/ch2/parts/0_1_1_0")[0])
+    return without(at(ChangeKind.CREATE, "replicas/ch2/parts/0_1_1_0")[0])
 
 
 def ends_alone() -> tuple[Txn, ...]:
     """The inserting replica ends its own quorum."""
     index = ended()
-    session = TXNS[at(Did.CREATE, "quorum/status")[0]].session
+    session = TXNS[at(ChangeKind.CREATE, "quorum/status")[0]].session
     return (*TXNS[:index], replace(TXNS[index], session=session), *TXNS[index + 1 :])
 
 
 def fails_alive() -> tuple[Txn, ...]:
-    index, last = at(Did.SET, "quorum/last_part")
-    return edited(index, last, Change(Did.CREATE, f"{ROOT}/quorum/failed_parts/0_1_1_0"))
+    index, last = at(ChangeKind.SET, "quorum/last_part")
+    return edited(index, last, Change(ChangeKind.CREATE, f"{ROOT}/quorum/failed_parts/0_1_1_0"))
 
 
 def inserts_while_pending() -> tuple[Txn, ...]:
@@ -109,15 +111,17 @@ def inserts_while_pending() -> tuple[Txn, ...]:
 
 
 def pulls_back() -> tuple[Txn, ...]:
-    return with_data(Did.SET, "replicas/ch1/log_pointer", b"3", b"1", 3)
+    return with_data(ChangeKind.SET, "replicas/ch1/log_pointer", b"3", b"1", 3)
 
 
 def queues_another() -> tuple[Txn, ...]:
-    return with_data(Did.CREATE, "replicas/ch3/queue/queue-0000000002", b"0_4_4_0", b"0_5_5_0")
+    return with_data(
+        ChangeKind.CREATE, "replicas/ch3/queue/queue-0000000002", b"0_4_4_0", b"0_5_5_0"
+    )
 
 
 def skips_an_entry() -> tuple[Txn, ...]:
-    return without(at(Did.SET, "replicas/ch2/log_pointer", 2)[0])
+    return without(at(ChangeKind.SET, "replicas/ch2/log_pointer", 2)[0])
 
 
 def undone_after_it_counted() -> tuple[Txn, ...]:
@@ -126,7 +130,7 @@ def undone_after_it_counted() -> tuple[Txn, ...]:
 
 
 def test_a_fetch_that_counted_for_nothing_may_be_undone_and_done_again() -> None:
-    index, made = at(Did.CREATE, "replicas/ch3/parts/0_1_1_0")
+    index, made = at(ChangeKind.CREATE, "replicas/ch3/parts/0_1_1_0")
     again = Txn(0, TXNS[index].session, 0, (made,), ends_session=False)
     undone = added(index, gone("replicas/ch3/parts/0_1_1_0"))
     outcome = replay(ROOT, (*undone[: index + 2], again, *undone[index + 2 :]))
@@ -138,11 +142,11 @@ def taken_back(replica: str, part: str) -> tuple[Change, Change]:
     """The replica takes the part back, and queues a fetch of it."""
     node = f"{ROOT}/replicas/{replica}/queue/queue-0000000099"
     entry = f"format version: 4\nsource replica: \nblock_id: \nget\n{part}\n"
-    return Change(Did.CREATE, node, entry.encode()), gone(f"replicas/{replica}/parts/{part}")
+    return Change(ChangeKind.CREATE, node, entry.encode()), gone(f"replicas/{replica}/parts/{part}")
 
 
 def test_a_part_that_is_not_on_the_disk_is_taken_back_and_fetched_again() -> None:
-    index, made = at(Did.CREATE, "replicas/ch3/parts/0_1_1_0")
+    index, made = at(ChangeKind.CREATE, "replicas/ch3/parts/0_1_1_0")
     fetched = Txn(0, TXNS[index].session, 0, (made,), ends_session=False)
     before = added(index, *taken_back("ch3", "0_1_1_0"))
     outcome = replay(ROOT, (*before[: index + 2], fetched, *before[index + 2 :]))
@@ -154,7 +158,7 @@ def test_a_part_that_is_not_on_the_disk_is_taken_back_and_fetched_again() -> Non
 
 def test_a_replica_that_was_counted_and_has_to_fetch_is_a_step_with_a_name() -> None:
     """It asked ZooKeeper whether it has the part, and not its disk: 18.16.1 does so."""
-    index, made = at(Did.CREATE, "replicas/ch2/parts/0_1_1_0")
+    index, made = at(ChangeKind.CREATE, "replicas/ch2/parts/0_1_1_0")
     assert index < ended()
     fetched = Txn(0, TXNS[index].session, 0, (made,), ends_session=False)
     after = added(ended(), *taken_back("ch2", "0_1_1_0"))
@@ -182,10 +186,10 @@ def test_parts_that_go_before_the_merged_one_comes_are_a_step_with_a_name() -> N
 
 def test_last_part_that_goes_back_is_a_step_with_a_name() -> None:
     """Block 7 was taken first and is committed last: 18.16.1 does so."""
-    earlier, later = Part.named("0_7_7_0"), Part.named("0_8_8_0")
+    earlier, later = PartName.named("0_7_7_0"), PartName.named("0_8_8_0")
     parts = {earlier.name: earlier}
     replicas = {n: Replica(n, session=i, parts=parts) for i, n in enumerate(("ch1", "ch2"))}
-    pending = Quorum(earlier, 2, frozenset({"ch1"}))
+    pending = QuorumStatus(earlier, 2, frozenset({"ch1"}))
     model = Model(replicas=replicas, last={"0": later}, quorum=pending)
     assert model.end_quorum("ch2", {"0": earlier}) == later
     assert (model.last, model.quorum) == ({"0": earlier}, None)
@@ -194,9 +198,9 @@ def test_last_part_that_goes_back_is_a_step_with_a_name() -> None:
 def test_an_insert_without_a_quorum_needs_no_active_replica() -> None:
     """18.16.1 does not ask; the step has a name."""
     model = Model(replicas={"ch1": Replica("ch1"), "ch2": Replica("ch2", session=1, lost=True)})
-    plain = [Entry("get", f"ch{i}", Part.named(f"0_{i}_{i}_0")) for i in (1, 2)]
+    plain = [LogEntry("get", f"ch{i}", PartName.named(f"0_{i}_{i}_0")) for i in (1, 2)]
     assert [model.append(i, entry) for i, entry in enumerate(plain)] == [False, False]
-    quorum = Entry("get", "ch1", Part.named("0_3_3_0"), quorum=2)
+    quorum = LogEntry("get", "ch1", PartName.named("0_3_3_0"), quorum=2)
     with pytest.raises(Departure, match="ch1 is not active"):
         model.append(2, quorum)
     model.replicas["ch1"].session = 2
@@ -205,7 +209,7 @@ def test_an_insert_without_a_quorum_needs_no_active_replica() -> None:
 
 def test_a_replica_that_keeps_what_failed_is_a_step_with_a_name() -> None:
     """It asked what had failed just before that: 18.16.1 asks before it is active."""
-    part = Part.named("0_1_1_0")
+    part = PartName.named("0_1_1_0")
     model = Model(replicas={"ch1": Replica("ch1", parts={part.name: part}), "ch2": Replica("ch2")})
     model.failed.add(part.name)
     assert model.become_active("ch2", 1) == ()
@@ -214,9 +218,9 @@ def test_a_replica_that_keeps_what_failed_is_a_step_with_a_name() -> None:
 
 def test_every_replica_of_servers_since_20_5_assigns_merges() -> None:
     """They write no name where the leader's was."""
-    index, stood = at(Did.CREATE, "leader_election/leader_election-")
+    index, stood = at(ChangeKind.CREATE, "leader_election/leader_election-")
     everybody = replace(stood, data=b"all (multiple leaders Ok)")
-    others = [at(Did.CREATE, "leader_election/leader_election-", n)[1] for n in (1, 2)]
+    others = [at(ChangeKind.CREATE, "leader_election/leader_election-", n)[1] for n in (1, 2)]
     nobody = edited(index, stood, everybody)
     alone = tuple(
         replace(txn, changes=tuple(c for c in txn.changes if c not in others)) for txn in nobody
@@ -231,8 +235,8 @@ def test_every_replica_of_servers_since_20_5_assigns_merges() -> None:
 
 def test_a_server_that_shuts_down_finishes_what_it_has_begun() -> None:
     """It deletes is_active first; when its session ends nothing may come from it."""
-    part = Part.named("0_1_1_0")
-    insert = Entry("get", "ch1", part)
+    part = PartName.named("0_1_1_0")
+    insert = LogEntry("get", "ch1", part)
 
     def closing(session: int) -> Model:
         replicas = {"ch1": Replica("ch1", session=1), "ch2": Replica("ch2", session=2, pointer=0)}
@@ -242,9 +246,9 @@ def test_a_server_that_shuts_down_finishes_what_it_has_begun() -> None:
         return model
 
     own = closing(2)
-    own.pull("ch2", 1, {"queue-0": insert})
+    own.pull_log("ch2", 1, {"queue-0": insert})
     own.get_part("ch2", part)
-    own.stand_down(2)
+    own.end_session(2)
     another = closing(7)
     for model in (own, another):
         with pytest.raises(Departure, match="ch2 is not active"):
@@ -252,8 +256,8 @@ def test_a_server_that_shuts_down_finishes_what_it_has_begun() -> None:
 
 
 def test_a_parallel_quorum_is_refused_by_name() -> None:
-    index, status = at(Did.CREATE, "quorum/status")
-    part = Quorum.read(status.data).part.name
+    index, status = at(ChangeKind.CREATE, "quorum/status")
+    part = QuorumStatus.read(status.data).part.name
     parallel = replace(status, path=f"{ROOT}/quorum/parallel/{part}")
     outcome = replay(ROOT, edited(index, status, parallel))
     assert outcome.stopped is not None
@@ -261,7 +265,7 @@ def test_a_parallel_quorum_is_refused_by_name() -> None:
 
 
 def last_part_back() -> tuple[Txn, ...]:
-    return with_data(Did.SET, "quorum/last_part", b"0_2_2_0", b"0_1_1_0", 1)
+    return with_data(ChangeKind.SET, "quorum/last_part", b"0_2_2_0", b"0_1_1_0", 1)
 
 
 def merged_by_follower() -> tuple[Txn, ...]:
@@ -287,27 +291,27 @@ def merge() -> tuple[int, Change]:
 
 
 def cleared_early() -> tuple[Txn, ...]:
-    return added(at(Did.CREATE, "log/log-0000000000")[0], gone("log/log-0000000000"))
+    return added(at(ChangeKind.CREATE, "log/log-0000000000")[0], gone("log/log-0000000000"))
 
 
 def part_lost() -> tuple[Txn, ...]:
-    return added(at(Did.SET, "quorum/last_part", 1)[0], gone("replicas/ch2/parts/0_1_1_0"))
+    return added(at(ChangeKind.SET, "quorum/last_part", 1)[0], gone("replicas/ch2/parts/0_1_1_0"))
 
 
 def out_of_nowhere() -> tuple[Txn, ...]:
-    made = Change(Did.CREATE, f"{ROOT}/replicas/ch2/parts/7_1_1_0")
+    made = Change(ChangeKind.CREATE, f"{ROOT}/replicas/ch2/parts/7_1_1_0")
     return added(ended(), made)
 
 
 def lost_while_active() -> tuple[Txn, ...]:
-    return added(ended(), Change(Did.SET, f"{ROOT}/replicas/ch2/is_lost", b"1"))
+    return added(ended(), Change(ChangeKind.SET, f"{ROOT}/replicas/ch2/is_lost", b"1"))
 
 
 @pytest.mark.parametrize(
     ("tampered", "step", "why"),
     [
         (lost_by_counted, "EndQuorum ch2", "ch2 does not have the part"),
-        (ends_alone, "EndQuorum ch1", "2 are required, ch1 have it"),
+        (ends_alone, "EndQuorum ch1", "2 replicas are required, the part is on: ch1"),
         (fails_alive, "FailedQuorum 0_1_1_0 by ch2", "ch1 has the part and is active"),
         (
             inserts_while_pending,
@@ -318,12 +322,12 @@ def lost_while_active() -> tuple[Txn, ...]:
         (
             queues_another,
             "PullLog ch3 to 3",
-            "it queues 1 entries, and not the 1 of the log from 2",
+            "the 1 queued entries are not the 1 of the log from 2",
         ),
         (
             skips_an_entry,
             "GetPart ch2 0_2_2_0",
-            "nothing in the queue of ch2 asks for 0_2_2_0",
+            "no entry in the queue of ch2 needs 0_2_2_0",
         ),
         (last_part_back, "EndQuorum ch2", "last_part says 0_1_1_0"),
         (
@@ -375,7 +379,7 @@ def test_what_the_model_does_not_know_is_no_departure() -> None:
 
 def test_a_table_that_is_dropped_ends_its_trace() -> None:
     index = ended()
-    session = TXNS[at(Did.CREATE, "replicas/ch2/is_active")[0]].session
+    session = TXNS[at(ChangeKind.CREATE, "replicas/ch2/is_active")[0]].session
     dropped = added(index, gone("replicas/ch2/is_active"), session=session)
     part, queue = gone("replicas/ch2/parts/0_1_1_0"), gone("replicas/ch2/queue")
     rest = [Txn(0, session, 0, (change,), ends_session=False) for change in (part, queue)]
@@ -397,7 +401,7 @@ def test_a_damaged_log_is_refused_at_its_byte() -> None:
     data[5_000] ^= 1
     with pytest.raises(HarnessError, match=r"log\.100000001: the transaction at byte \d+ has a wr"):
         tuple(read_txns(bytes(data), NAME))
-    with pytest.raises(HarnessError, match="is no transaction log"):
+    with pytest.raises(HarnessError, match="is not a transaction log"):
         tuple(read_txns(b"x" * 100, NAME))
 
 
@@ -423,7 +427,7 @@ def test_what_a_deposed_leader_alone_wrote_did_not_happen() -> None:
     assert (alone.txns, alone.gaps, alone.dropped) == (half, (), len(TXNS) - len(half))
 
 
-def test_what_is_missing_is_told() -> None:
+def test_missing_transactions_are_reported() -> None:
     holed = (*TXNS[:50], *TXNS[53:])
     assert merged([holed, holed, holed], 3).gaps == (
         f"3 transactions from {TXNS[50].zxid:#x} are in no log",
@@ -438,16 +442,16 @@ def test_servers_that_disagree_are_refused() -> None:
 
 def test_what_the_server_writes_is_read() -> None:
     get = b"format version: 4\ncreate_time: 2026-11-21 12:57:16\nsource replica: ch1\n"
-    part = Part("0_1_1_0", "0", 1, 1, 0)
-    assert Entry.read(get + b"block_id: 0_1_2\nget\n0_1_1_0\nquorum: 2\n") == Entry(
+    part = PartName("0_1_1_0", "0", 1, 1, 0)
+    assert LogEntry.read(get + b"block_id: 0_1_2\nget\n0_1_1_0\nquorum: 2\n") == LogEntry(
         "get", "ch1", part, (), 2
     )
-    assert Entry.read(get + b"block_id: \nmerge\n0_1_1_0\n0_2_2_0\ninto\n0_1_2_1\n") == Entry(
-        "merge", "ch1", Part("0_1_2_1", "0", 1, 2, 1), (part, Part("0_2_2_0", "0", 2, 2, 0))
+    assert LogEntry.read(get + b"block_id: \nmerge\n0_1_1_0\n0_2_2_0\ninto\n0_1_2_1\n") == LogEntry(
+        "merge", "ch1", PartName("0_1_2_1", "0", 1, 2, 1), (part, PartName("0_2_2_0", "0", 2, 2, 0))
     )
     status = b"version: 1\npart_name: 0_1_1_0\nrequired_number_of_replicas: 2\n"
     status += b"actual_number_of_replicas: 1\nreplicas:\nch1\n"
-    assert Quorum.read(status) == Quorum(part, 2, frozenset({"ch1"}))
+    assert QuorumStatus.read(status) == QuorumStatus(part, 2, frozenset({"ch1"}))
     assert read_last_parts(b"version: 2\nparts count: 1\n0\t0_1_1_0\n") == {"0": part}
-    assert Part.named("0_1_6_1").covers(part)
-    assert not Part.named("1_1_6_1").covers(part)
+    assert PartName.named("0_1_6_1").covers(part)
+    assert not PartName.named("1_1_6_1").covers(part)

@@ -135,7 +135,7 @@ def test_engines_are_named_with_how_they_were_built() -> None:
     assert str(engines) == (
         "ClickHouse 25.8.2.1 as built in chdb 3.7.2, ZooKeeper 3.8.0 of Debian bookworm"
     )
-    assert engines.dialect is dialect("25.8.2.1")
+    assert engines.dialect == dialect("25.8.2.1")
     mixed = Engines(nodes={"ch1": OLDEST, "ch2": NEW, "ch3": OLDEST, "zk1": KEEPER})
     assert str(mixed) == (
         "ClickHouse 18.16.1 (ch1 ch3), ClickHouse 25.8.2.1 as built in chdb 3.7.2 (ch2), "

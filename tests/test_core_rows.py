@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from store_cases import OPS
 
 from checkers.judge import judge
-from checkers.key_sets import key_sets
 from checkers.ladder import Level
+from checkers.sets.key_sets import key_sets
 from checkers.suite import set_checkers
 from harness.core.errors import HistoryError
 from harness.core.history import History

@@ -19,7 +19,7 @@ from harness.core.op import Kind
 from harness.core.seed import Seed
 from harness.core.verdict import Status
 from harness.run.monitor import Monitor
-from harness.run.phases import Trial, conduct
+from harness.run.phases import RunContext, execute
 from harness.run.plan import Plan
 from harness.run.stop import Stop
 from harness.run.store import Store
@@ -27,7 +27,15 @@ from nemesis.composed import Composed, check_capabilities
 from nemesis.options import FaultOptions
 
 ROOT = Path(__file__).parent.parent
-DOCS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+DOCS = sorted(
+    [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "checkers" / "porcupine" / "README.md",
+        *(ROOT / "docs").rglob("*.md"),
+    ]
+)
+PACKAGES = ("harness", "workloads", "nemesis", "checkers", "compose")
 EXAMPLE = re.compile(r"<!-- file: (\w+)\.py -->\n```python\n(.*?)```", re.DOTALL)
 LINES_MAX = 60
 
@@ -70,14 +78,14 @@ def test_workload_nemesis_and_checker_work_together(
     family = import_module("blink").Blink(servers.topology)
     nemesis = Composed("blink", [family], Seed(7), options)
     check_capabilities(nemesis, servers)
-    plan = Plan(workload="row-count", nemesis="blink", seed=Seed(7), again="", rate=20.0,
+    plan = Plan(workload="row-count", nemesis="blink", seed=Seed(7), repro_command="", rate=20.0,
                 promise="eventual", time_limit_s=5.0)  # fmt: skip
     run = Store(tmp_path).create(plan.workload, plan.nemesis, plan.seed)
     run.begin(plan, servers.topology, {})
     monitor = Monitor("", 5.0)
     monitor.anomalies = None
-    outcome = conduct(
-        Trial(plan, servers, workload, nemesis, run, monitor, Stop(), "docs", drop=True)
+    outcome = execute(
+        RunContext(plan, servers, workload, nemesis, run, monitor, Stop(), "docs", drop=True)
     )
     assert outcome.troubles == ()
     assert outcome.judgement.status is Status.VALID, outcome.judgement.verdicts
@@ -86,15 +94,43 @@ def test_workload_nemesis_and_checker_work_together(
     assert family.touched == {str(op.value["nodes"][0]) for op in blinks}
 
 
-@pytest.mark.parametrize("document", DOCS, ids=lambda path: path.name)
+def anchors(document: Path) -> set[str]:
+    """Return the anchors that a forge gives to the headings of a document."""
+    text = re.sub(r"```.*?```", "", document.read_text(encoding="utf-8"), flags=re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in headings}
+
+
+@pytest.mark.parametrize("document", DOCS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_somewhere(document: Path) -> None:
     text = document.read_text(encoding="utf-8")
-    for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", text):
-        if "://" not in target:
-            assert (document.parent / target).exists(), f"{document.name}: {target}"
+    for target, anchor in re.findall(r"\]\(([^)#]*)(?:#([^)]*))?\)", text):
+        if "://" in target:
+            continue
+        file = document.parent / target if target else document
+        assert file.exists(), f"{document.name}: {target}"
+        assert not anchor or anchor in anchors(file), f"{document.name}: {target}#{anchor}"
 
 
-@pytest.mark.parametrize("document", DOCS, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", DOCS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_files_exist(document: Path) -> None:
+    """Every path of this repository in code is a file or a directory of it."""
+    text = re.sub(r"```.*?```", "", document.read_text(encoding="utf-8"), flags=re.DOTALL)
+    paths = re.findall(rf"`((?:{'|'.join(PACKAGES)}|tests|benches|docs)/[\w./-]+)`", text)
+    missing = [path for path in paths if not (ROOT / path).exists()]
+    assert missing == [], document.name
+
+
+def test_architecture_names_every_package() -> None:
+    architecture = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = set(re.findall(r"^\| `([^`]+)` \|", architecture, re.MULTILINE))
+    init = {file.parent for package in PACKAGES for file in (ROOT / package).rglob("__init__.py")}
+    crates = {file.parent for package in PACKAGES for file in (ROOT / package).rglob("Cargo.toml")}
+    found = {str(path.relative_to(ROOT)) for path in init | crates} - {"harness"}
+    assert found - {"tests", "benches"} == rows - {"tests", "benches"}
+
+
+@pytest.mark.parametrize("document", DOCS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_commands_are_commands(document: Path) -> None:
     """Every `harness …` in code names a command, and options that it has."""
     text = document.read_text(encoding="utf-8")

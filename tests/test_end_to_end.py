@@ -110,7 +110,7 @@ def test_a_single_replica_without_faults_is_valid_and_two_runs_share_a_cluster(
         assert versions.keys() == {"ch1", "ch2", "ch3", "zk1", "zk2", "zk3"}
         assert versions["ch1"] == clickhouse_release(version).version
         assert all(any((run.logs / node).iterdir()) for node in versions)
-        assert run.info().plan.again == (
+        assert run.info().plan.repro_command == (
             "harness run --time-limit 9 --insert plain --read plain --nodes ch1 "
             f"--clickhouse {version} --zookeeper {DEFAULT_ZOOKEEPER} "
             f"--seed {run.info().plan.seed}"
@@ -205,9 +205,12 @@ def test_two_runs_side_by_side_do_not_disturb_each_other(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--nemesis", "partitoin"], "Did you mean partition"),
+        (["--nemesis", "partitoin"], "did you mean partition"),
         (["--quorum", "7"], "--quorum 7: expected 2 to 3"),
-        (["--nodes", "ch9"], "--nodes 'ch9': expected some of ch1,ch2,ch3"),
+        (
+            ["--nodes", "ch9"],
+            "--nodes 'ch9': did you mean ch3 or ch2 or ch1? expected some of ch1,ch2,ch3",
+        ),
         (["--seed", "abc"], "'abc': expected a number, such as 7 or 0x5eed"),
         (["--keeper-route", "ch1=zk9"], "keeper route 'ch1=zk9'"),
         (["--nemesis", "kill-leader", "--keepers", "0"], "--keepers"),

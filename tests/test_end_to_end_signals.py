@@ -86,7 +86,7 @@ def test_ctrl_c_pressed_again_and_again_while_servers_start_leaves_nothing(tmp_p
 def test_the_display_says_what_ctrl_c_does_and_what_would_be_faster(tmp_path: Path) -> None:
     run = starting(tmp_path)
     run.press_ctrl_c()
-    await_(lambda: run.shows("SIGINT received: ending the run and removing"), "it says so")
+    await_(lambda: run.shows("SIGINT received: ending the run and cleaning up"), "it says so")
     run.press_ctrl_c()
     await_(lambda: run.shows("received 2 times") and run.shows("harness clean"), "it says how")
     assert run.ended()[0] == 255

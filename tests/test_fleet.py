@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 from importlib import import_module
 from pathlib import Path
 
@@ -16,13 +16,13 @@ import pyarrow.parquet as pq
 import pyspark
 import pytest
 
-from checkers.fleet import Fleet, last_error, needed_java
-from checkers.fleet_plan import Item
-from checkers.fleet_rows import read_rows, summaries
-from checkers.fleet_work import HISTORY_OPS_MAX, Job
 from harness.cli.workload import workload_of
 from harness.core.bounded_json import MAX_BYTES
 from harness.core.errors import EXIT_CRASH, HarnessError, UsageError
+from harness.fleet.plan import Item
+from harness.fleet.rows import read_rows, summaries
+from harness.fleet.spark import Fleet, last_error, require_java
+from harness.fleet.task import HISTORY_OPS_MAX, Job
 from harness.run.fleet import StoredRuns, check_fleet, found
 from harness.run.parquet import read_parquet
 
@@ -33,7 +33,7 @@ RUNS = StoredRuns(workload_of)
 def fleet(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(Path(__file__).parent))
-        with Fleet("local[2]", tmp_path_factory.mktemp("spark") / "spark.log") as fleet:
+        with closing(Fleet("local[2]", tmp_path_factory.mktemp("spark") / "spark.log")) as fleet:
             yield fleet
 
 
@@ -108,7 +108,7 @@ def test_what_is_wrong_with_a_run_is_named_and_the_rest_is_judged(tmp_path, flee
     }
     assert "is cut off after" in got["killed"][2]
     assert "made again from the journal" in got["mended"][2]
-    assert "is no Parquet file that can be read" in got["corrupt"][1]
+    assert "is not a readable Parquet file" in got["corrupt"][1]
     assert "run.json: cannot be read as JSON" in got["headless"][1]
     assert "neither history.parquet nor history.jsonl" in got["lost"][1]
     for name in ("poison", "poison too"):
@@ -191,7 +191,7 @@ def test_a_row_says_what_the_checkers_say(tmp_path, fleet):
     assert row["seconds"] > 0
 
 
-def test_a_run_that_is_shared_out_by_keys_is_the_same_run(tmp_path, fleet, monkeypatch):
+def test_a_run_that_is_split_by_keys_is_the_same_run(tmp_path, fleet, monkeypatch):
     run = cases.run(tmp_path, "none", 1, cases.sound(6))
     only = frozenset({"linearizable", "sequential"})
     whole = check_fleet(found(tmp_path), RUNS, fleet.judge, only=only)
@@ -239,7 +239,7 @@ def test_what_fails_twice_ends_the_job_with_the_executors_last_error(tmp_path, f
     with pytest.raises(HarnessError) as caught:
         fleet.judge(job, [Item("run", str(run.path), 1)])
     assert str(caught.value) == (
-        "Spark gave up: a task failed each time that it was tried, the last time with "
+        "Spark gave up: a task failed at every attempt, the last time with "
         f"ModuleNotFoundError: No module named 'not_on_this_executor'; see {fleet.log}"
     )
     assert re.findall(r"failed (\d+) times; aborting job", fleet.log.read_text()) == ["2"]
@@ -261,13 +261,13 @@ def test_what_fails_twice_ends_the_job_with_the_executors_last_error(tmp_path, f
             "Traceback (most recent call last):\n"
             '  File "fleet.py", line 213, in rows\n    with path.open("a")\n'
             "FileNotFoundError: [Errno 2] No such file or directory: '/shared/.fleet/7/x'",
-            "a task failed each time that it was tried, the last time with FileNotFoundError: "
+            "a task failed at every attempt, the last time with FileNotFoundError: "
             "[Errno 2] No such file or directory: '/shared/.fleet/7/x'",
         ),
         ("Answer from Java side is empty\nmore", "Answer from Java side is empty"),
     ],
 )  # fmt: skip
-def test_what_spark_says_of_a_failure_is_told_in_one_line(text, said):
+def test_the_cause_of_a_failure_of_spark_fits_in_one_line(text, said):
     assert last_error(text) == said
 
 
@@ -278,7 +278,7 @@ class Uninstalled:
         return import_module, ("not_on_this_executor",)
 
 
-def test_ctrl_c_ends_it_with_a_word_and_no_traceback(tmp_path):
+def test_ctrl_c_ends_the_job_without_a_traceback(tmp_path):
     cases.run(tmp_path, "none", 1, cases.sound())
     process, terminal = pty.fork()
     if process == 0:
@@ -300,13 +300,13 @@ def test_ctrl_c_ends_it_with_a_word_and_no_traceback(tmp_path):
     assert not (tmp_path / "verdicts.parquet").exists()
 
 
-def test_without_java_it_says_so(monkeypatch, tmp_path):
+def test_a_missing_java_is_reported(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     with pytest.raises(UsageError, match=r"java: not found in PATH.*apt install openjdk-17"):
-        needed_java()
+        require_java()
     old = tmp_path / "java"
     old.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
     old.chmod(0o755)
     with pytest.raises(UsageError, match=r"11\.0\.2.*needs Java 17"):
-        needed_java()
+        require_java()

@@ -4,13 +4,14 @@ broke off."""
 from collections.abc import Callable
 
 import pytest
+from generators_play import run_virtual
 
 from harness.core.history import History
 from harness.core.op import Call, Done, Kind, Op
 from harness.core.protocols import ANY_NODE
 from harness.generators.script import Do, Joined, Rest, Script, ScriptStep, Then, Until, broke_off
-from harness.run.scheduler import Scheduler, workers_on
-from harness.run.virtual import run_virtual
+from harness.native.simulator import Scheduler
+from harness.run.interpreter import workers_on
 
 MS = 1_000_000
 INSERT = Call(f="insert", value=1, key=0, node="ch1")

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from harness.core.capabilities import CanKill, CanPartition, CanPause, ReportsLeader
 from harness.core.errors import UsageError
-from harness.core.protocols import CanKill, CanLead, CanPartition, CanPause
 from harness.core.seed import Seed
 from harness.core.topology import LinkClass, Role, Topology
 from nemesis import degraded, message
@@ -26,7 +26,7 @@ def parsed(text: str, topology: Topology = THREE, **options: Any) -> Composed:
 def test_every_name_can_be_typed(name: str) -> None:
     nemesis = parsed(name)
     assert nemesis.name == name
-    whole = ("stop-fetches", "none", *degraded.WAYS, *message.VARIANTS)
+    whole = ("stop-fetches", "none", *degraded.DEGRADATIONS, *message.VARIANTS)
     family = next((f for f in whole if name.startswith(f)), name.split("-")[0])
     assert nemesis.fs == (set() if name == "none" else {family})
 
@@ -43,7 +43,7 @@ def test_a_report_says_of_every_family_how_it_is_verified() -> None:
 def test_names_of_one_family_are_one_family_that_draws_among_them() -> None:
     nemesis = parsed("partition-ring, partition-one, kill-zookeeper-one,kill-clickhouse-one,pause")
     assert nemesis.fs == {"partition", "kill", "pause"}
-    assert nemesis.needs == (CanPartition, CanKill, CanLead, CanPause)
+    assert nemesis.needs == (CanPartition, CanKill, ReportsLeader, CanPause)
 
 
 def test_partition_leaves_out_what_the_topology_has_no_room_for() -> None:
@@ -53,11 +53,11 @@ def test_partition_leaves_out_what_the_topology_has_no_room_for() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("partiton-rng", "'partiton-rng': there is none of that name. Did you mean partition-ring"),
-        ("partition,", "nemesis '': there is none of that name. There are none, partition,"),
+        ("partiton-rng", "nemesis 'partiton-rng' is unknown; did you mean partition-ring"),
+        ("partition,", "nemesis '' is unknown; see `harness list`"),
         ("kill-everyone", "followed by -ROLE .clickhouse zookeeper both. and -TARGET .one min"),
-        ("kill-both-leader", "'kill-both-leader': there is none of that name"),
-        ("kill-one-zookeeper", "Did you mean .*kill-zookeeper-one"),
+        ("kill-both-leader", "nemesis 'kill-both-leader' is unknown"),
+        ("kill-one-zookeeper", "did you mean .*kill-zookeeper-one"),
         ("kill,pause,kill", "'kill': named twice in 'kill,pause,kill'"),
         ("kill,none", "'none': cannot be combined"),
     ],
@@ -68,10 +68,10 @@ def test_a_bad_name_is_shown_with_what_there_is(text: str, message: str) -> None
 
 
 def test_an_upgrade_needs_a_version_that_is_not_there_yet() -> None:
-    with pytest.raises(UsageError, match=r"'upgrade': to which version\? expected one in"):
+    with pytest.raises(UsageError, match="'upgrade': no target version given, expected one in"):
         parsed("upgrade", upgrade_to={})
     new = Topology.of(clickhouse="25.8", zookeeper="3.8")
-    with pytest.raises(UsageError, match=r"'upgrade': no server is left to upgrade, all run 25\.8"):
+    with pytest.raises(UsageError, match=r"'upgrade': all servers run 25\.8 already"):
         parsed("upgrade", new)
     with pytest.raises(UsageError, match="upgrade end 'both': expected new or old"):
         parsed("upgrade", upgrade_end="both")
@@ -79,12 +79,12 @@ def test_an_upgrade_needs_a_version_that_is_not_there_yet() -> None:
 
 def test_a_fault_without_room_is_refused_by_name() -> None:
     with pytest.raises(
-        UsageError, match="'pause-zookeeper-minority': no node to strike: zookeeper"
+        UsageError, match="'pause-zookeeper-minority': no node to affect: zookeeper"
     ):
         parsed("pause-zookeeper-minority", Topology.of(keepers=1))
-    with pytest.raises(UsageError, match="'partition': this topology has no two nodes to part"):
+    with pytest.raises(UsageError, match="'partition': this topology has no two nodes to separate"):
         parsed("partition", Topology.of(replicas=1), link_classes=(LinkClass.INTERSERVER,))
-    with pytest.raises(UsageError, match="'kill': no node to strike: clickhouse-leader: no"):
+    with pytest.raises(UsageError, match="'kill': no node to affect: clickhouse-leader: no"):
         parsed("kill", roles=("clickhouse",), targets=("leader",))
 
 

@@ -22,11 +22,14 @@ from nemesis_record import (
 from harness.core.dialect import dialect_of
 from harness.core.errors import ClusterError, UsageError
 from harness.core.op import Done, Kind, Op
+from harness.core.protocols import Context, Worker
+from harness.core.seed import Seed
 from harness.core.topology import Link
 from harness.core.version import Version
-from nemesis.composed import check_capabilities, check_mechanisms
+from nemesis.cluster_state import quorum
+from nemesis.composed import Composed, check_capabilities, check_mechanisms
 from nemesis.grudge import complete
-from nemesis.quorum import quorum
+from nemesis.options import FaultOptions
 
 
 def test_a_begin_that_was_seen_is_ok_and_says_what_was_done_to_whom() -> None:
@@ -53,6 +56,20 @@ def test_an_end_ends_its_own_family_only() -> None:
     again = both.invoke(cluster, op("kill", "end", 2)).value
     assert isinstance(again, dict)
     assert again["text"] == "ch3", "what ended before is not ended again"
+
+
+def test_a_nemesis_composed_of_nemeses_is_a_nemesis() -> None:
+    cluster, seed, options = Record(), Seed(3), FaultOptions(seen_within_s=0.2, heal_within_s=0.5)
+    both = Composed("both", [nemesis("partition"), nemesis("kill,pause")], seed, options)
+    flat = nemesis("partition,kill,pause")
+    assert (both.fs, both.needs) == (flat.fs, flat.needs)
+    assert both.invoke(cluster, CUT).kind is Kind.OK
+    assert both.invoke(cluster, KILL).kind is Kind.OK
+    both.heal(cluster)
+    assert cluster.whole
+    alone = Composed("again", [both], seed.child("nemesis"), FaultOptions())
+    context = Context(time_ns=0, free=(Worker(number=-1, process=-1, node=""),), busy=())
+    assert alone.generator().op(context)[0] == flat.generator().op(context)[0]
 
 
 @pytest.mark.parametrize(
@@ -270,8 +287,8 @@ def test_a_cluster_that_lacks_a_capability_is_refused_by_name() -> None:
     with pytest.raises(UsageError) as caught:
         check_capabilities(nemesis("partition,pause-clickhouse"), Bare())
     assert str(caught.value) == (
-        "nemesis partition,pause-clickhouse: cluster bare lacks CanPartition, CanLead, CanPause; "
-        "choose another nemesis or another cluster"
+        "nemesis partition,pause-clickhouse: cluster bare lacks CanPartition, ReportsLeader, "
+        "CanPause; choose another nemesis or another cluster"
     )
 
 

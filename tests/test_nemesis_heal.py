@@ -53,17 +53,17 @@ def test_the_nemesis_none_has_nothing_to_heal() -> None:
 )
 def test_heal_repairs_a_begin_that_was_interrupted_half_way(begin: Op, deed: str) -> None:
     class Interrupted(Record):
-        """Obeys, and is interrupted before it can say so."""
+        """Cluster whose call is interrupted after it has taken effect."""
 
-        def _told(self, what: str, nodes: Iterable[str] = ()) -> set[str]:
-            told = super()._told(what, nodes)
+        def _called(self, what: str, nodes: Iterable[str] = ()) -> set[str]:
+            called = super()._called(what, nodes)
             if what == deed:
                 self.dropped |= set(ALONE) if deed == "cut" else set()
-                self.dead |= told if deed == "kill" else set()
-                self.frozen |= told if deed == "pause" else set()
-                self.lagging |= told if deed == "stop" else set()
+                self.dead |= called if deed == "kill" else set()
+                self.frozen |= called if deed == "pause" else set()
+                self.lagging |= called if deed == "stop" else set()
                 raise KeyboardInterrupt
-            return told
+            return called
 
     cluster, every = Interrupted(), nemesis(ALL)
     with pytest.raises(KeyboardInterrupt):

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.core.capabilities import CanPartition, ReportsLeader
 from harness.core.errors import UsageError
-from harness.core.protocols import CanLead, CanPartition
 from harness.core.seed import Seed
 from harness.core.topology import Link, LinkClass, Topology
 from nemesis.grudge import from_json
-from nemesis.partition import FOLLOWER, FOREMOST, SHAPES, VARIANTS, Partition, unfit
+from nemesis.partition import FOLLOWER, FOREMOST, SHAPES, VARIANTS, Partition, unsupported
 
 THREE = Topology.of()
 EVERY = tuple(LinkClass)
@@ -118,7 +118,7 @@ def test_a_plan_is_json_cuts_something_and_only_what_may_be_cut(
     variant: str, replicas: int, keepers: int, classes: list[LinkClass], seed: int
 ) -> None:
     topology = Topology.of(replicas=replicas, keepers=keepers)
-    if variant in unfit(topology, tuple(classes)):
+    if variant in unsupported(topology, tuple(classes)):
         with pytest.raises(UsageError, match=variant):
             Partition([variant], topology, classes)
         return
@@ -151,4 +151,7 @@ def test_a_shape_without_room_is_refused(
 
 def test_only_a_shape_that_asks_who_leads_needs_a_leader() -> None:
     assert Partition(["partition-one"], THREE, EVERY).needs == (CanPartition,)
-    assert Partition(["partition-one", FOLLOWER], THREE, EVERY).needs == (CanPartition, CanLead)
+    assert Partition(["partition-one", FOLLOWER], THREE, EVERY).needs == (
+        CanPartition,
+        ReportsLeader,
+    )

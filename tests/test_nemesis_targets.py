@@ -6,13 +6,13 @@ from harness.core.errors import UsageError
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from nemesis.options import ROLES, TARGETS
-from nemesis.targets import Aim, aims, nodes
+from nemesis.targets import NodeSpec, node_specs, nodes
 
 FIVE = Topology.of(replicas=3, keepers=5)
 
 
 def drawn(role: str, target: str) -> set[tuple[str, ...]]:
-    return {nodes(Aim(role, target), FIVE, Seed(seed)) for seed in range(300)}
+    return {nodes(NodeSpec(role, target), FIVE, Seed(seed)) for seed in range(300)}
 
 
 @pytest.mark.parametrize(
@@ -41,20 +41,22 @@ def test_every_node_of_the_role_is_struck_over_the_seeds_and_no_other() -> None:
 
 def test_a_name_leaves_open_what_it_does_not_say() -> None:
     roles, three = ("clickhouse", "zookeeper"), Topology.of()
-    assert aims("zookeeper", "one", roles, TARGETS, three) == (Aim("zookeeper", "one"),)
-    assert aims(None, "one", roles, TARGETS, three) == (
-        Aim("clickhouse", "one"),
-        Aim("zookeeper", "one"),
+    assert node_specs("zookeeper", "one", roles, TARGETS, three) == (NodeSpec("zookeeper", "one"),)
+    assert node_specs(None, "one", roles, TARGETS, three) == (
+        NodeSpec("clickhouse", "one"),
+        NodeSpec("zookeeper", "one"),
     )
-    assert [aim.target for aim in aims("clickhouse", None, roles, TARGETS, three)] == [
+    assert [spec.target for spec in node_specs("clickhouse", None, roles, TARGETS, three)] == [
         "one",
         "minority",
         "majority",
         "all",
     ]
-    assert aims(None, "leader", ("clickhouse",), TARGETS, three) == (Aim("zookeeper", "leader"),)
-    named = aims("clickhouse", "leader", ROLES, TARGETS, three)
-    assert named == (Aim("clickhouse", "leader"),)
+    assert node_specs(None, "leader", ("clickhouse",), TARGETS, three) == (
+        NodeSpec("zookeeper", "leader"),
+    )
+    named = node_specs("clickhouse", "leader", ROLES, TARGETS, three)
+    assert named == (NodeSpec("clickhouse", "leader"),)
 
 
 @pytest.mark.parametrize(
@@ -64,6 +66,6 @@ def test_a_name_leaves_open_what_it_does_not_say() -> None:
         ("zookeeper", "minority", "1 zookeeper nodes have no minority, at least 3 are needed"),
     ],
 )
-def test_an_aim_that_is_not_there_is_refused(role: str, target: str, message: str) -> None:
+def test_a_node_spec_without_nodes_is_refused(role: str, target: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        aims(role, target, ("both",), TARGETS, Topology.of(keepers=1))
+        node_specs(role, target, ("both",), TARGETS, Topology.of(keepers=1))

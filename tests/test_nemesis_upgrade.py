@@ -40,7 +40,7 @@ class Upgradable(Record):
         """Servers that are not active."""
 
     def upgrade(self, node: str, version: str) -> float:
-        self._told(f"upgrade {node} to {version}")
+        self._called(f"upgrade {node} to {version}")
         self.topology = self.topology.with_version(node, version)
         if (node, version) in self.refuses:
             self.dead.add(node)
@@ -224,7 +224,7 @@ def test_a_heal_starts_a_server_whose_upgrade_was_interrupted() -> None:
         def upgrade(self, node: str, version: str) -> float:
             if not self.did:
                 self.dead.add(node)
-                self._told("interrupted")
+                self._called("interrupted")
                 raise KeyboardInterrupt
             return super().upgrade(node, version)
 

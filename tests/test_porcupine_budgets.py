@@ -5,17 +5,14 @@ that what else the machine does counts for nothing.
 """
 
 import os
-import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
 from pyporcupine import MEMORY_MB, Call, Operation, check
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benches"))
-import porcupine_budgets
-from porcupine_wild import Wild
+from benches import porcupine_budgets
+from benches.porcupine_wild import Wild
 
 BUDGET: dict[str, Any] = {"time_s": 1.0, "memory_mb": 64.0}
 SLACK_MB = 16

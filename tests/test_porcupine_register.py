@@ -1,14 +1,11 @@
 """The register models of pyporcupine: literal history in, whole verdict out."""
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 from pyporcupine import HistoryError, Operation, check
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benches"))
-import porcupine_histories as histories
+from benches import porcupine_histories as histories
 
 
 def write(process: int, value: Any, call: int, ret: int | None) -> Operation:

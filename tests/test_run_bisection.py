@@ -16,7 +16,7 @@ from harness.run.bisection import (
     Bisection,
     Boundary,
     Standing,
-    Tally,
+    TryCounts,
     TryResult,
 )
 from harness.run.rates import interval, lower_bound, misses_needed
@@ -163,8 +163,8 @@ def test_a_few_tries_that_say_nothing_are_made_up_for() -> None:
     decision = Bisection(FOUR)
     played(decision, lambda v, number: odd.get(number, HIT if v == "18" else MISS))
     assert decision.answer().boundaries == (fixed("18", "24"),)
-    assert Tally.of([UNKNOWN] * INCONCLUSIVE_MAX).stuck
-    assert not Tally.of([UNKNOWN] * INCONCLUSIVE_MAX + [MISS] * INCONCLUSIVE_MAX).stuck
+    assert TryCounts.of([UNKNOWN] * INCONCLUSIVE_MAX).stuck
+    assert not TryCounts.of([UNKNOWN] * INCONCLUSIVE_MAX + [MISS] * INCONCLUSIVE_MAX).stuck
 
 
 def test_with_too_few_tries_a_version_is_undecided_and_says_how_many_are_needed() -> None:

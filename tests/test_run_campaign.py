@@ -10,21 +10,20 @@ from typing import Any
 
 from real_servers import THREE
 
-from harness.cli.workload import KEPT, workload_of
+from harness.cli.workload import workload_of
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.protocols import Cluster
 from harness.core.seed import Seed
 from harness.core.topology import LinkClass
-from harness.run.campaign import Campaign, Finished
-from harness.run.plan import Plan
+from harness.run.campaign import Campaign, ClusterSource, FinishedRun
+from harness.run.plan import WORKLOAD_OPTIONS, Plan
 from harness.run.stop import Stop
 from harness.run.store import Store
-from nemesis.composed import Composed
 from nemesis.options import FaultOptions
 
 PLAN = Plan(
-    workload="quorum-set", nemesis="none", seed=Seed(1), again="", promise="eventual",
-    time_limit_s=0.3, quiesce_s=2, options={KEPT: {"insert": "plain", "read": "plain"}},
+    workload="quorum-set", nemesis="none", seed=Seed(1), repro_command="", promise="eventual",
+    time_limit_s=0.3, quiesce_s=2, options={WORKLOAD_OPTIONS: {"insert": "plain", "read": "plain"}},
 )  # fmt: skip
 TWO = (PLAN, replace(PLAN, seed=Seed(2)))
 
@@ -33,11 +32,8 @@ def campaign(store: Path, **more: Any) -> Campaign:
     return Campaign(
         **{
             "store": Store(store),
-            "make_cluster": None,
-            "files": None,
             "workload": workload_of,
-            "nemesis": lambda plan, _: Composed("none", [], plan.seed, FaultOptions()),
-            "leave": False,
+            "faults": FaultOptions(),
             "shown": lambda _: nullcontext(),
             "draw": lambda *_: None,
             "stop": Stop(),
@@ -52,17 +48,18 @@ def played(store: Path, *, parted: int = 0, leave: bool = False) -> list[tuple[i
     told: list[tuple[int, bool]] = []
     made: list[SimCluster] = []
 
-    def make_cluster(_: Callable[[str], None]) -> Cluster:
+    def make(_: Plan, __: Callable[[str], None]) -> Cluster:
         made.append(SimCluster(THREE, Seed(len(made))))
         made[-1].up()
         if len(made) <= parted:
             made[-1].cut(THREE.links([LinkClass.INTERSERVER]))
         return made[-1]
 
-    def finished(run: Finished) -> None:
+    def finished(run: FinishedRun) -> None:
         told.append((len(made), not run.outcome.troubles))
 
-    campaign(store, make_cluster=make_cluster, finished=finished, leave=leave).run(TWO)
+    clusters = ClusterSource(make=make, leave=leave)
+    campaign(store, clusters=clusters, finished=finished).run(TWO)
     return told
 
 
@@ -83,7 +80,7 @@ def test_a_simulated_cluster_is_freed_at_its_end(tmp_path: Path) -> None:
     """Not when the garbage collector comes: the next one has its memory."""
     made: list[weakref.ref[SimCluster]] = []
 
-    def own_cluster(plan: Plan) -> Cluster:
+    def make(plan: Plan, _: Callable[[str], None]) -> Cluster:
         assert all(one() is None for one in made)
         cluster = SimCluster(THREE, plan.seed)
         made.append(weakref.ref(cluster))
@@ -91,7 +88,8 @@ def test_a_simulated_cluster_is_freed_at_its_end(tmp_path: Path) -> None:
 
     gc.disable()
     try:
-        campaign(tmp_path, finished=lambda _: None, own_cluster=own_cluster).run(TWO)
+        clusters = ClusterSource(make=make, per_run=True)
+        campaign(tmp_path, clusters=clusters, finished=lambda _: None).run(TWO)
     finally:
         gc.enable()
     assert len(made) == 2

@@ -11,11 +11,12 @@ from real_servers import THREE
 from checkers.stats import Stats
 from harness.core.op import Call, Done, Json, Kind, Op
 from harness.core.protocols import Checker, Client, Cluster, Generator, Session
+from harness.core.runtime import WallTime
 from harness.core.seed import Seed
 from harness.generators.calls import repeat, sequence
 from harness.run.journal import read_history
 from harness.run.monitor import Monitor
-from harness.run.phases import Trial, record
+from harness.run.phases import RunContext, record
 from harness.run.plan import Plan
 from harness.run.stop import Stop
 from harness.run.store import Store
@@ -33,6 +34,7 @@ class Slow:
     refused: int
     name: str = "slow"
     topology = THREE
+    runtime = WallTime()
     live_anomalies = False
 
     def __post_init__(self) -> None:
@@ -47,6 +49,7 @@ class Slow:
     def unready(self) -> Sequence[str]:
         return ()
 
+    def protocol_trace(self, now_ns: int) -> None: ...
     def observe(self) -> Mapping[str, Json]:
         return {}
 
@@ -74,7 +77,7 @@ def recorded(store: Path, refused: int, *, extend: int) -> tuple[list[Json], int
     """What the history says of going on, how many of its inserts ended ok, and the troubles."""
     slow = Slow(refused)
     plan = Plan(
-        workload="slow", nemesis="none", seed=Seed(1), again="", promise="eventual",
+        workload="slow", nemesis="none", seed=Seed(1), repro_command="", promise="eventual",
         time_limit_s=1.5 * CALL_S, extend=extend, concurrency=1, nodes=("ch1",),
     )  # fmt: skip
     directory = Store(store).create(plan.workload, plan.nemesis, plan.seed)
@@ -82,7 +85,7 @@ def recorded(store: Path, refused: int, *, extend: int) -> tuple[list[Json], int
     nemesis = Composed("none", [], plan.seed, FaultOptions())
     monitor = Monitor("", plan.time_limit_s)
     troubles = record(
-        Trial(plan, slow, slow, nemesis, directory, monitor, Stop(), "token", drop=True)
+        RunContext(plan, slow, slow, nemesis, directory, monitor, Stop(), "token", drop=True)
     )
     history = read_history(directory.journal)
     said = [op.value for op in history.nemesis if op.f == "extend" and op.kind is Kind.OK]

@@ -27,7 +27,7 @@ from harness.web.drawing import facts_in
 from harness.web.runs import Runs
 
 PLAN = Plan(
-    workload="quorum-set", nemesis="none", seed=Seed(7), again="", promise="linearizable",
+    workload="quorum-set", nemesis="none", seed=Seed(7), repro_command="", promise="linearizable",
 )  # fmt: skip
 SIM = ("run", "--cluster", "sim", "--time-limit", "1", "--rate", "20", "--seed", "1")
 FULL = "No space left on device"

@@ -30,8 +30,8 @@ from harness.generators import (
     time_limit,
     together,
 )
-from harness.run.interpreter import Limits, Trouble, run_threads
-from harness.run.scheduler import Scheduler, workers_on
+from harness.native.simulator import Scheduler
+from harness.run.interpreter import HarnessIssues, Limits, run_threads, workers_on
 
 
 @dataclass
@@ -84,7 +84,7 @@ class Run:
     def sink(self, op: Op) -> None:
         self.ops.append(op)
 
-    def threads(self, generator: Generator) -> Trouble:
+    def threads(self, generator: Generator) -> HarnessIssues:
         return run_threads(
             self.scheduler,
             generator,
@@ -111,10 +111,10 @@ def nap(seconds: float) -> Callable[[Op], Done]:
 
 def test_many_workers_make_a_valid_history_with_an_end_for_every_call() -> None:
     run = Run(workers=12)
-    trouble = run.threads(limit(numbered(write), 3000))
+    issues = run.threads(limit(numbered(write), 3000))
     assert [p.invoke.value for p in run.history.pairs] == list(range(3000))
     assert {pair.kind for pair in run.history.pairs} == {Kind.OK}
-    assert trouble == Trouble()
+    assert issues == HarnessIssues()
 
 
 def test_worker_i_is_on_node_i_modulo_the_nodes() -> None:
@@ -169,22 +169,22 @@ def test_a_clients_exception_is_an_info_and_is_not_hidden() -> None:
         return Done(Kind.OK)
 
     run = Run(world=World(act), workers=1)
-    trouble = run.threads(limit(numbered(write), 5))
+    issues = run.threads(limit(numbered(write), 5))
     kinds = [pair.kind for pair in run.history.pairs]
     assert kinds == [Kind.OK, Kind.INFO, Kind.OK, Kind.INFO, Kind.OK]
     ends = [pair.end.error for pair in run.history.pairs if pair.end]
     assert ends == [None, "KeyError: 'bug 1'", None, "KeyError: 'bug 3'", None]
-    assert trouble.bugs == 2
-    assert "bug 1" in trouble.first
-    assert "in act" in trouble.first, "the traceback of the first"
+    assert issues.bugs == 2
+    assert "bug 1" in issues.first
+    assert "in act" in issues.first, "the traceback of the first"
 
 
 def test_an_end_that_is_no_end_is_a_bug_of_the_client() -> None:
     run = Run(world=World(lambda _: Done(Kind.INVOKE)), workers=1)
-    trouble = run.threads(once(read()))
+    issues = run.threads(once(read()))
     assert run.history.pairs[0].kind is Kind.INFO
-    assert trouble.bugs == 1
-    assert "expected a Done that is ok, fail or info" in trouble.first
+    assert issues.bugs == 1
+    assert "expected a Done that is ok, fail or info" in issues.first
 
 
 def test_a_client_that_cannot_be_opened_is_an_info() -> None:
@@ -194,9 +194,9 @@ def test_a_client_that_cannot_be_opened_is_an_info() -> None:
         raise OSError(f"no route to {node}")
 
     run.world.client = refuse
-    trouble = run.threads(once(read()))
+    issues = run.threads(once(read()))
     assert run.ops[-1].error == "OSError: no route to ch1"
-    assert trouble.bugs == 1
+    assert issues.bugs == 1
 
 
 def test_faults_run_beside_operations() -> None:
@@ -302,9 +302,9 @@ def test_a_call_that_hangs_does_not_keep_a_stopped_run_from_ending() -> None:
 
     run = Run(world=World(act), limits=Limits(stop_s=0.3))
     threading.Timer(0.2, run.stop.set).start()
-    trouble = run.threads(repeat(read()))
+    issues = run.threads(repeat(read()))
     assert run.clock.now_ns() < 1.5e9
-    assert [(op.node, op.process) for op in trouble.abandoned] == [("ch2", 1)]
+    assert [(op.node, op.process) for op in issues.abandoned] == [("ch2", 1)]
     ended = len(run.ops)
     hung = [pair for pair in run.history.pairs if pair.invoke.node == "ch2"]
     assert [pair.end.error for pair in hung if pair.end] == [
@@ -329,7 +329,7 @@ def test_a_call_that_hangs_in_mid_run_is_ended_and_the_worker_goes_on() -> None:
         return Done(Kind.OK)
 
     run = Run(world=World(act), workers=1, limits=Limits(call_s=0.2))
-    trouble = run.threads(limit(numbered(write), 4))
+    issues = run.threads(limit(numbered(write), 4))
     release.set()
     assert [(p.invoke.process, p.kind) for p in run.history.pairs] == [
         (0, Kind.INFO),
@@ -338,7 +338,7 @@ def test_a_call_that_hangs_in_mid_run_is_ended_and_the_worker_goes_on() -> None:
         (1, Kind.OK),
     ]
     assert run.ops[1].error == "HARNESS: no end after 0.2 s"
-    assert len(trouble.abandoned) == 1
+    assert len(issues.abandoned) == 1
 
 
 def test_calls_in_flight_at_the_end_have_their_grace() -> None:

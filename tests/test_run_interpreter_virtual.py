@@ -1,4 +1,4 @@
-"""run_virtual: the same seed gives the same history, byte for byte; and both interpreters agree."""
+"""The scheduler, on virtual time: the same seed gives the same history, byte for byte."""
 
 import threading
 
@@ -13,6 +13,7 @@ from generators_play import (
     main_job,
     play,
     read,
+    run_virtual,
     write,
 )
 
@@ -31,10 +32,9 @@ from harness.generators import (
     sequence,
     time_limit,
 )
-from harness.run.interpreter import run_threads
+from harness.native.simulator import Assigned, Scheduler
+from harness.run.interpreter import run_threads, workers_on
 from harness.run.live import Live
-from harness.run.scheduler import Assigned, Scheduler, workers_on
-from harness.run.virtual import run_virtual
 
 
 def history_bytes(seed: Seed) -> bytes:
@@ -169,7 +169,8 @@ def test_a_scheduler_knows_what_is_in_flight() -> None:
     scheduler.follow(sequence([read(key=1), read(key=2)]))
     scheduler.poll(0)
     scheduler.poll(0)
-    assert [op.key for op in scheduler.in_flight] == [1, 2]
+    calls = [scheduler.call_of(number) for number in (-1, 0, 1)]
+    assert [call and call.key for call in calls] == [None, 1, 2]
     assert isinstance(scheduler.poll(0), Exhausted | Pending)
 
 
@@ -181,7 +182,7 @@ def test_there_must_be_workers(nodes: list[str], concurrency: int) -> None:
 
 def test_live_figures_count_outcomes_and_name_the_fault_in_force() -> None:
     live = Live()
-    scheduler = Scheduler(workers_on(NODES, 3), lambda _: None, live)
+    scheduler = Scheduler(workers_on(NODES, 3), live.saw)
 
     def fault(f: str, number: int, edge: str, text: str) -> None:
         scheduler.begin(-1, Call(f=f, nemesis=True), 0)

@@ -1,19 +1,20 @@
-"""The interpreter for simulated servers: in Rust what harness/generators and the clients say."""
+"""The interpreter for simulated servers: the scheduler's rules, and in Rust what clients say."""
 
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from generators_play import NODES, Flaky, cuts, main_job, read, write
+from generators_play import NODES, Flaky, cuts, main_job, read, run_virtual, write
 from sim_play import play
 
-from harness.clients.statement import Statement
+from harness.clients.statement import TimedStatement
 from harness.clients.table_session import TableSession
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.errors import HarnessError
 from harness.core.lines import decoded
-from harness.core.op import NEMESIS, Call, Done, Json, Kind, Op
+from harness.core.op import NEMESIS, Call, Done, Kind, Op
 from harness.core.protocols import ANY_NODE, Client, Context, Generator, Ready, Step, Worker
 from harness.core.seed import Seed
 from harness.core.topology import Topology
@@ -32,13 +33,14 @@ from harness.generators import (
     together,
     until_ok,
 )
-from harness.generators.steps import PENDING, Compiled, compiled, listens
+from harness.generators.steps import PENDING
+from harness.native.simulator import Scheduler
 from harness.run import simulated
-from harness.run.limits import Trouble
-from harness.run.scheduler import Scheduler, workers_on
-from harness.run.virtual import run_virtual
-from workloads.quorum_set import QuorumSetOptions, SetCalls
-from workloads.quorum_set import _Session as QuorumSetSession
+from harness.run.interpreter import workers_on
+from harness.run.limits import HarnessIssues
+from harness.run.live import Live
+from workloads.quorum_set import QuorumSetOptions, set_calls
+from workloads.quorum_set import _QuorumSetSession as QuorumSetSession
 
 SECOND = 1_000_000_000
 
@@ -46,11 +48,7 @@ SECOND = 1_000_000_000
 # --- the same in Rust and in Python -----------------------------------------------------------
 
 
-def as_it_is(generator: Generator) -> Compiled:
-    return "python", generator, listens(generator)
-
-
-def no_statements(_: TableSession) -> Mapping[str, Statement]:
+def no_statements(_: TableSession) -> Mapping[str, TimedStatement]:
     return {}
 
 
@@ -70,20 +68,19 @@ def no_statements(_: TableSession) -> Mapping[str, Statement]:
         ("partition", {"name": "merges", "rate": 60.0, "own_rows": 100}),
     ],
 )
-def test_a_run_is_the_same_with_generators_and_clients_in_python(
+def test_a_run_is_the_same_with_clients_in_python(
     monkeypatch: pytest.MonkeyPatch, nemesis: str, options: dict[str, Any]
 ) -> None:
     often: dict[str, Any] = {"interval_s": 1, "duration_s": 1, **options}
     in_rust = play(11, nemesis, **often)
     begun: list[object] = []
-    begin = simulated._Run.begin
+    begin = simulated._SimulatedRun.begin
 
-    def counted(run: simulated._Run, *call: Any) -> bytes:
+    def counted(run: simulated._SimulatedRun, *call: Any) -> bytes:
         begun.append(call)
         return begin(run, *call)
 
-    monkeypatch.setattr(simulated._Run, "begin", counted)
-    monkeypatch.setattr(simulated, "compiled", as_it_is)
+    monkeypatch.setattr(simulated._SimulatedRun, "begin", counted)
     for session in (TableSession, QuorumSetSession):
         monkeypatch.setattr(session, "statements", no_statements)
     in_python = play(11, nemesis, **often)
@@ -93,9 +90,23 @@ def test_a_run_is_the_same_with_generators_and_clients_in_python(
     assert in_python.cluster.simulation.world.events == in_rust.cluster.simulation.world.events
 
 
+@dataclass(frozen=True)
+class AsPython:
+    """Another generator, in a class of Python that the interpreter calls back."""
+
+    generator: Generator
+
+    def op(self, context: Context) -> tuple[Step, Generator]:
+        step, after = self.generator.op(context)
+        return step, AsPython(after)
+
+    def update(self, context: Context, event: Op) -> Generator:
+        return AsPython(self.generator.update(context, event))
+
+
 def set_job(seed: Seed) -> Generator:
     """As a run of quorum-set makes it."""
-    calls = rate(on_clients(SetCalls(QuorumSetOptions(keys=2), seed)), 300, seed.child("rate"))
+    calls = rate(on_clients(set_calls(QuorumSetOptions(keys=2), seed)), 300, seed.child("rate"))
     return time_limit(together(calls, on_nemesis(cuts(1, 1))), 10)
 
 
@@ -107,36 +118,29 @@ def final_job(_: Seed) -> Generator:
     return time_limit(together(on_clients(clients), on_nemesis(cuts(1, 1))), 60)
 
 
-@pytest.mark.parametrize("value", [2**63, -(2**63) - 1, True, {"a": 1}])
-def test_calls_that_rust_cannot_hold_stay_in_python(value: Json) -> None:
-    calls = [Call(f="write", value=1), Call(f="write", value=value)]
-    assert compiled(until_ok(calls[:1], tries=2))[0] == "until_ok"
-    assert compiled(until_ok(calls, tries=2))[0] == "python"
-
-
 @pytest.mark.parametrize("job", [main_job, set_job, final_job])
-@pytest.mark.parametrize("in_rust", [True, False])
+@pytest.mark.parametrize("wrapped", [lambda generator: generator, AsPython])
 def test_the_rules_are_the_schedulers(
-    monkeypatch: pytest.MonkeyPatch, job: Callable[[Seed], Generator], *, in_rust: bool
+    job: Callable[[Seed], Generator], wrapped: Callable[[Generator], Generator]
 ) -> None:
     """Over processes that are retired, faults, and workers that are all busy."""
-    if not in_rust:
-        monkeypatch.setattr(simulated, "compiled", as_it_is)
     world, expected = Flaky(Seed(3)), list[Op]()
     scheduler = Scheduler(workers_on(NODES, 5), expected.append)
     run_virtual(scheduler, job(Seed(1)), client=lambda _: world, nemesis=world)
-    run = Run(workers=5)
+    live, run = Live(), Run(workers=5)
 
     def waited(op: Op) -> Done:
         done, end_ns = world.start(op, op.time_ns)
         run.cluster.simulation.world.sleep(end_ns - op.time_ns)
         return done
 
-    run.go(job(Seed(1)), waited, waited, latency_ns=0)
+    run.go(wrapped(job(Seed(1))), waited, waited, latency_ns=0)
     assert run.ops == expected
     assert max(op.process for op in expected if isinstance(op.process, int)) > 50
     assert any(op.process == NEMESIS for op in expected)
-    assert run.scheduler.live.read() == scheduler.live.read()
+    for op in expected:
+        live.saw(op)
+    assert run.live.read() == live.read()
 
 
 def test_parts_that_are_together_take_turns() -> None:
@@ -145,15 +149,6 @@ def test_parts_that_are_together_take_turns() -> None:
     called = [op.f for op in ops if op.kind is Kind.INVOKE]
     assert len(called) > 50
     assert called == [("read", "write")[at % 2] for at in range(len(called))]
-
-
-def test_set_calls_that_have_begun_stay_in_python() -> None:
-    fresh = SetCalls(QuorumSetOptions(), Seed(1))
-    worker = Worker(0, 0, "ch1")
-    _, begun = fresh.op(Context(0, (worker,), ()))
-    assert fresh.compiled() is not None
-    assert isinstance(begun, SetCalls)
-    assert begun.compiled() is None
 
 
 # --- calls that are made in Python --------------------------------------------------------------
@@ -167,7 +162,8 @@ class Run:
         self.ops: list[Op] = []
         self.keys: list[int] = []
         self.scheduler = Scheduler(workers_on(nodes, workers), self.ops.append)
-        self.trouble = Trouble()
+        self.issues = HarnessIssues()
+        self.live = Live()
         self.stop = threading.Event()
         self.closed = 0
 
@@ -201,13 +197,14 @@ class Run:
         simulated.run_tasks(
             self.scheduler,
             generator,
-            cluster=self.cluster,
+            world=self.cluster.simulation.world,
             client=client,
             statements={},
             nemesis=nemesis,
-            clock=self.cluster.clock(),
+            clock=self.cluster.runtime.clock(),
             stop=self.stop,
-            trouble=self.trouble,
+            issues=self.issues,
+            live=self.live,
             write=written,
         )
         return self.ops
@@ -220,8 +217,8 @@ def test_workers_take_turns_and_indices_and_times_go_on_over_generators() -> Non
     assert [op.index for op in run.ops] == list(range(18))
     assert [op.node for op in run.ops if op.kind is Kind.INVOKE] == ["ch1", "ch2", "ch3"] * 3
     assert run.keys == [2]
-    figures = run.scheduler.live.read()
-    assert (figures.total, figures.in_flight, run.scheduler.time_ns) == (9, 0, run.ops[-1].time_ns)
+    figures = run.live.read()
+    assert (figures.total, figures.in_flight) == (9, 0)
 
 
 def test_an_info_retires_the_process_and_closes_its_client() -> None:
@@ -232,15 +229,15 @@ def test_an_info_retires_the_process_and_closes_its_client() -> None:
     assert [worker.process for worker in run.scheduler.workers if worker.number == 0] == [3]
 
 
-def test_an_exception_of_a_client_is_an_info_and_a_trouble() -> None:
+def test_an_exception_of_a_client_is_an_info_and_an_issue() -> None:
     def answer(_: Op) -> Done:
         raise ValueError("a bug")
 
     run = Run()
     run.go(once(read()), answer)
     assert [(op.kind, op.error) for op in run.ops[1:]] == [(Kind.INFO, "ValueError: a bug")]
-    assert run.trouble.bugs == 1
-    assert "a bug" in run.trouble.first
+    assert run.issues.bugs == 1
+    assert "a bug" in run.issues.first
 
 
 def test_faults_go_to_the_nemesis_and_are_info_without_one() -> None:
@@ -278,7 +275,7 @@ def test_who_is_told_to_stop_makes_no_more_calls() -> None:
     run = Run(workers=2)
     run.go(repeat(read()), answer)
     assert len(run.ops) < 10
-    assert run.scheduler.live.read().in_flight == 0
+    assert run.live.read().in_flight == 0
 
 
 class Fixed:
@@ -313,4 +310,4 @@ def test_a_generator_that_is_wrong_ends_the_run(
     with pytest.raises(raised, match=said):
         run.go(Fixed(step))
     assert all(op.kind is Kind.INVOKE for op in run.ops), "what began is in the history"
-    run.scheduler.begin(-1, Call(f="heal", nemesis=True), run.scheduler.time_ns)
+    run.scheduler.begin(-1, Call(f="heal", nemesis=True), 0)

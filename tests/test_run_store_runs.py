@@ -31,7 +31,7 @@ PLAN = Plan(
     workload="quorum-set",
     nemesis="partition",
     seed=SEED,
-    again="harness run --seed 0x5eed",
+    repro_command="harness run --seed 0x5eed",
     promise="linearizable",
     rate=100.0,
     nodes=("ch1", "ch2"),
@@ -42,7 +42,7 @@ PLAN = Plan(
 class Lost:
     name = "set-full"
 
-    def check(self, history: History, *, deadline_s: float) -> Verdict:
+    def check(self, history: History) -> Verdict:
         anomaly = Anomaly(kind="lost", text="7 is lost", ops=(0, 2), key=1, value=7)
         return Verdict(
             checker=self.name,

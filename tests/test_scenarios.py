@@ -69,7 +69,7 @@ def test_without_a_name_all_are_listed_and_another_name_is_refused() -> None:
     assert (listed.returncode, json.loads(listed.stdout).keys()) == (0, SCENARIOS.keys())
     refused = scenario("stale-reed")
     assert refused.returncode == 254
-    assert "scenario 'stale-reed': expected one of stale-read" in refused.stderr
+    assert "scenario 'stale-reed' is unknown; did you mean stale-read" in refused.stderr
 
 
 def test_what_a_server_cannot_show_is_refused_by_name() -> None:

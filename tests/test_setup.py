@@ -9,19 +9,20 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PROGRAMS = ("sh", "dirname", "awk", "grep", "cat")
-HEAD = "setup: missing on this machine (installed by itself only as root on Debian or Ubuntu):\n"
+HEAD = (
+    "setup: missing on this machine (installed automatically only as root on Debian or Ubuntu):\n"
+)
 RUN = """\
   python3-venv           Python 3.11 or newer with venv
   cargo                  Rust 1.85 or newer, which builds the checker
   gcc                    a C compiler, which links the checker
-  default-jre-headless   Java 17 or newer, for checks of whole stores on Spark
   docker-compose         docker compose, to bring a cluster up by hand
   mmdebstrap             builds a base image where none can be pulled
 """
 TEST = """\
   rustfmt                cargo fmt, for make test
   rust-clippy            cargo clippy, for make test
-  default-jre-headless   Java 17 or newer, for make test
+  default-jre-headless   Java 17 or newer, on which Spark runs
   chromium               a browser, for make test
   chromium-driver        what drives it, for make test
 """
@@ -67,7 +68,7 @@ def test_without_root_tests_list_what_they_need(machine: Path) -> None:
     assert setup(machine, "test") == (1, HEAD + TEST + AGAIN)
 
 
-def test_a_run_goes_on_without_what_only_containers_and_spark_need(machine: Path) -> None:
+def test_a_run_goes_on_without_what_only_containers_need(machine: Path) -> None:
     program(machine, "python3", 'case "$*" in *venv\\ .venv*) echo made >&2; exit 9;; esac')
     program(machine, "cargo", "echo cargo 1.85.0")
     program(machine, "cc", "true")
@@ -86,20 +87,22 @@ def test_the_second_command_asks_for_what_tests_need_and_the_first_does_not() ->
         make = ["make", "-C", str(ROOT), "--dry-run", "--always-make", target]
         return subprocess.run(make, capture_output=True, text=True, check=True).stdout
 
+    assert "./setup.sh spark" in would_do("spark")
     assert "./setup.sh test" not in would_do("run")
+    assert "./setup.sh spark" not in would_do("run")
     assert "./setup.sh\n" in would_do("run")
     assert would_do("test").index("./setup.sh\n") < would_do("test").index("./setup.sh test\n")
 
 
 def test_an_argument_that_means_nothing_is_refused(machine: Path) -> None:
-    assert setup(machine, "tset") == (2, "setup: tset: expected test, or nothing\n")
+    assert setup(machine, "tset") == (2, "setup: tset: expected spark, test, or nothing\n")
 
 
 def test_images_are_built_without_the_modules_that_are_built_beside_them() -> None:
     without = (
         "import sys; "
         "[sys.modules.update({name: None}) for name in "
-        "('pyhistories', 'pyporcupine', 'pyexplorer', 'pysimulator')]; "
+        "('harness.native._native', 'pyporcupine')]; "
         "import harness.cli.main, harness.cli.build"
     )
     done = subprocess.run([sys.executable, "-c", without], capture_output=True, text=True)

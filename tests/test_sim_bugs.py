@@ -210,7 +210,7 @@ def test_a_part_that_fails_while_it_is_fetched_is_gone(bug: str) -> None:
     fetched before ch3 looks for it, while ch3 marks it as failed, or after that."""
     cluster, table, mended_ns = fetched_late(bug)
     wait(cluster, 3)
-    facts = json.loads(cluster.record(cluster.simulation.world.now_ns))
+    facts = json.loads(cluster.protocol_trace(cluster.simulation.world.now_ns))
     announced_ns = next(at for f, at, *who in facts if (f, *who[:1]) == ("part", "ch2"))
     outcomes = set()
     for early_ns in range(-400_000, 8_000_000, 400_000):
@@ -326,7 +326,7 @@ def test_merges_come_from_the_leader(bug: str) -> None:
     for value in range(60):
         connect(cluster, other).insert(table.name, [(0, value)])
         wait(cluster, 0.2)
-    merges = [fact for fact in json.loads(cluster.record(0)) if fact[0] == "merge"]
+    merges = [fact for fact in json.loads(cluster.protocol_trace(0)) if fact[0] == "merge"]
     assert merges
     assert any(by != first for *_, by, first in merges) == bool(bug)
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from pyexplorer import Exploration
 
 from harness.cli.main import app
 from harness.core.op import Kind
+from harness.native.explorer import Exploration
 from harness.run.store import Store
 from harness.sim.counterexample import history_of
 from harness.web.runs import Runs
@@ -144,7 +144,7 @@ def test_counterexamples_are_shortest_and_kept(
     assert (status, shown["claim"], shown["actions"]) == (1, claim, actions)
     run = Store(tmp_path).find(found["run"])
     assert len(run.history()) > 0
-    assert run.info().plan.again.startswith(f"harness explore {words[0]}")
+    assert run.info().plan.repro_command.startswith(f"harness explore {words[0]}")
 
 
 def test_duplicates_of_a_counterexample_are_seen_by_the_checkers(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_duplicates_of_a_counterexample_are_seen_by_the_checkers(tmp_path: Path)
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("truncation", "--quorum", "3"), "--quorum is not of truncation"),
+        (("truncation", "--quorum", "3"), "--quorum: model truncation has no such option"),
         (("truncation", "--mutant", "x"), 'mutant "x": expected one of max-for-min'),
         (("quorum", "--replicas", "9"), "replicas: 9 given, expected 1 to 8"),
         (("quorum", "--claim", "x"), "--claim 'x': expected some of types durable"),

@@ -4,8 +4,7 @@ import pytest
 
 from harness.core.seed import Seed
 from harness.core.topology import Link, Topology
-from harness.sim.errors import KeeperError
-from harness.sim.simulation import KeeperSession, Simulation
+from harness.sim.simulation import KeeperError, KeeperSession, Simulation
 from harness.sim.world import SECOND
 
 THREE = Topology.of()

@@ -11,7 +11,7 @@ from harness.clients.replicated_table import ReplicatedTable
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.seed import Seed
 from harness.core.topology import Link, Topology
-from harness.sim.settings import TableSettings
+from harness.sim.simulation import TableSettings
 
 SHORT = TableSettings(max_replicated_logs_to_keep=8, min_replicated_logs_to_keep=2)
 

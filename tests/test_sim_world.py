@@ -6,12 +6,12 @@ import threading
 import weakref
 
 import pytest
-from pysimulator import Simulation
 
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.seed import Seed
 from harness.core.topology import Topology
+from harness.native.simulator import Simulation
 
 
 def test_another_thread_may_collect_what_is_left_of_a_cluster(

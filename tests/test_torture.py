@@ -53,14 +53,14 @@ def test_the_ready_matrices_settle(name, tmp_path):
     [
         ("workloads = 3", "line 1: workloads: 3: expected a list of names"),
         ('workloads = ["a", "a"]\nnemeses = ["none"]', "a name is there twice"),
-        ("speed = 1", "line 1: speed: 'speed' is not known; did you mean seed? expected some of"),
+        ("speed = 1", "line 1: speed: 'speed' is unknown; did you mean seed? expected one of"),
         ("= 1", "is not TOML"),
-        ('workloads = ["quorum-sett"]', "line 1: workloads: 'quorum-sett' is not known; did you"),
+        ('workloads = ["quorum-sett"]', "line 1: workloads: 'quorum-sett' is unknown; did you"),
         (f"{QUORUM_SET}[options]\nseed = 1", "line 4: options.seed: is not an option of a cell"),
-        (f"{QUORUM_SET}[options]\nhelp = true", "line 4: options.help: 'help' is not known"),
-        (f"{QUORUM_SET}[options]\nversion = 1", "line 4: options.version: 'version' is not known"),
+        (f"{QUORUM_SET}[options]\nhelp = true", "line 4: options.help: 'help' is unknown"),
+        (f"{QUORUM_SET}[options]\nversion = 1", "line 4: options.version: 'version' is unknown"),
         (f"{QUORUM_SET}[options]\njson = true", "line 4: options.json: is not an option of a cell"),
-        (f"{QUORUM_SET}[options]\ntimelimit = 1", "'timelimit' is not known; did you mean time-l"),
+        (f"{QUORUM_SET}[options]\ntimelimit = 1", "'timelimit' is unknown; did you mean time-l"),
         (f"{QUORUM_SET}[options]\nrate = true", "line 4: options.rate: True: expected a number"),
         (
             f"{QUORUM_SET}[options]\nrate = nan",
@@ -139,7 +139,9 @@ def test_versions_are_a_dimension_and_share_no_cluster(tmp_path):
     assert [cell.name for cell in settled] == [name for name in names if name not in missing]
     by_cluster = {cell.cluster: set() for cell in settled}
     for cell in settled:
-        by_cluster[cell.cluster].add(cell.plan(Seed(1)).again.partition("--clickhouse ")[2][:5])
+        by_cluster[cell.cluster].add(
+            cell.plan(Seed(1)).repro_command.partition("--clickhouse ")[2][:5]
+        )
     assert list(by_cluster.values()) == [{"18.16"}, {"25.8 "}]
     lane = Lane(settled, cluster=object(), on=settled[0])
     assert [lane.fits(cell) for cell in settled] == ["on 18.16" in cell.name for cell in settled]

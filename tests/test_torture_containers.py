@@ -15,7 +15,7 @@ import docker
 import pytest
 from real_servers import await_, left
 
-from checkers.fleet_rows import read_rows
+from harness.fleet.rows import read_rows
 from harness.run.journal import read_history
 from harness.run.night import JOURNAL, Night
 from harness.run.store import RunDirectory, Store

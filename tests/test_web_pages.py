@@ -148,7 +148,7 @@ def test_two_runs_are_compared(browser: Chrome, tmp_path: Path) -> None:
         browser.get(f"{address}/?nemesis=partition&sort=seed")
         for box in browser.find_elements(By.CSS_SELECTOR, "#runs input")[:3:2]:
             box.click()
-        browser.find_element(By.XPATH, "//button[contains(., 'compare')]").click()
+        browser.find_element(By.XPATH, "//button[contains(., 'Compare')]").click()
         WebDriverWait(browser, 10).until(lambda b: b.title == "Two runs")
         differing = {
             row.find_element(By.TAG_NAME, "th").text: [

@@ -110,5 +110,5 @@ def test_rows_go_to_their_shards_and_every_copy_is_made(tmp_path: Path) -> None:
 )
 def test_options_that_cannot_be_meant_are_refused(options: Any, says: str) -> None:
     with pytest.raises(UsageError) as caught:
-        options.settle(Topology.of())
+        options.validate(Topology.of())
     assert says in str(caught.value)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from checkers.judge import Judgement
-from harness.cli.catalogue import WORKLOADS
+from checkers.ladder import Level
 from harness.cli.conform import conformance
-from harness.cli.workload import KEPT, options_of, workload_of
+from harness.cli.workload import options_of, workload_of
 from harness.clients.clickhouse import ClickHouse
 from harness.clusters.docker_cluster import DockerCluster
 from harness.core.dialect import Mechanism
@@ -21,13 +21,13 @@ from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.core.verdict import Status, Verdict
 from harness.run.monitor import Monitor, Phase
-from harness.run.phases import Trial, conduct, fresh_token
-from harness.run.plan import Plan
+from harness.run.phases import RunContext, execute, fresh_token
+from harness.run.plan import WORKLOAD_OPTIONS, Plan
 from harness.run.stop import Stop
 from harness.run.store import RunDirectory, Store
 from nemesis.catalogue import parse_nemesis
 from nemesis.options import FaultOptions
-from workloads.dedup import DedupOptions, DedupRetries, TokenInsert
+from workloads.dedup import DedupOptions, TokenInsert, dedup
 
 VALID, INVALID, UNKNOWN = Status.VALID, Status.INVALID, Status.UNKNOWN
 
@@ -40,19 +40,19 @@ def trial_of(
     seconds: float,
     drop: bool = True,
     **more: Any,
-) -> Trial:
+) -> RunContext:
     options = options_of(name, {}, words)
-    options.settle(servers.topology)
+    options.validate(servers.topology)
     kept = {field: getattr(options, field) for field in options.__dataclass_fields__}
     plan = Plan(
         workload=name,
         nemesis="none",
         seed=Seed(1),
-        again="",
-        promise=WORKLOADS[name].promise(options).value,
+        repro_command="",
+        promise=options.promise.value,
         time_limit_s=seconds,
         extend=8,  # on a loaded machine it takes longer to acknowledge enough
-        options={KEPT: kept},
+        options={WORKLOAD_OPTIONS: kept},
         **more,
     )
     directory = Store(store).create(name, "none", plan.seed)
@@ -61,14 +61,16 @@ def trial_of(
     monitor = Monitor(name, seconds)
     monitor.anomalies = None
     token = fresh_token(directory.path.name, plan.seed)
-    return Trial(plan, servers, workload_of(plan), nemesis, directory, monitor, Stop(), token, drop)
+    return RunContext(
+        plan, servers, workload_of(plan), nemesis, directory, monitor, Stop(), token, drop
+    )
 
 
 def judged(
     servers: DockerCluster, store: Path, name: str, *words: str, seconds: float
 ) -> tuple[Judgement, RunDirectory]:
     trial = trial_of(servers, store, name, *words, seconds=seconds)
-    outcome = conduct(trial)
+    outcome = execute(trial)
     assert not outcome.troubles
     return outcome.judgement, trial.directory
 
@@ -151,11 +153,11 @@ def test_a_server_that_is_frozen_from_outside_ends_final_reads_and_set_up_in_tim
 
     trial.monitor.listeners.append(freeze)
     try:
-        outcome = conduct(trial)
+        outcome = execute(trial)
         with pytest.raises(
             ClusterError, match="ch2: the table was not made: -2: the server did not answer in time"
         ):
-            conduct(trial_of(servers, tmp_path, "quorum-set", seconds=2))
+            execute(trial_of(servers, tmp_path, "quorum-set", seconds=2))
     finally:
         docker("unpause", f"{servers.name}-ch2")
     assert trial.monitor.seconds[Phase.FINAL_READS] < 20, "20 tries of each of two rounds: 60 s"
@@ -190,12 +192,12 @@ def test_a_retry_under_a_token_is_another_block_of_the_same_token() -> None:
 
 def test_with_a_small_window_some_retries_come_at_once_and_the_dedup_checker_counts() -> None:
     options = DedupOptions(window=3, token=True)
-    workload = DedupRetries(options, Seed(1))
+    workload = dedup(options, Seed(1), Level.EVENTUAL, False)
     checkers = {checker.name: checker for checker in workload.checkers()}
     assert checkers["dedup"].window == 3  # type: ignore[attr-defined] # it is Dedup
     assert checkers["set-full"].duplicates is False  # type: ignore[attr-defined]
-    assert WORKLOADS["dedup"].needs(options) == (Mechanism.DEDUPLICATION_TOKEN,)
-    assert WORKLOADS["dedup"].needs(DedupOptions()) == ()
+    assert options.needs == (Mechanism.DEDUPLICATION_TOKEN,)
+    assert DedupOptions().needs == ()
 
 
 @pytest.mark.parametrize(
@@ -217,5 +219,5 @@ def test_with_a_small_window_some_retries_come_at_once_and_the_dedup_checker_cou
 )
 def test_options_that_cannot_be_meant_are_refused(name: str, word: str, says: str) -> None:
     with pytest.raises(UsageError) as caught:
-        options_of(name, {}, [word]).settle(Topology.of())
+        options_of(name, {}, [word]).validate(Topology.of())
     assert says in str(caught.value)

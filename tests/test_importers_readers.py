@@ -1,18 +1,18 @@
-"""Readers of foreign histories: text in, operations and what is wrong with lines out."""
+"""Readers of imported histories: text in, operations and what is wrong with lines out."""
 
 from typing import Any
 
 import pytest
 from pyporcupine import Operation
 
-from harness.foreign.calls import FailedCas
-from harness.foreign.edn import edn_value, read_edn
-from harness.foreign.formats import read
+from harness.importers.calls import FailedCas
+from harness.importers.edn import edn_value, read_edn
+from harness.importers.formats import read
 
-Told = tuple[int, str, Any, Any, Any, int, int | None]
+OperationFields = tuple[int, str, Any, Any, Any, int, int | None]
 
 
-def told(operation: Operation) -> Told:
+def fields(operation: Operation) -> OperationFields:
     return (
         operation.process, operation.f, operation.key, operation.value, operation.output,
         operation.call, operation.ret,
@@ -27,7 +27,7 @@ def edn(*events: str) -> str:
     return "\n".join(f"{{:process {event}}}" for event in events)
 
 
-CASES: list[tuple[str, str, str, list[Told]]] = [
+CASES: list[tuple[str, str, str, list[OperationFields]]] = [
     (
         "a read's value is what its end found",
         "jepsen-log",
@@ -144,9 +144,9 @@ CASES: list[tuple[str, str, str, list[Told]]] = [
 
 
 @pytest.mark.parametrize(("says", "name", "text", "operations"), CASES)
-def test_operations(says: str, name: str, text: str, operations: list[Told]) -> None:
+def test_operations(says: str, name: str, text: str, operations: list[OperationFields]) -> None:
     reading = read(text, name)
-    assert [told(operation) for operation in reading.operations] == operations
+    assert [fields(operation) for operation in reading.operations] == operations
     assert reading.malformed == []
 
 
@@ -220,10 +220,10 @@ def test_malformed_lines(name: str, text: str, errors: list[tuple[int, str]]) ->
         assert bad.mend
 
 
-def test_keys_can_be_told() -> None:
+def test_keyed_decides_whether_values_carry_keys() -> None:
     text = edn("0, :type :invoke, :f :enqueue, :value [1 2]")
-    assert told(read(text, "edn").operations[0]) == (0, "enqueue", 1, 2, None, 0, None)
-    assert told(read(text, "edn", keyed=False).operations[0])[2:4] == (None, [1, 2])
+    assert fields(read(text, "edn").operations[0]) == (0, "enqueue", 1, 2, None, 0, None)
+    assert fields(read(text, "edn", keyed=False).operations[0])[2:4] == (None, [1, 2])
 
 
 FAILED_CAS = {
@@ -248,7 +248,9 @@ def test_a_failed_cas_says_what_its_format_means_or_what_is_asked_for(
 ) -> None:
     reading = read(FAILED_CAS[name], name, failed_cas=failed_cas)
     found_another = [(0, "cas", None, [1, 2], False, 0, 1)]
-    assert [told(operation) for operation in reading.operations] == (found_another if kept else [])
+    assert [fields(operation) for operation in reading.operations] == (
+        found_another if kept else []
+    )
     assert reading.left_out == (not kept)
 
 

@@ -11,10 +11,10 @@ import pytest
 
 from harness.cli import check_files as command
 from harness.cli.check_files import check_files, exit_status, files
-from harness.foreign.edn import read_edn
-from harness.foreign.edn_syntax import values_of
-from harness.foreign.formats import read
-from harness.foreign.judge import Judged, Question
+from harness.importers.edn import read_edn
+from harness.importers.edn_syntax import values_of
+from harness.importers.formats import read
+from harness.importers.judge import CheckParameters, FileVerdict
 
 DEEP = "[" * 50_000 + "]" * 50_000
 LONG = "7" * 5_000
@@ -28,7 +28,7 @@ def row(value: str) -> str:
     return f'{{"client":0,"f":"write","value":{value},"ok":true,"call":0,"return":1}}'
 
 
-def judge_beside_a_good_one(tmp_path: Path, name: str, content: bytes) -> Judged:
+def judge_beside_a_good_one(tmp_path: Path, name: str, content: bytes) -> FileVerdict:
     """The verdict on a file; the one beside it keeps its own."""
     good, bad = tmp_path / "good.edn", tmp_path / name
     good.write_text(
@@ -36,7 +36,7 @@ def judge_beside_a_good_one(tmp_path: Path, name: str, content: bytes) -> Judged
                    event("invoke", "read", "nil"), event("ok", "read", "1")])
     )  # fmt: skip
     bad.write_bytes(content)
-    first, second = check_files(files([str(good), str(bad)], None), Question("register"))
+    first, second = check_files(files([str(good), str(bad)], None), CheckParameters("register"))
     assert first.status == "VALID"
     assert exit_status([first, second]) == second.status.exit_status
     return second
@@ -105,7 +105,7 @@ def test_bytes_that_are_no_text_and_pipes_without_a_writer(tmp_path: Path) -> No
     assert "can't decode byte 0xff in position 0" in bad.reading.malformed[0].text
     pipe = tmp_path / "pipe.edn"
     os.mkfifo(pipe)
-    (one,) = check_files(files([str(pipe)], None), Question("register"))
+    (one,) = check_files(files([str(pipe)], None), CheckParameters("register"))
     assert one.reading.malformed[0].text.startswith("the file is without an operation")
 
 

@@ -1,0 +1,193 @@
+"""What the project demands of a ClickHouse engine, collected from the code that demands it."""
+
+import ast
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, get_args
+
+import pytest
+
+from checkers.ladder import Level
+from compose.plan import Image, Images, plan_cluster
+from compose.releases import NEWEST_ENGINE
+from compose.render import config_files
+from compose.settings import PartFormat, Settings
+from harness.cli.catalogue import WORKLOADS
+from harness.clients.clickhouse import ServerSetting
+from harness.clients.object_store import ObjectStore
+from harness.clusters.driver import Driver
+from harness.core.dialect import Engine, dialect_of
+from harness.core.outcomes import READ_OUTCOMES
+from harness.core.protocols import Endpoint, Workload
+from harness.core.runtime import WallTime
+from harness.core.seed import Seed
+from harness.core.topology import Role, Topology
+from harness.core.version import Version
+from nemesis.failpoint import VARIANTS
+from workloads.scenarios.catalogue import SCENARIOS
+
+ENGINE = Engine(role=Role.CLICKHOUSE, version=NEWEST_ENGINE.version, build=NEWEST_ENGINE.build)
+KEEPER = Engine(role=Role.ZOOKEEPER, version="3.8.0")
+TOPOLOGY = Topology.of(replicas=3, keepers=3)
+_NO_TABLES = ("zk-register", "config-reload")
+"""Workloads whose sessions create nothing in ClickHouse."""
+_ROOMS = ("harness", "workloads", "nemesis")
+_STATEMENT = re.compile(
+    r"SELECT |(CREATE|DROP) (DATABASE|TABLE) |(ALTER|OPTIMIZE|RENAME) TABLE |KILL QUERY "
+    r"|INSERT INTO |SYSTEM [A-Z]+ [A-Z]"
+)
+_NOT_SERVER_SETTINGS = frozenset(
+    {
+        "logger",
+        "listen_host",
+        "tcp_port",
+        "http_port",
+        "interserver_http_port",
+        "interserver_http_host",
+        "macros",
+        "remote_servers",
+        "zookeeper",
+        "merge_tree",
+        "distributed_ddl",
+        "users_config",
+        "default_profile",
+        "format_schema_path",
+        "user_files_path",
+        "path",
+        "tmp_path",
+        "timezone",
+    }
+)
+"""PartFormat of the configuration that system.server_settings does not list on any version."""
+
+
+def questions() -> dict[str, Any]:
+    """Everything that is asked, as tests/engine_child.py reads it."""
+    config, users = (
+        ET.fromstring(config_files(_plan(), TOPOLOGY.nodes[0])[name])  # our own
+        for name in ("config.xml", "users.xml")
+    )
+    profile, defaults = users.find("profiles/default"), config.find("merge_tree")
+    assert profile is not None
+    assert defaults is not None
+    dialect = dialect_of(Version.of(ENGINE.version))
+    created = list(dict.fromkeys(_created()))
+    tables = {row.tag for row in defaults} | set(dialect.cleanup)
+    return {
+        "settings": sorted({row.tag for row in profile} | set(get_args(ServerSetting))),
+        "merge_tree_settings": sorted(tables | set(dialect.parts_read_by(Version(18, 16)))),
+        "server_settings": sorted({row.tag for row in config} - _NOT_SERVER_SETTINGS),
+        "errors": sorted({(row.code, row.name) for row in READ_OUTCOMES if row.code > 0}),
+        "failpoints": {name: variant.points for name, variant in VARIANTS.items()},
+        "defaults": {
+            "replicated_deduplication_window": dialect.deduplication_blocks,
+            "replicated_deduplication_window_seconds": dialect.deduplication_s,
+        },
+        "created": [one for one in created if not _needs_cluster(one)],
+        "statements": [*filter(_needs_cluster, created), *dict.fromkeys(_written())],
+    }
+
+
+def _plan() -> Any:
+    images = Images(
+        "pod",
+        {Role.CLICKHOUSE: {"": Image("ch", ENGINE)}, Role.ZOOKEEPER: {"": Image("zk", KEEPER)}},
+    )
+    return plan_cluster(
+        TOPOLOGY, Settings(parts=PartFormat.OLD), images, name="contract", labels={}
+    )
+
+
+def _created() -> Iterator[tuple[str, str]]:
+    """What each workload's session says to its servers before its first call."""
+    for number, (name, entry) in enumerate(WORKLOADS.items()):
+        if name not in _NO_TABLES:
+            made = entry.make(entry.options(), Seed(1), Level.EVENTUAL, False)
+            yield from ((f"workload {name}", sql) for sql in _said(made, f"n{number}"))
+    for number, scenario in enumerate(SCENARIOS.values()):
+        said = _said(scenario.workload, f"s{number}")
+        yield from ((f"scenario {scenario.name}", sql) for sql in said)
+
+
+def _needs_cluster(created: tuple[str, str]) -> bool:
+    """Whether the object can be made only on a server that is part of a cluster."""
+    return any(text in created[1] for text in ("ENGINE = Distributed(", "storage_policy = "))
+
+
+def _said(workload: Workload, token: str) -> Sequence[str]:
+    """The CREATE statements of a session that is set up on servers which answer nothing, with
+    tables that need no coordination service in place of replicated ones: their settings are the
+    same."""
+    said: list[str] = []
+
+    def ask(
+        _: Driver, sql: str, settings: Mapping[str, Any], rows: Any, query_id: str = ""
+    ) -> Sequence[Sequence[Any]]:
+        del settings, rows, query_id
+        said.append(sql)
+        return [["0"]]
+
+    shards = 2 if workload.name == "distributed" else 1
+    cluster: Any = SimpleNamespace(
+        topology=Topology.of(replicas=3, keepers=3, shards=shards, store=True),
+        endpoint=lambda node: Endpoint(node, 5000),
+        name="contract",
+        engines=SimpleNamespace(dialect=ENGINE.dialect, on=lambda _: ENGINE.dialect),
+        readings=(),
+        runtime=WallTime(),
+        query_channel=lambda node, timeout_s: Driver(Endpoint(node, 9000), timeout_s),
+    )
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Driver, "ask", ask)
+        patched.setattr(ObjectStore, "sizes", lambda _: {})
+        workload.session(cluster, token)
+    plain = (re.sub(r"ReplicatedMergeTree(\([^)]*\))?", "MergeTree", sql) for sql in said)
+    return [sql for sql in plain if sql.startswith("CREATE")]
+
+
+def _written() -> Iterator[tuple[str, str]]:
+    """Every statement that is written down in the code. What is filled in when it is said is a
+    name here."""
+    for room in _ROOMS:
+        for path in sorted(Path(room).rglob("*.py")):
+            if "sim" in path.parts:
+                continue
+            tree = ast.parse(path.read_text())
+            prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+            prose |= {
+                id(v) for n in ast.walk(tree) if isinstance(n, ast.JoinedStr) for v in n.values
+            }
+            for node in ast.walk(tree):
+                text = None if id(node) in prose else _text(node)
+                if text and _STATEMENT.match(text) and not _is_recorded(room, text):
+                    yield f"{path}:{node.lineno}", text  # type: ignore[attr-defined]
+
+
+def _is_recorded(room: str, text: str) -> bool:
+    """Whether sessions have said it already, complete."""
+    return room == "workloads" and text.startswith("CREATE")
+
+
+def _text(node: ast.AST) -> str | None:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return re.sub(r"\{\w*\}", "x", node.value)
+    if not isinstance(node, ast.JoinedStr):
+        return None
+    text = ""
+    for part in node.values:
+        if isinstance(part, ast.Constant):
+            text += str(part.value)
+        else:
+            assert isinstance(part, ast.FormattedValue)
+            text += _filled(text, ast.unparse(part.value))
+    return f"{text}1" if text.endswith("= ") else text
+
+
+def _filled(before: str, source: str) -> str:
+    """What stands for an expression."""
+    if "schema.columns" in source:
+        return "x UInt8"
+    return "1" if before.endswith("PARTITION ") else "x"

@@ -1,0 +1,86 @@
+"""No circles among the files of a Rust crate: what a file uses does not use it."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+CRATES = sorted(path.parent for path in ROOT.glob("*/**/src/lib.rs") if "target" not in path.parts)
+IMPORT = re.compile(r"\b(crate|super)::((?:\w+::)*)(\w+|\{[^}]*)")
+TESTS = re.compile(r"#\[cfg\(test\)\]\nmod \w+ \{.*", re.DOTALL)
+COMMENT = re.compile(r"//.*")
+
+File = tuple[str, ...]
+"""As Rust names it: ("keeper", "tree")."""
+
+
+def files_of(src: Path) -> dict[File, str]:
+    """The text of each file without comments and tests."""
+    out = {}
+    for path in src.rglob("*.rs"):
+        file = path.relative_to(src).with_suffix("").parts
+        file = file[:-1] if file[-1] in ("mod", "lib") else file
+        out[file] = TESTS.sub("", COMMENT.sub("", path.read_text()))
+    return out
+
+
+def used(file: File, text: str, files: dict[File, str]) -> set[File]:
+    """The files that a file names after `crate::` or `super::`."""
+    out = set()
+    for base, path, last in IMPORT.findall(text):
+        start = () if base == "crate" else file[:-1]
+        start += tuple(path.split("::")[:-1])
+        names = re.findall(r"(?:^|,)\s*(\w+)", last.lstrip("{"))
+        out |= {within((*start, name), files) for name in names}
+    return out - {file, ()}
+
+
+def within(item: File, files: dict[File, str]) -> File:
+    """The file that has an item, which may be the file itself."""
+    while item not in files:
+        item = item[:-1]
+    return item
+
+
+def circles(uses: dict[File, set[File]]) -> list[set[File]]:
+    """Files that reach each other, in sets of two or more."""
+
+    def reached(start: File) -> set[File]:
+        seen: set[File] = set()
+        ahead = list(uses[start])
+        while ahead:
+            file = ahead.pop()
+            if file not in seen:
+                seen.add(file)
+                ahead += uses[file]
+        return seen
+
+    reach = {file: reached(file) for file in uses}
+
+    def together() -> Iterator[frozenset[File]]:
+        for file, others in reach.items():
+            if file in others:
+                yield frozenset(other for other in others if file in reach[other])
+
+    return sorted((set(circle) for circle in set(together())), key=min)
+
+
+def test_circles_are_found() -> None:
+    files = {
+        ("a",): "use crate::b::{c::C, D};",
+        ("b",): "",
+        ("b", "c"): "use super::d::E;",
+        ("b", "d"): "fn f() { crate::a::g() }",
+    }
+    uses = {file: used(file, text, files) for file, text in files.items()}
+    assert uses[("a",)] == {("b",), ("b", "c")}
+    assert circles(uses) == [{("a",), ("b", "c"), ("b", "d")}]
+
+
+@pytest.mark.parametrize("src", CRATES, ids=lambda src: src.parent.name)
+def test_files_of_a_crate_make_no_circle(src: Path) -> None:
+    files = files_of(src)
+    uses = {file: used(file, text, files) for file, text in files.items()}
+    assert circles(uses) == []

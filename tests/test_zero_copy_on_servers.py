@@ -1,0 +1,88 @@
+"""Zero-copy replication on real servers with an object store; and what is refused without."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from test_workloads_on_servers import judged, verdicts_of
+
+from compose.releases import ImageChoice
+from harness.cli.main import app
+from harness.clusters.docker_cluster import DockerCluster
+from harness.clusters.images import build_images
+from harness.core.topology import Link, LinkClass, Topology
+from harness.core.verdict import Status
+
+SHAPE = Topology.of(replicas=2, keepers=1, store=True)
+
+
+def test_the_store_has_links_of_its_own_and_is_no_replica() -> None:
+    assert (SHAPE.names, SHAPE.replicas, SHAPE.stores) == (
+        ("ch1", "ch2", "zk1", "store"),
+        ("ch1", "ch2"),
+        ("store",),
+    )
+    found = {
+        link for link in SHAPE.links([LinkClass.STORE]) if "zk1" not in (link.source, link.target)
+    }
+    assert found == {
+        Link(a, b)
+        for a, b in [("ch1", "store"), ("ch2", "store"), ("store", "ch1"), ("store", "ch2")]
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("--clickhouse", "18.16"), "workload zero-copy: needs zero-copy replication, which"),
+        (("--cluster", "sim"), "--workload zero-copy: needs real servers"),
+        (("--shards", "2"), "--shards 2: expected 1"),
+    ],
+)
+def test_other_servers_are_refused_by_name(words: tuple[str, ...], text: str) -> None:
+    done = CliRunner().invoke(app, ["run", "--workload", "zero-copy", *words])
+    assert done.exit_code != 0
+    assert text in " ".join(done.output.split()) or text in str(done.exception)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
+    images = build_images(lambda text: None, ImageChoice(store=True))
+    cluster = DockerCluster(SHAPE, tmp_path_factory.mktemp("cluster"), images=images)
+    try:
+        cluster.up()
+        yield cluster
+    finally:
+        cluster.down()
+
+
+@pytest.mark.containers
+@pytest.mark.parametrize("zero_copy", ["true", "false"])
+def test_what_parts_refer_to_exists_without_faults(
+    shared: DockerCluster, tmp_path: Path, zero_copy: str
+) -> None:
+    judgement, run = judged(shared, tmp_path, "zero-copy", f"zero-copy={zero_copy}", seconds=8)
+    verdicts = verdicts_of(judgement)
+    assert verdicts["parts"].status is Status.VALID, verdicts["parts"].summary
+    assert verdicts["objects"].status is Status.VALID, verdicts["objects"].summary
+    figures = verdicts["objects"].figures
+    assert figures["orphaned_bytes"] == 0
+    assert (figures["locks"] > 0) is (zero_copy == "true")
+    shared.collect(run.logs)
+    lines = (run.logs / "store" / "stdout.log").read_text().splitlines()
+    requests = [json.loads(line) for line in lines if line.startswith("{")]
+    assert {"ch1", "ch2"} <= {request["source"] for request in requests}
+    assert {"PUT", "GET"} <= {request["method"] for request in requests}
+
+
+@pytest.mark.containers
+def test_links_to_the_store_can_be_cut(shared: DockerCluster) -> None:
+    cut = Link("ch1", "store")
+    shared.cut([cut])
+    try:
+        seen = shared.reachable(shared.topology.links([LinkClass.STORE]))
+        assert [link for link, alive in seen.items() if not alive] == [cut]
+    finally:
+        shared.mend()

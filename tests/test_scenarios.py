@@ -3,10 +3,13 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from checkers.judge import Judgement
+from checkers.ladder import Ladder, Level
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.core.verdict import Status, Verdict
@@ -62,6 +65,23 @@ def test_what_holds_is_shown_where_its_path_was_taken(
         checker="parts", status=status, summary="it holds", checked=1, figures=figures
     )
     assert Held("parts", ("known", "again")).shown(verdict) == shown
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "why"),
+    [
+        ([(Status.VALID, "all is well")], None),
+        ([(Status.UNKNOWN, "not at rest")], "parts: not at rest"),
+        ([], "checker parts does not judge these servers"),
+    ],
+)
+def test_a_finding_is_absent_only_if_its_checker_reached_a_conclusion(
+    verdicts: list[tuple[Status, str]], why: str | None
+) -> None:
+    one = replace(SCENARIOS["stale-read"], finding=Held("parts", ("known",)))
+    made = [Verdict(checker="parts", status=s, summary=text, checked=1) for s, text in verdicts]
+    judgement = Judgement(Status.UNKNOWN, tuple(made), Ladder(Level.EVENTUAL, (), ()), {})
+    assert one.undecided(judgement) == why
 
 
 def test_without_a_name_all_are_listed_and_another_name_is_refused() -> None:

@@ -20,7 +20,7 @@ from compose.releases import (
 )
 from harness.cli.run import RunRequest, run
 from harness.cli.run_options import RunOptions
-from harness.cli.scenario import ScenarioResult, ScenarioStatus, campaign_of, plan_of
+from harness.cli.scenario import ScenarioResult, campaign_of, plan_of
 from harness.cli.workload import SCENARIO, scenario_of
 from harness.core.dialect import Engine, Engines
 from harness.core.errors import HarnessError, MissingMechanismError, UsageError
@@ -203,20 +203,9 @@ class ScenarioReplay:
         return campaign, lambda number: plan_of(self.scenario, Seed(1).after(number), choice)
 
     def judged(self, run: FinishedRun) -> tuple[TryResult, str]:
-        """Classify a run as `harness scenario` does, but as UNKNOWN if its checker is."""
+        """Classify a run as `harness scenario` does."""
         result = ScenarioResult.of(run)
-        if result.status is ScenarioStatus.REPRODUCED:
-            return TryResult.REPRODUCED, ""
-        if result.status is ScenarioStatus.BROKE_OFF:
-            return TryResult.BROKE_OFF, result.why or ""
-        checker = self.scenario.finding.checker
-        verdicts = [v for v in run.outcome.judgement.verdicts if v.checker == checker]
-        if not verdicts:
-            return TryResult.UNKNOWN, f"checker {checker} does not judge these servers"
-        unknown = [v for v in verdicts if v.status is Status.UNKNOWN]
-        if unknown:
-            return TryResult.UNKNOWN, f"{checker}: {unknown[0].summary}"
-        return TryResult.NOT_REPRODUCED, ""
+        return result.result, result.why or ""
 
 
 @dataclass(frozen=True, slots=True)

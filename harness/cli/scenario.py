@@ -4,7 +4,6 @@ import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ from harness.core.protocols import ANY_NODE, Cluster
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.generators.script import script
+from harness.run.bisection import TryResult
 from harness.run.campaign import Campaign, ClusterSource, FinishedRun
 from harness.run.plan import Plan
 from harness.run.stop import Stop
@@ -39,19 +39,11 @@ from nemesis.options import FaultOptions
 from workloads.scenarios.catalogue import SCENARIOS
 from workloads.scenarios.scenario import Scenario, Shown
 
-
-class ScenarioStatus(StrEnum):
-    """Outcome of a run of a scenario."""
-
-    REPRODUCED = "REPRODUCED"
-    NOT_REPRODUCED = "NOT REPRODUCED"
-    BROKE_OFF = "BROKE OFF"
-
-
 STYLE = {
-    ScenarioStatus.REPRODUCED: "bold green",
-    ScenarioStatus.NOT_REPRODUCED: "bold red",
-    ScenarioStatus.BROKE_OFF: "bold yellow",
+    TryResult.REPRODUCED: "bold green",
+    TryResult.NOT_REPRODUCED: "bold red",
+    TryResult.BROKE_OFF: "bold yellow",
+    TryResult.UNKNOWN: "bold yellow",
 }
 
 
@@ -61,10 +53,10 @@ class ScenarioResult:
 
     scenario: Scenario
     run: FinishedRun
-    status: ScenarioStatus
+    result: TryResult
     witness: Shown | None
     why: str | None
-    """Reason of BROKE OFF."""
+    """Reason of BROKE OFF or UNKNOWN."""
 
     @staticmethod
     def of(run: FinishedRun) -> "ScenarioResult":
@@ -72,18 +64,19 @@ class ScenarioResult:
         end as it must."""
         one = _of(run.plan)
         witness = one.found(run.outcome.judgement)
-        why = None if witness else one.broke_off(run.outcome.history)
         if witness:
-            status = ScenarioStatus.REPRODUCED
-        else:
-            status = ScenarioStatus.BROKE_OFF if why else ScenarioStatus.NOT_REPRODUCED
-        return ScenarioResult(one, run, status, witness, why)
+            return ScenarioResult(one, run, TryResult.REPRODUCED, witness, None)
+        if why := one.broke_off(run.outcome.history):
+            return ScenarioResult(one, run, TryResult.BROKE_OFF, None, why)
+        why = one.undecided(run.outcome.judgement)
+        result = TryResult.UNKNOWN if why else TryResult.NOT_REPRODUCED
+        return ScenarioResult(one, run, result, None, why)
 
     def json(self) -> dict[str, Json]:
         """Return the result as JSON."""
         return {
             "scenario": self.scenario.name,
-            "result": self.status.value,
+            "result": self.result.value.upper(),
             "finding": str(self.scenario.finding),
             "witness": None if self.witness is None else self.witness.text,
             "why": self.why,
@@ -123,8 +116,8 @@ def scenario(names: tuple[str, ...], as_json: bool, **values: Any) -> int:
     """Run a script that reproduces one known anomaly; without a NAME list them all.
 
     A scenario is a run like any other, judged by the same checkers and stored. Exit status:
-    0 every run reproduced the anomaly, 1 one did not, 2 a step did not end as the script requires,
-    so the result is unknown.
+    0 every run reproduced the anomaly, 1 one did not, 2 a step did not end as the script requires
+    or the checker reached no conclusion, so the result is unknown.
     """
     console = Terminal(stderr=as_json, highlight=False)
     if not names:
@@ -169,12 +162,12 @@ def scenario(names: tuple[str, ...], as_json: bool, **values: Any) -> int:
         click.echo(json.dumps([one.json() for one in results]))
     elif len(results) > 1:
         for one in chosen:
-            own = [t.status for t in results if t.scenario is one]
+            own = [t.result for t in results if t.scenario is one]
             tally = ", ".join(
-                f"{own.count(status)} {status}" for status in ScenarioStatus if status in own
+                f"{own.count(kind)} {kind.upper()}" for kind in TryResult if kind in own
             )
             console.print(f"{one.name}: {tally}")
-    return _exit_status([one.status for one in results])
+    return _exit_status([one.result for one in results])
 
 
 def _of(plan: Plan) -> Scenario:
@@ -267,7 +260,9 @@ def campaign_of(
 
 def _show(console: Console, result: ScenarioResult) -> None:
     console.print(
-        Text.assemble((result.status.value, STYLE[result.status]), f"  {result.scenario.name}")
+        Text.assemble(
+            (result.result.value.upper(), STYLE[result.result]), f"  {result.scenario.name}"
+        )
     )
     if result.witness is not None:
         for line in (result.witness.text, *result.witness.steps):
@@ -291,7 +286,8 @@ def _listed(console: Console, *, as_json: bool) -> int:
     return EXIT_VALID
 
 
-def _exit_status(statuses: Sequence[ScenarioStatus]) -> int:
-    if ScenarioStatus.BROKE_OFF in statuses or not statuses:
+def _exit_status(results: Sequence[TryResult]) -> int:
+    unknown = {TryResult.BROKE_OFF, TryResult.UNKNOWN}
+    if not results or unknown.intersection(results):
         return EXIT_UNKNOWN
-    return EXIT_INVALID if ScenarioStatus.NOT_REPRODUCED in statuses else EXIT_VALID
+    return EXIT_INVALID if TryResult.NOT_REPRODUCED in results else EXIT_VALID

@@ -83,6 +83,15 @@ class Scenario:
         verdicts = [v for v in judgement.verdicts if v.checker == self.finding.checker]
         return next((shown for v in verdicts if (shown := self.finding.shown(v))), None)
 
+    def undecided(self, judgement: Judgement) -> str | None:
+        """Return why the finding's checker reached no conclusion; None if it reached one."""
+        checker = self.finding.checker
+        verdicts = [v for v in judgement.verdicts if v.checker == checker]
+        if not verdicts:
+            return f"checker {checker} does not judge these servers"
+        unknown = next((v for v in verdicts if v.status is Status.UNKNOWN), None)
+        return f"{checker}: {unknown.summary}" if unknown else None
+
     def broke_off(self, history: History) -> str | None:
         """Return why its steps were not played to the end, so that nothing is known."""
         return broke_off(self.steps, history)

@@ -15,6 +15,7 @@ from workloads.config_reload import ConfigReloadOptions, ConfigReloadWorkload
 from workloads.ddl import DdlOptions, DdlWorkload
 from workloads.dedup import DedupOptions, dedup
 from workloads.distributed import DistributedOptions, DistributedWorkload
+from workloads.drop_partition import DropPartitionOptions, drop_partition
 from workloads.failed_parts import FailedPartsOptions, failed_parts
 from workloads.liveness_nodes import LivenessNodesOptions, liveness_nodes
 from workloads.merges import MergesOptions, merges
@@ -152,6 +153,12 @@ WORKLOADS: Mapping[str, CatalogueEntry] = {
         AlterOptions,
         alter,
     ),
+    "drop-partition": CatalogueEntry(
+        "DROP PARTITION from any replica beside inserts and merges: what was there before it is "
+        "gone for good, what came after it stays; try kill-clickhouse, partition",
+        DropPartitionOptions,
+        drop_partition,
+    ),
     "liveness-nodes": CatalogueEntry(
         "is_active gone when its replica is away for a session, and back; try pause-clickhouse "
         "with --duration 10",
@@ -194,7 +201,9 @@ CHECKERS: Mapping[str, str] = {
     "parts": "at rest the same parts with the same content on every replica, none intersecting",
     "whole-blocks": "a block is seen whole or not at all",
     "mutations": "every mutation once, on what was there before it, and on nothing later",
+    "dropped": "DROP PARTITION removes what was there before it, for good, and nothing else",
     "alters": "columns are those that acknowledged ALTERs make, on every replica",
+    "alter-waits": "an ALTER returns when the replicas that it waits for have its columns",
     "activity": "is_active vanishes when its replica is away for a session, and returns",
     "truncation": "only log entries that no replica needs are removed; a lost replica clones",
     "objects": "an object store has what active parts refer to, once, and nothing else",

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-_PART: Final = re.compile(r"(?P<partition>.+)_(?P<low>\d+)_(?P<high>\d+)_(?P<level>\d+)(_\d+)?")
+_PART: Final = re.compile(r"(?P<partition>[^_]+)_(?P<low>\d+)_(?P<high>\d+)_(?P<level>\d+)(_\d+)?")
 
 
 class UnreadableError(ValueError):
@@ -44,16 +44,20 @@ class PartName:
         )
 
 
+DROPS: Final = frozenset({"drop", "detach"})
+"""Kinds of the entries of DROP PARTITION and DETACH PARTITION."""
+
+
 @dataclass(frozen=True, slots=True)
 class LogEntry:
     """An entry of the replication log, or of a replica's queue."""
 
     kind: str
-    """Either "get" or "merge"; an entry of another kind has only its source."""
+    """One of "get", "merge" and `DROPS`; an entry of another kind has only its source."""
     source: str
     """Name of the replica that wrote the entry."""
     part: PartName | None
-    """The part that the entry makes."""
+    """The part that the entry makes; of a drop, one that covers whatever it removes."""
     merged: tuple[PartName, ...] = ()
     """The parts that a merge replaces."""
     quorum: int = 0
@@ -70,6 +74,8 @@ class LogEntry:
             if kind == "get":
                 quorum = [int(x.removeprefix("quorum: ")) for x in body if x.startswith("quorum:")]
                 return LogEntry(kind, source, PartName.named(body[1]), (), *quorum)
+            if kind in DROPS:
+                return LogEntry(kind, source, PartName.named(body[1]))
             if kind == "merge":
                 into = body.index("into")
                 merged = tuple(PartName.named(name) for name in body[1:into])

@@ -10,7 +10,7 @@ a part that covers the requested one.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from harness.conform.entries import LogEntry, PartName, QuorumStatus
+from harness.conform.entries import DROPS, LogEntry, PartName, QuorumStatus
 
 
 class Departure(Exception):  # noqa: N818 - a verdict, not an error of this program
@@ -37,6 +37,8 @@ class Replica:
     """Index of the next log entry to pull; None if none was pulled yet."""
     queue: dict[str, LogEntry] = field(default_factory=dict)
     parts: dict[str, PartName] = field(default_factory=dict)
+    dropped: set[str] = field(default_factory=set)
+    """Parts of the log that a drop which the replica has executed removed."""
 
     @property
     def may_write(self) -> bool:
@@ -46,6 +48,12 @@ class Replica:
     def has(self, part: PartName) -> bool:
         """Return whether the replica has the part or one that covers it."""
         return part.name in self.parts or any(own.covers(part) for own in self.parts.values())
+
+    def drops(self, part: PartName) -> bool:
+        """Return whether a drop that the replica executed, or has in its queue, removes the
+        part."""
+        queued = (e.part for e in self.queue.values() if e.kind in DROPS and e.part is not None)
+        return part.name in self.dropped or any(own.covers(part) for own in queued)
 
 
 @dataclass
@@ -61,6 +69,8 @@ class Model:
     """Every part that some entry makes."""
     replaced: dict[str, int] = field(default_factory=dict)
     """Index of the logged merge that replaces a part, by part."""
+    removed: dict[str, frozenset[str]] = field(default_factory=dict)
+    """Parts that the log had made before each drop, and that it removes, by the drop's range."""
     quorum: QuorumStatus | None = None
     last: dict[str, PartName] = field(default_factory=dict)
     failed: set[str] = field(default_factory=set)
@@ -82,8 +92,10 @@ class Model:
         its source is active and not lost: the server checks this only with a quorum, the model
         always."""
         _require(index == self.length, f"entry {index} follows entry {self.length - 1}")
-        if entry.kind not in ("get", "merge") or entry.part is None:
+        if entry.part is None:
             raise Unmodelled(f"an entry of type {entry.kind!r}")
+        if entry.kind in DROPS:
+            return self._drop(index, entry, entry.part)
         _require(entry.part.name not in self.created, f"{entry.part.name} was created before")
         source = self._replica(entry.source)
         plain = entry.kind == "get" and entry.quorum <= 1
@@ -111,16 +123,29 @@ class Model:
             self.quorum = begun
         source.parts[entry.part.name] = entry.part
 
+    def _drop(self, index: int, entry: LogEntry, range_: PartName) -> bool:
+        self._leads(entry.source, "drops a partition")
+        covered = (name for name, part in self.created.items() if range_.covers(part))
+        self.removed[range_.name] = frozenset(covered)
+        self.log[index] = entry
+        self.length += 1
+        return True
+
+    def _leads(self, name: str, does: str) -> None:
+        leader = self.leaders[min(self.leaders)][0] if self.leaders else None
+        leads = self.many_leaders or leader == name
+        _require(leads, f"{name} {does} while {leader} leads")
+
     def _assign(self, entry: LogEntry) -> None:
         part, source = entry.part, self._replica(entry.source)
         assert part is not None, "a merge makes a part"
-        leader = self.leaders[min(self.leaders)][0] if self.leaders else None
-        leads = self.many_leaders or leader == entry.source
-        _require(leads, f"{entry.source} assigns a merge while {leader} leads")
+        self._leads(entry.source, "assigns a merge")
         for old in entry.merged:
             _require(old.name in self.created, f"{old.name} was never created")
             by = self.replaced.get(old.name)
             _require(by is None, f"{old.name} is already replaced by entry {by}")
+            dropped = any(old.name in names for names in self.removed.values())
+            _require(not dropped, f"{old.name} was dropped before the merge was assigned")
             _require(old.name in source.parts, f"{entry.source} does not have {old.name}")
             pending = self.quorum is not None and self.quorum.part == old
             _require(not pending, f"the quorum of {old.name} is pending")
@@ -195,7 +220,8 @@ class Model:
         for entry in queued.values():
             if entry.part is None:
                 raise Unmodelled(f"an entry of type {entry.kind!r}")
-            _require(entry.part.name in self.created, f"{entry.part.name} was never created")
+            known = self.removed if entry.kind in DROPS else self.created
+            _require(entry.part.name in known, f"{entry.part.name} was never created")
         replica.queue |= queued
 
     def get_part(self, name: str, part: PartName) -> None:
@@ -203,8 +229,11 @@ class Model:
         replica = self._replica(name)
         _require(part.name in self.created, f"{part.name} is in no entry of the log")
         _require(part.name not in self.failed, f"the quorum of {part.name} has failed")
+        _require(part.name not in replica.dropped, f"{part.name} comes back after it was dropped")
         _require(replica.may_write, f"{name} is not active")
         wanted = any(e.part is not None and part.covers(e.part) for e in replica.queue.values())
+        # A drop removes the entry of a fetch, then waits for the fetch, then removes the part.
+        wanted = wanted or replica.drops(part)
         _require(wanted, f"no entry in the queue of {name} needs {part.name}")
         replica.parts[part.name] = part
 
@@ -216,8 +245,20 @@ class Model:
         assert entry is not None
         if replica.lost:
             return  # what it clones includes the result of the entry
-        if entry.part is not None and entry.part.name not in self.failed:
+        if entry.kind in DROPS:
+            self._finish_drop(replica, entry)
+        elif entry.part is not None and replica.drops(entry.part):
+            return  # a drop removes the entries whose parts it would remove
+        elif entry.part is not None and entry.part.name not in self.failed:
             _require(replica.has(entry.part), f"{name} does not have {entry.part.name} after it")
+
+    def _finish_drop(self, replica: Replica, entry: LogEntry) -> None:
+        assert entry.part is not None, "a drop has a range"
+        gone = self.removed[entry.part.name]
+        # Parts that a merge has replaced are registered until they are removed from the disk.
+        left = sorted(gone.intersection(replica.parts) - self.replaced.keys())
+        _require(not left, f"{replica.name} still has {_names(left)} after it was dropped")
+        replica.dropped |= gone
 
     def undo_fetch(self, name: str, part: str) -> bool:
         """Undo a fetch: a server that does not learn that its fetch was registered undoes it and
@@ -263,12 +304,12 @@ class Model:
         return True
 
     def remove_part(self, name: str, part: str) -> None:
-        """Remove a part that another one covers."""
+        """Remove a part that another one covers, or that a drop removes."""
         replica = self._replica(name)
         gone = replica.parts.pop(part, None)
         _require(gone is not None, f"{name} does not have {part}")
         assert gone is not None
-        kept = replica.has(gone) or part in self.failed
+        kept = replica.has(gone) or part in self.failed or replica.drops(gone)
         _require(kept, f"{name} loses {part}, and none of its parts covers it")
 
     # --- the quorum ---------------------------------------------------------------------------
@@ -341,7 +382,9 @@ class Model:
 
     def clear_lost(self, name: str) -> None:
         """Clear is_lost: the replica has cloned another one."""
-        self._replica(name).lost = False
+        replica = self._replica(name)
+        replica.lost = False
+        replica.dropped.clear()
 
     # --- checks --------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from harness.conform.entries import (
+    DROPS,
     LogEntry,
     PartName,
     QuorumStatus,
@@ -214,7 +215,8 @@ class _TableReplay:
     def _append(self, index: int, entry: LogEntry, by_path: dict[str, Change]) -> None:
         name = entry.part.name if entry.part else ""
         if entry.kind != "get":
-            self._record("AssignMerge" if entry.kind == "merge" else entry.kind, entry.source, name)
+            what = "DropRange" if entry.kind in DROPS else entry.kind
+            self._record("AssignMerge" if what == "merge" else what, entry.source, name)
             self.model.append(index, entry)
             return
         if f"quorum/parallel/{name}" in by_path:

@@ -141,6 +141,7 @@ RANGES: Final[Mapping[str, Range]] = {
     "statements": Range(1, 1_000),
     "mutations": Range(1, 1_000),
     "alters": Range(1, 1_000),
+    "drops": Range(1, 1_000),
     "pause_ms": Range(0, 3_600_000),
     "sync": Range(-1, 2),
 }

@@ -4,6 +4,11 @@ An ALTER sets the table's columns in ZooKeeper, and every replica follows: until
 entry in the log, later with one that the table's version guards (517: the replica is behind). At
 rest all replicas have the columns that the acknowledged ALTERs make.
 
+Right after an ALTER has returned, every replica is asked whether it has followed. Until 20.3 an
+ALTER ends well only after each replica has, and ends with 341 if one is inactive; later
+`replication_alter_partitions_sync` decides: 0 waits for none, 1 for the replica that was asked, 2
+for all.
+
 Faults that may break this: a replica is killed or cut off (kill-clickhouse, partition); or two
 ALTERs run at a time (`-o alters=3`), because 18.16.1 sets the whole list of columns without
 checking whether it has changed. On that version a replica that misses more than two ALTERs loses
@@ -13,12 +18,14 @@ its table (scenario missing-table), so combine kills with rare ALTERs, `-o pause
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from checkers.ddl.alter_waits import AlterWaits
 from checkers.ddl.alters import ADD, COLUMNS, DROP, TYPES, Alters
 from checkers.ladder import Level
 from checkers.sets.convergence import Convergence
 from checkers.sets.set_full import SetFull
 from checkers.stats import Stats
-from harness.clients.clickhouse import ClickHouse
+from harness.clients.clickhouse import ClickHouse, DatabaseError, QuerySettings
+from harness.clients.connect import connect
 from harness.clients.replicated_table import ReplicatedTable
 from harness.clients.set_calls import SET_SCHEMA, inserts, reads
 from harness.clients.table_in_zookeeper import TableInZooKeeper, log_types
@@ -38,6 +45,8 @@ parts."""
 FOLLOWS_S = 10.0
 """Maximum time in which a replica at rest applies the columns that ZooKeeper has."""
 POLL_NS = 200_000_000
+LOOK_S = 2.0
+"""Timeout of the look at another replica right after an ALTER."""
 DROP_AFTER = 3
 """Number of columns that are added after one before it is dropped."""
 
@@ -50,6 +59,8 @@ class AlterOptions(PacedOptions):
     """Maximum number of ALTERs in flight."""
     pause_ms: int = 100
     """Minimum pause between two ALTERs, in milliseconds."""
+    sync: int = -1
+    """`replication_alter_partitions_sync` of every ALTER; -1: each draws among 0, 1 and 2."""
 
 
 def alter(options: AlterOptions, seed: Seed, promise: Level, faults_expected: bool) -> Workload:
@@ -59,14 +70,7 @@ def alter(options: AlterOptions, seed: Seed, promise: Level, faults_expected: bo
         table = TableSession.table(cluster, token, SET_SCHEMA)
         dialect = cluster.engines.dialect
 
-        def change(connection: ClickHouse, op: Op) -> Value:
-            assert isinstance(op.value, int), "a column is a number"
-            if op.f == ADD:
-                connection.command(f"ALTER TABLE {table.name} ADD COLUMN c{op.value} Int64")
-            else:
-                connection.command(f"ALTER TABLE {table.name} DROP COLUMN c{op.value}")
-            return op.value
-
+        change = _Alteration(cluster, table, options.sync, seed.child("sync"))
         return TableSession(
             cluster,
             table,
@@ -96,10 +100,66 @@ def alter(options: AlterOptions, seed: Seed, promise: Level, faults_expected: bo
         judges=(
             Stats(faults_expected=faults_expected),
             Alters(),
+            *(() if options.sync == 0 else (AlterWaits(),)),
             SetFull(linearizable=False),
             Convergence(),
         ),
     )
+
+
+class _Alteration:
+    """Adds or drops a column, and asks every replica for it right after the statement has
+    returned."""
+
+    def __init__(self, cluster: Cluster, table: ReplicatedTable, sync: int, seed: Seed) -> None:
+        self._cluster = cluster
+        self._table = table
+        self._sync = sync
+        self._seed = seed
+
+    def __call__(self, connection: ClickHouse, op: Op) -> Value:
+        assert isinstance(op.value, int), "a column is a number"
+        assert op.node is not None, "a client has a node"
+        sync = self._seed.below(op.value, 3) if self._sync < 0 else self._sync
+        logged = self._cluster.engines.on(op.node).has(Mechanism.ALTER_IN_LOG)
+        others = self._connected(op.node)
+        try:
+            settings: QuerySettings = {"replication_alter_partitions_sync": sync}
+            if op.f == ADD:
+                sql = f"ALTER TABLE {self._table.name} ADD COLUMN c{op.value} Int64"
+            else:
+                sql = f"ALTER TABLE {self._table.name} DROP COLUMN c{op.value}"
+            connection.command(sql, settings)
+            has = {op.node: self._has(connection, op.value)}
+            for node, other in others.items():
+                try:
+                    has[node] = self._has(other, op.value)
+                except DatabaseError:
+                    continue  # It was killed or cut off: its columns are unknown.
+        finally:
+            for other in others.values():
+                other.close()
+        every = sync == 2 or not logged
+        waits = list(self._table.replicas) if every else [op.node] * sync
+        return {"has": {**has}, "waits": [*waits], "overlaps": not logged}
+
+    def _connected(self, node: str) -> Mapping[str, ClickHouse]:
+        """Return connections to the other replicas that answer, open before the ALTER, so that the
+        look after it takes milliseconds."""
+        found = {}
+        for other in self._table.replicas:
+            if other == node:
+                continue
+            found[other] = connect(self._cluster, other, timeout_s=LOOK_S)
+            try:
+                found[other].rows("SELECT 1")
+            except DatabaseError:
+                found.pop(other).close()
+        return found
+
+    def _has(self, connection: ClickHouse, column: int) -> bool:
+        names = connection.rows(f"DESCRIBE TABLE {self._table.name}")
+        return f"c{column}" in {str(row[0]) for row in names}
 
 
 def _alter(number: int) -> Call:

@@ -19,7 +19,7 @@ SCOPES: Mapping[str, tuple[str, dict[str, Any]]] = {
     "truncation_5_7": ("truncation", {"replicas": 5, "records": 7}),
     "truncation_5_7_symmetry": ("truncation", {"replicas": 5, "records": 7, "symmetry": True}),
     "replication_3_3": ("replication", {"records": 3}),
-    "zero_copy_4": ("zero-copy", {"replicas": 4}),
+    "zero_copy_2_2": ("zero-copy", {"replicas": 2, "records": 2}),
 }
 
 

@@ -1,7 +1,7 @@
 """The models of the explorer once more, in the plainest Python, and the plainest search."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 State = Any
 Steps = Callable[[State], Iterator[State]]
@@ -131,64 +131,131 @@ def replication(replicas: int, records: int) -> tuple[int, int]:
     return search(((), None, ((True, 0, frozenset[int]()),) * replicas), steps)
 
 
-def zero_copy(replicas: int) -> tuple[int, int]:
-    """(origin, dropped, copies in S3, locks, ((active, doing, copy, marker), …)).
+class Sharer(NamedTuple):
+    """A replica of `zero_copy`. Copies have the number of who wrote them."""
 
-    A copy has the number of who wrote it; locks are pairs of a replica and a copy.
-    """
+    active: bool = True
+    doing: str = ""
+    what: tuple[int, int] | None = None
+    """Part and copy that it works on."""
+    temporary: tuple[int, int] | None = None
+    marker: bool = False
+    has: tuple[Any, ...] = (None, None, None)
+    """Copy of each part, or "disk"."""
+    locks: tuple[int | None, ...] = (None, None, None)
+
+
+def zero_copy(replicas: int, records: int) -> tuple[int, int]:
+    """(number inserted, hybrid, dropped, whole, copies in S3, replicas); part 2 is 0 and 1
+    merged. The described protocol, without a fix."""
 
     def steps(state: State) -> Iterator[State]:
-        origin, dropped, copies, locks, chunks = state
+        inserted, hybrid, dropped, whole, stored, every = state
 
-        def wrote(at: int, how: str, marker: bool) -> State:
-            after = put(chunks, at, (True, "", at, marker))
-            return how, dropped, copies | {at}, locks | {(at, at)}, after
+        def to(at: int, base: State = state, **changes: Any) -> State:
+            return (*base[:5], put(base[5], at, base[5][at]._replace(**changes)))
 
-        if origin is None:
-            for at in range(replicas):
-                yield wrote(at, "insert", False)
-            yield "merge", dropped, copies, locks, chunks
-            yield "move", dropped, copies, locks, chunks
-            return
-        for at, (active, doing, copy, marker) in enumerate(chunks):
+        def unused(part: int, at: int) -> bool:
+            named = any(
+                r.has[part] == at or r.locks[part] == at or (part, at) in (r.temporary, r.what)
+                for r in every
+            )
+            return (part, at) not in stored and not named
 
-            def to(
-                doing: str, copy: int | None, marker: bool, active: bool = True, at: int = at
-            ) -> Any:
-                return put(chunks, at, (active, doing, copy, marker))
+        def fetched_whole(at: int, part: int) -> Iterator[State]:
+            for source, other in enumerate(every):
+                readable = (part, other.has[part]) in stored
+                if source != at and other.active and readable and unused(part, at):
+                    base = (inserted, hybrid, dropped, True, stored, every)
+                    yield to(at, base, doing="writing", what=(part, at), temporary=None)
 
-            if not active:
-                yield origin, dropped, copies, locks, to(doing, copy, marker)
+        if not hybrid and not dropped and inserted < records:
+            if not inserted:
+                old = tuple(r._replace(has=("disk", None, None)) for r in every)
+                yield 1, True, dropped, whole, stored, old
+            for at, one in enumerate(every):
+                if one.active and not one.doing:
+                    base = (inserted + 1, hybrid, dropped, whole, stored | {(inserted, at)}, every)
+                    yield to(at, base, has=put(one.has, inserted, at))
+        if inserted and not dropped:
+            yield inserted, hybrid, True, whole, stored, every
+        for at, one in enumerate(every):
+            if not one.active:
+                yield to(at, active=True)
                 continue
-            kept = copy if doing in ("", "writing") else None
-            yield origin, dropped, copies, locks, to("", kept, False, active=False)
-            fetching = doing == "" and copy is None and not dropped
-            if doing == "writing":
-                yield wrote(at, origin, marker and origin == "merge")
-            if fetching and origin == "merge" and not any(c[3] for c in chunks):
-                yield origin, dropped, copies, locks, to("writing", None, True)
-            if fetching and origin == "move" and not locks:
-                yield origin, dropped, copies, locks, to("writing", None, marker)
-            for other, (there, busy, theirs, _) in enumerate(chunks):
-                shares = there and theirs is not None and busy in ("", "writing")
-                if fetching and other != at and shares:
-                    yield origin, dropped, copies, locks, to("received", theirs, marker)
-            if doing == "received" and copy in copies:
-                yield origin, dropped, copies, locks, to("looked", copy, marker)
-            if doing == "received" and copy not in copies:
-                yield origin, dropped, copies, locks, to("", None, marker)
-            if doing == "looked":
-                yield origin, dropped, copies, locks | {(at, copy)}, to("", copy, marker)
-            if doing == "" and copy is not None:
-                unlocked = frozenset(lock for lock in locks if lock[0] != at)
-                yield origin, True, copies, unlocked, to("unlocked", copy, marker)
-            if doing == "unlocked":
-                yield origin, dropped, copies, locks, to("", None, marker)
-                if all(lock[1] != copy for lock in locks):
-                    yield origin, dropped, copies, locks, to("deleting", copy, marker)
-            if doing == "deleting":
-                yield origin, dropped, copies - {copy}, locks, to("", None, marker)
+            idle: dict[str, Any] = {"doing": "", "what": None}
+            fetching = one.doing in ("received", "looked", "locked", "renamed", "unlocked")
+            yield to(at, marker=False, **(idle if fetching else {}))
+            yield to(at, active=False, marker=False, **idle)
+            if one.doing in ("", "received", "looked", "locked", "renamed"):
+                yield from fetch(state, to, fetched_whole, at, idle)
+            if not one.doing and not dropped:
+                own: dict[str, Any] = {"doing": "writing", "what": (2, at), "marker": True}
+                both = None not in one.has[:2] and not hybrid and one.has[2] is None
+                if both and not any(r.marker for r in every) and unused(2, at):
+                    yield to(at, **own)
+                moved = any(r.locks[0] is not None for r in every)
+                if hybrid and one.has[0] == "disk" and not moved and unused(0, at):
+                    yield to(at, doing="writing", what=(0, at))
+            for part, copy in enumerate(one.has):
+                covered = part < 2 and one.has[2] is not None
+                if one.doing or copy is None or not (dropped or covered):
+                    continue
+                gone: dict[str, Any] = {"has": put(one.has, part, None)}
+                if copy != "disk":
+                    gone |= {"doing": "unlocked", "what": (part, copy)}
+                    gone |= {"locks": put(one.locks, part, None)}
+                yield to(at, **gone)
+            if one.what is None:
+                continue
+            part, copy = one.what
+            base = state
+            if one.doing == "writing":
+                base = (inserted, hybrid, dropped, whole, stored | {one.what}, every)
+                yield to(at, base, doing="wrote")
+            if one.doing == "wrote":
+                locks = put(one.locks, part, copy) if hybrid else one.locks
+                marker = one.marker and not hybrid
+                yield to(at, has=put(one.has, part, copy), locks=locks, marker=marker, **idle)
+            if one.doing == "unlocked":
+                others = [r for r in every if r is not one]
+                used = any(r.locks[part] == copy or r.temporary == one.what for r in others)
+                yield to(at, **(idle if used else {"doing": "deleting"}))
+            if one.doing == "deleting":
+                base = (inserted, hybrid, dropped, whole, stored - {one.what}, every)
+                yield to(at, base, **idle)
 
-    nobody = frozenset[Any]()
-    idle = ((True, "", None, False),) * replicas
-    return search((None, False, nobody, nobody, idle), steps)
+    def fetch(state: State, to: Any, whole: Any, at: int, idle: dict[str, Any]) -> Iterator[State]:
+        _, hybrid, dropped, _, stored, every = state
+        one = every[at]
+        if one.doing:
+            part, copy = one.what
+            if one.doing == "received" and one.what in stored:
+                yield to(at, doing="looked")
+            elif one.doing == "received":
+                yield from whole(at, part)
+                yield to(at, temporary=None, **idle)
+            elif one.doing == "looked":
+                yield to(at, doing="locked", temporary=one.what)
+            elif one.doing == "locked":
+                has, locks = put(one.has, part, copy), put(one.locks, part, copy)
+                marker = one.marker and not hybrid
+                yield to(at, doing="renamed", has=has, locks=locks, marker=marker)
+            else:
+                yield to(at, temporary=None, **idle)
+            return
+        for part in range(3):
+            moves = hybrid and one.has[part] == "disk" and not dropped
+            wants = not dropped and one.has[part] is None and one.has[2] is None
+            for source, other in enumerate(every):
+                copy = other.has[part]
+                if source == at or not other.active or copy is None or not (moves or wants):
+                    continue
+                if copy == "disk":
+                    if not moves:
+                        yield to(at, has=put(one.has, part, copy))
+                    continue
+                locked = put(every, source, other._replace(locks=put(other.locks, part, copy)))
+                yield to(at, (*state[:5], locked), doing="received", what=(part, copy))
+
+    return search((0, False, False, False, frozenset[Any](), (Sharer(),) * replicas), steps)

@@ -61,8 +61,8 @@ AGREE: list[tuple[str, dict[str, Any], Callable[[], tuple[int, int]]]] = [
     ),
     ("replication", {"replicas": 2, "records": 3}, lambda: naive.replication(2, 3)),
     ("replication", {"replicas": 3, "records": 2}, lambda: naive.replication(3, 2)),
-    ("zero-copy", {"replicas": 2}, lambda: naive.zero_copy(2)),
-    ("zero-copy", {"replicas": 3}, lambda: naive.zero_copy(3)),
+    ("zero-copy", {"replicas": 1, "records": 2}, lambda: naive.zero_copy(1, 2)),
+    ("zero-copy", {"replicas": 2, "records": 1}, lambda: naive.zero_copy(2, 1)),
 ]
 
 
@@ -130,10 +130,6 @@ def test_a_counterexample_says_what_clients_saw() -> None:
         (("quorum", "--mutant", "uncounted", "--claim", "durable"), "durable", 2),
         (("truncation", "--mutant", "max-for-min"), "valid-log-pointer", 3),
         (("replication", "--mutant", "covered-fetched", "--symmetry"), "no-intersection", 5),
-        (("zero-copy", "--claim", "referenced-exists"), "referenced-exists", 7),
-        (("zero-copy", "--claim", "no-orphan"), "no-orphan", 3),
-        (("zero-copy", "--claim", "merged-once"), "merged-once", 6),
-        (("zero-copy", "--claim", "moved-once"), "moved-once", 5),
     ],
 )
 def test_counterexamples_are_shortest_and_kept(
@@ -145,6 +141,64 @@ def test_counterexamples_are_shortest_and_kept(
     run = Store(tmp_path).find(found["run"])
     assert len(run.history()) > 0
     assert run.info().plan.repro_command.startswith(f"harness explore {words[0]}")
+
+
+ZERO_COPY = ("lock-first", "resume", "durable-marker", "exclusive-move", "refuse-downgrade")
+
+
+def sharing(without: str = "", **scope: Any) -> Exploration:
+    """The exploration of zero-copy replication with every fix but one."""
+    fixes = [name for name in ZERO_COPY if name != without]
+    return explored("zero-copy", **{"replicas": 2, "records": 2, "fixes": fixes, **scope})
+
+
+def broken(search: Exploration) -> dict[str, int]:
+    return {c.name: c.broken_after for c in search.claims() if c.broken_after is not None}
+
+
+def test_every_race_of_zero_copy_replication_is_found(tmp_path: Path) -> None:
+    status, found = explore(tmp_path, "zero-copy", "--replicas", "3", "--records", "1")
+    assert (status, found["states"], found["depth"]) == (1, 72_514, 31)
+    assert {c["name"]: c["broken_after"] for c in found["claims"] if c["broken_after"]} == {
+        "referenced-exists": 9,
+        "locked-exists": 9,
+        "no-orphan": 4,
+        "no-idle-lock": 5,
+        "moved-once": 7,
+    }
+    assert found["counterexample"]["claim"] == "no-orphan"
+    run = Store(tmp_path).find(found["run"])
+    seen = [(op.f, op.value) for op in run.history() if op.kind is Kind.OK]
+    assert [f for f, _ in seen] == ["dead", *["read"] * 3]
+    assert [value for _, value in seen[1:]] == [(1,)] * 3, "from their disks"
+
+
+def test_zero_copy_replication_holds_with_every_fix() -> None:
+    search = sharing()
+    assert (search.ended, search.states, search.depth) == ("whole", 65_566, 29)
+    assert broken(search) == {}
+    applied = {c.name for c in search.claims() if c.applied}
+    assert applied == {c.name for c in search.claims()} - {"downgrade-harmless", "comes-to-rest"}
+
+
+@pytest.mark.parametrize(
+    ("without", "scope", "claims"),
+    [
+        ("lock-first", {}, {"referenced-exists": 9, "locked-exists": 9}),
+        ("resume", {}, {"no-orphan": 4, "no-idle-lock": 3}),
+        ("durable-marker", {}, {"merged-once": 17}),
+        ("exclusive-move", {}, {"moved-once": 7}),
+        ("refuse-downgrade", {"mutant": "downgrade", "records": 1}, {"downgrade-harmless": 9}),
+        ("", {"mutant": "downgrade", "records": 1}, {}),
+        ("", {"mutant": "one-lock-path"}, {"referenced-exists": 9}),
+        ("", {"mutant": "unchecked-delete"}, {"referenced-exists": 6, "locked-exists": 6}),
+    ],
+)
+def test_each_fix_of_zero_copy_replication_is_needed(
+    without: str, scope: dict[str, Any], claims: dict[str, int]
+) -> None:
+    search = sharing(without, **scope)
+    assert (search.ended, broken(search)) == ("whole", claims)
 
 
 def test_duplicates_of_a_counterexample_are_seen_by_the_checkers(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     },
     "truncation": {"replicas": 3, "records": 4, "mutant": None},
     "replication": {"replicas": 3, "records": 3, "mutant": None},
-    "zero-copy": {"replicas": 3, "fixes": ()},
+    "zero-copy": {"replicas": 2, "records": 2, "mutant": None, "fixes": ()},
 }  # fmt: skip
 """Default scope of each model: the parameters that bound or change it."""
 SCOPE = ("replicas", "records", "reads", "quorum", "read", "skip_failed", "mutant", "fixes")
@@ -47,8 +47,9 @@ SLICE_S = 0.1
 
 
 def _named(change: str) -> str:
-    """Return the models that have this parameter, each with its allowed names."""
-    named = {model: names for model, names in MODELS if change in DEFAULTS[model]}
+    """Return the models that have changes of this kind, each with their names."""
+    of = {model: {"mutant": mutants, "fixes": fixes} for model, mutants, fixes in MODELS}
+    named = {model: changes[change] for model, changes in of.items() if changes[change]}
     return "; ".join(f"{model}: {', '.join(names)}" for model, names in named.items())
 
 
@@ -83,7 +84,9 @@ class ExplorationResult:
 
 @click.command("explore")
 @click.argument("model", type=Name(DEFAULTS))
-@click.option("--replicas", type=number("replicas"), help="Number of replicas. Default: 3.")
+@click.option(
+    "--replicas", type=number("replicas"), help="Number of replicas. Default: 3; zero-copy: 2."
+)
 @click.option(
     "--records",
     type=number("records"),
@@ -299,7 +302,8 @@ def _store(result: ExplorationResult, root: Path) -> Path:
         promise=level.value,
         options={"explored": result.model, "claim": result.shown},
     )
-    change = result.scope.get("mutant") or "+".join(result.scope.get("fixes", ())) or "none"
+    mutant, fixes = result.scope.get("mutant"), result.scope.get("fixes", ())
+    change = "+".join([*([mutant] if mutant else []), *fixes]) or "none"
     directory = Store(root).create(plan.workload, change, plan.seed)
     directory.begin(plan, topology_of(result.steps), {})
     journal = Journal(directory.journal)

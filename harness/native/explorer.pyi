@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Literal, final
 
-MODELS: list[tuple[str, list[str]]]
-"""Each model, with its mutants or, for zero-copy, its fixes."""
+MODELS: list[tuple[str, list[str], list[str]]]
+"""Each model, with its mutants and its fixes."""
 
 @final
 class Claim:

@@ -18,8 +18,8 @@ STEP_NS = 1_000_000
 READER = 0
 """Process of every read. Process i inserts record i."""
 _FAULT_BEGINS = {"BecomeInactive": "inactive", "Die": "dead"}
-_FAULT_ENDS = frozenset({"BecomeActive", "Restart"})
-_ONCE = {"LoseKeeper": "session-lost"}
+_FAULT_ENDS = frozenset({"BecomeActive", "Restart", "RestartOld"})
+_ONCE = {"LoseSession": "session-lost"}
 _SHOWS_AT_THE_END = frozenset({"replication", "zero-copy"})
 """Models without reads of their own; the final state of each replica is read instead."""
 
@@ -134,7 +134,7 @@ def rows_of(steps: Sequence[Step]) -> Iterator[tuple[str, ...]]:
 def _words(step: Step) -> tuple[str, str]:
     if step.action is None:
         return "", "at the beginning"
-    if step.action in ("FetchMetadata", "CloneReplica"):
+    if step.action in ("FetchMetadata", "FetchWhole", "FetchFromDisk", "CloneReplica"):
         return _node(step.replica), f"{step.action} from {_node(step.other)}"
     what = "" if step.other is None else f" {step.other + 1}"
     who = "" if step.replica is None else _node(step.replica)

@@ -22,7 +22,7 @@ pub fn visit_model<V: Visit>(name: &str, scope: &Scope, visit: V) -> Result<V::O
         "replication" => visit.visit(replication::Replication::new(scope)?),
         "zero-copy" => visit.visit(zero_copy::ZeroCopy::new(scope)?),
         _ => {
-            let names: Vec<&str> = catalogue().into_iter().map(|(name, _)| name).collect();
+            let names: Vec<&str> = catalogue().into_iter().map(|(name, ..)| name).collect();
             return Err(format!(
                 "model {name:?}: expected one of {}",
                 names.join(", ")
@@ -31,15 +31,22 @@ pub fn visit_model<V: Visit>(name: &str, scope: &Scope, visit: V) -> Result<V::O
     })
 }
 
-/// Returns each model with its mutants or, for zero-copy, its fixes.
-pub fn catalogue() -> Vec<(&'static str, Vec<&'static str>)> {
+/// A model, its mutants and its fixes.
+pub type Listed = (&'static str, Vec<&'static str>, Vec<&'static str>);
+
+/// Returns each model with its mutants and its fixes.
+pub fn catalogue() -> Vec<Listed> {
     fn names<T>(mutants: &[(&'static str, T)]) -> Vec<&'static str> {
         mutants.iter().map(|(name, _)| *name).collect()
     }
     vec![
-        ("quorum", names(quorum::MUTANTS)),
-        ("truncation", names(truncation::MUTANTS)),
-        ("replication", names(replication::MUTANTS)),
-        ("zero-copy", zero_copy::FIXES.to_vec()),
+        ("quorum", names(quorum::MUTANTS), Vec::new()),
+        ("truncation", names(truncation::MUTANTS), Vec::new()),
+        ("replication", names(replication::MUTANTS), Vec::new()),
+        (
+            "zero-copy",
+            names(zero_copy::MUTANTS),
+            zero_copy::FIXES.to_vec(),
+        ),
     ]
 }

@@ -8,12 +8,12 @@ is an error. At rest the final reads list what the hosts have, and what ZooKeepe
 on each host. All shards and replicas take part.
 """
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
+from checkers.ddl.active import ACTIVE, ActiveTasks
 from checkers.ddl.ddl import EFFECTS, TASKS, Ddl
+from checkers.ddl.macros import INSERT, ROWS, Macros
 from checkers.ladder import Level
 from checkers.stats import Stats
 from harness.clients.clickhouse import (
@@ -34,27 +34,25 @@ from harness.core.topology import Topology
 from harness.generators.calls import numbered
 from harness.generators.order import FINAL_TRIES, final_reads_on, phases, until_ok
 from harness.generators.timing import rate
+from harness.generators.workers import each_node, with_observer
+from workloads.ddl_queue import (
+    STATEMENTS,
+    ClusterQueue,
+    DatabaseQueue,
+    DdlQueue,
+    effects_of,
+    replicated_tables,
+)
 from workloads.options import WorkloadOptions
 
-EACH, SHARDS = "harness_each", "harness"
-"""Clusters of the same servers: each host is a shard, or shards have replicas."""
-QUEUE = "/clickhouse/task_queue/ddl"
-STATEMENTS: Mapping[str, str] = {
-    "create": "CREATE TABLE {db}.made_{n}{each} (x UInt8) ENGINE = TinyLog",
-    "drop": "DROP TABLE {db}.doomed_{n}{each}",
-    "rename": "RENAME TABLE {db}.old_{n} TO {db}.new_{n}{each}",
-    "alter": "ALTER TABLE {db}.wide{each} ADD COLUMN c_{n} UInt8",
-    "alter-replicated": "ALTER TABLE {db}.shared{shards} ADD COLUMN r_{n} UInt8",
-}
-"""Statement of each kind; `each` and `shards` are ON CLUSTER unless the database replicates."""
-OBJECTS = {
-    "create": "made_",
-    "drop": "doomed_",
-    "rename": "old_",
-    "alter": "c_",
-    "alter-replicated": "r_",
-}
-FS = tuple(STATEMENTS)
+ON_CLUSTER = frozenset({"create-replicated", "create-some", "create-slow"})
+"""Statements that a database which replicates does not take, or that have no meaning there."""
+SLOW_TURNS = 4
+"""One turn in this many has a slow statement, for which the other statements wait."""
+LOOKS_PER_S = 3.0
+"""Looks at the tasks under way, per second."""
+SLOW_TIMEOUT_S = 1
+"""Timeout of a slow statement: its client is told so, and the hosts go on."""
 REPLICATED = "replicated"
 SET_UP_S = 60.0
 """Timeout of statements of the set-up, which may wait for every host."""
@@ -110,26 +108,40 @@ class DdlWorkload:
         return session
 
     def generator(self) -> Generator:
-        """Return statements of each kind in a drawn order, each statement once."""
-        calls = numbered(self._call)
-        return rate(calls, self.options.calls_per_s, self.seed.child("rate"))
+        """Return statements of each kind in a drawn order, each statement once, and looks at the
+        tasks under way."""
+        calls = rate(numbered(self._call), self.options.calls_per_s, self.seed.child("rate"))
+        if self.options.engine == REPLICATED:
+            return calls
+        return with_observer(calls, ACTIVE, LOOKS_PER_S, self.seed)
 
     def _call(self, number: int) -> Call:
-        turn, at = divmod(number, len(FS))
-        f = self.seed.child("turn", turn).shuffled(0, FS)[at]
+        replicated = self.options.engine == REPLICATED
+        fs = [f for f in STATEMENTS if not (replicated and f in ON_CLUSTER)]
+        turn, at = divmod(number, len(fs))
+        f = self.seed.child("turn", turn).shuffled(0, fs)[at]
         # There is nothing to drop or rename beyond the objects that were created beforehand.
         spent = turn >= self.options.statements and f in ("drop", "rename")
-        return Call(f="create" if spent else f, value=turn + (1_000_000 if spent else 0))
+        spent = spent or (f == "create-slow" and turn % SLOW_TURNS > 0)
+        return Call(
+            f="create" if spent else f, value=turn + (1_000_000 * (1 + fs.index(f)) if spent else 0)
+        )
 
     def final(self, keys: Sequence[int], nodes: Sequence[str]) -> Generator:  # noqa: ARG002
         """Return a look at the queue, then the effects on every host."""
         tasks = until_ok((Call(f=TASKS, node=nodes[0]),), tries=FINAL_TRIES)
-        return phases(tasks, final_reads_on([Call(f=EFFECTS)], nodes))
+        effects = final_reads_on([Call(f=EFFECTS)], nodes)
+        if self.options.engine == REPLICATED:
+            return phases(tasks, effects)
+        inserts = each_node(until_ok((Call(f=INSERT),), tries=FINAL_TRIES), nodes)
+        return phases(tasks, effects, inserts, final_reads_on([Call(f=ROWS)], nodes))
 
     def checkers(self) -> Sequence[Checker]:
-        """Return the checker that compares the queue with the hosts."""
+        """Return the checkers that compare the queue with the hosts, and the hosts' replicated
+        tables with each other."""
         least = Stats(min_ok={}, min_ok_total=10, faults_expected=self.faults_expected)
-        return (least, Ddl())
+        replicated = self.options.engine == REPLICATED
+        return (least, Ddl()) if replicated else (least, Ddl(), ActiveTasks(), Macros())
 
 
 class _DdlSession:
@@ -141,7 +153,7 @@ class _DdlSession:
         self._database = f"harness_{token}"
         self._connections = {n: connect(cluster, n, timeout_s=SET_UP_S) for n in self._nodes}
         replicated = options.engine == REPLICATED
-        self._queue: Queue = (
+        self._queue: DdlQueue = (
             DatabaseQueue(f"/harness/{token}/database")
             if replicated
             else ClusterQueue(self._database)
@@ -201,17 +213,20 @@ class _DdlSession:
 
     def client(self, node: str) -> Client:
         connection = connect(self._cluster, node, timeout_s=self._options.timeout_s)
-        return _DdlClient(connection, self._database, self._options, self._queue)
+        shard, number = self._cluster.topology.node(node).shard, self._nodes.index(node)
+        return _DdlClient(connection, self._database, self._options, self._queue, shard, number)
 
     def pending(self) -> Sequence[str]:
         """Return how many of our tasks some host has not finished."""
         node, connection = next(iter(self._connections.items()))
         try:
             tasks = self._queue.tasks(connection)
+            wanted = self._queue.hosts(connection)
         except DatabaseError as error:
             return (f"{node} does not show the queue: {error.text}",)
-        hosts = len(self._nodes)
-        late = [task for task, done in tasks.items() if len(done) < hosts]
+        late = [
+            task for task, done in tasks.items() if len(done) < len(wanted.get(task) or self._nodes)
+        ]
         return (f"{len(late)} tasks not finished everywhere, the first {late[0]}",) if late else ()
 
     def observe(self) -> Mapping[str, Json]:
@@ -232,141 +247,58 @@ class _DdlSession:
 
 class _DdlClient:
     def __init__(
-        self, connection: ClickHouse, database: str, options: DdlOptions, queue: "Queue"
+        self,
+        connection: ClickHouse,
+        database: str,
+        options: DdlOptions,
+        queue: DdlQueue,
+        shard: int,
+        number: int,
     ) -> None:
+        """`number` is that of the host among all, which it inserts into replicated tables."""
         self._connection = connection
         self._queue = queue
         self._database = database
+        self._shard, self._number = shard, number
         self._settings: QuerySettings = {"distributed_ddl_task_timeout": options.task_timeout_s}
+        self._slow: QuerySettings = {"distributed_ddl_task_timeout": SLOW_TIMEOUT_S}
 
     def invoke(self, op: Op) -> Done:
         try:
             if op.f == EFFECTS:
                 return Done(Kind.OK, {"effects": effects_of(self._connection, self._database)})
             if op.f == TASKS:
-                return Done(Kind.OK, {"tasks": dict(self._queue.tasks(self._connection))})
+                tasks = self._queue.tasks(self._connection)
+                hosts = self._queue.hosts(self._connection)
+                return Done(Kind.OK, {"tasks": {**tasks}, "hosts": {**hosts}})
+            if op.f == ACTIVE:
+                return Done(Kind.OK, {"tasks": {**self._queue.active(self._connection)}})
+            if op.f == ROWS:
+                tables = replicated_tables(self._connection, self._database)
+                return Done(Kind.OK, {"shard": self._shard, "tables": tables})
         except DatabaseError as error:
             return failed_read(error)
+        if op.f == INSERT:
+            return self._insert()
         sql = STATEMENTS[op.f].format(db=self._database, n=op.value, **self._queue.words)
         try:
-            self._connection.command(sql, self._settings)
+            self._connection.command(sql, self._slow if op.f == "create-slow" else self._settings)
         except DatabaseError as error:
             return failed_write(error)
         return Done(Kind.OK, op.value)
 
+    def _insert(self) -> Done:
+        """Insert the host's number into each replicated table that a statement created."""
+        try:
+            found = self._connection.rows(
+                "SELECT table FROM system.replicas "
+                f"WHERE database = '{self._database}' AND table LIKE 'rep_%' ORDER BY table"
+            )
+            for (table,) in found:
+                self._connection.insert(f"{self._database}.{table}", [(self._number,)])
+        except DatabaseError as error:
+            return failed_write(error)
+        return Done(Kind.OK, {"row": self._number, "tables": [str(table) for (table,) in found]})
+
     def close(self) -> None:
         self._connection.close()
-
-
-def effects_of(connection: ClickHouse, database: str) -> list[str]:
-    """Return the statements whose effect a host has, such as "alter:7"."""
-    tables = connection.rows(f"SELECT name FROM system.tables WHERE database = '{database}'")
-    columns = connection.rows(
-        f"SELECT name FROM system.columns WHERE database = '{database}' AND "
-        "table IN ('wide', 'shared')"
-    )
-    names = {str(row[0]) for row in tables}
-    made = [f"create:{n}" for n in _numbers(names, "made_")]
-    renamed = [f"rename:{n}" for n in _numbers(names, "new_")]
-    fields = {str(row[0]) for row in columns}
-    altered = [
-        f"{f}:{n}" for f in ("alter", "alter-replicated") for n in _numbers(fields, OBJECTS[f])
-    ]
-    before = _numbers(names, "doomed_")
-    last = max((*before, *_numbers(names, "old_"), *_numbers(names, "new_")), default=-1)
-    dropped = [f"drop:{n}" for n in range(last + 1) if n not in before]
-    return sorted((*made, *renamed, *altered, *dropped))
-
-
-class Queue(Protocol):
-    """Queue of statements for the hosts."""
-
-    words: Mapping[str, str]
-    """Clauses that queue a statement, by their name in `STATEMENTS`."""
-
-    def tasks(self, connection: ClickHouse) -> dict[str, dict[str, str]]:
-        """Return, by statement, what each host that finished it wrote. Raises DatabaseError."""
-        ...
-
-
-class ClusterQueue:
-    """Queue of statements ON CLUSTER; ours are those that name our database."""
-
-    words: Mapping[str, str] = {"each": f" ON CLUSTER {EACH}", "shards": f" ON CLUSTER {SHARDS}"}
-
-    def __init__(self, database: str) -> None:
-        self._database = database
-
-    def tasks(self, connection: ClickHouse) -> dict[str, dict[str, str]]:
-        """Return all tasks of our database."""
-        queued = connection.rows(
-            f"SELECT name, value FROM system.zookeeper WHERE path = '{QUEUE}' AND "
-            f"value LIKE '%{self._database}%'"
-        )
-        return {
-            _statement(str(text)): _finished(connection, f"{QUEUE}/{name}", _host)
-            for name, text in queued
-        }
-
-
-class DatabaseQueue:
-    """Log of a database of the engine Replicated."""
-
-    words: Mapping[str, str] = {"each": "", "shards": ""}
-
-    def __init__(self, path: str) -> None:
-        self._log = f"{path}/log"
-
-    def tasks(self, connection: ClickHouse) -> dict[str, dict[str, str]]:
-        """Return the clients' statements that were committed: no host executes or finishes an entry
-        whose initiator failed (DatabaseReplicatedWorker.cpp)."""
-        queued = connection.rows(
-            f"SELECT name, value FROM system.zookeeper WHERE path = '{self._log}'"
-        )
-        tasks: dict[str, dict[str, str]] = {}
-        for name, text in queued:
-            statement, path = _statement(str(text)), f"{self._log}/{name}"
-            if statement == text:  # a statement of the set-up
-                continue
-            nodes = connection.rows(f"SELECT name FROM system.zookeeper WHERE path = '{path}'")
-            if ("committed",) in nodes:
-                tasks[statement] = _finished(connection, path, _replica)
-        return tasks
-
-
-def _finished(connection: ClickHouse, task: str, name: Callable[[str], str]) -> dict[str, str]:
-    """Return what each host that finished the task wrote."""
-    done = connection.rows(
-        f"SELECT name, value FROM system.zookeeper WHERE path = '{task}/finished'"
-    )
-    return {name(str(host)): _status(str(value)) for host, value in done}
-
-
-def _replica(host: str) -> str:
-    """Return the replica of a host such as "s1|ch1", which is shard and replica."""
-    return host.partition("|")[2]
-
-
-def _statement(text: str) -> str:
-    """Return the name of a task's statement, such as "alter:7"; the text itself if it has none."""
-    for f, prefix in OBJECTS.items():
-        found = re.search(rf"\b{prefix}(\d+)\b", text)
-        if found and STATEMENTS[f].split()[0] in text:
-            return f"{f}:{found[1]}"
-    return text
-
-
-def _host(address: str) -> str:
-    """Return the host of an escaped address with a port, such as "ch1%2D..:9000"."""
-    return address.partition(":")[0].partition("%3A")[0]
-
-
-def _status(text: str) -> str:
-    """Return the status that a host wrote: "0" for no error, otherwise the code and the message."""
-    lines = text.split("\n", 1)
-    return lines[0] if lines[0] == "0" else " ".join(text.split())
-
-
-def _numbers(names: set[str], prefix: str) -> list[int]:
-    found = (name.removeprefix(prefix) for name in names if name.startswith(prefix))
-    return sorted(int(rest) for rest in found if rest.isdigit())

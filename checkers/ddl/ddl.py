@@ -1,8 +1,9 @@
 """Checks distributed DDL: what the queue says of each task, against the effects on the hosts."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from checkers.conclusion import conclude
 from checkers.phrasing import FEW, listed, number, seconds
@@ -34,12 +35,14 @@ class Ddl:
     """Checks statements ON CLUSTER, each of which fails when executed a second time.
 
     The run reads, at rest, from each host the statements whose effect it has (`final-effects`,
-    value {host: [statements]}) and from ZooKeeper what each task came to on each host
-    (`final-tasks`, value {statement: {host: status}}). Then, for every statement and host:
+    value {"effects": [statements]}) and from ZooKeeper what each task came to on each host
+    (`final-tasks`, value {"tasks": {statement: {host: status}}, "hosts": {statement: [hosts that
+    the task lists]}}; without hosts a task is for all). Then, for every statement and host:
     unfinished: the task is in the queue, the host never wrote that it finished, and the cluster was
     at rest (see `checkers.quiescence`); else the host may only be slow, and that is UNKNOWN;
     without-effect: finished without error, and the host has no effect of it;
     executed-twice: finished with an error, and the host has the effect all the same;
+    outsider: the task does not list the host, which finished it or has its effect;
     unacknowledged-effect: no task, and an effect; lost: acknowledged, and no effect somewhere.
     Of a statement on a replicated table one host of a shard executes it, the others get the effect
     from there, and may say that they could not: such an error is no second execution, and only an
@@ -51,7 +54,8 @@ class Ddl:
     def check(self, history: History) -> Verdict:
         """Return the verdict. VALID needs the tasks, and the effects on every host."""
         effects = _effects(history)
-        tasks, hosts = _tasks(history), sorted(effects)
+        tasks, hosts = _final(history, "tasks"), sorted(effects)
+        listed_hosts = _final(history, "hosts") or {}
         calls = {_statement(p): p for p in history.pairs if _statement(p)}
         silent = _silent(history)
         if tasks is None or silent or not hosts:
@@ -61,7 +65,11 @@ class Ddl:
             one
             for task in sorted({*tasks, *calls, *(t for own in effects.values() for t in own)})
             for host in hosts
-            if (one := _judged(task, host, tasks.get(task), effects, calls.get(task)))
+            if (
+                one := _judged(task, host, tasks.get(task), effects, calls.get(task))
+                if host in (listed_hosts.get(task) or hosts)
+                else _outsider(task, host, tasks.get(task), effects)
+            )
         ]
         late = [] if quiescence_of(history).reached else [o for o in wrong if o.kind == UNFINISHED]
         wrong = [one for one in wrong if one not in late]
@@ -78,9 +86,41 @@ class Ddl:
                 "hosts": len(hosts),
                 "acknowledged": sum(pair.kind is Kind.OK for pair in calls.values()),
                 "late": len(late),
+                "background": _background(calls, tasks, listed_hosts, hosts),
+                "not_for_all": sum(len(of) < len(hosts) for of in listed_hosts.values()),
                 "anomalies": dict(kinds),
             },
         )
+
+
+def _outsider(
+    task: str,
+    host: str,
+    statuses: Mapping[str, str] | None,
+    effects: Mapping[str, frozenset[str]],
+) -> WrongEffect | None:
+    """Return what a host did with a task that does not list it."""
+    if statuses is not None and host in statuses:
+        return WrongEffect("outsider", task, host, "finished it, and the task does not list it")
+    if task in effects[host]:
+        return WrongEffect("outsider", task, host, "has its effect, and the task does not list it")
+    return None
+
+
+def _background(
+    calls: Mapping[str, Pair],
+    tasks: Mapping[str, Mapping[str, str]],
+    of_task: Mapping[str, Iterable[str]],
+    hosts: Iterable[str],
+) -> int:
+    """Return how many statements whose client was not told of the end were finished without an
+    error on every host."""
+    return sum(
+        pair.kind is Kind.INFO
+        and task in tasks
+        and all(tasks[task].get(host) == DONE for host in of_task.get(task) or hosts)
+        for task, pair in calls.items()
+    )
 
 
 def _judged(
@@ -138,8 +178,8 @@ def _silent(history: History) -> list[str]:
     return sorted(asked - _effects(history).keys())
 
 
-def _tasks(history: History) -> dict[str, dict[str, str]] | None:
-    """Return the tasks of the last read."""
+def _final(history: History, field: str) -> dict[str, Any] | None:
+    """Return a field of the last read of the tasks; None if there was none."""
     for pair in reversed(history.pairs):
         if pair.invoke.f != TASKS or pair.kind is not Kind.OK or pair.end is None:
             continue
@@ -147,7 +187,8 @@ def _tasks(history: History) -> dict[str, dict[str, str]] | None:
         tasks = value.get("tasks") if isinstance(value, Mapping) else None
         if not isinstance(tasks, dict):
             raise HistoryError(f"op #{pair.end.index}: {TASKS} without tasks")
-        return {str(task): dict(hosts) for task, hosts in tasks.items()}
+        found = value.get(field) if isinstance(value, Mapping) else None
+        return {str(task): of for task, of in found.items()} if isinstance(found, dict) else None
     return None
 
 

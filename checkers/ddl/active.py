@@ -1,0 +1,68 @@
+"""Checks which hosts say that they execute a task of the DDL queue."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from checkers.conclusion import conclude, count_kinds, few_of_each_kind
+from checkers.phrasing import during, number, seconds
+from harness.core.history import History
+from harness.core.op import Kind, Op
+from harness.core.verdict import Anomaly, Verdict
+
+ACTIVE = "active-tasks"
+
+
+class ActiveTasks:
+    """Judges the calls "active-tasks": {"tasks": {statement: {"hosts": [hosts that the task lists],
+    "finished": [hosts that had finished it], "active": [hosts that execute it, read later]}}}.
+
+    INVALID: a host that the task does not list executes it ("outsider"), or one that had finished
+    it does ("again").
+    """
+
+    name = "active-tasks"
+
+    def check(self, history: History) -> Verdict:
+        """Return the verdict. VALID needs a host that was seen executing a task."""
+        seen: set[tuple[str, str]] = set()
+        broken: list[Anomaly] = []
+        for pair in history.pairs:
+            if pair.invoke.f != ACTIVE or pair.kind is not Kind.OK or pair.end is None:
+                continue
+            for task, told in _tasks(pair.end).items():
+                seen |= {(task, host) for host in told["active"]}
+                broken += _wrong(history, task, told, pair.end)
+        kinds = count_kinds(broken)
+        said = f"{number(len(seen), 'execution')} seen under way, each on a host of the task"
+        return Verdict(
+            checker=self.name,
+            status=conclude(broken, checked=seen),
+            summary=", ".join(f"{count} {kind}" for kind, count in kinds.items())
+            or (said if seen else "no host was seen executing a task"),
+            checked=len(seen),
+            anomalies=few_of_each_kind(broken),
+            figures={"executions": len(seen), "anomalies": {**kinds}},
+        )
+
+
+def _tasks(end: Op) -> dict[str, dict[str, list[str]]]:
+    value: Any = end.value
+    tasks = value.get("tasks") if isinstance(value, Mapping) else None
+    return {
+        str(task): {name: list(told.get(name) or ()) for name in ("hosts", "finished", "active")}
+        for task, told in (tasks or {}).items()
+    }
+
+
+def _wrong(
+    history: History, task: str, told: Mapping[str, list[str]], end: Op
+) -> Iterable[Anomaly]:
+    at = f"at {seconds(end.time_ns)} (op #{end.index}){during(history, end.time_ns)}"
+    for host in told["active"]:
+        kind = text = ""
+        if host not in told["hosts"]:
+            kind, text = "outsider", f"{host} executes {task}, which does not list it"
+        elif host in told["finished"]:
+            kind, text = "again", f"{host} executes {task}, which it had finished"
+        if kind:
+            yield Anomaly(kind=kind, text=f"{text}, {at}", ops=(end.index,), time_ns=end.time_ns)

@@ -1,0 +1,117 @@
+"""The checkers of tasks that list some hosts, of hosts that execute one, and of tables created with
+macros, on histories by hand."""
+
+from typing import Any
+
+import pytest
+from checkers_cases import Event, _call, history
+
+from checkers.ddl.active import ACTIVE, ActiveTasks
+from checkers.ddl.ddl import EFFECTS, TASKS, Ddl
+from checkers.ddl.macros import INSERT, ROWS, Macros
+from harness.core.verdict import Status, Verdict
+
+
+def judged(verdict: Verdict) -> tuple[Status, list[str]]:
+    return verdict.status, [one.kind for one in verdict.anomalies]
+
+
+def some(finished: dict[str, str], ch1: list[str], ch2: list[str]) -> list[Event]:
+    """A task for ch1 alone, and the effects on both hosts."""
+    said = {"tasks": {"create-some:1": finished}, "hosts": {"create-some:1": ["ch1"]}}
+    out = _call(1, TASKS, 10, 11, "ok", "ch1", None, None, said, None)
+    for at, (node, names) in enumerate((("ch1", ch1), ("ch2", ch2))):
+        value = {"effects": names}
+        out += _call(2 + at, EFFECTS, 12, 13, "ok", node, None, None, value, None)
+    return out
+
+
+def create(kind: str) -> list[Event]:
+    return _call(0, "create-some", 1, 2, kind, "ch2", None, 1, 1, None)
+
+
+IT = ["create-some:1"]
+
+
+@pytest.mark.parametrize(
+    ("told", "status", "kinds"),
+    [
+        (some({"ch1": "0"}, IT, []), Status.VALID, []),
+        (some({"ch1": "0", "ch2": "0"}, IT, []), Status.INVALID, ["outsider"]),
+        (some({"ch1": "0"}, IT, IT), Status.INVALID, ["outsider"]),
+        (some({"ch1": "0"}, [], []), Status.INVALID, ["without-effect"]),
+    ],
+)
+def test_a_host_that_the_task_does_not_list_ignores_it(
+    told: list[Event], status: Status, kinds: list[str]
+) -> None:
+    verdict = Ddl().check(history(create("ok"), told))
+    assert judged(verdict) == (status, kinds)
+    assert verdict.figures["not_for_all"] == 1
+
+
+def test_what_goes_on_after_the_clients_timeout_is_counted() -> None:
+    finished = some({"ch1": "0"}, IT, [])
+    assert Ddl().check(history(create("info"), finished)).figures["background"] == 1
+    assert Ddl().check(history(create("ok"), finished)).figures["background"] == 0
+
+
+def look(finished: list[str], active: list[str]) -> list[Event]:
+    told: dict[str, Any] = {"hosts": ["ch1", "ch2"], "finished": finished, "active": active}
+    return _call(0, ACTIVE, 1, 2, "ok", "ch1", None, None, {"tasks": {"create:1": told}}, None)
+
+
+@pytest.mark.parametrize(
+    ("calls", "status", "kinds"),
+    [
+        (look([], ["ch1", "ch2"]), Status.VALID, []),
+        (look(["ch1"], ["ch2"]), Status.VALID, []),
+        (look(["ch1"], ["ch1"]), Status.INVALID, ["again"]),
+        (look([], ["ch3"]), Status.INVALID, ["outsider"]),
+        (look(["ch1"], []), Status.UNKNOWN, []),
+    ],
+)
+def test_hosts_that_execute_a_task(calls: list[Event], status: Status, kinds: list[str]) -> None:
+    assert judged(ActiveTasks().check(history(calls))) == (status, kinds)
+
+
+def table(
+    node: str, shard: int, rows: list[int], *, path: str = "", replica: str = ""
+) -> list[Event]:
+    """A host inserts its number into its table, and lists the table."""
+    own = {"path": path or f"/t/{shard}", "replica": replica or node, "rows": rows}
+    number = int(node[2:])
+    inserted = {"row": number, "tables": ["rep_0"]}
+    told = {"shard": shard, "tables": {"rep_0": own}}
+    return [
+        *_call(number, INSERT, 1, 2, "ok", node, None, None, inserted, None),
+        *_call(10 + number, ROWS, 3, 4, "ok", node, None, None, told, None),
+    ]
+
+
+ONE, TWO, THREE = table("ch1", 1, [1, 2]), table("ch2", 1, [1, 2]), table("ch3", 2, [3])
+
+
+@pytest.mark.parametrize(
+    ("calls", "status", "kinds"),
+    [
+        ((ONE, TWO, THREE), Status.VALID, []),
+        ((ONE, table("ch2", 1, [2])), Status.INVALID, ["not-replicated"]),
+        ((ONE, TWO, table("ch3", 2, [1, 3])), Status.INVALID, ["strayed"]),
+        ((ONE, table("ch2", 1, [1, 2], replica="ch1")), Status.INVALID, ["misnamed"]),
+        ((ONE, table("ch2", 1, [1, 2], path="/t/2")), Status.INVALID, ["misplaced"]),
+        ((ONE, TWO, table("ch3", 2, [3], path="/t/1")), Status.INVALID, ["misplaced"] * 2),
+        ((ONE, THREE), Status.UNKNOWN, []),
+        ((), Status.UNKNOWN, []),
+    ],
+)
+def test_tables_created_with_macros(
+    calls: tuple[list[Event], ...], status: Status, kinds: list[str]
+) -> None:
+    assert judged(Macros().check(history(*calls))) == (status, kinds)
+
+
+def test_a_host_that_does_not_answer_leaves_the_verdict_open() -> None:
+    silent = _call(9, ROWS, 3, 4, "fail", "ch4", None, None, None, "209")
+    verdict = Macros().check(history(ONE, TWO, silent))
+    assert (verdict.status, verdict.summary) == (Status.UNKNOWN, "no tables of ch4")

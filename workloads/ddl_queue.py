@@ -1,0 +1,234 @@
+"""Statements of the workload `ddl`, the queues through which they reach the hosts, and what the
+hosts then have."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from harness.clients.clickhouse import ClickHouse
+from harness.core.op import Json
+
+EACH, SHARDS, SOME = "harness_each", "harness", "harness_some"
+"""Clusters of the same servers: each host is a shard, or shards have replicas, or the last host is
+left out."""
+QUEUE = "/clickhouse/task_queue/ddl"
+STATEMENTS: Mapping[str, str] = {
+    "create": "CREATE TABLE {db}.made_{n}{each} (x UInt8) ENGINE = TinyLog",
+    "drop": "DROP TABLE {db}.doomed_{n}{each}",
+    "rename": "RENAME TABLE {db}.old_{n} TO {db}.new_{n}{each}",
+    "alter": "ALTER TABLE {db}.wide{each} ADD COLUMN c_{n} UInt8",
+    "alter-replicated": "ALTER TABLE {db}.shared{shards} ADD COLUMN r_{n} UInt8",
+    "create-replicated": (
+        "CREATE TABLE {db}.rep_{n}{each} (x UInt64) ENGINE = "
+        "ReplicatedMergeTree('/harness/{db}/{{shard}}/rep_{n}', '{{replica}}') "
+        "PARTITION BY tuple() ORDER BY x"
+    ),
+    "create-some": "CREATE TABLE {db}.some_{n}{some} (x UInt8) ENGINE = TinyLog",
+    "create-slow": "CREATE TABLE {db}.slow_{n}{each} ENGINE = TinyLog AS SELECT sleep(2) AS x",
+}
+"""Statement of each kind; `each`, `shards` and `some` are ON CLUSTER unless the database
+replicates."""
+OBJECTS = {
+    "create": "made_",
+    "drop": "doomed_",
+    "rename": "old_",
+    "alter": "c_",
+    "alter-replicated": "r_",
+    "create-replicated": "rep_",
+    "create-some": "some_",
+    "create-slow": "slow_",
+}
+CREATED = frozenset({"create", "create-replicated", "create-some", "create-slow"})
+"""Statements whose effect is a table."""
+SYNC_S = 10
+"""Seconds in which a replica at rest must execute what the log has."""
+NEWEST = 4
+"""Number of tasks that a look at active hosts reads."""
+
+
+def effects_of(connection: ClickHouse, database: str) -> list[str]:
+    """Return the statements whose effect a host has, such as "alter:7"."""
+    tables = connection.rows(f"SELECT name FROM system.tables WHERE database = '{database}'")
+    columns = connection.rows(
+        f"SELECT name FROM system.columns WHERE database = '{database}' AND "
+        "table IN ('wide', 'shared')"
+    )
+    names = {str(row[0]) for row in tables}
+    made = [
+        f"{f}:{n}" for f, prefix in OBJECTS.items() if f in CREATED for n in _numbers(names, prefix)
+    ]
+    renamed = [f"rename:{n}" for n in _numbers(names, "new_")]
+    fields = {str(row[0]) for row in columns}
+    altered = [
+        f"{f}:{n}" for f in ("alter", "alter-replicated") for n in _numbers(fields, OBJECTS[f])
+    ]
+    before = _numbers(names, "doomed_")
+    last = max((*before, *_numbers(names, "old_"), *_numbers(names, "new_")), default=-1)
+    dropped = [f"drop:{n}" for n in range(last + 1) if n not in before]
+    return sorted((*made, *renamed, *altered, *dropped))
+
+
+def replicated_tables(connection: ClickHouse, database: str) -> dict[str, Json]:
+    """Return the path, the replica and the rows of each replicated table that a statement created,
+    once the replica has executed what the log had."""
+    found = connection.rows(
+        "SELECT table, zookeeper_path, replica_name FROM system.replicas "
+        f"WHERE database = '{database}' AND table LIKE 'rep_%' ORDER BY table"
+    )
+    out: dict[str, Json] = {}
+    for table, path, replica in found:
+        connection.command(f"SYSTEM SYNC REPLICA {database}.{table}", {"receive_timeout": SYNC_S})
+        rows = connection.rows(f"SELECT x FROM {database}.{table} ORDER BY x")
+        out[str(table)] = {"path": path, "replica": replica, "rows": [int(x) for (x,) in rows]}
+    return out
+
+
+class DdlQueue(Protocol):
+    """Queue of statements for the hosts."""
+
+    words: Mapping[str, str]
+    """Clauses that queue a statement, by their name in `STATEMENTS`."""
+
+    def tasks(self, connection: ClickHouse) -> dict[str, dict[str, str]]:
+        """Return, by statement, what each host that finished it wrote. Raises DatabaseError."""
+        ...
+
+    def hosts(self, connection: ClickHouse) -> dict[str, list[str]]:
+        """Return, by statement, the hosts that must execute it; nothing where every host must.
+        Raises DatabaseError."""
+        ...
+
+    def active(self, connection: ClickHouse) -> dict[str, Json]:
+        """Return, by statement, the hosts that had finished it and, read later, those that were
+        executing it; without statements that no host was executing. Raises DatabaseError."""
+        ...
+
+
+class ClusterQueue:
+    """Queue of statements ON CLUSTER; ours are those that name our database."""
+
+    words: Mapping[str, str] = {
+        "each": f" ON CLUSTER {EACH}",
+        "shards": f" ON CLUSTER {SHARDS}",
+        "some": f" ON CLUSTER {SOME}",
+    }
+
+    def __init__(self, database: str) -> None:
+        self._database = database
+
+    def tasks(self, connection: ClickHouse) -> dict[str, dict[str, str]]:
+        """Return all tasks of our database."""
+        return {
+            _statement(text): _finished(connection, f"{QUEUE}/{name}", _host)
+            for name, text in self._queued(connection)
+        }
+
+    def hosts(self, connection: ClickHouse) -> dict[str, list[str]]:
+        """Return the list of hosts in each task."""
+        return {_statement(text): _hosts(text) for _, text in self._queued(connection)}
+
+    def active(self, connection: ClickHouse) -> dict[str, Json]:
+        """Return the hosts that had finished each of the newest tasks, and those that execute
+        it."""
+        out: dict[str, Json] = {}
+        for name, text in self._queued(connection)[-NEWEST:]:
+            path = f"{QUEUE}/{name}"
+            # In this order: a host that had finished the task is not executing it afterwards.
+            finished = _finished(connection, path, _host)
+            nodes = connection.rows(
+                f"SELECT name FROM system.zookeeper WHERE path = '{path}/active'"
+            )
+            active = [_host(str(node)) for (node,) in nodes]
+            if active:
+                hosts = [*_hosts(text)]
+                out[_statement(text)] = {
+                    "finished": [*finished],
+                    "active": [*active],
+                    "hosts": [*hosts],
+                }
+        return out
+
+    def _queued(self, connection: ClickHouse) -> list[tuple[str, str]]:
+        """Return name and text of our tasks, ascending."""
+        queued = connection.rows(
+            f"SELECT name, value FROM system.zookeeper WHERE path = '{QUEUE}' AND "
+            f"value LIKE '%{self._database}%'"
+        )
+        return sorted((str(name), str(text)) for name, text in queued)
+
+
+class DatabaseQueue:
+    """Log of a database of the engine Replicated."""
+
+    words: Mapping[str, str] = {"each": "", "shards": "", "some": ""}
+
+    def __init__(self, path: str) -> None:
+        self._log = f"{path}/log"
+
+    def tasks(self, connection: ClickHouse) -> dict[str, dict[str, str]]:
+        """Return the clients' statements that were committed: no host executes or finishes an entry
+        whose initiator failed (DatabaseReplicatedWorker.cpp)."""
+        queued = connection.rows(
+            f"SELECT name, value FROM system.zookeeper WHERE path = '{self._log}'"
+        )
+        tasks: dict[str, dict[str, str]] = {}
+        for name, text in queued:
+            statement, path = _statement(str(text)), f"{self._log}/{name}"
+            if statement == text:  # a statement of the set-up
+                continue
+            nodes = connection.rows(f"SELECT name FROM system.zookeeper WHERE path = '{path}'")
+            if ("committed",) in nodes:
+                tasks[statement] = _finished(connection, path, _replica)
+        return tasks
+
+    def hosts(self, connection: ClickHouse) -> dict[str, list[str]]:  # noqa: ARG002
+        """Return nothing: every replica of the database executes every entry."""
+        return {}
+
+    def active(self, connection: ClickHouse) -> dict[str, Json]:  # noqa: ARG002
+        """Return nothing."""
+        return {}
+
+
+def _hosts(text: str) -> list[str]:
+    """Return the hosts that the text of a task lists, such as "hosts: ['ch1:9000','ch2:9000']"."""
+    line = next((one for one in text.split("\n") if one.startswith("hosts: ")), "")
+    return [_host(address) for address in re.findall(r"'([^']*)'", line)]
+
+
+def _finished(connection: ClickHouse, task: str, name: Callable[[str], str]) -> dict[str, str]:
+    """Return what each host that finished the task wrote."""
+    done = connection.rows(
+        f"SELECT name, value FROM system.zookeeper WHERE path = '{task}/finished'"
+    )
+    return {name(str(host)): _status(str(value)) for host, value in done}
+
+
+def _replica(host: str) -> str:
+    """Return the replica of a host such as "s1|ch1", which is shard and replica."""
+    return host.partition("|")[2]
+
+
+def _statement(text: str) -> str:
+    """Return the name of a task's statement, such as "alter:7"; the text itself if it has none."""
+    for f, prefix in OBJECTS.items():
+        found = re.search(rf"\b{prefix}(\d+)\b", text)
+        if found and STATEMENTS[f].split()[0] in text:
+            return f"{f}:{found[1]}"
+    return text
+
+
+def _host(address: str) -> str:
+    """Return the host of an escaped address with a port, such as "ch1%2D..:9000"."""
+    return address.partition(":")[0].partition("%3A")[0]
+
+
+def _status(text: str) -> str:
+    """Return the status that a host wrote: "0" for no error, otherwise the code and the message."""
+    lines = text.split("\n", 1)
+    return lines[0] if lines[0] == "0" else " ".join(text.split())
+
+
+def _numbers(names: set[str], prefix: str) -> list[int]:
+    found = (name.removeprefix(prefix) for name in names if name.startswith(prefix))
+    return sorted(int(rest) for rest in found if rest.isdigit())

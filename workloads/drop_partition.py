@@ -8,7 +8,7 @@ replica that is killed or cut off between the entry and its own removal of the p
 (kill-clickhouse, partition); one that was lost meanwhile does, see the scenario returned-rows.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from checkers.ladder import Level
 from checkers.replication.dropped import DROP, LOG, Dropped
@@ -27,6 +27,10 @@ from harness.generators.choose import mix
 from workloads.options import PacedOptions
 from workloads.table import TableWorkload, look_once
 
+WHOLE_LOG = replace(
+    SET_SCHEMA, settings={**SET_SCHEMA.settings, "min_replicated_logs_to_keep": 10_000}
+)
+"""Schema of a table whose log entries are kept, so that the last look sees those of the drops."""
 PARTITIONS = 4
 """Number of partitions; the first is never dropped."""
 
@@ -48,7 +52,7 @@ def drop_partition(
     """Return the workload `drop-partition`."""
 
     def create(cluster: Cluster, token: str) -> Session:
-        table = TableSession.table(cluster, token, SET_SCHEMA)
+        table = TableSession.table(cluster, token, WHOLE_LOG)
 
         def drop(connection: ClickHouse, op: Op) -> Value:
             connection.command(f"ALTER TABLE {table.name} DROP PARTITION {op.key:d}")

@@ -2,19 +2,23 @@
 
 An update adds one to a digit of its own of every row, so that each row shows how often each update
 took effect: once if the row was there before, never if it came later. A delete removes one value.
-At rest all replicas are equal. A leader, which assigns mutations to parts, that is killed
-(kill-clickhouse-leader) or cut off (partition) may break this. A server of 18.16.1 dies when a
-mutation meets an insert that is not committed yet (scenario crashing-mutation).
+At rest all replicas are equal. Meanwhile worker 0 looks at ZooKeeper: the name of a mutated part
+ends in the number of the mutation, and no mutation_pointer goes back. A leader, which assigns
+mutations to parts, that is killed (kill-clickhouse-leader) or cut off (partition) may break this. A
+server of 18.16.1 dies when a mutation meets an insert that is not committed yet (scenario
+crashing-mutation).
 """
 
 from dataclasses import dataclass
 
+from checkers.ddl.mutation_log import OBSERVE, MutationLog
 from checkers.ddl.mutations import BITS, MUTATE, ROWS, Mutations
 from checkers.ladder import Level
 from checkers.replication.parts import Parts
 from checkers.stats import Stats
 from harness.clients.clickhouse import ClickHouse
 from harness.clients.replicated_table import TableSchema, leads
+from harness.clients.table_in_zookeeper import MutationLook
 from harness.clients.table_session import TableSession
 from harness.core.op import Call, Op, Value
 from harness.core.protocols import Cluster, Session, Workload
@@ -27,6 +31,7 @@ SCHEMA = TableSchema("key Int64, value Int64, hits UInt64")
 UPDATES_MAX = 64 // BITS - 1
 """Number of updates, each of which has a digit of its own."""
 PARTITIONS = 2
+LOOKS_PER_S = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +87,7 @@ def mutations(
             writes={"insert": insert, MUTATE: mutate},
             reads={ROWS: rows},
             timeout_s=options.timeout_s,
+            looks={OBSERVE: MutationLook()},
             more_pending=table.unfinished_mutations,
         )
 
@@ -100,10 +106,12 @@ def mutations(
         calls=numbered(lambda n: Call(f="insert", value=n, key=n % PARTITIONS)),
         per_s=options.ops_per_s,
         beside=AtMostInFlight(mutation, options.mutations, pause_ns, seed.child("mutations")),
+        observer=(OBSERVE, LOOKS_PER_S),
         final_reads=(ROWS,),
         judges=(
             Stats(min_ok={"insert": 10, MUTATE: 3}, faults_expected=faults_expected),
             Mutations(),
+            MutationLog(),
             Parts(),
         ),
     )

@@ -199,6 +199,52 @@ def log_types(table: TableInZooKeeper) -> dict[str, Json]:
     return {"types": {**types}}
 
 
+class MutationLook:
+    """Look at mutations: their block numbers, each replica's pointer, and the entries that the log
+    got since the look before."""
+
+    def __init__(self) -> None:
+        self._last = ""
+        """Name of the last entry of the log that was read."""
+
+    def __call__(self, table: TableInZooKeeper) -> dict[str, Json]:
+        """Return the mutations as `checkers.ddl.mutation_log` reads them."""
+        log = [name for name in table.children(["log"])["log"] if name > self._last]
+        entries = [
+            entry
+            for text in table.values([f"log/{name}" for name in log]).values()
+            if (entry := _mutate_entry(_lines(text)))
+        ]
+        # Read after the log: the mutation of an entry was there before the entry.
+        names = table.children(["mutations"])["mutations"]
+        texts = table.values([f"mutations/{name}" for name in names])
+        numbers = {name: _block_numbers(_lines(texts[f"mutations/{name}"])) for name in names}
+        lost = table.of_replicas("is_lost")
+        pointers = table.of_replicas("mutation_pointer")
+        self._last = max(log, default=self._last)
+        return {
+            "pointers": {node: found[0] for node, found in pointers.items() if found is not None},
+            "lost": {node: -1 if found is None else found[1] for node, found in lost.items()},
+            "mutations": {**numbers},
+            "entries": [*entries],
+        }
+
+
+def _mutate_entry(lines: Sequence[str]) -> list[Json]:
+    """Return source, part and mutated part of an entry of a mutation; nothing for another entry."""
+    if "mutate" not in lines:
+        return []
+    at = lines.index("mutate")
+    source = next(line.partition(": ")[2] for line in lines if line.startswith("source replica: "))
+    return [source, lines[at + 1], lines[at + 3]]
+
+
+def _block_numbers(lines: Sequence[str]) -> dict[str, Json]:
+    """Return the block number of a mutation in each partition."""
+    pairs = (line.split("\t") for line in lines if line.count("\t") == 1)
+    return {partition: int(block) for partition, block in pairs if block.isdigit()}
+
+
 def active(keepers: Mapping[str, Sequence[str]]) -> Callable[[TableInZooKeeper], dict[str, Json]]:
     """Return a look at whether each replica is active; checkers need `keepers`, the servers that
     each may read through."""

@@ -14,7 +14,7 @@ def test_every_item_once_and_in_order() -> None:
 
 
 def test_all_at_once() -> None:
-    meet = threading.Barrier(3, timeout=10)
+    meet = threading.Barrier(3, timeout=100)
     assert len(on_each(range(3), lambda _: meet.wait())) == 3
 
 

@@ -37,7 +37,7 @@ def begun(store: Path, *arguments: str, **environment: str) -> subprocess.Popen[
     )
 
 
-def ended(process: subprocess.Popen[str], within_s: float = 180) -> tuple[int, Any, str]:
+def ended(process: subprocess.Popen[str], within_s: float = 400) -> tuple[int, Any, str]:
     """Exit status, what was printed as JSON, standard error."""
     out, err = process.communicate(timeout=within_s)
     return process.returncode, json.loads(out) if out.strip() else None, err
@@ -45,7 +45,7 @@ def ended(process: subprocess.Popen[str], within_s: float = 180) -> tuple[int, A
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*HARNESS, *arguments], capture_output=True, text=True, timeout=120, check=False
+        [*HARNESS, *arguments], capture_output=True, text=True, timeout=300, check=False
     )
 
 

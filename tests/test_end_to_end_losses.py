@@ -71,7 +71,7 @@ def test_output_that_nobody_can_read_changes_no_verdict(tmp_path: Path, output: 
     into = {"a closed pipe": "| true", "a full disk": "> /dev/full"}[output]
     script = f'''"$@" {into}; exit "${{PIPESTATUS[0]}}"'''
     done = subprocess.run(
-        ["bash", "-c", script, "bash", *run], stderr=subprocess.PIPE, timeout=180, check=False
+        ["bash", "-c", script, "bash", *run], stderr=subprocess.PIPE, timeout=400, check=False
     )
     said = b"" if output == "a closed pipe" else b"No space left on device"
     assert (done.returncode, said in done.stderr) == (0, True), done.stderr

@@ -48,7 +48,7 @@ class OnTerminal:
 
     def ended(self) -> tuple[int, str]:
         """Exit status and standard error."""
-        status = self.process.wait(timeout=120)
+        status = self.process.wait(timeout=300)
         if not self._over.is_set():
             self.close()
         return status, self._errors.read_text()
@@ -72,7 +72,7 @@ def things(store: Path) -> list[str]:
 def starting(store: Path) -> OnTerminal:
     """A run some of whose containers, not all, have been created."""
     run = OnTerminal(store, "--time-limit", "60")
-    await_(lambda: len(things(store)) > 16, "pods are there", within_s=90)
+    await_(lambda: len(things(store)) > 16, "pods are there")
     return run
 
 
@@ -116,7 +116,7 @@ def test_a_terminal_that_is_closed_during_a_fault_leaves_a_judged_run_and_nothin
     run = OnTerminal(tmp_path, "--nemesis", "partition", "--time-limit", "60", "--duration", "60")
     journal = tmp_path / "latest" / "history.jsonl"
     cut = b'"kind":"ok","f":"partition"'
-    await_(lambda: journal.exists() and cut in journal.read_bytes(), "a fault", within_s=120)
+    await_(lambda: journal.exists() and cut in journal.read_bytes(), "a fault")
     run.close()
     status, errors = run.ended()
     assert (status in (1, 2), errors) == (True, "")

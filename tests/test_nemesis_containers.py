@@ -101,7 +101,7 @@ def serves(cluster: DockerCluster, node: str) -> bool:
 
 def whole(cluster: DockerCluster) -> None:
     # A ZooKeeper server that looks for a leader waits up to a minute between its questions.
-    await_(lambda: not cluster.unready(), f"every server serves: {cluster.unready()}", within_s=120)
+    await_(lambda: not cluster.unready(), f"every server serves: {cluster.unready()}")
     assert all(cluster.reachable(THREE.links()).values())
     assert all(cluster.running(node) for node in THREE.names)
     assert not any(cluster.paused(node) for node in THREE.names)
@@ -309,7 +309,7 @@ def test_a_replica_whose_zookeeper_leads_nobody_any_more_is_not_started_in_vain(
     value_of(faults.call("partition", "begin", grudge=shape, text=f"{leader} is deaf to peers"))
     before = time.monotonic()
     assert faults.call("kill", "end").kind is Kind.INFO
-    assert time.monotonic() - before < 10
+    assert time.monotonic() - before < 30
     faults.heal()
     whole(cluster)
 

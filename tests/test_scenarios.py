@@ -22,7 +22,7 @@ from workloads.scenarios.scenario import Held, Scenario, Shown
 HARNESS = [sys.executable, "-m", "harness.cli.main"]
 
 
-def scenario(*arguments: str, within_s: float = 260) -> subprocess.CompletedProcess[str]:
+def scenario(*arguments: str, within_s: float = 550) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*HARNESS, "scenario", *arguments],
         capture_output=True,

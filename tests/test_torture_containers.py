@@ -88,16 +88,16 @@ def test_killed_and_robbed_of_a_server_it_counts_every_run_once(tmp_path: Path) 
     matrix, store = tmp_path / "m.toml", tmp_path / "store"
     matrix.write_text(MATRIX)
     first = night(store, matrix)
-    await_(lambda: said(store, "directory") == 2 and in_faults(store), "the second run", 120)
+    await_(lambda: said(store, "directory") == 2 and in_faults(store), "the second run")
     os.kill(first.pid, signal.SIGKILL)
-    first.communicate(timeout=30)
+    first.communicate(timeout=60)
     assert left(store) != []
 
     second = night(store, matrix)
-    await_(lambda: said(store, "directory") == 4 and in_faults(store), "the fourth run", 120)
+    await_(lambda: said(store, "directory") == 4 and in_faults(store), "the fourth run")
     robbed = latest(store)
     remove_server(robbed, "ch2")
-    report = json.loads(second.communicate(timeout=240)[0])
+    report = json.loads(second.communicate(timeout=400)[0])
     assert left(store) == []
 
     (journal,) = store.glob(f"torture/*/*/{JOURNAL}")

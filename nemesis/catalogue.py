@@ -7,7 +7,7 @@ from harness.core.errors import UsageError
 from harness.core.seed import Seed
 from harness.core.suggestion import unknown_name
 from harness.core.topology import Topology
-from nemesis import degraded, failpoint, message, partition, targets
+from nemesis import degraded, failpoint, message, partition, store, targets
 from nemesis.composed import Composed
 from nemesis.degraded import Degraded
 from nemesis.failpoint import Failpoint
@@ -17,6 +17,7 @@ from nemesis.message import Message
 from nemesis.options import ROLES, TARGETS, FaultOptions
 from nemesis.partition import Partition
 from nemesis.process import Kill, Pause, Restart
+from nemesis.store import StoreFault
 from nemesis.targets import NodeSpec
 from nemesis.upgrade import Upgrade
 
@@ -30,6 +31,7 @@ NEMESES: Mapping[str, str] = {
     "upgrade": "servers are restarted one by one on the version of --upgrade-to, with their data",
     "stop-fetches": "replicas fetch no parts, so that they lag",
     **{name: degradation.text for name, degradation in degraded.DEGRADATIONS.items()},
+    **{name: text for name, (text, _) in store.VARIANTS.items()},
     **{name: text for name, (text, _) in message.VARIANTS.items()},
     failpoint.NAME: "the failpoints below that the servers know, in random order",
     **{name: variant.text for name, variant in failpoint.VARIANTS.items()},
@@ -91,6 +93,7 @@ def parse_nemesis(text: str, topology: Topology, seed: Seed, options: FaultOptio
         *_upgrades(given, topology, options),
         *_lags(given, topology, options),
         *_degraded(given, topology, options),
+        *_stores(given, topology, options),
         *_messages(given, topology, options),
         *_failpoints(given, topology, options),
     ]
@@ -158,6 +161,14 @@ def _degraded(given: Sequence[str], topology: Topology, options: FaultOptions) -
         Degraded(name, _node_specs(name, degradation.role, "one", topology, options), topology)
         for name, degradation in degraded.DEGRADATIONS.items()
         if name in given
+    ]
+
+
+def _stores(given: Sequence[str], topology: Topology, options: FaultOptions) -> list[Family]:
+    return [
+        StoreFault(name, _node_specs(name, "store", "one", topology, options), topology)
+        for name in given
+        if name in store.VARIANTS
     ]
 
 

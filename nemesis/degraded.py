@@ -1,10 +1,11 @@
-"""Faults that degrade a running server: lost packets, slow fetches, a slow clock."""
+"""Faults that degrade a running server: lost packets, slow fetches, a slow clock, a frozen
+store."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.core.capabilities import CanLosePackets, CanSkewClocks, CanSlowFetches
+from harness.core.capabilities import CanLosePackets, CanPause, CanSkewClocks, CanSlowFetches
 from harness.core.protocols import Cluster
 from harness.core.topology import Link, Topology
 from nemesis.node_fault import NodeFault
@@ -49,6 +50,14 @@ DEGRADATIONS: Mapping[str, Degradation] = {
         lambda cluster, nodes: cluster.skew_clocks(nodes),
         lambda cluster, nodes: cluster.reset_clocks(nodes),
         lambda cluster, node: {node: cluster.skewed(node)},
+    ),
+    "store-pause": Degradation(
+        "SIGSTOP to the object store, then SIGCONT",
+        CanPause,
+        "store",
+        lambda cluster, nodes: cluster.pause(nodes),
+        lambda cluster, nodes: cluster.resume(nodes),
+        lambda cluster, node: {node: cluster.paused(node)},
     ),
 }
 """Degradations by the name of their nemesis."""

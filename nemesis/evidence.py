@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from nemesis import message
+from nemesis import message, store
 
 _STOPPED: Final[Mapping[str, str]] = {
     "cut": "the proxy in its pod cut a connection at such a message",
@@ -53,6 +53,17 @@ EVIDENCE: Final[Mapping[str, tuple[str, str]]] = {
     "clock-skew": (
         "the simulated clock reports that it runs slowly",
         "the simulated clock reports that it runs at its normal speed",
+    ),
+    "store-pause": (
+        "the kernel says that every process of the store is stopped",
+        "the kernel says that none is stopped",
+    ),
+    **dict.fromkeys(
+        store.VARIANTS,
+        (
+            "the store applied the rule to a request, whose line in its log names the fault",
+            "the store has no such rule any more and holds no request",
+        ),
     ),
     **{
         name: (_ARMED if name in message.RARE else _STOPPED[str(rule["do"])], _CLEARED)

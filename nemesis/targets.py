@@ -12,7 +12,7 @@ class NodeSpec:
     """Role and target of a fault, such as zookeeper and minority."""
 
     role: str
-    """Element of nemesis.options.ROLES."""
+    """Element of nemesis.options.ROLES, or "store", which only faults of the object store have."""
     target: str
     """Element of nemesis.options.TARGETS."""
 
@@ -25,6 +25,8 @@ def why_unsupported(spec: NodeSpec, topology: Topology) -> str | None:
     if spec.target == "leader":
         return None if spec.role == "zookeeper" else f"no leader is drawn among {spec.role} nodes"
     for group in _groups(spec.role, topology):
+        if not group:
+            return "this cluster has no object store"
         if spec.target == "minority" and len(group) < 3:
             return f"{len(group)} {spec.role} nodes have no minority, at least 3 are needed"
     return None
@@ -78,6 +80,7 @@ def _groups(role: str, topology: Topology) -> tuple[tuple[str, ...], ...]:
         "clickhouse": (topology.replicas,),
         "zookeeper": (topology.keepers,),
         "both": (topology.replicas, topology.keepers),
+        "store": (topology.stores,),
     }[role]
 
 

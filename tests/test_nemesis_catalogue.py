@@ -8,16 +8,17 @@ from harness.core.capabilities import CanKill, CanPartition, CanPause, ReportsLe
 from harness.core.errors import UsageError
 from harness.core.seed import Seed
 from harness.core.topology import LinkClass, Role, Topology
-from nemesis import degraded, message
+from nemesis import degraded, message, store
 from nemesis.catalogue import NEMESES, nemesis_names, parse_nemesis
 from nemesis.composed import Composed
 from nemesis.evidence import EVIDENCE
 from nemesis.options import FaultOptions
 
 THREE = Topology.of()
+STORE = Topology.of(store=True)
 
 
-def parsed(text: str, topology: Topology = THREE, **options: Any) -> Composed:
+def parsed(text: str, topology: Topology = STORE, **options: Any) -> Composed:
     options.setdefault("upgrade_to", {Role.CLICKHOUSE: "25.8"})
     return parse_nemesis(text, topology, Seed(5), FaultOptions(**options))
 
@@ -26,7 +27,8 @@ def parsed(text: str, topology: Topology = THREE, **options: Any) -> Composed:
 def test_every_name_can_be_typed(name: str) -> None:
     nemesis = parsed(name)
     assert nemesis.name == name
-    whole = ("stop-fetches", "none", *degraded.DEGRADATIONS, *message.VARIANTS)
+    rules = (*message.VARIANTS, *store.VARIANTS)
+    whole = ("stop-fetches", "none", *degraded.DEGRADATIONS, *rules)
     family = next((f for f in whole if name.startswith(f)), name.split("-")[0])
     assert nemesis.fs == (set() if name == "none" else {family})
 
@@ -86,6 +88,11 @@ def test_a_fault_without_room_is_refused_by_name() -> None:
         parsed("partition", Topology.of(replicas=1), link_classes=(LinkClass.INTERSERVER,))
     with pytest.raises(UsageError, match="'kill': no node to affect: clickhouse-leader: no"):
         parsed("kill", roles=("clickhouse",), targets=("leader",))
+    for name in (*store.VARIANTS, "store-pause"):
+        with pytest.raises(
+            UsageError, match=f"'{name}': .* store-one: this cluster has no object store"
+        ):
+            parsed(name, THREE)
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,10 @@
 """Cluster of real servers on a Docker engine."""
 
 import threading
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Final
+from typing import IO
 
 import docker
 from docker.models.containers import Container
@@ -26,8 +25,9 @@ from harness.clusters.parallel import on_each
 from harness.clusters.pods import PodAgent, find_pods
 from harness.clusters.processes import Processes
 from harness.clusters.proxies import Proxies
-from harness.clusters.readiness import Readiness, version_of
+from harness.clusters.readiness import Readiness, await_version, version_of
 from harness.clusters.removal import lock_cluster, remove_run
+from harness.clusters.store_rule import store_rule
 from harness.core.clock import utc_now
 from harness.core.connections import QueryChannel, ZooKeeper
 from harness.core.dialect import Engines
@@ -38,8 +38,6 @@ from harness.core.protocols import Endpoint
 from harness.core.runtime import Runtime, WallTime
 from harness.core.seed import Seed
 from harness.core.topology import Link, Node, Role, Topology
-
-_VERSION_S: Final = 5.0
 
 
 class DockerCluster:
@@ -94,8 +92,8 @@ class DockerCluster:
     def attach(directory: Path) -> "DockerCluster":
         """Return the kept cluster of a directory.
 
-        Its `up` heals it: it mends links, starts and resumes servers, and starts fetches. Raises
-        ClusterError if there is no cluster or another process uses it.
+        Its `up` heals it: it mends links, starts and resumes servers, starts fetches and ends the
+        store's faults. Raises ClusterError if there is no cluster or another process uses it.
         """
         found = ClusterManifest.load(directory)
         cluster = DockerCluster(
@@ -127,6 +125,8 @@ class DockerCluster:
             self.resume(self.topology.names)
             self.start(self.topology.names)
             self.start_fetches(self.topology.replicas)
+            if self.topology.stores:
+                self.set_store_rule({})
             self._await_whole()
             return
         try:
@@ -305,7 +305,9 @@ class DockerCluster:
                 away_s = self._processes().replace(node, wanted.tag, environment, change)
             finally:
                 self._save()
-            self._await_version(node)
+            reported = await_version(self.topology.node(node), self.endpoint(node))
+            if reported is not None:
+                self._reported[node] = reported
         return away_s
 
     def inactive(self, node: str) -> Sequence[str]:
@@ -403,6 +405,16 @@ class DockerCluster:
         """Return the hits of each rule, and the number of connections that are held back."""
         return self._proxies().state(node)
 
+    # --- CanDegradeStore ----------------------------------------------------------------------
+
+    def set_store_rule(self, rule: Mapping[str, Json]) -> None:
+        """Apply a rule to the requests of other nodes; {} ends it. Idempotent."""
+        store_rule(self.endpoint(self.topology.stores[0]), rule)
+
+    def store_rule(self) -> Mapping[str, Json]:
+        """Return the name of the rule in force, its hits, and the connections that hang."""
+        return store_rule(self.endpoint(self.topology.stores[0]))
+
     # --- CanListFiles, CanConfigure -----------------------------------------------------------
 
     def files(self, node: str, directory: str, name: str) -> Sequence[str]:
@@ -439,20 +451,6 @@ class DockerCluster:
     def _save(self) -> None:
         manifest = ClusterManifest(self.name, self.topology, self.images, self.settings)
         manifest.save(self.directory)
-
-    def _await_version(self, node: str) -> None:
-        """Record the version that a server reports.
-
-        A ZooKeeper server reports it only with a quorum. If it has none for a while, the label of
-        its image is all that is known.
-        """
-        deadline = time.monotonic() + _VERSION_S
-        found = self.topology.node(node)
-        while (version := version_of(found, self.endpoint(node))) is None:
-            if time.monotonic() > deadline:
-                return
-            time.sleep(0.1)
-        self._reported[node] = version
 
     def _find_pods(self) -> None:
         pods = find_pods(self._engine(), self._plan)

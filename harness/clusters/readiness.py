@@ -16,6 +16,7 @@ from harness.core.topology import Node, Role, Topology
 _READY_S: Final = 60.0
 _POLL_S: Final = 0.1
 _STORE_S: Final = 3.0
+_VERSION_S: Final = 5.0
 
 
 def _store_is_alive(endpoint: Endpoint) -> str | None:
@@ -178,3 +179,15 @@ def version_of(node: Node, endpoint: Endpoint) -> str | None:
         return str(replica.query(endpoint, "SELECT version()")[0][0])
     except ClusterError:
         return None
+
+
+def await_version(node: Node, endpoint: Endpoint) -> str | None:
+    """Return the version that a server reports.
+
+    A ZooKeeper server reports it only with a quorum. If it has none for a while, the result is
+    None, and the label of its image is all that is known.
+    """
+    deadline = time.monotonic() + _VERSION_S
+    while (version := version_of(node, endpoint)) is None and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+    return version

@@ -226,6 +226,21 @@ class CanIntercept(Protocol):
 
 
 @runtime_checkable
+class CanDegradeStore(Protocol):
+    """The cluster makes its object store fail, by requests."""
+
+    def set_store_rule(self, rule: Mapping[str, Json]) -> None:
+        """Apply a rule to the requests of other nodes, see store_faults.py, in place of the one in
+        force; {} ends it, and the connections that it holds. Idempotent."""
+        ...
+
+    def store_rule(self) -> Mapping[str, Json]:
+        """Return "name" of the rule in force, "" if there is none, "hits", to how many requests it
+        applied, and "held", the number of connections that hang because of one."""
+        ...
+
+
+@runtime_checkable
 class CanListFiles(Protocol):
     """The cluster lists the files of a database server."""
 

@@ -1,62 +1,100 @@
 """S3 server on port 5000 with one bucket. It writes a line of JSON for each request to stdout.
 
 A line has the time in seconds since 1970, the source (a node's name or an address), the method, the
-path, the status, and the bytes of the request. The environment variable CLIENTS has the names of
-the nodes.
+path, the status of the answer, even if that was lost (null: nothing was done), and the bytes of the
+request; for a POST also the keys that it deletes, and if a fault applied to the request its name.
+The environment variable CLIENTS has the names of the nodes.
 """
 
+import io
 import json
 import logging
 import os
 import socket
 import sys
 import time
+import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterable
-from functools import cache
 from typing import Any, Final
 
 from moto.server import DomainDispatcherApplication, create_backend_app
+from store_faults import CONTROL, Application, StoreFaults, answer_by
 from werkzeug.serving import run_simple
 from werkzeug.test import Client
 
 _BUCKET: Final = "harness"
 _PORT: Final = 5000
-_Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
-def logged(application: _Application) -> _Application:
-    """Return the WSGI application that logs each request when its answer begins."""
+class ObjectStoreServer:
+    """WSGI application that logs each request and applies the rule in force."""
 
-    def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    def __init__(self, application: Application) -> None:
+        self._application = application
+        self._faults = StoreFaults()
+        self._nodes: dict[str, str] = {}
+
+    def __call__(
+        self, environ: dict[str, Any], start_response: Callable[..., Any]
+    ) -> Iterable[bytes]:
+        """Answer a request."""
+        if environ["PATH_INFO"] == CONTROL:
+            return self._faults.control(environ, start_response)
+        source = self._node_of(environ.get("REMOTE_ADDR", ""))
+        query = environ.get("QUERY_STRING", "")
+        line: dict[str, Any] = {
+            "time_s": round(time.time(), 3),
+            "source": source,
+            "method": environ["REQUEST_METHOD"],
+            "path": environ["PATH_INFO"] + (f"?{query}" if query else ""),
+            "status": None,
+            "bytes": int(environ.get("CONTENT_LENGTH") or 0),
+        }
+        if line["method"] == "POST":
+            body = environ["wsgi.input"].read(line["bytes"])
+            environ["wsgi.input"] = io.BytesIO(body)
+            line["deletes"] = _keys(body)
+
         def begin(status: str, *arguments: Any) -> Any:
-            query = environ.get("QUERY_STRING", "")
-            line = {
-                "time_s": round(time.time(), 3),
-                "source": node_of(environ.get("REMOTE_ADDR", "")),
-                "method": environ["REQUEST_METHOD"],
-                "path": environ["PATH_INFO"] + (f"?{query}" if query else ""),
-                "status": int(status.split()[0]),
-                "bytes": int(environ.get("CONTENT_LENGTH") or 0),
-            }
-            # One write, for print would let threads mix their lines.
-            sys.stdout.write(json.dumps(line) + "\n")
+            line["status"] = int(status.split()[0])
+            _log(line)
             return start_response(status, *arguments)
 
-        return application(environ, begin)
-
-    return answer
-
-
-@cache
-def node_of(address: str) -> str:
-    """Return the name of the node with an address; the address itself if no node has it."""
-    for name in os.environ.get("CLIENTS", "").split():
+        rule = self._faults.rule
+        # The harness looks at the store without faults.
+        if source not in self._nodes.values() or not rule.applies(line["method"]):
+            return self._application(environ, begin)
+        line["fault"] = rule.name
         try:
-            if socket.gethostbyname(name) == address:
-                return name
-        except OSError:
-            continue
-    return address
+            return answer_by(rule, self._application, environ, begin)
+        except ConnectionAbortedError:
+            if line["status"] is None:
+                _log(line)
+            raise
+
+    def _node_of(self, address: str) -> str:
+        """Return the name of the node with an address; the address itself if no node has it."""
+        if address not in self._nodes:
+            for name in os.environ.get("CLIENTS", "").split():
+                try:
+                    self._nodes[socket.gethostbyname(name)] = name
+                except OSError:
+                    continue
+        return self._nodes.get(address, address)
+
+
+def _keys(body: bytes) -> list[str]:
+    """Return the keys of a request to delete objects; none for another body."""
+    try:
+        found = ET.fromstring(body).iter()  # noqa: S314 # a server of the cluster sent it
+    except ET.ParseError:
+        return []
+    return [tag.text or "" for tag in found if tag.tag.rpartition("}")[2] == "Key"]
+
+
+def _log(line: dict[str, Any]) -> None:
+    # One write, for print would let threads mix their lines.
+    sys.stdout.write(json.dumps(line) + "\n")
 
 
 def main() -> None:
@@ -65,7 +103,7 @@ def main() -> None:
     moto = DomainDispatcherApplication(create_backend_app)
     created = Client(moto).put(f"/{_BUCKET}", base_url=f"http://127.0.0.1:{_PORT}")
     assert created.status_code == 200, created.get_data(as_text=True)
-    run_simple("0.0.0.0", _PORT, logged(moto), threaded=True)  # noqa: S104 # its pod's network
+    run_simple("0.0.0.0", _PORT, ObjectStoreServer(moto), threaded=True)  # noqa: S104 # its pod's network
 
 
 if __name__ == "__main__":

@@ -1,0 +1,127 @@
+"""Faults of the object store: one rule at a time, for requests of the cluster's nodes.
+
+A rule has "name", "do", "share" (of the requests that it applies to), "seed", which with a
+request's number decides whether it applies, and may have "methods" and "delay_s". "do" is:
+
+    refuse  the answer is 503, and nothing is done
+    close   the connection ends without an answer, and nothing is done
+    hang    nothing is done, and no answer comes until the client gives up or the rule ends
+    lose    the request is done, then the connection ends without an answer
+    delay   the request is done `delay_s` later
+"""
+
+import hashlib
+import json
+import select
+import socket
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+CONTROL: Final = "/-/rule"
+"""Path at which the harness sets the rule (PUT; {} ends it) and reads its state (GET)."""
+POLL_S: Final = 0.1
+SLOW_DOWN: Final = (
+    b"<Error><Code>SlowDown</Code><Message>Reduce your request rate.</Message></Error>"
+)
+Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+
+class StoreRule:
+    """A rule in force, with the number of requests that it was applied to."""
+
+    def __init__(self, words: Mapping[str, Any]) -> None:
+        self.name = str(words.get("name", ""))
+        self.do = str(words.get("do", ""))
+        self.delay_s = float(words.get("delay_s", 0.0))
+        self.over = threading.Event()
+        self.hits = 0
+        self.held = 0
+        self._share = float(words.get("share", 1.0))
+        self._seed = int(words.get("seed", 0))
+        self._methods = words.get("methods")
+        self._seen = 0
+        self._lock = threading.Lock()
+
+    def applies(self, method: str) -> bool:
+        """Return whether the rule applies to the next request, and count it."""
+        if not self.name or (self._methods and method not in self._methods):
+            return False
+        with self._lock:
+            text = f"{self._seed}/{self._seen}".encode()
+            drawn = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
+            self._seen += 1
+            hit = drawn < self._share * 2**64
+            self.hits += hit
+        return hit
+
+    def hold(self, connection: socket.socket) -> None:
+        """Return when the rule is over or the client has given up."""
+        with self._lock:
+            self.held += 1
+        while not self.over.wait(POLL_S) and not _closed(connection):
+            pass
+        with self._lock:
+            self.held -= 1
+
+
+class StoreFaults:
+    """The rule in force, and the requests that the last ones still hold."""
+
+    def __init__(self) -> None:
+        self._rules = [StoreRule({})]
+
+    @property
+    def rule(self) -> StoreRule:
+        """Return the rule in force; one without a name applies to nothing."""
+        return self._rules[-1]
+
+    def control(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
+        """Answer a request of the harness."""
+        if environ["REQUEST_METHOD"] == "PUT":
+            length = int(environ.get("CONTENT_LENGTH") or 0)
+            self._rules.append(StoreRule(json.loads(environ["wsgi.input"].read(length))))
+            for old in self._rules[:-1]:
+                old.over.set()
+        self._rules = [old for old in self._rules[:-1] if old.held] + [self.rule]
+        state = {
+            "name": self.rule.name,
+            "hits": self.rule.hits,
+            "held": sum(rule.held for rule in self._rules),
+        }
+        start_response("200 OK", [("Content-Type", "application/json")])
+        return [json.dumps(state).encode()]
+
+
+def answer_by(
+    rule: StoreRule,
+    application: Application,
+    environ: dict[str, Any],
+    start_response: Callable[..., Any],
+) -> Iterable[bytes]:
+    """Answer a request that the rule applies to. Raises ConnectionAbortedError for no answer."""
+    connection: socket.socket = environ["werkzeug.socket"]
+    if rule.do in ("refuse", "close", "hang"):
+        # With an unread body the kernel would reset the connection before an answer arrives.
+        environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+    if rule.do == "refuse":
+        start_response("503 Slow Down", [("Content-Type", "application/xml")])
+        return [SLOW_DOWN]
+    if rule.do == "delay":
+        rule.over.wait(rule.delay_s)
+        return application(environ, start_response)
+    if rule.do == "hang":
+        rule.hold(connection)
+    if rule.do == "lose":
+        for _ in application(environ, start_response):
+            pass
+    connection.shutdown(socket.SHUT_RDWR)
+    raise ConnectionAbortedError(rule.name)
+
+
+def _closed(connection: socket.socket) -> bool:
+    readable, _, _ = select.select([connection], [], [], 0)
+    try:
+        return bool(readable) and not connection.recv(1, socket.MSG_PEEK)
+    except OSError:
+        return True

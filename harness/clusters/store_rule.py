@@ -1,0 +1,35 @@
+"""The rule by which an object store fails, see compose/images/object-store/store_faults.py."""
+
+import json
+from collections.abc import Mapping
+from contextlib import closing
+from http.client import HTTPConnection, HTTPException
+from typing import Final
+
+from harness.core.errors import ClusterError
+from harness.core.op import Json
+from harness.core.protocols import Endpoint
+
+_PATH: Final = "/-/rule"
+_ANSWER_S: Final = 3.0
+
+
+def store_rule(endpoint: Endpoint, rule: Mapping[str, Json] | None = None) -> Mapping[str, Json]:
+    """Set the rule, unless it is None, and return the store's state.
+
+    Raises ClusterError if the store does not answer, such as one that is paused, or has no faults,
+    such as another S3 server.
+    """
+    method, body = ("GET", None) if rule is None else ("PUT", json.dumps(dict(rule)))
+    with closing(HTTPConnection(endpoint.host, endpoint.port, timeout=_ANSWER_S)) as connection:
+        try:
+            connection.request(method, _PATH, body)
+            answer = connection.getresponse()
+            text = answer.read().decode()
+        except (OSError, HTTPException) as error:
+            raise ClusterError(f"the object store does not answer: {error}") from error
+    if answer.status != 200:
+        raise ClusterError(f"the object store answers {answer.status} at {_PATH}: {text[:200]}")
+    state = json.loads(text)
+    assert isinstance(state, Mapping), "the store's state is an object"
+    return state

@@ -1,19 +1,30 @@
 """Zero-copy replication on real servers with an object store; and what is refused without."""
 
 import json
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from real_servers import await_
 from test_workloads_on_servers import judged, verdicts_of
 
 from compose.releases import ImageChoice
 from harness.cli.main import app
+from harness.clients.clickhouse import DatabaseError
+from harness.clients.connect import connect
+from harness.clients.replicated_table import ReplicatedTable
 from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.images import build_images
 from harness.core.topology import Link, LinkClass, Topology
 from harness.core.verdict import Status
+from nemesis.family import Watch
+from nemesis.store import VARIANTS, StoreFault
+from nemesis.targets import NodeSpec
+from workloads.zero_copy import SCHEMA, ZeroCopyOptions
 
 SHAPE = Topology.of(replicas=2, keepers=1, store=True)
 
@@ -38,6 +49,7 @@ def test_the_store_has_links_of_its_own_and_is_no_replica() -> None:
     [
         (("--clickhouse", "18.16"), "workload zero-copy: needs zero-copy replication, which"),
         (("--cluster", "sim"), "--workload zero-copy: needs real servers"),
+        (("--nemesis", "kill-store"), "nemesis 'kill-store' is unknown"),
         (("--shards", "2"), "--shards 2: expected 1"),
     ],
 )
@@ -86,3 +98,46 @@ def test_links_to_the_store_can_be_cut(shared: DockerCluster) -> None:
         assert [link for link, alive in seen.items() if not alive] == [cut]
     finally:
         shared.mend()
+
+
+@pytest.mark.containers
+def test_each_fault_of_the_store_strikes_a_request_and_ends(
+    shared: DockerCluster, tmp_path: Path
+) -> None:
+    table = ReplicatedTable(
+        shared, "faults", replace(SCHEMA, settings=ZeroCopyOptions().table_settings)
+    )
+    table.create()
+    stuck = {}
+    for number, name in enumerate(VARIANTS):
+        family = StoreFault(name, [NodeSpec("store", "one")], SHAPE)
+        plan = {"nodes": ["store"], "share": 1, "methods": ["PUT"], "lurks": True}
+        family.begin(shared, plan, Watch(5.0))
+        insert = threading.Thread(target=_insert, args=(shared, table.name, number))
+        insert.start()
+        await_(lambda: shared.store_rule()["hits"], f"{name} meets a request")
+        stuck[name] = bool(shared.store_rule()["held"])
+        assert family.end(shared, Watch(5.0))["text"].startswith("store, ")
+        assert not family.broken(shared)
+        insert.join()
+    table.drop()
+    table.close()
+    assert stuck == {name: name == "store-timeouts" for name in VARIANTS}
+    shared.collect(tmp_path)
+    lines = (tmp_path / "store" / "stdout.log").read_text().splitlines()
+    struck = [json.loads(line) for line in lines if line.startswith("{") and '"fault"' in line]
+    done = {(line["fault"], line["method"], line["status"]) for line in struck}
+    assert done == {
+        ("store-errors", "PUT", 503),
+        ("store-timeouts", "PUT", None),
+        ("store-lost-answers", "PUT", 200),
+        ("store-slow", "PUT", 200),
+        ("store-down", "PUT", None),
+    }
+
+
+def _insert(cluster: DockerCluster, table: str, value: int) -> None:
+    connection = connect(cluster, "ch1", timeout_s=30.0)
+    with suppress(DatabaseError):  # the store may fail every try
+        connection.insert(table, [(0, value, "")])
+    connection.close()

@@ -1,12 +1,15 @@
 """Tables on an object store that replicas share, with zero-copy replication, or do not share.
 
-Inserts, OPTIMIZE, mutations and DROP PARTITION make and remove parts all the time; old parts go
-after a second. With zero copy the replicas refer to the same objects, and locks in ZooKeeper decide
-who removes them. Without it, which is the control experiment, each replica has its own objects.
+Inserts, OPTIMIZE, mutations, DROP PARTITION, and DETACH with ATTACH PARTITION make and remove parts
+all the time; old parts go after a second. With zero copy the replicas refer to the same objects,
+and locks in ZooKeeper decide who removes them. Without it, which is the control experiment, each
+replica has its own objects. With `move` new parts are on a local disk, and replicas move partitions
+to the store and back.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
 
 from checkers.ladder import Level
 from checkers.replication.objects import (
@@ -15,34 +18,33 @@ from checkers.replication.objects import (
     FINAL_READ,
     FINAL_STORE,
     LOOK,
+    REATTACH,
     Objects,
 )
 from checkers.replication.parts import Parts
 from checkers.stats import Stats
-from harness.clients.clickhouse import ClickHouse, DatabaseError
-from harness.clients.connect import connect
-from harness.clients.object_store import ObjectStore, references, zero_copy_locks
-from harness.clients.replicated_table import ReplicatedTable, TableSchema, data_directory
+from harness.clients.clickhouse import ClickHouse, QuerySettings
+from harness.clients.replicated_table import ReplicatedTable, TableSchema
 from harness.clients.table_session import TableSession
+from harness.core.clock import Clock
 from harness.core.dialect import Mechanism
-from harness.core.errors import ClusterError, UsageError
-from harness.core.op import Call, Json, Op, Value
-from harness.core.protocols import Checker, Cluster, Generator, Session
+from harness.core.errors import UsageError
+from harness.core.op import Call, Op, Value
+from harness.core.protocols import Cluster, Generator, Session, Workload
 from harness.core.ranges import validate_numbers
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.generators.calls import numbered, repeat
 from harness.generators.choose import mix
-from harness.generators.order import final_reads_on, phases
-from harness.generators.timing import rate
 from workloads.options import PacedOptions
+from workloads.store_looks import StoreLooks
+from workloads.table import TableWorkload, look_once
 
 SCHEMA = TableSchema(
     columns="key Int64, value Int64, payload String",
     partition_by="key",
     order_by="value",
     settings={
-        "storage_policy": "s3",
         "old_parts_lifetime": 1,
         "cleanup_delay_period": 1,
         "cleanup_delay_period_random_add": 0,
@@ -50,8 +52,8 @@ SCHEMA = TableSchema(
         "max_bytes_to_merge_at_max_space_in_pool": 1,
     },
 )
-_REMOVED_NS = 3_000_000_000
-"""Time at rest after which the objects of removed parts are gone."""
+_DETACHED_NS: Final = 500_000_000
+"""Time for which a partition stays detached."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +62,9 @@ class ZeroCopyOptions(PacedOptions):
 
     zero_copy: bool = True
     """Share objects between replicas; if false, each replica has its own."""
-    values_per_key: int = 8
+    move: bool = False
+    """Insert into a local volume, and move partitions between it and the object store."""
+    values_per_key: int = 5
     """Number of values of a key, which is a partition; then a fresh key is taken."""
     ops_per_s: float = 8.0
     timeout_s: float = 15.0
@@ -69,6 +73,15 @@ class ZeroCopyOptions(PacedOptions):
     def needs(self) -> tuple[Mechanism, ...]:
         """Mechanisms that the servers must have, also for the control."""
         return (Mechanism.ZERO_COPY,)
+
+    @property
+    def table_settings(self) -> Mapping[str, int | str]:
+        """Return the settings of the table."""
+        return {
+            **SCHEMA.settings,
+            "storage_policy": "hybrid" if self.move else "s3",
+            "allow_remote_fs_zero_copy_replication": int(self.zero_copy),
+        }
 
     def validate(self, topology: Topology) -> None:
         """Raise UsageError for options that do not fit the topology."""
@@ -82,195 +95,119 @@ class ZeroCopyOptions(PacedOptions):
             raise UsageError(f"--shards {len(topology.shards)}: expected 1")
 
 
-@dataclass(frozen=True, slots=True)
-class ZeroCopy:
-    """Workload of a table on an object store."""
+def zero_copy(
+    options: ZeroCopyOptions, seed: Seed, promise: Level, faults_expected: bool
+) -> Workload:
+    """Return the workload."""
 
-    options: ZeroCopyOptions
-    seed: Seed
-    promise: Level = Level.EVENTUAL
-    faults_expected: bool = False
-    name: str = field(default="zero-copy", init=False)
-    live_anomalies: bool = field(default=False, init=False)
-
-    def session(self, cluster: Cluster, token: str) -> Session:
-        """Create the table and return the session."""
-        zero_copy = {"allow_remote_fs_zero_copy_replication": int(self.options.zero_copy)}
-        settings = {**SCHEMA.settings, **zero_copy}
-        store = ObjectStore(
-            cluster.endpoint(cluster.topology.stores[0]), timeout_s=self.options.timeout_s
-        )
-        try:
-            before = frozenset(store.sizes())
-        except DatabaseError as error:
-            raise ClusterError(f"the bucket cannot be listed: {error}") from error
-        table = TableSession.table(cluster, token, replace(SCHEMA, settings=settings))
-        try:
-            looks = _Looks(cluster, table, store, before, zero_copy=self.options.zero_copy)
-        except DatabaseError as error:
-            table.close()
-            raise ClusterError(f"the table's directory is unknown: {error}") from error
-
-        def insert(connection: ClickHouse, op: Op) -> Value:
-            connection.insert(table.name, [(op.key, op.value, f"payload {op.value}")])
-            return op.value
-
-        def change(connection: ClickHouse, op: Op) -> Value:
-            statements = {
-                "merge": f"OPTIMIZE TABLE {table.name} PARTITION {op.key:d} FINAL",
-                "mutate": f"ALTER TABLE {table.name} UPDATE payload = concat(payload, '.') "
-                f"IN PARTITION {op.key:d} WHERE 1",
-                DROP: f"ALTER TABLE {table.name} DROP PARTITION {op.key:d}",
-            }
-            connection.command(statements[op.f], {"replication_alter_partitions_sync": 0})
-            return None
-
-        def read(connection: ClickHouse, op: Op) -> Value:
-            # The hash needs every column.
-            rows = connection.rows(
-                f"SELECT value, cityHash64(*) FROM {table.name} WHERE key = {op.key:d}"
-            )
-            return tuple(int(value) for value, _ in rows)
-
+    def create(cluster: Cluster, token: str) -> Session:
+        table = TableSession.table(cluster, token, replace(SCHEMA, settings=options.table_settings))
+        looks = StoreLooks(cluster, table, timeout_s=options.timeout_s, zero_copy=options.zero_copy)
+        calls = PartitionCalls(table, cluster.runtime.clock)
+        changes = ("merge", "mutate", "move", DROP)
         return TableSession(
             cluster,
             table,
-            writes={"insert": insert, "merge": change, "mutate": change, DROP: change},
+            writes={
+                "insert": calls.insert,
+                REATTACH: calls.reattach,
+                **dict.fromkeys(changes, calls.change),
+            },
             reads={
-                "read": read,
-                FINAL_READ: read,
+                "read": calls.read,
+                FINAL_READ: calls.read,
                 LOOK: looks.running,
                 FINAL_LOOK: looks.final,
                 FINAL_STORE: looks.store,
             },
-            timeout_s=self.options.timeout_s,
+            timeout_s=options.timeout_s,
             more_pending=looks.pending,
         )
 
-    def generator(self) -> Generator:
-        """Return inserts, reads and looks; merges and mutations of what was inserted lately; and
-        drops of the odd keys, some time after their last insert."""
-        per_key, inserts = self.options.values_per_key, 20
-
-        def of_key(f: str, share: float, behind: int = 0) -> tuple[float, Generator]:
-            made = numbered(
-                lambda n: Call(f=f, key=max(0, int(n * inserts / share) // per_key - behind))
-            )
-            return share, made
-
-        drops = inserts / (2 * per_key)
-        calls = mix(
-            self.seed.child("calls"),
-            [
-                (inserts, numbered(lambda n: Call(f="insert", value=n, key=n // per_key))),
-                of_key("merge", 2.0),
-                of_key("mutate", 0.5),
-                (drops, numbered(lambda n: Call(f=DROP, key=max(1, 2 * n - 3)))),
-                of_key("read", 6.0, behind=1),
-                (4, repeat(Call(f=LOOK))),
-            ],
-        )
-        return rate(calls, self.options.ops_per_s, self.seed.child("rate"))
-
-    def final(self, keys: Sequence[int], nodes: Sequence[str]) -> Generator:
-        """Return reads of each key and a look at each replica, then a look at the store."""
-        calls = [*(Call(f=FINAL_READ, key=key) for key in keys), Call(f=FINAL_LOOK)]
-        return phases(
-            final_reads_on(calls, nodes), final_reads_on([Call(f=FINAL_STORE)], nodes[:1])
-        )
-
-    def checkers(self) -> Sequence[Checker]:
-        """Return the checkers of rows, parts and objects."""
-        least = {"insert": 10, "merge": 1, LOOK: 3}
-        return (
-            Stats(min_ok=least, faults_expected=self.faults_expected),
+    return TableWorkload(
+        name="zero-copy",
+        seed=seed,
+        promise=promise,
+        create=create,
+        calls=_mix(options, seed),
+        per_s=options.ops_per_s,
+        look=look_once(FINAL_STORE),
+        final_once=(FINAL_LOOK,),
+        judges=(
+            Stats(min_ok={"insert": 10, "merge": 1, LOOK: 3}, faults_expected=faults_expected),
             Parts(),
-            Objects(zero_copy=self.options.zero_copy),
-        )
+            Objects(zero_copy=options.zero_copy),
+        ),
+    )
 
 
-class _Looks:
-    """Looks at replicas and at the store. `before` are the keys of earlier runs."""
+def _mix(options: ZeroCopyOptions, seed: Seed) -> Generator:
+    """Return inserts, reads and looks; merges, mutations and moves of what was inserted lately; and
+    some time after a key's last insert drops of the odd keys, and DETACH and ATTACH of every second
+    even one."""
+    per_key, inserts = options.values_per_key, 20
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        table: ReplicatedTable,
-        store: ObjectStore,
-        before: frozenset[str],
-        *,
-        zero_copy: bool,
-    ) -> None:
-        self._cluster = cluster
-        self._table = table
-        self._store = store
-        self._before = before
-        self._zero_copy = zero_copy
-        self._directories: dict[str, str] = {}
-        for node in table.replicas:
-            connection = connect(cluster, node)
-            dialect = cluster.engines.on(node)
-            self._directories[node] = data_directory(connection, dialect, table.database, "t")
-            connection.close()
+    def lately(n: int, share: float, behind: int = 0) -> int:
+        return max(0, int(n * inserts / share) // per_key - behind)
 
-    def running(self, connection: ClickHouse, op: Op) -> Value:
-        """Return the missing objects of parts that were active before and after the listing."""
-        found = self.final(connection, op)
-        return {name: found[name] for name in ("references", "missing")}
+    def move(n: int) -> Call:
+        # Two replicas move a key at about the same time.
+        to = "local" if n % 8 >= 6 else "remote"
+        return Call(f="move", key=lately(n // 2 * 2, 4, behind=1), value={"to": to})
 
-    def final(self, connection: ClickHouse, op: Op) -> dict[str, Json]:
-        """Return also every reference of the replica."""
-        before = self._parts(connection)
-        parts, held = references(connection, self._directories[str(op.node)])
-        sizes = self._store.sizes()
-        lacking = {
-            part: [key for key in files.values() if key not in sizes and self._store.lacks(key)]
-            for part, files in parts.items()
-            if part in before
-        }
-        active = before & self._parts(connection)
-        own = {part: files for part, files in parts.items() if part in active}
-        others = [key for part, files in parts.items() if part not in own for key in files.values()]
-        return {
-            "parts": {**own},
-            "held": [*held, *others],
-            "references": sum(map(len, own.values())),
-            "missing": {part: keys for part, keys in lacking.items() if keys and part in active},
-        }
+    calls = [
+        (inserts, numbered(lambda n: Call(f="insert", value=n, key=n // per_key))),
+        (2, numbered(lambda n: Call(f="merge", key=lately(n, 2)))),
+        (0.5, numbered(lambda n: Call(f="mutate", key=lately(n, 0.5)))),
+        (inserts / (2 * per_key), numbered(lambda n: Call(f=DROP, key=max(1, 2 * n - 3)))),
+        (inserts / (4 * per_key), numbered(lambda n: Call(f=REATTACH, key=max(0, 4 * n - 2)))),
+        (6, numbered(lambda n: Call(f="read", key=lately(n, 6, behind=1)))),
+        (4, repeat(Call(f=LOOK))),
+    ]
+    if options.move:
+        calls.append((4, numbered(move)))
+    return mix(seed.child("calls"), calls)
 
-    def store(self, connection: ClickHouse, op: Op) -> Value:  # noqa: ARG002
-        """Return the objects that stay, with their sizes, and the locks."""
-        first = self._store.sizes()
-        clock = self._cluster.runtime.clock()
-        clock.sleep_until(clock.now_ns() + _REMOVED_NS)
-        locks = zero_copy_locks(connection, self._table.path) if self._zero_copy else {}
-        kept = {
-            key: size
-            for key, size in self._store.sizes().items()
-            if key in first and key not in self._before
-        }
-        return {"objects": kept, "locks": {**locks}}
 
-    def pending(self) -> Sequence[str]:
-        """Return why parts of the table will still change, a reason each."""
-        reasons = [*self._table.unfinished_mutations()]
-        for node in self._table.replicas:
-            connection = connect(self._cluster, node)
-            try:
-                old = connection.rows(
-                    "SELECT count() FROM system.parts "
-                    f"WHERE NOT active AND database = '{self._table.database}'"
-                )[0][0]
-            except DatabaseError as error:
-                reasons.append(f"{node} does not answer: {error.text}")
-            else:
-                reasons += [f"{node} has {old} old parts to remove"] if old else []
-            finally:
-                connection.close()
-        return reasons
+class PartitionCalls:
+    """Calls of the clients on one table."""
 
-    def _parts(self, connection: ClickHouse) -> frozenset[str]:
+    def __init__(self, table: ReplicatedTable, clock: Callable[[], Clock]) -> None:
+        self._table = table.name
+        self._clock = clock
+
+    def insert(self, connection: ClickHouse, op: Op) -> Value:
+        """Insert one row."""
+        connection.insert(self._table, [(op.key, op.value, f"payload {op.value}")])
+        return op.value
+
+    def read(self, connection: ClickHouse, op: Op) -> Value:
+        """Return the values of a key; the hash needs every column."""
         rows = connection.rows(
-            f"SELECT name FROM system.parts WHERE active AND database = '{self._table.database}'"
+            f"SELECT value, cityHash64(*) FROM {self._table} WHERE key = {op.key:d}"
         )
-        return frozenset(str(name) for (name,) in rows)
+        return tuple(int(value) for value, _ in rows)
+
+    def change(self, connection: ClickHouse, op: Op) -> Value:
+        """Change a partition, without waiting for other replicas."""
+        to = op.value["to"] if isinstance(op.value, dict) else ""
+        statements = {
+            "merge": f"OPTIMIZE TABLE {self._table} PARTITION {op.key:d} FINAL",
+            "mutate": f"ALTER TABLE {self._table} UPDATE payload = concat(payload, '.') "
+            f"IN PARTITION {op.key:d} WHERE 1",
+            "move": f"ALTER TABLE {self._table} MOVE PARTITION {op.key:d} TO VOLUME '{to}'",
+            DROP: f"ALTER TABLE {self._table} DROP PARTITION {op.key:d}",
+        }
+        connection.command(statements[op.f], {"replication_alter_partitions_sync": 0})
+        return op.value
+
+    def reattach(self, connection: ClickHouse, op: Op) -> Value:
+        """Detach a partition on every replica, attach it again from this one's copy, and return the
+        values that it had."""
+        held = self.read(connection, op)
+        everywhere: QuerySettings = {"replication_alter_partitions_sync": 2}
+        connection.command(f"ALTER TABLE {self._table} DETACH PARTITION {op.key:d}", everywhere)
+        clock = self._clock()
+        clock.sleep_until(clock.now_ns() + _DETACHED_NS)
+        connection.command(f"ALTER TABLE {self._table} ATTACH PARTITION {op.key:d}", everywhere)
+        return held

@@ -1,6 +1,7 @@
 """Checks that an object store has what replicas refer to, once, and nothing else."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from checkers.conclusion import conclude, count_kinds, few_of_each_kind
@@ -15,6 +16,8 @@ FINAL_LOOK: Final = "final-objects"
 FINAL_STORE: Final = "final-store"
 FINAL_READ: Final = "final-read"
 DROP: Final = "drop"
+REATTACH: Final = "reattach"
+_FEW_REQUESTS: Final = 4
 
 
 class Objects:
@@ -24,17 +27,25 @@ class Objects:
     "held": [key], "references": count, "missing": {part: [key]}} of one replica. "parts" are its
     active parts (only at rest), "held" the objects of its other files, and "missing" those that the
     store did not have while the part was active. "final-store", at rest: {"objects": {key: bytes},
-    "locks": {part: {blob: [replica]}}}, the whole bucket and ZooKeeper's locks.
+    "locks": {part: {blob: [replica]}}}, the whole bucket and ZooKeeper's locks. Each may have
+    "requests": {key: [{"source", "method", "status", "fault", "ago_s"}]}, what the store's log says
+    of objects in question: who was to write or delete one, how many seconds before the look, and
+    the fault that struck the request.
 
     INVALID at any time: an active part refers to an object that does not exist ("dangling").
-    INVALID
-    at rest: an object to which no replica refers ("orphan"); a lock of a replica that does not have
-    the part ("idle-lock"); with zero copy a part whose replicas refer to different data ("copied"),
-    without it an object to which two replicas refer ("shared"); an acknowledged row, of a key that
-    nobody asked to drop, that a replica does not return ("lost").
+    INVALID at rest, for an object goes if and only if the last lock of its part has gone:
+    - an object to which no replica refers ("orphan"), such as that of a merge made twice;
+    - a lock of a replica that does not have the part ("idle-lock");
+    - with zero copy a part of a replica that has no lock of it, so that another replica may delete
+      its objects ("unlocked"), or whose replicas refer to different data ("copied"), as after two
+      merges or two moves; without zero copy an object to which two replicas refer ("shared");
+    - an acknowledged row that a replica does not return ("lost").
 
     Orphans, locks and copies are judged only if every replica was looked at, because an object may
-    be that of a replica that did not answer.
+    be that of a replica that did not answer. Rows are not judged if somebody asked to drop their
+    key; if somebody asked to detach and attach it ("reattach"), only those rows that each of these
+    calls saw before and that ended ok: what its replica did not have when it detached the partition
+    stays detached elsewhere.
     """
 
     name = "objects"
@@ -62,7 +73,10 @@ class Objects:
             broken += lost
             if store and not unseen:
                 broken += [*_orphans(store, final), *_idle_locks(store, final)]
-                broken += _copied(final) if self.zero_copy else _shared(final)
+                if self.zero_copy:
+                    broken += [*_unlocked(store, final), *_copied(final)]
+                else:
+                    broken += _shared(final)
                 figures |= _costs(store, final, zero_copy=self.zero_copy)
         references = sum(int(_value(op)["references"]) for op in looks)
         doubts += [] if references and judged else ["no object or no row was checked"]
@@ -89,14 +103,15 @@ def _dangling(history: History, op: Op) -> Iterator[Anomaly]:
     for part, keys in _value(op)["missing"].items():
         for key in keys:
             text = f"active part {part} of {op.node} refers to {key}, which does not exist"
-            yield _anomaly("dangling", f"{text}{during(history, op.time_ns)}", op)
+            said = f"{text}{during(history, op.time_ns)}{_requests(op, key)}"
+            yield _anomaly("dangling", said, op)
 
 
 def _orphans(store: Op, final: Mapping[str, Op]) -> Iterator[Anomaly]:
     used = {key for op in final.values() for key in _keys(op)}
     for key, size in _value(store)["objects"].items():
         if key not in used:
-            text = f"no replica refers to {key}, of {number(size, 'byte')}"
+            text = f"no replica refers to {key}, of {number(size, 'byte')}{_requests(store, key)}"
             yield _anomaly("orphan", text, *final.values(), store)
 
 
@@ -107,17 +122,27 @@ def _idle_locks(store: Op, final: Mapping[str, Op]) -> Iterator[Anomaly]:
             yield _anomaly("idle-lock", text, final[replica], store)
 
 
+def _unlocked(store: Op, final: Mapping[str, Op]) -> Iterator[Anomaly]:
+    locked = set(_held_locks(store))
+    for node, op in final.items():
+        for part in _value(op)["parts"]:
+            if (part, node) not in locked:
+                text = f"{node} has part {part} on the store without a lock"
+                yield _anomaly("unlocked", text, op, store)
+
+
 def _copied(final: Mapping[str, Op]) -> Iterator[Anomaly]:
-    first: dict[str, tuple[str, Mapping[str, str]]] = {}
+    first: dict[tuple[str, str], tuple[str, str]] = {}
     for node, op in final.items():
         for part, files in _value(op)["parts"].items():
-            other, theirs = first.setdefault(part, (node, files))
-            differing = [name for name in files if theirs.get(name, files[name]) != files[name]]
+            known = {name: first.setdefault((part, name), (node, files[name])) for name in files}
+            differing = [name for name, (_, key) in known.items() if key != files[name]]
             if differing:
                 name = differing[0]
+                other, key = known[name]
                 text = (
-                    f"part {part} has two copies: {name} is {theirs[name]} on {other} and "
-                    f"{files[name]} on {node}"
+                    f"part {part} has two copies: {name} is {key} on {other} and {files[name]} "
+                    f"on {node}"
                 )
                 yield _anomaly("copied", text, final[other], op)
 
@@ -136,6 +161,7 @@ def _rows(history: History, nodes: Sequence[str]) -> tuple[list[Anomaly], int, l
     """Return the rows that replicas lack at rest, the number of acknowledged rows that every
     replica should have, and the reads that are missing."""
     dropped = {pair.invoke.key for pair in history.pairs if pair.invoke.f == DROP}
+    reattached = _reattached(history)
     acknowledged: dict[int, dict[int, Op]] = {}
     reads: dict[tuple[str, int], Op] = {}
     for pair in history.pairs:
@@ -143,7 +169,8 @@ def _rows(history: History, nodes: Sequence[str]) -> tuple[list[Anomaly], int, l
         if pair.kind is not Kind.OK or op is None or key is None or key in dropped:
             continue
         if op.f == "insert" and isinstance(op.value, int):
-            acknowledged.setdefault(key, {})[op.value] = op
+            if op.value in reattached.get(key, (op.value,)):
+                acknowledged.setdefault(key, {})[op.value] = op
         elif op.f == FINAL_READ:
             reads[str(op.node), key] = op
     lost: list[Anomaly] = []
@@ -161,10 +188,22 @@ def _rows(history: History, nodes: Sequence[str]) -> tuple[list[Anomaly], int, l
     return lost, sum(map(len, acknowledged.values())), unread
 
 
+def _reattached(history: History) -> Mapping[int, frozenset[int]]:
+    """Return, for each key that was to be detached and attached, the values that must be back."""
+    back: dict[int, frozenset[int]] = {}
+    for pair in history.pairs:
+        key, op = pair.invoke.key, pair.end
+        if pair.invoke.f == REATTACH and key is not None:
+            held = op.value if op is not None and pair.kind is Kind.OK else ()
+            assert isinstance(held, tuple), f"op #{pair.invoke.index} has values"
+            back[key] = back.get(key, frozenset(held)) & frozenset(held)
+    return back
+
+
 def _costs(store: Op, final: Mapping[str, Op], *, zero_copy: bool) -> dict[str, Any]:
     used = {key for op in final.values() for key in _keys(op)}
     sizes = _value(store)["objects"]
-    orphaned = [size for key, size in sizes.items() if key not in used]
+    orphaned = {key: size for key, size in sizes.items() if key not in used}
     locked = set(_held_locks(store))
     parts = {(part, node) for node, op in final.items() for part in _value(op)["parts"]}
     return {
@@ -172,10 +211,36 @@ def _costs(store: Op, final: Mapping[str, Op], *, zero_copy: bool) -> dict[str, 
         "objects": len(sizes),
         "stored_bytes": sum(sizes.values()),
         "orphaned_objects": len(orphaned),
-        "orphaned_bytes": sum(orphaned),
+        "orphaned_bytes": sum(orphaned.values()),
+        "orphans_by_writer": _by_writer(store, orphaned),
         "locks": len(locked),
         "parts_without_lock": len(parts - locked) if zero_copy else 0,
     }
+
+
+def _by_writer(store: Op, keys: Iterable[str]) -> dict[str, int]:
+    """Return the number of objects by the replica that wrote them, "" if the log does not say, and
+    whether somebody asked to delete them: "ch1", "ch1, delete failed"."""
+    found: Counter[str] = Counter()
+    for key in keys:
+        requests = _value(store).get("requests", {}).get(key, [])
+        writers = [request["source"] for request in requests if request["method"] == "PUT"]
+        failed = any(request["method"] != "PUT" for request in requests)
+        found[f"{writers[-1] if writers else ''}{', delete failed' if failed else ''}"] += 1
+    return dict(sorted(found.items()))
+
+
+def _requests(op: Op, key: str) -> str:
+    """Describe what the store's log says of an object, as the end of a sentence."""
+    requests = _value(op).get("requests", {}).get(key, [])
+    said = [
+        f"{request['method']} by {request['source']} at "
+        f"{seconds(op.time_ns - round(request['ago_s'] * 1e9))}: "
+        f"{request['status'] or 'not done'}"
+        + (f", {request['fault']}" if "fault" in request else "")
+        for request in requests[-_FEW_REQUESTS:]
+    ]
+    return f"; the store's log has {'; '.join(said)}" if said else ""
 
 
 def _held_locks(store: Op) -> Iterator[tuple[str, str]]:

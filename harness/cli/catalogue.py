@@ -27,7 +27,7 @@ from workloads.quorum_set import QuorumSet, QuorumSetOptions
 from workloads.replication import ReplicationOptions, replication
 from workloads.truncation import TruncationOptions, truncation
 from workloads.unknown_insert import UnknownInsertOptions, unknown_insert
-from workloads.zero_copy import ZeroCopy, ZeroCopyOptions
+from workloads.zero_copy import ZeroCopyOptions, zero_copy
 from workloads.zk_register import ZkRegister, ZkRegisterOptions
 
 CLUSTERS: Mapping[str, str] = {
@@ -185,7 +185,7 @@ WORKLOADS: Mapping[str, CatalogueEntry] = {
         "a table on an object store, with zero-copy replication: what parts refer to exists, once, "
         "and nothing else does; try kill-clickhouse-one, and -o zero-copy=false as the control",
         ZeroCopyOptions,
-        ZeroCopy,
+        zero_copy,
         store=True,
     ),
 }

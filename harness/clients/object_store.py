@@ -1,11 +1,11 @@
 """What an object store and its users say of a table's objects."""
 
-import re
+import json
+import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from html import unescape
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 from harness.clients.clickhouse import ClickHouse, DatabaseError
@@ -13,9 +13,8 @@ from harness.core.outcomes import NETWORK
 from harness.core.protocols import Endpoint
 
 BUCKET: Final = "harness"
-_ENTRY: Final = re.compile(
-    r"<Contents>.*?<Key>(.*?)</Key>.*?<Size>(\d+)</Size>.*?</Contents>", re.S
-)
+_REQUESTS: Final = "/-/requests"
+"""Path at which our own object store returns the requests that concerned a key."""
 _LOCKS: Final = "/clickhouse/zero_copy/zero_copy_s3"
 """Nodes of the locks of zero-copy replication: <table>/<part>/<blob>/<replica>."""
 
@@ -41,9 +40,9 @@ class ObjectStore:
             )
             if status != 200:
                 raise DatabaseError(NETWORK, f"the object store answers {status}: {text[:200]}")
-            page = {unescape(key): int(size) for key, size in _ENTRY.findall(text)}
+            page, more = _listing(text)
             found |= page
-            if "<IsTruncated>true</IsTruncated>" not in text:
+            if not more:
                 return found
             last = max(page)
 
@@ -54,18 +53,39 @@ class ObjectStore:
             raise DatabaseError(NETWORK, f"the object store answers {status} for {key}")
         return status == 404
 
-    def _request(self, method: str, path: str) -> tuple[int, str]:
+    def requests(self, keys: Sequence[str]) -> dict[str, Any]:
+        """Return the requests that were to write or delete each object, in order: "source",
+        "method", "status", "fault" if one applied, and "ago_s". Raises DatabaseError.
+
+        A user's own object store has no such list; then the result is empty.
+        """
+        status, text = self._request("POST", _REQUESTS, json.dumps([*keys]))
+        return dict(json.loads(text)) if status == 200 else {}
+
+    def _request(self, method: str, path: str, body: str | None = None) -> tuple[int, str]:
         # It loads ssl, which runs on simulated servers do without.
         from http.client import HTTPConnection, HTTPException
 
         host, port = self.endpoint.host, self.endpoint.port
         with closing(HTTPConnection(host, port, timeout=self.timeout_s)) as connection:
             try:
-                connection.request(method, path)
+                connection.request(method, path, body)
                 answer = connection.getresponse()
                 return answer.status, answer.read().decode()
             except (OSError, HTTPException) as error:
                 raise DatabaseError(NETWORK, f"the object store: {error}") from error
+
+
+def _listing(text: str) -> tuple[dict[str, int], bool]:
+    """Return the sizes by key of one page of a listing, and whether there are more pages."""
+    try:
+        root = ET.fromstring(text)  # noqa: S314 # from the cluster's own store
+    except ET.ParseError as error:
+        raise DatabaseError(NETWORK, f"the object store lists no XML: {error}") from error
+
+    entries = root.findall("{*}Contents")
+    sizes = {entry.findtext("{*}Key", ""): int(entry.findtext("{*}Size", "0")) for entry in entries}
+    return sizes, root.findtext("{*}IsTruncated") == "true"
 
 
 def references(

@@ -3,7 +3,8 @@
 A line has the time in seconds since 1970, the source (a node's name or an address), the method, the
 path, the status of the answer, even if that was lost (null: nothing was done), and the bytes of the
 request; for a POST also the keys that it deletes, and if a fault applied to the request its name.
-The environment variable CLIENTS has the names of the nodes.
+The environment variable CLIENTS has the names of the nodes. POST /-/requests with a list of keys
+returns the lines of those requests that were to write or delete each, with their age in seconds.
 """
 
 import io
@@ -14,6 +15,7 @@ import socket
 import sys
 import time
 import xml.etree.ElementTree as ET
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
@@ -24,6 +26,7 @@ from werkzeug.test import Client
 
 _BUCKET: Final = "harness"
 _PORT: Final = 5000
+_REQUESTS: Final = "/-/requests"
 
 
 class ObjectStoreServer:
@@ -33,6 +36,8 @@ class ObjectStoreServer:
         self._application = application
         self._faults = StoreFaults()
         self._nodes: dict[str, str] = {}
+        self._lines: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+        """Requests that were to write or delete an object, by its key."""
 
     def __call__(
         self, environ: dict[str, Any], start_response: Callable[..., Any]
@@ -40,6 +45,10 @@ class ObjectStoreServer:
         """Answer a request."""
         if environ["PATH_INFO"] == CONTROL:
             return self._faults.control(environ, start_response)
+        if environ["PATH_INFO"] == _REQUESTS:
+            start_response("200 OK", [("Content-Type", "application/json")])
+            keys = json.loads(environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"])))
+            return [json.dumps({key: self._requests(key) for key in keys}).encode()]
         source = self._node_of(environ.get("REMOTE_ADDR", ""))
         query = environ.get("QUERY_STRING", "")
         line: dict[str, Any] = {
@@ -57,7 +66,7 @@ class ObjectStoreServer:
 
         def begin(status: str, *arguments: Any) -> Any:
             line["status"] = int(status.split()[0])
-            _log(line)
+            self._log(line)
             return start_response(status, *arguments)
 
         rule = self._faults.rule
@@ -69,8 +78,24 @@ class ObjectStoreServer:
             return answer_by(rule, self._application, environ, begin)
         except ConnectionAbortedError:
             if line["status"] is None:
-                _log(line)
+                self._log(line)
             raise
+
+    def _log(self, line: dict[str, Any]) -> None:
+        # One write, for print would let threads mix their lines.
+        sys.stdout.write(json.dumps(line) + "\n")
+        if line["method"] in ("PUT", "DELETE"):
+            self._lines[line["path"].removeprefix(f"/{_BUCKET}/")].append(line)
+        for key in line.get("deletes", ()):
+            self._lines[key].append(line)
+
+    def _requests(self, key: str) -> list[dict[str, Any]]:
+        now, kept = time.time(), ("source", "method", "status", "fault")
+        return [
+            {name: line[name] for name in kept if name in line}
+            | {"ago_s": round(now - line["time_s"], 3)}
+            for line in self._lines.get(key, ())
+        ]
 
     def _node_of(self, address: str) -> str:
         """Return the name of the node with an address; the address itself if no node has it."""
@@ -90,11 +115,6 @@ def _keys(body: bytes) -> list[str]:
     except ET.ParseError:
         return []
     return [tag.text or "" for tag in found if tag.tag.rpartition("}")[2] == "Key"]
-
-
-def _log(line: dict[str, Any]) -> None:
-    # One write, for print would let threads mix their lines.
-    sys.stdout.write(json.dumps(line) + "\n")
 
 
 def main() -> None:

@@ -1,0 +1,101 @@
+"""Looks at what the replicas of a table refer to, and at what their object store has."""
+
+from collections.abc import Sequence
+
+from harness.clients.clickhouse import ClickHouse, DatabaseError
+from harness.clients.connect import connect
+from harness.clients.object_store import ObjectStore, references, zero_copy_locks
+from harness.clients.replicated_table import ReplicatedTable, data_directory
+from harness.core.errors import ClusterError
+from harness.core.op import Json, Op, Value
+from harness.core.protocols import Cluster
+
+_REMOVED_NS = 3_000_000_000
+"""Time at rest after which the objects of removed parts are gone."""
+
+
+class StoreLooks:
+    """Looks of one workload's clients; checkers/replication/objects.py says what they return."""
+
+    def __init__(
+        self, cluster: Cluster, table: ReplicatedTable, *, timeout_s: float, zero_copy: bool
+    ) -> None:
+        """Note which objects there are from earlier runs. Raises ClusterError."""
+        self._cluster = cluster
+        self._table = table
+        self._zero_copy = zero_copy
+        self._store = ObjectStore(cluster.endpoint(cluster.topology.stores[0]), timeout_s=timeout_s)
+        try:
+            self._before = frozenset(self._store.sizes())
+        except DatabaseError as error:
+            raise ClusterError(f"the bucket cannot be listed: {error}") from error
+
+    def running(self, connection: ClickHouse, op: Op) -> Value:
+        """Return the missing objects of parts that were active before and after the listing."""
+        found = self.final(connection, op)
+        return {name: found[name] for name in ("references", "missing", "requests")}
+
+    def final(self, connection: ClickHouse, op: Op) -> dict[str, Json]:
+        """Return also every reference of the replica."""
+        database = self._table.database
+        dialect = self._cluster.engines.on(str(op.node))
+        before = self._parts(connection)
+        parts, held = references(connection, data_directory(connection, dialect, database, "t"))
+        sizes = self._store.sizes()
+        lacking = {
+            part: [key for key in files.values() if key not in sizes and self._store.lacks(key)]
+            for part, files in parts.items()
+            if part in before
+        }
+        active = before & self._parts(connection)
+        own = {part: files for part, files in parts.items() if part in active}
+        others = [key for part, files in parts.items() if part not in own for key in files.values()]
+        missing = {part: keys for part, keys in lacking.items() if keys and part in active}
+        return {
+            "parts": {**own},
+            "held": [*held, *others],
+            "references": sum(map(len, own.values())),
+            "missing": {**missing},
+            "requests": self._store.requests([key for keys in missing.values() for key in keys]),
+        }
+
+    def store(self, connection: ClickHouse, op: Op) -> Value:  # noqa: ARG002
+        """Return the objects that stay, with their sizes and requests, and the locks."""
+        first = self._store.sizes()
+        clock = self._cluster.runtime.clock()
+        clock.sleep_until(clock.now_ns() + _REMOVED_NS)
+        locks = zero_copy_locks(connection, self._table.path) if self._zero_copy else {}
+        kept = {
+            key: size
+            for key, size in self._store.sizes().items()
+            if key in first and key not in self._before
+        }
+        return {
+            "objects": kept,
+            "locks": {**locks},
+            "requests": self._store.requests([*kept]),
+        }
+
+    def pending(self) -> Sequence[str]:
+        """Return why parts of the table will still change, a reason each."""
+        reasons = [*self._table.unfinished_mutations()]
+        for node in self._table.replicas:
+            connection = connect(self._cluster, node)
+            try:
+                old = connection.rows(
+                    "SELECT count() FROM system.parts "
+                    f"WHERE NOT active AND database = '{self._table.database}'"
+                )[0][0]
+            except DatabaseError as error:
+                reasons.append(f"{node} does not answer: {error.text}")
+            else:
+                reasons += [f"{node} has {old} old parts to remove"] if old else []
+            finally:
+                connection.close()
+        return reasons
+
+    def _parts(self, connection: ClickHouse) -> frozenset[str]:
+        rows = connection.rows(
+            f"SELECT name FROM system.parts WHERE active AND database = '{self._table.database}'"
+        )
+        return frozenset(str(name) for (name,) in rows)

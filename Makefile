@@ -44,6 +44,6 @@ $(READY): pyproject.toml constraints.txt setup.sh $(shell find $(addsuffix /src,
 # Install what only tests need: programs, servers of other versions, the newest engine.
 $(TOOLS): $(READY) constraints-dev.txt
 	./setup.sh test
-	.venv/bin/harness build --clickhouse 18.16,24.8,25.8 --zookeeper 3.8,3.9
+	.venv/bin/harness build --clickhouse 18.16,24.8,25.8 --zookeeper 3.8,3.9 --object-store
 	.venv/bin/python -m harness.clusters.embedded_engine
 	touch $@

@@ -40,7 +40,7 @@ def calls(steps: tuple[ScriptStep, ...]) -> list[Do | Until]:
 def test_a_scenario_names_faults_clients_replicas_and_a_checker_that_there_are(
     one: Scenario,
 ) -> None:
-    topology = Topology.of(shards=one.shards, replicas=one.replicas)
+    topology = Topology.of(shards=one.shards, replicas=one.replicas, store=one.store)
     nemesis = parse_nemesis(one.nemesis, topology, Seed(1), FaultOptions())
     steps = calls(tuple(one.steps))
     faults = [step.call for step in steps if step.call.nemesis]

@@ -24,6 +24,8 @@ class StoreLooks:
         self._cluster = cluster
         self._table = table
         self._zero_copy = zero_copy
+        if not cluster.topology.stores:
+            raise ClusterError("this cluster has no object store")
         self._store = ObjectStore(cluster.endpoint(cluster.topology.stores[0]), timeout_s=timeout_s)
         try:
             self._before = frozenset(self._store.sizes())

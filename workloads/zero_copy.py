@@ -1,10 +1,10 @@
 """Tables on an object store that replicas share, with zero-copy replication, or do not share.
 
-Inserts, OPTIMIZE, mutations, DROP PARTITION, and DETACH with ATTACH PARTITION make and remove parts
-all the time; old parts go after a second. With zero copy the replicas refer to the same objects,
-and locks in ZooKeeper decide who removes them. Without it, which is the control experiment, each
-replica has its own objects. With `move` new parts are on a local disk, and replicas move partitions
-to the store and back.
+Inserts, OPTIMIZE, mutations and DROP PARTITION make and remove parts all the time; old parts go
+after a second. With zero copy the replicas refer to the same objects, and locks in ZooKeeper decide
+who removes them. Without it, which is the control experiment, each replica has its own objects.
+With `detach` partitions are detached and attached again. With `move` new parts are on a local disk,
+and replicas move partitions to the store and back.
 """
 
 from collections.abc import Callable, Mapping
@@ -62,6 +62,8 @@ class ZeroCopyOptions(PacedOptions):
 
     zero_copy: bool = True
     """Share objects between replicas; if false, each replica has its own."""
+    detach: bool = False
+    """Detach and attach partitions. With zero copy, servers refuse that by default."""
     move: bool = False
     """Insert into a local volume, and move partitions between it and the object store."""
     values_per_key: int = 5
@@ -81,6 +83,7 @@ class ZeroCopyOptions(PacedOptions):
             **SCHEMA.settings,
             "storage_policy": "hybrid" if self.move else "s3",
             "allow_remote_fs_zero_copy_replication": int(self.zero_copy),
+            "disable_detach_partition_for_zero_copy_replication": int(not self.detach),
         }
 
     def validate(self, topology: Topology) -> None:
@@ -142,30 +145,35 @@ def zero_copy(
 
 
 def _mix(options: ZeroCopyOptions, seed: Seed) -> Generator:
-    """Return inserts, reads and looks; merges, mutations and moves of what was inserted lately; and
-    some time after a key's last insert drops of the odd keys, and DETACH and ATTACH of every second
-    even one."""
+    """Return inserts, reads and looks; merges and mutations of what was inserted lately; and, some
+    time after a key's last insert, drops of the odd keys, moves of the even ones, and DETACH with
+    ATTACH of every second even one."""
     per_key, inserts = options.values_per_key, 20
 
     def lately(n: int, share: float, behind: int = 0) -> int:
         return max(0, int(n * inserts / share) // per_key - behind)
 
     def move(n: int) -> Call:
-        # Two replicas move a key at about the same time.
-        to = "local" if n % 8 >= 6 else "remote"
-        return Call(f="move", key=lately(n // 2 * 2, 4, behind=1), value={"to": to})
+        # Two calls for each even key, at about the same time. Of four pairs the last moves back
+        # what the one before has moved.
+        pair = n // 2
+        back = pair % 4 == 3
+        to = "local" if back else "remote"
+        return Call(f="move", key=max(0, 2 * (pair - 1 - back)), value={"to": to})
 
     calls = [
         (inserts, numbered(lambda n: Call(f="insert", value=n, key=n // per_key))),
         (2, numbered(lambda n: Call(f="merge", key=lately(n, 2)))),
         (0.5, numbered(lambda n: Call(f="mutate", key=lately(n, 0.5)))),
         (inserts / (2 * per_key), numbered(lambda n: Call(f=DROP, key=max(1, 2 * n - 3)))),
-        (inserts / (4 * per_key), numbered(lambda n: Call(f=REATTACH, key=max(0, 4 * n - 2)))),
         (6, numbered(lambda n: Call(f="read", key=lately(n, 6, behind=1)))),
         (4, repeat(Call(f=LOOK))),
     ]
+    if options.detach:
+        reattaches = numbered(lambda n: Call(f=REATTACH, key=max(0, 4 * n - 2)))
+        calls.append((inserts / (4 * per_key), reattaches))
     if options.move:
-        calls.append((4, numbered(move)))
+        calls.append((2 * inserts / (2 * per_key), numbered(move)))
     return mix(seed.child("calls"), calls)
 
 

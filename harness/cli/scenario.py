@@ -3,7 +3,7 @@
 import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -179,6 +179,7 @@ def _topology(one: Scenario, versions: Mapping[str, str] | None = None) -> Topol
     return Topology.of(
         shards=one.shards,
         replicas=one.replicas,
+        store=one.store,
         clickhouse=named.get("clickhouse", ""),
         zookeeper=named.get("zookeeper", ""),
     )
@@ -241,7 +242,7 @@ def campaign_of(
             note,
             name=name,
             keep=keep,
-            choice=choice,
+            choice=replace(choice, store=several[0].store),
             accept=accept,
         )
 

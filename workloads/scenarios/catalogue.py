@@ -19,6 +19,7 @@ from workloads.scenarios.inserts import (
     PHANTOM_PART,
     TORN_INSERT,
 )
+from workloads.scenarios.object_store import ORPHANED_DROP, ORPHANED_INSERT
 from workloads.scenarios.partitions import RETURNED_ROWS, UNREADABLE_TABLE, UNWRITABLE_TABLE
 from workloads.scenarios.quorums import FAILED_PART, FAILED_PART_MISSED, UNCOUNTED_QUORUM
 from workloads.scenarios.reads import (
@@ -67,6 +68,8 @@ _EVERY = (
     FAILED_PART_MISSED,
     UNCOUNTED_QUORUM,
     UNWAITED_CLONE,
+    ORPHANED_INSERT,
+    ORPHANED_DROP,
 )
 
 SCENARIOS: Mapping[str, Scenario] = {scenario.name: scenario for scenario in _EVERY}

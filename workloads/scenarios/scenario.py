@@ -77,6 +77,8 @@ class Scenario:
     shards: int = 1
     replicas: int = 3
     """Number of replicas per shard."""
+    store: bool = False
+    """Whether the cluster has an object store."""
 
     def found(self, judgement: Judgement) -> Shown | None:
         """Return the finding; None if it was not reproduced."""

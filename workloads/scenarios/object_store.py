@@ -1,0 +1,72 @@
+"""What zero-copy replication leaves on an object store, for good."""
+
+from checkers.ladder import Level
+from checkers.replication.objects import DROP
+from harness.core.dialect import Mechanism
+from harness.core.op import Call, Json, Kind
+from harness.core.seed import Seed
+from harness.generators.script import Do, Joined, Rest, ScriptStep, Until
+from workloads.scenarios.scenario import Finding, Scenario
+from workloads.scenarios.steps import KILL, ScriptedFault, fault, insert, killed, read, shows
+from workloads.zero_copy import ZeroCopyOptions, zero_copy
+
+WRITES = ["PUT"]
+DELETES = ["POST", "DELETE"]
+SHARED = zero_copy(ZeroCopyOptions(timeout_s=40.0), Seed(1), Level.EVENTUAL, faults_expected=True)
+ON_BOTH: tuple[ScriptStep, ...] = (
+    Do(insert(0, "ch1")),
+    Until(read("ch2"), shows(0), pause_s=0.05),
+)
+
+
+def _of_store(name: str, **rule: Json) -> ScriptedFault:
+    """Return a fault of the store that has begun when the store has its rule."""
+    return fault(name, name, 1, nodes=["store"], lurks=True, **rule)
+
+
+SLOW = _of_store("store-slow", methods=WRITES)
+REFUSED = _of_store("store-errors", methods=DELETES, share=1)
+DEAD = killed("ch1")
+
+ORPHANED_INSERT = Scenario(
+    name="orphaned-insert",
+    text="a replica that is killed during an insert leaves objects on the store to which nothing "
+    "refers, and which nothing removes",
+    workload=SHARED,
+    needs=(Mechanism.ZERO_COPY,),
+    nemesis=f"{KILL},store-slow",
+    steps=(
+        *ON_BOTH,
+        *SLOW.begins,
+        Do(insert(1, "ch1"), ends=(Kind.INFO,), wait=False),
+        # The insert writes about ten objects, a third of a second each.
+        Rest(1.5),
+        *DEAD.begins,
+        SLOW.ends,
+        DEAD.ends,
+        Joined(),
+    ),
+    finding=Finding("objects", "orphan"),
+    replicas=2,
+    store=True,
+)
+
+ORPHANED_DROP = Scenario(
+    name="orphaned-drop",
+    text="the objects of a dropped partition stay for good if the store refuses for a moment to "
+    "delete them",
+    workload=SHARED,
+    needs=(Mechanism.ZERO_COPY,),
+    nemesis="store-errors",
+    steps=(
+        *ON_BOTH,
+        Do(insert(1, "ch1", key=1)),
+        *REFUSED.begins,
+        Do(Call(f=DROP, key=1, node="ch1")),
+        Rest(10.0),
+        REFUSED.ends,
+    ),
+    finding=Finding("objects", "orphan"),
+    replicas=2,
+    store=True,
+)

@@ -169,6 +169,18 @@ def test_a_row_of_a_reattached_key_is_judged_if_each_call_saw_it_and_ended_ok(ca
 
 
 @pytest.mark.parametrize(
+    ("rebuild", "status"),
+    [
+        (call(2, None, 0, 4, f="rebuild"), Status.UNKNOWN),
+        (call(2, None, 2, 4, f="rebuild"), Status.INVALID),
+        (call(2, None, 0, 4, f="rebuild", node="ch2"), Status.INVALID),
+    ],
+)
+def test_a_row_acknowledged_by_a_replica_that_was_being_rebuilt_is_not_judged(rebuild, status):
+    assert Objects(zero_copy=True).check(ended(rebuild, reads=((7,), ()))).status is status
+
+
+@pytest.mark.parametrize(
     ("h", "summary"),
     [
         (

@@ -3,11 +3,13 @@
 Inserts, OPTIMIZE, mutations and DROP PARTITION make and remove parts all the time; old parts go
 after a second. With zero copy the replicas refer to the same objects, and locks in ZooKeeper decide
 who removes them. Without it, which is the control experiment, each replica has its own objects.
-With `detach` partitions are detached and attached again. With `move` new parts are on a local disk,
-and replicas move partitions to the store and back.
+With `detach` partitions are detached and attached again, with `rebuild` replicas are dropped and
+created again. With `move` new parts are on a local disk, and replicas move partitions to the store
+and back.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -19,14 +21,15 @@ from checkers.replication.objects import (
     FINAL_STORE,
     LOOK,
     REATTACH,
+    REBUILD,
     Objects,
 )
 from checkers.replication.parts import Parts
 from checkers.stats import Stats
 from harness.clients.clickhouse import ClickHouse, QuerySettings
+from harness.clients.connect import connect
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
 from harness.clients.table_session import TableSession
-from harness.core.clock import Clock
 from harness.core.dialect import Mechanism
 from harness.core.errors import UsageError
 from harness.core.op import Call, Op, Value
@@ -66,6 +69,8 @@ class ZeroCopyOptions(PacedOptions):
     """Detach and attach partitions. With zero copy, servers refuse that by default."""
     move: bool = False
     """Insert into a local volume, and move partitions between it and the object store."""
+    rebuild: bool = False
+    """Drop the table on a replica and create it there again."""
     values_per_key: int = 5
     """Number of values of a key, which is a partition; then a fresh key is taken."""
     ops_per_s: float = 8.0
@@ -96,6 +101,11 @@ class ZeroCopyOptions(PacedOptions):
             )
         if len(topology.shards) > 1:
             raise UsageError(f"--shards {len(topology.shards)}: expected 1")
+        if self.detach and self.rebuild:
+            raise UsageError(
+                "-o rebuild=true: a replica that is dropped loses what -o detach=true has detached "
+                "there; expected one of the two"
+            )
 
 
 def zero_copy(
@@ -106,7 +116,7 @@ def zero_copy(
     def create(cluster: Cluster, token: str) -> Session:
         table = TableSession.table(cluster, token, replace(SCHEMA, settings=options.table_settings))
         looks = StoreLooks(cluster, table, timeout_s=options.timeout_s, zero_copy=options.zero_copy)
-        calls = PartitionCalls(table, cluster.runtime.clock)
+        calls = PartitionCalls(cluster, table)
         changes = ("merge", "mutate", "move", DROP)
         return TableSession(
             cluster,
@@ -114,6 +124,7 @@ def zero_copy(
             writes={
                 "insert": calls.insert,
                 REATTACH: calls.reattach,
+                REBUILD: calls.rebuild,
                 **dict.fromkeys(changes, calls.change),
             },
             reads={
@@ -172,6 +183,8 @@ def _mix(options: ZeroCopyOptions, seed: Seed) -> Generator:
     if options.detach:
         reattaches = numbered(lambda n: Call(f=REATTACH, key=max(0, 4 * n - 2)))
         calls.append((inserts / (4 * per_key), reattaches))
+    if options.rebuild:
+        calls.append((0.4, repeat(Call(f=REBUILD))))
     if options.move:
         calls.append((2 * inserts / (2 * per_key), numbered(move)))
     return mix(seed.child("calls"), calls)
@@ -180,9 +193,10 @@ def _mix(options: ZeroCopyOptions, seed: Seed) -> Generator:
 class PartitionCalls:
     """Calls of the clients on one table."""
 
-    def __init__(self, table: ReplicatedTable, clock: Callable[[], Clock]) -> None:
+    def __init__(self, cluster: Cluster, table: ReplicatedTable) -> None:
+        self._cluster = cluster
+        self._replicated = table
         self._table = table.name
-        self._clock = clock
 
     def insert(self, connection: ClickHouse, op: Op) -> Value:
         """Insert one row."""
@@ -215,7 +229,19 @@ class PartitionCalls:
         held = self.read(connection, op)
         everywhere: QuerySettings = {"replication_alter_partitions_sync": 2}
         connection.command(f"ALTER TABLE {self._table} DETACH PARTITION {op.key:d}", everywhere)
-        clock = self._clock()
+        clock = self._cluster.runtime.clock()
         clock.sleep_until(clock.now_ns() + _DETACHED_NS)
         connection.command(f"ALTER TABLE {self._table} ATTACH PARTITION {op.key:d}", everywhere)
         return held
+
+    def rebuild(self, connection: ClickHouse, op: Op) -> Value:
+        """Drop the table on a replica, after the others have fetched what it has, and create it
+        there again."""
+        node = str(op.node)
+        for other in self._replicated.replicas:
+            if other != node:
+                with closing(connect(self._cluster, other)) as its:
+                    its.command(f"SYSTEM SYNC REPLICA {self._table}")
+        connection.command(f"DROP TABLE {self._table} SYNC")
+        self._replicated.create_on(connection, node)
+        return None

@@ -7,7 +7,7 @@ from typing import Any, Final
 from checkers.conclusion import conclude, count_kinds, few_of_each_kind
 from checkers.phrasing import during, listed, number, seconds
 from checkers.quiescence import quiescence_of
-from harness.core.history import History
+from harness.core.history import History, Pair
 from harness.core.op import Kind, Op
 from harness.core.verdict import Anomaly, Verdict
 
@@ -17,6 +17,7 @@ FINAL_STORE: Final = "final-store"
 FINAL_READ: Final = "final-read"
 DROP: Final = "drop"
 REATTACH: Final = "reattach"
+REBUILD: Final = "rebuild"
 _FEW_REQUESTS: Final = 4
 
 
@@ -45,7 +46,8 @@ class Objects:
     be that of a replica that did not answer. Rows are not judged if somebody asked to drop their
     key; if somebody asked to detach and attach it ("reattach"), only those rows that each of these
     calls saw before and that ended ok: what its replica did not have when it detached the partition
-    stays detached elsewhere.
+    stays detached elsewhere. A row that a replica acknowledged while it was dropped and created
+    again ("rebuild") is not judged.
     """
 
     name = "objects"
@@ -162,6 +164,7 @@ def _rows(history: History, nodes: Sequence[str]) -> tuple[list[Anomaly], int, l
     replica should have, and the reads that are missing."""
     dropped = {pair.invoke.key for pair in history.pairs if pair.invoke.f == DROP}
     reattached = _reattached(history)
+    rebuilds = [pair for pair in history.pairs if pair.invoke.f == REBUILD]
     acknowledged: dict[int, dict[int, Op]] = {}
     reads: dict[tuple[str, int], Op] = {}
     for pair in history.pairs:
@@ -169,7 +172,8 @@ def _rows(history: History, nodes: Sequence[str]) -> tuple[list[Anomaly], int, l
         if pair.kind is not Kind.OK or op is None or key is None or key in dropped:
             continue
         if op.f == "insert" and isinstance(op.value, int):
-            if op.value in reattached.get(key, (op.value,)):
+            gone = any(_overlap(pair, rebuild) for rebuild in rebuilds)
+            if not gone and op.value in reattached.get(key, (op.value,)):
                 acknowledged.setdefault(key, {})[op.value] = op
         elif op.f == FINAL_READ:
             reads[str(op.node), key] = op
@@ -186,6 +190,20 @@ def _rows(history: History, nodes: Sequence[str]) -> tuple[list[Anomaly], int, l
                 text = f"{node} does not return value {value} of key {key}, which was acknowledged"
                 lost.append(_anomaly("lost", text, rows[value], read))
     return lost, sum(map(len, acknowledged.values())), unread
+
+
+def _overlap(insert: Pair, rebuild: Pair) -> bool:
+    """Return whether a replica acknowledged an insert that was under way while it was rebuilt."""
+    assert insert.end is not None, "it was acknowledged"
+    return (
+        insert.invoke.node == rebuild.invoke.node
+        and rebuild.invoke.index < insert.end.index
+        and (
+            rebuild.end is None
+            or rebuild.kind is not Kind.OK
+            or insert.invoke.index < rebuild.end.index
+        )
+    )
 
 
 def _reattached(history: History) -> Mapping[int, frozenset[int]]:

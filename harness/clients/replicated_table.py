@@ -64,20 +64,24 @@ class ReplicatedTable:
 
     def create(self) -> None:
         """Create the table on every replica and return when each is active. Raises ClusterError."""
-        known = self._cluster.engines.dialect.table_settings(self._schema.settings)
-        settings = ", ".join(f"{k} = {v!r}" for k, v in known.items())
         for node in self.replicas:
             try:
                 self._on(node).command(f"CREATE DATABASE IF NOT EXISTS {self.database}")
-                self._on(node).command(
-                    f"CREATE TABLE {self.name} ({self._schema.columns}) "
-                    f"ENGINE = ReplicatedMergeTree('{self.path}', '{node}') "
-                    f"PARTITION BY {self._schema.partition_by} ORDER BY {self._schema.order_by}"
-                    + (f" SETTINGS {settings}" if settings else "")
-                )
+                self.create_on(self._on(node), node)
             except DatabaseError as error:
                 self.close()
                 raise ClusterError(f"{node}: the table was not made: {error}") from error
+
+    def create_on(self, connection: ClickHouse, node: str) -> None:
+        """Create the table on one replica, whose database exists. Raises DatabaseError."""
+        known = self._cluster.engines.dialect.table_settings(self._schema.settings)
+        settings = ", ".join(f"{k} = {v!r}" for k, v in known.items())
+        connection.command(
+            f"CREATE TABLE {self.name} ({self._schema.columns}) "
+            f"ENGINE = ReplicatedMergeTree('{self.path}', '{node}') "
+            f"PARTITION BY {self._schema.partition_by} ORDER BY {self._schema.order_by}"
+            + (f" SETTINGS {settings}" if settings else "")
+        )
 
     def unfinished_mutations(self) -> Sequence[str]:
         """Return a reason for each replica with an active part that a mutation has yet to change,

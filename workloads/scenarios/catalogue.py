@@ -19,7 +19,11 @@ from workloads.scenarios.inserts import (
     PHANTOM_PART,
     TORN_INSERT,
 )
-from workloads.scenarios.object_store import ORPHANED_DROP, ORPHANED_INSERT
+from workloads.scenarios.object_store import (
+    CANCELLED_INSERT,
+    ORPHANED_DROP,
+    ORPHANED_INSERT,
+)
 from workloads.scenarios.partitions import RETURNED_ROWS, UNREADABLE_TABLE, UNWRITABLE_TABLE
 from workloads.scenarios.quorums import FAILED_PART, FAILED_PART_MISSED, UNCOUNTED_QUORUM
 from workloads.scenarios.reads import (
@@ -70,6 +74,7 @@ _EVERY = (
     UNWAITED_CLONE,
     ORPHANED_INSERT,
     ORPHANED_DROP,
+    CANCELLED_INSERT,
 )
 
 SCENARIOS: Mapping[str, Scenario] = {scenario.name: scenario for scenario in _EVERY}

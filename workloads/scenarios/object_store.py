@@ -7,7 +7,16 @@ from harness.core.op import Call, Json, Kind
 from harness.core.seed import Seed
 from harness.generators.script import Do, Joined, Rest, ScriptStep, Until
 from workloads.scenarios.scenario import Finding, Scenario
-from workloads.scenarios.steps import KILL, ScriptedFault, fault, insert, killed, read, shows
+from workloads.scenarios.steps import (
+    KILL,
+    ScriptedFault,
+    fault,
+    insert,
+    killed,
+    lurking,
+    read,
+    shows,
+)
 from workloads.zero_copy import ZeroCopyOptions, zero_copy
 
 WRITES = ["PUT"]
@@ -25,8 +34,11 @@ def _of_store(name: str, **rule: Json) -> ScriptedFault:
 
 
 SLOW = _of_store("store-slow", methods=WRITES)
+DELAYED = lurking("zk-delay-request", "ch1")
 REFUSED = _of_store("store-errors", methods=DELETES, share=1)
 DEAD = killed("ch1")
+DROPPED = Call(f=DROP, key=0, node="ch2")
+DROPS: tuple[ScriptStep, ...] = (Rest(0.1), Do(DROPPED, by=1)) * 20
 
 ORPHANED_INSERT = Scenario(
     name="orphaned-insert",
@@ -45,6 +57,28 @@ ORPHANED_INSERT = Scenario(
         SLOW.ends,
         DEAD.ends,
         Joined(),
+    ),
+    finding=Finding("objects", "orphan"),
+    replicas=2,
+    store=True,
+)
+
+CANCELLED_INSERT = Scenario(
+    name="cancelled-insert",
+    text="an insert that DROP PARTITION cancels leaves its objects on the store: its replica "
+    "removes the part and refuses to remove objects that have no lock",
+    workload=SHARED,
+    needs=(Mechanism.ZERO_COPY,),
+    nemesis="zk-delay-request",
+    clients=2,
+    steps=(
+        *ON_BOTH,
+        *DELAYED.begins,
+        Do(insert(1, "ch1"), ends=(Kind.INFO,), wait=False),
+        # One of these comes while the transaction of the insert is a second late.
+        *DROPS,
+        Joined(),
+        DELAYED.ends,
     ),
     finding=Finding("objects", "orphan"),
     replicas=2,

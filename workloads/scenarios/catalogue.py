@@ -22,6 +22,7 @@ from workloads.scenarios.inserts import (
 from workloads.scenarios.object_store import (
     CANCELLED_INSERT,
     ORPHANED_DROP,
+    ORPHANED_FETCH,
     ORPHANED_INSERT,
 )
 from workloads.scenarios.partitions import RETURNED_ROWS, UNREADABLE_TABLE, UNWRITABLE_TABLE
@@ -74,6 +75,7 @@ _EVERY = (
     UNWAITED_CLONE,
     ORPHANED_INSERT,
     ORPHANED_DROP,
+    ORPHANED_FETCH,
     CANCELLED_INSERT,
 )
 

@@ -20,6 +20,7 @@ from workloads.scenarios.steps import (
 from workloads.zero_copy import ZeroCopyOptions, zero_copy
 
 WRITES = ["PUT"]
+READS = ["GET"]
 DELETES = ["POST", "DELETE"]
 SHARED = zero_copy(ZeroCopyOptions(timeout_s=40.0), Seed(1), Level.EVENTUAL, faults_expected=True)
 ON_BOTH: tuple[ScriptStep, ...] = (
@@ -36,7 +37,9 @@ def _of_store(name: str, **rule: Json) -> ScriptedFault:
 SLOW = _of_store("store-slow", methods=WRITES)
 DELAYED = lurking("zk-delay-request", "ch1")
 REFUSED = _of_store("store-errors", methods=DELETES, share=1)
+HELD = _of_store("store-timeouts", methods=READS, share=1)
 DEAD = killed("ch1")
+DEAD_FETCHER = killed("ch2")
 DROPPED = Call(f=DROP, key=0, node="ch2")
 DROPS: tuple[ScriptStep, ...] = (Rest(0.1), Do(DROPPED, by=1)) * 20
 
@@ -57,6 +60,31 @@ ORPHANED_INSERT = Scenario(
         SLOW.ends,
         DEAD.ends,
         Joined(),
+    ),
+    finding=Finding("objects", "orphan"),
+    replicas=2,
+    store=True,
+)
+
+ORPHANED_FETCH = Scenario(
+    name="orphaned-fetch",
+    text="the objects of a part stay for good if its last replica drops it while another, which "
+    "was fetching it, is dead: the lock of the dead one is still there, and it never had the part",
+    workload=SHARED,
+    needs=(Mechanism.ZERO_COPY,),
+    nemesis=f"{KILL},store-timeouts",
+    steps=(
+        *ON_BOTH,
+        *HELD.begins,
+        Do(insert(1, "ch1", key=1)),
+        # The other replica takes its lock, then reads the part's files.
+        Rest(3.0),
+        *DEAD_FETCHER.begins,
+        HELD.ends,
+        # The session of the dead replica, and with it its lock, lasts for five seconds more.
+        Do(Call(f=DROP, key=1, node="ch1")),
+        Rest(6.0),
+        DEAD_FETCHER.ends,
     ),
     finding=Finding("objects", "orphan"),
     replicas=2,

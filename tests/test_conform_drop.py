@@ -62,6 +62,19 @@ def test_a_drop_takes_the_entries_of_its_range_from_the_queue_even_of_a_fetch_un
     assert model.replicas["ch2"].dropped == {OLD.name}
 
 
+def test_an_insert_that_is_logged_after_a_drop_of_its_number_may_be_lost_to_it() -> None:
+    """It took its number before the drop and committed after it: ch2 finishes its entry without the
+    part, which nobody has any more."""
+    model = dropped()
+    late = LogEntry("get", "ch1", PartName.named("1_2_2_0"))
+    model.append(3, late)
+    model.remove_part("ch2", OLD.name)
+    model.finish_entry("ch2", "queue-1")
+    model.pull_log("ch2", 4, {"queue-3": late})
+    model.finish_entry("ch2", "queue-3")
+    assert "1_2_2_0" not in model.replicas["ch2"].parts
+
+
 def keeps_it(model: Model) -> None:
     model.finish_entry("ch2", "queue-1")
 

@@ -1,6 +1,7 @@
 """`harness conform`: check a real run's ZooKeeper transactions against the model."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from harness.cli.result import STATUS_STYLE
 from harness.cli.terminal import Terminal
 from harness.clusters.logs import TRANSACTIONS_FILE
 from harness.conform.ensemble import Ensemble, merged, read_archive
+from harness.conform.fetches import Fetch, FetchSources, fetch_sources, read_fetches
 from harness.conform.replay import DEPARTURES, Replayed, Step, replay, tables
 from harness.core.dialect import Mechanism
 from harness.core.errors import UsageError
@@ -23,6 +25,7 @@ from harness.core.verdict import Status, worst
 from harness.run.store import RunDirectory, Store
 
 SHOWN_BYTES = 160
+SERVER_LOG = "clickhouse-server.log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,8 @@ class Conformance:
     run: Path
     ensemble: Ensemble
     tables: tuple[Replayed, ...]
+    fetches: tuple[FetchSources, ...]
+    """Where the fetches of each table took their parts from; they do not decide."""
 
     @property
     def status(self) -> Status:
@@ -83,7 +88,20 @@ def conformance(run: RunDirectory) -> Conformance:
     every = tables(ensemble.txns)
     token = run.path.name.replace("-", "_").replace(".", "_")
     own = [table for table in every if token in table] or every
-    return Conformance(run.path, ensemble, tuple(replay(t, ensemble.txns) for t in own))
+    fetches = tuple(_fetches(run, info.topology.replicas, t, ensemble) for t in own)
+    return Conformance(run.path, ensemble, tuple(replay(t, ensemble.txns) for t in own), fetches)
+
+
+def _fetches(
+    run: RunDirectory, nodes: Sequence[str], table: str, ensemble: Ensemble
+) -> FetchSources:
+    found: list[Fetch] = []
+    for node in nodes:
+        log = run.logs / node / SERVER_LOG
+        if log.is_file():
+            with log.open(errors="replace") as lines:
+                found += read_fetches(table, node, lines)
+    return fetch_sources(table, ensemble.txns, found)
 
 
 def _show(found: Conformance, console: Console) -> None:
@@ -96,11 +114,13 @@ def _show(found: Conformance, console: Console) -> None:
     )
     for gap in found.ensemble.gaps:
         console.print(Text(f"! {gap}", "yellow"))
-    for table in found.tables:
+    for table, fetches in zip(found.tables, found.fetches, strict=True):
         console.print()
         console.print(Text.assemble((table.root, "bold"), f"  {table.steps:,} steps"))
         counts = ", ".join(f"{action} {n:,}" for action, n in sorted(table.actions.items()))
         console.print(Text(counts, "dim"))
+        if fetches.fetches:
+            console.print(Text(fetches.text, "dim"))
         for name, count in table.departures.items():
             text = f"{number(count, 'time')} {DEPARTURES[name]}, a known departure of the server"
             console.print(Text(text, "bold red"))
@@ -152,7 +172,13 @@ def _json(found: Conformance) -> dict[str, Json]:
                     "why": table.stopped.why,
                     "unmodelled": table.stopped.unmodelled,
                 },
+                "fetches": {
+                    "count": fetches.fetches,
+                    "from_holder": fetches.from_holder,
+                    "choices": fetches.choices,
+                    "most_advanced": fetches.most_advanced,
+                },
             }
-            for table in found.tables
+            for table, fetches in zip(found.tables, found.fetches, strict=True)
         ],
     }

@@ -39,6 +39,8 @@ class Replica:
     parts: dict[str, PartName] = field(default_factory=dict)
     dropped: set[str] = field(default_factory=set)
     """Parts of the log that a drop which the replica has executed removed."""
+    ranges: dict[str, PartName] = field(default_factory=dict)
+    """Range of the furthest drop that the replica has executed, by partition."""
 
     @property
     def may_write(self) -> bool:
@@ -50,10 +52,12 @@ class Replica:
         return part.name in self.parts or any(own.covers(part) for own in self.parts.values())
 
     def drops(self, part: PartName) -> bool:
-        """Return whether a drop that the replica executed, or has in its queue, removes the
-        part."""
-        queued = (e.part for e in self.queue.values() if e.kind in DROPS and e.part is not None)
-        return part.name in self.dropped or any(own.covers(part) for own in queued)
+        """Return whether a drop that the replica executed, or has in its queue, covers the part. An
+        insert that took its number before a drop may be logged after it, and the replica that took
+        it may lose it to that drop at once, so that nobody can fetch it."""
+        queued = [e.part for e in self.queue.values() if e.kind in DROPS and e.part is not None]
+        done = self.ranges.get(part.partition)
+        return any(own.covers(part) for own in (*queued, *([done] if done else ())))
 
 
 @dataclass
@@ -259,6 +263,9 @@ class Model:
         left = sorted(gone.intersection(replica.parts) - self.replaced.keys())
         _require(not left, f"{replica.name} still has {_names(left)} after it was dropped")
         replica.dropped |= gone
+        done = replica.ranges.get(entry.part.partition)
+        if done is None or done.high < entry.part.high:
+            replica.ranges[entry.part.partition] = entry.part
 
     def undo_fetch(self, name: str, part: str) -> bool:
         """Undo a fetch: a server that does not learn that its fetch was registered undoes it and
@@ -385,6 +392,7 @@ class Model:
         replica = self._replica(name)
         replica.lost = False
         replica.dropped.clear()
+        replica.ranges.clear()
 
     # --- checks --------------------------------------------------------------------------------
 

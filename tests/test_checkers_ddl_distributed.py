@@ -1,7 +1,7 @@
 """The checkers of DDL tasks, of Distributed tables and of reloads, on histories by hand."""
 
 import pytest
-from checkers_cases import Event, _call, _nemesis, history, insert, rest
+from checkers_cases import Event, _call, _nemesis, fault, history, insert, rest
 
 from checkers.ddl.ddl import EFFECTS, TASKS, Ddl
 from checkers.ddl.reload import Reload
@@ -142,9 +142,26 @@ def shows(at, number, uptime=100, macro=None, process=0, took=1):
     return _call(process, "read", at * S, at * S + took, "ok", "ch1", None, None, value, None)
 
 
+def roots(at, number, zookeeper, *, hot):
+    """A read that also shows the generation of ZooKeeper's root."""
+    value = {"cluster": number, "macro": number, "uptime_s": 100}
+    value |= {"zookeeper": zookeeper, "zookeeper_hot": hot}
+    return _call(0, "read", at * S, at * S + 1, "ok", "ch1", None, None, value, None)
+
+
+HOT, COLD = {"hot": True}, {"hot": False}
+KILLED = fault(2 * S, 3 * S, name="kill")
+
+
 @pytest.mark.parametrize(
     ("calls", "found"),
     [
+        ((write(1, 0), reload(2), roots(3, 0, 0, **HOT)), []),
+        ((write(1, 0), reload(2), roots(3, 0, -1, **HOT)), ["stale"]),
+        ((write(1, 0), roots(2, 0, 0, **HOT), roots(3, 0, -1, **HOT)), ["backwards"]),
+        ((roots(1, -1, -1, **COLD), write(2, 0), roots(3, 0, -1, **COLD)), []),
+        ((roots(1, -1, -1, **COLD), write(2, 0), roots(3, 0, 0, **COLD)), ["reloaded"]),
+        ((roots(1, -1, -1, **COLD), write(1.5, 0), KILLED, roots(4, 0, 0, **COLD)), []),
         ((write(1, 0), reload(2), shows(3, 0)), []),
         ((write(1, 0), reload(2), shows(3, -1)), ["stale", "stale"]),
         ((write(1, 0), reload(2), shows(3, 0, macro=-1)), ["stale"]),

@@ -1,12 +1,18 @@
-"""Cluster definition and macros changed in files, and reloaded by servers that run.
+"""Cluster definition, macros and ZooKeeper's root changed in files, and reloaded by servers that
+run.
 
 Every node has a file of its own, which is written generation after generation; some are invalid.
-Reads ask `system.clusters`, `system.macros` and the server's uptime. The server looks at its files
-every two seconds, and at once on SYSTEM RELOAD CONFIG.
+Reads ask `system.clusters`, `system.macros`, the children of ZooKeeper's root as the server sees
+it, and the server's uptime. Since 20.10 the server opens another session when the section
+<zookeeper> changes; before, it keeps the configuration with which it started. The server looks at
+its files every two seconds, and at once on SYSTEM RELOAD CONFIG.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+
+from kazoo.exceptions import NodeExistsError
 
 from checkers.ddl.reload import BREAK, READ, RELOAD, WRITE, Reload
 from checkers.ladder import Level
@@ -14,6 +20,7 @@ from checkers.stats import Stats
 from harness.clients.clickhouse import ClickHouse, DatabaseError, failed_read, failed_write
 from harness.clients.connect import connect
 from harness.core.capabilities import CanConfigure
+from harness.core.dialect import Mechanism
 from harness.core.errors import ClusterError
 from harness.core.op import Call, Done, Json, Kind, Op
 from harness.core.protocols import Checker, Client, Cluster, Generator, Session
@@ -24,7 +31,11 @@ from harness.generators.timing import rate, time_limit
 from harness.generators.workers import each_node
 from workloads.options import WorkloadOptions
 
-FILE = "generation.xml"
+FILE, ROOT_FILE = "generation.xml", "generation_root.xml"
+ROOT_TEXT = "<{root}><zookeeper><root>{zookeeper}</root></zookeeper></{root}>\n"
+ROOT = "/harness_reload_{n}"
+"""Node that is ZooKeeper's root for one generation; its child has the generation's name."""
+FINAL = "final-read"
 LOOK_S, RELOADED_S, LEFT_S = 3.0, 1.0, 8.0
 """Seconds of reads after an invalid file, after a reload, and after a file that the server must
 find by itself."""
@@ -92,7 +103,7 @@ class ConfigReloadWorkload:
 
     def final(self, keys: Sequence[int], nodes: Sequence[str]) -> Generator:  # noqa: ARG002
         """Return a last read on every node."""
-        return final_reads_on([Call(f="final-read")], nodes)
+        return final_reads_on([Call(f=FINAL)], nodes)
 
     def checkers(self) -> Sequence[Checker]:
         """Return the checker of what the servers show."""
@@ -104,13 +115,18 @@ class _ConfigReloadSession:
     def __init__(self, cluster: Cluster, options: ConfigReloadOptions) -> None:
         self._cluster = cluster
         self._options = options
-        self._root = cluster.engines.dialect.configuration_root
+        self._rests = False
 
     def client(self, node: str) -> Client:
         connection = connect(self._cluster, node, timeout_s=self._options.timeout_s)
-        return _ConfigReloadClient(connection, _configurable(self._cluster), node, self._root)
+        return _ConfigReloadClient(connection, self._cluster, node)
 
     def pending(self) -> Sequence[str]:
+        """Give ZooKeeper its own root back, without which no replicated table comes to rest."""
+        if not self._rests:
+            self._rests = True
+            for node in self._cluster.topology.replicas:
+                _configurable(self._cluster).configure(node, ROOT_FILE, "")
         return ()
 
     def observe(self) -> Mapping[str, Json]:
@@ -119,24 +135,31 @@ class _ConfigReloadSession:
     def drop(self) -> None:
         """Remove the files."""
         for node in self._cluster.topology.replicas:
-            _configurable(self._cluster).configure(node, FILE, "")
+            for name in (FILE, ROOT_FILE):
+                _configurable(self._cluster).configure(node, name, "")
 
     def close(self) -> None:
         pass
 
 
 class _ConfigReloadClient:
-    def __init__(self, connection: ClickHouse, cluster: CanConfigure, node: str, root: str) -> None:
+    def __init__(self, connection: ClickHouse, cluster: Cluster, node: str) -> None:
         self._connection = connection
         self._cluster = cluster
         self._node = node
-        self._root = root
+        self._root = cluster.engines.dialect.configuration_root
+        self._hot = cluster.engines.on(node).has(Mechanism.ZOOKEEPER_RELOAD)
 
     def invoke(self, op: Op) -> Done:
         if op.f in (WRITE, BREAK):
+            configurable = _configurable(self._cluster)
+            if op.f == WRITE:
+                self._make_root(op)
+                root = ROOT_TEXT.format(root=self._root, zookeeper=ROOT.format(n=op.value))
+                configurable.configure(self._node, ROOT_FILE, root)
             shape = TEXT if op.f == WRITE else BROKEN
             text = shape.format(root=self._root, n=op.value, node=self._node)
-            self._cluster.configure(self._node, FILE, text)
+            configurable.configure(self._node, FILE, text)
             return Done(Kind.OK, op.value)
         if op.f == RELOAD:
             try:
@@ -144,9 +167,32 @@ class _ConfigReloadClient:
             except DatabaseError as error:
                 return failed_write(error)
             return Done(Kind.OK)
-        return self._read()
+        return self._read(final=op.f == FINAL)
 
-    def _read(self) -> Done:
+    def _make_root(self, op: Op) -> None:
+        """Create the root that the generation names: a server does not use one that is missing."""
+        zookeeper = self._cluster.zookeeper(self._cluster.topology.keepers)
+        try:
+            root = ROOT.format(n=op.value)
+            for path in (root, f"{root}/generation_{op.value}"):
+                with suppress(NodeExistsError):
+                    zookeeper.ask("create", path, b"")
+        finally:
+            zookeeper.close()
+
+    def _zookeeper(self) -> Mapping[str, Json]:
+        """Return the generation of ZooKeeper's root, -1 for that of the server's start; nothing
+        while the server has no session."""
+        try:
+            found = self._connection.rows(
+                "SELECT name FROM system.zookeeper WHERE path = '/' AND name LIKE 'generation_%'"
+            )
+        except DatabaseError:
+            return {}
+        names = [int(str(name).removeprefix("generation_")) for (name,) in found]
+        return {"zookeeper": max(names, default=-1), "zookeeper_hot": self._hot}
+
+    def _read(self, *, final: bool) -> Done:
         try:
             clusters = self._connection.rows(
                 "SELECT DISTINCT cluster FROM system.clusters WHERE cluster LIKE 'generation_%'"
@@ -164,6 +210,7 @@ class _ConfigReloadClient:
                 "cluster": max(shown, default=-1),
                 "clusters": len(shown),
                 "macro": int(macros[0][0]) if macros else -1,
+                **({} if final else self._zookeeper()),
                 "uptime_s": int(uptime[0][0]),
             },
         )

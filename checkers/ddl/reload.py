@@ -33,17 +33,21 @@ class _Generations:
     last_ns: int = 0
     busy: int = 0
     """Number of writes in flight."""
+    zookeeper: int | None = None
+    """Generation that reads show of ZooKeeper on a server that does not reload it."""
 
 
 class Reload:
     """Each node's generations of a configuration, written by `write` (value: the generation, ever
     larger), or broken by `write-broken`; read as {"cluster": c, "macro": m, "uptime_s": u}, -1
-    where the server shows none.
+    where the server shows none, and "zookeeper": z, "zookeeper_hot": whether the server reloads
+    that one.
 
     stale: a read shows an older generation than the newest whose write ended before an
     acknowledged reload, or `poll_s` before the read, as long as the file was whole throughout;
     future: one that was not written; backwards: an older one than a read that had ended before
-    this one began; restarted: the server is younger than a fault of its node, or than the run. One
+    this one began; reloaded: the one of ZooKeeper changed on a server that keeps it until it
+    restarts; restarted: the server is younger than a fault of its node, or than the run. One
     write of a node is in flight at a time. A node that a fault has struck is not judged for
     staleness any more."""
 
@@ -127,13 +131,21 @@ def _read(
         )
     out: list[tuple[str, Pair, str]] = []
     written = max((generation for generation, _ in node.written), default=-1)
-    for what in ("cluster", "macro"):
+    hot = "zookeeper" in shows and bool(shows.get("zookeeper_hot"))
+    reloaded = ("cluster", "macro", "zookeeper") if hot else ("cluster", "macro")
+    for what in reloaded:
         shown = shows[what]
         if shown < must:
             out.append(("stale", pair, f"the {what} of generation {shown}, {must} expected"))
         if shown > written:
             out.append(("future", pair, f"the {what} of generation {shown}, not written yet"))
-    both = min(shows["cluster"], shows["macro"])
+    if not hot and "zookeeper" in shows:
+        kept = shows["zookeeper"] if touched or node.zookeeper is None else node.zookeeper
+        if shows["zookeeper"] != kept:
+            said = f"ZooKeeper's root of generation {shows['zookeeper']}, {kept} until a restart"
+            out.append(("reloaded", pair, said))
+        node.zookeeper = shows["zookeeper"]
+    both = min(shows[what] for what in reloaded)
     if both < before and not touched:
         out.append(("backwards", pair, f"generation {both}, {before} was seen before"))
     node.shown = max(node.shown, both)

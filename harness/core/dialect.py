@@ -46,6 +46,9 @@ class Mechanism(StrEnum):
     """Fractions of a second in settings whose unit is seconds; in 24.8 at the latest."""
     FAILPOINTS = "failpoints"
     """`SYSTEM ENABLE FAILPOINT`; since 23.4."""
+    ZOOKEEPER_RELOAD = "a ZooKeeper configuration that is reloaded without a restart"
+    """The server opens another session when the section <zookeeper> of its files changes; since
+    20.10 (ClickHouse#14678)."""
     CLEANUP_BACKOFF = "a cleanup that backs off"
     """A table with little to clean up waits up to `max_cleanup_delay_period`, regardless of its
     `cleanup_delay_period`; since 23.6."""
@@ -72,6 +75,7 @@ _SINCE: Final[Mapping[Mechanism, Version]] = {
     Mechanism.INSERT_RETRIES: Version(22, 11),
     Mechanism.SUBSECOND_LIMITS: Version(24, 8),
     Mechanism.FAILPOINTS: Version(23, 4),
+    Mechanism.ZOOKEEPER_RELOAD: Version(20, 10),
     Mechanism.CLEANUP_BACKOFF: Version(23, 6),
 }
 _UNTIL: Final[Mapping[Mechanism, Version]] = {Mechanism.TABLE_LEADER: Version(20, 5)}

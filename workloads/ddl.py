@@ -4,8 +4,9 @@ are ON CLUSTER, or in a database of the engine Replicated, which has a queue of 
 Only the leader of each shard executes an ALTER of a replicated table; the other replicas follow.
 
 Every statement has an object of its own, so that their order does not matter and a second execution
-is an error. At rest the final reads list what the hosts have, and what ZooKeeper says of each task
-on each host. All shards and replicas take part.
+is an error. Distributed tables are created over tables that do not exist, and dropped without the
+local tables below them. At rest the final reads list what the hosts have, and what ZooKeeper says
+of each task on each host. All shards and replicas take part.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,6 +37,7 @@ from harness.generators.order import FINAL_TRIES, final_reads_on, phases, until_
 from harness.generators.timing import rate
 from harness.generators.workers import each_node, with_observer
 from workloads.ddl_queue import (
+    OVER,
     STATEMENTS,
     ClusterQueue,
     DatabaseQueue,
@@ -45,7 +47,9 @@ from workloads.ddl_queue import (
 )
 from workloads.options import WorkloadOptions
 
-ON_CLUSTER = frozenset({"create-replicated", "create-some", "create-slow"})
+ON_CLUSTER = frozenset(
+    {"create-replicated", "create-some", "create-slow", "create-distributed", "drop-distributed"}
+)
 """Statements that a database which replicates does not take, or that have no meaning there."""
 SLOW_TURNS = 4
 """One turn in this many has a slow statement, for which the other statements wait."""
@@ -122,6 +126,7 @@ class DdlWorkload:
         f = self.seed.child("turn", turn).shuffled(0, fs)[at]
         # There is nothing to drop or rename beyond the objects that were created beforehand.
         spent = turn >= self.options.statements and f in ("drop", "rename")
+        spent = spent or (turn >= OVER and f == "drop-distributed")
         spent = spent or (f == "create-slow" and turn % SLOW_TURNS > 0)
         return Call(
             f="create" if spent else f, value=turn + (1_000_000 * (1 + fs.index(f)) if spent else 0)
@@ -194,6 +199,12 @@ class _DdlSession:
             "PARTITION BY d ORDER BY x",
             *(f"CREATE TABLE {self._database}.doomed_{n} {engine}" for n in range(count)),
             *(f"CREATE TABLE {self._database}.old_{n} {engine}" for n in range(count)),
+            *(f"CREATE TABLE {self._database}.under_{n} {engine}" for n in range(OVER)),
+            *(
+                f"CREATE TABLE {self._database}.over_{n} (x UInt8) ENGINE = "
+                f"Distributed(harness, {self._database}, under_{n})"
+                for n in range(OVER)
+            ),
         )
 
     def _create_on_each(self) -> None:

@@ -25,6 +25,10 @@ STATEMENTS: Mapping[str, str] = {
     ),
     "create-some": "CREATE TABLE {db}.some_{n}{some} (x UInt8) ENGINE = TinyLog",
     "create-slow": "CREATE TABLE {db}.slow_{n}{each} ENGINE = TinyLog AS SELECT sleep(2) AS x",
+    "create-distributed": (
+        "CREATE TABLE {db}.dist_{n}{each} (x UInt8) ENGINE = Distributed(harness, {db}, none_{n})"
+    ),
+    "drop-distributed": "DROP TABLE {db}.over_{n}{each}",
 }
 """Statement of each kind; `each`, `shards` and `some` are ON CLUSTER unless the database
 replicates."""
@@ -37,9 +41,15 @@ OBJECTS = {
     "create-replicated": "rep_",
     "create-some": "some_",
     "create-slow": "slow_",
+    "create-distributed": "dist_",
+    "drop-distributed": "over_",
 }
-CREATED = frozenset({"create", "create-replicated", "create-some", "create-slow"})
+CREATED = frozenset(
+    {"create", "create-replicated", "create-some", "create-slow", "create-distributed"}
+)
 """Statements whose effect is a table."""
+OVER = 5
+"""Number of Distributed tables that are dropped, each over a local table of its own."""
 SYNC_S = 10
 """Seconds in which a replica at rest must execute what the log has."""
 NEWEST = 4
@@ -65,6 +75,10 @@ def effects_of(connection: ClickHouse, database: str) -> list[str]:
     before = _numbers(names, "doomed_")
     last = max((*before, *_numbers(names, "old_"), *_numbers(names, "new_")), default=-1)
     dropped = [f"drop:{n}" for n in range(last + 1) if n not in before]
+    over, under = _numbers(names, "over_"), _numbers(names, "under_")
+    dropped += [f"drop-distributed:{n}" for n in range(OVER) if n not in over]
+    # No statement drops the local tables below the Distributed ones.
+    dropped += [f"drop-local:{n}" for n in range(OVER) if n not in under]
     return sorted((*made, *renamed, *altered, *dropped))
 
 

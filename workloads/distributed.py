@@ -3,6 +3,10 @@
 An insert writes one row to every shard. At rest each replica's own table is read. With
 `internal_replication` the Distributed table writes to one replica of a shard, otherwise to each of
 them. The workload is made for --shards 2 --replicas 2.
+
+With `-o routes=true` queries through the Distributed table also tell which replica of each other
+shard answered: the one with the fewest errors, which grow while a replica is dead
+(kill-clickhouse-one) and halve with time.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,6 +14,7 @@ from dataclasses import dataclass, field
 
 from checkers.ladder import Level
 from checkers.replication.distributed import Distributed
+from checkers.replication.replica_choice import ROUTE, ReplicaChoice
 from checkers.stats import Stats
 from harness.clients.clickhouse import (
     ClickHouse,
@@ -21,13 +26,15 @@ from harness.clients.clickhouse import (
 from harness.clients.connect import connect
 from harness.clients.replicated_table import ReplicatedTable, TableSchema, data_directory
 from harness.core.capabilities import CanListFiles
+from harness.core.dialect import Mechanism
 from harness.core.errors import ClusterError, UsageError
 from harness.core.op import Call, Done, Json, Kind, Op
 from harness.core.protocols import Checker, Client, Cluster, Generator, Session
 from harness.core.ranges import validate_numbers
 from harness.core.seed import Seed
 from harness.core.topology import Topology
-from harness.generators.calls import numbered
+from harness.generators.calls import numbered, repeat
+from harness.generators.choose import mix
 from harness.generators.order import final_reads_on
 from harness.generators.timing import rate
 from workloads.options import WorkloadOptions
@@ -55,8 +62,15 @@ class DistributedOptions(WorkloadOptions):
     """Kind of the local tables: "replicated" or "plain"."""
     calls_per_s: float = 40.0
     """Inserts per second of all workers together."""
+    routes: bool = False
+    """Whether queries tell which replicas answer them; needs errors_count in system.clusters."""
     sync_timeout_s: int = 5
     """Seconds after which a synchronous insert fails that the shards have not acknowledged."""
+
+    @property
+    def needs(self) -> tuple[Mechanism, ...]:
+        """Mechanisms that the servers must have."""
+        return (Mechanism.REPLICA_ERRORS,) if self.routes else ()
 
     def validate(self, topology: Topology) -> None:
         """Raise UsageError for options that are out of range or do not fit the topology."""
@@ -88,6 +102,9 @@ class DistributedWorkload:
     def generator(self) -> Generator:
         """Return inserts, each on any free worker."""
         calls = numbered(lambda n: Call(f="insert", value=n))
+        if self.options.routes:
+            parts = ((1, calls), (1, repeat(Call(f=ROUTE))))
+            calls = mix(self.seed.child("calls"), parts)
         return rate(calls, self.options.calls_per_s, self.seed.child("rate"))
 
     def final(self, keys: Sequence[int], nodes: Sequence[str]) -> Generator:  # noqa: ARG002
@@ -102,6 +119,7 @@ class DistributedWorkload:
         return (
             Stats(min_ok=least, min_ok_total=10, faults_expected=self.faults_expected),
             Distributed(every_copy=every, replicated=replicated),
+            *((ReplicaChoice(),) if self.options.routes else ()),
         )
 
 
@@ -201,6 +219,7 @@ class _DistributedClient:
         self._database = database
         self._shard = shard
         self._shards = shards
+        self._internal = options.internal_replication
         self._settings: dict[SettingName, int | str] = {
             "insert_distributed_sync": int(options.sync)
         }
@@ -208,7 +227,31 @@ class _DistributedClient:
             self._settings["insert_distributed_timeout"] = options.sync_timeout_s
 
     def invoke(self, op: Op) -> Done:
+        if op.f == ROUTE:
+            return self._route()
         return self._read() if op.f == "final-read" else self._insert(op)
+
+    def _route(self) -> Done:
+        """Return the hosts that answer a query, and the errors before and after it."""
+        try:
+            before = self._errors()
+            found = self._connection.rows(f"SELECT DISTINCT hostName() FROM {self._database}.d")
+            after = self._errors()
+        except DatabaseError as error:
+            return failed_read(error)
+        hosts = [str(host) for (host,) in found]
+        return Done(Kind.OK, {"hosts": [*hosts], "before": {**before}, "after": {**after}})
+
+    def _errors(self) -> dict[str, dict[str, int]]:
+        """Return the errors of the replicas of other shards, by shard and host."""
+        out: dict[str, dict[str, int]] = {}
+        over = CLUSTERS[self._internal]
+        for shard, host, errors in self._connection.rows(
+            "SELECT shard_num, host_name, errors_count FROM system.clusters "
+            f"WHERE cluster = '{over}' AND shard_num != {self._shard + 1:d}"
+        ):
+            out.setdefault(str(shard), {})[str(host)] = int(errors)
+        return out
 
     def _insert(self, op: Op) -> Done:
         rows = [(shard, op.value) for shard in range(self._shards)]

@@ -225,6 +225,7 @@ CHECKERS: Mapping[str, str] = {
     "active-tasks": "a task of the DDL queue is executed by hosts that it lists, and once",
     "macros": "tables created ON CLUSTER with {shard} and {replica} have paths of their own",
     "distributed": "rows are on the shards where they belong, each as often as it should be",
+    "replica-choice": "a Distributed table reads from the replica with the fewest errors",
     "protocol": "what simulated servers wrote to ZooKeeper obeys the rules of replication",
     "reload": "the servers show a changed configuration without a restart",
 }

@@ -46,6 +46,8 @@ class Mechanism(StrEnum):
     """Fractions of a second in settings whose unit is seconds; in 24.8 at the latest."""
     FAILPOINTS = "failpoints"
     """`SYSTEM ENABLE FAILPOINT`; since 23.4."""
+    REPLICA_ERRORS = "errors_count in system.clusters"
+    """The errors that a server counts for each replica of a cluster; in 24.8 at the latest."""
     ZOOKEEPER_RELOAD = "a ZooKeeper configuration that is reloaded without a restart"
     """The server opens another session when the section <zookeeper> of its files changes; since
     20.10 (ClickHouse#14678)."""
@@ -75,6 +77,7 @@ _SINCE: Final[Mapping[Mechanism, Version]] = {
     Mechanism.INSERT_RETRIES: Version(22, 11),
     Mechanism.SUBSECOND_LIMITS: Version(24, 8),
     Mechanism.FAILPOINTS: Version(23, 4),
+    Mechanism.REPLICA_ERRORS: Version(24, 8),
     Mechanism.ZOOKEEPER_RELOAD: Version(20, 10),
     Mechanism.CLEANUP_BACKOFF: Version(23, 6),
 }

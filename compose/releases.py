@@ -281,7 +281,7 @@ class ImageChoice:
     upgrade_to: tuple[str, ...] = ()
     """Versions that servers are upgraded to while the cluster runs."""
     store: bool = False
-    """Whether the cluster has an object store."""
+    """True if the cluster has an object store."""
 
     @staticmethod
     def of(options: ImageOptions, upgrade_to: tuple[str, ...] = ()) -> "ImageChoice":

@@ -15,7 +15,7 @@ from real_servers import THREE, left
 from report_cases import finished, sound, stale
 
 from compose.releases import CLICKHOUSE
-from harness.cli.bisect_versions import _rounded, _said
+from harness.cli.bisect_versions import _conclusions, _rounded
 from harness.cli.compare import percent
 from harness.cli.main import app
 from harness.cli.replay import (
@@ -244,7 +244,7 @@ def test_the_last_line_says_where_it_changed(
     fixed, bad, good, between = boundaries
     boundary = Boundary(fixed=fixed, bad=bad, good=good, between=between)
     answer = Answer(reference=bad, boundaries=(boundary,), confidence=0.99)
-    assert _said(answer, {on.name: on for on in versions_of([])}) == [said]
+    assert _conclusions(answer, {on.name: on for on in versions_of([])}) == [said]
 
 
 PLAN = Plan(

@@ -148,8 +148,8 @@ def test_filters_search_zoom_and_clicks(browser: Chrome, tmp_path: Path) -> None
 
 CALLS_BY_TONE = """
     const [values, tone, done] = arguments;
-    Calls.unpacked(document.getElementById("calls").textContent).then((calls) => done(values.map(
-      (value) => [...calls.holding(value)].flatMap((own, call) => own === tone ? [call] : []))));
+    Calls.decode(document.getElementById("calls").textContent).then((calls) => done(values.map(
+      (value) => [...calls.classify(value)].flatMap((own, call) => own === tone ? [call] : []))));
 """
 """For each of some values that are searched for: the calls that get a certain tone."""
 HIDDEN, HOLDS, LACKS, NOT_DUE = 0, 4, 5, 6
@@ -314,7 +314,7 @@ def test_it_is_drawn_whatever_became_of_the_run(browser: Chrome, tmp_path: Path,
     expected = {
         "valid": ("✓ VALID", "Every level up to linearizable held."),
         "unknown": ("? UNKNOWN", "14 ok inserts, at least 1,000 expected"),
-        "killed": ("! CRASHED", "The process that ran this is gone and said nothing"),
+        "killed": ("! CRASHED", "The harness process is gone and left no reason"),
         "crashed": ("! CRASHED", f"The harness itself failed: ClusterError: {SHOWN}"),
         "no history": ("! CRASHED", "history.jsonl: cannot be read: No such file"),
         "broken": ("! CRASHED", "these results are not what a judgement gives"),

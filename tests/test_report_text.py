@@ -76,7 +76,7 @@ connected: invoked at 0.900 s, verified at 0.980 s, over at 1.500 s
 VALID  {NAME}
 promised linearizable, held linearizable
 
-14 acknowledged writes and 16 answered reads were put before the checkers.
+14 acknowledged writes and 16 answered reads were checked.
 No fault was in force, and nothing broke the promise.
 Every level up to linearizable held.
 """,
@@ -88,9 +88,9 @@ UNKNOWN  {NAME}
 promised linearizable
 
 Nothing can be concluded from this run.
-What is lacking: stats: 14 ok inserts, at least 1,000 expected; 14 ok reads, at
-least 1,000 expected.
-That is no success: run it longer, or with more operations, before trusting it.
+Reasons: stats: 14 ok inserts, at least 1,000 expected; 14 ok reads, at least
+1,000 expected.
+This is not a success: run it longer, or with more operations.
 """,
     ),
     "crashed": (
@@ -99,9 +99,10 @@ That is no success: run it longer, or with more operations, before trusting it.
 CRASHED  {NAME}
 promised linearizable
 
-The process that ran this is gone and said nothing: killed, or the machine went.
-24 ops reached the disk before that; its page shows them.
-No verdict was given; harness check {NAME}
+The harness process is gone and left no reason: it was killed, or the machine
+failed.
+24 ops reached the disk before that, shown on its page.
+It has no verdict; harness check {NAME}
 gives one.
 """,
     ),
@@ -114,5 +115,5 @@ def test_whole_text(tmp_path: Path, kind: str) -> None:
     console = Console(width=80, highlight=False)
     with console.capture() as captured:
         console.print(text_report(facts_in(make(tmp_path))), crop=False)
-    told = "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
-    assert told == f"{expected}\nagain  harness run --nemesis partition --seed 0x5eed\n"
+    printed = "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+    assert printed == f"{expected}\nagain  harness run --nemesis partition --seed 0x5eed\n"

@@ -52,7 +52,7 @@ def test_the_ready_matrices_settle(name, tmp_path):
     ("text", "why"),
     [
         ("workloads = 3", "line 1: workloads: 3: expected a list of names"),
-        ('workloads = ["a", "a"]\nnemeses = ["none"]', "a name is there twice"),
+        ('workloads = ["a", "a"]\nnemeses = ["none"]', "a name is repeated"),
         ("speed = 1", "line 1: speed: 'speed' is unknown; did you mean seed? expected one of"),
         ("= 1", "is not TOML"),
         ('workloads = ["quorum-sett"]', "line 1: workloads: 'quorum-sett' is unknown; did you"),
@@ -258,9 +258,9 @@ def test_killed_in_the_middle_it_goes_on_and_nothing_is_lost_or_twice(tmp_path):
 def test_a_night_whose_hours_are_over_is_judged_and_a_new_one_begins(tmp_path):
     matrix = tmp_path / "sim.toml"
     matrix.write_text(SIM)
-    asked = {"matrix": read_matrix(matrix).digest, "seed": "1"}
+    request = {"matrix": read_matrix(matrix).digest, "seed": "1"}
     nights = tmp_path / "store" / "torture" / "sim"
-    old = Night.begun(nights / "1", {**asked, "started_utc": "2026-01-01T00:00:00+00:00"})
+    old = Night.begun(nights / "1", {**request, "started_utc": "2026-01-01T00:00:00+00:00"})
     old.say("begin", 0, cell="quorum-set + none", seed="0x1")
     # 4 ms: when the first run could begin nothing is left, or by the time it has ended.
     done = harness("torture", "sim.toml", "--hours", 0.000001, "--json", cwd=tmp_path)

@@ -157,7 +157,7 @@ def test_a_run_that_cannot_be_read_is_shown_as_that_beside_the_others(
         assert "run.json" in browser.find_element(By.CSS_SELECTOR, ".notice").text
         assert [line.text for line in browser.find_elements(By.CSS_SELECTOR, ".story li")] == [
             "A file of this run cannot be read, so nothing is known of its verdict.",
-            "Its history can: 24 ops, which its page shows.",
+            "Its history can be read: 24 ops, shown on its page.",
         ]
 
 

@@ -16,8 +16,8 @@ from rich.text import Text
 
 from compose.releases import zookeeper_release
 from harness.cli.compare import (
+    print_try,
     reproduced_cell,
-    tell,
     title,
     version_cell,
     versions_option,
@@ -102,7 +102,7 @@ def bisect(
 
     def on_try(on: VersionTries, one: VersionTry) -> None:
         decision.take(on.name, one.result)
-        tell(console, kept, on, one)
+        print_try(console, kept, on, one)
 
     player = Player(
         replay=replay,
@@ -119,7 +119,7 @@ def bisect(
             if not stop and decision.next() == name:
                 decision.refuse(name, on.missing or "its cluster crashes")
     answer = decision.answer()
-    lines = [*([f"interrupted: {stop.reason}"] if stop else []), *_said(answer, by_name)]
+    lines = [*([f"interrupted: {stop.reason}"] if stop else []), *_conclusions(answer, by_name)]
     if as_json:
         click.echo(json.dumps(_json(replay, decision, answer, by_name, lines)))
     else:
@@ -130,7 +130,7 @@ def bisect(
     return EXIT_VALID if answer.decided and not stop else EXIT_UNKNOWN
 
 
-def _said(answer: Answer, by_name: dict[str, VersionTries]) -> list[str]:
+def _conclusions(answer: Answer, by_name: dict[str, VersionTries]) -> list[str]:
     """Return the conclusion of all tries, a line for each boundary."""
     exact = {name: on.exact for name, on in by_name.items()}
     names = list(by_name)

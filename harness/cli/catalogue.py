@@ -47,9 +47,9 @@ class CatalogueEntry:
     """Function of the options, the seed, the promise, and whether a run in which no fault took
     effect is UNKNOWN."""
     simulated: bool = False
-    """Whether simulated servers can run it."""
+    """True if simulated servers can run it."""
     store: bool = False
-    """Whether its tables are on an object store, which is then a node of the cluster."""
+    """True if its tables are on an object store, which is then a node of the cluster."""
 
 
 WORKLOADS: Mapping[str, CatalogueEntry] = {

@@ -128,11 +128,12 @@ def check(
 ) -> int:
     """Judge a stored run again: a directory, a path within the store, or latest (the default).
 
-    A word without a slash is looked up in the store; write ./NAME or /PATH for a directory. Of a
-    run that crashed or was killed, the operations in its journal are judged. Given a store, or a
-    folder of one, judges all runs that are new or have changed, on Spark.
+    A word without a slash is looked up in the store; write ./NAME or /PATH for a directory. For a
+    run that crashed or was killed, judges the operations in its journal. For a store, or a folder
+    of one, judges all runs that are new or have changed, on Spark.
 
-    With `--model` or `--format`, judges histories of other systems: files, directories, patterns.
+    With `--model` or `--format`, judges histories of other systems, given as files, directories or
+    patterns.
     """
     options = CheckOptions(**values)
     chosen = {name for name in values if _chosen(context, name)}
@@ -173,7 +174,7 @@ def _refuse_files(targets: tuple[str, ...]) -> None:
 def _check_store(many: Found, as_json: bool, options: CheckOptions, *, own_time: bool) -> int:
     """Judge a store. The time budget of each run is that of the command line if `own_time`, else
     the one that the run itself had."""
-    # Slow to import, and of no use to the other forms of the command.
+    # Slow to import, and the other forms of the command do not need it.
     from harness.cli.check_fleet import FleetOptions, check_store
 
     fleet_options = FleetOptions(

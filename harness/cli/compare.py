@@ -94,7 +94,7 @@ def compare(
         zookeeper=zookeeper,
         console=console if console.is_terminal else None,
         stop=stop,
-        on_try=lambda on, one: tell(console, kept, on, one),
+        on_try=lambda on, one: print_try(console, kept, on, one),
     )
     with stop.obeying_signals():
         for on in columns:
@@ -111,7 +111,7 @@ def compare(
     return EXIT_VALID if answered and not stop else EXIT_UNKNOWN
 
 
-def tell(console: Console, store: Store, on: VersionTries, one: VersionTry) -> None:
+def print_try(console: Console, store: Store, on: VersionTries, one: VersionTry) -> None:
     """Print a line about a try, and why it is inconclusive unless an earlier line said so."""
     path = one.path or ""
     within = path.removeprefix(f"{store.root}/")

@@ -62,7 +62,7 @@ class ExplorationResult:
     symmetry: bool
     status: Status
     ended: str
-    """Why the search ended: whole, states, memory, time or violation."""
+    """Reason why the search ended: whole, states, memory, time or violation."""
     states: int
     depth: int
     transitions: int

@@ -108,7 +108,7 @@ class _File:
 
     path: Path
     text: str
-    said: Mapping[str, Any]
+    values: Mapping[str, Any]
 
     def refuse(self, table: str, key: str, why: str) -> NoReturn:
         """Raise UsageError for a key of a table; the table of the top is ""."""
@@ -133,18 +133,18 @@ class _File:
 
 def read_matrix(path: Path) -> TortureMatrix:
     """Read a matrix file. Raises UsageError that says what is wrong, and where."""
-    raw, said = _read(path)
-    file = _File(path, raw.decode(), said)
-    for key in said:
+    raw, values = _read(path)
+    file = _File(path, raw.decode(), values)
+    for key in values:
         if key not in KEYS:
             file.refuse("", key, unknown_name(key, KEYS))
-    seed = said.get("seed")
+    seed = values.get("seed")
     whole = isinstance(seed, int) and not isinstance(seed, bool)
     if seed is not None and not (whole and 0 <= seed < 1 << 64):
         file.refuse("", "seed", f"{shortened(seed)}: expected a number below 2**64")
     workloads, nemeses = _names(file, "workloads"), _names(file, "nemeses")
-    shared = _words(file, "options", said.get("options", {}))
-    settings = said.get("settings", {"": {}})
+    shared = _words(file, "options", values.get("options", {}))
+    settings = values.get("settings", {"": {}})
     if not isinstance(settings, dict) or not settings:
         file.refuse("", "settings", "expected tables such as [settings.plain]")
     own = {label: _words(file, f"settings.{label}", table) for label, table in settings.items()}
@@ -181,11 +181,11 @@ def _read(path: Path) -> tuple[bytes, Mapping[str, Any]]:
 
 
 def _names(file: _File, key: str) -> list[str]:
-    names = file.said.get(key)
+    names = file.values.get(key)
     if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):
         file.refuse("", key, f"{shortened(names)}: expected a list of names")
     if len(set(names)) != len(names):
-        file.refuse("", key, f"{shortened(names)}: a name is there twice")
+        file.refuse("", key, f"{shortened(names)}: a name is repeated")
     if key == "workloads":
         known = tuple(_choices("workload"))
         for name in names:
@@ -196,7 +196,7 @@ def _names(file: _File, key: str) -> list[str]:
 
 def _versions(file: _File) -> list[str]:
     """Return the versions that are a dimension of the matrix; none without the key."""
-    if "clickhouse" not in file.said:
+    if "clickhouse" not in file.values:
         return []
     names = _names(file, "clickhouse")
     known: dict[str, str] = {}
@@ -208,8 +208,8 @@ def _versions(file: _File) -> list[str]:
         other = known.setdefault(version, name)
         if other != name:
             file.refuse("", "clickhouse", f"{other} and {name} are the same version")
-    settings = file.said.get("settings", {})
-    tables = {"options": file.said.get("options", {})}
+    settings = file.values.get("settings", {})
+    tables = {"options": file.values.get("options", {})}
     tables |= {f"settings.{label}": table for label, table in settings.items()}
     for table, options in tables.items():
         for key in VERSION_OPTIONS:

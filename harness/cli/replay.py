@@ -47,7 +47,7 @@ class VersionTry:
 
     result: TryResult
     why: str
-    """Why the try is inconclusive; "" if it is conclusive."""
+    """Reason why the try is inconclusive; "" if it is conclusive."""
     path: str | None
     """Directory of the run; None if it did not start."""
     status: Status | None
@@ -86,7 +86,7 @@ class VersionTries:
 
     @property
     def build(self) -> str:
-        """How these servers were built; "" if nobody knows."""
+        """Return how these servers were built; "" if it is not known."""
         met = self._met
         return met.build if met else self.release.build
 
@@ -131,12 +131,12 @@ class Replay(Protocol):
 
     @property
     def name(self) -> str:
-        """What the user asked for."""
+        """Name that the user gave."""
         ...
 
     @property
     def criterion(self) -> str:
-        """What counts as reproduced."""
+        """Condition under which a try counts as reproduced."""
         ...
 
     @property

@@ -61,16 +61,16 @@ def print_result(console: Console, panel: RenderableType) -> None:
 
 
 def _totals(history: History) -> Text:
-    """ "insert 212 ok 400 fail 3 info · read 1,902 ok …, 6 faults, 41 s"."""
+    """Return "insert 212 ok 400 fail 3 info · read 1,902 ok …, 6 faults, 41 s"."""
     by_f, _ = history.columns.tally(())
-    said = [
+    counts = [
         f"{f} " + " ".join([f"{n:,} {kind}" for kind, n in zip(ENDS, ends, strict=True) if n])
         for f, ends, _, _ in sorted(by_f)
     ]
     length_s = history[-1].time_ns / 1e9 if len(history) else 0.0
     faults = len(history.faults)
     return Text(
-        " · ".join([*said, f"{faults} fault{'' if faults == 1 else 's'}", f"{length_s:.0f} s"]),
+        " · ".join([*counts, f"{faults} fault{'' if faults == 1 else 's'}", f"{length_s:.0f} s"]),
         style="dim",
     )
 
@@ -102,7 +102,7 @@ def _explanation(explanation: Explanation) -> Iterable[RenderableType]:
 
 
 def _ladder(judgement: Judgement) -> Text:
-    """ "promised linearizable · ✗ linearizable ✗ sequential ✓ session ✓ eventual"."""
+    """Return "promised linearizable · ✗ linearizable ✗ sequential ✓ session ✓ eventual"."""
     marks = {Status.VALID: "✓", Status.UNKNOWN: "?", Status.INVALID: "✗"}
     promise = judgement.ladder.promise.value
     text = Text.assemble(("promised ", "dim"), promise, ("   levels ", "dim"))

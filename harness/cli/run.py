@@ -363,7 +363,7 @@ class RunRequest:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """What the command prints about a finished run."""
+    """Output of the command about a finished run."""
 
     path: Path
     status: Status

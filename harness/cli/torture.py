@@ -87,13 +87,13 @@ def torture(
     if hours is None and runs is None:
         raise UsageError("neither --hours nor --runs; expected at least one of them")
     console = Terminal(stderr=as_json_)
-    asked, root, stop = read_matrix(matrix), Path(store), Stop()
+    torture_matrix, root, stop = read_matrix(matrix), Path(store), Stop()
     Store(root).prepare()
-    settled = [asked.settled(store, console, stop) for _ in range(clusters)]
+    settled = [torture_matrix.settled(store, console, stop) for _ in range(clusters)]
     lanes = [Lane(ready) for ready, _ in settled]
     simulated = any(cell.campaign.clusters.per_run for cell in lanes[0].cells)
     command = _Command(
-        matrix=asked,
+        matrix=torture_matrix,
         missing=settled[0][1],
         root=root,
         lanes=lanes[:1] if simulated else lanes,
@@ -147,21 +147,21 @@ class _Command:
         if last is None:
             return None
         night = Night.read(last.parent)
-        same = night.asked["matrix"] == self.matrix.digest
+        same = night.request["matrix"] == self.matrix.digest
         return night if same and not night.over else None
 
     def fresh(self) -> Night:
         """Start a new night."""
         now = utc_now()
         seed = Seed.fresh().value if self.matrix.seed is None else self.matrix.seed
-        asked = {
+        request = {
             "matrix": self.matrix.digest,
             "runs": self.runs,
             "hours": self.hours,
             "seed": str(seed),
             "started_utc": now.isoformat(timespec="seconds"),
         }
-        return Night.begun(self.nights / f"{now:%Y%m%dT%H%M%S%fZ}", asked)
+        return Night.begun(self.nights / f"{now:%Y%m%dT%H%M%S%fZ}", request)
 
     def through(self, night: Night) -> dict[str, Json]:
         """Run a night to its end or until stopped; print and return its summary."""
@@ -174,10 +174,10 @@ class _Command:
                 store=self.root,
                 night=night,
                 lanes=self.lanes,
-                seed=Seed(int(night.asked["seed"])),
+                seed=Seed(int(night.request["seed"])),
                 judges=judges,
                 shown=present.follow,
-                on_verdict=partial(_tell, self.console),
+                on_verdict=partial(_print_run, self.console),
                 stop=self.stop,
                 fail_fast=self.fail_fast,
                 runs=self.runs,
@@ -206,7 +206,7 @@ def _left_s(night: Night, hours: float | None) -> float | None:
     """Return the seconds left of the time budget, counted from the beginning of the night."""
     if hours is None:
         return None
-    began = datetime.fromisoformat(night.asked["started_utc"])
+    began = datetime.fromisoformat(night.request["started_utc"])
     return hours * 3_600 - (utc_now() - began).total_seconds()
 
 
@@ -261,17 +261,17 @@ class _Present:
     def follow(self, monitor: Monitor) -> None:
         """Show the phases of a run until it is done."""
 
-        def told(phase: Phase, note: str) -> None:
+        def show_phase(phase: Phase, note: str) -> None:
             self.lines[monitor.title] = f"{monitor.title}: {phase.value} {note}"
             if note == DONE:
                 del self.lines[monitor.title]
             # A spinner keeps its text when it is given an empty one.
             self.status.update(Text("\n".join(list(self.lines.values())) or "judging"))
 
-        monitor.listeners.append(told)
+        monitor.listeners.append(show_phase)
 
 
-def _tell(console: Console, slot: Slot) -> None:
+def _print_run(console: Console, slot: Slot) -> None:
     status = verdict(slot)
     line = Text(f"run {slot.number:<4} ")
     line.append(f"{status.value:<8}", STATUS_STYLE[status])

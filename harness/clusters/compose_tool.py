@@ -41,7 +41,7 @@ def compose_up(name: str, file: Path, *services: str) -> None:
         env=_environment(),
     ) as tool:
         try:
-            _, said = tool.communicate(timeout=_TIMEOUT_S)
+            _, output = tool.communicate(timeout=_TIMEOUT_S)
         except subprocess.TimeoutExpired as error:
             _kill(tool)
             raise ClusterError(f"{' '.join(argv)}: not done after {_TIMEOUT_S} s") from error
@@ -49,7 +49,7 @@ def compose_up(name: str, file: Path, *services: str) -> None:
             _finish(tool)
             raise
     if tool.returncode != 0:
-        last = "\n".join(said.strip().splitlines()[-10:])
+        last = "\n".join(output.strip().splitlines()[-10:])
         raise ClusterError(f"{' '.join(argv)}: ended with {tool.returncode}:\n{last}")
 
 

@@ -15,7 +15,7 @@ CONNECT_TIMEOUT_S = 2.0
 
 
 class _NotConnectedError(Exception):
-    """No connection, so the query was never sent."""
+    """The connection failed, so the query was never sent."""
 
 
 class Driver(clickhouse_driver.Client):  # type: ignore[misc] # the driver has no types
@@ -65,6 +65,6 @@ class Driver(clickhouse_driver.Client):  # type: ignore[misc] # the driver has n
 
 
 def _first_line(message: str) -> str:
-    """The message without its stack trace, at most 300 characters."""
+    """Return the message without its stack trace, at most 300 characters."""
     text = message.split("Stack trace:")[0].strip().removeprefix("DB::Exception: ")
     return " ".join(text.split())[:300]

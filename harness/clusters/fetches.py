@@ -29,9 +29,9 @@ class _Attempts:
     postponed: int = 0
     executing: int = 0
     ended_cancelled: int = 0
-    """Whether the last attempt to end did so because fetches are stopped (18.16.1)."""
+    """True if the last attempt ended because fetches are stopped (18.16.1)."""
     postponed_cancelled: int = 0
-    """Whether attempts are postponed for that reason (25.8)."""
+    """True if attempts are postponed for that reason (25.8)."""
 
     def refused_since(self, before: "_Attempts") -> bool:
         """Return whether an attempt that began after `before` was refused."""
@@ -49,7 +49,7 @@ class Fetches:
         self._replicas = tuple(replicas)
         self._endpoint = endpoint
         self.created = False
-        """Whether the probe table was created during the cluster's life."""
+        """True if the probe table was created during the cluster's life."""
 
     def create(self) -> None:
         """Create the probe table, which all shards share, on every replica; idempotent."""

@@ -51,9 +51,9 @@ class ImageSource:
 
     image: str
     ready: bool
-    """Whether the image is on this machine."""
+    """True if the image is on this machine."""
     official: bool
-    """Whether it is the official image."""
+    """True if it is the official image."""
     why: str
     """Reason, such as "built here, because no registry can be reached"."""
 

@@ -12,7 +12,7 @@ from harness.core.connections import ZooKeeperError
 from harness.core.protocols import Endpoint
 
 if TYPE_CHECKING:
-    # Slow to load, and of no use to simulated servers: loaded where it is needed.
+    # Imported only when needed: slow to load, and simulated servers do without it.
     from kazoo.client import KazooClient
 
 CONNECT_TIMEOUT_S = 3.0

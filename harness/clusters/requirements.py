@@ -48,7 +48,7 @@ class Requirement:
     name: str
     ok: bool
     found: str
-    """What was found: a version, a figure, or why it cannot be used."""
+    """Version or figure that was found, or the reason why it cannot be used."""
     how_to_get: str
     """Advice, in one sentence."""
     needed: bool = True
@@ -91,22 +91,22 @@ def _python() -> Requirement:
 
 def _cargo() -> Requirement:
     built = find_spec("pyporcupine") is not None
-    said = _output("cargo", "--version")
+    output = _output("cargo", "--version")
     return Requirement(
         "cargo, to build the Rust modules",
-        bool(said) or built,
-        said or ("not found, but the module is built" if built else "not found"),
+        bool(output) or built,
+        output or ("not found, but the module is built" if built else "not found"),
         "https://rustup.rs, or Debian, Ubuntu: apt-get install cargo",
     )
 
 
 def _java() -> Requirement:
-    said = _output("java", "-version")
-    number = re.search(r'version "(\d+)', said)
+    output = _output("java", "-version")
+    number = re.search(r'version "(\d+)', output)
     return Requirement(
         f"Java {_JAVA} or newer, for Spark",
         number is not None and int(number[1]) >= _JAVA,
-        said or "not found",
+        output or "not found",
         f"Debian, Ubuntu: apt-get install openjdk-{_JAVA}-jre-headless",
         needed=False,
     )
@@ -127,8 +127,8 @@ def _compose() -> Requirement:
         command = compose_command()
     except ClusterError:
         return Requirement("docker compose", False, "neither plugin nor program", advice)
-    said = _output(*command, "version")
-    return Requirement("docker compose", True, said or " ".join(command), advice)
+    output = _output(*command, "version")
+    return Requirement("docker compose", True, output or " ".join(command), advice)
 
 
 def _server(release: Release) -> Requirement:
@@ -237,9 +237,9 @@ def _try_features(client: docker.DockerClient) -> dict[str, str]:
         try:
             out = {}
             for name, command, _ in _FEATURES:
-                status, said = container.exec_run(command.split())
-                assert isinstance(said, bytes), "neither streamed nor split"
-                out[name] = "" if status == 0 else _first_line(said.decode(errors="replace"))
+                status, output = container.exec_run(command.split())
+                assert isinstance(output, bytes), "neither streamed nor split"
+                out[name] = "" if status == 0 else _first_line(output.decode(errors="replace"))
             return out
         finally:
             container.remove(force=True, v=True)

@@ -36,7 +36,7 @@ class SimCluster:
         protocol: str = "server",
         settings: TableSettings | None = None,
     ) -> None:
-        """`protocol`: one of harness.sim.bugs.PROTOCOLS."""
+        """Create a cluster that is not running; `protocol` is one of harness.sim.bugs.PROTOCOLS."""
         self.name = "sim"
         self.engines = simulated_engines(topology)
         self.topology = topology
@@ -49,15 +49,15 @@ class SimCluster:
     # --- Cluster ------------------------------------------------------------------------------
 
     def up(self) -> None:
-        """Returns when every server answers."""
+        """Start every server, and return when all answer."""
         if not self.simulation.begun:
             self.simulation.up()
         if not self.simulation.wait_until(lambda: not self.unready(), READY_NS):
             raise ClusterError(f"cluster sim: not ready: {'; '.join(self.unready())}")
 
     def down(self) -> None:
-        """Ends every process, and with them the calls that wait for an answer: a greenlet that
-        waits is never freed, nor is all that it knows."""
+        """End every process and every call that waits for an answer: a waiting greenlet would never
+        be freed, nor anything that it refers to."""
         if self.simulation.begun:
             self.kill(self.topology.names)
         self.simulation.world.sleep(0)
@@ -69,7 +69,7 @@ class SimCluster:
         """Do nothing: there is no connection."""
 
     def endpoint(self, node: str) -> Endpoint:
-        """Raises ClusterError: simulated servers have no ports."""
+        """Raise ClusterError: simulated servers have no ports."""
         self.topology.node(node)
         raise ClusterError(f"{node}: a simulated server has no port")
 
@@ -78,11 +78,11 @@ class SimCluster:
         return dict.fromkeys(self.topology.names, VERSION)
 
     def unready(self) -> Sequence[str]:
-        """Why the servers cannot serve now, a reason each."""
+        """Return the reasons why servers cannot serve now, one for each."""
         return self.simulation.servers.unready()
 
     def collect(self, directory: Path) -> None:
-        """Simulated servers write no logs."""
+        """Do nothing: simulated servers write no logs."""
 
     def query_channel(self, node: str, timeout_s: float) -> QueryChannel:
         """Return a new connection to a replica."""
@@ -100,11 +100,11 @@ class SimCluster:
     # --- CanPartition -------------------------------------------------------------------------
 
     def cut(self, links: Iterable[Link]) -> None:
-        """Drops every packet of these links; others stay as they are."""
+        """Drop every packet of these links; other links stay as they are."""
         self.simulation.cut(links)
 
     def mend(self) -> None:
-        """Ends every cut; may be called twice."""
+        """End every cut; may be called twice."""
         self.simulation.servers.mend()
 
     def reachable(self, links: Iterable[Link]) -> Mapping[Link, bool]:
@@ -120,11 +120,11 @@ class SimCluster:
             self.simulation.servers.kill(node)
 
     def start(self, nodes: Iterable[str]) -> None:
-        """Starts what does not run, and returns when each answers. Raises ClusterError."""
+        """Start the servers that do not run, and return when each answers. Raises ClusterError."""
         named = list(nodes)
         for node in named:
             self.simulation.servers.start(node)
-        self._await(named)
+        self._wait_for_replicas(named)
 
     def running(self, node: str) -> bool:
         """Return whether the server process exists."""
@@ -137,7 +137,7 @@ class SimCluster:
             self.simulation.servers.stop(node)
         for node in named:
             self.simulation.servers.start(node)
-        self._await(named)
+        self._wait_for_replicas(named)
 
     def pause(self, nodes: Iterable[str]) -> None:
         """Pause the servers."""
@@ -153,8 +153,11 @@ class SimCluster:
         """Return whether the server process is paused."""
         return self.simulation.servers.paused(node)
 
-    def _await(self, nodes: Sequence[str]) -> None:
-        """A ZooKeeper server's port is open when its process runs, quorum or not."""
+    def _wait_for_replicas(self, nodes: Sequence[str]) -> None:
+        """Wait until the replicas answer. Raises ClusterError.
+
+        ZooKeeper servers need no wait: their ports are open as soon as the process runs.
+        """
 
         def late() -> list[str]:
             replicas = [node for node in nodes if node in self.topology.replicas]
@@ -166,11 +169,11 @@ class SimCluster:
     # --- ReportsLeader, CanStopFetches --------------------------------------------------------
 
     def leader(self) -> str | None:
-        """The ZooKeeper server that leads now; None: none does."""
+        """Return the ZooKeeper server that leads now, or None."""
         return self.simulation.servers.leader()
 
     def serving(self) -> frozenset[str]:
-        """The ZooKeeper servers that say that they lead or follow."""
+        """Return the ZooKeeper servers that say that they lead or follow."""
         answers = self.simulation.servers.answers
         return frozenset(node for node in self.topology.keepers if answers(node))
 

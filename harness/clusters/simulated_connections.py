@@ -80,7 +80,7 @@ class SimulatedSession:
     def each(self, request: str, paths: Sequence[str]) -> dict[str, Any]:
         """Return the answers to reads of one moment of the server."""
         what = "children" if request == "get_children" else "stat"
-        found = self._asked(lambda session: session.read(*((what, path) for path in paths)))
+        found = self._request(lambda session: session.read(*((what, path) for path in paths)))
         shown = {"get_children": lambda names: names, "exists": _stat, "get": _value}[request]
         return {
             path: None if one is None else shown(one)
@@ -100,14 +100,14 @@ class SimulatedSession:
                 raise NoNodeError
             return found
         if request == "sync":
-            return self._asked(lambda session: session.sync())
+            return self._request(lambda session: session.sync())
         if request == "set":
             data, version = (*arguments, -1)[:2]
             change = ("put", path, data.decode(), None if version < 0 else version)
-            self._asked(lambda session: session.multi(change))
+            self._request(lambda session: session.multi(change))
             return self.each("exists", [path])[path]
         if request == "delete":
-            return self._asked(lambda session: session.multi(("remove", path, None)))
+            return self._request(lambda session: session.multi(("remove", path, None)))
         assert request == "create", f"{request} is not simulated"
         return self._create(path, *arguments, **named)
 
@@ -124,17 +124,17 @@ class SimulatedSession:
         if makepath and above and self._answer("exists", above) is None:
             self._create(above, b"", makepath=True)
         node = ("create", path, data.decode(), ephemeral, sequence)
-        made: str = self._asked(lambda session: session.multi(node))[0]
+        made: str = self._request(lambda session: session.multi(node))[0]
         return made
 
-    def _asked(self, ask: Any) -> Any:
+    def _request(self, send: Any) -> Any:
         try:
             if self._opened_session is None:
                 self._opened_session = self._simulation.session(self._keepers)
         except KeeperError as error:
             raise ZooKeeperError(False, f"no session with {' '.join(self._keepers)}") from error
         try:
-            return ask(self._opened_session)
+            return send(self._opened_session)
         except KeeperError as error:
             if error.code in ERRORS:
                 raise ERRORS[error.code] from error

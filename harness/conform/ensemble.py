@@ -23,12 +23,12 @@ _COUNTER_BITS: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Ensemble:
-    """What the servers' logs say together."""
+    """The transactions that the servers' logs contain together."""
 
     txns: tuple[Txn, ...]
     """All transactions, in the order in which they took effect."""
     gaps: tuple[str, ...]
-    """What is missing, one sentence each. With a gap no conclusion is certain."""
+    """A sentence for each missing piece. With a gap no conclusion is certain."""
     dropped: int
     """Number of transactions at the end of an epoch that only a minority has."""
 

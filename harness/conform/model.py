@@ -23,7 +23,7 @@ class Unmodelled(Exception):  # noqa: N818
 
 @dataclass
 class Replica:
-    """What ZooKeeper knows about one replica."""
+    """State of one replica in ZooKeeper."""
 
     name: str
     session: int | None = None
@@ -83,7 +83,7 @@ class Model:
     leaders: dict[str, tuple[str, int]] = field(default_factory=dict)
     """Candidates and their sessions, by the name of their node. The first of these nodes leads."""
     many_leaders: bool = False
-    """Whether every replica leads, as on servers since 20.5, where none stands for leader."""
+    """True if every replica leads, as on servers since 20.5, where none is elected."""
 
     def of_session(self, session: int) -> Replica | None:
         """Return the active replica that has this session."""

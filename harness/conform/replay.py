@@ -32,7 +32,7 @@ DEPARTURES = {
 """Known departures of the server. Each is a step that is counted, and after which the replay
 continues."""
 _MULTIPLE_LEADERS = "all (multiple leaders Ok)"
-"""What servers since 20.5 write instead of a leader's name, so that no older server becomes
+"""Value that servers since 20.5 write in place of a leader's name, so that no older server becomes
 leader."""
 _OWN = frozenset({"is_active", "log_pointer", "parts", "queue"})
 """Nodes of a replica that only the replica itself writes."""
@@ -49,14 +49,14 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """Where and why the replay ended early."""
+    """Place at which the replay ended early, and the reason."""
 
     step: Step
     why: str
     changes: tuple[Change, ...]
     """The changes of the transaction in this table."""
     unmodelled: bool
-    """Whether the model has no such step, and so does not call it a departure."""
+    """True if the model has no such step, and therefore does not call it a departure."""
 
 
 @dataclass(frozen=True, slots=True)

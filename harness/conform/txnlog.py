@@ -27,7 +27,7 @@ _FAILED: Final = -1
 
 
 class ChangeKind(Enum):
-    """What a change does to a node."""
+    """Kind of a change to a node."""
 
     CREATE = "create"
     DELETE = "delete"
@@ -54,7 +54,7 @@ class Txn:
     """Wall-clock time of the leader."""
     changes: tuple[Change, ...]
     ends_session: bool
-    """Whether the transaction ends the session and deletes its ephemeral nodes."""
+    """True if the transaction ends the session and deletes its ephemeral nodes."""
 
 
 def read_txns(data: bytes, name: str) -> Iterator[Txn]:

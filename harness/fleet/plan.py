@@ -38,7 +38,7 @@ class Item:
     digest: str = ""
     """Digest of the history, if it is known."""
     remainder: bool = False
-    """Whether the item is what no range of keys has: the other checkers of a run that was split."""
+    """True if the item stands for the checkers of a split run that no range of keys covers."""
 
     @property
     def name(self) -> str:

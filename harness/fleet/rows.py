@@ -54,7 +54,7 @@ class VerdictRow:
     """The key; None for the whole run."""
     status: str = Status.UNKNOWN.value
     decides: bool = True
-    """Whether the verdict counts for the run, given the run's promise."""
+    """True if the verdict counts for the run, given the run's promise."""
     reason: str = ""
     kind: str | None = None
     """Kind of the anomaly."""
@@ -67,7 +67,7 @@ class VerdictRow:
     seconds: float = 0.0
     """Time that the checker took; for an object, its share by calls."""
     note: str = ""
-    """What was wrong with the files."""
+    """Description of what was wrong with the files; "" if nothing was."""
     history: str = ""
     """Digest of what was judged."""
     judge: str = ""

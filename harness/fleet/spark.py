@@ -46,7 +46,7 @@ twice would always fail."""
 POLL_S: Final = 0.2
 LOG_LINES: Final = 15
 CANCEL_S: Final = 10.0
-"""How long to wait for tasks to end after Ctrl-C before the JVM is killed."""
+"""Seconds for which tasks may go on after Ctrl-C before the JVM is killed."""
 _DDL: Final = (
     "run string, workload string, nemesis string, seed string, checker string, object bigint, "
     "status string, decides boolean, reason string, kind string, witness array<bigint>, "
@@ -192,7 +192,7 @@ class Fleet:
         gateway = self._context._gateway
         process = None if gateway is None else getattr(gateway, "proc", None)
         try:
-            # A JVM that died cannot be on_progress to stop.
+            # A JVM that died cannot be asked to stop.
             with suppress(Py4JError, OSError):
                 self._session.stop()
             if gateway is not None and process is not None:

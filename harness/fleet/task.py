@@ -91,7 +91,7 @@ class StoredHistories(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What all tasks share."""
+    """Settings that all tasks share."""
 
     runs: StoredHistories
     judge: str
@@ -101,7 +101,7 @@ class Job:
     scratch: str
     """A directory that all executors see."""
     save: bool = False
-    """Whether to save each run's results beside the run."""
+    """True if each run's results are saved beside the run."""
     threads: int = 1
     """Number of tasks that a machine runs at the same time, if it is known to be larger than its
     number of cores."""

@@ -20,9 +20,9 @@ NUMBER_MAX: Final = 2**62
 value for calls that never returned."""
 
 FailedCas: TypeAlias = Literal["ignore", "observe"]
-"""What a failed cas says. With "ignore" it says only that it did not happen. That is all that :fail
-means in Jepsen's histories: a refused connection may be the cause. With "observe" it found another
-value than the expected one, as a cas that was answered did."""
+"""Meaning of a failed cas. With "ignore" it says only that it did not happen. That is all that
+:fail means in Jepsen's histories: a refused connection may be the cause. With "observe" it found
+another value than the expected one, as a cas that was answered did."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ Model: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How to read a file of this format, and the defaults for its histories."""
+    """Reader of a file format, and the defaults for its histories."""
 
     about: str
     suffixes: tuple[str, ...]

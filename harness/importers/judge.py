@@ -145,11 +145,11 @@ def _refused_rows(
 
 def _malformed(text: str, lines: list[tuple[int, int | None]], line: int) -> Malformed:
     text = _ROW.sub(lambda row: _line(row, lines), text)
-    said = re.match(r"^line \d+: (?:(.*?) is (.*), expected (.*)|(.*))$", text, re.S)
-    assert said is not None, "the text of a HistoryError begins with its row"
-    if said[1] is None:
-        return Malformed(line, "the operation", said[4], "an order that is possible")
-    bad = Malformed(line, said[1], cut(said[2]), said[3])
+    match = re.match(r"^line \d+: (?:(.*?) is (.*), expected (.*)|(.*))$", text, re.S)
+    assert match is not None, "the text of a HistoryError begins with its row"
+    if match[1] is None:
+        return Malformed(line, "the operation", match[4], "an order that is possible")
+    bad = Malformed(line, match[1], cut(match[2]), match[3])
     return (
         replace(bad, mend="correct it, or judge with another --model") if bad.field == "f" else bad
     )

@@ -1,4 +1,4 @@
-"""What a reader gets from a file: calls and their ends, or what is wrong with a line."""
+"""Contents of a file as a reader sees it: calls and their ends, or what is wrong with a line."""
 
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -49,7 +49,7 @@ class Reading:
     operations: list[Operation] = field(default_factory=list)
     """The operations in the order of their invocations."""
     lines: list[tuple[int, int | None]] = field(default_factory=list)
-    """For each operation the lines of its call and of its end; None if it never returned."""
+    """Lines of the call and of the end of each operation; None if the call never returned."""
     malformed: list[Malformed] = field(default_factory=list)
     """The lines that cannot be read, in order. If there are any, the operations are not the whole
     history."""

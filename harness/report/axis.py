@@ -8,27 +8,27 @@ from math import log10
 from typing import Final
 
 MARGIN: Final = 4.0
-"""Per cent left free on either side."""
-LEAST: Final = 1.5
+"""Per cent of the width that stays free on either side."""
+LEAST_DECADES: Final = 1.5
 """Decades that every gap counts besides its own, so that none vanishes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Marks in order of time; a gap between two is as wide as its length has digits.
+    """Marks in order of time; the width of a gap grows with the logarithm of its length.
 
     Order and simultaneity are kept exactly, lengths are not to scale.
     """
 
     marks: tuple[tuple[int, float], ...]
-    """(ns, per cent)."""
+    """Time in ns and position in per cent of each mark."""
 
     @staticmethod
     def through(times_ns: Iterable[int]) -> "Axis":
         """Return an axis with a mark at each of these times."""
         times = sorted(set(times_ns))
         assert times, "an axis needs a time"
-        gaps = [LEAST + log10(1 + (b - a) / 1e3) for a, b in itertools.pairwise(times)]
+        gaps = [LEAST_DECADES + log10(1 + (b - a) / 1e3) for a, b in itertools.pairwise(times)]
         whole = sum(gaps) or 1.0
         at = MARGIN if gaps else 50.0
         marks = [(times[0], at)]
@@ -38,7 +38,7 @@ class Axis:
         return Axis(tuple(marks))
 
     def at(self, time_ns: int) -> float:
-        """Return the place of a time in per cent; outside the marks, that of the nearest one."""
+        """Return the position of a time in per cent; outside the marks, that of the nearest one."""
         times = [time for time, _ in self.marks]
         i = bisect_right(times, time_ns)
         if i == 0:
@@ -54,7 +54,7 @@ class Axis:
         return tuple((x0, x1, t1 - t0) for (t0, x0), (t1, x1) in pairs)
 
     def labelled(self, apart: float) -> tuple[tuple[int, float], ...]:
-        """The marks that are at least `apart` per cent behind the one before."""
+        """Return the marks that are at least `apart` per cent behind the one before."""
         out: list[tuple[int, float]] = []
         for mark in self.marks:
             if not out or mark[1] - out[-1][1] >= apart:

@@ -1,4 +1,4 @@
-"""Every call of a run by columns, small enough to travel inside a page.
+"""All calls of a run as columns, small enough to be embedded in a page.
 
 A read's values are kept as what changed since the last read of the same key on the same node:
 sets that grow cost next to nothing, and who looks for a value follows the changes.
@@ -17,12 +17,12 @@ from harness.core.op import Json, Kind
 
 KINDS: Final = (Kind.OK, Kind.FAIL, Kind.INFO)
 SAFE: Final = 2**53 - 1
-"""Beyond this JavaScript's numbers are not exact; such a number travels as text."""
+"""Largest integer that JavaScript represents exactly; larger ones are sent as text."""
 DETAIL_LENGTH_MAX: Final = 2_000
 
 
 class _Names:
-    """Texts by number, each once."""
+    """Numbers for texts, one for each distinct text."""
 
     def __init__(self) -> None:
         self.texts: list[Any] = []
@@ -106,14 +106,14 @@ def columns(history: History, marked: Iterable[int] = ()) -> dict[str, Any]:
     }
 
 
-def packed(value: Mapping[str, Any]) -> str:
-    """Return the value as compressed JSON, in letters that mean nothing to HTML."""
+def encoded(value: Mapping[str, Any]) -> str:
+    """Return the value as compressed JSON in base64, which HTML need not escape."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     return base64.b64encode(gzip.compress(text.encode(), compresslevel=6, mtime=0)).decode()
 
 
 def _number(pair: Pair) -> int | str | None:
-    """The one number that was written or read."""
+    """Return the one number that the call wrote or read."""
     for op in (pair.end, pair.invoke):
         if op is not None and isinstance(op.value, int):
             return _safe(op.value)

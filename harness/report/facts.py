@@ -21,13 +21,13 @@ from harness.core.verdict import Anomaly, Status, Verdict
 RUNNING: Final = "RUNNING"
 CRASHED: Final = "CRASHED"
 UNREADABLE: Final = "UNREADABLE"
-"""Instead of a verdict, for a run that has none."""
+"""Statuses that stand in place of a verdict for a run that has none."""
 
 T = TypeVar("T")
 
 
 class NodeInfo(msgspec.Struct, frozen=True):
-    """Node in the topology of run.json."""
+    """Node of the topology in run.json."""
 
     name: str
     role: str = ""
@@ -51,7 +51,7 @@ class EngineInfo(msgspec.Struct, frozen=True):
 
 
 class EnginesInfo(msgspec.Struct, frozen=True):
-    """The servers by node, and those that nodes were upgraded to."""
+    """Servers by node, and the servers to which nodes were upgraded."""
 
     nodes: dict[str, EngineInfo] = {}
     others: tuple[EngineInfo, ...] = ()
@@ -96,16 +96,16 @@ class Facts:
     """The run's path within its store."""
     info: ReportedRun
     judgement: Judgement | None
-    """None: never judged."""
+    """Verdicts of the run; None if it was never judged."""
     history: History | None
-    """None: it cannot be read."""
+    """History of the run; None if it cannot be read."""
     troubles: tuple[str, ...]
-    """What went wrong around the run, or with one of its files; sentences."""
+    """Sentences about what went wrong around the run, or with one of its files."""
     logs: Path
     alive: bool = False
-    """Whether its process is still running."""
+    """True if the run's process still exists."""
     unreadable: bool = False
-    """Whether run.json or results.json exists and cannot be read."""
+    """True if run.json or results.json exists and cannot be read."""
 
     @property
     def status(self) -> str:
@@ -144,31 +144,31 @@ def facts_of(
     *,
     alive: bool = False,
 ) -> Facts:
-    """Reads run.json and results.json. A file that is broken becomes a trouble; never raises
-    for what it finds there. `troubles`: why there is no history, or not all of it."""
-    told = list(troubles)
+    """Read run.json and results.json. Never raises for what it finds there: a broken file becomes
+    one of the troubles. The argument `troubles` says why there is no history, or not all of it."""
+    found = list(troubles)
     raw_info, no_info = stored_object(directory / "run.json")
     raw_results, no_results = stored_object(directory / "results.json")
-    told += [reason for reason in (no_info, no_results) if reason]
+    found += [reason for reason in (no_info, no_results) if reason]
     if raw_info is None and not no_info:
-        told.append("run.json is missing: what was run is unknown")
+        found.append("run.json is missing: its plan is unknown")
     raw_info = _by_node(raw_info)
-    info = _converted(raw_info, ReportedRun, directory / "run.json", told) or ReportedRun()
+    info = _converted(raw_info, ReportedRun, directory / "run.json", found) or ReportedRun()
     results = raw_results or {}
     judgement = None
     if results:
         try:
             judgement = judgement_of(results)
         except HarnessError as error:
-            told.append(f"results.json: {error}")
-        said = results.get("troubles")
-        told += [str(text) for text in said] if isinstance(said, list) else []
+            found.append(f"results.json: {error}")
+        stored = results.get("troubles")
+        found += [str(text) for text in stored] if isinstance(stored, list) else []
     return Facts(
         name=f"{directory.parent.name}/{directory.name}",
         info=info,
         judgement=judgement,
         history=history,
-        troubles=tuple(dict.fromkeys(told)),
+        troubles=tuple(dict.fromkeys(found)),
         logs=directory / "logs",
         alive=alive,
         unreadable=bool(no_info or no_results),
@@ -187,8 +187,8 @@ def _by_node(raw: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
 
 
 def stored_object(path: Path) -> tuple[Mapping[str, Any] | None, str]:
-    """The object of a JSON file, None without one; and why it cannot be read, "" if it can or is
-    not there."""
+    """Return the object in a JSON file, and why it cannot be read. A file that does not exist gives
+    (None, "")."""
     try:
         value = load(path)
     except FileNotFoundError:
@@ -201,12 +201,12 @@ def stored_object(path: Path) -> tuple[Mapping[str, Any] | None, str]:
 
 
 def _converted(
-    value: Mapping[str, Any] | None, kind: type[T], path: Path, told: list[str]
+    value: Mapping[str, Any] | None, kind: type[T], path: Path, troubles: list[str]
 ) -> T | None:
     if value is None:
         return None
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        told.append(f"{path.name} is not what a run writes: {error}")
+        troubles.append(f"{path.name} is not what a run writes: {error}")
         return None

@@ -10,22 +10,22 @@ from nemesis.evidence import EVIDENCE
 
 @dataclass(frozen=True, slots=True)
 class FaultRow:
-    """One call of the nemesis, with what ended it."""
+    """One fault: the nemesis op that began it and the op that ended it."""
 
     op: int
     name: str
     text: str
     invoked_ns: int
     verified_ns: int | None
-    """None: its effect was not seen."""
+    """Time at which its effect was seen; None if it was not."""
     end_ns: int | None
-    """When it was over; None: until the history's end, or it never began."""
+    """Time at which it was over; None if it lasted until the end of the history or never began."""
     kind: str
-    """ok: its effect was seen; info: it was not; fail: it was not tried."""
+    """Outcome: ok (its effect was seen), info (it was not) or fail (it was not tried)."""
     evidence: str
-    """What was seen, or why nothing was."""
+    """Description of what was seen, or the reason why nothing was."""
     ended: str
-    """What was seen when it ended."""
+    """Description of what was seen when it ended."""
 
 
 def rows(history: History) -> tuple[FaultRow, ...]:
@@ -52,8 +52,8 @@ def rows(history: History) -> tuple[FaultRow, ...]:
                 verified_ns=op.time_ns if fault else None,
                 end_ns=fault.end_ns if fault else None,
                 kind=op.kind.value,
-                evidence=_told(op, seen, value),
-                ended="" if op.kind is Kind.FAIL else _told_end(end, released, value),
+                evidence=_begin_evidence(op, seen, value),
+                ended="" if op.kind is Kind.FAIL else _end_evidence(end, released, value),
             )
         )
     return tuple(out)
@@ -78,7 +78,7 @@ def _ends(history: History) -> dict[object, Op]:
     return found
 
 
-def _told(op: Op, seen: str, value: Mapping[str, object]) -> str:
+def _begin_evidence(op: Op, seen: str, value: Mapping[str, object]) -> str:
     if op.kind is Kind.OK:
         dropped = value.get("grudge")
         count = sum(len(v) for v in dropped.values()) if isinstance(dropped, Mapping) else 0
@@ -86,7 +86,7 @@ def _told(op: Op, seen: str, value: Mapping[str, object]) -> str:
     return op.error or ("its effect was not seen" if op.kind is Kind.INFO else "not tried")
 
 
-def _told_end(end: Op | None, released: str, value: Mapping[str, object]) -> str:
+def _end_evidence(end: Op | None, released: str, value: Mapping[str, object]) -> str:
     if value.get("edge") == "once":
         return released
     if end is None:

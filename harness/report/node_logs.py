@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Final
 
 _STAMP: Final = re.compile(r"(\d{4})[.-](\d\d)[.-](\d\d)[ T](\d\d):(\d\d):(\d\d)[.,](\d{3,6})")
-"""How ClickHouse ("2026.11.21 12:00:31.123456") and ZooKeeper ("2026-11-21 12:00:31,123") date a
-line; both in UTC, as the containers are."""
+"""Date of a line of ClickHouse ("2026.11.21 12:00:31.123456") or ZooKeeper ("2026-11-21
+12:00:31,123"); both in UTC, as the containers are."""
 ROUTINE: Final = re.compile(
     r"executeQuery: (\(from|Query pipeline|Read )|SelectExecutor|InterpreterSelectQuery"
     r"|MemoryTracker|TCPHandler|InterserverIOHTTPHandler: Done"
 )
-"""What ClickHouse says of every query: left out first."""
+"""Messages that ClickHouse writes for every query; they are left out first."""
 GRAVE: Final = ("<Error>", "<Fatal>", "<Warning>", " ERROR ", " WARN ")
 VARYING: Final = re.compile(r"\{[0-9a-f-]*\}|\d+")
-"""Times, threads, queries, numbers of parts and rows."""
+"""Times, threads, queries, numbers of parts and rows: what varies between similar lines."""
 ROUTINE_RANK: Final = 2
 ALIKE_MAX: Final = 3
 LINES_MAX: Final = 60
@@ -62,9 +62,9 @@ class Excerpt:
     file: str
     lines: tuple[LogLine, ...]
     left_out: int
-    """Lines of that time that were too many."""
+    """Number of lines of that time that were left out."""
     middle: int | None
-    """The first of the lines at or after the time that was asked for; None: no time was."""
+    """Index of the first line at or after the requested time; None if no time was requested."""
 
     @property
     def grave(self) -> int:
@@ -73,13 +73,13 @@ class Excerpt:
 
 
 def excerpts(logs: Path, around: datetime | None) -> tuple[Excerpt, ...]:
-    """Return of every node's log the lines near `around`, or the last lines if that is None."""
+    """Return the lines of every node's log near `around`, or its last lines if that is None."""
     found = []
     run = logs.parent.resolve()
     for file in sorted(logs.glob("*/*.log")) if logs.is_dir() else ():
         if not file.resolve().is_relative_to(run) or not file.is_file():
-            continue  # a link that leads out of the run, a FIFO that would be waited for
-        # What is in the log of errors is in the whole log too.
+            continue  # a link that leads out of the run, a FIFO that would block
+        # The full log contains the lines of the error log.
         if (
             file.name.endswith(".err.log")
             and file.with_name(file.name.replace(".err.log", ".log")).is_file()
@@ -97,18 +97,18 @@ def excerpts(logs: Path, around: datetime | None) -> tuple[Excerpt, ...]:
 
 
 def _chosen(lines: Sequence[LogLine], middle: int) -> list[int]:
-    """Which of too many: events before what is said of every query, the nearest to the middle
-    first, few of those that say the same; of all these not more than a third warnings and errors,
-    unless there is room."""
+    """Return which of too many lines to show. Events precede routine messages, lines near the
+    middle precede distant ones, and few similar lines are kept. Warnings and errors take at most a
+    third, unless there is room."""
     if len(lines) <= LINES_MAX:
         return list(range(len(lines)))
-    said: Counter[str] = Counter()
+    occurrences: Counter[str] = Counter()
     ranked: list[list[int]] = [[], [], [], []]
     for at in sorted(range(len(lines)), key=lambda at: abs(at - middle)):
         rank = lines[at].rank
         gist = lines[at].gist
-        said[gist] += rank < ROUTINE_RANK
-        ranked[3 if said[gist] > ALIKE_MAX else rank].append(at)
+        occurrences[gist] += rank < ROUTINE_RANK
+        ranked[3 if occurrences[gist] > ALIKE_MAX else rank].append(at)
     grave, events, routine, alike = ranked
     first, later = grave[: LINES_MAX // 3], grave[LINES_MAX // 3 :]
     return sorted([*first, *events, *later, *alike, *routine][:LINES_MAX])
@@ -127,8 +127,8 @@ def _texts(raw: bytes, *, keepends: bool = False) -> list[str]:
 
 
 def _near(file: Path, around: datetime) -> tuple[list[str], int]:
-    """The lines of AROUND on either side, and how many of them are before; a line without a date
-    goes with the one above. None of a file without dates."""
+    """Return the lines within AROUND of the time, and how many of them are earlier. A line without
+    a date belongs to the line above. A file without dates yields no lines."""
     size = file.stat().st_size
     with file.open("rb") as raw:
 
@@ -146,7 +146,7 @@ def _near(file: Path, around: datetime) -> tuple[list[str], int]:
         before = _texts(raw.read(middle - raw.tell()), keepends=True)
         after = _texts(raw.read(TAIL_BYTES), keepends=True)
     if middle and after:
-        # What follows `middle` is the rest of the line before, or all of it.
+        # `middle` may lie within a line: the rest belongs to the line before.
         rest = after.pop(0)
         if before and not before[-1].endswith("\n"):
             before[-1] += rest

@@ -17,7 +17,7 @@ from checkers.phrasing import seconds
 from checkers.witness import EXPECTED
 from harness.core.history import History
 from harness.report import fault_table
-from harness.report.calls import columns, packed
+from harness.report.calls import columns, encoded
 from harness.report.facts import CRASHED, RUNNING, UNREADABLE, Facts
 from harness.report.node_logs import excerpts
 from harness.report.settings import groups
@@ -26,7 +26,7 @@ from harness.report.witness import PAUSE_NS, picture_of
 
 ASSETS: Final = files("harness.report") / "assets"
 SCRIPTS: Final = ("calls.js", "painter.js", "timeline.js")
-"""One script in a page, in this order."""
+"""Scripts that are joined into one, in this order."""
 MARKS: Final = {"VALID": "✓", "INVALID": "✗", "UNKNOWN": "?", CRASHED: "!", UNREADABLE: "!",
                 RUNNING: "●"}  # fmt: skip
 LEGEND: Final = (
@@ -40,9 +40,9 @@ LEGEND: Final = (
     ("fault", "fault"),
     ("fault unverified", "fault not verified yet"),
 )
-"""Classes and texts of what the timeline paints."""
+"""Classes and labels of what the timeline paints."""
 BANDS_NAMED: Final = 6
-"""Faults that get a line of their own in the picture of the witness."""
+"""Number of faults that get a line of their own in the picture of the witness."""
 
 
 @cache
@@ -86,7 +86,7 @@ def page(facts: Facts) -> str:
             promise=promise_and_held(facts),
             settings=groups(facts.info),
             **_witness(facts),
-            **_whole(facts),
+            **_history_values(facts),
         )
     )
 
@@ -113,8 +113,8 @@ def _witness(facts: Facts) -> Mapping[str, Any]:
     }
 
 
-def _whole(facts: Facts) -> Mapping[str, Any]:
-    """Return the values of the template that the whole history decides."""
+def _history_values(facts: Facts) -> Mapping[str, Any]:
+    """Return the values of the template that depend on the whole history."""
     history = facts.history
     around = _time_of_anomaly(facts)
     zero = facts.zero
@@ -130,12 +130,12 @@ def _whole(facts: Facts) -> Mapping[str, Any]:
     }
     if history is None:
         return out
-    from harness.report.plots import plots  # slow to load, and of no use to other commands
+    from harness.report.plots import plots  # slow to load, and other commands do not need it
 
     anomalies = facts.judgement.deciding if facts.judgement else ()
     marked = [i for verdict in anomalies for a in verdict.anomalies for i in a.ops]
     return out | {
-        "calls": packed(columns(history, marked)),
+        "calls": encoded(columns(history, marked)),
         "plots": plots(history),
         "faults": fault_table.rows(history),
         "count": len(history.pairs),

@@ -1,4 +1,4 @@
-"""Rate and latency over time, as SVG whose text is text and whose colours are the page's."""
+"""Rate and latency over time, as SVG that keeps text as text and uses the page's colours."""
 
 import io
 import re
@@ -26,7 +26,7 @@ COLOURS: Final = {
     "rule": "#060606",
     "dim": "#070707",
 }
-"""Stand-ins: in the SVG each becomes the page's variable of that name, light or dark."""
+"""Placeholder colours: in the SVG each becomes the page's variable of that name, light or dark."""
 STYLES: Final = {"ok": "-", "fail": (0, (4, 2)), "info": (0, (1, 1.5))}
 """Line style of each outcome, so that colour is not the only difference."""
 QUANTILES: Final = (
@@ -48,17 +48,17 @@ SUPERFLUOUS: Final = re.compile(
     r'<metadata>.*?</metadata>\s*|<!--.*?-->\s*|(?<=<g) id="[^"]*"|font-family: [^;"]*; ?',
     re.DOTALL,
 )
-"""Besides its size: the font is the page's, and nothing refers to groups."""
+"""Parts of the SVG that are removed: the page sets the font, and nothing refers to groups."""
 TAG: Final = re.compile(r"<[^>]+>")
 FRACTION: Final = re.compile(r"(\.\d\d)\d+")
-"""The digits of a coordinate that are cut: a hundredth of a point is finer than any screen."""
+"""Digits of a coordinate that are cut: a hundredth of a point is finer than any screen."""
 BINS_MAX: Final = 120
 LEAST_BIN_S: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class Plots:
-    """The same three plots for a wide page and for a narrow one; `<svg>` elements."""
+    """The same three plots as `<svg>` elements for a wide and for a narrow page."""
 
     wide: Markup
     narrow: Markup
@@ -67,11 +67,11 @@ class Plots:
 @dataclass(frozen=True, slots=True)
 class _Shape:
     size: tuple[float, float]
-    """Inches, of which the page's width is one figure's."""
+    """Width and height in inches; the page scales the figure to its own width."""
     margins: Mapping[str, float]
-    """Placed by hand: to have the places computed means to draw everything twice."""
+    """Margins, chosen by hand: matplotlib would have to draw everything twice to compute them."""
     beside: bool
-    """Legends stand beside their plot, else above it."""
+    """True if legends stand beside their plot, not above it."""
     ticks: int
 
 
@@ -88,15 +88,15 @@ LEGEND_COLUMNS: Final = 3
 
 
 def plots(history: History) -> Plots | None:
-    """None when nothing was called."""
+    """Return the plots, or None if no call was made."""
     if not history.pairs:
         return None
     data = _Data(history)
-    return Plots(_drawn(history, data, WIDE), _drawn(history, data, NARROW))
+    return Plots(_render(history, data, WIDE), _render(history, data, NARROW))
 
 
-def _drawn(history: History, data: "_Data", shape: _Shape) -> Markup:
-    # Salted by the shape: what one refers to must not be found in the other, which is not shown.
+def _render(history: History, data: "_Data", shape: _Shape) -> Markup:
+    # The salt keeps ids apart: a reference must not resolve to the other, hidden figure.
     with mpl.rc_context(SETTINGS | {"svg.hashsalt": str(shape.size)}):
         figure = Figure(figsize=shape.size)
         figure.subplots_adjust(**shape.margins)
@@ -106,8 +106,8 @@ def _drawn(history: History, data: "_Data", shape: _Shape) -> Markup:
         _outcomes(bottom, data)
         bottom.set_xlabel("seconds since the run began")
         for axes in (top, middle, bottom):
-            _dress(axes, history, data.end_s)
-            _explain(axes, shape)
+            _style_axes(axes, history, data.end_s)
+            _add_title_and_legend(axes, shape)
         bottom.xaxis.set_major_locator(MaxNLocator(shape.ticks))
         return Markup(_svg(figure))  # noqa: S704 # the library escapes what it draws
 
@@ -182,13 +182,13 @@ def _logarithmic(axes: Axes) -> None:
 
 
 class _Minor(LogFormatter):
-    """Labels between powers of ten, where an axis spans hardly one; as plain numbers."""
+    """Labels between powers of ten, as plain numbers, for an axis that spans less than two."""
 
     def __call__(self, x: float, pos: Any = None) -> str:
         return f"{x:,g}" if super().__call__(x, pos) else ""
 
 
-def _dress(axes: Axes, history: History, end_s: float) -> None:
+def _style_axes(axes: Axes, history: History, end_s: float) -> None:
     for fault in history.faults:
         until = end_s if fault.end_ns is None else fault.end_ns / 1e9
         begin = fault.begin_ns / 1e9
@@ -208,8 +208,8 @@ def _dress(axes: Axes, history: History, end_s: float) -> None:
         spine.set_color(COLOURS["rule"])
 
 
-def _explain(axes: Axes, shape: _Shape) -> None:
-    """Title and legend; a legend above the plot has the title above itself."""
+def _add_title_and_legend(axes: Axes, shape: _Shape) -> None:
+    """Add the title and the legend; a legend above the plot moves the title further up."""
     handles, labels = axes.get_legend_handles_labels()
     rows = 0 if shape.beside else -(-len(labels) // LEGEND_COLUMNS)
     axes.set_title(axes.get_title("left"), pad=6 + 14 * rows, color=COLOURS["ink"])
@@ -227,7 +227,7 @@ def _explain(axes: Axes, shape: _Shape) -> None:
 def _svg(figure: Figure) -> str:
     buffer = io.StringIO()
     with warnings.catch_warnings():
-        # The browser draws the text, and finds fonts of its own.
+        # The browser draws the text with its own fonts.
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
         figure.savefig(
             buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None}

@@ -1,4 +1,4 @@
-"""A run's conclusion in three sentences, for somebody who never read a history."""
+"""A run's conclusion in three sentences, for readers who have never seen a history."""
 
 from checkers.ladder import Level
 from checkers.phrasing import during, listed, number, seconds
@@ -22,8 +22,8 @@ def duration(ns: int) -> str:
 
 
 def lifetime(fault: Fault) -> str:
-    """Return "invoked at 2.085 s, verified at 2.489 s, over at 4.102 s"; of a fault within one call
-    "from 2.085 s to 2.489 s"."""
+    """Return "invoked at 2.085 s, verified at 2.489 s, over at 4.102 s", or "from 2.085 s to 2.489
+    s" if one call was the whole fault."""
     if fault.invoked_ns == fault.begin_ns:
         end = "the end" if fault.end_ns is None else seconds(fault.end_ns)
         return f"from {seconds(fault.begin_ns)} to {end}"
@@ -43,7 +43,7 @@ def promise_and_held(facts: Facts) -> str:
 
 
 def sentences(facts: Facts) -> tuple[str, ...]:
-    """Return three sentences for a run with a verdict; for another one what is known."""
+    """Return three sentences about a run with a verdict; about another run, what is known."""
     judgement, history = facts.judgement, facts.history
     if judgement is None:
         return _unjudged(facts)
@@ -55,48 +55,50 @@ def sentences(facts: Facts) -> tuple[str, ...]:
         said += list(judgement.ladder.contradictions)
         return (
             "Nothing can be concluded from this run.",
-            f"What is lacking: {'; '.join(said) or 'a reason was not given'}.",
-            "That is no success: run it longer, or with more operations, before trusting it.",
+            f"Reasons: {'; '.join(said) or 'none given'}.",
+            "This is not a success: run it longer, or with more operations.",
         )
     held = judgement.ladder.held
-    level = f"Every level up to {held.value} held." if held else "What was promised held."
+    level = f"Every level up to {held.value} held." if held else "The promise held."
     return (*_seen(history), level)
 
 
 def _unjudged(facts: Facts) -> tuple[str, ...]:
     if facts.alive:
-        first = "This run goes on; nothing has been concluded yet."
+        first = "This run is in progress; it has no verdict yet."
     elif facts.status == UNREADABLE:
         first = "A file of this run cannot be read, so nothing is known of its verdict."
     elif facts.info.error:
         first = f"The harness itself failed: {facts.info.error.rstrip('.')}."
     else:
-        first = "The process that ran this is gone and said nothing: killed, or the machine went."
+        first = (
+            "The harness process is gone and left no reason: it was killed, or the machine failed."
+        )
     if facts.history is None:
-        return first, "Its history cannot be read, so that nothing is known of what happened."
+        return first, "Its history cannot be read, so nothing is known of what happened."
     many = number(len(facts.history), "op")
     if facts.status == UNREADABLE:
-        return first, f"Its history can: {many}, which its page shows."
-    second = f"{many} reached the disk before that; its page shows them."
+        return first, f"Its history can be read: {many}, shown on its page."
+    second = f"{many} reached the disk before that, shown on its page."
     if facts.status == RUNNING:
-        return first, f"{many} reached the disk so far; its page shows them."
-    return first, second, f"No verdict was given; harness check {facts.name} gives one."
+        return first, f"{many} reached the disk so far, shown on its page."
+    return first, second, f"It has no verdict; harness check {facts.name} gives one."
 
 
 def _seen(history: History | None) -> tuple[str, ...]:
     if history is None:
-        return ("It was judged, but its history cannot be read any more.",)
+        return ("It was judged, but its history can no longer be read.",)
     ok = [pair for pair in history.pairs if pair.kind is Kind.OK]
     writes = sum(not isinstance(pair.end and pair.end.value, tuple) for pair in ok)
     faults = len(history.faults)
     broke = (
-        f"{number(faults, 'fault')} took effect meanwhile, and nothing broke the promise"
+        f"{number(faults, 'fault')} took effect, and nothing broke the promise"
         if faults
         else "No fault was in force, and nothing broke the promise"
     )
     return (
         f"{number(writes, 'acknowledged write')} and {number(len(ok) - writes, 'answered read')} "
-        "were put before the checkers.",
+        "were checked.",
         f"{broke}.",
     )
 
@@ -126,7 +128,7 @@ def _sentence(text: str) -> str:
 
 
 def _write(history: History, anomaly: Anomaly) -> Pair | None:
-    """The write of the value that it is about."""
+    """Return the write of the value that the anomaly is about."""
     if anomaly.value is None:
         return None
     for pair in history.pairs:
@@ -164,7 +166,7 @@ def _second(write: Pair | None, reads: list[Pair], anomaly: Anomaly, history: Hi
     later = duration(last.invoke.time_ns - write.end.time_ns)
     if anomaly.kind == "lost":
         at_ns = quiescence_of(history).at_ns
-        rest = f", when nothing was left to do since {seconds(at_ns)}" if at_ns else ""
+        rest = f", with the replicas at rest since {seconds(at_ns)}" if at_ns else ""
         return f"The final reads on {nodes}, begun {later} later{rest}, do not return it."
     assert last.end is not None
     assert isinstance(last.end.value, tuple)

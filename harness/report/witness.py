@@ -16,33 +16,33 @@ from harness.core.verdict import Anomaly
 from harness.report.axis import Axis
 
 FAULTS_MARKED: Final = 3
-"""Most faults of a picture whose edges have marks of their own."""
+"""Maximum number of faults in a picture whose edges get marks of their own."""
 UNVERIFIED: Final = "unverified"
 VERIFIED: Final = "verified"
-"""What is known of a fault at some moment: invoked only, or its effect was seen."""
+"""States of a fault at some moment: only invoked, or its effect was seen."""
 PAUSE_NS: Final = 10_000_000
-"""Length of a gap between two rows from which on it is shown."""
+"""Shortest gap between two rows that is shown."""
 ACKNOWLEDGED: Final = "acknowledged here"
 ANSWERED: Final = "answered here"
 PRESENT_IS_WRONG: Final = {"duplicate": "twice here", "phantom": "must not be here"}
-"""Kinds of anomaly in which a read is wrong for what it returns."""
+"""Kinds of anomaly in which a read is wrong because it returned a value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """Call in a picture."""
+    """A call in a picture."""
 
     pair: Pair
     lane: int
     begin: float
-    """Per cent of the axis."""
+    """Position in per cent of the axis, as is `end`."""
     end: float
     title: str
-    """ "insert 417"."""
+    """Operation and value: "insert 417"."""
     note: str
-    """ "acknowledged here", "missing here"; or what is known of its end."""
+    """Outcome in words: "acknowledged here", "missing here", "never answered"."""
     wrong: bool
-    """The read that breaks the promise."""
+    """True for the read that breaks the promise."""
 
     @property
     def begin_ns(self) -> int:
@@ -56,17 +56,18 @@ class Bar:
 
     @property
     def kind(self) -> str:
-        """ok, fail or info."""
+        """Return ok, fail or info."""
         return self.pair.kind.value
 
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """One fault, as far as it is within the picture."""
+    """One fault, as far as it lies within the picture."""
 
     fault: Fault
     begin: float
-    """Where the nemesis was invoked; per cent of the axis, as the next two."""
+    """Position of the invocation in per cent of the axis; `verified` and `end` are positions
+    too."""
     verified: float
     end: float
     begun_before: bool
@@ -74,11 +75,11 @@ class Band:
 
     @property
     def title(self) -> str:
-        """ "partition-one {ch1 | ch2 ch3}"."""
+        """Return the name and the target: "partition-one {ch1 | ch2 ch3}"."""
         return f"{self.fault.name} {self.fault.text}"
 
     def state(self, time_ns: int) -> str:
-        """VERIFIED while it is in force, UNVERIFIED while it may be, else ""."""
+        """Return VERIFIED while the fault is in force, UNVERIFIED while it may be, else ""."""
         fault = self.fault
         if time_ns < fault.invoked_ns or (fault.end_ns is not None and time_ns >= fault.end_ns):
             return ""
@@ -93,12 +94,12 @@ class TimelineRow:
     gap_ns: int
     """Time since the row above; 0 in the first one."""
     rails: tuple[tuple[str, Bar | None], ...]
-    """What happens in each lane: a call begins ("begin"), ends ("end") or goes "on"; else ""."""
+    """State of each lane: a call begins ("begin"), ends ("end") or is in flight ("on"); else ""."""
     bar: Bar | None
-    """The call that begins or ends; None: a fault does."""
+    """Call that begins or ends; None if the event is a fault's."""
     text: str
     faulty: str
-    """VERIFIED when a fault is in force, UNVERIFIED when one may be, else ""."""
+    """VERIFIED if a fault is in force, UNVERIFIED if one may be, else ""."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,7 @@ class Picture:
         """Return the events of the picture in order of time."""
         out: list[TimelineRow] = []
         under_way: dict[int, Bar] = {}
-        for time_ns, order, bar, text in sorted(self._happenings(), key=lambda one: one[:2]):
+        for time_ns, order, bar, text in sorted(self._events(), key=lambda one: one[:2]):
             rails: list[tuple[str, Bar | None]] = [
                 ("on" if lane in under_way else "", under_way.get(lane))
                 for lane in range(len(self.lanes))
@@ -146,8 +147,9 @@ class Picture:
             out.append(TimelineRow(time_ns, gap_ns, tuple(rails), bar, text, faulty))
         return tuple(out)
 
-    def _happenings(self) -> Iterator[tuple[int, "_Order", Bar | None, str]]:
-        """When, what comes first of one moment, whose call it is (None: a fault's), and a text."""
+    def _events(self) -> Iterator[tuple[int, "_Order", Bar | None, str]]:
+        """Yield the time, the order among events of that time, the call (None for a fault's event)
+        and a text of each event."""
         for bar in self.bars:
             yield bar.begin_ns, _Order.BEGIN, bar, f"{bar.title} #{bar.pair.invoke.index}"
             at_once = bar.end_ns == bar.begin_ns
@@ -192,7 +194,7 @@ def picture_of(history: History, anomaly: Anomaly) -> Picture:
         times += [t for t in edges if begin_ns <= t <= end_ns]
     axis = Axis.through(times)
     names = sorted({_lane(p) for p in pairs}, key=lambda lane: (lane[0], lane[1]))
-    # Every read is held against every value that the witness is about.
+    # The note of each read compares it with every value of the witness.
     values = dict.fromkeys(v for p in pairs if (v := _written(p)) is not None)
     if anomaly.value is not None:
         values[anomaly.value] = None
@@ -210,7 +212,7 @@ def picture_of(history: History, anomaly: Anomaly) -> Picture:
     ]
     return Picture(
         lanes=tuple((node, f"process {process}") for node, process in names),
-        bars=tuple(_with_a_wrong_one(bars, pairs)),
+        bars=tuple(_mark_wrong_reads(bars, pairs)),
         bands=tuple(_band(f, axis, begin_ns, end_ns) for f in faults),
         axis=axis,
     )
@@ -266,7 +268,7 @@ def _is_wrong(pair: Pair, anomaly: Anomaly) -> bool:
     return (anomaly.value in values) == (anomaly.kind in PRESENT_IS_WRONG)
 
 
-def _note(pair: Pair, anomaly: Anomaly, witness: Sequence[int]) -> str:
+def _note(pair: Pair, anomaly: Anomaly, witness_values: Sequence[int]) -> str:
     values = _returned(pair)
     if values is None:
         return {
@@ -275,19 +277,19 @@ def _note(pair: Pair, anomaly: Anomaly, witness: Sequence[int]) -> str:
             Kind.INFO: "never answered",
         }[pair.kind]
     if _is_wrong(pair, anomaly):
-        said = PRESENT_IS_WRONG.get(anomaly.kind, "missing here")
-        return f"{said}: {anomaly.value}"
-    held = set(values)
+        problem = PRESENT_IS_WRONG.get(anomaly.kind, "missing here")
+        return f"{problem}: {anomaly.value}"
+    returned = set(values)
     parts = [
-        (word, [v for v in witness if (v in held) is there])
+        (word, [v for v in witness_values if (v in returned) is there])
         for word, there in (("has", True), ("lacks", False))
     ]
     return " · ".join(f"{word} {listed(some)}" for word, some in parts if some) or ANSWERED
 
 
-def _with_a_wrong_one(bars: Sequence[Bar], pairs: Sequence[Pair]) -> Sequence[Bar]:
-    """A witness of several values names no wrong read: then it is those that lack what was
-    acknowledged before they began, else the one that ended last."""
+def _mark_wrong_reads(bars: Sequence[Bar], pairs: Sequence[Pair]) -> Sequence[Bar]:
+    """Mark the wrong reads of a witness that names none, such as one of several values: the reads
+    that lack a value acknowledged before they began, or else the read that ended last."""
     reads = [bar for bar in bars if bar.pair.kind is Kind.OK and bar.pair.invoke.value is None]
     if not reads or any(bar.wrong for bar in bars):
         return bars

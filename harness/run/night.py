@@ -61,7 +61,7 @@ class Night:
 
     path: Path
     """Directory of the journal."""
-    asked: dict[str, Any] = field(default_factory=dict)
+    request: dict[str, Any] = field(default_factory=dict)
     slots: dict[int, Slot] = field(default_factory=dict)
     over: bool = False
 
@@ -81,14 +81,14 @@ class Night:
         return night
 
     @staticmethod
-    def begun(path: Path, asked: Mapping[str, Any]) -> "Night":
+    def begun(path: Path, request: Mapping[str, Any]) -> "Night":
         """Create a journal."""
         try:
             path.mkdir(parents=True)
         except OSError as error:
             raise HarnessError(f"{path}: cannot be made: {why_unwritable(path, error)}") from error
         night = Night(path)
-        night.say("night", **asked)
+        night.say("night", **request)
         return night
 
     def say(self, event: str, run: int | None = None, **more: Any) -> None:
@@ -112,7 +112,7 @@ class Night:
     def _take(self, said: Mapping[str, Any]) -> None:
         event, run = said["event"], said.get("run")
         if event == "night":
-            self.asked = {name: value for name, value in said.items() if name != "event"}
+            self.request = {name: value for name, value in said.items() if name != "event"}
         elif event == "end":
             self.over = True
         elif event == "begin":

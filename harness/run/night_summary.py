@@ -111,7 +111,7 @@ def as_json(night: Night, of: Sequence[CellSummary]) -> dict[str, Json]:
         "statuses": {s.value: sum(verdict(slot) is s for slot in every) for s in Status},
         "killed": sum(slot.killed for slot in every),
         "broken": sum(slot.broken is not None for slot in every),
-        "asked": night.asked,
+        "request": night.request,
         "cells": [
             {
                 "name": cell.name,

@@ -1,4 +1,4 @@
-"""The store as pages. Reads only: no request changes a run, save that its report may be drawn."""
+"""The store as pages. No request changes a run, except that its report may be drawn."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -32,7 +32,7 @@ from harness.web.matrix import heat_map_of
 from harness.web.runs import SORTS, STATUSES, Query, Runs
 
 ROWS: Final = 200
-"""Number of rows on a page of the list."""
+"""Number of runs on a page of the list."""
 HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -41,7 +41,7 @@ HEADERS: Final = {
     "Cross-Origin-Opener-Policy": "same-origin",
 }
 SANDBOXED: Final = HEADERS | {"Content-Security-Policy": "sandbox allow-scripts"}
-"""Headers of a stored report, which others may have written and which may not read other pages."""
+"""Headers of a stored report, which others may have written and which must not read other pages."""
 
 
 @cache
@@ -80,8 +80,8 @@ def app(store: Store, hosts: tuple[str, ...]) -> Starlette:
 
 
 class _Pages:
-    """Every answer reads files, so none of them is a coroutine: each is made in a thread, and a
-    slow disk or a big journal keeps no other page waiting."""
+    """Handlers of the pages. Each reads files, so none is a coroutine: starlette runs it in a
+    thread, and a slow disk or a large journal does not delay other pages."""
 
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
@@ -93,11 +93,11 @@ class _Pages:
         every = self._runs.all()
         chosen = query.chosen(every)
         first = _number(request.query_params.get("first", "0"))
-        given = {name: getattr(query, name) for name in Query.__slots__}
+        current = {name: getattr(query, name) for name in Query.__slots__}
 
         def link(**other: object) -> str:
-            said = {**given, **other}
-            return "/?" + urlencode({name: value for name, value in said.items() if value})
+            changed = {**current, **other}
+            return "/?" + urlencode({name: value for name, value in changed.items() if value})
 
         return _html(
             "runs.html.j2",
@@ -114,7 +114,7 @@ class _Pages:
                 name: sorted({getattr(run, name) for run in every})
                 for name in ("workload", "nemesis")
             },
-            # Also what a cell of the matrix asks for: the versions of all servers together.
+            # Includes the query of a matrix cell: the versions of all servers, joined.
             versions=sorted(
                 {version for run in every for version in run.versions}
                 | ({query.version} if query.version else set())
@@ -157,8 +157,8 @@ class _Pages:
         if drawn < max(_modified(run.info_file), _modified(run.results_file)):
             draw(run)
         if run.report.is_symlink() or not run.report.is_file():
-            # It leads elsewhere, the store cannot be written, or the drawing failed: then the
-            # error is told.
+            # The report leads elsewhere, the store is read-only, or drawing failed: then this
+            # raises the error.
             text = page(facts_in(run)).encode(errors="replace")
             return HTMLResponse(text, headers=SANDBOXED)
         return FileResponse(run.report, media_type="text/html", headers=SANDBOXED)

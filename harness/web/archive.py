@@ -6,7 +6,7 @@ from tempfile import mkstemp
 
 
 def archive(directory: Path) -> Path:
-    """A `.tar.gz` in the system's directory of temporary files; the caller removes it.
+    """Return the path of a `.tar.gz` in the system's temporary directory; the caller removes it.
 
     Regular files only: a link could lead out of the store.
     """

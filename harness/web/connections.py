@@ -1,4 +1,4 @@
-"""Connections to the server, none of which may stay open for nothing."""
+"""Connections to the server, none of which may stay open idle."""
 
 import asyncio
 from typing import Any, Final
@@ -6,14 +6,16 @@ from typing import Any, Final
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 REQUEST_S: Final = 10.0
-"""Seconds in which a request must be complete, from the connection or the last answer on."""
+"""Seconds within which a request must be complete, counted from the connection or the last
+answer."""
 STALLED_S: Final = 60.0
-"""Seconds for which a client may take nothing of an answer."""
+"""Seconds for which a client may accept no bytes of an answer."""
 CONNECTIONS_MAX: Final = 128
 
 
 class BoundedProtocol(H11Protocol):
-    """HTTP in which an unfinished request and an answer that nobody takes have a deadline.
+    """HTTP with deadlines for an incomplete request and for an answer that the client does not
+    read.
 
     uvicorn itself waits for the rest of a request for ever, and its limit of concurrency counts
     an open connection but closes none.
@@ -26,11 +28,12 @@ class BoundedProtocol(H11Protocol):
 
     @property
     def waiting(self) -> bool:
-        """No request is being answered."""
+        """Return whether no request is being answered."""
         return self.cycle is None or self.cycle.response_complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """The oldest connection without a complete request makes room for one too many."""
+        """Set the request's deadline; above the limit, close the connection that has waited longest
+        for a request."""
         super().connection_made(transport)
         self._expect()
         if len(self.connections) > CONNECTIONS_MAX:
@@ -39,29 +42,29 @@ class BoundedProtocol(H11Protocol):
             min(idle, key=lambda one: one._waiting_since, default=self).transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """A request that is complete has no deadline."""
+        """Remove the deadline once the request is complete."""
         super().data_received(data)
         if not self.waiting:
             self._allow(None)
 
     def on_response_complete(self) -> None:
-        """The next request is due."""
+        """Set the deadline of the next request."""
         super().on_response_complete()
         if self.waiting:
             self._expect()
 
     def pause_writing(self) -> None:
-        """The client takes nothing for the moment."""
+        """Set the deadline of a client that does not accept data."""
         super().pause_writing()
         self._allow(STALLED_S)
 
     def resume_writing(self) -> None:
-        """Note that the connection has taken data."""
+        """Remove the deadline: the client accepts data again."""
         super().resume_writing()
         self._allow(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Note that the connection is over."""
+        """Remove the deadline of a closed connection."""
         self._allow(None)
         super().connection_lost(exc)
 
@@ -70,7 +73,7 @@ class BoundedProtocol(H11Protocol):
         self._allow(REQUEST_S)
 
     def _allow(self, seconds: float | None) -> None:
-        """Closes the connection after this time, which replaces an earlier one; None: never."""
+        """Replace the deadline: close the connection after this time; None removes the deadline."""
         if self._deadline is not None:
             self._deadline.cancel()
         self._deadline = None

@@ -27,7 +27,7 @@ def diff(left: Facts, right: Facts) -> tuple[DiffLine, ...]:
     """Return the lines of levels, settings, servers, verdicts and figures that either run has."""
     a, b = _properties(left), _properties(right)
     places = list(dict.fromkeys([*a, *b]))
-    # Of each part all lines together, in the order in which parts first appear.
+    # Lines are grouped by part, in the order in which parts first appear.
     parts = list(dict.fromkeys(part for part, _ in places))
     places.sort(key=lambda place: parts.index(place[0]))
     return tuple(DiffLine(*place, a.get(place, "–"), b.get(place, "–")) for place in places)

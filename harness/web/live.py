@@ -18,7 +18,7 @@ from harness.run.live import Live
 RATE_NS: Final = 5_000_000_000
 """Length of the window over which the rate is measured."""
 READ_BYTES_MAX: Final = 8 * 1024 * 1024
-"""The most of the journal that is read at a time: 62 MB kept every other page waiting for 0.9 s."""
+"""Maximum bytes of the journal read at a time: 62 MB delayed every other page by 0.9 s."""
 
 
 @dataclass(slots=True)
@@ -27,7 +27,7 @@ class Tail:
 
     journal: Path
     stale_is_wrong: bool
-    """Whether a read that misses an acknowledged value breaks the promise."""
+    """True if a read that misses an acknowledged value breaks the promise."""
     _offset: int = 0
     _live: Live = field(default_factory=Live)
     _anomalies: LiveAnomalies = field(default_factory=LiveAnomalies)
@@ -40,8 +40,8 @@ class Tail:
     _lock: Lock = field(default_factory=Lock)
 
     def read(self) -> Mapping[str, Json]:
-        """Everything up to now, or up to READ_BYTES_MAX more than last time ("behind"): counts by
-        operation and outcome, faults in force, anomalies."""
+        """Return counts by operation and outcome, faults in force and anomalies up to now. One call
+        reads at most READ_BYTES_MAX; "behind" says that more is to be read."""
         with self._lock:
             if not self._broken:
                 self._follow()
@@ -71,12 +71,12 @@ class Tail:
                 fresh = file.read(READ_BYTES_MAX)
                 size = os.fstat(file.fileno()).st_size
         except OSError:
-            return  # it has not begun
+            return  # the run has not begun
         except ValueError as error:
             self._broken = f"the journal cannot be read: {error}"
             return
         self._behind = size > self._offset + len(fresh)
-        # A line that is being written is read next time.
+        # The last line may be incomplete; it is read next time.
         whole = fresh[: fresh.rfind(b"\n") + 1]
         if not whole and self._behind:
             self._broken = f"the journal has a line of more than {READ_BYTES_MAX:,} bytes"

@@ -30,7 +30,7 @@ class Summary:
     versions: tuple[str, ...]
     """Versions of the servers, each once."""
     trouble: str
-    """Why a file of it cannot be read; "" if all can."""
+    """Reason why one of its files cannot be read; "" if all can."""
     started: str
     """UTC, "2026-11-20 17:45:09"; "" when unknown."""
     text: str
@@ -38,7 +38,7 @@ class Summary:
 
     @property
     def version(self) -> str:
-        """All its servers' versions: "25.8.2.1 3.8.0"."""
+        """Return the versions of all its servers, joined: "25.8.2.1 3.8.0"."""
         return " ".join(self.versions).strip()
 
     @property
@@ -68,10 +68,10 @@ class Query:
     version: str = ""
     """Version of one server, or of all servers together."""
     since: str = ""
-    """A day, "2026-11-20", inclusive; so is `until`."""
+    """First day, "2026-11-20"; `until` is the last one."""
     until: str = ""
     sort: str = "started"
-    """One of SORTS; with "-" before it from the greatest."""
+    """One of SORTS; a leading "-" sorts descending."""
 
     @staticmethod
     def of(given: Mapping[str, str]) -> "Query":
@@ -101,7 +101,7 @@ class Query:
 
 @dataclass(slots=True)
 class Runs:
-    """The runs of a store now. What has not changed on disk is not read again."""
+    """The runs of a store. Files that have not changed on disk are not read again."""
 
     store: Store
     _known: dict[Path, tuple[tuple[int, int], Summary]] = field(default_factory=dict)
@@ -111,13 +111,13 @@ class Runs:
         return [self._summary(run) for run in self._own()]
 
     def find(self, folder: str, name: str) -> RunDirectory | None:
-        """Return the run of that name. Only runs that the store lists are found, no other path."""
+        """Return the run of that name, or None. No other path than a listed run is ever opened."""
         wanted = self.store.root / folder / name
         return next((run for run in self._own() if run.path == wanted), None)
 
     def _own(self) -> Iterable[RunDirectory]:
-        """The store may be of other people: a run with a file that leads elsewhere is none, nor is
-        one with a FIFO, whose reader would wait for ever."""
+        """Yield the runs whose files are regular. The store may be writable by others: a link may
+        lead elsewhere, and opening a FIFO would block for ever."""
         return (run for run in self.store.runs() if all(map(_regular_or_absent, _files(run))))
 
     def _summary(self, run: RunDirectory) -> Summary:

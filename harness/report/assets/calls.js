@@ -1,12 +1,12 @@
-// Every call of a run as columns of numbers, and what each of them returned.
+// All calls of a run as columns of numbers, and the values that each read returned.
 "use strict";
 
-// What a call is painted as; without a search for a value 1 + its kind: ok, fail, info.
+// How a call is painted. Without a search for a value this is 1 + its kind: ok, fail, info.
 const HIDDEN = 0, HOLDS = 4, LACKS = 5, NOT_DUE = 6;
 
 class Calls {
-  static async unpacked(packed) {
-    const bytes = Uint8Array.from(atob(packed), (c) => c.charCodeAt(0));
+  static async decode(encoded) {
+    const bytes = Uint8Array.from(atob(encoded), (c) => c.charCodeAt(0));
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
     return new Calls(await new Response(stream).json());
   }
@@ -27,41 +27,41 @@ class Calls {
     }
     this.inserts = Uint8Array.from(this.f, (f) => data.inserts.includes(data.names.f[f]));
     this.reads = Uint8Array.from(this.f, (f) => data.reads.includes(data.names.f[f]));
-    const places = (given) => { const all = new Array(count); for (const i in given) all[i] = given[i]; return all; };
-    this.changes = places(data.changes); // of a read: what it returned other than the last one of its series
-    this.doubles = places(data.doubles);
-    this.details = places(data.details);
+    const byCall = (given) => { const all = new Array(count); for (const i in given) all[i] = given[i]; return all; };
+    this.changes = byCall(data.changes); // of a read: the difference from the previous read of its series
+    this.doubles = byCall(data.doubles);
+    this.details = byCall(data.details);
     this.series = this.key.map((key, i) => key * data.names.node.length + this.node[i]); // one key on one node
     this.size = new Int32Array(count).fill(-1);
     const sets = new Map();
-    this.#follow(sets, count, (i, set) => { this.size[i] = set.size; });
-    this.lanes = this.#laid();
+    this.#replayReads(sets, count, (i, set) => { this.size[i] = set.size; });
+    this.lanes = this.#assignLanes();
   }
 
-  // Runs through the reads up to call `last` with the set that each returned.
-  #follow(sets, last, see, only = -1) {
+  // Visits the reads before call `last` with the set that each returned.
+  #replayReads(sets, last, visit, only = -1) {
     for (let i = 0; i < last; i++) {
       const changes = this.changes[i];
       if (changes === undefined || (only >= 0 && this.series[i] !== only)) continue;
       let set = sets.get(this.series[i]);
       if (!set) sets.set(this.series[i], set = new Set());
       for (const v of changes) set.has(v) ? set.delete(v) : set.add(v);
-      see(i, set);
+      visit(i, set);
     }
   }
 
-  // What a read returned; null: it is no read of a set.
+  // Returns the values of a read of a set, or null for another call.
   values(i) {
     if (this.changes[i] === undefined) return null;
     let found = [];
-    this.#follow(new Map(), i + 1, (at, set) => { if (at === i) found = [...set]; }, this.series[i]);
+    this.#replayReads(new Map(), i + 1, (at, set) => { if (at === i) found = [...set]; }, this.series[i]);
     return found.sort((a, b) => Number(a) - Number(b));
   }
 
-  // For each call: HOLDS; LACKS, a read that must have had the value, for it began after an insert into
-  // its key was acknowledged; NOT_DUE, another read of such a key; or HIDDEN, not about the value. It is
-  // what set-full counts: an acknowledgement and a read that begins at the very same time are concurrent.
-  holding(text) {
+  // Classifies each call for a searched value: HOLDS it; LACKS it, though the read began after an insert into
+  // its key was acknowledged; NOT_DUE, another read of such a key; or HIDDEN, unrelated. This is how set-full
+  // counts: an acknowledgement and a read that begins at the same time are concurrent.
+  classify(text) {
     const out = new Uint8Array(this.count), same = (v) => String(v) === text;
     const holds = new Set(), keys = this.acknowledged(text);
     for (let i = 0; i < this.count; i++) {
@@ -77,7 +77,7 @@ class Calls {
     return out;
   }
 
-  // The keys into which the value was inserted: when that was first acknowledged; Infinity: never.
+  // Returns the keys into which the value was inserted, with the time of the first acknowledgement, else Infinity.
   acknowledged(text) {
     const keys = new Map();
     for (let i = 0; i < this.count; i++) {
@@ -88,9 +88,9 @@ class Calls {
     return keys;
   }
 
-  // Each call in the first lane of its node that is free when it begins: in a lane none overlap, so
-  // that both begins and ends are in order of time. Nodes by name, ch2 before ch10.
-  #laid() {
+  // Puts each call into the first lane of its node that is free when it begins. The calls of a lane do not
+  // overlap, so both begins and ends are sorted. Nodes are sorted by name, ch2 before ch10.
+  #assignLanes() {
     const { names, begin, end } = this, lanes = [];
     const text = (n) => String(names.node[n] ?? "");
     const nodes = names.node.map((_, n) => n).sort((a, b) => text(a).localeCompare(text(b), "en", { numeric: true }));
@@ -112,21 +112,21 @@ class Calls {
     return lanes;
   }
 
-  // A row of the list, as text.
+  // Returns the texts of a row of the list.
   cells(i) {
     const { names } = this, took = this.length[i];
-    const said = this.size[i] >= 0 ? many(this.size[i], "value") : this.value[i] ?? this.details[i] ?? "";
+    const value = this.size[i] >= 0 ? plural(this.size[i], "value") : this.value[i] ?? this.details[i] ?? "";
     return ["#" + this.index[i], (this.begin[i] / 1e6).toFixed(6) + " s",
       took < 0 ? "never ended" : (took / 1e6).toLocaleString("en", { maximumFractionDigits: 3 }) + " ms",
       names.node[this.node[i]] ?? "–", String(this.process[i]), names.f[this.f[i]], String(names.key[this.key[i]] ?? "–"),
-      String(said), this.kinds[this.kind[i]]];
+      String(value), this.kinds[this.kind[i]]];
   }
 }
 
-const many = (n, one) => `${n.toLocaleString("en")} ${one}${n === 1 ? "" : "s"}`;
+const plural = (n, one) => `${n.toLocaleString("en")} ${one}${n === 1 ? "" : "s"}`;
 
-// The first place of a sorted array whose element is at least, or `after`: greater than, x.
-function placeOf(sorted, x, after = false) {
+// Returns the first index of a sorted array whose element is at least x, or greater than x if `after`.
+function firstIndex(sorted, x, after = false) {
   let low = 0, high = sorted.length;
   while (low < high) {
     const mid = (low + high) >> 1;

@@ -1,5 +1,5 @@
-// Paints the calls in view. Its time depends on the size of the canvas, hardly on how many calls
-// there are: calls become marks in columns of pixels first, then pixels are written a row at a time.
+// Paints the calls in view. The time depends on the size of the canvas and hardly on the number of calls:
+// calls first become marks in columns of pixels, then pixels are written a row at a time.
 "use strict";
 
 const TOP = 24, LABEL = 54, RIGHT = 4, AXIS = 22, NODE_GAP = 8;
@@ -17,7 +17,7 @@ class Painter {
     this.restyle();
   }
 
-  // The page's colours and size; when one of them changed.
+  // Reads the page's colours and size again, after one of them changed.
   restyle() {
     const style = getComputedStyle(document.documentElement);
     const names = [...TONES, "fault", "fault-ink", "dim", "ink", "rule", "marked"];
@@ -36,13 +36,13 @@ class Painter {
   us(x) { return this.from + (x - LABEL) / this.plot * (this.to - this.from); }
   y(lane) { return TOP + lane * this.laneHeight + (this.calls.lanes[lane].place + 1) * NODE_GAP; }
 
-  // The call at a point, or the nearest within a few pixels of its lane; -1: none.
+  // Returns the call at a point, or the nearest one within a few pixels on its lane; -1 if there is none.
   at(x, y) {
     const l = this.calls.lanes.findIndex((_, n) => y >= this.y(n) - 1 && y < this.y(n) + this.laneHeight - 1);
     if (l < 0) return -1;
     const lane = this.calls.lanes[l];
-    let best = -1, nearest = 5;
-    for (let k = placeOf(lane.end, this.us(x - 5)); k < lane.calls.length && this.x(lane.begin[k]) < x + 5; k++) {
+    let best = -1, nearest = 5; // pixels
+    for (let k = firstIndex(lane.end, this.us(x - 5)); k < lane.calls.length && this.x(lane.begin[k]) < x + 5; k++) {
       if (this.shown[lane.calls[k]] === HIDDEN) continue;
       const away = Math.max(this.x(lane.begin[k]) - x, x - Math.max(this.x(lane.end[k]), this.x(lane.begin[k]) + 1), 0);
       if (away < nearest) { nearest = away; best = lane.calls[k]; }
@@ -65,8 +65,8 @@ class Painter {
     this.#names();
   }
 
-  // Where bars are painted: pixels of the screen, and what each row of a bar looks like by the tones
-  // that meet in a column. Several share its height, so that none hides another.
+  // Prepares the pixels of a lane, and the colour of each row of a bar by the tones that meet in a column.
+  // Several tones share the height of a bar, so that none hides another.
   #pixels() {
     this.columns = Math.max(1, Math.round(this.plot * this.scale));
     this.tall = Math.max(2, Math.round((this.laneHeight - 2) * this.scale));
@@ -91,7 +91,7 @@ class Painter {
     const per = columns / (this.to - this.from), gap = scale, wide = 4 * scale;
     this.calls.lanes.forEach(({ calls, begin, end }, l) => {
       masks.fill(0);
-      for (let k = placeOf(end, this.from); k < calls.length && begin[k] <= this.to; k++) {
+      for (let k = firstIndex(end, this.from); k < calls.length && begin[k] <= this.to; k++) {
         const tone = shown[calls[k]];
         if (tone === HIDDEN) continue;
         const a = (begin[k] - this.from) * per, b = (end[k] - this.from) * per;
@@ -105,9 +105,9 @@ class Painter {
     });
   }
 
-  // Hatched from the invocation of a fault until its effect was verified, then even.
+  // Paints the faults: hatched from invocation until the effect was verified, then plain.
   #faults() {
-    const c = this.context, right = this.width, even = this.colour.fault, hatched = this.#hatching();
+    const c = this.context, right = this.width, plain = this.colour.fault, hatched = this.#hatching();
     let reached = LABEL;
     for (const fault of this.calls.faults) {
       const until = fault.end ?? this.calls.until;
@@ -116,7 +116,7 @@ class Painter {
       const x0 = within(fault.invoked), seen = within(fault.begin), x1 = Math.min(Math.max(within(until), x0 + 2), right);
       reached = this.#label(`${fault.name} ${fault.text}`, x0, x1, reached);
       c.globalAlpha = 0.14;
-      for (const [style, a, b] of [[hatched, x0, seen], [even, seen, x1]]) {
+      for (const [style, a, b] of [[hatched, x0, seen], [plain, seen, x1]]) {
         c.fillStyle = style;
         if (b > a) c.fillRect(a, 0, b - a, this.height - AXIS);
       }
@@ -124,8 +124,8 @@ class Painter {
     }
   }
 
-  // The label of a fault between x0 and x1: a little beyond them where that makes it whole, moved to
-  // the left where the canvas ends, else shortened. Returns how far labels reach by now.
+  // Paints the label of a fault between x0 and x1. It may extend a little beyond them if it then fits, moves left at
+  // the end of the canvas, and is shortened otherwise. Returns the x up to which labels reach.
   #label(text, x0, x1, reached) {
     const c = this.context, wide = c.measureText(text).width + 6;
     const room = wide <= Math.max(x1 - x0, 60) + 40 ? wide : x1 - x0;

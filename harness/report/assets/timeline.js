@@ -1,10 +1,10 @@
-// The timeline of a report: filters, search by value, moving, the list, and the address of what is seen.
+// The timeline of a report: filters, search by value, navigation, the list of calls, and the URL of the view.
 "use strict";
 (async () => {
   const $ = (id) => document.getElementById(id);
-  const packed = $("calls").textContent, canvas = $("canvas"), form = $("filters");
-  if (!packed || !canvas) return;
-  const calls = await Calls.unpacked(packed), painter = new Painter(canvas, calls);
+  const encoded = $("calls").textContent, canvas = $("canvas"), form = $("filters");
+  if (!encoded || !canvas) return;
+  const calls = await Calls.decode(encoded), painter = new Painter(canvas, calls);
   const { names, count } = calls, whole = calls.until;
 
   // --- filters ---------------------------------------------------------------------------------
@@ -21,7 +21,7 @@
     const node = number(want.node), f = number(want.f), kind = number(want.kind);
     const key = want.key === "" ? -1 : names.key.findIndex((k) => String(k ?? "–") === want.key), noKey = want.key !== "" && key < 0;
     const process = want.process === "" ? null : Number(want.process);
-    const found = want.value ? calls.holding(want.value) : null, tally = new Int32Array(7), { shown } = painter;
+    const found = want.value ? calls.classify(want.value) : null, tally = new Int32Array(7), { shown } = painter;
     for (let i = 0; i < count; i++) {
       const fits = !noKey && (node < 0 || calls.node[i] === node) && (f < 0 || calls.f[i] === f)
         && (kind < 0 || calls.kind[i] === kind) && (key < 0 || calls.key[i] === key)
@@ -31,8 +31,8 @@
     }
     const matching = count - tally[HIDDEN];
     $("matching").textContent = want.value
-      ? `value ${want.value}: in ${many(tally[HOLDS], "call")}; ${missing(want.value, tally)}`
-      : `${matching.toLocaleString("en")} of ${many(count, "call")}`;
+      ? `value ${want.value}: in ${plural(tally[HOLDS], "call")}; ${missing(want.value, tally)}`
+      : `${matching.toLocaleString("en")} of ${plural(count, "call")}`;
     $("none").hidden = matching > 0;
     draw();
   }
@@ -41,14 +41,14 @@
     const acks = [...calls.acknowledged(value).values()];
     if (!acks.some(Number.isFinite)) return acks.length ? "never acknowledged" : "never inserted";
     const others = tally[NOT_DUE] ? `, and rightly not in ${tally[NOT_DUE].toLocaleString("en")} begun before that` : "";
-    return `missing from ${many(tally[LACKS], "read")} begun after its acknowledgement${others}`;
+    return `missing from ${plural(tally[LACKS], "read")} begun after its acknowledgement${others}`;
   }
 
-  // --- painting: once a frame, the list when it is quiet -----------------------------------------
+  // --- painting: at most once a frame; the list follows when no input arrives ----------------------
   let queued = false, listing = 0;
   function draw() {
     clearTimeout(listing);
-    listing = setTimeout(() => { list(); remember(); }, 150);
+    listing = setTimeout(() => { list(); saveToUrl(); }, 150);
     if (queued) return;
     queued = true;
     requestAnimationFrame(() => { queued = false; paint(); });
@@ -65,19 +65,19 @@
     draw();
   }
 
-  // --- the list and the details: text, for whoever does not see or use the canvas ----------------
+  // --- the list and the details: the canvas as text ------------------------------------------------
   const ROWS = 50;
   let listed = null;
   function list() {
     const rows = [];
     let inView = 0;
-    for (let i = 0, last = placeOf(calls.begin, painter.to, true); i < last; i++) {
+    for (let i = 0, last = firstIndex(calls.begin, painter.to, true); i < last; i++) {
       if (painter.shown[i] === HIDDEN || calls.end[i] < painter.from) continue;
       if (inView++ < ROWS) rows.push(i);
     }
     if (listed !== rows.join()) $("list").tBodies[0].replaceChildren(...rows.map(row));
     listed = rows.join();
-    $("list").caption.textContent = `${many(inView, "call")} in view` + (inView > ROWS ? `, the first ${ROWS}:` : inView ? ":" : "");
+    $("list").caption.textContent = `${plural(inView, "call")} in view` + (inView > ROWS ? `, the first ${ROWS}:` : inView ? ":" : "");
   }
 
   function row(i) {
@@ -93,7 +93,7 @@
     painter.chosen = i;
     const labels = ["op", "began", "took", "node", "process", "operation", "key", "value", "outcome"];
     const cells = calls.cells(i), values = calls.values(i), rows = labels.map((label, n) => [label, cells[n]]);
-    if (values) rows[7] = ["returned", `${many(values.length, "value")}: ${values.join(" ")}`];
+    if (values) rows[7] = ["returned", `${plural(values.length, "value")}: ${values.join(" ")}`];
     if (calls.doubles[i]) rows.push(["more than once", calls.doubles[i].join(" ")]);
     if (calls.error[i] >= 0) rows.push(["error", names.error[calls.error[i]]]);
     if (calls.details[i] !== undefined) rows.push(["details", calls.details[i]]);
@@ -107,7 +107,7 @@
     draw();
   }
 
-  // --- moving ----------------------------------------------------------------------------------
+  // --- navigation ------------------------------------------------------------------------------
   const SLACK = whole * 0.01;
   function view(a, b) {
     const span = Math.min(Math.max(b - a, 20), whole + 2 * SLACK);
@@ -123,9 +123,9 @@
     const a = least(calls.marked, calls.begin, Math.min), b = least(calls.marked, calls.end, Math.max);
     view(a - (b - a + 1000) * 0.1, b + (b - a + 1000) * 0.1);
   }
-  // The next call that is shown, or the one before; the first one in view when none is chosen.
+  // Chooses the next (by = 1) or previous (by = -1) visible call; the first one in view if none is chosen.
   function step(by) {
-    let i = painter.chosen < 0 ? placeOf(calls.begin, painter.from) : painter.chosen + by;
+    let i = painter.chosen < 0 ? firstIndex(calls.begin, painter.from) : painter.chosen + by;
     while (i >= 0 && i < count && painter.shown[i] === HIDDEN) i += by;
     if (i < 0 || i >= count) return;
     const half = (painter.to - painter.from) / 2;
@@ -157,7 +157,7 @@
       const by = (held.xs[0] - a) / painter.plot * (held.to - held.from);
       view(held.from + by, held.to + by);
     } else if (Math.abs(b - a) > 10) {
-      // What was under each finger stays there.
+      // The points of time under the fingers stay under them.
       const per = (held.us[1] - held.us[0]) / (b - a), from = held.us[0] - (a - LABEL) * per;
       if (per > 0) view(from, from + painter.plot * per);
     }
@@ -193,9 +193,9 @@
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("reset", () => setTimeout(() => { reset(); filter(); }));
 
-  // --- the address: what is seen can be sent to somebody else -------------------------------------
+  // --- the URL: a view can be shared ---------------------------------------------------------------
   const selects = new Set(["node", "f", "kind"]);
-  function remember() {
+  function saveToUrl() {
     const state = new URLSearchParams();
     for (const name of fields) {
       const field = form.elements[name], text = selects.has(name) ? field.value && field.selectedOptions[0].text : field.value.trim();
@@ -206,7 +206,7 @@
     const hash = state.size ? "#" + state : "";
     if (hash !== location.hash) history.replaceState(null, "", hash || location.pathname + location.search);
   }
-  function recall() {
+  function restoreFromUrl() {
     const state = new URLSearchParams(location.hash.slice(1));
     for (const name of fields) {
       const field = form.elements[name], text = state.get(name) ?? "";
@@ -218,9 +218,9 @@
     filter();
     if (i >= 0) choose(i);
   }
-  addEventListener("hashchange", recall);
+  addEventListener("hashchange", restoreFromUrl);
   addEventListener("resize", restyle);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", restyle);
   addEventListener("beforeprint", () => { painter.restyle(); painter.paint(); });
-  recall();
+  restoreFromUrl();
 })();

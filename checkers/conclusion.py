@@ -12,9 +12,9 @@ def conclude(
     """Return INVALID if anything is broken, else UNKNOWN if there is a doubt or nothing was
     checked, else VALID.
 
-    Each argument is a collection or a count. `checked` None: the doubts say it all, for the
-    checker counts a history with too little in it among them. What is broken outweighs a doubt: a
-    witness stays one, however little else was seen.
+    Each argument is a collection or a count. Pass no `checked` if the doubts already include a
+    history with too little in it. What is broken outweighs a doubt: a witness stays a witness,
+    however little else was seen.
     """
     if broken:
         return Status.INVALID

@@ -82,11 +82,11 @@ def judge(
     """Run every checker; checkers with a budget get what is left of `deadline_s`.
 
     A checker that raises is UNKNOWN with the reason, and the others are still run. Raises
-    UsageError when the promise is no level, or two checkers have one name.
+    UsageError if the promise is not a level.
     """
     promised = promise if isinstance(promise, Level) else Level.named(promise)
     names = [checker.name for checker in checkers]
-    assert len(set(names)) == len(names), f"two checkers of one name among {names}"
+    assert len(set(names)) == len(names), f"two checkers have the same name: {names}"
     clock = clock or WallClock()
     begin_ns = clock.now_ns()
     verdicts: list[Verdict] = []
@@ -105,7 +105,7 @@ def _verdict(checker: Checker, history: History, budget_s: float) -> Verdict:
         return check_within(checker, history, budget_s)
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
-    except BaseException as error:  # a panic of a Rust extension is no Exception
+    except BaseException as error:  # a panic in Rust does not derive from Exception
         reason = f"{type(error).__name__}: {error}".rstrip(": ")
         return Verdict(
             checker=checker.name,

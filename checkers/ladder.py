@@ -4,7 +4,7 @@ linearizable ⇒ sequential ⇒ the four session guarantees, as long as every le
 key; and linearizable ⇒ eventual, as far as the final reads show it. Sequential does not imply
 eventual: a process may read the past for ever.
 
-A level at or below the promise decides the run. A level above it is only told.
+A level at or below the promise decides the run. A level above it is only reported.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -64,7 +64,7 @@ class Rung:
     status: Status
     """VALID if the level held, INVALID if it was violated."""
     promised: bool
-    """Whether the level is at or below the promise."""
+    """True if the level is at or below the promise."""
     by: str
     """The checkers that decided, or another level's if that level implies this one."""
     text: str
@@ -73,14 +73,13 @@ class Rung:
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """What one history says about every level."""
+    """Verdict on every level of consistency for one history."""
 
     promise: Level
     rungs: tuple[Rung, ...]
     """The levels, the strongest first."""
     contradictions: tuple[str, ...]
-    """Pairs of checkers that contradict each other, so that one must be wrong. Never seen in a
-    sound judge."""
+    """Sentences about checkers that contradict each other, so that one of them has a defect."""
 
     @property
     def held(self) -> Level | None:
@@ -130,8 +129,8 @@ def decides(promise: Level, checker: str) -> bool:
 def run_status(ladder: Ladder, verdicts: Sequence[Verdict]) -> Status:
     """Return the worst of the deciding verdicts.
 
-    A checker of a promised level that could not tell (a session guarantee that no call put to the
-    test) counts as VALID only if a stronger level held, because that one implies it. If checkers
+    An UNKNOWN checker of a promised level (such as a session guarantee that no call tested) counts
+    as VALID only if a stronger level held, because that one implies it. If checkers
     contradict each other, nothing is VALID.
     """
     doubt = [Status.UNKNOWN] if ladder.contradictions else []
@@ -184,7 +183,7 @@ def _summary_for(verdict: Verdict) -> str:
 
 
 def _implied(rung: Rung, own: Sequence[Rung]) -> Rung:
-    """Return the rung, with the implication of another level if its own checkers could not tell."""
+    """Return the rung, with the implication of another level if its own checkers are UNKNOWN."""
     if rung.status is not Status.UNKNOWN or rung.level not in CHAIN:
         return rung
     at = CHAIN.index(rung.level)
@@ -200,8 +199,7 @@ def _implied(rung: Rung, own: Sequence[Rung]) -> Rung:
 
 
 def _contradictions(known: Mapping[str, Verdict], own: Sequence[Rung]) -> Iterable[str]:
-    """Yield where two implementations disagree about a history although theory says that they must
-    agree."""
+    """Yield a sentence for each pair of results on one history that cannot both be right."""
     status = {rung.level: rung.status for rung in own}
     for strong, weak in ((a, b) for a in CHAIN for b in CHAIN if a is not b and a.demands(b)):
         if status.get(strong) is Status.VALID and status.get(weak) is Status.INVALID:

@@ -1,4 +1,4 @@
-"""Whether the cluster came to rest, as the run recorded it, and which replicas there are.
+"""State of the cluster at rest, as the run recorded it: what was pending, and which replicas exist.
 
 The run writes, as ops of the process "nemesis":
   f="quiesce", value {"pending": [reasons], "replicas": {node: {"queue": entries, "to_check":
@@ -8,7 +8,7 @@ The run writes, as ops of the process "nemesis":
   (ReplicatedMergeTreePartCheckThread::run returns when no part is due, and is not scheduled again);
   f="observe", kind ok, the same value, for a run that looks again later.
 The last of each counts, "replicas" may be left out, and so may "pending" of an observation.
-Other entries of these objects are for people.
+Other entries of these objects are for human readers.
 """
 
 from collections.abc import Mapping
@@ -26,15 +26,15 @@ class Quiescence:
     nodes: tuple[str, ...]
     """Every replica that a client's call names or the run lists, ascending."""
     pending: tuple[str, ...] | None
-    """Reasons why the cluster had not come to rest; () if it had; None if the run never said."""
+    """Reasons why the cluster had not come to rest; () if it had; None if none was recorded."""
     at_ns: int | None
-    """Time at which the run said so."""
+    """Time at which the run recorded that."""
     to_check: Mapping[str, int] = field(default_factory=dict)
     """Number of parts that each replica has yet to check, without replicas that have none."""
 
     @property
     def reached(self) -> bool:
-        """Return whether the run says that the cluster came to rest."""
+        """Return whether the run recorded that the cluster came to rest."""
         return self.pending == ()
 
 
@@ -49,15 +49,15 @@ def quiescence_of(history: History) -> Quiescence:
             quiesce = op
         elif op.f == "observe" and op.kind is Kind.OK:
             observe = op
-    told = [op for op in (quiesce, observe) if op is not None]
-    pending = tuple(reason for op in told for reason in _reasons(op))
+    reports = [op for op in (quiesce, observe) if op is not None]
+    pending = tuple(reason for op in reports for reason in _reasons(op))
     return Quiescence(
-        _nodes(history, told),
-        pending if told else None,
-        max((op.time_ns for op in told), default=None),
+        _nodes(history, reports),
+        pending if reports else None,
+        max((op.time_ns for op in reports), default=None),
         {
             node: count
-            for op in told
+            for op in reports
             for node, state in _replicas(op).items()
             if isinstance(count := state.get("to_check"), int)
         },
@@ -67,13 +67,13 @@ def quiescence_of(history: History) -> Quiescence:
 def _reasons(op: Op) -> tuple[str, ...]:
     value = op.value if isinstance(op.value, Mapping) else {}
     pending = value.get("pending")
-    said: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
     if isinstance(pending, list | tuple):
-        said = tuple(str(reason) for reason in pending)
+        reasons = tuple(str(reason) for reason in pending)
     elif op.f == "quiesce":
-        # An observation may leave the reasons to quiesce; a quiesce without them is no rest.
-        said = (f"quiesce ended {op.kind.value}: {op.error}",)
-    return said + tuple(
+        # An observation may leave out the reasons; a quiesce without them did not reach rest.
+        reasons = (f"quiesce ended {op.kind.value}: {op.error}",)
+    return reasons + tuple(
         f"{node} has {state['queue']} queue entries"
         for node, state in _replicas(op).items()
         if state.get("queue")
@@ -81,7 +81,7 @@ def _reasons(op: Op) -> tuple[str, ...]:
 
 
 def _replicas(op: Op) -> dict[str, Mapping[str, object]]:
-    """Return the states by node. A state that is no object (the replica gave an error) is empty."""
+    """Return the states by node. A state that is not an object, such as an error, is empty."""
     value = op.value if isinstance(op.value, Mapping) else {}
     replicas = value.get("replicas")
     if not isinstance(replicas, Mapping):
@@ -91,6 +91,6 @@ def _replicas(op: Op) -> dict[str, Mapping[str, object]]:
     }
 
 
-def _nodes(history: History, told: list[Op]) -> tuple[str, ...]:
+def _nodes(history: History, reports: list[Op]) -> tuple[str, ...]:
     named = frozenset(history.columns.nodes())
-    return tuple(sorted(named.union(*(_replicas(op) for op in told))))
+    return tuple(sorted(named.union(*(_replicas(op) for op in reports))))

@@ -53,9 +53,9 @@ class CallStatistics:
 class Stats:
     """Counts calls and decides whether they suffice for a conclusion.
 
-    `min_ok`: least number of ok calls by f; `min_ok_total`: of all clients' calls together;
-    `faults_expected`: a nemesis was meant to break something, so a run in which no fault took
-    effect while calls were made says nothing. Never INVALID.
+    `min_ok`: minimum number of ok calls by f; `min_ok_total`: the same for all calls of clients
+    together; `faults_expected`: a run in which no fault took effect while calls were made is
+    UNKNOWN. Never INVALID.
     """
 
     name = "stats"
@@ -78,7 +78,7 @@ class Stats:
         ok = Counter({f: of_f.ends.ok for f, of_f in statistics.by_f.items()})
         doubts = self.lacking(ok)
         if not calls:
-            doubts.append("nothing was called")
+            doubts.append("no call was made")
         if self.faults_expected:
             doubts += _idle_faults(history)
         return Verdict(
@@ -100,7 +100,7 @@ class Stats:
         total = sum(ok.values())
         if total < self.min_ok_total:
             found.append(
-                f"{number(total, 'ok call')} in all, at least {self.min_ok_total:,} expected"
+                f"{number(total, 'ok call')} in total, at least {self.min_ok_total:,} expected"
             )
         return found
 

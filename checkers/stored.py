@@ -28,7 +28,7 @@ def judgement_of(results: Mapping[str, Json]) -> Judgement:
         )
     except (AssertionError, KeyError, TypeError, ValueError, HarnessError) as error:
         raise HarnessError(
-            f"these results are not what a judgement gives ({type(error).__name__}: {error}); "
+            f"not the results of a judgement ({type(error).__name__}: {error}); "
             "expected status, ladder and verdicts: judge the run again"
         ) from error
 
@@ -68,11 +68,11 @@ def _anomaly(entry: Mapping[str, Any]) -> Anomaly:
 
 def _mapping(value: object) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise TypeError(f"{value!r} is no object")
+        raise TypeError(f"{value!r} is not an object")
     return value
 
 
 def _list(value: object) -> Sequence[Any]:
     if not isinstance(value, list):
-        raise TypeError(f"{value!r} is no list")
+        raise TypeError(f"{value!r} is not a list")
     return value

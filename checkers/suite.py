@@ -28,9 +28,9 @@ def set_checkers(
     """Return the checkers of every level of the ladder, whatever the promise. The quick ones come
     first, so that a deadline cuts short only the slow ones.
 
-    `fresh`: a read has every value that was acknowledged before it began, whatever else is
-    promised. `documented`: why the levels above eventual do not hold, if the documents say so.
-    `more`: judges of a workload's own.
+    `fresh`: a read must have every value that was acknowledged before it began, even if the promise
+    is weaker. `documented`: reason that the documentation gives why the levels above eventual do
+    not hold. `more`: the workload's own checkers.
     """
     orders: tuple[Checker, ...] = (
         *SESSION_GUARANTEES,
@@ -62,8 +62,7 @@ class Documented:
     """Judges as another checker does, and adds to an INVALID that the documentation does not
     promise it.
 
-    The status stays INVALID: what was asked for does not hold, and `--promise` decides whether that
-    counts.
+    The status stays INVALID: the level does not hold, and `--promise` decides whether that counts.
     """
 
     def __init__(self, checker: Checker, reason: str) -> None:

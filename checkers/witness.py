@@ -13,9 +13,9 @@ from harness.core.verdict import Anomaly, Status, Verdict
 
 EXPECTED: Final[Mapping[str, str]] = {
     "lost": "every acknowledged insert visible once the replicas converged",
-    "phantom": "no value in a read but those inserted, and never a refused one",
+    "phantom": "a read returns only inserted values, and never a refused one",
     "duplicate": "every value at most once in a read",
-    "diverged": "every replica with the same values once nothing was left to do",
+    "diverged": "every replica with the same values at rest",
     "stale": "a read returns every value acknowledged before it began",
     "cycle": "one order of all calls that explains every read",
     "monotonic-reads": "a process reads whatever it has read before",
@@ -23,7 +23,7 @@ EXPECTED: Final[Mapping[str, str]] = {
     "monotonic-writes": "the writes of one process are seen in their order",
     "writes-follow-reads": "a write is seen only with what its process had read before it",
 }
-"""What was expected, by kind of anomaly, the gravest first."""
+"""Expectation that each kind of anomaly violates, the gravest kind first."""
 
 
 def gravest(judgement: Judgement) -> tuple[Verdict, Anomaly] | None:

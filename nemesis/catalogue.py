@@ -48,7 +48,8 @@ PROCESS: Mapping[str, Callable[[Sequence[NodeSpec], Topology], Family]] = {
 }
 
 LAG_TARGETS = ("one", "minority")
-"""Without fetches on a majority of the replicas, no quorum insert would be acknowledged."""
+"""Targets of stopped fetches: on a majority of the replicas, they would stop every quorum
+insert."""
 
 GRAMMAR = (
     f"kill, pause and restart may be followed by -ROLE ({' '.join(ROLES)}) and -TARGET "

@@ -70,4 +70,4 @@ EVIDENCE: Final[Mapping[str, tuple[str, str]]] = {
         for name, (_, rule) in message.VARIANTS.items()
     },
 }
-"""What was seen when a fault began and when it ended, by the f of its ops."""
+"""Sentences about what was seen when a fault began and when it ended, by the f of its ops."""

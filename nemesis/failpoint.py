@@ -25,7 +25,7 @@ class Variant:
     text: str
     points: tuple[str, ...]
     lasts: bool = False
-    """Whether the points stay armed until they are disarmed; otherwise each triggers once."""
+    """True if the points stay armed until they are disarmed; otherwise each triggers once."""
 
 
 VARIANTS: Mapping[str, Variant] = {

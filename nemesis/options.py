@@ -11,8 +11,8 @@ ROLES = ("clickhouse", "zookeeper", "both")
 """Roles of the nodes that a fault affects; "both" affects some of either role at once."""
 
 TARGETS = ("one", "minority", "majority", "all", "leader")
-"""How many nodes a fault affects. "leader" is the ZooKeeper server that leads at that moment; with
-the role clickhouse it is the replica that leads the table."""
+"""Number of nodes that a fault affects. "leader" is the ZooKeeper server that leads at that moment;
+with the role clickhouse it is the replica that leads the table."""
 
 ENDS = ("new", "old")
 """Version that the servers run after a rolling upgrade has finished."""

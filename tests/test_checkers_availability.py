@@ -47,14 +47,14 @@ def test_without_zookeepers_majority_plain_reads_are_answered_and_nothing_else()
     )
     assert (found.status, found.checked) == (Status.VALID, 3)
     assert found.summary == (
-        "1 plain read answered, 1 of them without ZooKeeper, 2 insert and sequential read refused "
-        "without ZooKeeper"
+        "1 plain read answered, 1 of them without ZooKeeper, 2 insert or sequential reads "
+        "refused without ZooKeeper"
     )
 
 
 def test_inserts_beside_the_dead_are_counted() -> None:
     short = verdict(kill(["ch2"], 10, 40), call("insert", 20), call("insert", 45, process=1))
-    assert short.summary == "2 insert taken, 1 of them while another replica was down"
+    assert short.summary == "2 inserts accepted, 1 of them while another replica was down"
     minority = verdict(kill(["zk3"], 10, 60), call("insert", 50))
     assert minority.summary.endswith("1 of them while a minority of ZooKeeper was down")
 

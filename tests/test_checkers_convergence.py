@@ -162,7 +162,7 @@ def test_what_is_converged(calls, status):
 
 
 REASONS = {
-    "nothing": ([], "the run does not say that the cluster came to rest; no key was used"),
+    "nothing": ([], "the run did not record that the cluster came to rest; no key was used"),
     "pending": (
         [ONE, rest(90, "zk2 down", "ch1 lags"), *both([1], [1])],
         "pending: zk2 down, ch1 lags",

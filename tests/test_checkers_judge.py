@@ -144,9 +144,9 @@ def test_the_reasons_of_an_unknown_in_words():
     )
     assert lines == [
         "quorum-set: nothing can be concluded",
-        "  stats:       0 ok calls in all, at least 20 expected; no fault took effect",
+        "  stats:       0 ok calls in total, at least 20 expected; no fault took effect",
         "  set-full:    no insert was acknowledged; no read was answered",
-        "  convergence: the run does not say that the cluster came to rest; "
+        "  convergence: the run did not record that the cluster came to rest; "
         "no final read of key 0 on ch1",
         "  again:       x",
     ]

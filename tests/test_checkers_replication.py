@@ -44,7 +44,8 @@ def test_a_value_that_came_twice_is_told_with_its_tries():
     assert (said.status, said.figures["anomalies"]) == (Status.INVALID, {"duplicate": 1})
     (anomaly,) = said.anomalies
     assert anomaly.text == (
-        "value 1 of key 0 came 2 times in op #9 read on ch3 at 0.006 s, after 2 tries of the block"
+        "value 1 of key 0 was returned 2 times by op #9 read on ch3 at 0.006 s, after 2 tries of "
+        "the block"
     )
     assert anomaly.steps[:2] == (
         "op #1 insert 1 on ch1 at 0.000 s ended info at 0.001 s",

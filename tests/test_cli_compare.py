@@ -304,7 +304,7 @@ def played(
 
     def told(_: VersionTries, __: VersionTry) -> None:
         if len(on.tries) == stop_after:
-            stop.wish("SIGINT received")
+            stop.request("SIGINT received")
 
     player = Player(
         replay=replay, store=Store(store), zookeeper=None, console=None, stop=stop, on_try=told
@@ -357,7 +357,7 @@ def test_what_an_interrupted_try_did_not_show_counts_for_nothing(tmp_path: Path)
 
         def stopping(*given: Any, opened: Any = opened, stop: Stop = stop) -> Any:
             campaign, plan = opened(*given)
-            return replace(campaign, script=lambda _: stop.wish("SIGINT")), plan
+            return replace(campaign, script=lambda _: stop.request("SIGINT")), plan
 
         replay.opened = stopping  # type: ignore[method-assign]
         player.play(on, lambda: True)

@@ -33,7 +33,7 @@ def test_after_a_wish_to_stop_nothing_new_begins() -> None:
     given = []
     for number in side_by_side(lambda number: number, 1_000, 2, stop):
         given.append(number)
-        stop.wish("enough")
+        stop.request("enough")
     assert given[0] == 0
     assert len(given) <= 1 + 2 * AHEAD
 

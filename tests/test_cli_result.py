@@ -72,14 +72,14 @@ EXPECTED = """\
 │  final-read 2 ok · insert 1 ok · read 1 ok · 1 fault · 0 s                                       │
 │                                                                                                  │
 │  checker              verdict  what was found                                                    │
-│  stats                UNKNOWN  4 ok calls in all, at least 20 expected                           │
+│  stats                UNKNOWN  4 ok calls in total, at least 20 expected                         │
 │  set-full             INVALID  1 acknowledged value is missing from reads begun after the        │
 │                                acknowledgement (of 1 acknowledged)                               │
 │  convergence          VALID    2 replicas equal in 1 key at 0.010 s                              │
-│  monotonic-reads      UNKNOWN  put to no test: no answered read that it would bind               │
+│  monotonic-reads      UNKNOWN  not tested: no answered read is bound by it                       │
 │  read-your-writes     VALID    read-your-writes kept by 1 read                                   │
-│  monotonic-writes     UNKNOWN  put to no test: no answered read that it would bind               │
-│  writes-follow-reads  UNKNOWN  put to no test: no answered read that it would bind               │
+│  monotonic-writes     UNKNOWN  not tested: no answered read is bound by it                       │
+│  writes-follow-reads  UNKNOWN  not tested: no answered read is bound by it                       │
 │  linearizable         INVALID  1 of 1 key not linearizable (3 reads)                             │
 │  sequential           VALID    1 key sequential (3 reads)                                        │
 │                                                                                                  │

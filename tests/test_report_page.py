@@ -317,7 +317,7 @@ def test_it_is_drawn_whatever_became_of_the_run(browser: Chrome, tmp_path: Path,
         "killed": ("! CRASHED", "The harness process is gone and left no reason"),
         "crashed": ("! CRASHED", f"The harness itself failed: ClusterError: {SHOWN}"),
         "no history": ("! CRASHED", "history.jsonl: cannot be read: No such file"),
-        "broken": ("! CRASHED", "these results are not what a judgement gives"),
+        "broken": ("! CRASHED", "not the results of a judgement"),
     }[kind]
     assert text.startswith(expected[0])
     assert expected[1] in text

@@ -24,7 +24,7 @@ class BlockNumbersOptions(BlockOptions):
     quorum_least: ClassVar[int] = 1
 
     quorum: int = 1
-    """By default one replica acknowledges an insert, so that more inserts are concurrent."""
+    """Quorum of the inserts. One replica is the default, so that more inserts are concurrent."""
     ops_per_s: float = 120.0
 
 

@@ -55,7 +55,7 @@ class ConfigReloadOptions(WorkloadOptions):
     """Options of `config-reload`: what is written into the files, and how often they are read."""
 
     broken: bool = False
-    """Whether some files are invalid. A server does not start with one, so this does not fit faults
+    """True if some files are invalid. A server does not start with one, so this does not fit faults
     that end processes."""
     reads_per_s: float = 10.0
     """Reads per second of each node."""

@@ -53,7 +53,7 @@ class DedupOptions(PacedOptions):
     quorum_timeout_ms: int = 2_000
     """Time after which an insert without a quorum ends as info, in milliseconds."""
     token: bool = False
-    """Whether attempts insert different blocks under the same `insert_deduplication_token`."""
+    """True if attempts insert different blocks under the same `insert_deduplication_token`."""
     window: int = WIDE
     """Number of blocks that the table remembers. A retry within it must not double its value, and
     one beyond it may; with a small window some retries come at once, and some late."""

@@ -53,10 +53,10 @@ class DistributedOptions(WorkloadOptions):
     acknowledged."""
 
     sync: bool = False
-    """Whether an insert is acknowledged when the shards have the rows; otherwise it is acknowledged
+    """True if an insert is acknowledged when the shards have the rows; otherwise it is acknowledged
     when the rows are in files of the replica that got it."""
     internal_replication: bool = True
-    """Whether the Distributed table writes to one replica of a shard; otherwise it writes to
+    """True if the Distributed table writes to one replica of a shard; otherwise it writes to
     each."""
     table: str = "replicated"
     """Kind of the local tables: "replicated" or "plain"."""

@@ -90,8 +90,8 @@ class QuorumSetOptions(WorkloadOptions):
     writers: int = 3
     """Maximum number of replicas that insert at a time, one insert each; all other calls read."""
     cancel: str = "never"
-    """How inserts are cancelled: "kill", by KILL QUERY from another connection; "time", by a small
-    `max_execution_time`; "both"; or "never"."""
+    """Way in which inserts are cancelled: "kill", by KILL QUERY from another connection; "time", by
+    a small `max_execution_time`; "both"; or "never"."""
     cancel_one_in: int = 3
     """One insert in this many is cancelled in each way."""
 
@@ -180,7 +180,7 @@ class QuorumSet:
     seed: Seed
     promise: Level = Level.LINEARIZABLE
     faults_expected: bool = False
-    """Whether a run in which no fault took effect is UNKNOWN."""
+    """True if a run in which no fault took effect is UNKNOWN."""
     name: str = field(default="quorum-set", init=False)
 
     @property
@@ -261,7 +261,7 @@ class _QuorumSetSession(OneTable):
         super().__init__(cluster, table)
         self._options = options
         chosen = options.read in cluster.readings
-        """Whether a setting tells the servers what a sequentially consistent read means."""
+        """True if a setting tells the servers what a sequentially consistent read means."""
         read = (
             synced_reads(table.name, options.timeout_s)
             if options.read == SYNCED
@@ -323,7 +323,7 @@ class _Syncing:
     the replica reads there next is no older than the read."""
 
     def __init__(self, client: TableClient, opened: Callable[[], ZooKeeper]) -> None:
-        """`opened` is a function that opens a session with that server."""
+        """Open no session yet; `opened` opens one with that server."""
         self._client = client
         self._opened = opened
         self._session = opened()

@@ -55,7 +55,7 @@ class ScriptedSet:
     insert_limit_s: int | None = None
     """The max_execution_time of each insert."""
     sequential: bool = True
-    """Whether reads are sequentially consistent."""
+    """True if reads are sequentially consistent."""
     plain: frozenset[int] = frozenset()
     """Values whose inserts are plain despite the quorum."""
     analysis_s: Mapping[str, int] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class ScriptedSet:
 
     @property
     def live_anomalies(self) -> bool:
-        """False: a script ends too soon for a display."""
+        """Return False: a script ends too soon for a live display."""
         return False
 
     def session(self, cluster: Cluster, token: str) -> Session:
@@ -133,7 +133,7 @@ class _ScriptedSetClient:
         workload: ScriptedSet,
         final: QuerySettings,
     ) -> None:
-        """`final` has the settings of a final insert."""
+        """Create a client; `final` has the settings of a final insert."""
         self._connection = connection
         self._table = table
         self._workload = workload

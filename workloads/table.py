@@ -38,7 +38,7 @@ class TableWorkload:
     final_reads: Sequence[str] = ("final-read",)
     """Final calls that are made for every key."""
     rounds: int = 1
-    """How many times each replica answers the final calls."""
+    """Number of times that each replica answers the final calls."""
     judges: Sequence[Checker]
     live_anomalies: bool = field(default=False, init=False)
 

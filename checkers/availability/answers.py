@@ -15,8 +15,8 @@ FINAL = "final-"
 class Answers:
     """Checks that every call made after the faults is eventually answered.
 
-    A call is an f on a key on a node, tried several times; one ok is an answer. A cluster that
-    did not heal is UNKNOWN: then nothing was promised.
+    A call is an f on a key on a node, tried several times; one ok is an answer. If the cluster did
+    not heal, nothing is promised, and the verdict is UNKNOWN.
     """
 
     name = "answers"

@@ -1,4 +1,4 @@
-"""Checks who answers during an outage: which calls need ZooKeeper, and which do not."""
+"""Checks which servers answer during an outage: which calls need ZooKeeper, and which do not."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,14 +13,15 @@ from harness.core.verdict import Anomaly, Verdict
 
 PLAIN, SEQUENTIAL, INSERT = "read", "read-sequential", "insert"
 
-SAID: Mapping[str, str] = {
-    "plain-reads": "plain read answered",
-    "plain-reads-alone": "of them without ZooKeeper",
-    "inserts": "insert taken",
-    "inserts-short": "of them while another replica was down",
-    "inserts-minority": "of them while a minority of ZooKeeper was down",
-    "refused-alone": "insert and sequential read refused without ZooKeeper",
+CLAIMS: Mapping[str, tuple[str, str]] = {
+    "plain-reads": ("plain read", "answered"),
+    "plain-reads-alone": ("", "without ZooKeeper"),
+    "inserts": ("insert", "accepted"),
+    "inserts-short": ("", "while another replica was down"),
+    "inserts-minority": ("", "while a minority of ZooKeeper was down"),
+    "refused-alone": ("insert or sequential read", "refused without ZooKeeper"),
 }
+"""Noun, or "" for a part of the calls above, and predicate of the calls that support a claim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,8 @@ class Availability:
        insert is acknowledged and no sequentially consistent read answered.
     3. An insert on a replica that no fault is near, with ZooKeeper whole, is acknowledged, however
        many other replicas are dead.
-    4. So it is when a minority of ZooKeeper is down, `recover_s` after the last thing that
-       happened to it, if the replica knows a server that lives.
+    4. So is one while a minority of ZooKeeper is down, `recover_s` after the last event there, if
+       the replica may connect to a server that runs.
     A call near a fault without nodes, such as a partition, is not judged. Linear in calls x
     faults.
     """
@@ -54,7 +55,7 @@ class Availability:
         self._recover_ns = round(recover_s * 1e9)
 
     def check(self, history: History) -> Verdict:
-        """Return the verdict. VALID needs calls that put a claim to the test."""
+        """Return the verdict. VALID needs calls that test a claim."""
         faults, members = outages(history), _members(history)
         counts: Counter[str] = Counter()
         broken: list[tuple[str, Pair]] = []
@@ -147,9 +148,13 @@ def _members(history: History) -> dict[str, Member]:
 def _summary(kinds: Mapping[str, int], counts: Mapping[str, int], *, known: bool) -> str:
     if kinds:
         return "; ".join(f"{number(count, kind)}" for kind, count in sorted(kinds.items()))
-    told = [f"{counts[name]:,} {text}" for name, text in SAID.items() if counts.get(name)]
-    nothing = "no call put a claim to the test" if known else "the run did not tell its replicas"
-    return listed(told, most=len(SAID)) or nothing
+    supported = [
+        f"{number(counts[name], noun) if noun else f'{counts[name]:,} of them'} {text}"
+        for name, (noun, text) in CLAIMS.items()
+        if counts.get(name)
+    ]
+    nothing = "no call tested a claim" if known else "the run did not record its replicas"
+    return listed(supported, most=len(CLAIMS)) or nothing
 
 
 _WHY = {

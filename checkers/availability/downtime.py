@@ -45,23 +45,23 @@ def outages(history: History) -> tuple[Outage, ...]:
     left out, and a fault without a verified end lasts forever."""
     open_: dict[object, Outage] = {}
     out: list[Outage] = []
-    asked_ns = 0
+    invoked_ns = 0
     for op in history.nemesis:
         if op.kind is Kind.INVOKE:
-            asked_ns = op.time_ns
+            invoked_ns = op.time_ns
             continue
         value = op.value if isinstance(op.value, Mapping) else {}
         edge, number = value.get("edge"), value.get("fault")
         ok = op.kind is Kind.OK
         if edge == "heal" or op.f == "heal":
             over = op.time_ns if ok else FOREVER_NS
-            lifted = [replace(o, lifted_ns=min(o.lifted_ns, asked_ns)) for o in open_.values()]
+            lifted = [replace(o, lifted_ns=min(o.lifted_ns, invoked_ns)) for o in open_.values()]
             out += [replace(outage, over_ns=over) for outage in lifted]
             open_.clear()
         elif edge == "end" and number in open_:
-            lifted_one = replace(open_[number], lifted_ns=min(open_[number].lifted_ns, asked_ns))
+            lifted_one = replace(open_[number], lifted_ns=min(open_[number].lifted_ns, invoked_ns))
             if ok:
-                out.append(replace(open_.pop(number), lifted_ns=asked_ns, over_ns=op.time_ns))
+                out.append(replace(open_.pop(number), lifted_ns=invoked_ns, over_ns=op.time_ns))
             else:
                 open_[number] = lifted_one
         elif edge in ("begin", "once") and op.kind is not Kind.FAIL:
@@ -70,7 +70,7 @@ def outages(history: History) -> tuple[Outage, ...]:
             down_ns = op.time_ns if ok and edge == "begin" else FOREVER_NS
             name = str(value.get("name", op.f))
             over_ns = op.time_ns if ok and edge == "once" else FOREVER_NS
-            outage = Outage(name, struck, asked_ns, down_ns, over_ns, over_ns)
+            outage = Outage(name, struck, invoked_ns, down_ns, over_ns, over_ns)
             if edge == "once" and ok:
                 out.append(outage)
             else:

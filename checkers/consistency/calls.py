@@ -41,7 +41,7 @@ class Calls(Protocol):
 
     @property
     def ties(self) -> bool:
-        """Return whether a process called at the very time at which its last call ended, while
+        """Return whether a process called at the exact time at which its last call ended, while
         `operations` do not order the two."""
         ...
 
@@ -84,7 +84,7 @@ class SetCalls:
 
     @cached_property
     def ties(self) -> bool:
-        """Return whether a process called at the very time at which its last call ended, and
+        """Return whether a process called at the exact time at which its last call ended, and
         another call ended then."""
         return self.found.ties()
 
@@ -116,7 +116,7 @@ class ObjectCalls:
 
     @cached_property
     def ties(self) -> bool:
-        """Return whether a process called at the very time at which its last call ended."""
+        """Return whether a process called at the exact time at which its last call ended."""
         ended: dict[Process, int] = {}
         for pair in self.pairs:
             if ended.get(pair.invoke.process) == pair.invoke.time_ns:

@@ -19,7 +19,7 @@ from harness.core.verdict import Anomaly, Status, Verdict, worst
 REMAINING_SHARE: Final = 0.05
 """Share of the whole time that remains for the other keys after one is INVALID."""
 LEAST_S: Final = 1e-3
-"""Time for a second question about a key if the first took the whole budget."""
+"""Time for the second check of a key if the first took the whole budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,16 +114,16 @@ class Linearizable:
 
     def _judge(self, one: KeyCalls, time_s: float) -> KeyVerdict:
         clock = WallClock()
-        result = self._ask(one, self.consistency, time_s)
+        result = self._check(one, self.consistency, time_s)
         if self.consistency == "linearizable" and result.status == "VALID" and one.calls.ties:
-            # Two calls of one process may touch in one nanosecond, which makes them concurrent
-            # in real time, yet the process made one after the other. A violation needs one
-            # order edge only, of either order, so that both are decided when each is.
+            # Two calls of one process may touch in one nanosecond: concurrent in real time, though
+            # the process made one after the other. A violation needs an edge of only one of the
+            # two orders, so checking each order alone decides both.
             left_s = max(time_s - clock.now_ns() / 1e9, LEAST_S)
-            result = self._ask(one, "sequential", left_s)
+            result = self._check(one, "sequential", left_s)
         return KeyVerdict(one.calls, result)
 
-    def _ask(
+    def _check(
         self, one: KeyCalls, consistency: Consistency, time_s: float
     ) -> pyporcupine.ObjectResult:
         known = one.decided.get(consistency)
@@ -131,14 +131,14 @@ class Linearizable:
             return known
         stronger = one.decided.get("linearizable")
         if stronger is not None and stronger.status == "VALID" and not one.calls.ties:
-            return stronger  # an order in real time is one of every process, too
+            return stronger  # an order that keeps real time also keeps the order of each process
         (result,) = pyporcupine.check(
             one.calls.operations,
             self.model.name,
             consistency=consistency,
             time_s=time_s if isfinite(time_s) else None,
             memory_mb=self.memory_mb,
-            threads=1,  # one object; to count the cores takes longer than to decide most
+            threads=1,  # one object: counting the cores takes longer than most checks
         ).objects
         if result.status != "UNKNOWN":
             one.decided[consistency] = result

@@ -64,8 +64,8 @@ class Bound:
 class SessionGuarantee:
     """Checks one of the four guarantees; `SESSION_GUARANTEES` has them all.
 
-    VALID needs a read that something was demanded of: where no process ever read after its own
-    write, "read your writes" was not seen to hold. Linear in the number of values read.
+    VALID needs a read of which something was demanded: if no process ever read after its own write,
+    nothing is known of "read your writes". Linear in the number of values read.
     """
 
     def __init__(self, name: str) -> None:
@@ -128,7 +128,7 @@ def _summary(name: str, broken: int, demands: int) -> str:
         return f"{name} broken by {number(broken, 'read')} (of {demands:,} that it binds)"
     if demands:
         return f"{name} kept by {number(demands, 'read')}"
-    return "put to no test: no answered read that it would bind"
+    return "not tested: no answered read is bound by it"
 
 
 def _anomaly(history: History, name: str, demand: Demand) -> Anomaly:

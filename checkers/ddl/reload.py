@@ -18,7 +18,7 @@ READS = frozenset({READ, "final-read"})
 
 @dataclass(slots=True)
 class _Generations:
-    """What is known of one node so far."""
+    """State of one node, as far as the history shows it."""
 
     written: list[tuple[int, int]] = field(default_factory=list)
     """Generations, each with the time at which its write began."""
@@ -27,7 +27,7 @@ class _Generations:
     shown: int = -1
     """The newest generation that a read has shown."""
     whole: bool = True
-    """Whether the file can be parsed."""
+    """True if the file can be parsed."""
     last: int = -1
     """Generation of the file whose write ended last."""
     last_ns: int = 0

@@ -25,7 +25,7 @@ class Away:
     begin_ns: int
     end_ns: int
     heard: bool
-    """Whether ZooKeeper hears the replica, which hears nobody. Then it keeps the session until the
+    """True if ZooKeeper hears the replica, which hears nobody. Then it keeps the session until the
     replica gives it up."""
     op: int
     text: str

@@ -29,8 +29,8 @@ class Torn:
 
 
 class Atomic:
-    """No read returns some values of one `insert-many` and not the others ("torn"), and no read at
-    rest ("half").
+    """Checker: a read returns all values of an `insert-many` or none ("torn"), and so do all reads
+    at rest ("half").
 
     Values are unique. Which insert failed or not makes no difference: nothing of it may be seen
     alone. Linear in the values read.

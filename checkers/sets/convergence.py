@@ -24,15 +24,15 @@ class Difference:
 
 
 class Convergence:
-    """For every key, the last final read of every replica returns the same multiset.
+    """Checker: the last final reads of a key on all replicas return the same multiset.
 
-    The replicas, and whether the cluster was at rest, are told by `checkers.quiescence`. A
-    difference is INVALID at rest when the value was settled: acknowledged, or seen by some read,
-    before the first final read of its key began; or refused or never tried, for such a value has no
-    business to come late. A difference in other values is UNKNOWN: an insert of unknown outcome may
-    take effect between two final reads.
-    A replica that has yet to check a part is at rest, for 18.16.1 may never do it (see
-    `checkers.quiescence`); a witness says that it has.
+    `checkers.quiescence` determines the replicas, and whether the cluster was at rest. A difference
+    is INVALID at rest if the value was settled before the first final read of its key began:
+    acknowledged, or seen by some read, or refused, or never tried, because such a value must not
+    appear late. A difference in other values is UNKNOWN: an insert of unknown outcome may take
+    effect between two final reads.
+    A replica that has yet to check a part is at rest, because 18.16.1 may never do it (see
+    `checkers.quiescence`); the witness mentions such parts.
     """
 
     name = "convergence"
@@ -82,7 +82,7 @@ class Convergence:
 def _doubts(rest: Quiescence, finals: Mapping[int | None, Mapping[str, int]]) -> tuple[str, ...]:
     doubts: list[str] = []
     if rest.pending is None:
-        doubts.append("the run does not say that the cluster came to rest")
+        doubts.append("the run did not record that the cluster came to rest")
     elif rest.pending:
         doubts.append(f"pending: {listed(rest.pending)}")
     for key, reads in finals.items():

@@ -1,10 +1,10 @@
 """Checks that a retry of a block that the table remembers never inserts its rows twice.
 
-A table remembers as many blocks as `replicated_deduplication_window` says. A retry may be a new
-block once so many others are newer than the first, for then the cleanup thread may have removed it
-(ReplicatedMergeTreeCleanupThread, `clearOldBlocks`). How many others were newer nobody records; the
-checker counts every insert that may have been committed between the two, and so accuses only where
-the table must have remembered.
+A table remembers the last `replicated_deduplication_window` blocks. Once that many blocks are newer
+than the first try, the cleanup thread may have removed it (ReplicatedMergeTreeCleanupThread,
+`clearOldBlocks`), and a retry may be a new block. A history does not record how many are newer. The
+checker counts every insert that may have been committed between the two tries, so it reports only
+retries of blocks that the table must have remembered.
 """
 
 from bisect import bisect_left, bisect_right
@@ -41,9 +41,9 @@ class Retried:
 class Window:
     """Counts the blocks that may have been committed between two tries of one block.
 
-    A try of unknown outcome may be committed at any later time, and few of those would leave
-    nothing to judge. But a value that is there once at rest, and was acknowledged, was committed by
-    the end of that try: what its other tries left had gone by then or never came.
+    A try of unknown outcome may be committed at any later time, so a few of them would leave
+    nothing to judge. But a value that was acknowledged and occurs once at rest was committed by the
+    end of the acknowledged try; its other tries had no effect after that.
     """
 
     def __init__(self, history: History, blocks: int) -> None:
@@ -55,8 +55,8 @@ class Window:
         self._ends = sorted(end for _, end in spans)
 
     def between(self, tries: Retried, one: Pair, other: Pair) -> int:
-        """Return how many inserts may have been committed between two tries of a value, in any
-        order: of other values, and other tries of this one."""
+        """Return the maximum number of inserts committed between two tries of a value: of other
+        values, and other tries of this one."""
         low = min(one.invoke.time_ns, other.invoke.time_ns)
         high = max(_end_ns(one), _end_ns(other))
         every = bisect_right(self._begins, high) - bisect_left(self._ends, low)
@@ -78,9 +78,9 @@ class Window:
 
 
 class Dedup:
-    """An insert of a value that was tried before is the identical block, or one under the same
-    token: the server drops it by its id in ZooKeeper's /blocks. No read may have the value more
-    often than the window explains. That an acknowledged one is there is `set-full`'s to say."""
+    """Checker: no read has a value more often than the window explains. A retry is the identical
+    block, or one with the same token, which the server recognizes by its id in ZooKeeper's /blocks.
+    Whether an acknowledged value is there at all is judged by `set-full`."""
 
     name = "dedup"
 
@@ -91,7 +91,7 @@ class Dedup:
         """Return the verdict. VALID needs retries of blocks that the table must have remembered."""
         window = Window(history, self.window)
         every = _retried(history)
-        # A value may be there twice only if some pair of its tries is further apart than that.
+        # A value may occur twice only if two of its tries are further apart than the window.
         allowed = {(one.key, one.value): window.copies(one) for one in every}
         retried = [one for one in every if allowed[one.key, one.value] < len(one.tries)]
         known = {(one.key, one.value): one for one in every}
@@ -111,22 +111,22 @@ class Dedup:
         after_info = sum(any(p.kind is Kind.INFO for p in one.tries[:-1]) for one in retried)
         elsewhere = sum(one.elsewhere for one in retried)
         enough = len(retried) >= MIN_RETRIED
-        said = (
+        summary = (
             f"{number(len(retried), 'value')} tried again, {elsewhere:,} of them on another "
             f"replica, {after_info:,} after an unknown outcome"
         )
         if doubled:
-            said = f"{number(len(doubled), 'value')} twice in a read, of {said}"
+            summary = f"{number(len(doubled), 'value')} twice in a read, of {summary}"
         elif not enough:
-            said += f"; at least {MIN_RETRIED} expected"
+            summary += f"; at least {MIN_RETRIED} expected"
         if beyond:
-            said += (
+            summary += (
                 f"; {beyond:,} tried again beyond the window, {excused:,} of them twice in a read"
             )
         return Verdict(
             checker=self.name,
             status=conclude(doubled, checked=enough),
-            summary=said,
+            summary=summary,
             checked=len(retried),
             anomalies=tuple(doubled[:FEW]),
             figures={
@@ -187,7 +187,7 @@ def _doubled(key: KeySet) -> dict[int, int]:
 
 
 def _end_ns(pair: Pair) -> float:
-    """Return the latest time at which it took effect."""
+    """Return the latest time at which the try may have taken effect."""
     return pair.end.time_ns if pair.end is not None and pair.kind is Kind.OK else inf
 
 
@@ -199,9 +199,9 @@ def _anomaly(history: History, key: KeySet, one: Retried, times: int) -> Anomaly
     return Anomaly(
         kind="duplicate",
         text=(
-            f"value {one.value}{on_key(read.invoke)} came {times} times in op #{read.end.index} "
-            f"{read.end.f}{where(read.end)} at {seconds(read.end.time_ns)}, after "
-            f"{len(before)} tries of the block{during(history, read.end.time_ns)}"
+            f"value {one.value}{on_key(read.invoke)} was returned {times} times by op "
+            f"#{read.end.index} {read.end.f}{where(read.end)} at {seconds(read.end.time_ns)}, "
+            f"after {len(before)} tries of the block{during(history, read.end.time_ns)}"
         ),
         ops=tuple(sorted(ops | {read.invoke.index, read.end.index})),
         key=key.key,

@@ -1,8 +1,8 @@
 """Finds rows that a replica at rest has, and that its sequentially consistent reads do not return.
 
 A run that makes inserts in several modes reads every key once more at rest, without
-`select_sequential_consistency` (`final-plain-read`). What set-full calls lost is told apart by
-that: hidden rows are on the disks of replicas, lost rows are not.
+`select_sequential_consistency` (`final-plain-read`). This splits what set-full calls lost: hidden
+rows are on the disks of replicas, lost rows are not.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ PLAIN: Final = "final-plain-read"
 
 
 class Hidden:
-    """Judges acknowledged values by two kinds of final reads. INVALID:
+    """Judges acknowledged values by two kinds of final reads. Anomalies:
 
     hidden: acknowledged, on a replica at rest by a plain read, and in none of its sequentially
     consistent reads at rest.
@@ -43,7 +43,9 @@ class Hidden:
         every replica."""
         rest = quiescence_of(history)
         plain = _plain_reads(history)
-        doubts = [] if rest.reached else [f"not at rest: {listed(rest.pending or ('unsaid',))}"]
+        doubts = (
+            [] if rest.reached else [f"not at rest: {listed(rest.pending or ('not recorded',))}"]
+        )
         hidden: list[Anomaly] = []
         gone: list[Anomaly] = []
         checked = 0
@@ -73,14 +75,14 @@ class Hidden:
         broken = [*gone[:FEW], *hidden[:FEW]] if rest.reached else []
         if not checked:
             doubts.append("no insert was acknowledged")
-        said = (
+        summary = (
             f"{number(checked, 'acknowledged value')} at rest: {len(hidden):,} on the replicas and "
             f"missing from sequentially consistent reads, {len(gone):,} missing from a replica"
         )
         return Verdict(
             checker=self.name,
             status=conclude(broken, doubts=doubts),
-            summary=said if broken or not doubts else "; ".join(doubts),
+            summary=summary if broken or not doubts else "; ".join(doubts),
             checked=checked,
             anomalies=tuple(broken),
             figures={

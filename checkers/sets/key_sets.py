@@ -1,8 +1,8 @@
 """Collects the inserts and reads of each key of a history, with the reads as bitsets.
 
-A set of values is one Python int, a bit a value. What is asked of every read is asked of the
-columns (`harness.native.histories`), which have the same sets; inserts and reads are objects for
-those that few are asked of.
+A set of values is one Python int with a bit for each value. Whatever concerns every read is
+computed from columns (`harness.native.histories`), which have the same sets. Inserts and reads
+become Python objects only where a verdict needs a few of them.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ class InsertOutcome(msgspec.Struct, frozen=True, gc=False):
     kind: Kind
     """OK if some attempt was acknowledged; FAIL if every attempt was refused; else INFO."""
     invoke: Op
-    """The first attempt that was not refused, or the first of all if every one was."""
+    """The first attempt that was not refused, or the first one if all were."""
     ack: Op | None
     """The first acknowledgement."""
     attempts: int
@@ -45,7 +45,7 @@ class AnsweredRead(msgspec.Struct, frozen=True, gc=False):
     end: Op
     mask: int
     duplicated: bool
-    """Whether some value was returned more than once."""
+    """True if some value was returned more than once."""
 
     @property
     def values(self) -> tuple[int, ...]:
@@ -106,7 +106,7 @@ class KeySet:
 
 
 def read_values(end: Op) -> tuple[int, ...]:
-    """Return what an answered read returned. Raises HistoryError if that is no tuple of numbers."""
+    """Return what a read returned. Raises HistoryError unless it is a tuple of numbers."""
     if not isinstance(end.value, tuple):
         raise HistoryError(
             f"op #{end.index}: an ok {end.f} has value {end.value!r}, expected a tuple of ints"
@@ -115,7 +115,7 @@ def read_values(end: Op) -> tuple[int, ...]:
 
 
 def insert_value(op: Op) -> int:
-    """Return what an insert writes. Raises HistoryError if that is no number."""
+    """Return what an insert writes. Raises HistoryError unless it is a number."""
     if not isinstance(op.value, int):
         raise HistoryError(f"op #{op.index}: an insert of {op.value!r}, expected an int")
     return op.value

@@ -1,7 +1,7 @@
 """Counts anomalies during the run, op by op, for the display.
 
-What it calls stale and duplicated is what `set-full` calls so: after the last op, `stale_reads`,
-`missed` and `duplicated` equal that checker's figures.
+The terms are those of `set-full`: after the last op, `stale_reads`, `missed` and `duplicated` equal
+that checker's figures.
 """
 
 from dataclasses import dataclass, field

@@ -1,8 +1,8 @@
 """Describes the outcome of every value of one key in the terms of a verdict.
 
-`harness.native.histories` finds it out: missed, lost, unaccounted, duplicated, phantom. An
-acknowledgement and the invocation of a read at the very same nanosecond are concurrent, and so are
-the end of a read and the invocation of an insert: times are closed intervals.
+`harness.native.histories` computes the outcomes: missed, lost, unaccounted, duplicated, phantom.
+Times are closed intervals: an acknowledgement and the invocation of a read at the same nanosecond
+are concurrent, and so are the end of a read and the invocation of an insert.
 """
 
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class Missed:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A value in a read that may not contain it, or not so often."""
+    """A value in a read that must not contain it, or must contain it only once."""
 
     value: int
     read: AnsweredRead
@@ -77,7 +77,7 @@ class Findings:
     def duplicates(self) -> list[Seen]:
         """Values that a read returned several times, each with the first such read."""
         return [
-            Seen(self.key.values[bit], self.key.read(place), f"came {times} times")
+            Seen(self.key.values[bit], self.key.read(place), f"returned {times} times")
             for bit, place, times in self.found.duplicates
         ]
 

@@ -1,8 +1,8 @@
 """Finds the outcome of every value of a set: lost, stale, never read, duplicated, phantom, or
 correct.
 
-The question is that of Jepsen's `set-full`; here multiplicity counts as well, and so does a
-value that nobody inserted. `checkers.sets.set_findings` says precisely what each of these is.
+Modelled on Jepsen's `set-full`, with multiplicity and values that nobody inserted as well.
+`checkers.sets.set_findings` defines the outcomes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,11 +36,10 @@ OK, FAIL, INFO = range(3)
 class SetFull:
     """Judges every key as a set of unique values.
 
-    `linearizable`: stale reads break the promise; without it the promise is eventual and
-    staleness is a figure. Lost, duplicated and phantom values break every promise, save that
-    under the eventual promise nothing is lost while the run itself says that the cluster had
-    not come to rest. Linear in the number of values
-    read.
+    `linearizable`: stale reads break the promise; otherwise the promise is eventual, and staleness
+    is only a figure. Lost, duplicated and phantom values break every promise, except that under the
+    eventual promise nothing counts as lost if the run recorded that the cluster had not come to
+    rest. Linear in the number of values read.
     """
 
     name = NAME
@@ -56,8 +55,8 @@ class SetFull:
         that accounts for every acknowledged value."""
         keys, rest = key_sets(history), quiescence_of(history)
         found = [(key, examined(key, rest)) for key in keys]
-        # A value that no replica shows may yet come, unless the cluster was at rest. A history
-        # that does not say is taken at its word: "final-read" comes after rest.
+        # A value that no replica shows may still appear, unless the cluster was at rest. In a
+        # history that does not record rest, "final-read" implies it.
         eventual = {"duplicate", "phantom"} | (set() if rest.pending else {"lost"})
         if not self.duplicates:
             eventual -= {"duplicate"}
@@ -124,7 +123,7 @@ def _lost_anomaly(
 ) -> Anomaly:
     ack = insert.ack
     assert ack is not None, "only an acknowledged value can be lost"
-    # One final read of each replica proves it; the last one was made latest.
+    # One final read of each replica proves it; take the latest.
     by_node = {read.invoke.node: read for read in reads}
     shown = sorted(by_node.values(), key=lambda read: read.invoke.index)
     lacks = f"without {insert.value}"
@@ -236,7 +235,7 @@ def _figures(keys: Sequence[KeySet], found: Sequence[Findings]) -> dict[str, Jso
     }
 
 
-_SAID = {
+_PHRASES = {
     "lost": ("acknowledged value", "missing from the final read"),
     "stale": ("acknowledged value", "missing from reads begun after the acknowledgement"),
     "duplicate": ("value", "returned more than once by one read"),
@@ -247,14 +246,14 @@ _SAID = {
 def _summary(
     broken: Mapping[str, int], doubts: tuple[str, ...], figures: Mapping[str, Json]
 ) -> str:
-    said = []
-    for kind, (noun, text) in _SAID.items():
+    violations = []
+    for kind, (noun, text) in _PHRASES.items():
         count = broken.get(kind, 0)
         if count:
-            said.append(f"{number(count, noun)} {'is' if count == 1 else 'are'} {text}")
+            violations.append(f"{number(count, noun)} {'is' if count == 1 else 'are'} {text}")
     acknowledged = int(str(figures["acknowledged"]))
-    if said:
-        return f"{'; '.join(said)} (of {acknowledged:,} acknowledged)"
+    if violations:
+        return f"{'; '.join(violations)} (of {acknowledged:,} acknowledged)"
     if doubts:
         return "; ".join(doubts)
     late = f"; {figures['stale']:,} missing from some reads at first" if figures["stale"] else ""

@@ -23,7 +23,7 @@ from harness.core.verdict import Anomaly, Verdict
 class UnknownOutcomes:
     """Judges values whose every try ended info, once the cluster is at rest.
 
-    INVALID: some replicas show the value and others do not ("split"); a sequentially consistent
+    INVALID: some replicas have the value and others do not ("split"), or a sequentially consistent
     read returned it and at rest no replica has it ("vanished": it was in no committed part).
     """
 
@@ -36,7 +36,9 @@ class UnknownOutcomes:
         split: list[Anomaly] = []
         vanished: list[Anomaly] = []
         here = nowhere = 0
-        doubts = [] if rest.reached else [f"not at rest: {listed(rest.pending or ('unsaid',))}"]
+        doubts = (
+            [] if rest.reached else [f"not at rest: {listed(rest.pending or ('not recorded',))}"]
+        )
         for key in key_sets(history):
             unknown = [i for i in key.inserts.values() if i.kind is Kind.INFO]
             finals = {str(read.invoke.node): read for read in key.finals}
@@ -57,14 +59,14 @@ class UnknownOutcomes:
         checked = here + nowhere + len(split)
         if not checked:
             doubts.append("no insert ended with its outcome unknown")
-        said = (
+        summary = (
             f"{number(checked, 'insert')} of unknown outcome: {here:,} on every replica, "
             f"{nowhere:,} on none, {len(split):,} on some, {len(vanished):,} read and gone"
         )
         return Verdict(
             checker=self.name,
             status=conclude(broken, doubts=doubts),
-            summary=said if broken or not doubts else "; ".join(doubts),
+            summary=summary if broken or not doubts else "; ".join(doubts),
             checked=checked,
             anomalies=(*split[:FEW], *vanished[:FEW]) if broken else (),
             figures={

@@ -62,7 +62,8 @@ class ClickHouse:
     def __init__(
         self, channel: QueryChannel, *, outcomes: Sequence[Outcome] = CAUTIOUS_OUTCOMES
     ) -> None:
-        """`outcomes` is what the dialect of the server says about errors."""
+        """Create a client without a connection; `outcomes` says what the server's dialect makes of
+        errors."""
         self._channel = channel
         self._outcomes = outcomes
 
@@ -91,7 +92,7 @@ class ClickHouse:
         self._execute(sql, settings, None)
 
     def close(self) -> None:
-        """Disconnect; idempotent."""
+        """Close the connection; may be called twice."""
         self._channel.disconnect()
 
     def _execute(

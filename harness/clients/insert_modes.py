@@ -22,15 +22,15 @@ class InsertMode(StrEnum):
     """Mode of an insert: when it is acknowledged."""
 
     QUORUM = "quorum"
-    """After a quorum of replicas has it; one may be in flight per table."""
+    """Acknowledged when a quorum of replicas has it; one may be in flight per table."""
     PLAIN = "plain"
-    """After one replica has it."""
+    """Acknowledged when one replica has it."""
     PARALLEL = "parallel"
-    """After a quorum of replicas has it; several may be in flight."""
+    """Acknowledged when a quorum of replicas has it; several may be in flight."""
     ASYNC = "async"
-    """After the server has written the block in which it gathered it."""
+    """Acknowledged when the server has written the block that it gathered it into."""
     UNWAITED = "async-no-wait"
-    """After the server has it in memory, which promises nothing."""
+    """Acknowledged when the server has it in memory, which promises nothing."""
 
     @property
     def is_quorum(self) -> bool:

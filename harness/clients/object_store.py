@@ -1,4 +1,4 @@
-"""What an object store and its users say of a table's objects."""
+"""Queries about the objects of a table: those that exist, and those that parts refer to."""
 
 import json
 import xml.etree.ElementTree as ET

@@ -26,7 +26,8 @@ class TableSchema:
 
 
 def leads(connection: ClickHouse, database: str) -> bool:
-    """Whether a replica says that it leads its table in this database. Raises DatabaseError."""
+    """Return whether a replica says that it leads its table in this database. Raises
+    DatabaseError."""
     rows = connection.rows(f"SELECT is_leader FROM system.replicas WHERE database = '{database}'")
     return bool(rows and rows[0][0])
 
@@ -49,7 +50,8 @@ class ReplicatedTable:
     """ReplicatedMergeTree table in a database and under a ZooKeeper path of its own."""
 
     def __init__(self, cluster: Cluster, token: str, schema: TableSchema, shard: int = 1) -> None:
-        """`token` makes the names unique: letters, digits and underscores."""
+        """Name a table that need not exist yet; `token` (letters, digits, underscores) makes it
+        unique."""
         assert f"_{token}".isidentifier(), "a token is part of names"
         self._cluster = cluster
         self._schema = schema

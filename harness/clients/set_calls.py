@@ -44,7 +44,7 @@ class SyncedRead:
     timeout_s: float
 
     def __call__(self, connection: ClickHouse, op: Op) -> Value:
-        """The values. Raises DatabaseError, also where the replica did not catch up in time."""
+        """Return the values. Raises DatabaseError, also if the replica did not catch up in time."""
         limit: QuerySettings = {"receive_timeout": max(1, round(self.timeout_s))}
         connection.command(f"SYSTEM SYNC REPLICA {self.table}", limit)
         return reads(self.table)(connection, op)

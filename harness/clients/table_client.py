@@ -40,7 +40,7 @@ class Roaming:
     """Client with a connection to each node that its ops name, as behind a load balancer."""
 
     def __init__(self, opened: Callable[[str], Client]) -> None:
-        """`opened` is a function that returns a client of a node."""
+        """Create a client without connections; `opened` returns a client of a node."""
         self._opened = opened
         self._clients: dict[str, Client] = {}
 

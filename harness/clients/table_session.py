@@ -63,8 +63,8 @@ class TableSession(OneTable):
         looks: Mapping[str, Look] = NO_LOOKS,
         more_pending: Callable[[], Sequence[str]] = lambda: (),
     ) -> None:
-        """`looks` are calls that look at ZooKeeper; `more_pending` returns what else must come to
-        rest."""
+        """Open no connection yet. The calls `looks` read ZooKeeper; `more_pending` returns what
+        else must come to rest."""
         super().__init__(cluster, table)
         self._writes = writes
         self._reads = reads

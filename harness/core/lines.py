@@ -26,7 +26,7 @@ _NOT_OPENING: Final = bytes(set(range(256)) - set(b"[{\n"))
 
 
 def encoded(op: Op) -> bytes:
-    """An op as a line, newline included."""
+    """Return an op as a line, newline included."""
     if op.value is None or isinstance(op.value, int | tuple):
         return _ENCODER.encode(op) + b"\n"
     # The fast encoder writes a number that is not finite as null, which would be another op.

@@ -24,13 +24,13 @@ class Written(str):
 
 
 class Kind(StrEnum):
-    """What is known of an operation."""
+    """Type of an entry: invoke, or the outcome of an operation."""
 
     INVOKE = "invoke"
     OK = "ok"
-    """It happened."""
+    """The operation happened."""
     FAIL = "fail"
-    """It certainly did not happen."""
+    """The operation certainly did not happen."""
     INFO = "info"
     """Nobody knows: it may take effect at any time after its call, or never."""
 
@@ -50,7 +50,7 @@ class Op(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A process has one call in flight; an info retires it."""
     kind: Kind
     f: str
-    """What is done: "insert", "read", "partition"."""
+    """Function of the operation: "insert", "read", "partition"."""
     time_ns: int
     """Monotonic nanoseconds since the run began, never wall time."""
     value: Value = None
@@ -63,7 +63,7 @@ class Op(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a generator wants done next: an op before it has a place in a history."""
+    """Request of a generator: an op that has no place in a history yet."""
 
     f: str
     value: Value = None
@@ -75,7 +75,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Done(msgspec.Struct, frozen=True, gc=False):
-    """How a call ended, as a client or a nemesis tells it."""
+    """End of a call, as reported by a client or a nemesis."""
 
     kind: Kind
     value: Value = None

@@ -1,4 +1,4 @@
-"""What an error means for a history: one table for the client, the documentation and the tests.
+"""Meaning of errors for a history: one table for the client, the documentation and the tests.
 
 One code means different things on different servers: its rows are named here, and the dialect has
 the one that fits.
@@ -24,7 +24,7 @@ class Outcome:
     why: str
     """And where that is known from."""
     text: str = ""
-    """Only when the message contains this; "" is any message. The first row that fits decides."""
+    """Text that the message must contain; "" fits any message. The first row that fits decides."""
 
 
 NETWORK = -1
@@ -107,12 +107,13 @@ READ_OUTCOMES: tuple[Outcome, ...] = (
 
 
 def write_outcome(code: int, text: str, outcomes: Sequence[Outcome]) -> Outcome:
-    """The row of `outcomes` for an error of a write; an unlisted code is info."""
+    """Return the row of `outcomes` for an error of a write; an unlisted code is info."""
     unlisted = Outcome(code, "UNLISTED", Kind.INFO, "not in the table")
     return next((r for r in outcomes if r.code == code and r.text in text), unlisted)
 
 
 def read_outcome(code: int) -> Outcome:
-    """A read that failed says nothing: fail, whatever the code."""
+    """Return the row for an error of a read, which is always fail: a read without an answer has no
+    effect."""
     unlisted = Outcome(code, "UNLISTED", Kind.FAIL, NO_ANSWER)
     return next((row for row in READ_OUTCOMES if row.code == code), unlisted)

@@ -57,7 +57,7 @@ class Pending(msgspec.Struct, frozen=True, gc=False):
 
     wake_ns: int | None = None
     firm: bool = False
-    """Whether no call that begins or ends before `wake_ns` changes the step, so that the generator
+    """True if no call that begins or ends before `wake_ns` changes the step, so that the generator
     need not be asked before."""
 
 
@@ -133,8 +133,8 @@ class Workload(Protocol):
 
     @property
     def live_anomalies(self) -> bool:
-        """Whether it reads sets that must not be stale, so that stale reads are counted during the
-        run."""
+        """Return whether stale reads are counted during the run, because it reads sets that must
+        not be stale."""
         ...
 
     def session(self, cluster: "Cluster", token: str) -> Session:
@@ -172,7 +172,7 @@ class Cluster(Protocol):
     name: str
     topology: Topology
     runtime: Runtime
-    """How runs on the cluster make calls and spend time."""
+    """Runtime with which runs on the cluster make calls and spend time."""
     readings: Sequence[str]
     """Values of the setting `sequential_reading`; () if the servers do not have it."""
 

@@ -1,5 +1,5 @@
-"""How runs on a cluster spend their time. Every cluster brings a runtime, so that nobody who runs
-something on it asks of which kind it is."""
+"""Runtimes: how runs on a cluster make calls and spend time. Every cluster brings its own, so that
+no code needs to know the cluster's kind."""
 
 from typing import Any, Final, Protocol, TypeVar
 
@@ -23,7 +23,7 @@ class Executor(Protocol[Calls_contra]):
 
 
 class Runtime(Protocol):
-    """How runs on a cluster spend their time."""
+    """Means by which runs on a cluster make calls and spend time."""
 
     @property
     def reproducible(self) -> bool:

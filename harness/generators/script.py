@@ -23,7 +23,7 @@ class Do:
     ends: tuple[Kind, ...] = (Kind.OK,)
     """The ends that it may have; any other breaks the script off."""
     wait: bool = True
-    """If False, the script goes on when the call has begun."""
+    """True if the script goes on only when the call has ended; False: when it has begun."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +72,9 @@ class Script:
     tries: int = 0
     """Number of tries of the current step."""
     since_ns: int = 0
-    """When its last call ended."""
+    """Time at which its last call ended."""
     broken: str | None = None
-    """Why it broke off."""
+    """Reason why it broke off."""
 
     def op(self, context: Context) -> tuple[Step, Generator]:
         """Return the call of the current step, as soon as it may begin."""

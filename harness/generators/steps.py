@@ -1,4 +1,4 @@
-"""What generators in Python are made with: narrowing a context, asking parts, waiting."""
+"""Building blocks of generators in Python: narrowing a context, asking parts, waiting."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -9,7 +9,7 @@ NEMESIS_NUMBER = -1
 """The number of the worker that runs faults."""
 
 PENDING = Pending()
-"""Nothing until some call has ended."""
+"""Step that yields nothing until some call has ended."""
 EXHAUSTED = Exhausted()
 
 

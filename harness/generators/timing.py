@@ -1,4 +1,5 @@
-"""When calls are made: rates, limits, pauses. Time is the context's, so virtual time works too."""
+"""Generators that decide when calls are made: rates, limits, pauses. They use the time of the
+context, so they also work on virtual time."""
 
 from typing import Literal, TypeAlias
 
@@ -42,7 +43,7 @@ class WhileAnswered(msgspec.Struct, frozen=True):
     generator: Generator
     patience_ns: int
     since_ns: int | None = None
-    """When a call succeeded last, or the first question; None before that."""
+    """Time of the last success, or of the first request; None before that."""
 
     @property
     def listens(self) -> bool:

@@ -1,4 +1,4 @@
-"""Which workers a generator may use: clients or the nemesis, a share of them, one node's."""
+"""Generators restricted to some workers: clients or the nemesis, a share of them, one node's."""
 
 from collections.abc import Sequence
 

@@ -110,7 +110,7 @@ class Boundary:
     """Place where the anomaly begins or ends, as far as it is known."""
 
     fixed: bool
-    """Whether it ends there, in the order of the versions; else it begins."""
+    """True if the bug ends there, in the order of the versions; False if it begins."""
     bad: str
     """Bad version next to it."""
     good: str | None
@@ -241,8 +241,8 @@ class Bisection:
         return version in self._refused or tally.stuck or tally.conclusive >= self._tries
 
     def _measured(self, reference: str) -> bool:
-        """Whether more tries on the reference would not pay: then a good version needs no more
-        tries than the measuring took."""
+        """Return whether more tries on the reference would not pay, because a good version needs no
+        more tries than the measurement took."""
         if self._closed(reference):
             return True
         if self.confidence is None:

@@ -42,9 +42,9 @@ class ClusterSource:
     files: Path | None = None
     """Directory of the cluster's compose file and configuration, if it has one."""
     leave: bool = False
-    """Whether the cluster keeps running afterwards."""
+    """True if the cluster keeps running afterwards."""
     per_run: bool = False
-    """Whether each run has a cluster of its own, which its seed decides. It stays on the thread
+    """True if each run has a cluster of its own, which its seed decides. It stays on the thread
     that created it."""
 
 

@@ -79,7 +79,7 @@ class _WorkerSlot:
         self.assigned: Assigned | None = None
         """A call that another worker's poll began for this one."""
         self.thread: threading.Thread | None = None
-        """None: the thread has left."""
+        """Thread of the worker; None once it was abandoned."""
 
 
 class _ThreadedRun:

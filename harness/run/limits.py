@@ -1,4 +1,4 @@
-"""How long the interpreter waits for calls, and what it reports about the harness itself."""
+"""Time limits of the interpreter for calls, and what it reports about the harness itself."""
 
 from dataclasses import dataclass, field
 
@@ -7,7 +7,7 @@ from harness.core.op import Op
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long a call may take before it is ended as info and its thread is abandoned."""
+    """Times after which a call is ended as info and its thread is abandoned."""
 
     call_s: float = 120.0
     """Limit of a client's call, at any time. Well above the client's own timeout: a call that

@@ -35,7 +35,7 @@ class Monitor:
     """Clock of the run, which starts with its faults."""
     phase: Phase = Phase.SET_UP
     note: str = ""
-    """What the run waits for, such as "pending: ch2 has 3 queue entries"."""
+    """Reason for waiting, such as "pending: ch2 has 3 queue entries"."""
     live: Live = field(default_factory=Live)
     anomalies: LiveAnomalies | None = field(default_factory=LiveAnomalies)
     """Live anomalies; None if they are not counted for the workload."""

@@ -60,7 +60,7 @@ class RunContext:
     token: str
     """Text that makes the names and paths of its tables unique."""
     drop: bool
-    """Whether the cluster goes on afterwards, so that the tables must not."""
+    """True if the cluster is used again, so that the tables must be dropped."""
     script: Generator | None = None
     """Calls and faults in one sequence, instead of the workload's and the nemesis's own."""
 
@@ -72,7 +72,8 @@ class RunResult:
     history: History
     judgement: Judgement
     troubles: tuple[str, ...]
-    """What went wrong around it, such as a heal that failed or a bug of a client."""
+    """Sentences about what went wrong around it, such as a heal that failed or a bug of a
+    client."""
 
 
 def execute(context: RunContext) -> RunResult:

@@ -30,7 +30,7 @@ class Stop:
         """Number of signals that have arrived."""
         self._interrupting = False
 
-    def wish(self, reason: str) -> None:
+    def request(self, reason: str) -> None:
         """Request a stop; any thread may do so."""
         if not self.event.is_set():
             self.reason = reason
@@ -63,15 +63,15 @@ class Stop:
         another signal must not keep it from reporting the result.
         """
 
-        def wished(number: int, _frame: FrameType | None) -> None:
+        def on_signal(number: int, _frame: FrameType | None) -> None:
             self.signals += 1
-            self.wish(f"{signal.Signals(number).name} received")
+            self.request(f"{signal.Signals(number).name} received")
             if self._interrupting:
                 self._interrupting = False
                 raise InterruptedRun(self.reason)
 
         numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        before = {number: signal.signal(number, wished) for number in numbers}
+        before = {number: signal.signal(number, on_signal) for number in numbers}
         try:
             yield
         finally:
@@ -93,7 +93,7 @@ def watched(cluster: Cluster, stop: Stop) -> Iterator[None]:
             except ClusterError as error:
                 strikes += 1
                 if strikes == STRIKES:
-                    stop.wish(f"the cluster is lost: {error}")
+                    stop.request(f"the cluster is lost: {error}")
                     return
             else:
                 strikes = 0

@@ -83,7 +83,7 @@ class RunInfo:
     error: str | None = None
     """Reason of a crash."""
     troubles: tuple[str, ...] = ()
-    """What went wrong around a recorded run, which is judged later."""
+    """Sentences about what went wrong around a recorded run, which is judged later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +92,8 @@ class RunDirectory:
 
     path: Path
     durable: bool = field(default=True, compare=False)
-    """Whether they outlive a loss of power. Those of simulated servers need not, for their seed
-    makes them again, byte for byte; and waiting for a disk is a sixth of a command's time."""
+    """True if its files survive a loss of power. Those of simulated servers need not: their seed
+    reproduces them byte for byte, and waiting for the disk is a sixth of a command's time."""
 
     @property
     def info_file(self) -> Path:

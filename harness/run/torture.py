@@ -78,7 +78,7 @@ class _End:
     troubles: tuple[str, ...]
     seconds: float
     healthy: bool
-    """Whether the cluster is fit for another."""
+    """True if another run may use the cluster."""
 
 
 @dataclass(slots=True)
@@ -119,7 +119,7 @@ class Torture:
     """Function that gets every run when its verdict is known, and every run that broke."""
     stop: Stop
     fail_fast: bool = False
-    """Whether no run begins after an INVALID one, nor while a run that ended has no verdict."""
+    """True if no run begins after an INVALID one, nor while an ended run has no verdict."""
     runs: int | None = None
     seconds: float | None = None
     """Seconds on `clock` after which no run begins; earlier parts of the night are subtracted

@@ -69,8 +69,8 @@ class Simulation:
         settings: TableSettings | None = None,
         rates: Mapping[str, float] | None = None,
     ) -> None:
-        """`protocol` is one of PROTOCOLS. `rates` are the speeds of some nodes' clocks, by default
-        1."""
+        """Create servers that do not run. `protocol` is one of PROTOCOLS; `rates` are the speeds of
+        some nodes' clocks, by default 1."""
         chosen = PROTOCOLS[protocol]
         self.rates = dict(rates or {})
         self.servers = simulator.Simulation(

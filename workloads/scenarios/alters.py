@@ -61,8 +61,8 @@ def _session_lost(number: int) -> tuple[ScriptStep, ...]:
 
 
 def _altered_without(ended: tuple[Op, ...]) -> Sequence[ScriptStep]:
-    """The replica of the follower that was cut off loses its session, and has another when it takes
-    an insert; the ALTER is another's."""
+    """Return the steps in which the replica of the follower that was cut off loses its session, and
+    gets another when it takes an insert, while another replica orders the ALTER."""
     behind, number = behind_the_follower(ended), _cuts(ended)
     other = next(node for node in REPLICAS if node != behind)
     return (
@@ -75,8 +75,8 @@ def _altered_without(ended: tuple[Op, ...]) -> Sequence[ScriptStep]:
 
 
 def _if_all_followed(ended: tuple[Op, ...]) -> Sequence[ScriptStep]:
-    """Its next session may be there before it has seen the end of the last one: then it hears, and
-    the ALTER ends well."""
+    """Return the steps of a replica whose next session exists before it has seen the end of the
+    last one: then it is notified, and the ALTER succeeds."""
     number = _cuts(ended)
     followed = _answered(ended[-1])
     return _session_lost(number + 1) if followed and number < ROUNDS else ()

@@ -1,4 +1,4 @@
-"""What DROP PARTITION leaves behind."""
+"""Scripts that show what DROP PARTITION leaves behind."""
 
 from harness.core.op import Call, Kind
 from harness.generators.script import Do, Rest, Until

@@ -22,13 +22,13 @@ LAGGING = fault("stop-fetches", LAG, nodes=["ch3"])
 
 
 def cut_off(number: int = 1) -> ScriptedFault:
-    """The first ZooKeeper server that follows is cut off from its peers."""
+    """Return the fault that cuts the first following ZooKeeper server off from its peers."""
     return fault("partition", "partition-keeper-follower", number, order=["zk1", "zk2", "zk3"])
 
 
 def behind_the_follower(ended: tuple[Op, ...]) -> str:
-    """The replica that reads through the ZooKeeper server that was just cut off, which has its
-    number."""
+    """Return the replica that reads through the ZooKeeper server that was just cut off, which has
+    the same number."""
     fault = ended[-1].value
     assert isinstance(fault, dict), "a fault that began says what it did"
     return f"ch{str(fault['follower']).removeprefix('zk')}"
@@ -83,7 +83,8 @@ SECOND_HELD = lurking(LATE_PART, "ch1", "ch2", number=2)
 
 
 def _skipping(writers: tuple[int, int], *between: ScriptStep) -> tuple[ScriptStep, ...]:
-    """ch3 lags by two parts; the first is on its way for as long as the second takes to come."""
+    """Return the steps in which ch3 lags by two parts; the first is on its way for as long as the
+    second takes to come."""
     first, second = writers
     return (
         Do(insert(0, "ch1")),

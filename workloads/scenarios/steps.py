@@ -30,7 +30,7 @@ class ScriptedFault:
 
 
 def fault(f: str, name: str, number: int = 1, **plan: Json) -> ScriptedFault:
-    """`number` is its own in the script; `plan` is what its family wants."""
+    """Return a fault of a script; `number` identifies it, and `plan` is what its family takes."""
     begin = _edge(f, "begin", name, number, **plan)
     return ScriptedFault((Do(begin),), Do(_edge(f, "end", name, number)))
 
@@ -49,12 +49,12 @@ def lurking(name: str, *nodes: str, number: int = 1) -> ScriptedFault:
 
 
 def killed(*nodes: str, number: int = 1) -> ScriptedFault:
-    """Replicas are dead, and started again."""
+    """Return the fault in which replicas are killed, and started again at its end."""
     return fault("kill", KILL, number, nodes=list(nodes))
 
 
 def once(f: str, number: int, name: str, nodes: Sequence[str]) -> Call:
-    """A fault that is over when it returns."""
+    """Return the call of a fault that is over when it returns."""
     return _edge(f, "once", name, number, nodes=list(nodes))
 
 
@@ -63,7 +63,7 @@ def _edge(f: str, edge: str, name: str, number: int, **plan: Json) -> Call:
 
 
 PENDING = fault("stop-fetches", "stop-fetches-minority", nodes=["ch2", "ch3"])
-"""What is inserted on ch1 stays there, so that its quorum is pending."""
+"""Fault that keeps inserts on ch1, so that their quorum is pending."""
 
 
 def insert(value: int, node: str, key: int = 0) -> Call:

@@ -24,7 +24,7 @@ SCOPES: Mapping[str, tuple[str, dict[str, Any]]] = {
 
 
 def explored(model: str, scope: dict[str, Any]) -> tuple[int, float, float]:
-    """States, and how many of them a second of wall and of processor time."""
+    """Return the number of states, and of states per second of wall and of processor time."""
     wall_s, own_s = time.perf_counter(), time.process_time()
     search = Exploration(model, **scope)
     while not search.advance(1):

@@ -44,11 +44,11 @@ class Memory:
     def __init__(self) -> None:
         self.peak_mb = 0.0
         self.biggest_mb = 0.0
-        """Of one Python process."""
+        """Peak memory of the largest Python process."""
 
     @contextmanager
     def watched(self) -> Iterator["Memory"]:
-        """Looks twice a second while the block runs."""
+        """Measure twice a second while the block runs."""
         over = threading.Event()
 
         def watch() -> None:
@@ -93,7 +93,7 @@ def _pss_mb(pid: int) -> tuple[str, float]:
 
 
 def _calls(number: int, path: Path) -> pa.Table:
-    """Of one history, with keys and processes that no other has."""
+    """Return the calls of one history, with keys and processes that no other history has."""
     table = calls_of(read_columns(pq.ParquetFile(path))).table
     key = pc.add(table["key"], number * 1_000)
     process = pc.add(table["process"].cast(pa.int64()), number * WORKERS)
@@ -101,7 +101,8 @@ def _calls(number: int, path: Path) -> pa.Table:
 
 
 def limit(root: Path) -> tuple[float, float, int]:
-    """Seconds in all and in pyporcupine, and how many histories are violated, in one process."""
+    """Return the seconds in total and in pyporcupine, and the number of violated histories, in one
+    process."""
     begin, judged, bad = perf_counter(), 0.0, 0
     files = sorted(root.glob("*/*/history.parquet"))
     for first in range(0, len(files), CHUNK):
@@ -116,7 +117,8 @@ def limit(root: Path) -> tuple[float, float, int]:
 
 
 def fleet(root: Path, master: str = "local[*]") -> tuple[float, float, float, int, int, Memory]:
-    """Seconds to start Spark, to judge, in pyporcupine; violated; tasks at a time; memory."""
+    """Return the seconds to start Spark, to judge, and in pyporcupine; the violated histories, the
+    tasks at a time, and the memory."""
     begin = perf_counter()
     with Memory().watched() as memory, closing(Fleet(master, root / "spark.log")) as spark:
         started = perf_counter()

@@ -15,17 +15,17 @@ from harness.run.parquet import SCHEMA
 CALLS_A_KEY = 1_000
 WORKERS = 6
 TURN_NS = 2_000_000
-"""In which each worker makes one call, and has its end."""
+"""Length of a turn, in which each worker makes one call and gets its end."""
 PIECE_CALLS = 522_000
-"""Of a long history, a row group; whole keys and turns."""
+"""Calls of a piece of a long history, which is a row group; a multiple of keys and turns."""
 METADATA = {"harness.schema": "1", "harness.journal_digest": ""}
 VALUES_MAX = 100
-"""In one read: fresh keys take the place of used ones, as in real runs."""
+"""Maximum number of values in one read: fresh keys replace used ones, as in real runs."""
 
 
 def history(seed: Seed, ops: int, *, violated: bool = False) -> pa.Table:
-    """Rows of calls and ends. A worker makes one call after the other; each takes effect at a
-    random time between call and end, and a read returns what had taken effect before it. One in
+    """Return rows of calls and ends. A worker makes one call after the other; each takes effect at
+    a random time between call and end, and a read returns what had taken effect before it. One in
     ten calls inserts. `violated`: a read in the middle misses a value added before it began."""
     draw = np.random.default_rng(seed.value)
     calls = ops // 2
@@ -94,8 +94,8 @@ def _rows(worker: Any, call: Any, end: Any, key: Any, insert: Any, lists: list[A
 
 
 def store(root: Path, runs: int, ops: int, *, seed: int = 1, violated_in: int = 100) -> int:
-    """Fills a store with runs that were never judged; one in so many is violated. Returns how
-    many are."""
+    """Fill a store with unjudged runs, of which a fixed share is violated. Return the number of
+    violated runs."""
     bad = 0
     for number in range(runs):
         violated = number % violated_in == violated_in - 1
@@ -106,7 +106,7 @@ def store(root: Path, runs: int, ops: int, *, seed: int = 1, violated_in: int = 
 
 
 def put(path: Path, table: pa.Table, number: int) -> None:
-    """A run's directory with this history."""
+    """Write the directory of a run with this history."""
     path.mkdir(parents=True)
     pq.write_table(
         table.replace_schema_metadata(METADATA), path / "history.parquet", compression="zstd"
@@ -115,8 +115,8 @@ def put(path: Path, table: pa.Table, number: int) -> None:
 
 
 def put_long(path: Path, seed: Seed, ops: int, number: int) -> None:
-    """Likewise a valid history of so many ops, a piece at a time: a piece's last call ends before
-    the next one's first begins."""
+    """Write a run with a valid history of this many ops, piece by piece: all calls of a piece end
+    before the next piece begins."""
     path.mkdir(parents=True)
     schema = SCHEMA.with_metadata(METADATA)
     with pq.ParquetWriter(path / "history.parquet", schema, compression="zstd") as writer:

@@ -1,4 +1,4 @@
-"""How many ops a second the harness makes with a client that does nothing, journal included.
+"""Operations per second of the harness with a client that does nothing, journal included.
 
     python -m benches.interpreter [--seconds 10] [--concurrency 10]
 
@@ -47,11 +47,11 @@ class Idle:
     """Answers at once: an insert is ok, a read returns three values."""
 
     def invoke(self, op: Op) -> Done:
-        """At once."""
+        """Return at once."""
         return Done(Kind.OK, value=(1, 2, 3)) if op.f == "read" else Done(Kind.OK)
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing."""
 
 
 def workload(ops_per_s: float | None = None) -> Generator:
@@ -98,7 +98,7 @@ def threads_ops_per_s(generator: Generator, concurrency: int) -> float:
 
 
 def generator_us(calls: int) -> float:
-    """Of op, and of update for the call and for its end, of mix in rate."""
+    """Return the microseconds of one op and two updates (call and end) of mix in rate."""
     reads = numbered(lambda n: Call(f="read", value=n))
     writes = numbered(lambda n: Call(f="insert", value=n))
     generator = rate(mix(SEED, [(1, reads), (1, writes)]), 1e9, SEED)

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyporcupine
 
 from benches import porcupine_histories as histories
-from benches.porcupine_memory import forget_peak, status_mb
+from benches.porcupine_grid import forget_peak, status_mb
 
 # name: (kind, n, c, other arguments, what Porcupine (Go) needs on two cores of the same machine for
 # histories of these parameters: time, memory; the least where it varies)
@@ -72,7 +72,7 @@ MODELS: dict[str, tuple[Any, Any]] = {
 
 
 def as_arrow(history: list[pyporcupine.Operation]) -> pa.Table:
-    """The same history in columns."""
+    """Return the history as Arrow columns."""
     pairs = [op.value if op.f == "cas" else (None, op.value) for op in history]
     fields = {
         "process": [op.process for op in history],
@@ -91,13 +91,13 @@ CRATE = Path(__file__).parent.parent / "checkers" / "porcupine" / "Cargo.toml"
 
 
 def cargo(command: str) -> list[str]:
-    """Builds check_alone, or runs it."""
+    """Return the command that builds check_alone, or that runs it."""
     which = ["--release", "--quiet", "--example", "check_alone"]
     return ["cargo", command, *which, "--manifest-path", str(CRATE)]
 
 
 def check_alone(logs: list[list[pyporcupine.Operation]], model: str, initial: Any) -> list[str]:
-    """Milliseconds of the check alone of all logs, and the status of each."""
+    """Return the milliseconds of the bare checks of all logs, and the status of each."""
     with tempfile.TemporaryDirectory() as directory:
         paths = [Path(directory) / str(number) for number in range(len(logs))]
         for path, log in zip(paths, logs, strict=True):
@@ -107,7 +107,7 @@ def check_alone(logs: list[list[pyporcupine.Operation]], model: str, initial: An
 
 
 def line(op: pyporcupine.Operation) -> str:
-    """The operation as check_alone.rs reads it."""
+    """Return the operation in the format that check_alone.rs reads."""
     expected, value = op.value if op.f == "cas" else (None, op.value)
     fields = (op.key, value, expected, op.output, op.call, op.ret)
     return "\t".join([str(op.process), op.f, *map(cell, fields)]) + "\n"
@@ -120,8 +120,8 @@ def cell(value: Any) -> str:
 
 
 def timed(run: Callable[[], str], expected: str) -> tuple[float, float]:
-    """Median milliseconds of five runs, or of as many as fit in half a second, and the memory of
-    the first."""
+    """Return the median milliseconds of five runs, or of as many as fit in half a second, and the
+    memory of the first."""
     forget_peak()
     before, peak = status_mb("VmRSS"), 0.0
     times: list[float] = []
@@ -176,7 +176,7 @@ UNITS = {"ms": 1.0, "s": 1e3, "MB": 1.0, "GB": 1e3}
 
 
 def ratio(quoted: str, ours: float) -> str:
-    """How many times less this needs: "12×", "-" where nothing is quoted."""
+    """Return the factor by which this is smaller: "12×", or "-" if nothing is quoted."""
     if quoted == "-":
         return "-"
     number, unit = quoted.split()

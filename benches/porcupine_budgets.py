@@ -1,4 +1,4 @@
-"""Whether budgets hold: every model, size and concurrency, in processes that are measured.
+"""Check that budgets hold: every model, size and concurrency, in processes that are measured.
 
     python -m benches.porcupine_budgets [--quick] [--time-s 4] [--memory-mb 200] [--seed 1]
 
@@ -32,12 +32,12 @@ SPOILED = ("", "early", "late")
 CONSISTENCIES = ("linearizable", "sequential")
 
 
-def measured(wild: Wild, **asked: Any) -> dict[str, Any]:
-    """What a check says, and takes; only in a process that did nothing else."""
+def measured(wild: Wild, **options: Any) -> dict[str, Any]:
+    """Check a history and return the result, time and memory; call it in a fresh process only."""
     made = history(wild)
     before = resource.getrusage(resource.RUSAGE_SELF)
     began = time.perf_counter()
-    result = pyporcupine.check(made, wild.model, **asked)
+    result = pyporcupine.check(made, wild.model, **options)
     wall_s = time.perf_counter() - began
     after = resource.getrusage(resource.RUSAGE_SELF)
     return {
@@ -49,22 +49,22 @@ def measured(wild: Wild, **asked: Any) -> dict[str, Any]:
     }
 
 
-def child(wild: Wild, **asked: Any) -> dict[str, Any]:
-    """The same in a process of its own."""
+def child(wild: Wild, **options: Any) -> dict[str, Any]:
+    """Do the same in a child process."""
     command = [
         sys.executable,
         "-m",
         "benches.porcupine_budgets",
         "--one",
-        json.dumps([asdict(wild), asked]),
+        json.dumps([asdict(wild), options]),
     ]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
 
 
 def cells(shapes: tuple[tuple[int, int, int], ...], seed: int) -> Iterator[tuple[Wild, str]]:
-    """Every history, with what is asked of it."""
+    """Yield every history with the consistency to check."""
     for model in MAKERS:
         for clients, operations, keys in shapes:
             for values in VALUES:
@@ -88,29 +88,29 @@ def main() -> None:
     parser.add_argument("--one", type=json.loads, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
-        wild, asked = given.one
-        print(json.dumps(measured(Wild(**wild), **asked)))
+        wild, options = given.one
+        print(json.dumps(measured(Wild(**wild), **options)))
         return
     budget = {"time_s": given.time_s, "memory_mb": given.memory_mb}
     worst: dict[str, dict[str, Any]] = {}
     for wild, consistency in cells(QUICK if given.quick else SHAPES, given.seed):
         if wild.model not in given.models:
             continue
-        told = child(wild, consistency=consistency, **budget)
+        result = child(wild, consistency=consistency, **budget)
         if given.into:
             with given.into.open("a") as file:
-                print(json.dumps([asdict(wild), consistency, told]), file=file)
-        if told["status"] == "INVALID" and not wild.spoiled:
-            sys.exit(f"a valid history is called INVALID: {wild}, {consistency}: {told}")
+                print(json.dumps([asdict(wild), consistency, result]), file=file)
+        if result["status"] == "INVALID" and not wild.spoiled:
+            sys.exit(f"a valid history is called INVALID: {wild}, {consistency}: {result}")
         one = worst.setdefault(wild.model, {"n": 0, "unknown": 0, "wall_s": (0,), "mb": (0,)})
         one["n"] += 1
-        one["unknown"] += told["status"] == "UNKNOWN"
+        one["unknown"] += result["status"] == "UNKNOWN"
         for what in ("wall_s", "mb"):
-            one[what] = max(one[what], (told[what], consistency, str(wild)), key=lambda w: w[0])
+            one[what] = max(one[what], (result[what], consistency, str(wild)), key=lambda w: w[0])
         over = [what for what, most in (("wall_s", given.time_s), ("mb", given.memory_mb))
-                if told[what] > most]  # fmt: skip
+                if result[what] > most]  # fmt: skip
         if over:
-            print(f"beyond the budget: {wild} {consistency} {told}", flush=True)
+            print(f"beyond the budget: {wild} {consistency} {result}", flush=True)
     print(f"{'model':13} {'histories':>9} {'UNKNOWN':>8} {'most s':>8} {'most MB':>9}")
     for model, one in worst.items():
         (wall_s, *slow), (mb, *large) = one["wall_s"], one["mb"]

@@ -1,5 +1,4 @@
-"""Where the time of two checks goes, as flame graphs in docs/: a key-value store, a register with
-compare-and-set.
+"""Flame graphs of two checks in docs/: a key-value store, and a register with compare-and-set.
 
     python -m benches.porcupine_flames [DIRECTORY]
 
@@ -35,7 +34,7 @@ for _ in range(int(sys.argv[3])):
 
 
 def stacks(row: str, times: int, directory: Path) -> list[str]:
-    """Samples as lines "a;b;c count", from the check on."""
+    """Return the samples as lines "a;b;c count", with stacks that begin at the check."""
     data = directory / "perf.data"
     record = [
         "perf",

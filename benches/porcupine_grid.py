@@ -24,16 +24,15 @@ import pyporcupine
 
 from benches import porcupine_made as made
 from benches.porcupine_made import Model
-from benches.porcupine_memory import forget_peak, status_mb
 
 MODELS: tuple[Model, ...] = ("register", "cas-register", "key-value", "queue", "set")
 CONCURRENCY = (5, 10, 20, 50)
 LENGTHS = (1_000, 10_000, 100_000, 1_000_000)
 INFOS = (0, 10)
-"""Per mille of lost updates."""
+"""Lost updates per mille."""
 QUICK = {"concurrency": (5, 20), "lengths": (1_000, 10_000)}
 MAKING_S = 600
-"""How long a process may take beside its checks."""
+"""Seconds that a process may take besides its checks."""
 
 
 Cell = tuple[Model, int, int, int]
@@ -42,35 +41,44 @@ Rows = dict[Cell, list[dict[str, Any]]]
 EXPECTED = ("VALID", "INVALID")
 
 
-def checked(model: Model, history: Any, limit_s: float) -> dict[str, Any]:
-    """One check."""
+def forget_peak() -> None:
+    """Reset the peak of this process' memory to what it uses now."""
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def status_mb(field: str) -> float:
+    """Return VmRSS (memory now) or VmHWM (its peak) in megabytes."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(field):
+            return int(line.split()[1]) / 1024
+    raise LookupError(field)
+
+
+def checked(model: Model, history: Any, limit_s: float | None, initial: Any) -> dict[str, Any]:
+    """Return the status, CPU time and memory of one check."""
     forget_peak()
     before, began = status_mb("VmRSS"), time.process_time()
     result = pyporcupine.check(
-        history,
-        model,
-        initial=0 if model == "register" else ...,
-        threads=1,
-        witness=False,
-        time_s=limit_s,
+        history, model, initial=initial, threads=1, witness=False, time_s=limit_s
     )
     took_ms = (time.process_time() - began) * 1e3
     return {"status": result.status, "ms": took_ms, "mb": status_mb("VmHWM") - before}
 
 
 def measure(model: Model, c: int, n: int, info: int, limit_s: float) -> list[dict[str, Any]]:
-    """The valid history, and the one with a violation; each is told when it is known."""
+    """Measure the valid history and the violated one, and print each result at once."""
     history = made.make(model, n, c, info=info)
-    told = [checked(model, history.table(), limit_s)]
-    print(json.dumps(told[0]), flush=True)
+    initial = 0 if model == "register" else ...
+    results = [checked(model, history.table(), limit_s, initial)]
+    print(json.dumps(results[0]), flush=True)
     made.spoil(history)
-    told.append(checked(model, history.table(), limit_s))
-    print(json.dumps(told[1]), flush=True)
-    return told
+    results.append(checked(model, history.table(), limit_s, initial))
+    print(json.dumps(results[1]), flush=True)
+    return results
 
 
 def child(cell: Cell, limit_s: float) -> list[dict[str, Any]]:
-    """What a process of its own tells before it ends."""
+    """Return the results that a child process printed before it ended."""
     command = [
         sys.executable,
         "-m",
@@ -82,17 +90,17 @@ def child(cell: Cell, limit_s: float) -> list[dict[str, Any]]:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=MAKING_S + 2 * limit_s, check=False
         )
-        said, why = done.stdout, done.stderr.strip().splitlines()[-1:] if done.returncode else []
+        output, why = done.stdout, done.stderr.strip().splitlines()[-1:] if done.returncode else []
     except subprocess.TimeoutExpired as late:
-        said, why = bytes(late.stdout or b"").decode(), ["no time left"]
-    told = [json.loads(line) for line in said.splitlines()]
-    return told + [{"status": text[:30], "ms": None, "mb": None} for text in why]
+        output, why = bytes(late.stdout or b"").decode(), ["no time left"]
+    results = [json.loads(line) for line in output.splitlines()]
+    return results + [{"status": text[:30], "ms": None, "mb": None} for text in why]
 
 
-def row(cell: Cell, told: list[dict[str, Any]]) -> str:
+def row(cell: Cell, results: list[dict[str, Any]]) -> str:
     model, c, n, info = cell
     text = f"{model:13} {c:3} {n:10,} {info:5}"
-    for one, expected in zip(told, EXPECTED, strict=False):
+    for one, expected in zip(results, EXPECTED, strict=False):
         status = one["status"]
         wrong = " !" if status in EXPECTED and status != expected else ""
         if one["ms"] is None:
@@ -103,26 +111,27 @@ def row(cell: Cell, told: list[dict[str, Any]]) -> str:
 
 
 def known(into: Path | None) -> Rows:
-    """What the file holds."""
+    """Return the rows in the file."""
     if into is None or not into.exists():
         return {}
     lines = (json.loads(line) for line in into.read_text().splitlines())
-    return {(cell[0], cell[1], cell[2], cell[3]): told for cell, told in lines}
+    return {(cell[0], cell[1], cell[2], cell[3]): results for cell, results in lines}
 
 
 def summary(rows: Rows) -> list[str]:
-    """Which rows have no answer, and by how much more time ten times the operations take."""
+    """Return which rows have no answer, and by what factor the time grows for ten times the
+    operations."""
     lines = []
-    for cell, told in rows.items():
-        if [one["status"] for one in told] != list(EXPECTED):
-            lines.append(f"no answer or a wrong one: {row(cell, told)}")
+    for cell, results in rows.items():
+        if [one["status"] for one in results] != list(EXPECTED):
+            lines.append(f"no answer or a wrong one: {row(cell, results)}")
     lines.append(f"{len(rows)} rows, {len(rows) - len(lines)} of them with both answers")
     for model in MODELS:
         for info in INFOS:
             times = {
-                (c, n): told[0]["ms"]
-                for (m, c, n, i), told in rows.items()
-                if (m, i) == (model, info) and told[0]["status"] == "VALID"
+                (c, n): results[0]["ms"]
+                for (m, c, n, i), results in rows.items()
+                if (m, i) == (model, info) and results[0]["status"] == "VALID"
             }
             for n in LENGTHS[:-1]:
                 ratios = [

@@ -17,8 +17,9 @@ ETCD = re.compile(r"jepsen\.util - (\d+)\s+:(\w+)\s+:(\w+)\s+(.*)$")
 def synthetic(
     kind: str, n: int, c: int, *, keys: int = 1, info: int = 0, seed: int = 1, bad: bool = False
 ) -> list[Operation]:
-    """n operations of c clients on a register ("rw", initially 0, written values all different),
-    a compare-and-set register ("cas5", initially None, values 0 to 4) or a key-value store ("kv").
+    """Return n operations of c clients on a register ("rw", initially 0, written values all
+    different), a compare-and-set register ("cas5", initially None, values 0 to 4) or a key-value
+    store ("kv").
 
     Valid by construction: each takes effect at a random point between call and return. `info`:
     per mille of writes and cas that never return; half of them take effect. `bad`: a read in the
@@ -61,11 +62,12 @@ class Draft:
     call: int
     ret: int | None
     effect: int | None
-    """When it takes effect; None: never."""
+    """Time at which it takes effect; None if it never does."""
     output: Any = None
 
     def operation(self) -> Operation:
-        """As pyporcupine takes it. Doubled times: a return comes after the calls of its tick."""
+        """Return the operation for pyporcupine. Times are doubled, so that a return comes after the
+        calls of its tick."""
         ret = None if self.ret is None else 2 * self.ret + 1
         return Operation(
             self.process, self.f, self.key, self.value, call=2 * self.call, ret=ret,
@@ -98,7 +100,8 @@ def _take_effect(kind: str, drafts: list[Draft]) -> None:
 
 
 def _spoil(kind: str, drafts: list[Draft]) -> None:
-    """cas5: a value that nobody wrote. Else: one that was overwritten before the read began."""
+    """Change one read: to a value that nobody wrote (cas5), or one that was overwritten before the
+    read began."""
     for at in range(len(drafts) // 2, len(drafts)):
         read = drafts[at]
         if read.f not in ("read", "get"):
@@ -119,7 +122,7 @@ def _spoil(kind: str, drafts: list[Draft]) -> None:
 
 
 def etcd(path: Path) -> list[Operation]:
-    """A log of a compare-and-set register; times are line numbers."""
+    """Return the operations in a log of a compare-and-set register; times are line numbers."""
     calls: dict[int, tuple[int, str, Any]] = {}
     done: list[Operation] = []
     for at, line in enumerate(path.read_text().splitlines()):
@@ -156,6 +159,7 @@ def _etcd_value(text: str) -> Any:
 
 
 def truth(directory: Path) -> dict[str, bool]:
-    """Linearizable or not, by path, as `truth.json` of a directory of logs says."""
+    """Return whether each log is linearizable, by path, from `truth.json` of a directory of
+    logs."""
     verdicts: dict[str, bool] = json.loads((directory / "truth.json").read_text())
     return verdicts

@@ -11,16 +11,14 @@ import argparse
 import json
 import subprocess
 import sys
-import time
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyporcupine
 
 from benches import porcupine_made as made
-from benches.porcupine_memory import forget_peak, status_mb
+from benches.porcupine_grid import checked
 
 Ints = npt.NDArray[np.int64]
 Model = Literal["register", "key-value", "set", "cas-register"]
@@ -34,14 +32,15 @@ ROWS: dict[str, tuple[Model, Any, int, int, int]] = {
 
 
 def columns_of(draw: np.random.Generator, n: int, c: int) -> tuple[dict[str, Any], Ints]:
-    """Processes, calls and returns in order of call, and when each operation takes effect."""
+    """Return processes, calls and returns in order of call, and the time at which each operation
+    takes effect."""
     process, call, ret, effect = made.timed(draw, n, c)
     # Doubled: a return comes after the calls of its tick.
     return {"process": process, "call": 2 * call, "ret": 2 * ret + 1}, effect
 
 
 def store(model: Model, initial: int, n: int, c: int, keys: int) -> pa.Table:
-    """Reads and writes, as many of each; every written value is another."""
+    """Return a history of equally many reads and writes, whose values are all different."""
     draw = np.random.default_rng(1)
     columns, effect = columns_of(draw, n, c)
     rows = np.arange(len(effect))
@@ -66,7 +65,7 @@ def store(model: Model, initial: int, n: int, c: int, keys: int) -> pa.Table:
 
 
 def grown_set(n: int, c: int, reads: int) -> pa.Table:
-    """Adds of values that are all different, and reads of all that is there."""
+    """Return a history of adds of different values, and of reads of the whole set."""
     draw = np.random.default_rng(1)
     columns, effect = columns_of(draw, n, c)
     rows = np.arange(len(effect))
@@ -94,13 +93,7 @@ def measure(name: str, part: int) -> dict[str, Any]:
         history = grown_set(n // part, c, more // part)
     else:
         history = store(model, initial, n // part, c, max(1, more // part))
-    forget_peak()
-    before, began = status_mb("VmRSS"), time.process_time()
-    result = pyporcupine.check(
-        history, model, initial=initial, threads=1, witness=False, time_s=None
-    )
-    took_ms = (time.process_time() - began) * 1e3
-    return {"status": result.status, "ms": took_ms, "mb": status_mb("VmHWM") - before}
+    return checked(model, history, None, initial)
 
 
 def main() -> None:

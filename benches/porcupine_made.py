@@ -25,13 +25,13 @@ NAMES: dict[Model, tuple[str, ...]] = {
     "set": ("read", "add"),
 }
 READ, WRITE, CAS = 0, 1, 2
-"""What is done, by place in `NAMES`; a dequeue is a read."""
+"""Operations, as positions in `NAMES`; a dequeue is a read."""
 NONE = -1
 READS_OF_A_SET = 20
-"""So that the values that are read stay linear in the length."""
+"""Number of reads of a set, fixed so that the total of values read is linear in the length."""
 OPS_A_KEY = 1000
 LATE = 5
-"""What a compare-and-set register holds at the end alone; before, it is 0 to 4."""
+"""Value of a compare-and-set register at the end; before that it is 0 to 4."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -43,16 +43,17 @@ class Made:
     call: Ints
     ret: Ints
     f: Ints
-    """By place in `NAMES`."""
+    """Operations as positions in `NAMES`."""
     key: Ints
     value: Ints
     expected: Ints
     output: Ints
     seen: dict[int, Ints] = field(default_factory=dict)
-    """By row of a read of a set: its values."""
+    """Values of each read of a set, by its row."""
 
     def table(self) -> pa.Table:
-        """As pyporcupine takes it. A key-value store holds texts, "" at first."""
+        """Return the history as pyporcupine takes it. The values of a key-value store are texts,
+        initially ""."""
         names = NAMES[self.model]
         columns = {"process": self.process, "call": self.call, "ret": _nullable(self.ret)}
         f = pa.DictionaryArray.from_arrays(pa.array(self.f, pa.int8()), names)
@@ -79,7 +80,7 @@ def _nullable(column: Ints) -> pa.Array:
 
 
 def make(model: Model, n: int, c: int, *, info: int, seed: int = 1) -> Made:
-    """A valid history of n operations of c clients, of whom n is a multiple."""
+    """Return a valid history of n operations of c clients; c must divide n."""
     draw = np.random.default_rng(seed)
     client, call, ret, effect = timed(draw, n, c)
     nothing = np.full(n, NONE)
@@ -107,7 +108,7 @@ def make(model: Model, n: int, c: int, *, info: int, seed: int = 1) -> Made:
 
 
 def timed(draw: np.random.Generator, n: int, c: int) -> tuple[Ints, Ints, Ints, Ints]:
-    """Clients, calls, returns and when each operation takes effect."""
+    """Return the clients, calls, returns and times at which the operations take effect."""
     of_client = (c, n // c)
     gap, length = draw.integers(0, 100, of_client), draw.integers(1, 1001, of_client)
     ret = np.cumsum(gap + length + 1, axis=1) + draw.integers(0, 1000, (c, 1))
@@ -119,7 +120,7 @@ def timed(draw: np.random.Generator, n: int, c: int) -> tuple[Ints, Ints, Ints, 
 
 
 def _retired(client: Ints, lost: Bools, c: int) -> Ints:
-    """A client goes on under a new number after a call that never returned."""
+    """Give a client a new number after a call that never returned."""
     process = client.copy()
     for one in range(c):
         own = np.flatnonzero(client == one)
@@ -128,7 +129,7 @@ def _retired(client: Ints, lost: Bools, c: int) -> Ints:
 
 
 def _take_effect(made: Made, effect: Ints, never: Bools) -> None:
-    """Finds what each operation finds, those of `never` left out."""
+    """Compute what each operation finds, leaving out those of `never`."""
     if made.model == "set":
         order = np.argsort(effect, kind="stable")
         adds = (made.f[order] == WRITE) & ~never[order]
@@ -152,7 +153,7 @@ def _take_effect(made: Made, effect: Ints, never: Bools) -> None:
 
 
 def _queue_up(made: Made, order: Ints, never: Bools) -> None:
-    """A dequeue that would find nothing enqueues."""
+    """Replace each dequeue that would find nothing by an enqueue."""
     f, value, output = made.f.tolist(), made.value.tolist(), made.output.tolist()
     gone = never.tolist()
     queue: deque[int] = deque()
@@ -184,7 +185,7 @@ def _compare_and_set(made: Made, order: Ints, never: Bools) -> None:
 
 
 def spoil(made: Made) -> None:
-    """Breaks one operation in the middle."""
+    """Change one operation in the middle, so that the history is violated."""
     half = len(made.f) // 2
     reads = half + np.flatnonzero(made.f[half:] == READ)
     if made.model == "cas-register":
@@ -205,7 +206,8 @@ def spoil(made: Made) -> None:
 
 
 def _before(made: Made, first: int, at: int) -> Ints:
-    """From one row on: updates of the same object that returned before the operation was called."""
+    """Return the updates from one row on of the same object that returned before the operation was
+    called."""
     rows = slice(first, at)
     returned = (made.ret[rows] != NONE) & (made.ret[rows] < made.call[at])
     same = (made.f[rows] == WRITE) & (made.key[rows] == made.key[at])
@@ -213,7 +215,7 @@ def _before(made: Made, first: int, at: int) -> Ints:
 
 
 def _read_the_past(made: Made, reads: Ints) -> None:
-    """A value that was overwritten before the read began."""
+    """Change a read to a value that was overwritten before the read began."""
     for at in reads.tolist():
         writes = _before(made, max(0, at - 100_000), at)
         if len(writes) == 0:

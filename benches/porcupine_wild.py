@@ -23,16 +23,16 @@ CALL_MOST = 1000
 
 @dataclass(frozen=True, slots=True)
 class Wild:
-    """What a history is like."""
+    """Parameters of a random history."""
 
     model: Model
     clients: int
     operations: int
     keys: int = 1
     lost: int = 0
-    """Per mille of the calls."""
+    """Lost calls per mille."""
     values: int | None = None
-    """How many different ones are written at most; None: each once."""
+    """Maximum number of different written values; None writes each value once."""
     spoiled: str = ""
     """"early", "late", or "" for a valid history."""
     seed: int = 1
@@ -56,7 +56,7 @@ class Draft:
 
 @dataclass(slots=True)
 class Maker:
-    """How a model's operations are drawn, and what they do to a state."""
+    """Rules of a model: how its operations are drawn, and what they do to a state."""
 
     initial: Callable[[], Any]
     draw: Callable[[Random, int], tuple[str, Any]]
@@ -66,7 +66,7 @@ class Maker:
 
 
 def history(wild: Wild) -> list[Operation]:
-    """The operations in order of call."""
+    """Return the operations in order of call."""
     draw = Random(wild.seed)
     drafts = _drafts(wild, draw)
     _take_effect(wild.model, drafts)
@@ -114,7 +114,7 @@ def _take_effect(model: Model, drafts: list[Draft]) -> None:
 
 
 def _spoil(wild: Wild, drafts: list[Draft], draw: Random) -> None:
-    """One operation, in the first or the last tenth of those that say something."""
+    """Change the result of one operation in the first or the last tenth of those with a result."""
     observes = MAKERS[wild.model].observes
     telling = [one for one in drafts if one.f in observes and not one.lost]
     telling.sort(key=lambda one: one.call)
@@ -127,7 +127,7 @@ def _spoil(wild: Wild, drafts: list[Draft], draw: Random) -> None:
 
 
 def _alike(one: Draft, other: Draft) -> bool:
-    """They were called alike, and returned something else."""
+    """Return whether two operations were called alike but returned different results."""
     called = (one.f, one.key, one.value) == (other.f, other.key, other.value)
     return called and one.output != other.output
 
@@ -166,13 +166,13 @@ def _queue(place: int) -> Callable[[list[int], Draft], tuple[list[int], Any]]:
 
 
 def _mutex(state: bool, one: Draft) -> tuple[bool, Any]:
-    # What does not fit is turned round, so that it does.
+    # An operation that is impossible in this state becomes the opposite one.
     one.f = "release" if state else "acquire"
     return not state, None
 
 
 def _one_of(*fs: str) -> Callable[[Random, int], tuple[str, Any]]:
-    """Reads have no value."""
+    """Return a function that draws an operation; reads have no value."""
 
     def draw(random: Random, value: int) -> tuple[str, Any]:
         f = random.choice(fs)

@@ -35,7 +35,7 @@ TOKEN = "bench"  # part of a table's name
 
 
 def bare(cluster: Cluster) -> float:
-    """Reads a second of plain threads, each with its own connection."""
+    """Return the reads per second of plain threads, each with its own connection."""
     counts = [0] * CONCURRENCY
     clock = WallClock()
 
@@ -62,7 +62,8 @@ def bare(cluster: Cluster) -> float:
 
 
 def through_harness(session: Session, nodes: tuple[str, ...], directory: Path) -> float:
-    """Reads a second through generator, interpreter, client, journal and live counters."""
+    """Return the reads per second through generator, interpreter, client, journal and live
+    counters."""
     monitor = Monitor("bench", SECONDS)
     with tempfile.TemporaryDirectory(dir=directory) as fresh:
         journal = Journal(Path(fresh) / "history.jsonl")
@@ -88,7 +89,7 @@ def through_harness(session: Session, nodes: tuple[str, ...], directory: Path) -
 
 
 def filled(cluster: Cluster) -> Session:
-    """A table with VALUES rows of one key."""
+    """Return a session whose table has VALUES rows of one key."""
     session = QuorumSet(QuorumSetOptions(), Seed(1)).session(cluster, TOKEN)
     client = session.client(cluster.topology.replicas[0])
     value = 0
@@ -102,7 +103,7 @@ def filled(cluster: Cluster) -> Session:
 
 
 def main(rounds: int = 5) -> None:
-    """Prints both rates of every round and the median ratio."""
+    """Print both rates of every round and the median ratio."""
     with tempfile.TemporaryDirectory() as temporary:
         directory = Path(temporary)
         cluster = DockerCluster(Topology.of(), directory / "cluster", images=build_images(print))

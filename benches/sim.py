@@ -1,4 +1,4 @@
-"""How fast the simulated cluster is.
+"""Speed of the simulated cluster.
 
     python -m benches.sim [--runs 20]
 
@@ -46,7 +46,7 @@ TIME_LIMIT_S = 30.0
 TIMEOUT_MS = 10_000
 RATES = (0.1, 1.0, 10.0, 60.0, None)
 NUMBERS = 1_000_000
-"""Of what is asked here; those of the cluster's own world are below."""
+"""First number of this file's requests; the cluster's own world uses smaller ones."""
 
 
 def main() -> None:
@@ -87,7 +87,7 @@ def measured(rate: float | None, runs: int) -> dict[str, float | str | None]:
 
 
 def run(seed: Seed, rate: float | None) -> tuple[History, SimCluster, tuple[float, float]]:
-    """What happened, the cluster, and the seconds of reading the history again: wall, CPU."""
+    """Return the history, the cluster, and the wall and CPU seconds to read the history again."""
     topology = Topology.of()
     cluster = SimCluster(topology, seed.child("cluster"), protocol="repaired")
     cluster.up()
@@ -120,7 +120,7 @@ def _plain(settings: QuerySettings) -> dict[str, int | str]:
 
 
 def servers_alone(seed: Seed, history: History) -> tuple[float, float]:
-    """Simulated seconds, and CPU seconds."""
+    """Return the simulated seconds and the CPU seconds."""
     cluster = SimCluster(Topology.of(), seed.child("cluster"), protocol="repaired")
     cluster.up()
     table = ReplicatedTable(cluster, "bench", SET_SCHEMA)

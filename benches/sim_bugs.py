@@ -1,4 +1,4 @@
-"""Which checker catches which planted bug, in how many runs of how many operations.
+"""Which checkers catch which planted bug, in how many runs, and after how many operations.
 
     python -m benches.sim_bugs [--seeds 20] [BUG …]
 
@@ -71,7 +71,7 @@ TRIALS: Mapping[str, str] = {
 
 
 def tried(bug: str, seeds: int) -> str:
-    """A line of the table."""
+    """Return a line of the table."""
     accusers: Counter[str] = Counter()
     calls: list[int] = []
     until: int | None = None
@@ -94,7 +94,7 @@ def tried(bug: str, seeds: int) -> str:
 
 @cache
 def played(options: str, bug: str, seed: int) -> tuple[frozenset[str], int]:
-    """The checkers that say INVALID of one run, and how many operations clients made."""
+    """Return the checkers that call one run INVALID, and the number of its clients' operations."""
     ended: list[FinishedRun] = []
     words = [*options.split(), "--cluster", "sim", "--report", "none"]
     with tempfile.TemporaryDirectory() as store, contextlib.redirect_stderr(io.StringIO()):
@@ -113,11 +113,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("bugs", nargs="*", default=list(BUGS))
-    asked = parser.parse_args()
+    given = parser.parse_args()
     print("| bug | run | runs caught | operations a run | until caught | by, in so many runs |")
     print("|---|---|---|---|---|---|")
-    for bug in asked.bugs:
-        print(tried(bug, asked.seeds), flush=True)
+    for bug in given.bugs:
+        print(tried(bug, given.seeds), flush=True)
 
 
 if __name__ == "__main__":

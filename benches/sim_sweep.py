@@ -44,7 +44,7 @@ QUICK = "--time-limit 6 --rate 40 --interval 1.5 --duration 1"
 
 @dataclass(frozen=True)
 class Own:
-    """What a workload needs beside quick faults, or in their place."""
+    """Faults and options that a workload needs, in addition to quick faults or in their place."""
 
     fault: str
     options: str
@@ -72,7 +72,7 @@ MIXTURES = (
 
 
 def nemeses() -> list[str]:
-    """Every one that simulated servers support, and some of them together."""
+    """Return every nemesis that simulated servers support, and some combinations."""
     out = []
     for name in (*NEMESES, *MIXTURES):
         with contextlib.suppress(UsageError):
@@ -84,37 +84,37 @@ def nemeses() -> list[str]:
 
 @cache
 def cells() -> list[tuple[str, str]]:
-    """Workload and nemesis; every other one is quorum-set's."""
+    """Return pairs of workload and nemesis; every other one is of quorum-set."""
     others = [name for name, entry in WORKLOADS.items() if entry.simulated and name != "quorum-set"]
     return [
         cell
         for other in others
         for nemesis in nemeses()
         if other not in OWN or nemesis in (OWN[other].beside or (nemesis,))
-        for cell in (("quorum-set", nemesis), (other, _struck(other, nemesis)))
+        for cell in (("quorum-set", nemesis), (other, _with_needed_fault(other, nemesis)))
     ]
 
 
-def _struck(workload: str, nemesis: str) -> str:
-    """The nemesis, and beside it the fault that the workload needs."""
+def _with_needed_fault(workload: str, nemesis: str) -> str:
+    """Return the nemesis together with the fault that the workload needs."""
     own = OWN[workload].fault if workload in OWN else nemesis
     names = (*nemesis.split(","), *own.split(","))
     return ",".join(name for name in dict.fromkeys(names) if name != "none" or own == nemesis)
 
 
-def words(workload: str, nemesis: str) -> list[str]:
-    """Of `harness run`."""
+def arguments(workload: str, nemesis: str) -> list[str]:
+    """Return the arguments of `harness run`."""
     options = OWN[workload].options if workload in OWN else QUICK
     reading = "--read linearizable" if workload == "quorum-set" else ""
     return f"--workload {workload} --nemesis {nemesis} {reading} {ALL} {options}".split()
 
 
 def one(number: int, first: int, directory: Path) -> dict[str, Any]:
-    """A run and what came of it; of a good one nothing else stays."""
+    """Execute a run and return its result; delete the files of a good run."""
     of = cells()
     workload, nemesis = of[number % len(of)]
     store, cpu = directory / "store", time.process_time()
-    context = command.make_context("run", [*words(workload, nemesis), "--store", str(store)])
+    context = command.make_context("run", [*arguments(workload, nemesis), "--store", str(store)])
     request = RunRequest(context)
     ended: list[FinishedRun] = []
     plan = request.plan(Seed(first + number))
@@ -139,7 +139,7 @@ def one(number: int, first: int, directory: Path) -> dict[str, Any]:
 
 
 def table(rows: list[dict[str, Any]], what: str) -> Iterator[str]:
-    """Markdown: a line for each nemesis, or workload, and the sum."""
+    """Yield Markdown: a line for each nemesis, or workload, and the sum."""
     by: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         by[row[what]].append(row)
@@ -152,8 +152,9 @@ def table(rows: list[dict[str, Any]], what: str) -> Iterator[str]:
         yield f"| {name} | " + " | ".join(f"{n:,}" for n in (len(some), *counts, *sums)) + " |"
 
 
-def kept(log: Path) -> list[dict[str, Any]]:
-    """The runs that have a line. A line without an end, of a sweep that was killed, goes."""
+def stored_rows(log: Path) -> list[dict[str, Any]]:
+    """Return the runs in the file. An incomplete last line, of a sweep that was killed, is
+    removed."""
     text = log.read_text() if log.exists() else ""
     whole = text[: text.rfind("\n") + 1]
     if whole != text:
@@ -168,18 +169,18 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--directory", type=Path, default=Path("sweep"))
     parser.add_argument("--table", action="store_true")
-    asked = parser.parse_args()
-    asked.directory.mkdir(parents=True, exist_ok=True)
-    log, stop = asked.directory / "runs.jsonl", Stop()
-    rows = kept(log)
+    given = parser.parse_args()
+    given.directory.mkdir(parents=True, exist_ok=True)
+    log, stop = given.directory / "runs.jsonl", Stop()
+    rows = stored_rows(log)
     known = {row["run"] for row in rows}
-    left = [number for number in range(0 if asked.table else asked.runs) if number not in known]
+    left = [number for number in range(0 if given.table else given.runs) if number not in known]
 
     def work(at: int) -> dict[str, Any]:
-        return one(left[at], asked.seed, asked.directory)
+        return one(left[at], given.seed, given.directory)
 
     with log.open("a") as file, stop.obeying_signals():
-        for row in side_by_side(work, len(left), asked.jobs, stop):
+        for row in side_by_side(work, len(left), given.jobs, stop):
             rows.append(row)
             print(json.dumps(row), file=file, flush=True)
             if row["status"] == "INVALID":

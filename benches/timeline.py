@@ -34,7 +34,7 @@ window.requestAnimationFrame = (paint) => ask((at) => {
   window.spent.push(performance.now() - began);
 });
 """
-"""Before the page's own script: how long each of its frames takes."""
+"""Script that runs before the page's own and measures how long each of its frames takes."""
 PLAY = """
 const [kind, steps, done] = arguments, canvas = document.getElementById("canvas");
 const box = canvas.getBoundingClientRect(), frames = [];
@@ -57,7 +57,7 @@ ask(step);
 
 
 def opened(browser: Chrome, page: Path) -> float:
-    """Seconds until every call is painted, by the browser's own clock."""
+    """Return the seconds until every call is painted, by the browser's clock."""
     browser.get(page.as_uri())
     WebDriverWait(browser, 60).until(
         lambda b: b.find_element(By.ID, "canvas").get_attribute("data-ready")
@@ -67,18 +67,18 @@ def opened(browser: Chrome, page: Path) -> float:
 
 
 def played(browser: Chrome, kind: str) -> tuple[list[float], list[float]]:
-    """Milliseconds of script, and from frame to frame, of each step."""
+    """Return the milliseconds of script and of each frame, for each step."""
     script, frames = browser.execute_async_script(PLAY, kind, STEPS)
     return script, frames
 
 
-def told(samples: list[float]) -> str:
-    """ "1.2 (p95 3.4)"."""
+def percentiles(samples: list[float]) -> str:
+    """Return a median and a percentile as "1.2 (p95 3.4)"."""
     return f"{median(samples):6.1f} ms (p95 {quantiles(samples, n=20)[-1]:5.1f})"
 
 
-def browser_of_ours() -> Chrome:
-    """Headless, of a desktop's width."""
+def start_browser() -> Chrome:
+    """Start a headless browser with the width of a desktop."""
     options = ChromeOptions()
     options.binary_location = which("chromium") or "chromium"
     for switch in (
@@ -96,14 +96,14 @@ def browser_of_ours() -> Chrome:
 
 
 def main(calls: int) -> None:
-    """Draws the report and plays with it."""
+    """Draw the report and measure how it responds."""
     with tempfile.TemporaryDirectory() as store:
         run = begun(Path(store), long(calls))
         clock = WallClock()
         trouble = draw(run)
         assert trouble is None, trouble
         drawn_s = clock.now_ns() / 1e9
-        browser = browser_of_ours()
+        browser = start_browser()
         try:
             print(f"{calls:,} calls ({2 * calls:,} ops): drawn in {drawn_s:.1f} s, "
                   f"{run.report.stat().st_size / 1e3:,.0f} kB, "
@@ -111,11 +111,13 @@ def main(calls: int) -> None:
             print(f"  open  {min(opened(browser, run.report) for _ in range(3)):.2f} s")
             for kind in ("zoom", "pan"):
                 script, frames = played(browser, kind)
-                print(f"  {kind:5} script {told(script)}   frame {told(frames)}")
+                print(f"  {kind:5} script {percentiles(script)}   frame {percentiles(frames)}")
             box = browser.find_element(By.NAME, "value")
             box.send_keys("4")
             script, frames = played(browser, "zoom")
-            print(f"  zoom  script {told(script)}   frame {told(frames)}   a value searched for")
+            print(
+                f"  zoom  script {percentiles(script)}   frame {percentiles(frames)}   value search"
+            )
         finally:
             browser.quit()
 

@@ -104,7 +104,7 @@ def test_runs_are_listed_searched_sorted_and_opened(browser: Chrome, tmp_path: P
         browser.get(f"{address}/?status=CRASHED")
         browser.find_element(By.CSS_SELECTOR, "#runs td.when a").click()
         until_at(browser, "/run/")
-        assert "The process that ran this is gone" in browser.find_element(By.TAG_NAME, "main").text
+        assert "The harness process is gone" in browser.find_element(By.TAG_NAME, "main").text
 
 
 def test_a_night_is_a_heat_map_that_leads_to_its_runs(browser: Chrome, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Which checkers catch which planted bug, in how many runs, and after how many operations.
+"""Planted bugs: which checkers catch each, in how many runs, and after how many operations.
 
     python -m benches.sim_bugs [--seeds 20] [BUG …]
 

@@ -20,12 +20,12 @@ class Event:
 
 
 def insert(process, value, begin, end=None, kind="ok", *, node="ch1", key=0, error=None):
-    """A client's insert; end None: the history ends before it does."""
+    """Return a client's insert; with end None the history ends before it does."""
     return _call(process, "insert", begin, end, kind, node, key, value, value, error)
 
 
 def read(process, values, begin, end=None, kind="ok", *, node="ch1", key=0, f="read", error=None):
-    """A client's read; values None: it has no answer."""
+    """Return a client's read; with values None it has no answer."""
     answer = None if values is None else tuple(values)
     return _call(process, f, begin, end, kind, node, key, None, answer, error)
 
@@ -35,8 +35,8 @@ def final(process, values, begin, end, *, node="ch1", key=0, kind="ok"):
 
 
 def fault(begin, end, text="{ch1 | ch2}", name="partition", number=1, *, invoked=None):
-    """In force between the ends of two nemesis ops; end None: never healed. `invoked`: when the
-    nemesis was asked for it, if not at the very time at which its effect was verified."""
+    """Return a fault in force between the ends of two nemesis ops; with end None it is never
+    healed. `invoked`: time of the invocation, by default that of the verification."""
     edges = [("begin", begin, invoked)] + ([] if end is None else [("end", end, None)])
     out = []
     for edge, time, since in edges:
@@ -46,18 +46,18 @@ def fault(begin, end, text="{ch1 | ch2}", name="partition", number=1, *, invoked
 
 
 def broken_fault(time, error):
-    """A fault whose effect was not seen."""
+    """Return a fault whose effect was not seen."""
     return _nemesis("partition", time, "info", None, error)
 
 
 def rest(time, *pending, kind="ok", **replicas):
-    """What was still pending, and the states of replicas by name."""
+    """Return a quiesce with what was still pending, and the states of replicas by name."""
     states = {"replicas": replicas} if replicas else {}
     return _nemesis("quiesce", time, kind, {"pending": list(pending), **states})
 
 
 def gave_up(time, error):
-    """A quiesce that ended without a word on what was pending."""
+    """Return a quiesce that ended without naming what was pending."""
     return _nemesis("quiesce", time, "info", None, error)
 
 
@@ -69,7 +69,7 @@ def observe(time, **replicas):
 
 
 def history(*calls):
-    """Events of equal times stand in the order of the calls."""
+    """Return the history of some calls. Events of equal times keep the order of the calls."""
     events = sorted((e for call in calls for e in call), key=lambda e: e.time_ns)
     return History([Op(index=i, time_ns=e.time_ns, **e.op) for i, e in enumerate(events)])
 
@@ -94,7 +94,7 @@ def _nemesis(f, time, kind, value, error=None, *, invoked=None):
 
 @st.composite
 def histories(draw, *, calls=8, values=5, processes=3, keys=1, unique=True, ties=True):
-    """Any mixture of inserts and reads, right and wrong, some unanswered.
+    """Draw any mixture of inserts and reads, right and wrong, some unanswered.
 
     `unique`: each value is tried once at most. Times are small numbers, so that many are equal.
     """
@@ -128,8 +128,8 @@ def histories(draw, *, calls=8, values=5, processes=3, keys=1, unique=True, ties
 
 @st.composite
 def sound_histories(draw, *, calls=10, lag=0):
-    """Of a real set behind one lock, hence linearizable; with a lag, reads may miss the newest
-    values, and are then often not."""
+    """Draw a history of a real set behind one lock, hence linearizable; with a lag, reads may miss
+    the newest values, and then it is often not linearizable."""
     out, time, state = [], dict.fromkeys(range(3), 0), []
     now = 0
     for value in range(draw(st.integers(0, calls))):

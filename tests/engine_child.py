@@ -38,7 +38,7 @@ class Engine:
 
 
 def missing(engine: Engine, wanted: dict[str, Any]) -> Iterator[str]:
-    """What the engine does not know, a line each."""
+    """Yield a line for each item that the engine does not know."""
     for table in ("settings", "merge_tree_settings", "server_settings"):
         known = engine.names(table)
         yield from (f"{table}: {name}" for name in sorted(set(wanted[table]) - known))

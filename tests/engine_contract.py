@@ -1,4 +1,5 @@
-"""What the project demands of a ClickHouse engine, collected from the code that demands it."""
+"""Contract with a ClickHouse engine: whatever the project's code requires of it, collected from
+that code."""
 
 import ast
 import re
@@ -65,7 +66,7 @@ _NOT_SERVER_SETTINGS = frozenset(
 
 
 def questions() -> dict[str, Any]:
-    """Everything that is asked, as tests/engine_child.py reads it."""
+    """Return everything to ask the engine, in the format of tests/engine_child.py."""
     config, users = (
         ET.fromstring(config_files(_plan(), TOPOLOGY.nodes[0])[name])  # our own
         for name in ("config.xml", "users.xml")
@@ -102,7 +103,7 @@ def _plan() -> Any:
 
 
 def _created() -> Iterator[tuple[str, str]]:
-    """What each workload's session says to its servers before its first call."""
+    """Yield the statements that each workload's session sends before its first call."""
     for number, (name, entry) in enumerate(WORKLOADS.items()):
         if name not in _NO_TABLES:
             made = entry.make(entry.options(), Seed(1), Level.EVENTUAL, False)
@@ -113,14 +114,13 @@ def _created() -> Iterator[tuple[str, str]]:
 
 
 def _needs_cluster(created: tuple[str, str]) -> bool:
-    """Whether the object can be made only on a server that is part of a cluster."""
+    """Return whether the object can be created only on a server that is part of a cluster."""
     return any(text in created[1] for text in ("ENGINE = Distributed(", "storage_policy = "))
 
 
 def _said(workload: Workload, token: str) -> Sequence[str]:
-    """The CREATE statements of a session that is set up on servers which answer nothing, with
-    tables that need no coordination service in place of replicated ones: their settings are the
-    same."""
+    """Return the CREATE statements of a session whose servers answer nothing. Tables that need no
+    coordination service replace replicated ones, which have the same settings."""
     said: list[str] = []
 
     def ask(
@@ -149,8 +149,7 @@ def _said(workload: Workload, token: str) -> Sequence[str]:
 
 
 def _written() -> Iterator[tuple[str, str]]:
-    """Every statement that is written down in the code. What is filled in when it is said is a
-    name here."""
+    """Yield every statement literal of the code, with a name in place of each expression."""
     for room in _ROOMS:
         for path in sorted(Path(room).rglob("*.py")):
             if "sim" in path.parts:
@@ -167,7 +166,7 @@ def _written() -> Iterator[tuple[str, str]]:
 
 
 def _is_recorded(room: str, text: str) -> bool:
-    """Whether sessions have said it already, complete."""
+    """Return whether a session has already sent the complete statement."""
     return room == "workloads" and text.startswith("CREATE")
 
 
@@ -187,7 +186,7 @@ def _text(node: ast.AST) -> str | None:
 
 
 def _filled(before: str, source: str) -> str:
-    """What stands for an expression."""
+    """Return a placeholder for an expression."""
     if "schema.columns" in source:
         return "x UInt8"
     return "1" if before.endswith("PARTITION ") else "x"

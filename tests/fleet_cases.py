@@ -36,7 +36,7 @@ PLAN = Plan(
 
 
 def sound(keys: int = 1) -> History:
-    """20 inserts and as many reads of each key, at three replicas, all right."""
+    """Return a valid history with 20 inserts and 20 reads of each key at three replicas."""
     calls = [rest(5_000, ch1={}, ch2={}, ch3={})]
     for key in range(keys):
         for value in range(20):
@@ -55,7 +55,7 @@ def sound(keys: int = 1) -> History:
 
 
 def stale() -> History:
-    """A read misses a value that was acknowledged before it began."""
+    """Return a history in which a read misses a value that was acknowledged before it began."""
     return history(*_calls_of(sound()), read(5000, range(5), 4_000, 4_010, node="ch3"))
 
 
@@ -67,7 +67,7 @@ def _calls_of(h: History) -> list[list[object]]:
 def run(
     store: Path, nemesis: str, seed: int, h: History, *, journal: bool = False, columns: bool = True
 ) -> RunDirectory:
-    """A run that ended, without a verdict."""
+    """Return a run that ended and has no verdict."""
     plan = replace(PLAN, nemesis=nemesis, seed=Seed(seed))
     directory = Store(store).create(plan.workload, plan.nemesis, plan.seed)
     directory.begin(replace(plan, nemesis="none"), Topology.of(), {})

@@ -110,7 +110,8 @@ def play(
     latency_ns: int = 10 * MS,
     client: Scripted | None = None,
 ) -> History:
-    """Until the generator is exhausted and every call has ended. History checks the rules."""
+    """Execute the generator until it is exhausted and every call has ended. History checks the
+    rules."""
     ops: list[Op] = []
     world = client or Scripted(latency_ns)
     run_virtual(
@@ -123,12 +124,12 @@ def play(
 
 
 def calls(history: History) -> list[Call]:
-    """What was asked of clients, in order."""
+    """Return the calls that clients were given, in order."""
     return [Call(f=i.f, value=i.value, key=i.key) for i in invocations(history)]
 
 
 def invocations(history: History, process: str = "clients") -> list[Op]:
-    """The invocations of clients, or of the nemesis."""
+    """Return the invocations of clients, or of the nemesis."""
     return [
         op
         for op in history
@@ -137,13 +138,14 @@ def invocations(history: History, process: str = "clients") -> list[Op]:
 
 
 def context(time_ns: int = 0, free: int = 3, busy: int = 0) -> Context:
-    """So many free workers, then so many busy ones, and the free nemesis."""
+    """Return a context with this many free workers, followed by this many busy ones, and the free
+    nemesis."""
     every = [Worker(i, i, NODES[i % 3]) for i in range(free + busy)]
     return Context(time_ns, (*every[:free], Worker(-1, -1, "")), tuple(every[free:]))
 
 
 def cuts(interval_s: float, duration_s: float) -> Schedule:
-    """One fault after the other, always the same cut, without jitter."""
+    """Return a schedule that repeats the same cut without jitter."""
     track = Track("cut", once=False, plan=lambda *_: {"name": "cut", "text": "{ch1 | ch2 ch3}"})
     options = FaultOptions(interval_s=interval_s, duration_s=duration_s, jitter=0)
     return schedule([track], Seed(1), options)

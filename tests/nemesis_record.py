@@ -73,7 +73,7 @@ class Record(Bare):
         self.points: set[tuple[str, str]] = set()
         """Armed failpoints as pairs of node and point."""
         self.known = True
-        """Whether servers know any failpoint."""
+        """True if servers know failpoints."""
         self.leads: str | None = "zk2"
         self.during: dict[str, Callable[[], None]] = {}
         """Functions to run at the start of a call, by the call's name."""

@@ -95,8 +95,8 @@ def set_call(rng: Random, state: list[int]) -> tuple[str, Any, Any, list[int]]:
 def random_history(
     rng: Random, call: Callable[[Random, Any], tuple[str, Any, Any, Any]], state: Any
 ) -> list[Operation]:
-    """Up to nine calls of up to four processes, some of which never return; most of the histories
-    are then damaged: an output is that of another call, or an end comes early."""
+    """Draw up to nine calls of up to four processes, some of which never return. Most histories are
+    then damaged: an output is that of another call, or an end comes early."""
     free = [0] * rng.randrange(1, 5)
     spans = []
     for _ in range(rng.randrange(1, 10)):

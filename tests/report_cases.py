@@ -25,11 +25,12 @@ NASTY = (
 """Markup, an open comment, an override of direction, an astral character, a line separator, letters
 from right to left, entities, quotes, a template."""
 SHOWN = NASTY.replace("\u2028", " ")
-"""As a browser tells its text."""
+"""Script that returns the text that a browser shows."""
 
 
 def stale() -> History:
-    """Value 2 is acknowledged on ch1, and missed 900 ms later by a read on ch2 that is cut off."""
+    """Return a history in which value 2 is acknowledged on ch1, and missed 900 ms later by a read
+    on ch2, which is cut off."""
     return history(
         insert(0, 1, 1, 4),
         read(1, [1], 5, 7, node="ch2"),
@@ -48,7 +49,8 @@ LONG_LABEL = "{ch2 zk2 | ch1 ch3 zk1 zk3}, leader zk1, clients connected"
 
 
 def onset() -> History:
-    """Value 2 is missed by a read that begins while a fault with a long label is being injected."""
+    """Return a history in which value 2 is missed by a read that begins while a fault with a long
+    label is being injected."""
     return history(
         insert(0, 1, 1, 4),
         read(1, [1], 5, 7, node="ch2"),
@@ -62,7 +64,7 @@ def onset() -> History:
 
 
 def sound() -> History:
-    """Nothing is wrong with it."""
+    """Return a valid history."""
     writes = [insert(0, v, v * 10, v * 10 + 4) for v in range(1, 15)]
     reads = [read(1, range(1, v + 1), v * 10 + 5, v * 10 + 7, node="ch2") for v in range(1, 15)]
     finals = [final(p, range(1, 15), 300, 301, node=f"ch{p + 1}") for p in (0, 1)]
@@ -70,8 +72,8 @@ def sound() -> History:
 
 
 def long(calls: int) -> History:
-    """So many calls on three nodes, a tenth of them inserts, sets up to 200 values; the last
-    reads miss one."""
+    """Return a history with this many calls on three nodes: a tenth are inserts, sets grow up to
+    200 values, and the last reads miss one."""
     ops: list[Op] = []
     open_: list[tuple[int, Op]] = []
     acknowledged: dict[int, list[int]] = {}
@@ -119,7 +121,7 @@ def begun(
     options: dict[str, object] | None = None,
     version: str = "18.16.1",
 ) -> RunDirectory:
-    """Its journal is there, and nobody said how it ended."""
+    """Return a run with a journal whose end nobody recorded."""
     run = Store(store).create(workload, nemesis, Seed(seed), when)
     plan = Plan(
         workload=workload, nemesis=nemesis, seed=Seed(seed), promise="linearizable",
@@ -134,7 +136,7 @@ def begun(
 
 
 def finished(store: Path, ops: History, *, least: int = 1, **given: object) -> RunDirectory:
-    """Judged; UNKNOWN with fewer ok inserts or reads than `least`."""
+    """Return a judged run, which is UNKNOWN with fewer ok inserts or reads than `least`."""
     run = begun(store, ops, **given)
     checkers = set_checkers(
         Level.LINEARIZABLE, faults_expected=False, min_ok={"insert": least, "read": least}

@@ -36,7 +36,7 @@ def rows(cluster: SimCluster, node: str, table: ReplicatedTable) -> list[tuple[i
 
 
 def replica_of(cluster: SimCluster, node: str, table: ReplicatedTable) -> "Replica":
-    """What the node's server knows of the table that it has."""
+    """Return the node's server with the state of its only table."""
     found = cluster.simulation.servers.replica(node, table.name)
     assert found is not None
     return found

@@ -8,7 +8,7 @@ Steps = Callable[[State], Iterator[State]]
 
 
 def search(initial: State, steps: Steps) -> tuple[int, int]:
-    """States, and the greatest distance."""
+    """Return the number of states, and the greatest distance from the first."""
     seen, level, depth = {initial}, [initial], 0
     while level:
         after = []
@@ -29,7 +29,8 @@ def put(chunks: tuple[Any, ...], at: int, chunk: Any) -> tuple[Any, ...]:
 def quorum(
     replicas: int, records: int, reads: int, read: str, skip: bool = False
 ) -> tuple[int, int]:
-    """(length, ((active, pointer, parts), …), quorum, failed, last added, history)."""
+    """Explore states (length, ((active, pointer, parts), …), quorum, failed, last added,
+    history)."""
 
     def steps(state: State) -> Iterator[State]:
         length, chunks, pending, failed, last, history = state
@@ -72,7 +73,7 @@ def quorum(
 
 
 def truncation(replicas: int, records: int, worst: Any = min) -> tuple[int, int]:
-    """(length, prefix, ((active, lost, pointer, parts), …))."""
+    """Explore states (length, prefix, ((active, lost, pointer, parts), …))."""
 
     def steps(state: State) -> Iterator[State]:
         length, prefix, chunks = state
@@ -97,7 +98,8 @@ def truncation(replicas: int, records: int, worst: Any = min) -> tuple[int, int]
 
 
 def replication(replicas: int, records: int) -> tuple[int, int]:
-    """(log, leader, ((active, pointer, parts), …)); a log entry is () or the two merged."""
+    """Explore states (log, leader, ((active, pointer, parts), …)); a log entry is () or the two
+    merged parts."""
 
     def steps(state: State) -> Iterator[State]:
         log, leader, chunks = state
@@ -146,8 +148,8 @@ class Sharer(NamedTuple):
 
 
 def zero_copy(replicas: int, records: int) -> tuple[int, int]:
-    """(number inserted, hybrid, dropped, whole, copies in S3, replicas); part 2 is 0 and 1
-    merged. The described protocol, without a fix."""
+    """Explore states (number inserted, hybrid, dropped, whole, copies in S3, replicas) of the
+    described protocol, without a fix; part 2 is 0 and 1 merged."""
 
     def steps(state: State) -> Iterator[State]:
         inserted, hybrid, dropped, whole, stored, every = state

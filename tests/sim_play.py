@@ -58,8 +58,8 @@ def play(
     workload: type[QuorumSet] | None = None,
     **options: Any,
 ) -> Played:
-    """A workload under a nemesis, as `harness run --cluster sim` does it; where it reads without
-    saying how, by the repaired protocol."""
+    """Execute a workload under a nemesis, as `harness run --cluster sim` does. If it does not say
+    how it reads, the protocol is the repaired one."""
     own = Seed(seed)
     protocol = "repaired" if options.get("read", "linearizable") == "linearizable" else "server"
     planted = bugs([bug] if bug else [])

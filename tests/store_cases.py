@@ -51,7 +51,8 @@ JSON = st.recursive(
 
 
 def shape(value: object) -> object:
-    """A value with its types, so that 1 is not 1.0 nor True, and a tuple is no list."""
+    """Return a value with its types, so that 1 differs from 1.0 and True, and a tuple from a
+    list."""
     if isinstance(value, dict):
         return {key: shape(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):

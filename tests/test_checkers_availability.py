@@ -1,4 +1,4 @@
-"""Who answers while something is down, on histories by hand. Times in s."""
+"""Answers during outages, judged on histories written by hand. Times are in s."""
 
 from checkers_cases import Event, _call, _nemesis, history
 

@@ -29,7 +29,7 @@ def verdict(h: History) -> Verdict:
 
 
 def both(left, right):
-    """The final reads of two replicas, one after the other."""
+    """Return the final reads of two replicas, one after the other."""
     return [final(8, left, 100, 110, node="ch1"), final(9, right, 120, 130, node="ch2")]
 
 
@@ -205,8 +205,8 @@ def test_without_word_of_rest_it_is_never_more_than_unknown(h):
 @unhurried
 @given(histories(calls=12))
 def test_it_agrees_with_its_definition(h):
-    """At rest, the replicas ch1 and ch2, one key: valid exactly when both answered a final read
-    and the last ones are equal as multisets."""
+    """At rest, with one key on the replicas ch1 and ch2: valid exactly if both answered a final
+    read and the last ones are equal as multisets."""
     h = at_rest(h)
     last = {}
     for pair in h.pairs:
@@ -219,6 +219,6 @@ def test_it_agrees_with_its_definition(h):
 
 
 def at_rest(h: History) -> History:
-    """The same history after a quiesce at its begin."""
+    """Return the same history after a quiesce at its begin."""
     before = list(history(rest(0)))
     return History([*before, *(replace(op, index=op.index + len(before)) for op in h)])

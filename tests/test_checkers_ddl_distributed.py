@@ -14,7 +14,7 @@ def alter(kind="ok", number=7):
 
 
 def told(tasks, **effects):
-    """What the queue says, and what each host has."""
+    """Return the answers about the queue's tasks and about the effects on each host."""
     out = _call(1, TASKS, 10, 11, "ok", "ch1", None, None, {"tasks": tasks}, None)
     for at, (host, names) in enumerate(effects.items()):
         value = {"effects": names}

@@ -17,7 +17,7 @@ def _plain(process, values, node):
 
 
 def run(sequential, plain, *more):
-    """Values 0 and 1, acknowledged; then at rest what both replicas return."""
+    """Return the acknowledged values 0 and 1, then what both replicas return at rest."""
     nodes = ((5, "ch1"), (6, "ch2"))
     return history(
         insert(0, 0, 0, 1),

@@ -61,7 +61,7 @@ class TestClock:
 
 
 class Panic(BaseException):
-    """As a Rust extension raises it: no Exception."""
+    """Panic of a Rust extension, which does not derive from Exception."""
 
 
 @pytest.mark.parametrize(

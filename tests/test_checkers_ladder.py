@@ -1,4 +1,4 @@
-"""What was promised, what held, and which verdicts decide."""
+"""Levels that were promised, levels that held, and verdicts that decide."""
 
 import json
 
@@ -32,7 +32,8 @@ def said(checker: str, letter: str, **figures) -> Verdict:
 
 
 def verdicts(letters: str) -> list[Verdict]:
-    """Of linearizable, sequential, all session guarantees, convergence, set-full, stats."""
+    """Return the verdicts of linearizable, sequential, all session guarantees, convergence,
+    set-full and stats."""
     lin, seq, session, conv, full, stats = letters
     return [
         said("linearizable", lin),
@@ -186,7 +187,7 @@ def test_a_weaker_promise_is_never_judged_harder(h):
 
 
 def test_a_run_whole():
-    """One acknowledged value that one replica shows late: sequential, not linearizable."""
+    """One replica shows an acknowledged value late: sequential, not linearizable."""
     h = history(
         *(insert(0, v, 20 * v, 20 * v + 10) for v in range(12)),
         read(0, range(12), 300, 310),

@@ -206,7 +206,7 @@ def test_a_smaller_witness_comes_first():
 
 
 def explained(h: History, precedes) -> bool:
-    """By trying every order: a search over which calls have taken effect."""
+    """Return whether some order explains the calls, by trying every order of effects."""
     calls = [
         p
         for p in h.pairs
@@ -261,7 +261,7 @@ def test_a_witness_alone_is_still_illegal(h):
 
 
 def only(calls: list[Pair], values: set[int]) -> History:
-    """Nothing but these calls, their reads cut down to the values."""
+    """Return a history of only these calls, with reads cut down to the values."""
     out = []
     for p in calls:
         begin, process, kind = p.invoke.time_ns / 1e6, p.invoke.process, p.kind.value

@@ -39,7 +39,8 @@ def request(method, source, ago_s, status=200, **fault):
 
 
 def ended(*calls, second=SHARED, reads=((7,), (7,)), held=(), **stored):
-    """An insert of 7, rest, reads on two replicas, a look at each and one at the store."""
+    """Return an insert of 7, rest, reads on two replicas, and one look at each of them and at the
+    object store."""
     return history(
         insert(0, 7, 0, 1),
         *calls,

@@ -32,7 +32,8 @@ ON_TWO = {"0_0_0_0": {"ch1": 10, "ch2": 14}, "0_1_1_0": {"ch2": 20, "ch3": 22, "
 
 
 def quorum(*more, parts=ON_TWO, first_look=19):
-    """Values 0 and 1 acknowledged on ch1 and ch2, looks after each, all parts at the end."""
+    """Return values 0 and 1 acknowledged on ch1 and ch2, a look after each, and all parts at the
+    end."""
     return history(
         insert(0, 0, 0, 10), look(11, first_look), insert(0, 1, 20, 30), look(31, 29),
         where(40, (0, "0_0_0_0"), (1, "0_1_1_0")), *more, rest(90), look(95, 99, parts=parts),
@@ -193,7 +194,7 @@ def test_without_rest_or_unknown_inserts_it_is_unknown():
 
 
 def numbered(*numbers):
-    """Inserts one after the other, with these block numbers."""
+    """Return inserts one after the other, with these block numbers."""
     calls = [insert(0, v, 10 * v, 10 * v + 5) for v in range(len(numbers))]
     pairs = [(v, f"0_{n}_{n}_0") for v, n in enumerate(numbers)]
     return history(*calls, where(1_000, *pairs))

@@ -31,7 +31,7 @@ def cas(process, expected, new, begin, end, kind="ok"):
 
 
 def judged(h: History) -> tuple[Status, Status]:
-    """Linearizable, sequential."""
+    """Return the statuses of linearizable and sequential."""
     model = RegisterObject()
     a, b = (
         Linearizable(level, model).check_within(h, 10.0) for level in ("linearizable", "sequential")

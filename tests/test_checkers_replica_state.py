@@ -266,7 +266,7 @@ def cut(begin, end, grudge):
 
 
 def _with(edges, *, f, **more):
-    """The edges of a fault as its family writes them: the call carries its value, too."""
+    """Return the edges of a fault as its family records them, with the value in the call, too."""
     value: dict = {}
     out = []
     for event in edges:
@@ -313,7 +313,8 @@ def strikes(f, begin, end, *nodes):
 
 
 def found(f, begin, end, **target):
-    """Whom it strikes is found when it begins: only the answer to that call says it, no end."""
+    """Return a fault whose targets are determined when it begins, so that only that answer names
+    them."""
     edges = _with(fault(begin, end, number=2), f=f)
     begun = edges[1].op
     edges[1] = Event(edges[1].time_ns, {**begun, "value": {**begun["value"], **target}})
@@ -321,7 +322,7 @@ def found(f, begin, end, **target):
 
 
 def doubtful(f, begin, **target):
-    """One that may have struck, and of a leader does not say whom."""
+    """Return a fault that may have taken effect; one of the leader does not name its node."""
     asked, begun, *_ = _with(fault(begin, begin + S, number=2), f=f, **target)
     return [asked, Event(begun.time_ns, {**begun.op, "kind": Kind.INFO})]
 

@@ -21,7 +21,7 @@ def observed(process, f, value, begin, end=None, kind="ok"):
 
 
 def retried(count, *more):
-    """Each value of `count` tried on ch1, which nobody knows the end of, and on ch2."""
+    """Return each value of `count` tried on ch1, with unknown outcome, and on ch2."""
     tries = []
     for v in range(count):
         tries.append(insert(10 + v, v, 0, 1, "info", node="ch1"))
@@ -54,8 +54,8 @@ def test_a_value_that_came_twice_is_told_with_its_tries():
 
 
 def spaced(others, *, kind="ok", times=2):
-    """Value 0 tried, so many other inserts, value 0 tried again; then a read that has it `times`
-    times."""
+    """Return a try of value 0, this many other inserts and a second try of value 0; then a read
+    that has it `times` times."""
     between = [insert(10 + n, 100 + n, 2 + n, 3 + n) for n in range(others)]
     seen = [*[0] * times, *range(100, 100 + others)]
     return history(insert(0, 0, 0, 1, kind), *between, insert(1, 0, 90, 91), read(2, seen, 95, 96))

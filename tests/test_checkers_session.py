@@ -202,7 +202,8 @@ def test_a_value_tried_twice_leaves_it_undecided():
 
 
 def by_definition(name: str, h: History) -> set[int]:
-    """Ends of the reads that break a guarantee: the formulas of the file, call by call."""
+    """Return the ends of the reads that break a guarantee, by the formulas of the file, call by
+    call."""
     calls = [p for p in h.pairs if p.invoke.f == "insert" or p.kind is Kind.OK]
     reads = [p for p in calls if p.invoke.f != "insert"]
     writes = [p for p in calls if p.invoke.f == "insert" and p.kind is not Kind.FAIL]

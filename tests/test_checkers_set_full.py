@@ -1,4 +1,4 @@
-"""What set-full says of literal histories, and that it agrees with its definition on any."""
+"""set-full on literal histories, and its agreement with its definition on any history."""
 
 import pytest
 from checkers_cases import fault, final, histories, history, insert, read, rest, unhurried
@@ -296,7 +296,7 @@ def test_an_ok_read_without_values_breaks_the_rules():
 
 
 def by_definition(h: History) -> dict[str, int]:
-    """set-full said plainly: quantifiers over calls, no sweep, no bits."""
+    """Compute set-full by its definition: quantifiers over calls, no sweep, no bits."""
     out = dict.fromkeys(
         (
             "stale",

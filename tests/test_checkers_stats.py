@@ -64,7 +64,7 @@ def test_every_call_is_counted():
 
 
 def many(count, wrong=0):
-    """`count` inserts and reads, the last `wrong` inserts of them refused."""
+    """Return `count` inserts and reads, the last `wrong` inserts of them refused."""
     out = []
     for i in range(count):
         kind = "ok" if i < count - wrong else "fail"

@@ -20,7 +20,7 @@ FILES = Path(__file__).parent / "importers"
 
 @pytest.fixture
 def check(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Check:
-    """The command itself: its exit status, and what it tells as JSON."""
+    """Run the command, and return its exit status and its JSON."""
     monkeypatch.chdir(FILES)
 
     def run(*arguments: str) -> tuple[int, Any]:
@@ -127,7 +127,7 @@ def test_two_calls_of_a_client_in_flight(tmp_path: Path) -> None:
 
 
 def wide(path: Path, width: int) -> Path:
-    """A counter with a read that only a search through all sums can refuse."""
+    """Write a counter history with a read that only a search through all sums can refuse."""
     calls = [
         {"client": i, "f": "add", "value": 1 << i, "ok": True, "call": i, "return": 100 + i}
         for i in range(width)

@@ -21,7 +21,7 @@ def harness(*words: str) -> int:
 
 
 def spread(text: str) -> str:
-    """Without the lines' ends and frames, which depend on the width."""
+    """Return the text without line ends and frames, which depend on the width."""
     return " ".join(text.replace("│", " ").split())
 
 
@@ -68,7 +68,7 @@ def test_without_spark_the_check_of_a_store_says_how_to_get_it(tmp_path: Path) -
 def test_a_page_that_cannot_be_drawn_hides_neither_verdict_nor_witness(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The page is a directory: it cannot be replaced."""
+    """The page is a directory, so it cannot be replaced."""
     run = finished(tmp_path / "store", stale())
     (run.report / "in the way").mkdir(parents=True)
     assert harness("check", str(run.path)) == 1

@@ -70,7 +70,7 @@ def refusal(*words: str) -> str:
 
 
 def stored(store: Path, *words: str, ops: Any = None) -> RunDirectory:
-    """A run as `harness run` with these words leaves it, judged by another history."""
+    """Return a run as `harness run` with these arguments stores it, judged on another history."""
     context = run.make_context("run", [*words, "--store", str(store)])
     request = RunRequest(context)
     plan = replace(request.plan(Seed(0x5EED)), engines=MET)
@@ -299,7 +299,7 @@ class Scripted:
 def played(
     store: Path, results: list[TryResult | Exception], stop_after: int | None = None
 ) -> tuple[VersionTries, Scripted]:
-    """As many tries as there are results."""
+    """Play as many tries as there are results."""
     on, stop, replay = versions_of(["25.8"])[0], Stop(), Scripted(iter(results))
 
     def told(_: VersionTries, __: VersionTry) -> None:

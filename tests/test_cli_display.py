@@ -1,4 +1,4 @@
-"""What people look at while a run goes on, to the letter."""
+"""The live display of a run, compared as exact text."""
 
 import io
 
@@ -24,7 +24,7 @@ class Still:
 
 
 def monitored() -> Monitor:
-    """In the middle of its faults: value 1 was acknowledged, and a later read lacks it."""
+    """Return a monitor in the fault phase: value 1 was acknowledged, and a later read lacks it."""
     monitor = Monitor("quorum-set + partition, seed 0x7", 30.0, clock=Still())
     fault = {"fault": 1, "edge": "begin", "name": "partition-ring", "text": "{ch1 | ch2 ch3}"}
     rows: list[tuple[int, int | str, Kind, str, Value]] = [

@@ -15,7 +15,7 @@ from harness.run.stop import Stop
 
 
 def runs(stat: Path) -> bool:
-    """Whether a process is there, and not only waited for by nobody."""
+    """Return whether a process exists and is not a zombie."""
     try:
         return stat.read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):

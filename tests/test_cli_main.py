@@ -26,7 +26,7 @@ def test_the_list_says_of_a_command_what_it_says_itself(name: str) -> None:
 
 
 def loaded(*words: str) -> set[str]:
-    """Modules that the command has loaded when it ends."""
+    """Return the modules that the command has loaded when it ends."""
     told = (
         "import atexit, sys\n"
         "atexit.register(lambda: print('\\n' + ' '.join(sys.modules), file=sys.stderr))\n"

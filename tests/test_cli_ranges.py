@@ -31,7 +31,8 @@ def command(name: str) -> click.Command:
 
 
 def refusal(*words: str) -> str:
-    """What a command line that is refused says; refused while it is read, before anything runs."""
+    """Return the message with which a command line is refused while it is parsed, before anything
+    runs."""
     try:
         app.main(list(words), prog_name="harness", standalone_mode=False)
     except (click.UsageError, UsageError) as error:

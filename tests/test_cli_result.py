@@ -1,4 +1,4 @@
-"""What people read when a run has ended, to the letter."""
+"""The printed result of a run, compared as exact text."""
 
 from rich.console import Console
 
@@ -13,7 +13,8 @@ MS = 1_000_000
 
 
 def history() -> History:
-    """Value 1 is acknowledged on ch1, then missed by a read on ch2 under a partition."""
+    """Return a history in which value 1 is acknowledged on ch1, then missed by a read on ch2 under
+    a partition."""
     rows: list[tuple[int, int | str, Kind, str, Value, str | None]] = [
         (1, NEMESIS, Kind.INVOKE, "partition", {}, None),
         (2, NEMESIS, Kind.OK, "partition",

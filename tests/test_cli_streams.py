@@ -1,4 +1,4 @@
-"""What a command does when nobody reads what it prints, or when it cannot be written."""
+"""Commands whose output nobody reads, or whose output cannot be written."""
 
 import io
 import json
@@ -33,7 +33,7 @@ FULL = "harness: standard output: No space left on device; what was printed is i
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With one run that is VALID and one that is INVALID."""
+    """Return a store with one run that is VALID and one that is INVALID."""
     root = tmp_path_factory.mktemp("streams")
     statuses = []
     for insert in ("quorum", "plain"):
@@ -110,7 +110,7 @@ def test_a_character_that_the_locale_lacks_is_escaped(store: Path) -> None:
 
 
 def test_an_outlet_waits_for_a_reader_that_is_slow() -> None:
-    """As on a pipe that does not block, which terminals and build tools hand on."""
+    """The pipe does not block, like those that terminals and build tools pass on."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     sent = b"x" * 300_000

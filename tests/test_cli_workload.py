@@ -1,4 +1,4 @@
-"""What was typed becomes the options of a workload, and a stored run's come back."""
+"""Conversion of command lines into a workload's options, and of stored runs back into them."""
 
 from dataclasses import asdict
 

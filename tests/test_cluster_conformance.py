@@ -1,4 +1,4 @@
-"""What a cluster is, simulated or real: one suite for both. Sim 2 s, containers about a minute."""
+"""One suite for simulated and real clusters. Sim takes 2 s, containers about a minute."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -58,7 +58,7 @@ def running(request: pytest.FixtureRequest) -> Iterator[AnyCluster]:
 
 @pytest.fixture
 def cluster(running: AnyCluster) -> AnyCluster:
-    """Healed, whatever the test before it did."""
+    """Return the cluster, healed from the previous test."""
     running.mend()
     running.stop_packet_loss(THREE.names)
     running.resume(THREE.names)
@@ -79,7 +79,7 @@ def table(cluster: AnyCluster, request: pytest.FixtureRequest) -> Iterator[Repli
 
 
 def until(cluster: AnyCluster, seen: Callable[[], bool], what: str, within_s: float = 30) -> None:
-    """On the cluster's own time; a server that refuses has not been seen yet."""
+    """Wait on the cluster's own time; a server that refuses counts as not seen yet."""
     clock = cluster.runtime.clock()
 
     def now() -> bool:
@@ -118,7 +118,7 @@ def values(cluster: AnyCluster, node: str, table: ReplicatedTable, **settings: i
 
 
 def fails(act: Callable[[], object]) -> int:
-    """The code."""
+    """Return the error code of a call that must fail."""
     with pytest.raises(DatabaseError) as error:
         act()
     return error.value.code

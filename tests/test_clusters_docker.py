@@ -34,7 +34,8 @@ pytestmark = pytest.mark.containers
 
 @pytest.fixture
 def cluster(servers: DockerCluster) -> DockerCluster:
-    """Healed, whatever the test before it did; tables may be read-only for some seconds more."""
+    """Return the cluster, healed from the previous test; tables may be read-only for some seconds
+    more."""
     servers.mend()
     servers.resume(THREE.names)
     servers.start(THREE.names)
@@ -45,7 +46,7 @@ def cluster(servers: DockerCluster) -> DockerCluster:
 
 @pytest.fixture
 def writable(cluster: DockerCluster) -> DockerCluster:
-    """Healed, and its replicated tables take inserts."""
+    """Return the healed cluster once its replicated tables accept inserts."""
     await_(lambda: not cluster.unready(), "the cluster is whole")
     return cluster
 
@@ -364,7 +365,7 @@ def test_without_another_replica_nobody_can_say(cluster: DockerCluster) -> None:
 def test_a_ban_on_fetches_covers_the_tables_of_today_and_ends_with_the_server(
     writable: DockerCluster,
 ) -> None:
-    """What the server does, and so what `stop_fetches` can promise."""
+    """This is how the server behaves, which limits what `stop_fetches` can promise."""
     cluster = writable
     cluster.stop_fetches(["ch2"])
     for node in ("ch1", "ch2"):

@@ -1,4 +1,4 @@
-"""What servers of ZooKeeper and ClickHouse Keeper answer to four-letter words, as recorded."""
+"""Answers of ZooKeeper and ClickHouse Keeper to four-letter words, as recorded."""
 
 import socket
 import threading
@@ -32,8 +32,9 @@ Zxid: 0x22
 Mode: leader
 Node count: 4
 """
-"""From the manual of ClickHouse Keeper, section "4lw commands"; the Zxid as servers of today write
-it (src/Coordination/FourLetterCommand.cpp, formatZxid). No Keeper could be asked."""
+"""Answer in the manual of ClickHouse Keeper, section "4lw commands", with the Zxid in the format of
+current servers (src/Coordination/FourLetterCommand.cpp, formatZxid). No real Keeper was
+available."""
 KEEPER_LGIF = """\
 first_log_idx\t1
 first_log_term\t1
@@ -49,8 +50,8 @@ NOT_SERVING = "This instance is not currently serving requests"
 
 @contextmanager
 def server(answers: Mapping[str, str]) -> Iterator[Endpoint]:
-    """Answers words on a port of its own, and closes a connection at a word that it does not know,
-    as both servers do."""
+    """Answer words on a free port, and close a connection at an unknown word, as both servers
+    do."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:

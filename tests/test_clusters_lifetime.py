@@ -50,7 +50,7 @@ def small(directory: Path, **more: bool) -> DockerCluster:
 
 
 def things(name: str) -> list[str]:
-    """The containers, networks and volumes of a cluster, as the engine lists them."""
+    """Return the containers, networks and volumes of a cluster, as the engine lists them."""
     out = []
     for command in (("ps", "-a"), ("network", "ls"), ("volume", "ls")):
         kind = "{{.Names}}" if command[0] == "ps" else "{{.Name}}"
@@ -141,7 +141,7 @@ def test_a_kept_cluster_outlives_its_process_and_is_healed_when_it_is_attached(
 
 
 def test_a_cluster_that_is_up_executes_statements_on_cluster(tmp_path: Path) -> None:
-    """Each server as soon as it is up: asked too early it dies of a segmentation fault."""
+    """Each server executes one as soon as it is up; a server that is asked earlier crashes."""
     cluster = DockerCluster(Topology.of(), tmp_path, images=build_images(lambda text: None))
     try:
         cluster.up()
@@ -195,7 +195,7 @@ except KeyboardInterrupt:
 
 @pytest.mark.parametrize("at", [1, 12, 20])
 def test_up_that_is_interrupted_leaves_nothing(tmp_path: Path, at: int) -> None:
-    """Interrupted when the first network, the last volume, the first containers are there."""
+    """It is interrupted after the first network, the last volume, and the first containers."""
     argv = (sys.executable, "-c", INTERRUPTED, str(tmp_path))
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
         name = name_of(process)

@@ -33,7 +33,7 @@ def cluster(servers: DockerCluster) -> Iterator[DockerCluster]:
 
 @pytest.fixture
 def probes(cluster: DockerCluster) -> Iterator[LinkProbes]:
-    """Datagrams of the test's own, from pod to pod."""
+    """Yield probes that send datagrams of this test from pod to pod."""
     client = docker.from_env()
     pods = {node: PodAgent(client, f"{cluster.name}-{node}-pod", node) for node in THREE.names}
     addresses = {node: in_pod(cluster, node, "hostname -i").strip() for node in THREE.names}
@@ -49,12 +49,12 @@ def in_pod(cluster: DockerCluster, node: str, script: str) -> str:
 
 
 def arrived(probes: LinkProbes, link: Link) -> int:
-    """Of 200."""
+    """Return how many of 200 datagrams arrived."""
     return len(probes.exchange(probes.new([link], 200), wait_s=0.2))
 
 
 def lossy(cluster: DockerCluster, node: str) -> bool:
-    """Whether every link of the node is; each look adds to what was lost."""
+    """Return whether every link of the node loses packets; each call adds to the losses seen."""
     return all(cluster.losing_packets(node).values())
 
 
@@ -90,7 +90,7 @@ def test_loss_and_cut_begin_and_end_without_each_other(
 
 
 def test_loss_outlives_the_server(cluster: DockerCluster) -> None:
-    """Of ZooKeeper: a replica may give its start up when it hears too little of ZooKeeper."""
+    """A ZooKeeper server: a replica may give up its start if it hears too little of ZooKeeper."""
     cluster.lose_packets(["zk1"])
     cluster.kill(["zk1"])
     await_(lambda: lossy(cluster, "zk1"), "the dead server's links lose packets")

@@ -35,8 +35,8 @@ ROOT = tables(TXNS)[-1]
 
 
 def at(kind: ChangeKind, path: str, number: int = 0) -> tuple[int, Change]:
-    """The number-th transaction that does this below the table, and its change; the path may
-    end early."""
+    """Return the number-th transaction with this change below the table, and the change; the path
+    may end early."""
     found = [
         (i, change)
         for i, txn in enumerate(TXNS)
@@ -47,7 +47,7 @@ def at(kind: ChangeKind, path: str, number: int = 0) -> tuple[int, Change]:
 
 
 def edited(index: int, old: Change, *new: Change) -> tuple[Txn, ...]:
-    """The trace with one change in the place of another."""
+    """Return the trace with one change replaced by another."""
     changes = tuple(n for c in TXNS[index].changes for n in (new if c is old else (c,)))
     return (*TXNS[:index], replace(TXNS[index], changes=changes), *TXNS[index + 1 :])
 
@@ -61,7 +61,7 @@ def with_data(
 
 
 def added(index: int, *changes: Change, session: int = 0) -> tuple[Txn, ...]:
-    """The trace with a transaction after the index-th."""
+    """Return the trace with a transaction after the index-th."""
     zxid = TXNS[index].zxid
     extra = Txn(zxid, session, TXNS[index].time_ms, changes, ends_session=False)
     return (*TXNS[: index + 1], extra, *TXNS[index + 1 :])
@@ -90,12 +90,12 @@ def ended() -> int:
 
 
 def lost_by_counted() -> tuple[Txn, ...]:
-    """The replica that ends the first quorum has never got the part."""
+    """Return a trace in which the replica that ends the first quorum lacks the part."""
     return without(at(ChangeKind.CREATE, "replicas/ch2/parts/0_1_1_0")[0])
 
 
 def ends_alone() -> tuple[Txn, ...]:
-    """The inserting replica ends its own quorum."""
+    """Return a trace in which the inserting replica ends its own quorum."""
     index = ended()
     session = TXNS[at(ChangeKind.CREATE, "quorum/status")[0]].session
     return (*TXNS[:index], replace(TXNS[index], session=session), *TXNS[index + 1 :])
@@ -125,7 +125,8 @@ def skips_an_entry() -> tuple[Txn, ...]:
 
 
 def undone_after_it_counted() -> tuple[Txn, ...]:
-    """ch2 ends a quorum and then no longer has the part, though its entry is still queued."""
+    """Return a trace in which ch2 ends a quorum and then loses the part, though its entry is still
+    queued."""
     return added(ended(), gone("replicas/ch2/parts/0_1_1_0"))
 
 
@@ -139,7 +140,7 @@ def test_a_fetch_that_counted_for_nothing_may_be_undone_and_done_again() -> None
 
 
 def taken_back(replica: str, part: str) -> tuple[Change, Change]:
-    """The replica takes the part back, and queues a fetch of it."""
+    """Return the changes by which the replica removes the part and queues a fetch of it."""
     node = f"{ROOT}/replicas/{replica}/queue/queue-0000000099"
     entry = f"format version: 4\nsource replica: \nblock_id: \nget\n{part}\n"
     return Change(ChangeKind.CREATE, node, entry.encode()), gone(f"replicas/{replica}/parts/{part}")
@@ -196,7 +197,7 @@ def test_last_part_that_goes_back_is_a_step_with_a_name() -> None:
 
 
 def test_an_insert_without_a_quorum_needs_no_active_replica() -> None:
-    """18.16.1 does not ask; the step has a name."""
+    """18.16.1 does not check this; the step has a name."""
     model = Model(replicas={"ch1": Replica("ch1"), "ch2": Replica("ch2", session=1, lost=True)})
     plain = [LogEntry("get", f"ch{i}", PartName.named(f"0_{i}_{i}_0")) for i in (1, 2)]
     assert [model.append(i, entry) for i, entry in enumerate(plain)] == [False, False]

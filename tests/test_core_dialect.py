@@ -1,4 +1,4 @@
-"""What a server understands follows from its version."""
+"""Dialects: a server's version determines what it understands."""
 
 import pytest
 

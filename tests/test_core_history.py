@@ -10,7 +10,7 @@ def op(index: int, process: Process, kind: Kind, f: str = "read", **more: object
 
 
 def fault(index: int, **value: object) -> list[Op]:
-    """A nemesis op and its success."""
+    """Return a nemesis op and its success."""
     return [
         op(index, NEMESIS, Kind.INVOKE, "partition", value={}),
         op(index + 1, NEMESIS, Kind.OK, "partition", value=value),

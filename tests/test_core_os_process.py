@@ -1,4 +1,4 @@
-"""What a dead run left can be told from what a live run owns."""
+"""Remains of dead runs are distinguished from property of live runs."""
 
 import subprocess
 import sys

@@ -175,7 +175,7 @@ CALLS = st.lists(
 
 
 def made(calls: list[tuple], faulty: bool) -> History:
-    """Each call of a process of its own; ends come in reverse."""
+    """Return a history in which each call has its own process, and ends come in reverse order."""
     ops: list[Mapping] = []
     for process, (f, key, node, value, _, _) in enumerate(calls):
         same = {"process": process, "f": f, "key": key, "node": node}

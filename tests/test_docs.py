@@ -42,7 +42,7 @@ LINES_MAX = 60
 
 @pytest.fixture(scope="module")
 def examples(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
-    """Every example as the file that it names, where it can be imported."""
+    """Yield every example as the file that it names, where it can be imported."""
     directory = tmp_path_factory.mktemp("examples")
     found = {
         name: code

@@ -50,7 +50,7 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def containers(cluster: str) -> list[str]:
-    """The identities of a cluster's containers."""
+    """Return the identities of a cluster's containers."""
     argv = ("docker", "ps", "-aq", "--no-trunc", "--filter", f"label=harness.run={cluster}")
     return sorted(subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split())
 
@@ -63,13 +63,13 @@ def until(condition: Callable[[], bool], within_s: float = 90) -> None:
 
 
 def has_op(store: Path, text: str) -> bool:
-    """Whether the latest run's journal has an op with this text in it."""
+    """Return whether the latest run's journal has an op with this text."""
     journal = store / "latest" / "history.jsonl"
     return journal.exists() and text in journal.read_text()
 
 
 def in_fault(store: Path) -> bool:
-    """Whether the latest run's journal has a fault in force."""
+    """Return whether the latest run's journal has a fault in force."""
     return has_op(store, '"kind":"ok","f":"partition"')
 
 
@@ -78,7 +78,7 @@ def latest(store: Path) -> RunDirectory:
 
 
 def conforming(run: RunDirectory) -> dict[str, int]:
-    """The steps of the run's one table, which conforms."""
+    """Return the numbers of steps of the run's only table, which conforms."""
     outcome = command("conform", str(run.path), "--json")
     found = json.loads(outcome.stdout)
     assert (outcome.returncode, found["status"]) == (0, "VALID"), found

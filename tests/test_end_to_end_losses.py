@@ -1,4 +1,4 @@
-"""What is left of a run that is killed, that cannot print, or whose engine is lost."""
+"""Remains of a run that is killed, that cannot print, or whose Docker engine is lost."""
 
 import json
 import signal
@@ -51,7 +51,7 @@ MOMENTS: dict[str, Callable[[Path], bool]] = {
     "final reads": lambda store: has_op(store, '"f":"final-read"'),
     "half is removed": lambda store: has_op(store, '"final-read"') and len(left(store)) < 16,
 }
-"""When a run is killed, by what is seen of it."""
+"""Conditions at which a run is killed, by name."""
 
 
 @pytest.mark.usefixtures("orphans")

@@ -41,7 +41,7 @@ class OnTerminal:
         os.write(self._keyboard, b"\x03")
 
     def close(self) -> None:
-        """As closing the window does: SIGHUP, and whatever is written fails."""
+        """Close the terminal's window: SIGHUP, and every later write fails."""
         self._over.set()
         self._looking.join()
         os.close(self._keyboard)
@@ -70,7 +70,7 @@ def things(store: Path) -> list[str]:
 
 
 def starting(store: Path) -> OnTerminal:
-    """A run some of whose containers, not all, have been created."""
+    """Start a run and return it when some of its containers have been created, but not all."""
     run = OnTerminal(store, "--time-limit", "60")
     await_(lambda: len(things(store)) > 16, "pods are there")
     return run
@@ -125,7 +125,7 @@ def test_a_terminal_that_is_closed_during_a_fault_leaves_a_judged_run_and_nothin
 
 
 def until_it_ends(run: OnTerminal, act: Callable[[], None]) -> None:
-    """Five times a second."""
+    """Repeat `act` five times a second until the run ends."""
     while run.process.poll() is None:
         act()
         time.sleep(0.2)

@@ -23,7 +23,7 @@ DIFFERENCES = {
     "error 285: TOO_LESS_LIVE_REPLICAS, here TOO_FEW_LIVE_REPLICAS",
     "failpoints of failpoint-sends: replicated_sends_failpoint",
 }
-"""What 26.9 says otherwise, all of it in docs/lab/server-versions.md."""
+"""Differences of 26.9, all of them described in docs/lab/server-versions.md."""
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def wanted() -> dict[str, Any]:
 
 
 def missing(wanted: dict[str, Any]) -> set[str]:
-    """What the engine lacks, as a process of its own finds out."""
+    """Return what the engine lacks, as found by a child process."""
     child = Path(__file__).with_name("engine_child.py")
     done = subprocess.run(
         [sys.executable, child, newest_engine()],

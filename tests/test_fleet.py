@@ -38,7 +38,7 @@ def fleet(tmp_path_factory):
 
 
 def hostile(store: Path) -> dict[str, str]:
-    """By name, the run's path in the store."""
+    """Write hostile runs, and return their paths in the store by name."""
     made = {
         "sound": cases.run(store, "none", 1, cases.sound(2)),
         "stale": cases.run(store, "none", 2, cases.stale()),
@@ -272,7 +272,7 @@ def test_the_cause_of_a_failure_of_spark_fits_in_one_line(text, said):
 
 
 class Uninstalled:
-    """What an executor whose Python lacks a package cannot load."""
+    """Object that an executor cannot unpickle because its Python lacks a package."""
 
     def __reduce__(self):
         return import_module, ("not_on_this_executor",)

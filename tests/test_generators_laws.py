@@ -1,4 +1,4 @@
-"""What holds for every generator, however it is put together."""
+"""Laws that hold for every generator, however it is composed."""
 
 from typing import NamedTuple
 
@@ -53,7 +53,8 @@ class Watched(NamedTuple):
 
 
 def trees(seed: Seed) -> st.SearchStrategy[Generator]:
-    """Generators that end, of every kind, put together at random; choices from the seed."""
+    """Draw generators of every kind that end, composed at random; their choices come from the
+    seed."""
     leaves = st.one_of(
         st.just(sequence([write(1), write(2)])),
         st.integers(1, 9).map(lambda n: limit(numbered(lambda i: read(i)), n)),
@@ -84,7 +85,7 @@ def trees(seed: Seed) -> st.SearchStrategy[Generator]:
 
 
 def with_faults(generator: Generator) -> Generator:
-    """Beside a nemesis that is at work all the time."""
+    """Return the generator beside a nemesis that is always busy."""
     schedule = on_nemesis(limit(cuts(0.05, 0.02), 6))
     return time_limit(together(on_clients(generator), schedule), 3)
 
@@ -105,7 +106,7 @@ def test_generators_are_pure_and_use_free_workers_alone(
 
 
 def main_job(seed: Seed) -> Generator:
-    """As a test is put together."""
+    """Return a generator composed as in a real run."""
 
     def one_key(key: int) -> Generator:
         own = seed.child("key", key)

@@ -34,7 +34,7 @@ SEED = Seed(0x5EED)
 
 
 def spans(history: History, f: str) -> tuple[int, int]:
-    """From the first call of an f to its last end."""
+    """Return the times from the first call of an f to its last end."""
     pairs = [pair for pair in history.pairs if pair.invoke.f == f]
     return pairs[0].invoke.time_ns, max(pair.end.time_ns for pair in pairs if pair.end)
 

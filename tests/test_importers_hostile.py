@@ -29,7 +29,7 @@ def row(value: str) -> str:
 
 
 def judge_beside_a_good_one(tmp_path: Path, name: str, content: bytes) -> FileVerdict:
-    """The verdict on a file; the one beside it keeps its own."""
+    """Return the verdict on a file; a good file beside it keeps its own verdict."""
     good, bad = tmp_path / "good.edn", tmp_path / name
     good.write_text(
         "\n".join([event("invoke", "write", "1"), event("ok", "write", "1"),

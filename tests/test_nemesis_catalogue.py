@@ -1,4 +1,4 @@
-"""From what a user types to a nemesis, or to a message that helps."""
+"""Names that users type: they become a nemesis, or a message that helps."""
 
 from typing import Any
 

@@ -31,7 +31,7 @@ ALL = "partition,loss,kill,pause,restart,stop-fetches"
 
 @pytest.fixture
 def cluster(servers: DockerCluster) -> Iterator[DockerCluster]:
-    """Whole before each test, and whole again after the test's own heal."""
+    """Yield the cluster, healthy before each test and again after the test's own heal."""
     await_(lambda: not servers.unready(), "the cluster is whole before the test")
     yield servers
     everything = parse_nemesis(ALL, THREE, Seed(0), FaultOptions())
@@ -47,7 +47,7 @@ class Faults:
         check_capabilities(self.nemesis, cluster)
 
     def drawn(self) -> Call:
-        """The first call of the schedule."""
+        """Return the first call of the schedule."""
         context = Context(0, (Worker(-1, -1, ""),), ())
         _, generator = self.nemesis.generator().op(context)
         step, _ = generator.op(replace(context, time_ns=10**11))
@@ -60,7 +60,7 @@ class Faults:
         return self.nemesis.invoke(self.cluster, op)
 
     def begin(self) -> dict[str, Json]:
-        """Begins the drawn fault; returns what was done."""
+        """Begin the drawn fault, and return what was done."""
         call = self.drawn()
         assert isinstance(call.value, dict)
         op = Op(index=0, process=NEMESIS, kind=Kind.INVOKE, f=call.f, time_ns=0, value=call.value)
@@ -86,7 +86,7 @@ def struck(value: dict[str, Json]) -> set[str]:
 
 
 def answers(cluster: DockerCluster, node: str) -> bool:
-    """The server itself, asked as its clients ask it."""
+    """Return whether the server itself answers a client's query."""
     endpoint = cluster.endpoint(node)
     if node in KEEPERS:
         return keeper.is_alive(endpoint) is None
@@ -94,7 +94,7 @@ def answers(cluster: DockerCluster, node: str) -> bool:
 
 
 def serves(cluster: DockerCluster, node: str) -> bool:
-    """A ZooKeeper server with a quorum."""
+    """Return whether a ZooKeeper server serves with a quorum."""
     state = keeper.state(cluster.endpoint(node))
     return state is not None and state.mode != ""
 
@@ -300,7 +300,8 @@ def test_a_replica_whose_zookeeper_is_cut_off_starts_when_the_partition_has_ende
 def test_a_replica_whose_zookeeper_leads_nobody_any_more_is_not_started_in_vain(
     cluster: DockerCluster,
 ) -> None:
-    """At once after the cut, while the server that was cut off still calls itself leader."""
+    """The start follows the cut at once, while the server that was cut off still calls itself
+    leader."""
     leader = str(cluster.leader())
     replica = leader.replace("zk", "ch")
     faults = Faults(cluster, "partition,kill")

@@ -121,7 +121,7 @@ def has(servers: DockerCluster, table: ReplicatedTable, value: int, node: str) -
 
 
 def recovered(servers: DockerCluster, table: ReplicatedTable, value: int) -> None:
-    """Until ch1 has a session again and takes inserts."""
+    """Wait until ch1 has a session again and accepts inserts."""
     servers.clear_rules(["ch1"])
     await_(lambda: attempt(servers, table, value) == 0, "ch1 takes inserts again")
 

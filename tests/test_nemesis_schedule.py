@@ -53,8 +53,8 @@ def played(
     start_ns: int = 0,
     ends: Callable[[Made, int], Kind] = succeeds,
 ) -> list[Made]:
-    """Plays it in virtual time: every call keeps the nemesis busy for `busy_ns`, and the n-th
-    call, from 1, ends as `ends` says."""
+    """Play the schedule in virtual time: every call keeps the nemesis busy for `busy_ns`, and the
+    n-th call, from 1, ends as `ends` says."""
     now = start_ns
     out: list[Made] = []
     while len(out) < calls:

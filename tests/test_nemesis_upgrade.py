@@ -249,7 +249,7 @@ def test_a_cluster_that_cannot_upgrade_refuses_before_the_run() -> None:
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
-    """Two replicas of 24.8 that may become 25.8."""
+    """Yield two replicas of 24.8 that may become 25.8."""
     choice = ImageChoice(clickhouse="24.8", upgrade_to=("25.8",))
     cluster = DockerCluster(
         Topology.of(replicas=2, keepers=1, **choice.versions),

@@ -16,7 +16,7 @@ from benches.porcupine_wild import Wild
 
 BUDGET: dict[str, Any] = {"time_s": 1.0, "memory_mb": 64.0}
 SLACK_MB = 16
-"""What the rows of the history take, and stacks of threads."""
+"""Memory of the history's rows and of thread stacks."""
 HARD = [
     Wild("counter", 60, 600, values=3, spoiled="late"),
     Wild("cas-register", 60, 1000, lost=100, values=3, spoiled="late"),
@@ -47,7 +47,7 @@ def test_texts_that_grow_by_different_pieces_are_cheap(spoiled: str, lost: int) 
 
 
 def wide(key: str, width: int = 24) -> list[Operation]:
-    """A counter with a read that only a search through all sums can refuse."""
+    """Return a counter history with a read that only a search through all sums can refuse."""
     adds = [Operation(at, "add", key, 1 << at, call=at, ret=1000 + at) for at in range(width)]
     return [
         *adds,
@@ -66,7 +66,7 @@ def test_the_budget_of_memory_is_that_of_all_keys_and_threads() -> None:
 
 
 def shifted(operations: list[Operation], by: int) -> list[Operation]:
-    """The same of other processes."""
+    """Return the same operations of other processes."""
     return [
         Operation(
             one.process + by, one.f, one.key, one.value, call=one.call, ret=one.ret,

@@ -1,4 +1,4 @@
-"""What Python's help() shows of pyporcupine is what its stub file says."""
+"""Python's help() shows the docstrings of pyporcupine's stub file."""
 
 import ast
 import inspect

@@ -16,7 +16,7 @@ COUNT = 400
 
 
 def columns() -> dict[str, list[Any]]:
-    """Puts of long texts, each got after it; the last get is stale."""
+    """Return puts of long texts, each followed by a get; the last get is stale."""
     texts = [str(at % 10) * LONG + str(at) for at in range(COUNT)]
     gets = [*texts[:-1], texts[0]]
     return {
@@ -34,7 +34,8 @@ def reader(table: pa.Table) -> pa.RecordBatchReader:
 
 
 def arrow_backed(held: dict[str, list[Any]]) -> pd.DataFrame:
-    """Columns of Arrow, as pandas 3 has them for text by itself; pandas 2 has Python objects."""
+    """Return Arrow-backed columns, which are pandas 3's default for text; pandas 2 has Python
+    objects."""
     return pa.table(held).to_pandas(types_mapper=pd.ArrowDtype)
 
 
@@ -54,7 +55,7 @@ def held() -> dict[str, list[Any]]:
 
 
 def peak_kb() -> int:
-    """The most memory that this process had since the peak was reset."""
+    """Return the peak memory of this process since the peak was reset."""
     found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
     assert found
     return int(found[1])

@@ -11,7 +11,7 @@ def op(f: str, value: Any, output: Any, call: int, ret: int | None, process: int
 
 
 def run(*calls: tuple[str, Any, Any]) -> list[Operation]:
-    """One process, one call after the other."""
+    """Return the calls of one process, one after the other."""
     return [op(f, value, output, 2 * i, 2 * i + 1) for i, (f, value, output) in enumerate(calls)]
 
 

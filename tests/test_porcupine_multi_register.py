@@ -138,7 +138,7 @@ def test_lists_nested_for_ever_are_refused() -> None:
 
 
 def explained(history: list[Operation], consistency: Consistency) -> bool:
-    """Whether any order does, with or without what never returned."""
+    """Return whether any order explains the calls, with or without those that never returned."""
     lost = [op for op in history if op.ret is None]
     done = [op for op in history if op.ret is not None]
     for chosen in range(1 << len(lost)):
@@ -165,7 +165,7 @@ def _runs(order: tuple[Operation, ...], consistency: Consistency) -> bool:
 
 
 def made(rng: random.Random) -> list[Operation]:
-    """A history of up to six transactions that took effect one by one, some reads then changed."""
+    """Draw up to six transactions that took effect one by one, with some reads then changed."""
     free_at, state = [0, 0, 0], {"x": 0, "y": 0, "z": 0}
     plans = []
     for _ in range(rng.randint(1, 6)):

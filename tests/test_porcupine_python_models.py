@@ -50,7 +50,7 @@ def test_agreement_with_the_models_by_name(
 
 
 def explains(model: Any, order: Sequence[Operation]) -> bool:
-    """Whether the operations can follow each other in this order."""
+    """Return whether the operations can follow each other in this order."""
     states = {model.init()}
     for one in order:
         output = UNKNOWN if one.ret is None else one.output

@@ -50,7 +50,7 @@ def state(browser: Chrome) -> dict[str, Any]:
 
 
 def middle(browser: Chrome, row: int) -> ActionChains:
-    """The pointer goes to the middle of an operation's bar."""
+    """Move the pointer to the middle of an operation's bar."""
     x, y, width, height = browser.execute_script(
         "const b = box(arguments[0]);"
         "return [b.left + b.width / 2, b.top + 10, canvas.clientWidth, canvas.clientHeight]",
@@ -79,7 +79,7 @@ def test_the_page_shows_the_verdict_and_what_is_clicked(browser: Chrome, tmp_pat
 
 
 def test_hover_shows_another_partial_linearization(browser: Chrome, tmp_path: Path) -> None:
-    """At the read either of two writes in flight may be the last, not both."""
+    """When the read begins, either of two writes in flight may be the last, not both."""
     history = [
         op("write", 1, None, 0, 100),
         op("cas", (0, 2), True, 0, 90, 1),

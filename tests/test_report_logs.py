@@ -1,4 +1,4 @@
-"""Which lines of a node's log are shown: those around the anomaly, and its warnings."""
+"""Lines of a node's log that are shown: those around the anomaly, and its warnings."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,7 +11,7 @@ BEGIN = datetime(2026, 11, 20, 17, 45, 9, tzinfo=UTC)
 
 
 def logged(directory: Path, every_ms: int, lines: int, grave: tuple[int, ...] = ()) -> Path:
-    """A line every so many ms; each third one goes on without a date."""
+    """Write a log with a line every so many ms; each third line continues without a date."""
     (directory / "ch1").mkdir(parents=True)
     with (directory / "ch1" / "clickhouse-server.log").open("w") as file:
         for i in range(lines):

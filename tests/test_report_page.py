@@ -28,7 +28,7 @@ OPEN_S_MAX = 2.0
 
 
 def opened(browser: Chrome, run: RunDirectory) -> str:
-    """The whole text of the page, once its timeline is there."""
+    """Return the whole text of the page once its timeline has been painted."""
     assert draw(run) is None
     browser.get(run.report.as_uri())
     if browser.find_elements(By.ID, "canvas"):
@@ -43,12 +43,12 @@ def matching(browser: Chrome) -> str:
 
 
 def matches(browser: Chrome, text: str) -> None:
-    """An event and what it changes may be a moment apart."""
+    """Wait until the text appears: an event and its effect may be a moment apart."""
     WebDriverWait(browser, 5).until(lambda b: matching(b) == text, f"expected {text!r}")
 
 
 def in_view(browser: Chrome, begins: str) -> list[str]:
-    """The rows of the list once its caption begins so."""
+    """Return the rows of the list once its caption begins with this text."""
     WebDriverWait(browser, 10).until(
         lambda b: b.find_element(By.CSS_SELECTOR, "#list caption").text.startswith(begins)
     )
@@ -151,7 +151,7 @@ CALLS_BY_TONE = """
     Calls.decode(document.getElementById("calls").textContent).then((calls) => done(values.map(
       (value) => [...calls.classify(value)].flatMap((own, call) => own === tone ? [call] : []))));
 """
-"""For each of some values that are searched for: the calls that get a certain tone."""
+"""Calls that get a certain tone, for each of some searched values."""
 HIDDEN, HOLDS, LACKS, NOT_DUE = 0, 4, 5, 6
 
 
@@ -248,7 +248,7 @@ def test_filters_that_fit_nothing_say_so(browser: Chrome, tmp_path: Path) -> Non
 def test_a_fault_is_hatched_from_its_invocation_until_it_was_verified(
     browser: Chrome, tmp_path: Path
 ) -> None:
-    """And its label stays in the picture, however long it is."""
+    """Its label stays in the picture, however long it is."""
     opened(browser, finished(tmp_path, onset()))
     story = [li.text for li in browser.find_elements(By.CSS_SELECTOR, ".story li")]
     assert story[1] == (
@@ -386,7 +386,7 @@ def test_numbers_beyond_53_bits_stay_exact(browser: Chrome, tmp_path: Path) -> N
 
 
 def test_a_report_of_100_000_operations_opens_in_time(browser: Chrome, tmp_path: Path) -> None:
-    """Drawn, inflated, painted and interactive. The clock is the browser's own."""
+    """The page is drawn, inflated, painted and interactive. The clock is the browser's own."""
     run = begun(tmp_path, long(50_000))
     assert run.journal.read_bytes().count(b"\n") == 100_000
     opened(browser, run)
@@ -408,7 +408,7 @@ def test_a_stored_judgement_is_read_back_as_it_was(tmp_path: Path) -> None:
 
 
 def test_the_read_that_no_order_explains_is_red(browser: Chrome, tmp_path: Path) -> None:
-    """Of registers: a number read instead of a set, and a cas, whose value is two numbers."""
+    """The histories are of registers: a read of a number, and a cas, whose value is two numbers."""
 
     def call(i: int, f: str, given: Value, got: Value, kind: Kind = Kind.OK) -> list[Op]:
         same = {"process": i, "node": f"ch{i + 1}", "key": 0, "f": f}

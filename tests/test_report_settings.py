@@ -1,4 +1,4 @@
-"""What was run, as a report lists it."""
+"""Settings of a run, as a report lists them."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What `harness report` prints: the whole text, for a terminal of 80 columns."""
+"""Output of `harness report`: the whole text, for a terminal of 80 columns."""
 
 from collections.abc import Callable
 from pathlib import Path

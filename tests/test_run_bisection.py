@@ -133,7 +133,7 @@ def test_it_halves() -> None:
 
 
 def test_the_tries_of_a_version_follow_each_other() -> None:
-    """So that each version needs one cluster."""
+    """Each version then needs only one cluster."""
     tried = played(Bisection(FOUR), always(dict(zip(FOUR, (HIT, HIT, MISS, MISS), strict=True))))
     stretches = [v for before, v in zip(["", *tried], tried, strict=False) if before != v]
     assert stretches == ["18", "26", "25", "24"]
@@ -195,7 +195,7 @@ def test_a_number_of_tries_says_which_confidence_it_has() -> None:
 
 @pytest.mark.parametrize("rate", [1.0, 0.6, 0.25])
 def test_an_answer_is_wrong_no_more_often_than_its_confidence_says(rate: float) -> None:
-    """By 300 simulated servers each; the bug ends anywhere in the list, or nowhere."""
+    """Each case has 300 simulated servers; the bug ends anywhere in the list, or nowhere."""
     wrong = undecided = 0
     rounds, confidence = 300, 0.9
     for number in range(rounds):
@@ -255,7 +255,7 @@ def test_whatever_the_servers_do_it_ends_and_what_it_calls_bad_is(
 
 @given(st.integers(0, 40))
 def test_what_is_known_in_the_middle_is_true(stop_after: int) -> None:
-    """Ctrl-C: versions that were not tried are between, never good."""
+    """After Ctrl-C, versions that were not tried are between the bounds, never good."""
     decision = Bisection(FOUR)
     server = always({"18": HIT, "24": HIT, "25": MISS, "26": MISS})
     for number in range(stop_after):

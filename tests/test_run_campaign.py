@@ -1,4 +1,4 @@
-"""Which runs of a campaign share a cluster."""
+"""Runs of a campaign: which of them share a cluster."""
 
 import gc
 import weakref
@@ -43,8 +43,8 @@ def campaign(store: Path, **more: Any) -> Campaign:
 
 
 def played(store: Path, *, parted: int = 0, leave: bool = False) -> list[tuple[int, bool]]:
-    """Of each of two runs the cluster that it was on, by number, and whether it came to rest. On
-    the first `parted` clusters no replica reaches another, and no nemesis is there to mend that."""
+    """Return the number of the cluster of each of two runs, and whether it came to rest. On the
+    first `parted` clusters no replica reaches another, and there is no nemesis to mend that."""
     told: list[tuple[int, bool]] = []
     made: list[SimCluster] = []
 
@@ -68,7 +68,7 @@ def test_runs_share_a_cluster_that_comes_to_rest(tmp_path: Path) -> None:
 
 
 def test_what_keeps_a_run_from_its_rest_does_not_keep_the_next(tmp_path: Path) -> None:
-    """Such as a host that left the DDL queue, or a link that stays cut."""
+    """Examples are a host that left the DDL queue, and a link that stays cut."""
     assert played(tmp_path, parted=1) == [(1, False), (2, True)]
 
 
@@ -77,7 +77,7 @@ def test_a_cluster_that_is_to_be_left_is_left(tmp_path: Path) -> None:
 
 
 def test_a_simulated_cluster_is_freed_at_its_end(tmp_path: Path) -> None:
-    """Not when the garbage collector comes: the next one has its memory."""
+    """It is not left to the garbage collector, so the next cluster can use its memory."""
     made: list[weakref.ref[SimCluster]] = []
 
     def make(plan: Plan, _: Callable[[str], None]) -> Cluster:

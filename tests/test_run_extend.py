@@ -74,7 +74,7 @@ class Slow:
 
 
 def recorded(store: Path, refused: int, *, extend: int) -> tuple[list[Json], int, tuple[str, ...]]:
-    """What the history says of going on, how many of its inserts ended ok, and the troubles."""
+    """Return the extensions in the history, how many of its inserts ended ok, and the troubles."""
     slow = Slow(refused)
     plan = Plan(
         workload="slow", nemesis="none", seed=Seed(1), repro_command="", promise="eventual",

@@ -1,4 +1,4 @@
-"""What a disk that is full, read-only or not there does to a run: one line says so.
+"""Runs on a disk that is full, read-only or missing: one line names the cause.
 
 The disks are real: small file systems in memory, mounted for one test.
 """
@@ -35,7 +35,7 @@ FULL = "No space left on device"
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 2 MB."""
+    """Yield a disk of 2 MB."""
     at = tmp_path / "disk"
     at.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", at], check=True)
@@ -47,7 +47,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def filled(disk: Path) -> Path:
-    """Takes all the space that is left, to the last byte."""
+    """Fill the disk to its last byte."""
     filler = disk / "filler"
     with filler.open("ab", buffering=0) as file, suppress(OSError):
         while True:
@@ -117,7 +117,8 @@ def test_so_do_the_other_commands_that_bring_clusters_up(
 
 
 def ended_by_a_full_disk(disk: Path, status: int, err: str) -> None:
-    """One line said why, and everything that was written is there, with the end and its reason."""
+    """Check that one line names the cause, and that everything that was written is there, with the
+    end and its reason."""
     (directory,) = Store(disk).runs()
     why = f"journal {directory.journal}: cannot be written: {FULL} (the disk at {disk} is full)"
     assert status == 255

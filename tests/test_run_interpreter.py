@@ -97,7 +97,7 @@ class Run:
 
     @property
     def history(self) -> History:
-        """Which making validates."""
+        """Return the history, which validates the ops."""
         return History(self.ops)
 
 

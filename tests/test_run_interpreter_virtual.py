@@ -83,7 +83,7 @@ def test_both_interpreters_make_the_same_history_of_the_same_generator() -> None
             return done
 
         def close(self) -> None:
-            """Nothing to close."""
+            """Do nothing."""
 
     def client(_: str) -> Client:
         return OnTheClock()

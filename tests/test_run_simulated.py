@@ -105,13 +105,13 @@ class AsPython:
 
 
 def set_job(seed: Seed) -> Generator:
-    """As a run of quorum-set makes it."""
+    """Return the generator of a run of quorum-set."""
     calls = rate(on_clients(set_calls(QuorumSetOptions(keys=2), seed)), 300, seed.child("rate"))
     return time_limit(together(calls, on_nemesis(cuts(1, 1))), 10)
 
 
 def final_job(_: Seed) -> Generator:
-    """As a workload reads in the end."""
+    """Return the generator of a workload's final reads."""
     calls = tuple([read(key=key) for key in range(150)])
     everywhere = each_node(until_ok(calls, tries=3), NODES)
     clients = phases(everywhere, until_ok([write(1), write(2)], tries=2), everywhere)
@@ -123,7 +123,7 @@ def final_job(_: Seed) -> Generator:
 def test_the_rules_are_the_schedulers(
     job: Callable[[Seed], Generator], wrapped: Callable[[Generator], Generator]
 ) -> None:
-    """Over processes that are retired, faults, and workers that are all busy."""
+    """The jobs have retired processes, faults, and moments at which all workers are busy."""
     world, expected = Flaky(Seed(3)), list[Op]()
     scheduler = Scheduler(workers_on(NODES, 5), expected.append)
     run_virtual(scheduler, job(Seed(1)), client=lambda _: world, nemesis=world)

@@ -1,4 +1,4 @@
-"""No circles among the files of a Rust crate: what a file uses does not use it."""
+"""Files of a Rust crate do not depend on each other in a circle."""
 
 import re
 from collections.abc import Iterator
@@ -13,11 +13,11 @@ TESTS = re.compile(r"#\[cfg\(test\)\]\nmod \w+ \{.*", re.DOTALL)
 COMMENT = re.compile(r"//.*")
 
 File = tuple[str, ...]
-"""As Rust names it: ("keeper", "tree")."""
+"""Module path: ("keeper", "tree")."""
 
 
 def files_of(src: Path) -> dict[File, str]:
-    """The text of each file without comments and tests."""
+    """Return the text of each file without comments and tests."""
     out = {}
     for path in src.rglob("*.rs"):
         file = path.relative_to(src).with_suffix("").parts
@@ -27,7 +27,7 @@ def files_of(src: Path) -> dict[File, str]:
 
 
 def used(file: File, text: str, files: dict[File, str]) -> set[File]:
-    """The files that a file names after `crate::` or `super::`."""
+    """Return the files that a file names after `crate::` or `super::`."""
     out = set()
     for base, path, last in IMPORT.findall(text):
         start = () if base == "crate" else file[:-1]
@@ -38,14 +38,14 @@ def used(file: File, text: str, files: dict[File, str]) -> set[File]:
 
 
 def within(item: File, files: dict[File, str]) -> File:
-    """The file that has an item, which may be the file itself."""
+    """Return the file that contains an item, which may be the file itself."""
     while item not in files:
         item = item[:-1]
     return item
 
 
 def circles(uses: dict[File, set[File]]) -> list[set[File]]:
-    """Files that reach each other, in sets of two or more."""
+    """Return sets of two or more files that depend on each other."""
 
     def reached(start: File) -> set[File]:
         seen: set[File] = set()

@@ -31,7 +31,8 @@ AGAIN = "setup: install them, then run this again\n"
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Path:
-    """A bare machine of a user without root: `setup.sh`, and nothing that it looks for."""
+    """Return a bare machine of a user without root: `setup.sh`, and none of the programs that it
+    looks for."""
     copy(ROOT / "setup.sh", tmp_path)
     programs = tmp_path / "bin"
     programs.mkdir()

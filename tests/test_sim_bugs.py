@@ -138,7 +138,7 @@ def test_a_mutation_spares_rows_that_come_after_it(bug: str) -> None:
 
 
 def left_alone(cluster: SimCluster) -> ReplicatedTable:
-    """A table with a part that nobody has but ch1, which is dead."""
+    """Return a table with a part that only ch1 has, which is dead."""
     table = table_on(cluster)
     cluster.stop_fetches(["ch2", "ch3"])
     quorum = {"insert_quorum": 2, "insert_quorum_timeout": 500}
@@ -165,8 +165,8 @@ def test_a_part_whose_quorum_failed_is_gone_when_its_replica_is_back(bug: str) -
 
 @pytest.mark.parametrize("bug", ["", "failed-part-missed"])
 def test_a_part_that_fails_while_its_replica_comes_back_is_gone(bug: str) -> None:
-    """In the repaired protocol: that of the server has this bug. ch1 has asked which parts failed,
-    and what makes it active is under way, when its own part fails."""
+    """This needs the repaired protocol, because the server has the bug. ch1 has asked which parts
+    failed, and its activation is in progress, when its own part fails."""
     moments_ns = range(300_000, 4_000_000, 300_000)
     runs = map(partial(back, bug), moments_ns)
     found = []
@@ -180,8 +180,8 @@ def test_a_part_that_fails_while_its_replica_comes_back_is_gone(bug: str) -> Non
 
 
 def back(bug: str, after_ns: int) -> tuple[SimCluster, ReplicatedTable]:
-    """ch1 comes back from a kill; so soon after it has its session its requests are cut off, until
-    the part that nobody else has failed."""
+    """Restart ch1 after a kill, and cut off its requests soon after it has its session, until the
+    part that only it has fails."""
     cluster = planted(bug, "repaired")
     table = left_alone(cluster)
     wait(cluster, 7)
@@ -206,8 +206,8 @@ def back(bug: str, after_ns: int) -> tuple[SimCluster, ReplicatedTable]:
 
 @pytest.mark.parametrize("bug", ["", "failed-part-fetched"])
 def test_a_part_that_fails_while_it_is_fetched_is_gone(bug: str) -> None:
-    """In the repaired protocol: that of the server has this bug. ch2 announces the part that it has
-    fetched before ch3 looks for it, while ch3 marks it as failed, or after that."""
+    """This needs the repaired protocol, because the server has the bug. ch2 announces the part that
+    it has fetched before ch3 looks for it, while ch3 marks it as failed, or after that."""
     cluster, table, mended_ns = fetched_late(bug)
     wait(cluster, 3)
     facts = json.loads(cluster.protocol_trace(cluster.simulation.world.now_ns))
@@ -229,8 +229,8 @@ def test_a_part_that_fails_while_it_is_fetched_is_gone(bug: str) -> None:
 
 
 def fetched_late(bug: str) -> tuple[SimCluster, ReplicatedTable, int]:
-    """A part that nobody but ch1 has is on its way to ch2, held up until now, and ch1's session has
-    expired. Returns the time, too."""
+    """Hold up a part that only ch1 has on its way to ch2 until ch1's session has expired. Return
+    the time, too."""
     cluster = planted(bug, "repaired")
     table = table_on(cluster)
     cluster.stop_fetches(["ch2", "ch3"])
@@ -268,7 +268,7 @@ def test_a_log_that_is_long_is_cut_once_the_cluster_is_at_rest(
 @pytest.mark.parametrize("bug", ["", "phantom-part"])
 @pytest.mark.parametrize("lost", ["multi", "answer"])
 def test_a_part_of_unknown_outcome_is_shown_once_it_is_in_the_log(bug: str, lost: str) -> None:
-    """In the repaired protocol: that of the server has this bug."""
+    """This needs the repaired protocol, because the server has the bug."""
     # The first moment at which what is lost is the commit, and not what is asked before it.
     moments_ns = range(3_000_000, 9_000_000, 300_000)
     cluster, table = next(found for ns in moments_ns if (found := cut_at_commit(bug, lost, ns)))
@@ -283,8 +283,8 @@ def test_a_part_of_unknown_outcome_is_shown_once_it_is_in_the_log(bug: str, lost
 
 
 def cut_at_commit(bug: str, lost: str, after_ns: int) -> tuple[SimCluster, ReplicatedTable] | None:
-    """ch1's requests to ZooKeeper, or their answers, are lost so soon after an insert was asked
-    for; None: its outcome is known."""
+    """Lose ch1's requests to ZooKeeper, or their answers, soon after an insert was called; return
+    None if its outcome is known."""
     cluster = planted(bug, "repaired")
     table = table_on(cluster)
     (keeper,) = cluster.topology.node("ch1").keepers
@@ -297,7 +297,7 @@ def cut_at_commit(bug: str, lost: str, after_ns: int) -> tuple[SimCluster, Repli
 
 @pytest.mark.parametrize("bug", ["", "last-part-late"])
 def test_last_part_stays_when_an_earlier_block_is_committed_later(bug: str) -> None:
-    """In the repaired protocol: that of the server has this bug."""
+    """This needs the repaired protocol, because the server has the bug."""
     own = {"name": "quorum-durability", "promise": "eventual", "rate": 30.0, "time_limit_s": 5.0}
     run = play(3, "loss", bug=bug, interval_s=1, duration_s=1.5, **own)
     assert ("durability" in run.accusers) == bool(bug)
@@ -305,7 +305,7 @@ def test_last_part_stays_when_an_earlier_block_is_committed_later(bug: str) -> N
 
 @pytest.mark.parametrize("bug", ["", "clone-unwaited"])
 def test_optimize_waits_for_a_replica_that_is_being_cloned(bug: str) -> None:
-    """In the repaired protocol: that of the server has this bug."""
+    """This needs the repaired protocol, because the server has the bug."""
     own = {"name": "merges", "promise": "eventual", "rate": 60.0, "time_limit_s": 30.0}
     run = play(1, "kill-clickhouse-one", bug=bug, interval_s=1, duration_s=6, own_rows=100, **own)
     assert ("optimize" in run.accusers) == bool(bug)

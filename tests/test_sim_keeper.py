@@ -12,7 +12,7 @@ THREE = Topology.of()
 
 @pytest.fixture
 def simulation() -> Simulation:
-    """Three ZooKeeper servers that serve."""
+    """Return a simulation of three ZooKeeper servers that serve."""
     made = Simulation(THREE, Seed(1))
     made.up()
     assert made.wait_until(lambda: not made.servers.unready(), 30 * SECOND)
@@ -28,13 +28,13 @@ def put(path: str, data: str) -> tuple[str, str, str, None]:
 
 
 def got(session: KeeperSession, path: str) -> tuple[str, int] | None:
-    """Data and version."""
+    """Return data and version."""
     found: list[tuple[str, int] | None] = session.read(("get", path))
     return found[0]
 
 
 def others(simulation: Simulation) -> tuple[str, str, str]:
-    """The leader and its followers."""
+    """Return the leader and its followers."""
     leader = simulation.servers.leader()
     assert leader is not None
     first, second = (name for name in THREE.keepers if name != leader)
@@ -61,8 +61,8 @@ def test_a_follower_reads_the_past_until_it_syncs(simulation: Simulation) -> Non
 
 
 def test_a_deposed_leader_answers_a_sync_and_no_barrier(simulation: Simulation) -> None:
-    """Why the linearizable reading writes. The old leader's clock is slow, so that it notices
-    last."""
+    """This is why the linearizable reading writes. The old leader's clock is slow, so that it
+    notices last."""
     old, _, _ = others(simulation)
     simulation.skew(old, 0.1)
     reader = simulation.session([old])

@@ -89,7 +89,7 @@ def test_no_leader_is_blamed_for_sessions_that_outlived_its_pause(tmp_path: Path
 
 
 def test_runs_of_one_command_have_a_cluster_each(tmp_path: Path) -> None:
-    """So that each can be had again by its own seed."""
+    """Each run can then be reproduced by its own seed."""
     quick = ["--time-limit", "2", "--rate", "40"]
     run(tmp_path / "many", *quick, "--count", "2", "--seed", "3")
     run(tmp_path / "one", *quick, "--seed", "4")

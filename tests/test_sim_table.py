@@ -17,21 +17,21 @@ SHORT = TableSettings(max_replicated_logs_to_keep=8, min_replicated_logs_to_keep
 
 
 def listed(cluster: SimCluster, node: str, table: ReplicatedTable, below: str) -> list[str]:
-    """Names in ZooKeeper, as a replica's server sees them."""
+    """Return names in ZooKeeper, as a replica's server sees them."""
     query = f"SELECT name FROM system.zookeeper WHERE path = '{table.path}/{below}'"
     return [name for (name,) in connect(cluster, node).rows(query)]
 
 
 def leaders(cluster: SimCluster, table: ReplicatedTable) -> dict[str, bool]:
-    """Whether each replica leads."""
+    """Return whether each replica leads."""
     found = {node: replica_of(cluster, node, table) for node in cluster.topology.replicas}
     return {node: replica["leader"] for node, replica in found.items()}
 
 
 @pytest.mark.parametrize("protocol", ["server", "repaired"])
 def test_a_clone_gives_up_a_part_that_failed_meanwhile(protocol: str) -> None:
-    """A lost replica takes over what its source has, a pending part too, and as one without a
-    quorum: that it failed says nothing to it, only that nobody has it."""
+    """A lost replica copies what its source has, including a pending part, which it takes for one
+    without a quorum: that the part failed tells it only that nobody has it."""
     cluster = SimCluster(Topology.of(), Seed(1), protocol=protocol, settings=SHORT)
     table = table_on(cluster)
     cluster.kill(["ch2"])
@@ -75,8 +75,8 @@ def test_a_part_that_is_logged_when_its_replica_has_started_again_is_nobodys() -
 
 
 def logged_late(seed: int) -> tuple[SimCluster, ReplicatedTable, str] | None:
-    """ch1 is killed while the ZooKeeper server that it uses cannot pass its commit on, and back
-    before it can. None: it was back too late, when its session had ended."""
+    """Kill ch1 while its ZooKeeper server cannot pass its commit on, and restart it before the
+    server can. Return None if it restarted too late, after its session had ended."""
     cluster = SimCluster(Topology.of(route="all"), Seed(seed))
     table = table_on(cluster)
     leader = cluster.leader()

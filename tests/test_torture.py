@@ -284,7 +284,7 @@ def test_after_an_invalid_run_none_begins_when_that_is_asked_for(tmp_path):
 
 
 def test_simulated_servers_are_judged_by_their_record_too(tmp_path):
-    """Replicas that keep rows in orders of their own: no client sees it."""
+    """Replicas keep rows in different orders, which no client sees."""
     (tmp_path / "sim.toml").write_text(
         f'{SIM}bug = "merge-order"\nread = "linearizable"\nrate = 40\n'
     )

@@ -56,7 +56,7 @@ def latest(store: Path) -> Path:
 
 
 def remove_server(run: Path, node: str) -> None:
-    """For good, out of the cluster of a run."""
+    """Remove a server for good from the cluster of a run."""
     (name,) = re.findall(rf"container_name: (\S+-{node})\n", (run / "compose.yml").read_text())
     client = docker.from_env()
     client.containers.get(name).remove(force=True)
@@ -69,14 +69,14 @@ def in_faults(store: Path) -> bool:
 
 
 class Span(NamedTuple):
-    """Of time, in seconds since 1970."""
+    """Time span, in seconds since 1970."""
 
     begin: float
     end: float
 
 
 def faults(run: Path) -> list[Span]:
-    """From a run's first operation to its healing; of one that was killed there is none."""
+    """Return the spans from each run's first operation to its healing; a killed run has none."""
     ops = read_history(run / "history.jsonl").nemesis
     healed = [op.time_ns / 1e9 for op in ops if op.f == "heal"]
     zero = RunDirectory(run).info().zero_utc

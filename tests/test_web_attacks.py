@@ -30,7 +30,7 @@ DEEP = '{"plan":' + "[" * 100_000 + "]" * 100_000 + "}"
 
 @contextmanager
 def serving(store: Path) -> Iterator[tuple[str, uvicorn.Server]]:
-    """A server of this store in a thread of this process, and its address."""
+    """Serve the store in a thread of this process, and yield its address and the server."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"
         config = uvicorn.Config(
@@ -48,7 +48,7 @@ def serving(store: Path) -> Iterator[tuple[str, uvicorn.Server]]:
 
 @contextmanager
 def served(store: Path) -> Iterator[str]:
-    """The address alone."""
+    """Serve the store, and yield its address."""
     with serving(store) as (address, _):
         yield address
 
@@ -65,7 +65,7 @@ def connected(stack: ExitStack, address: str, sent: bytes) -> socket.socket:
 
 
 def closed(client: socket.socket) -> bool:
-    """Waits until the server has closed it."""
+    """Wait until the server has closed the connection."""
     try:
         return client.recv(1) == b""
     except ConnectionResetError:
@@ -74,7 +74,8 @@ def closed(client: socket.socket) -> bool:
 
 @pytest.mark.parametrize("name", ["history.jsonl", "run.json", "results.json", "history.parquet"])
 def test_a_fifo_in_the_place_of_a_file_keeps_nobody_waiting(tmp_path: Path, name: str) -> None:
-    """Who opens one to read waits for a writer: such a directory is no run."""
+    """Opening a FIFO to read blocks until it has a writer, so such a directory does not count as a
+    run."""
     run, other = finished(tmp_path, stale()), finished(tmp_path, sound(), seed=2, least=10)
     (run.path / name).unlink()
     os.mkfifo(run.path / name)
@@ -177,7 +178,7 @@ def test_a_name_that_is_no_utf_8_breaks_no_list(tmp_path: Path) -> None:
 
 
 def test_unfinished_requests_are_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also one to which a byte is added now and then, and one that follows an answered one."""
+    """This includes one that gets a byte now and then, and one that follows an answered one."""
     monkeypatch.setattr(connections, "REQUEST_S", 1.0)
     finished(tmp_path, sound(), least=10)
     part = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-A: "

@@ -27,7 +27,7 @@ from harness.core.op import Kind, Op
 
 @contextmanager
 def served(store: Path) -> Iterator[str]:
-    """The address of a server of this store."""
+    """Serve the store, and yield its address."""
     command = [sys.executable, "-m", "harness.cli.main", "serve", "--port", "0", "--store"]
     with subprocess.Popen([*command, str(store)], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -38,7 +38,7 @@ def served(store: Path) -> Iterator[str]:
 
 
 def asked(address: str, path: str, host: str | None = None) -> tuple[int, bytes]:
-    """Status and body of a path that is sent as it is."""
+    """Return status and body of a path that is sent unchanged."""
     connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=30)
     connection.request("GET", path, headers={"Host": host} if host else {})
     answer = connection.getresponse()
@@ -48,7 +48,7 @@ def asked(address: str, path: str, host: str | None = None) -> tuple[int, bytes]
 
 
 def a_night(store: Path) -> None:
-    """Six runs of two nights."""
+    """Store six runs of two nights."""
     finished(store, stale(), seed=1)
     finished(store, stale(), seed=2, when=WHEN + timedelta(hours=1))
     finished(store, sound(), seed=3, least=10)
@@ -59,7 +59,7 @@ def a_night(store: Path) -> None:
 
 
 def until_at(browser: Chrome, part: str) -> None:
-    """A click returns before the next page is there."""
+    """Wait for the next page, because a click returns before it is loaded."""
     WebDriverWait(browser, 10).until(
         lambda b: (
             part in b.current_url and b.execute_script("return document.readyState") == "complete"

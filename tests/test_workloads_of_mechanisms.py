@@ -35,7 +35,7 @@ def ran(store: Path, *arguments: str, within_s: float = 120) -> tuple[int, dict[
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
-    """A store and its cluster, which goes on from run to run."""
+    """Yield a store and its cluster, which all runs share."""
     store = tmp_path_factory.mktemp("store")
     ran(store, "--workload", "config-reload", "--time-limit", "1", "--keep-cluster")
     name = next(path.name for path in (store / "clusters").iterdir())
@@ -50,8 +50,8 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]
 
 
 def a_host_gave_up(run: Path) -> bool:
-    """Whether one executed an ALTER after another of its shard had, and executes nothing ON CLUSTER
-    any more: without any fault, but seldom (18.16.1, docs/track-record.md)."""
+    """Return whether a host executed an ALTER after another host of its shard, and executes nothing
+    ON CLUSTER any more: a rare bug of 18.16.1 that needs no fault (docs/track-record.md)."""
     logs = [log.read_text() for log in run.glob("logs/ch*/clickhouse-server.log")]
     lines = [line for log in logs for line in log.splitlines() if "Node exists" in line]
     return any("DDLWorker: Unexpected ZooKeeper error" in x and "/executed" in x for x in lines)

@@ -1,4 +1,4 @@
-"""What only servers of today have, on real ones: a short run of each."""
+"""Mechanisms that only current servers have, on real ones: a short run of each."""
 
 from pathlib import Path
 

@@ -138,7 +138,7 @@ def docker(*words: str) -> None:
 def test_a_server_that_is_frozen_from_outside_ends_final_reads_and_set_up_in_time(
     servers: DockerCluster, tmp_path: Path
 ) -> None:
-    """As by `docker pause`, of which no nemesis knows and which none can heal."""
+    """The freeze is like `docker pause`: no nemesis knows of it, and none can heal it."""
     trial = trial_of(
         servers, tmp_path, "quorum-set", "insert=plain", "read=plain", "timeout-s=1",
         "ops-per-key=1000000", seconds=2, drop=False, final_patience_s=3.0,

@@ -1,1 +1,1 @@
-"""What is written in Rust: one extension module, and a Python module for each crate in it."""
+"""The extension module written in Rust, with a Python module for each crate in it."""

@@ -8,7 +8,7 @@ from math import log10
 from typing import Final
 
 MARGIN: Final = 4.0
-"""Per cent of the width that stays free on either side."""
+"""Free space on either side, in per cent of the width."""
 LEAST_DECADES: Final = 1.5
 """Decades that every gap counts besides its own, so that none vanishes."""
 

@@ -14,8 +14,7 @@ Other entries of these objects are for human readers.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from checkers.memoize import memoize_per_history
-from harness.core.history import History
+from harness.core.history import History, memoize_per_history
 from harness.core.op import Kind, Op
 
 

@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from compose.settings import PartFormat, Settings, Storage
-from harness.core.dialect import Coordination, Engine, Engines
+from harness.core.dialect import Coordination, Engine, Engines, Version
 from harness.core.topology import Node, Role, Topology
-from harness.core.version import Version
 
 RUN: Final = "harness.run"
 """Label with the name of the cluster that an object belongs to."""

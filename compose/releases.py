@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from harness.core.dialect import Coordination, Dialect, Engines, common_dialect
+from harness.core.dialect import Coordination, Dialect, Engines, Version, common_dialect
 from harness.core.errors import UsageError
 from harness.core.topology import Role, version_entries
-from harness.core.version import Version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

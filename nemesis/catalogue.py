@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
 from harness.core.errors import UsageError
+from harness.core.ranges import unknown_name
 from harness.core.seed import Seed
-from harness.core.suggestion import unknown_name
 from harness.core.topology import Topology
 from nemesis import degraded, failpoint, message, partition, store, targets
 from nemesis.composed import Composed

@@ -20,13 +20,12 @@ from harness.cli.catalogue import WORKLOADS
 from harness.clients.clickhouse import ServerSetting
 from harness.clients.object_store import ObjectStore
 from harness.clusters.driver import Driver
-from harness.core.dialect import Engine, dialect_of
+from harness.core.dialect import Engine, Version, dialect_of
 from harness.core.outcomes import READ_OUTCOMES
 from harness.core.protocols import Endpoint, Workload
 from harness.core.runtime import WallTime
 from harness.core.seed import Seed
 from harness.core.topology import Role, Topology
-from harness.core.version import Version
 from nemesis.failpoint import VARIANTS
 from workloads.scenarios.catalogue import SCENARIOS
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from harness.clients.connect import connect
+from harness.clients.clickhouse import connect
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.seed import Seed

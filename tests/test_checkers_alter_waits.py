@@ -23,7 +23,7 @@ def altered(
     overlaps: bool = False,
     **has: bool,
 ) -> list[Event]:
-    """An ALTER on ch1, and what each replica had right after it."""
+    """Return an ALTER on ch1, and what each replica had right after it."""
     seen: dict[str, Any] = {"has": has, "waits": ALL if waits is None else waits}
     value = {**seen, "overlaps": overlaps}
     process = round(begin)

@@ -16,7 +16,7 @@ def logged(**types: int) -> list[Event]:
 
 
 def finals(key: int, *values: int) -> list[Event]:
-    """What both replicas have at rest."""
+    """Return what both replicas have at rest."""
     both = (("ch1", 7), ("ch2", 8))
     return [
         e for node, by in both for e in final(by, values, 92 + key, 93 + key, node=node, key=key)

@@ -9,9 +9,8 @@ from checkers.replication.leaders import Leaders
 from checkers.sets.convergence import Convergence
 from checkers.suite import set_checkers
 from checkers.witness import EXPECTED, explained, gravest
-from harness.core.dialect import dialect_of
+from harness.core.dialect import Version, dialect_of
 from harness.core.verdict import Anomaly, Status, Verdict
-from harness.core.version import Version
 
 EMPTY = history()
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from real_servers import THREE
 
-from harness.clients.clickhouse import DatabaseError
-from harness.clients.connect import connect
+from harness.clients.clickhouse import DatabaseError, connect
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
 from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.sim_cluster import SimCluster

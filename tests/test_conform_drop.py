@@ -25,8 +25,8 @@ def test_the_entries_of_both_formats_are_read() -> None:
 
 
 def dropped() -> Model:
-    """ch1 inserts a part, drops the partition, and inserts another part. ch2 has the first one, and
-    all three entries in its queue."""
+    """Return a model in which ch1 inserted a part, dropped the partition, and inserted another
+    part. ch2 has the first part, and all three entries in its queue."""
     replicas = {
         "ch1": Replica("ch1", session=1, pointer=0),
         "ch2": Replica("ch2", session=2, pointer=0),

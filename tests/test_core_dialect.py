@@ -2,12 +2,19 @@
 
 import pytest
 
-from harness.core.dialect import Dialect, Engine, Engines, Mechanism, dialect_of, most_doubtful
+from harness.core.dialect import (
+    Dialect,
+    Engine,
+    Engines,
+    Mechanism,
+    Version,
+    dialect_of,
+    most_doubtful,
+)
 from harness.core.errors import UsageError
 from harness.core.op import Kind
 from harness.core.outcomes import Outcome, write_outcome
 from harness.core.topology import Role
-from harness.core.version import Version
 
 
 def dialect(text: str) -> Dialect:

@@ -19,13 +19,12 @@ from nemesis_record import (
     op,
 )
 
-from harness.core.dialect import dialect_of
+from harness.core.dialect import Version, dialect_of
 from harness.core.errors import ClusterError, UsageError
 from harness.core.op import Done, Kind, Op
 from harness.core.protocols import Context, Worker
 from harness.core.seed import Seed
 from harness.core.topology import Link
-from harness.core.version import Version
 from nemesis.cluster_state import quorum
 from nemesis.composed import Composed, check_capabilities, check_mechanisms
 from nemesis.grudge import complete

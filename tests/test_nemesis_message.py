@@ -6,8 +6,7 @@ from contextlib import contextmanager
 import pytest
 from real_servers import await_
 
-from harness.clients.clickhouse import NO_SETTINGS, DatabaseError, QuerySettings
-from harness.clients.connect import connect
+from harness.clients.clickhouse import NO_SETTINGS, DatabaseError, QuerySettings, connect
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
 from harness.clients.set_calls import quorum
 from harness.clusters.docker_cluster import DockerCluster

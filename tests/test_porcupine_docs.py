@@ -1,7 +1,8 @@
-"""Python's help() shows the docstrings of pyporcupine's stub file."""
+"""Documentation of pyporcupine: help() shows the stub's docstrings; the README's examples run."""
 
 import ast
 import inspect
+import re
 from pathlib import Path
 
 import pyporcupine
@@ -24,3 +25,16 @@ def test_the_public_names_are_documented() -> None:
 @pytest.mark.parametrize("name", DOCUMENTED)
 def test_help_shows_the_docstring_of_the_stub(name: str) -> None:
     assert inspect.getdoc(getattr(pyporcupine, name)) == DOCUMENTED[name]
+
+
+README = Path(__file__).resolve().parents[1] / "checkers/porcupine/README.md"
+
+
+def test_examples_run_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    examples = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
+    assert len(examples) == 3
+    names: dict[str, object] = {}
+    for example in examples:
+        exec(example, names)
+    assert "A write was forgotten" in (tmp_path / "history.html").read_text()

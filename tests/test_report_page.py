@@ -22,7 +22,7 @@ from harness.core.history import History
 from harness.core.op import Kind, Op, Value
 from harness.core.verdict import Anomaly, Status, Verdict
 from harness.run.store import RunDirectory
-from harness.web.drawing import draw
+from harness.web.run_files import draw
 
 OPEN_S_MAX = 2.0
 

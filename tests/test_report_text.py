@@ -9,7 +9,7 @@ from rich.console import Console
 
 from harness.report.text import text_report
 from harness.run.store import RunDirectory
-from harness.web.drawing import facts_in
+from harness.web.run_files import facts_in
 
 NAME = "quorum-set+partition/20261120T174509Z-0x5eed"
 

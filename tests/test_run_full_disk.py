@@ -23,7 +23,7 @@ from harness.run.journal import Journal
 from harness.run.night import JOURNAL, Night
 from harness.run.plan import Plan
 from harness.run.store import RESERVE_BYTES, RunDirectory, Store
-from harness.web.drawing import facts_in
+from harness.web.run_files import facts_in
 from harness.web.runs import Runs
 
 PLAN = Plan(

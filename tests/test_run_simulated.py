@@ -36,8 +36,7 @@ from harness.generators import (
 from harness.generators.steps import PENDING
 from harness.native.simulator import Scheduler
 from harness.run import simulated
-from harness.run.interpreter import workers_on
-from harness.run.limits import HarnessIssues
+from harness.run.interpreter import HarnessIssues, workers_on
 from harness.run.live import Live
 from workloads.quorum_set import QuorumSetOptions, set_calls
 from workloads.quorum_set import _QuorumSetSession as QuorumSetSession

@@ -23,7 +23,7 @@ from harness.run.journal import Journal, journal_digest
 from harness.run.parquet import read_parquet
 from harness.run.plan import Plan
 from harness.run.store import RunDirectory, Store
-from harness.web.drawing import facts_in
+from harness.web.run_files import facts_in
 
 UTC_TIME = datetime(2026, 11, 20, 17, 45, 9, tzinfo=UTC)
 SEED = Seed(0x5EED)

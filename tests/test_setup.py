@@ -1,4 +1,5 @@
-"""`make run` asks for what a run needs, `make test` for what tests need as well."""
+"""Requirements: `make run` asks for those of runs, `make test` for those of tests as well, and
+`harness doctor` checks them."""
 
 import subprocess
 import sys
@@ -6,6 +7,8 @@ from pathlib import Path
 from shutil import copy, which
 
 import pytest
+
+from harness.clusters.requirements import requirements
 
 ROOT = Path(__file__).parent.parent
 PROGRAMS = ("sh", "dirname", "awk", "grep", "cat")
@@ -104,7 +107,27 @@ def test_images_are_built_without_the_modules_that_are_built_beside_them() -> No
         "import sys; "
         "[sys.modules.update({name: None}) for name in "
         "('harness.native._native', 'pyporcupine')]; "
-        "import harness.cli.main, harness.cli.build"
+        "import harness.cli.main, harness.cli.machine"
     )
     done = subprocess.run([sys.executable, "-c", without], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.containers
+def test_every_requirement_of_a_run_is_met_where_containers_run() -> None:
+    found = {requirement.name: requirement for requirement in requirements()}
+    assert [name for name, r in found.items() if r.needed and not r.ok] == []
+    assert found["kernel: iptables DROP"].found == "works"
+    assert all(requirement.found for requirement in found.values())
+
+
+def test_without_an_engine_each_missing_thing_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
+    missing = {r.name: r for r in requirements() if not r.ok}
+    assert {"Docker engine", "images, or a way to build them", "kernel: iptables DROP"} <= set(
+        missing
+    )
+    assert "none answers" in missing["Docker engine"].found
+    assert all(requirement.how_to_get for requirement in missing.values())

@@ -10,8 +10,7 @@ import pytest
 from sim_by_hand import planted, replica_of, rows, table_on, wait
 from sim_play import Played, play
 
-from harness.clients.clickhouse import DatabaseError
-from harness.clients.connect import connect
+from harness.clients.clickhouse import DatabaseError, connect
 from harness.clients.replicated_table import ReplicatedTable
 from harness.clients.table_in_zookeeper import TableInZooKeeper, quorum_state
 from harness.clusters.sim_cluster import SimCluster

@@ -147,7 +147,7 @@ ZERO_COPY = ("lock-first", "resume", "durable-marker", "exclusive-move", "refuse
 
 
 def sharing(without: str = "", **scope: Any) -> Exploration:
-    """The exploration of zero-copy replication with every fix but one."""
+    """Return the exploration of zero-copy replication with every fix but one."""
     fixes = [name for name in ZERO_COPY if name != without]
     return explored("zero-copy", **{"replicas": 2, "records": 2, "fixes": fixes, **scope})
 

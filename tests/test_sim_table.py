@@ -5,8 +5,7 @@ from functools import partial
 import pytest
 from sim_by_hand import replica_of, rows, table_on, wait
 
-from harness.clients.clickhouse import DatabaseError
-from harness.clients.connect import connect
+from harness.clients.clickhouse import DatabaseError, connect
 from harness.clients.replicated_table import ReplicatedTable
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.seed import Seed

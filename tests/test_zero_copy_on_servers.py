@@ -14,8 +14,7 @@ from test_workloads_on_servers import judged, verdicts_of
 
 from compose.releases import ImageChoice
 from harness.cli.main import app
-from harness.clients.clickhouse import DatabaseError
-from harness.clients.connect import connect
+from harness.clients.clickhouse import DatabaseError, connect
 from harness.clients.replicated_table import ReplicatedTable
 from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.images import build_images

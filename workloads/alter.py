@@ -24,8 +24,7 @@ from checkers.ladder import Level
 from checkers.sets.convergence import Convergence
 from checkers.sets.set_full import SetFull
 from checkers.stats import Stats
-from harness.clients.clickhouse import ClickHouse, DatabaseError, QuerySettings
-from harness.clients.connect import connect
+from harness.clients.clickhouse import ClickHouse, DatabaseError, QuerySettings, connect
 from harness.clients.replicated_table import ReplicatedTable
 from harness.clients.set_calls import SET_SCHEMA, inserts, reads
 from harness.clients.table_in_zookeeper import TableInZooKeeper, log_types

@@ -19,10 +19,10 @@ from harness.clients.clickhouse import (
     NO_SETTINGS,
     ClickHouse,
     DatabaseError,
+    connect,
     failed_read,
     failed_write,
 )
-from harness.clients.connect import connect
 from harness.clients.replicated_table import ReplicatedTable
 from harness.clients.set_calls import SEQUENTIAL, SET_SCHEMA
 from harness.clients.table_session import OneTable, TableSession

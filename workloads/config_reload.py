@@ -17,8 +17,7 @@ from kazoo.exceptions import NodeExistsError
 from checkers.ddl.reload import BREAK, READ, RELOAD, WRITE, Reload
 from checkers.ladder import Level
 from checkers.stats import Stats
-from harness.clients.clickhouse import ClickHouse, DatabaseError, failed_read, failed_write
-from harness.clients.connect import connect
+from harness.clients.clickhouse import ClickHouse, DatabaseError, connect, failed_read, failed_write
 from harness.core.capabilities import CanConfigure
 from harness.core.dialect import Mechanism
 from harness.core.errors import ClusterError

@@ -21,10 +21,10 @@ from harness.clients.clickhouse import (
     ClickHouse,
     DatabaseError,
     QuerySettings,
+    connect,
     failed_read,
     failed_write,
 )
-from harness.clients.connect import connect
 from harness.core.dialect import Mechanism
 from harness.core.errors import ClusterError, UsageError
 from harness.core.op import Call, Done, Json, Kind, Op

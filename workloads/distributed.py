@@ -20,10 +20,10 @@ from harness.clients.clickhouse import (
     ClickHouse,
     DatabaseError,
     SettingName,
+    connect,
     failed_read,
     failed_write,
 )
-from harness.clients.connect import connect
 from harness.clients.replicated_table import ReplicatedTable, TableSchema, data_directory
 from harness.core.capabilities import CanListFiles
 from harness.core.dialect import Mechanism

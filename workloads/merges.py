@@ -16,8 +16,7 @@ from checkers.replication.parts import Parts
 from checkers.sets.convergence import Convergence
 from checkers.sets.set_full import SetFull
 from checkers.stats import Stats
-from harness.clients.clickhouse import ClickHouse, DatabaseError
-from harness.clients.connect import connect
+from harness.clients.clickhouse import ClickHouse, DatabaseError, connect
 from harness.clients.replicated_table import ReplicatedTable, TableSchema, leads
 from harness.clients.set_calls import reads
 from harness.clients.table_session import TableSession

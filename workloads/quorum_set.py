@@ -15,8 +15,7 @@ from checkers.ladder import Level
 from checkers.sets.hidden import PLAIN, Hidden
 from checkers.suite import set_checkers
 from harness.clients.cancelling import Cancel, Killed, hurried
-from harness.clients.clickhouse import ClickHouse, QuerySettings, SettingName
-from harness.clients.connect import connect
+from harness.clients.clickhouse import ClickHouse, QuerySettings, SettingName, connect
 from harness.clients.insert_modes import InsertMode, mechanisms_of, modes_of, settings_of
 from harness.clients.replicated_table import ReplicatedTable
 from harness.clients.set_calls import SEQUENTIAL, SET_SCHEMA, inserts, reads, synced_reads

@@ -21,10 +21,10 @@ from harness.clients.clickhouse import (
     ClickHouse,
     DatabaseError,
     QuerySettings,
+    connect,
     failed_read,
     failed_write,
 )
-from harness.clients.connect import connect
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
 from harness.clients.set_calls import COLUMNS, SEQUENTIAL, quorum
 from harness.clients.table_session import OneTable

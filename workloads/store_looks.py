@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from harness.clients.clickhouse import ClickHouse, DatabaseError
-from harness.clients.connect import connect
+from harness.clients.clickhouse import ClickHouse, DatabaseError, connect
 from harness.clients.object_store import ObjectStore, references, zero_copy_locks
 from harness.clients.replicated_table import ReplicatedTable, data_directory
 from harness.core.errors import ClusterError

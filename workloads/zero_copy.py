@@ -26,8 +26,7 @@ from checkers.replication.objects import (
 )
 from checkers.replication.parts import Parts
 from checkers.stats import Stats
-from harness.clients.clickhouse import ClickHouse, QuerySettings
-from harness.clients.connect import connect
+from harness.clients.clickhouse import ClickHouse, QuerySettings, connect
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
 from harness.clients.table_session import TableSession
 from harness.core.dialect import Mechanism

@@ -9,10 +9,9 @@ import pyporcupine
 
 from checkers.consistency.calls import Calls, Consistency
 from checkers.consistency.objects import ObjectModel, SetObject
-from checkers.memoize import memoize_per_history
 from checkers.phrasing import FEW, during, listed, number
 from harness.core.clock import WallClock
-from harness.core.history import History, Pair
+from harness.core.history import History, Pair, memoize_per_history
 from harness.core.op import Json
 from harness.core.verdict import Anomaly, Status, Verdict, worst
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from checkers.conclusion import conclude
-from checkers.memoize import memoize_per_history
 from checkers.phrasing import (
     FEW,
     during,
@@ -27,7 +26,7 @@ from checkers.phrasing import (
     where,
 )
 from checkers.sets.key_sets import AnsweredRead, InsertOutcome, KeySet, key_sets
-from harness.core.history import History
+from harness.core.history import History, memoize_per_history
 from harness.core.verdict import Anomaly, Status, Verdict
 
 MONOTONIC_READS: Final = "monotonic-reads"

@@ -11,9 +11,8 @@ from typing import Final
 
 import msgspec
 
-from checkers.memoize import memoize_per_history
 from harness.core.errors import HistoryError
-from harness.core.history import History
+from harness.core.history import History, memoize_per_history
 from harness.core.op import Kind, Op
 from harness.core.rows import Rows
 from harness.native import histories

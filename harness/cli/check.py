@@ -24,7 +24,7 @@ from harness.importers.formats import FORMATS, MODELS, Model
 from harness.importers.judge import MEMORY_MB, TIME_S, CheckParameters, Consistency
 from harness.run.fleet import Found, found
 from harness.run.store import LATEST, RunDirectory, Store, run_in
-from harness.web.drawing import draw
+from harness.web.run_files import draw
 
 RUN_OPTIONS = ("store", "promise", "check_time")
 STORE_OPTIONS = ("spark", "force", "checkers")

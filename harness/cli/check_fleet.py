@@ -20,7 +20,7 @@ from harness.cli.workload import workload_of
 from harness.core.clock import WallClock
 from harness.core.errors import UsageError
 from harness.core.op import Json
-from harness.core.suggestion import unknown_name
+from harness.core.ranges import unknown_name
 from harness.core.verdict import Status, worst
 from harness.fleet.plan import Item
 from harness.fleet.rows import RunSummary, read_rows, summaries

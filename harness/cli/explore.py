@@ -22,9 +22,8 @@ from harness.cli.terminal import Terminal
 from harness.cli.workload import EXPLORED, workload_of
 from harness.core.errors import HarnessError, UsageError
 from harness.core.op import Json
-from harness.core.ranges import RANGES
+from harness.core.ranges import RANGES, did_you_mean
 from harness.core.seed import Seed
-from harness.core.suggestion import did_you_mean
 from harness.core.verdict import Status
 from harness.native.explorer import MODELS, Claim, Exploration, Step
 from harness.run.journal import Journal

@@ -15,7 +15,7 @@ import rich_click as click
 
 from harness.cli.streams import lost_output, protect
 from harness.core.errors import EXIT_CRASH, EXIT_USAGE, HarnessError
-from harness.core.suggestion import unknown_name
+from harness.core.ranges import unknown_name
 
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "run": (
@@ -60,15 +60,15 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "list": ("harness.cli.list:list_", "List the workloads, nemeses, checkers and clusters."),
     "doctor": (
-        "harness.cli.doctor:doctor",
+        "harness.cli.machine:doctor",
         "Check whether this machine meets every requirement, and say how to meet the others.",
     ),
     "build": (
-        "harness.cli.build:build",
+        "harness.cli.machine:build",
         "Build or pull the container images of clusters; runs do so when they need them.",
     ),
     "clean": (
-        "harness.cli.clean:clean",
+        "harness.cli.machine:clean",
         "Remove the containers, networks and volumes of runs whose process has died.",
     ),
 }

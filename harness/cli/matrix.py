@@ -21,9 +21,8 @@ from harness.cli.options import ListType
 from harness.cli.parameter_types import Number
 from harness.cli.run import RunRequest, run
 from harness.core.errors import MissingMechanismError, UsageError
-from harness.core.ranges import shortened
+from harness.core.ranges import shortened, unknown_name
 from harness.core.seed import Seed
-from harness.core.suggestion import unknown_name
 from harness.run.stop import Stop
 from harness.run.torture import TortureCell
 

@@ -15,9 +15,8 @@ from harness.cli.catalogue import CLUSTERS, WORKLOADS
 from harness.cli.image_options import IMAGE_OPTIONS
 from harness.cli.parameter_types import WORD, Name, json_option, number, store_option
 from harness.core.errors import UsageError
-from harness.core.ranges import shortened
+from harness.core.ranges import did_you_mean, shortened
 from harness.core.seed import Seed
-from harness.core.suggestion import did_you_mean
 from harness.core.topology import LinkClass
 from harness.sim.bugs import BUGS, PROTOCOLS
 from nemesis.options import ENDS

@@ -5,8 +5,7 @@ from typing import Any, Final
 
 import rich_click as click
 
-from harness.core.ranges import RANGES, Range
-from harness.core.suggestion import unknown_name
+from harness.core.ranges import RANGES, Range, unknown_name
 
 
 class Number(click.ParamType[Any]):

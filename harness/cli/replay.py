@@ -22,13 +22,12 @@ from harness.cli.run import RunRequest, run
 from harness.cli.run_options import RunOptions
 from harness.cli.scenario import ScenarioResult, campaign_of, plan_of
 from harness.cli.workload import SCENARIO, scenario_of
-from harness.core.dialect import Engine, Engines
+from harness.core.dialect import Engine, Engines, Version
 from harness.core.errors import HarnessError, MissingMechanismError, UsageError
 from harness.core.op import Json
 from harness.core.seed import Seed
 from harness.core.topology import Role
 from harness.core.verdict import Status
-from harness.core.version import Version
 from harness.run.bisection import TryCounts, TryResult
 from harness.run.campaign import Campaign, FinishedRun
 from harness.run.plan import Plan

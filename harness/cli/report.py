@@ -9,7 +9,7 @@ from harness.cli.terminal import Terminal
 from harness.core.errors import HarnessError
 from harness.report.text import text_report
 from harness.run.store import Store
-from harness.web.drawing import draw, facts_in
+from harness.web.run_files import draw, facts_in
 
 
 @click.command("report")

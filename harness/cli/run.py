@@ -34,8 +34,8 @@ from harness.run.plan import WORKLOAD_OPTIONS, Plan
 from harness.run.stop import Stop
 from harness.run.store import RunDirectory, Store
 from harness.sim.bugs import bugs
-from harness.sim.dialect import DIALECT as SIMULATED
-from harness.web.drawing import draw
+from harness.sim.simulation import DIALECT as SIMULATED
+from harness.web.run_files import draw
 from nemesis.catalogue import parse_nemesis
 from nemesis.composed import check_kind, check_mechanisms
 from nemesis.options import ENDS, FaultOptions

@@ -34,7 +34,7 @@ from harness.run.campaign import Campaign, ClusterSource, FinishedRun
 from harness.run.plan import Plan
 from harness.run.stop import Stop
 from harness.run.store import Store
-from harness.web.drawing import draw
+from harness.web.run_files import draw
 from nemesis.options import FaultOptions
 from workloads.scenarios.catalogue import SCENARIOS
 from workloads.scenarios.scenario import Scenario, Shown

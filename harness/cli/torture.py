@@ -36,7 +36,7 @@ from harness.run.night_summary import CellSummary, as_json, cells, junit, kinds_
 from harness.run.stop import Stop
 from harness.run.store import RunDirectory, Store
 from harness.run.torture import DONE, Judges, Lane, Torture
-from harness.web.drawing import draw
+from harness.web.run_files import draw
 
 NIGHTS = "torture"
 """Directory of the store with a directory for each matrix, which has one for each night."""

@@ -8,8 +8,7 @@ from checkers.ladder import Level
 from harness.cli.catalogue import WORKLOADS
 from harness.core.errors import UsageError
 from harness.core.protocols import Workload
-from harness.core.ranges import Quorum, range_of, shortened
-from harness.core.suggestion import did_you_mean, unknown_name
+from harness.core.ranges import Quorum, did_you_mean, range_of, shortened, unknown_name
 from harness.run.plan import Plan
 from workloads.options import PacedOptions, WorkloadOptions
 

@@ -14,6 +14,7 @@ from harness.core.outcomes import (
     read_outcome,
     write_outcome,
 )
+from harness.core.protocols import Cluster
 
 ServerSetting: TypeAlias = Literal[
     "allow_experimental_database_replicated",
@@ -122,3 +123,10 @@ def failed_read(error: DatabaseError) -> Done:
 def _done(row: Outcome, error: DatabaseError) -> Done:
     assert row.kind in (Kind.FAIL, Kind.INFO), "an error is never ok"
     return Done(row.kind, error=f"{error.code} {row.name}: {error.text}")
+
+
+def connect(cluster: Cluster, node: str, *, timeout_s: float = 10.0) -> ClickHouse:
+    """Return a connection that is made on first use. `timeout_s` bounds each wait for the
+    server."""
+    channel = cluster.query_channel(node, timeout_s)
+    return ClickHouse(channel, outcomes=cluster.engines.dialect.write_outcomes)

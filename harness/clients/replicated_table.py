@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from harness.clients.clickhouse import ClickHouse, DatabaseError
-from harness.clients.connect import connect
+from harness.clients.clickhouse import ClickHouse, DatabaseError, connect
 from harness.core.dialect import Dialect, Mechanism
 from harness.core.errors import ClusterError
 from harness.core.op import Json

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeAlias
 
-from harness.clients.connect import connect
+from harness.clients.clickhouse import connect
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
 from harness.clients.statement import TimedStatement, statements
 from harness.clients.table_client import Call, TableClient

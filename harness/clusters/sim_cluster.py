@@ -13,8 +13,7 @@ from harness.core.runtime import Runtime
 from harness.core.seed import Seed
 from harness.core.topology import Link, Role, Topology
 from harness.native.simulator import FETCH_NS
-from harness.sim.dialect import SIMULATED, simulated_engines
-from harness.sim.simulation import Simulation, TableSettings
+from harness.sim.simulation import SIMULATED, Simulation, TableSettings, simulated_engines
 from harness.sim.world import SECOND, VirtualTime
 
 READINGS: Final = ("sync", "server", "thesis", "linearizable")

@@ -5,6 +5,7 @@ consults the cluster's dialect. Workloads, nemeses, scenarios and checkers name 
 they need; if one is missing, a run is refused before it starts and a checker does not judge.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -12,11 +13,33 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
 
-from harness.core.errors import MissingMechanismError
+from harness.core.errors import MissingMechanismError, UsageError
 from harness.core.op import Kind
 from harness.core.outcomes import CERTAINLY_READ_ONLY, PERHAPS_READ_ONLY, WRITE_OUTCOMES, Outcome
 from harness.core.topology import Role
-from harness.core.version import Version
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Version:
+    """First three numbers of a server's version."""
+
+    major: int
+    minor: int
+    patch: int = 0
+
+    @staticmethod
+    def of(text: str) -> "Version":
+        """Return the first version in a text, such as "ClickHouse client version 18.16.1.".
+
+        Raises UsageError if there is none.
+        """
+        found = re.search(r"(\d+)\.(\d+)\.(\d+)", text)
+        if not found:
+            raise UsageError(f"version {text!r}: expected three numbers such as 18.16.1")
+        return Version(*map(int, found.groups()))
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}.{self.patch}"
 
 
 class Mechanism(StrEnum):

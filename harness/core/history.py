@@ -3,9 +3,10 @@
 Its ops are stored in columns (`harness.native.histories`) and decoded to objects on access.
 """
 
-from collections.abc import Iterator, Sequence
-from functools import cached_property
-from typing import overload
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, wraps
+from typing import TypeVar, overload
+from weakref import WeakKeyDictionary
 
 import msgspec
 from msgspec.structs import replace
@@ -142,3 +143,19 @@ class History(Sequence[Op]):
     def faults_unverified_at(self, time_ns: int) -> tuple[Fault, ...]:
         """Return the faults that may be in force at a time: invoked by then, verified later."""
         return tuple(f for f in self.faults if f.invoked_ns <= time_ns < f.begin_ns)
+
+
+T = TypeVar("T")
+
+
+def memoize_per_history(find: Callable[[History], T]) -> Callable[[History], T]:
+    """Return the same function, with results cached as long as their history lives."""
+    known: WeakKeyDictionary[History, T] = WeakKeyDictionary()
+
+    @wraps(find)
+    def found(history: History) -> T:
+        if history not in known:
+            known[history] = find(history)
+        return known[history]
+
+    return found

@@ -1,11 +1,13 @@
-"""Ranges of all numbers that a user may choose, each of them finite.
+"""Ranges of all numbers that a user may choose, and messages about names that nobody knows.
 
 The command line, `-o NAME=VALUE`, matrices and topologies all read this table, and `--help` shows
-it. The maxima are generous: they refuse only values that would hang or exhaust the memory.
+it. Every range is finite. The maxima are generous: they refuse only values that would hang or
+exhaust the memory.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from math import nan
 from typing import Any, Final, Literal, TypeAlias
 
@@ -169,3 +171,25 @@ def validate_numbers(options: Any) -> None:
                 range_of(field.name, kind).parse(value)
             except ValueError as error:
                 raise UsageError(f"{field.name.replace('_', '-')} {error}") from None
+
+
+LISTED_MAX: Final = 12
+"""Number of known names that a message lists; more would hide what was wrong."""
+CLOSE_MAX: Final = 3
+
+
+def did_you_mean(name: str, known: Collection[str]) -> str:
+    """Return a question that names the closest known names and ends in a space; "" if none is
+    close."""
+    close = get_close_matches(name.replace("_", "-"), known, n=CLOSE_MAX)
+    return f"did you mean {' or '.join(close)}? " if close else ""
+
+
+def unknown_name(name: str, known: Collection[str], listed_by: str = "") -> str:
+    """Return a message about an unknown name: the known names that are close to it, then all of
+    them, or, if they are many, the command that lists them."""
+    if listed_by and len(known) > LISTED_MAX:
+        expected = f"see `{listed_by}`"
+    else:
+        expected = f"expected one of {', '.join(known)}"
+    return f"{shortened(name)!r} is unknown; {did_you_mean(name, known)}{expected}"

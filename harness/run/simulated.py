@@ -16,9 +16,9 @@ from harness.core.lines import decoded, encoded
 from harness.core.op import NEMESIS, Done, Kind, Op
 from harness.core.protocols import Client, Generator
 from harness.native.simulator import Interpreter, Scheduler
-from harness.run.limits import HarnessIssues
+from harness.run.interpreter import HarnessIssues
 from harness.run.live import Live
-from harness.sim.dialect import DIALECT
+from harness.sim.simulation import DIALECT
 from harness.sim.world import World
 
 

@@ -1,14 +1,28 @@
-"""Simulated cluster: every server of a topology on one virtual time, decided by one seed."""
+"""Simulated cluster: every server of a topology on one virtual time, decided by one seed; and the
+dialect of its servers."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from harness.core.dialect import Dialect, Engine, Engines
 from harness.core.seed import Seed
 from harness.core.topology import Link, Role, Topology
 from harness.native import simulator
 from harness.sim.bugs import PROTOCOLS
 from harness.sim.world import MS, World
+
+SIMULATED: Final[Mapping[Role, Engine]] = {
+    Role.CLICKHOUSE: Engine(role=Role.CLICKHOUSE, version="18.16.1", build="simulated"),
+    Role.ZOOKEEPER: Engine(role=Role.ZOOKEEPER, version="3.8.0", build="simulated"),
+}
+DIALECT: Final[Dialect] = SIMULATED[Role.CLICKHOUSE].dialect
+
+
+def simulated_engines(topology: Topology) -> Engines:
+    """Return the engines of a simulated cluster."""
+    return Engines(nodes={node.name: SIMULATED[node.role] for node in topology.nodes})
+
 
 NO_NODE: Final = "NONODE"
 NODE_EXISTS: Final = "NODEEXISTS"

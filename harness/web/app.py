@@ -24,11 +24,10 @@ from harness.report.page import asset as report_asset
 from harness.report.page import environment as report_environment
 from harness.report.page import page, script_hash
 from harness.run.store import RunDirectory, Store
-from harness.web.archive import archive
 from harness.web.diff import diff, parts
-from harness.web.drawing import draw, facts_in
 from harness.web.live import Tail
 from harness.web.matrix import heat_map_of
+from harness.web.run_files import archive, draw, facts_in
 from harness.web.runs import SORTS, STATUSES, Query, Runs
 
 ROWS: Final = 200

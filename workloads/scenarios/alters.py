@@ -1,4 +1,5 @@
-"""ALTERs after which a table or its servers are gone, and one that a replica never learns of."""
+"""ALTERs after which a table or its servers are gone, one that a replica never learns of, and one
+ON CLUSTER that a host executes twice."""
 
 from collections.abc import Sequence
 
@@ -8,6 +9,7 @@ from harness.core.op import Call, Kind, Op
 from harness.core.seed import Seed
 from harness.generators.script import Do, Joined, Rest, ScriptStep, Then, Until
 from workloads.alter import AlterOptions, alter
+from workloads.ddl import DdlOptions, DdlWorkload
 from workloads.scenarios.reads import behind_the_follower, cut_off
 from workloads.scenarios.scenario import Finding, Scenario
 from workloads.scenarios.steps import (
@@ -146,4 +148,25 @@ CRASHING_MUTATION = Scenario(
     ),
     finding=Finding("answers", "unanswered"),
     quiesce_s=5,
+)
+
+
+DROP = "ddl-drop-finish"
+DROPPED, DEAD = message(DROP, "ch2"), killed("ch2", number=2)
+
+DDL_TWICE = Scenario(
+    name="ddl-twice",
+    text="a host that dies after it has executed a statement ON CLUSTER and before it has said so "
+    "executes it again, and reports the error of the second time",
+    workload=DdlWorkload(DdlOptions(statements=1, task_timeout_s=4), Seed(1)),
+    nemesis=f"{DROP},{KILL}",
+    steps=(
+        *DROPPED.begins,
+        Do(Call(f="alter", value=0, node="ch1"), ends=(Kind.INFO,)),
+        Joined(),
+        *DEAD.begins,
+        DROPPED.ends,
+        DEAD.ends,
+    ),
+    finding=Finding("ddl", "executed-twice"),
 )

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 
 from workloads.scenarios.alters import (
     CRASHING_MUTATION,
+    DDL_TWICE,
     DEAF_REPLICA,
     HALF_ALTER,
     MISSING_TABLE,
 )
 from workloads.scenarios.clones import UNWAITED_CLONE
-from workloads.scenarios.ddl import DDL_TWICE
 from workloads.scenarios.distributed import LOST_DISTRIBUTED_INSERT
 from workloads.scenarios.inserts import (
     DIRTY_READ,

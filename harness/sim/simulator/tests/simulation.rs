@@ -1,4 +1,4 @@
-//! Tests a simulated cluster as a whole.
+//! Tests a simulated cluster as a whole, and what a cut does to the order of packets.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -6,13 +6,13 @@ use std::rc::Rc;
 use simulator::block::Block;
 use simulator::bugs::Bugs;
 use simulator::errors::ServerError;
-use simulator::network::Node;
+use simulator::network::{Network, Node};
 use simulator::seed::Seed;
 use simulator::server::Settings;
 use simulator::simulation::{Member, Options, Simulation};
 use simulator::table::parts::Value;
 use simulator::table::settings::TableSettings;
-use simulator::world::{Ns, SECOND};
+use simulator::world::{Ns, World, MS, SECOND};
 
 const CREATE: &str = "CREATE TABLE d.t (key Int64, value Int64) ENGINE = \
      ReplicatedMergeTree('/d/t', '{replica}') PARTITION BY key ORDER BY value";
@@ -124,4 +124,29 @@ fn an_ended_world_is_freed() {
     simulation.end([]);
     drop(simulation);
     assert_eq!(world.strong_count(), 0);
+}
+
+#[test]
+fn no_packet_overtakes_another_when_a_cut_ends() {
+    for seed in 0..40 {
+        let world = World::new(Seed(seed));
+        let network = Network::new(&world, 2, &[(0, 1)]);
+        let came = Rc::new(RefCell::new(Vec::new()));
+        let mut sent = 0;
+        let mut send = |many: usize, every_ns: Ns| {
+            for _ in 0..many {
+                let (came, number) = (came.clone(), sent);
+                network.send(0, 1, None, move || came.borrow_mut().push(number));
+                sent += 1;
+                world.step(world.now_ns() + every_ns);
+            }
+        };
+        send(3, 1000);
+        network.cut(&[(0, 1)]);
+        send(5, 50_000);
+        network.mend();
+        send(60, 10 * MS);
+        world.step(world.now_ns() + 5 * SECOND);
+        assert_eq!(*came.borrow(), Vec::from_iter(0..sent), "seed {seed}");
+    }
 }

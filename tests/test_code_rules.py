@@ -1,7 +1,10 @@
-"""Files of a Rust crate do not depend on each other in a circle."""
+"""Rules of the whole code: Rust files without circles, unique class names, importable benches."""
 
+import ast
 import re
+from collections import defaultdict
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -84,3 +87,30 @@ def test_files_of_a_crate_make_no_circle(src: Path) -> None:
     files = files_of(src)
     uses = {file: used(file, text, files) for file, text in files.items()}
     assert circles(uses) == []
+
+
+ROOMS = ("harness", "workloads", "nemesis", "checkers", "compose")
+
+
+def homes_by_class() -> dict[str, set[str]]:
+    homes = defaultdict(set)
+    for room in ROOMS:
+        for path in (ROOT / room).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ClassDef):
+                    homes[node.name.lstrip("_")].add(path.relative_to(ROOT).as_posix())
+    return homes
+
+
+def test_a_class_name_stands_for_one_thing():
+    homes = homes_by_class()
+    assert {"KeyVerdict", "VerdictRow", "Op"} <= homes.keys()
+    shared = {name: sorted(found) for name, found in homes.items() if len(found) > 1}
+    assert not shared, "one name for several classes: rename the newer one"
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "benches").glob("*.py")))
+def test_a_bench_can_be_imported(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT)
+    monkeypatch.syspath_prepend(ROOT / "benches")  # some are run as files, and share histories
+    assert import_module(f"benches.{name}").__doc__

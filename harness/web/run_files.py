@@ -1,4 +1,8 @@
-"""Reports of stored runs."""
+"""Files of a run as pages need them: its facts, its report, and all of them as an archive."""
+
+import tarfile
+from pathlib import Path
+from tempfile import mkstemp
 
 from harness.core.errors import HistoryError
 from harness.core.history import History
@@ -34,3 +38,21 @@ def draw(directory: RunDirectory, history: History | None = None) -> str | None:
     except Exception as error:
         return f"{directory.report.name} was not drawn: {type(error).__name__}: {error}"
     return None
+
+
+def archive(directory: Path) -> Path:
+    """Return the path of a `.tar.gz` in the system's temporary directory; the caller removes it.
+
+    Regular files only: a link could lead out of the store.
+    """
+    descriptor, path = mkstemp(suffix=".tar.gz")
+    with open(descriptor, "wb") as raw, tarfile.open(fileobj=raw, mode="w:gz") as tar:
+        for file in sorted(directory.rglob("*")):
+            if file.is_file() and not file.is_symlink() and _within(directory, file):
+                tar.add(file, f"{directory.name}/{file.relative_to(directory)}", recursive=False)
+    return Path(path)
+
+
+def _within(directory: Path, file: Path) -> bool:
+    """Return whether the path is inside, and no directory on the way is a link."""
+    return file.resolve().is_relative_to(directory.resolve())

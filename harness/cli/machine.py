@@ -1,0 +1,83 @@
+"""`harness doctor`, `build`, `clean`: what a machine lacks, its images, and what runs left on it.
+
+`harness build` works before the Rust modules are built, so nothing here may import one that needs
+them.
+"""
+
+import json
+from dataclasses import asdict, replace
+
+import rich_click as click
+from rich.table import Table
+from rich.text import Text
+
+from compose.releases import ImageChoice, ImageOptions
+from harness.cli.image_options import image_options
+from harness.cli.parameter_types import json_option
+from harness.cli.terminal import Terminal
+from harness.clusters.images import build_images
+from harness.clusters.removal import clean as remove
+from harness.clusters.requirements import requirements
+from harness.core.errors import EXIT_CRASH
+
+
+@click.command("doctor")
+@image_options
+@json_option
+def doctor(as_json: bool, **servers: str | None) -> int:
+    """Check whether this machine meets every requirement, and say how to meet the others.
+
+    Exit status: 0 if everything that a run needs is present, else 255.
+    """
+    found = requirements(ImageChoice.of(ImageOptions(**servers)))
+    if as_json:
+        click.echo(json.dumps([asdict(requirement) for requirement in found]))
+    else:
+        table = Table(box=None, pad_edge=False, header_style="dim")
+        for column in ("", "requirement", "found", "how to get it"):
+            table.add_column(column)
+        for requirement in found:
+            mark = (
+                ("✓", "green")
+                if requirement.ok
+                else ("✗", "red" if requirement.needed else "yellow")
+            )
+            advice = "" if requirement.ok else requirement.how_to_get
+            table.add_row(Text(*mark), requirement.name, requirement.found, advice)
+        Terminal().print(table)
+    return EXIT_CRASH if any(r.needed and not r.ok for r in found) else 0
+
+
+@click.command("build")
+@image_options
+@click.option("--object-store", is_flag=True, help="Build the image of the object store, too.")
+def build(object_store: bool, **servers: str | None) -> int:
+    """Build or pull the container images of clusters; runs do so when they need them."""
+    console = Terminal(stderr=True)
+    choice = replace(ImageChoice.of(ImageOptions(**servers)), store=object_store)
+    images = build_images(lambda note: console.print(f"images: {note}", highlight=False), choice)
+    ready = [str(image.engine) for by_name in images.servers.values() for image in by_name.values()]
+    console.print(f"images: ready: {', '.join(ready)}", highlight=False)
+    return 0
+
+
+@click.command("clean")
+@click.argument("clusters", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="Also remove clusters that were kept.")
+@json_option
+def clean(clusters: tuple[str, ...], everything: bool, as_json: bool) -> int:
+    """Remove the containers, networks and volumes of runs whose process has died.
+
+    Without CLUSTERS, cleans up after all such runs; a cluster that is named is removed even if it
+    was kept. Never touches what a live run uses.
+    """
+    removed = remove(clusters, everything=everything)
+    if as_json:
+        click.echo(json.dumps({"removed": removed}))
+        return 0
+    console = Terminal(highlight=False)
+    for name in removed:
+        console.print(f"removed {name}")
+    if not removed:
+        console.print("Nothing to clean.")
+    return 0

@@ -17,7 +17,7 @@ def judged(verdict: Verdict) -> tuple[Status, list[str]]:
 
 
 def some(finished: dict[str, str], ch1: list[str], ch2: list[str]) -> list[Event]:
-    """A task for ch1 alone, and the effects on both hosts."""
+    """Return a task for ch1 alone, and the effects on both hosts."""
     said = {"tasks": {"create-some:1": finished}, "hosts": {"create-some:1": ["ch1"]}}
     out = _call(1, TASKS, 10, 11, "ok", "ch1", None, None, said, None)
     for at, (node, names) in enumerate((("ch1", ch1), ("ch2", ch2))):
@@ -78,7 +78,7 @@ def test_hosts_that_execute_a_task(calls: list[Event], status: Status, kinds: li
 def table(
     node: str, shard: int, rows: list[int], *, path: str = "", replica: str = ""
 ) -> list[Event]:
-    """A host inserts its number into its table, and lists the table."""
+    """Return a host's insert of its number into its table, and its list of the table."""
     own = {"path": path or f"/t/{shard}", "replica": replica or node, "rows": rows}
     number = int(node[2:])
     inserted = {"row": number, "tables": ["rep_0"]}

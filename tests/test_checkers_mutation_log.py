@@ -16,7 +16,7 @@ def look(
     *entries: tuple[str, str, str],
     lost: int = 0,
 ) -> list[Event]:
-    """Two mutations, whose numbers in partition 0 are 5 and 9, and the pointer of ch1."""
+    """Return two mutations, whose numbers in partition 0 are 5 and 9, and the pointer of ch1."""
     value = {
         "pointers": {"ch1": pointer, "ch2": ""},
         "lost": {"ch1": lost, "ch2": 0},

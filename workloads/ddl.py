@@ -266,7 +266,8 @@ class _DdlClient:
         shard: int,
         number: int,
     ) -> None:
-        """`number` is that of the host among all, which it inserts into replicated tables."""
+        """Create a client; `number` is that of its host among all, which it inserts into replicated
+        tables."""
         self._connection = connection
         self._queue = queue
         self._database = database

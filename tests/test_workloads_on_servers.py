@@ -111,6 +111,7 @@ def test_quorums_are_accused_only_where_zookeepers_log_has_the_servers_at_fault(
         ("truncation", [], 8, "truncation", VALID),
         ("merges", ["sync=2"], 6, "optimize", VALID),
         ("alter", [], 5, "alters", VALID),
+        ("drop-partition", [], 5, "dropped", VALID),
         # A server dies when a mutation meets an insert (crashing-mutation): few of them do.
         ("mutations", ["ops-per-s=4"], 6, "mutations", VALID),
     ],

@@ -56,7 +56,8 @@ SLOW_TURNS = 4
 LOOKS_PER_S = 3.0
 """Looks at the tasks under way, per second."""
 SLOW_TIMEOUT_S = 1
-"""Timeout of a slow statement: its client is told so, and the hosts go on."""
+"""Timeout of a slow statement, whose client is told so while the hosts go on. 18.16.1 counts whole
+seconds, and gives up after two."""
 REPLICATED = "replicated"
 SET_UP_S = 60.0
 """Timeout of statements of the set-up, which may wait for every host."""

@@ -24,7 +24,7 @@ STATEMENTS: Mapping[str, str] = {
         "PARTITION BY tuple() ORDER BY x"
     ),
     "create-some": "CREATE TABLE {db}.some_{n}{some} (x UInt8) ENGINE = TinyLog",
-    "create-slow": "CREATE TABLE {db}.slow_{n}{each} ENGINE = TinyLog AS SELECT sleep(2) AS x",
+    "create-slow": "CREATE TABLE {db}.slow_{n}{each} ENGINE = TinyLog AS SELECT sleep(3) AS x",
     "create-distributed": (
         "CREATE TABLE {db}.dist_{n}{each} (x UInt8) ENGINE = Distributed(harness, {db}, none_{n})"
     ),

@@ -20,7 +20,6 @@ from workloads.scenarios.inserts import (
     TORN_INSERT,
 )
 from workloads.scenarios.object_store import (
-    CANCELLED_INSERT,
     ORPHANED_DROP,
     ORPHANED_FETCH,
     ORPHANED_INSERT,
@@ -76,7 +75,6 @@ _EVERY = (
     ORPHANED_INSERT,
     ORPHANED_DROP,
     ORPHANED_FETCH,
-    CANCELLED_INSERT,
 )
 
 SCENARIOS: Mapping[str, Scenario] = {scenario.name: scenario for scenario in _EVERY}

@@ -13,7 +13,6 @@ from workloads.scenarios.steps import (
     fault,
     insert,
     killed,
-    lurking,
     read,
     shows,
 )
@@ -34,14 +33,12 @@ def _of_store(name: str, **rule: Json) -> ScriptedFault:
     return fault(name, name, 1, nodes=["store"], lurks=True, **rule)
 
 
-SLOW = _of_store("store-slow", methods=WRITES)
-DELAYED = lurking("zk-delay-request", "ch1")
+SLOW = _of_store("store-slow", methods=WRITES, delay_s=2)
+UNCOMMITTED = fault("zk-drop-request", "zk-drop-request-one", nodes=["ch1"])
 REFUSED = _of_store("store-errors", methods=DELETES, share=1)
 HELD = _of_store("store-timeouts", methods=READS, share=1)
 DEAD = killed("ch1")
 DEAD_FETCHER = killed("ch2")
-DROPPED = Call(f=DROP, key=0, node="ch2")
-DROPS: tuple[ScriptStep, ...] = (Rest(0.1), Do(DROPPED, by=1)) * 20
 
 ORPHANED_INSERT = Scenario(
     name="orphaned-insert",
@@ -49,14 +46,15 @@ ORPHANED_INSERT = Scenario(
     "refers, and which nothing removes",
     workload=SHARED,
     needs=(Mechanism.ZERO_COPY,),
-    nemesis=f"{KILL},store-slow",
+    nemesis=f"{KILL},store-slow,zk-drop-request",
     steps=(
         *ON_BOTH,
+        # While the insert writes its objects, the proxy gets its rule.
         *SLOW.begins,
         Do(insert(1, "ch1"), ends=(Kind.INFO,), wait=False),
-        # The insert writes about ten objects, a third of a second each.
-        Rest(1.5),
+        *UNCOMMITTED.begins,
         *DEAD.begins,
+        UNCOMMITTED.ends,
         SLOW.ends,
         DEAD.ends,
         Joined(),
@@ -85,28 +83,6 @@ ORPHANED_FETCH = Scenario(
         Do(Call(f=DROP, key=1, node="ch1")),
         Rest(6.0),
         DEAD_FETCHER.ends,
-    ),
-    finding=Finding("objects", "orphan"),
-    replicas=2,
-    store=True,
-)
-
-CANCELLED_INSERT = Scenario(
-    name="cancelled-insert",
-    text="an insert that DROP PARTITION cancels leaves its objects on the store: its replica "
-    "removes the part and refuses to remove objects that have no lock",
-    workload=SHARED,
-    needs=(Mechanism.ZERO_COPY,),
-    nemesis="zk-delay-request",
-    clients=2,
-    steps=(
-        *ON_BOTH,
-        *DELAYED.begins,
-        Do(insert(1, "ch1"), ends=(Kind.INFO,), wait=False),
-        # One of these comes while the transaction of the insert is a second late.
-        *DROPS,
-        Joined(),
-        DELAYED.ends,
     ),
     finding=Finding("objects", "orphan"),
     replicas=2,

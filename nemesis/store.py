@@ -27,7 +27,7 @@ VARIANTS: Final[Mapping[str, tuple[str, Mapping[str, Json]]]] = {
         {"do": "lose", "share": 0.5},
     ),
     "store-slow": (
-        "the object store does every request a third of a second late",
+        "the object store answers every request a third of a second late",
         {"do": "delay", "delay_s": 0.33},
     ),
     "store-down": (

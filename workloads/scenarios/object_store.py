@@ -33,8 +33,7 @@ def _of_store(name: str, **rule: Json) -> ScriptedFault:
     return fault(name, name, 1, nodes=["store"], lurks=True, **rule)
 
 
-SLOW = _of_store("store-slow", methods=WRITES, delay_s=2)
-UNCOMMITTED = fault("zk-drop-request", "zk-drop-request-one", nodes=["ch1"])
+SLOW = _of_store("store-slow", methods=WRITES, delay_s=5)
 REFUSED = _of_store("store-errors", methods=DELETES, share=1)
 HELD = _of_store("store-timeouts", methods=READS, share=1)
 DEAD = killed("ch1")
@@ -46,15 +45,14 @@ ORPHANED_INSERT = Scenario(
     "refers, and which nothing removes",
     workload=SHARED,
     needs=(Mechanism.ZERO_COPY,),
-    nemesis=f"{KILL},store-slow,zk-drop-request",
+    nemesis=f"{KILL},store-slow",
     steps=(
         *ON_BOTH,
-        # While the insert writes its objects, the proxy gets its rule.
         *SLOW.begins,
         Do(insert(1, "ch1"), ends=(Kind.INFO,), wait=False),
-        *UNCOMMITTED.begins,
+        # The store has the objects by then, and the insert waits for the answers.
+        Rest(2.0),
         *DEAD.begins,
-        UNCOMMITTED.ends,
         SLOW.ends,
         DEAD.ends,
         Joined(),

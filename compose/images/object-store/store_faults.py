@@ -7,7 +7,7 @@ request's number decides whether it applies, and may have "methods" and "delay_s
     close   the connection ends without an answer, and nothing is done
     hang    nothing is done, and no answer comes until the client gives up or the rule ends
     lose    the request is done, then the connection ends without an answer
-    delay   the request is done `delay_s` later
+    delay   the request is done, and answered `delay_s` later
 """
 
 import hashlib
@@ -108,8 +108,9 @@ def answer_by(
         start_response("503 Slow Down", [("Content-Type", "application/xml")])
         return [SLOW_DOWN]
     if rule.do == "delay":
+        done = application(environ, start_response)
         rule.over.wait(rule.delay_s)
-        return application(environ, start_response)
+        return done
     if rule.do == "hang":
         rule.hold(connection)
     if rule.do == "lose":

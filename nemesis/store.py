@@ -90,7 +90,7 @@ class StoreFault(NodeFault):
             _store(cluster).set_store_rule({})
 
     def _note(self, cluster: Cluster, nodes: Sequence[str]) -> str:  # noqa: ARG002
-        return f", {_store(cluster).store_rule()['hits']} requests"
+        return f", {_store(cluster).store_rule()['hits']} struck"
 
     def _remaining(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
         if not nodes:

@@ -183,7 +183,7 @@ WORKLOADS: Mapping[str, CatalogueEntry] = {
     ),
     "zero-copy": CatalogueEntry(
         "a table on an object store, with zero-copy replication: what parts refer to exists, once, "
-        "and nothing else does; try kill-clickhouse-one, and -o zero-copy=false as the control",
+        "and nothing else does; try kill-clickhouse-one or store-errors, and -o zero-copy=false",
         ZeroCopyOptions,
         zero_copy,
         store=True,

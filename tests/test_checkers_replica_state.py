@@ -62,6 +62,15 @@ def test_a_log_that_is_cut_behind_all_that_need_it_is_valid():
     assert kinds(TRUNCATION, away, *AT_REST) == (VALID, [])
 
 
+def test_faults_by_which_no_replica_was_lost_say_nothing_about_lost_replicas():
+    killed = (fault(2, 8, name="kill"),)
+    together = look(5, 9, ch1=state(11), ch2=state(11))
+    away = look(5, 9, ch1=state(11), ch2=state(3, lost=True, active=False))
+    assert kinds(TRUNCATION, together, *AT_REST) == (VALID, [])
+    assert kinds(TRUNCATION, *killed, together, *AT_REST) == (UNKNOWN, [])
+    assert kinds(TRUNCATION, *killed, away, *AT_REST) == (VALID, [])
+
+
 @pytest.mark.parametrize(
     ("replicas", "kind"),
     [

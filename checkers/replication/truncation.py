@@ -45,7 +45,8 @@ class Truncation:
         self.entries_max = entries_max
 
     def check(self, history: History) -> Verdict:
-        """Return the verdict. VALID needs a log that was cut, and a look at rest."""
+        """Return the verdict. VALID needs a log that was cut, a look at rest and, where faults took
+        effect, a replica that was lost: otherwise nothing is known of lost replicas."""
         looks = [
             pair.end
             for pair in history.pairs
@@ -61,6 +62,8 @@ class Truncation:
         doubts = [] if cut else ["the log was never cut"]
         if not final:
             doubts.append("nobody looked at rest")
+        if history.faults and not lost:
+            doubts.append("no replica was lost under faults: they were too short or elsewhere")
         said = f"the log cut up to entry {cut:,}, {number(len(lost), 'replica')} lost and back"
         kinds = count_kinds(broken)
         return Verdict(

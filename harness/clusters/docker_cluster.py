@@ -12,14 +12,13 @@ from docker.models.containers import Container
 from compose.plan import DIRECTORY, KEEP, OWNER, ClusterPlan, Images, plan_cluster
 from compose.render import render, render_again, write_override
 from compose.settings import Settings, Storage
-from harness.clusters import replica
+from harness.clusters import logs, replica
 from harness.clusters.compose_tool import compose_up
 from harness.clusters.driver import Driver
 from harness.clusters.engine import engine, engine_request
 from harness.clusters.fetches import Fetches
 from harness.clusters.kazoo_session import KazooSession
 from harness.clusters.links import Links, PacketLoss
-from harness.clusters.logs import collect_node, last_lines, output_of, truncate_logs
 from harness.clusters.manifest import ClusterManifest
 from harness.clusters.parallel import on_each
 from harness.clusters.pods import PodAgent, find_pods
@@ -218,9 +217,9 @@ class DockerCluster:
         def move(node: Node) -> None:
             container, pod = self._containers[node.name], self._pods[node.name]
             before = self._removed.pop(node.name, b"")
-            collect_node(client, container, pod, node, directory / node.name, since_s, before)
+            logs.collect_node(client, container, pod, node, directory / node.name, since_s, before)
             if node.role is Role.CLICKHOUSE and self.settings.storage is Storage.MEMORY:
-                truncate_logs(self._agents[node.name])
+                logs.truncate_logs(self._agents[node.name])
 
         on_each(self.topology.nodes, move)
 
@@ -292,7 +291,7 @@ class DockerCluster:
                 # The configuration may change only while no server runs, which would reload it.
                 if container is not None:
                     with engine_request(f"read the logs of {node}"):
-                        output = output_of(container, self._collected_s)
+                        output = logs.output_of(container, self._collected_s)
                     self._removed[node] = self._removed.get(node, b"") + output
                 self.topology = self.topology.with_version(node, version)
                 self._plan = self._make_plan()
@@ -415,7 +414,7 @@ class DockerCluster:
         """Return the name of the rule in force, its hits, and the connections that hang."""
         return store_rule(self.endpoint(self.topology.stores[0]))
 
-    # --- CanListFiles, CanConfigure -----------------------------------------------------------
+    # --- CanListFiles, CanConfigure, KeepsTransactions ----------------------------------------
 
     def files(self, node: str, directory: str, name: str) -> Sequence[str]:
         """Return paths below `directory` in the server's data whose file name matches `name`."""
@@ -428,6 +427,12 @@ class DockerCluster:
     def configure(self, node: str, name: str, text: str) -> None:
         """Write a file that the server merges into its configuration; "" removes the file."""
         write_override(self._plan, node, self.directory, name, text)
+
+    def transactions(self) -> Mapping[str, bytes]:
+        """Return the transaction log of each ZooKeeper server that has one."""
+        places = {n: (self._containers[n], self._pods[n]) for n in self.topology.keepers}
+        found = on_each(places, lambda node: logs.transactions_of(self._engine(), *places[node]))
+        return {node: log for node, log in found.items() if log}
 
     # --- parts of the above -------------------------------------------------------------------
 
@@ -481,7 +486,7 @@ class DockerCluster:
             return self._engine().containers.get(self._containers[node]).status
 
     def _last_lines(self, node: str) -> str:
-        return last_lines(self._engine(), self._containers[node], self.topology.node(node))
+        return logs.last_lines(self._engine(), self._containers[node], self.topology.node(node))
 
     def _await_whole(self) -> None:
         self._readiness.await_ready()

@@ -69,6 +69,12 @@ def output_of(container: Container, since_s: float | None) -> bytes:
     return container.logs(stdout=True, stderr=True, since=since_s)
 
 
+def transactions_of(client: docker.DockerClient, container: str, pod: str) -> bytes | None:
+    """Return the archive of a ZooKeeper server's transaction log; None if it has none."""
+    with engine_request("read a transaction log"):
+        return _from_pod(client, pod, None) or _from_container(client, container)
+
+
 def truncate_logs(agent: PodAgent) -> None:
     """Truncate a ClickHouse server's log files; the server appends at their new end."""
     agent.run(

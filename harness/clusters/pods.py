@@ -59,7 +59,8 @@ class PodAgent:
 
         There are none if the directory does not exist. Raises ClusterError.
         """
-        argv = ["find", directory, "-name", name, "-type", "f"]
+        kind = "d" if name.endswith("/") else "f"
+        argv = ["find", directory, "-name", name.rstrip("/"), "-type", kind]
         done = self.call("run", wait_s=10, argv=argv, text="")
         if done["status"] and "No such file" not in done["stderr"]:
             raise ClusterError(

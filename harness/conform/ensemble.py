@@ -35,9 +35,18 @@ class Ensemble:
 
 def read_archive(path: Path) -> tuple[Txn, ...]:
     """Return a server's transactions from the archive that a run stores. Raises HarnessError."""
+    try:
+        return read_packed(path.read_bytes(), str(path))
+    except OSError as error:
+        raise HarnessError(f"{path}: cannot be read: {error}") from error
+
+
+def read_packed(packed: bytes, name: str) -> tuple[Txn, ...]:
+    """Return a server's transactions from the content of an archive. Raises HarnessError, which
+    names it."""
     found: dict[int, Txn] = {}
     try:
-        with tarfile.open(path) as archive:
+        with tarfile.open(fileobj=BytesIO(packed)) as archive:
             files = sorted(
                 (m for m in archive if m.isfile() and Path(m.name).name.startswith("log.")),
                 key=lambda m: int(Path(m.name).suffix[1:], 16),
@@ -45,9 +54,9 @@ def read_archive(path: Path) -> tuple[Txn, ...]:
             for member in files:
                 content = archive.extractfile(member)
                 data = content.read() if content else b""
-                found |= {txn.zxid: txn for txn in read_txns(data, f"{path}:{member.name}")}
+                found |= {txn.zxid: txn for txn in read_txns(data, f"{name}:{member.name}")}
     except (OSError, tarfile.TarError, EOFError, ValueError) as error:
-        raise HarnessError(f"{path}: cannot be read: {error}") from error
+        raise HarnessError(f"{name}: cannot be read: {error}") from error
     return tuple(found[zxid] for zxid in sorted(found))
 
 

@@ -31,7 +31,7 @@ DEPARTURES = {
 }
 """Known departures of the server. Each is a step that is counted, and after which the replay
 continues."""
-_MULTIPLE_LEADERS = "all (multiple leaders Ok)"
+MULTIPLE_LEADERS = "all (multiple leaders Ok)"
 """Value that servers since 20.5 write in place of a leader's name, so that no older server becomes
 leader."""
 _OWN = frozenset({"is_active", "log_pointer", "parts", "queue"})
@@ -114,6 +114,22 @@ def replay(root: str, txns: Sequence[Txn]) -> Replayed:
     return Replayed(root, len(taken), counts, stopped, tuple(taken[-FEW:]))
 
 
+def net_changes(root: str, changes: Iterable[Change]) -> dict[str, Change]:
+    """Return the net changes of a transaction by path below the table.
+
+    A node created and deleted in one transaction is only a check that it did not exist.
+    """
+    by_path: dict[str, Change] = {}
+    for change in changes:
+        path = change.path[len(root) + 1 :]
+        made = path in by_path and by_path[path].kind is ChangeKind.CREATE
+        if change.kind is ChangeKind.DELETE and made:
+            del by_path[path]
+        else:
+            by_path[path] = change
+    return by_path
+
+
 def _until_dropped(root: str, txns: Sequence[Txn]) -> Sequence[Txn]:
     """Return the transactions before the table is dropped.
 
@@ -145,7 +161,7 @@ class _TableReplay:
     def take(self, txn: Txn, changes: tuple[Change, ...]) -> None:
         """Take one transaction. Changes are taken in an order in which each refers only to earlier
         ones."""
-        by_path = self._net(changes)
+        by_path = net_changes(self.root, changes)
         self._learn_owner(txn, by_path)
         self._fresh_replicas(by_path)
         self._lost(by_path)
@@ -154,19 +170,6 @@ class _TableReplay:
         self._queues(by_path)
         self._parts(by_path)
         self._activity(txn, by_path)
-
-    def _net(self, changes: tuple[Change, ...]) -> dict[str, Change]:
-        """Return the net changes by path below the table. A node created and deleted in one
-        transaction is only a check that it did not exist."""
-        by_path: dict[str, Change] = {}
-        for change in changes:
-            path = change.path[len(self.root) + 1 :]
-            made = path in by_path and by_path[path].kind is ChangeKind.CREATE
-            if change.kind is ChangeKind.DELETE and made:
-                del by_path[path]
-            else:
-                by_path[path] = change
-        return by_path
 
     def _record(self, *words: object) -> None:
         self.actions.append(" ".join(map(str, words)))
@@ -323,7 +326,7 @@ class _TableReplay:
             if words[0] == "leader_election" and len(words) == 2:
                 if change.kind is ChangeKind.CREATE:
                     name = change.data.decode(errors="replace")
-                    if name == _MULTIPLE_LEADERS:
+                    if name == MULTIPLE_LEADERS:
                         self.model.many_leaders = True
                     else:
                         self.model.add_candidate(words[1], name, txn.session)

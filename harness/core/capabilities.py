@@ -245,9 +245,19 @@ class CanListFiles(Protocol):
     """The cluster lists the files of a database server."""
 
     def files(self, node: str, directory: str, name: str) -> Sequence[str]:
-        """Return the paths below `directory` of the server's data directory whose file name matches
-        the pattern `name`, such as "*.bin"; none if the directory does not exist. Raises
-        ClusterError."""
+        """Return the paths below `directory` of the server's data directory, "" for all of it,
+        whose file name matches the pattern `name`, such as "*.bin"; that of a directory ends with a
+        slash, as in "tmp_fetch_*/". None if `directory` does not exist. Raises ClusterError."""
+        ...
+
+
+@runtime_checkable
+class KeepsTransactions(Protocol):
+    """The cluster keeps ZooKeeper's transaction logs."""
+
+    def transactions(self) -> Mapping[str, bytes]:
+        """Return each ZooKeeper server's transaction log, as `harness.conform.ensemble` reads it,
+        while the server runs; a server that has none is left out. Raises ClusterError."""
         ...
 
 

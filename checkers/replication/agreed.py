@@ -1,0 +1,73 @@
+"""Reads what replicas and ZooKeeper agreed on: facts from ZooKeeper's transaction log.
+
+A call "transactions" at rest returns {"facts": [...], "gaps": [...]}, or {"unavailable": reason}
+where the cluster keeps no such log. A fact is a list: its name, the transaction's number (zxid),
+then the fields below. Facts are in ZooKeeper's order.
+
+begin    the quorum insert of PART was committed, and needs REPLICAS
+end      /quorum stopped naming PART, which is when its client is answered
+fail     the quorum of PART failed
+hold     PART was registered on REPLICA, at wall-clock time MS
+drop     PART was removed from REPLICA, at wall-clock time MS
+number   in PARTITION block NUMBER was taken by SESSION
+release  in PARTITION block NUMBER was given back by SESSION, by its commit or without one
+commit   PART was put into the log by SESSION
+expire   SESSION, which had taken a number, ended
+assign   an entry of KIND, made by the replica SOURCE, makes PART while LEADER led
+leads    REPLICA leads from now on: "*" if all do, "" if nobody does
+barrier  an observer wrote its barrier, at wall-clock time MS
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from checkers.memoize import memoize_per_history
+from harness.core.history import History
+from harness.core.op import Kind, Op
+
+TRANSACTIONS: Final = "transactions"
+Fact: TypeAlias = Sequence[Any]
+
+
+class Agreed:
+    """The facts of one history."""
+
+    def __init__(self, op: Op | None, value: Mapping[str, Any]) -> None:
+        self.op = op
+        """The op that says so; None if there is none."""
+        self.every: Sequence[Fact] = tuple(value.get("facts") or ())
+        self.doubts: tuple[str, ...] = _doubts(op, value)
+        """Reasons why nothing is concluded from the facts."""
+        self._by_name: dict[str, list[Fact]] = defaultdict(list)
+        for fact in self.every:
+            self._by_name[fact[0]].append(fact)
+
+    def named(self, *names: str) -> Sequence[Fact]:
+        """Return the facts with one of these names, in order."""
+        if len(names) == 1:
+            return self._by_name.get(names[0], ())
+        return [fact for fact in self.every if fact[0] in names]
+
+
+@memoize_per_history
+def agreed_of(history: History) -> Agreed:
+    """Return the facts of the last call "transactions" that was answered."""
+    ends = [
+        pair.end
+        for pair in history.pairs
+        if pair.invoke.f == TRANSACTIONS and pair.kind is Kind.OK and pair.end is not None
+    ]
+    if not ends:
+        return Agreed(None, {})
+    value = ends[-1].value
+    return Agreed(ends[-1], value if isinstance(value, Mapping) else {})
+
+
+def _doubts(op: Op | None, value: Mapping[str, Any]) -> tuple[str, ...]:
+    if op is None:
+        return ("nobody read ZooKeeper's transaction log",)
+    if "unavailable" in value:
+        return (f"no transaction log of ZooKeeper: {value['unavailable']}",)
+    gaps = value.get("gaps") or ()
+    return tuple(f"ZooKeeper's transaction log has a gap: {gap}" for gap in gaps)

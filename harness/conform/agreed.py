@@ -1,0 +1,115 @@
+"""Extracts facts about one table from ZooKeeper's transactions, for the checkers of a history.
+
+The replay (replay.py) decides whether the model allows a trace. These facts decide nothing: they
+are what checkers join with what clients saw. checkers/replication/agreed.py has their meaning.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from harness.conform.entries import LogEntry, QuorumStatus
+from harness.conform.replay import MULTIPLE_LEADERS, net_changes
+from harness.conform.txnlog import Change, ChangeKind, Txn
+from harness.core.op import Json
+
+Fact = list[Json]
+_ORDER: Final = ("begin", "commit", "assign", "hold", "drop", "fail", "end")
+"""Order of the facts of one transaction; others come first."""
+
+
+def agreed(root: str, txns: Iterable[Txn]) -> list[Fact]:
+    """Return the facts about the table below `root`, in ZooKeeper's order. Raises
+    UnreadableError."""
+    table = _Table(root)
+    for txn in txns:
+        changes = tuple(c for c in txn.changes if c.path.startswith(f"{root}/"))
+        if changes or txn.ends_session:
+            table.take(txn, net_changes(root, changes))
+    return table.facts
+
+
+@dataclass
+class _Table:
+    root: str
+    facts: list[Fact] = field(default_factory=list)
+    pending: str | None = None
+    """Part that /quorum/status names."""
+    candidates: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """Replica and session of each node below /leader_election."""
+    numbered: set[int] = field(default_factory=set)
+    """Sessions that have taken a block number."""
+
+    def take(self, txn: Txn, by_path: Mapping[str, Change]) -> None:
+        """Add the facts of one transaction."""
+        found: list[Fact] = []
+        leader = self._leader()
+        for path, change in by_path.items():
+            found += self._facts(path.split("/"), change, txn, leader)
+        ranked = sorted(found, key=lambda f: _ORDER.index(f[0]) if f[0] in _ORDER else -1)
+        self.facts += ranked
+        if txn.ends_session:
+            lost = [
+                node for node, (_, session) in self.candidates.items() if session == txn.session
+            ]
+            for node in lost:
+                del self.candidates[node]
+            if txn.session in self.numbered:
+                self.facts.append(["expire", txn.zxid, txn.session])
+        if self._leader() != leader:
+            self.facts.append(["leads", txn.zxid, self._leader()])
+
+    def _facts(self, path: Sequence[str], change: Change, txn: Txn, leader: str) -> list[Fact]:
+        created = change.kind is ChangeKind.CREATE
+        match path:
+            case ["log", _] if created:
+                return self._entry(LogEntry.read(change.data), txn, leader)
+            case ["quorum", "status"]:
+                return self._status(change, txn.zxid)
+            case ["quorum", "parallel", part] if change.kind is ChangeKind.DELETE:
+                return [["end", txn.zxid, part]]
+            case ["quorum", "failed_parts", part] if created:
+                return [["fail", txn.zxid, part]]
+            case ["replicas", replica, "parts", part] if change.kind is not ChangeKind.SET:
+                name = "hold" if created else "drop"
+                return [[name, txn.zxid, part, replica, txn.time_ms]]
+            case ["block_numbers", partition, node] if change.kind is not ChangeKind.SET:
+                number = int(node.rpartition("-")[2])
+                if not created:
+                    return [["release", txn.zxid, partition, number, txn.session]]
+                self.numbered.add(txn.session)
+                return [["number", txn.zxid, partition, number, txn.session]]
+            case ["leader_election", node]:
+                self._candidate(node, change, txn.session)
+            case ["harness_barrier"]:
+                return [["barrier", txn.zxid, txn.time_ms]]
+        return []
+
+    def _entry(self, entry: LogEntry, txn: Txn, leader: str) -> list[Fact]:
+        part = entry.part.name if entry.part else ""
+        if entry.kind != "get":
+            return [["assign", txn.zxid, entry.kind, entry.source, part, leader]]
+        facts: list[Fact] = [["commit", txn.zxid, part, txn.session]]
+        if entry.quorum > 1:
+            facts.append(["begin", txn.zxid, part, entry.quorum])
+        return facts
+
+    def _status(self, change: Change, zxid: int) -> list[Fact]:
+        gone = change.kind is ChangeKind.DELETE
+        now = None if gone else QuorumStatus.read(change.data).part.name
+        was, self.pending = self.pending, now
+        return [["end", zxid, was]] if was is not None and was != now else []
+
+    def _candidate(self, node: str, change: Change, session: int) -> None:
+        if change.kind is ChangeKind.DELETE:
+            self.candidates.pop(node, None)
+        elif change.kind is ChangeKind.CREATE:
+            name = change.data.decode(errors="replace")
+            everyone = name == MULTIPLE_LEADERS
+            self.candidates[node] = ("*", 0) if everyone else (name, session)
+
+    def _leader(self) -> str:
+        """Return the replica that leads; "*" if every one may, "" if nobody does."""
+        if any(name == "*" for name, _ in self.candidates.values()):
+            return "*"
+        return self.candidates[min(self.candidates)][0] if self.candidates else ""

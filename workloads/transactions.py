@@ -1,0 +1,39 @@
+"""The final call that reads ZooKeeper's transaction log, for workloads on one table."""
+
+from collections.abc import Mapping, Sequence
+
+from checkers.replication.agreed import TRANSACTIONS
+from harness.clients.table_in_zookeeper import TableInZooKeeper
+from harness.clients.table_session import Look
+from harness.conform.agreed import agreed
+from harness.conform.ensemble import merged, read_packed
+from harness.conform.entries import UnreadableError
+from harness.core.capabilities import KeepsTransactions
+from harness.core.errors import HarnessError
+from harness.core.op import Call, Json
+from harness.core.protocols import Cluster, Generator
+from harness.generators.order import final_reads_on
+
+
+def transactions(cluster: Cluster) -> Look:
+    """Return a look at what ZooKeeper's transaction log says about the table."""
+
+    def look(table: TableInZooKeeper) -> Mapping[str, Json]:
+        if not isinstance(cluster, KeepsTransactions):
+            return {"unavailable": f"cluster {cluster.name} keeps none"}
+        keepers = cluster.topology.keepers
+        try:
+            logs = cluster.transactions()
+            if len(logs) * 2 <= len(keepers):
+                return {"unavailable": f"{len(logs)} of {len(keepers)} servers have one"}
+            ensemble = merged([read_packed(log, n) for n, log in logs.items()], len(keepers))
+            return {"gaps": list(ensemble.gaps), "facts": [*agreed(table.path, ensemble.txns)]}
+        except (HarnessError, UnreadableError) as error:
+            return {"unavailable": str(error)}
+
+    return look
+
+
+def look_at_transactions(nodes: Sequence[str]) -> Generator:
+    """Return the final call, until it is answered."""
+    return final_reads_on([Call(f=TRANSACTIONS)], nodes[:1])

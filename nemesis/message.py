@@ -15,6 +15,8 @@ from nemesis.node_fault import NodeFault
 from nemesis.targets import NodeSpec
 
 DELAY_S = 1.0
+EXPIRED_S = 7.0
+"""A session that is silent this long has expired (5 s, and a tick of ZooKeeper's)."""
 
 COMMIT = ["/harness/", "/log/log-"]
 """Words of a transaction that commits an insert or assigns a merge of the workloads' tables."""
@@ -68,6 +70,13 @@ VARIANTS: Mapping[str, tuple[str, Mapping[str, Json]]] = {
         {
             "channel": "zookeeper", "edge": "response", "do": "delay", "words": COMMIT,
             "delay_s": DELAY_S,
+        },
+    ),
+    "zk-expire-request": (
+        "commits reach ZooKeeper seven seconds late, when their session has expired",
+        {
+            "channel": "zookeeper", "edge": "request", "do": "delay", "words": COMMIT,
+            "delay_s": EXPIRED_S,
         },
     ),
     "zk-delay-quorum-end": (

@@ -31,12 +31,28 @@ def look(at, zxid, *, last=None, failed=(), kept=None, parts=None):
 ON_TWO = {"0_0_0_0": {"ch1": 10, "ch2": 14}, "0_1_1_0": {"ch2": 20, "ch3": 22, "ch1": 30}}
 
 
-def quorum(*more, parts=ON_TWO, first_look=19):
-    """Return values 0 and 1 acknowledged on ch1 and ch2, a look after each, and all parts at the
-    end."""
+LOG = (
+    ["begin", 10, "0_0_0_0", 2], ["hold", 10, "0_0_0_0", "ch1", 9],
+    ["hold", 14, "0_0_0_0", "ch2", 9], ["end", 15, "0_0_0_0"],
+    ["begin", 20, "0_1_1_0", 2], ["hold", 20, "0_1_1_0", "ch2", 25],
+    ["hold", 22, "0_1_1_0", "ch3", 25], ["end", 23, "0_1_1_0"],
+)  # fmt: skip
+"""ZooKeeper's log of the same: each quorum ends after its second replica has the part."""
+
+
+def log(*facts, gaps=(), at=97):
+    """Return the call that read these facts from ZooKeeper's log."""
+    value = {"facts": [list(fact) for fact in facts], "gaps": list(gaps)}
+    return told(9, "transactions", value, at, at + 1)
+
+
+def quorum(*more, parts=ON_TWO, first_look=19, logged=LOG):
+    """Return values 0 and 1 acknowledged on ch1 and ch2, a look after each, all parts at the
+    end, and the log."""
     return history(
         insert(0, 0, 0, 10), look(11, first_look), insert(0, 1, 20, 30), look(31, 29),
         where(40, (0, "0_0_0_0"), (1, "0_1_1_0")), *more, rest(90), look(95, 99, parts=parts),
+        log(*logged) if logged is not None else (),
     )  # fmt: skip
 
 
@@ -68,7 +84,7 @@ def test_inserts_on_their_quorum_in_time_and_in_turn_are_valid():
             "transaction 0xe, after 0xc of op #3, a look that began later",
         ),
         (
-            {"parts": {**ON_TWO, "0_1_1_0": {"ch2": 12, "ch1": 16}}},
+            {"parts": {**ON_TWO, "0_1_1_0": {"ch2": 12, "ch1": 16}}, "logged": None},
             "overlap",
             "part 0_1_1_0 was committed by transaction 0xc, though 0_0_0_0 before it had its "
             "quorum by transaction 0xe",
@@ -89,7 +105,7 @@ def test_a_quorum_of_a_majority_counts_the_replicas():
 
 def test_parallel_quorum_inserts_may_overlap():
     overlapping = quorum(
-        parts={"0_0_0_0": {"ch1": 10, "ch2": 17}, "0_1_1_0": {"ch1": 16, "ch2": 18}}
+        parts={"0_0_0_0": {"ch1": 10, "ch2": 17}, "0_1_1_0": {"ch1": 16, "ch2": 18}}, logged=None
     )
     assert "overlap" in kinds(Durability(2), overlapping)[1]
     assert "overlap" not in kinds(Durability(2, serial=False), overlapping)[1]
@@ -107,8 +123,65 @@ def test_a_failed_part_makes_room_for_the_next():
     h = history(
         insert(0, 0, 0, 10, "info"), insert(1, 1, 20, 30), where(40, (1, "0_1_1_0")), rest(90),
         look(95, 99, parts=parts, failed=["0_0_0_0"]),
+        log(["begin", 10, "0_0_0_0", 2], ["fail", 19, "0_0_0_0"], ["end", 19, "0_0_0_0"], *LOG[4:]),
     )  # fmt: skip
     assert kinds(Durability(2), h) == (Status.VALID, [])
+
+
+# What looks ten times a second cannot tell, and the final look calls in order; the log tells it.
+
+
+def test_a_quorum_that_ended_uncounted_between_two_looks_is_told_by_the_log():
+    """The first quorum ends with one replica; the second comes before the next look."""
+    between = [LOG[0], LOG[1], ["end", 13, "0_0_0_0"], LOG[2], *LOG[4:]]
+    by_looks = quorum(first_look=16, logged=None)
+    assert kinds(Durability(2), by_looks) == (Status.UNKNOWN, []), "nothing broken is seen"
+    said = Durability(2).check(quorum(first_look=16, logged=between))
+    assert (said.status, said.anomalies[0].kind) == (Status.INVALID, "acknowledged-early")
+    assert "stopped being pending by transaction 0xd with 1 of 2 replicas: ch1" in (
+        said.anomalies[0].text
+    )
+
+
+def test_a_quorum_that_failed_after_the_next_began_overlapped_it():
+    parts = {"0_0_0_0": {"ch1": 10}, "0_1_1_0": ON_TWO["0_1_1_0"]}
+
+    def one(*facts):
+        return history(
+            insert(0, 0, 0, 10, "info"), insert(1, 1, 20, 30), where(40, (1, "0_1_1_0")), rest(90),
+            look(95, 99, parts=parts, failed=["0_0_0_0"]), *facts,
+        )  # fmt: skip
+
+    late = log(*LOG[:2], *LOG[4:], ["fail", 24, "0_0_0_0"])
+    assert kinds(Durability(2), one()) == (Status.UNKNOWN, []), "failed at some time"
+    assert kinds(Durability(2), one(late)) == (Status.INVALID, ["overlap"])
+
+
+def test_the_clock_of_the_transactions_tells_what_no_look_in_between_can():
+    """Looks at 11 and 31 ms show that the transactions' clock is 1,000 ms ahead, or 1,002."""
+    clock = [["barrier", 19, 1_012], ["barrier", 29, 1_032]]
+    for at_ms, kind in ((1_012, []), (1_014, ["acknowledged-early"])):
+        late = [*LOG[:2], ["hold", 14, "0_0_0_0", "ch2", at_ms], *LOG[3:4]]
+        later = [[*fact[:-1], 1_025] if fact[0] == "hold" else fact for fact in LOG[4:]]
+        assert kinds(Durability(2), quorum(logged=[*late, *later, *clock]))[1] == kind
+
+
+def test_without_the_log_only_a_look_before_the_acknowledgement_proves_that_it_was_in_time():
+    said = Durability(2).check(quorum(logged=None))
+    assert (said.status, said.summary) == (
+        Status.UNKNOWN,
+        "2 acknowledgements not known to be in time: nobody read ZooKeeper's transaction log",
+    )
+    seen = history(
+        insert(0, 0, 0, 50), look(11, 19), where(60, (0, "0_0_0_0")), rest(90),
+        look(95, 99, parts={"0_0_0_0": ON_TWO["0_0_0_0"]}),
+    )  # fmt: skip
+    assert kinds(Durability(2), seen) == (Status.VALID, [])
+    gap = history(
+        insert(0, 0, 0, 10), where(60, (0, "0_0_0_0")), rest(90), look(95, 99, parts=ON_TWO),
+        log(*LOG, gaps=["3 transactions from 0x9 are in no log"]),
+    )  # fmt: skip
+    assert kinds(Durability(2), gap)[0] is Status.UNKNOWN
 
 
 def test_without_rest_or_parts_nothing_is_concluded():
@@ -213,3 +286,43 @@ def test_a_lower_number_later_and_a_number_twice_are_told():
 def test_concurrent_inserts_may_have_any_order():
     h = history(insert(0, 0, 0, 10), insert(1, 1, 5, 15), where(50, (0, "0_9_9_0"), (1, "0_3_3_0")))
     assert kinds(BlockNumbers(), h) == (Status.UNKNOWN, [])
+
+
+TAKEN = [["number", 10 * n + 1, "0", n, 7] for n in range(MIN_JUDGED)]
+COMMITTED = [["commit", 10 * n + 5, f"0_{n}_{n}_0", 7] for n in range(MIN_JUDGED)]
+RELEASED = [["release", 10 * n + 5, "0", n, 7] for n in range(MIN_JUDGED)]
+
+
+def taken(*facts):
+    """The first inserts by the log, and more facts; clients see nothing of those."""
+    every = sorted((*TAKEN, *COMMITTED, *RELEASED, *facts), key=lambda fact: fact[1])
+    calls = [insert(0, v, 10 * v, 10 * v + 5) for v in range(MIN_JUDGED)]
+    pairs = [(v, f"0_{v}_{v}_0") for v in range(MIN_JUDGED)]
+    return history(*calls, where(1_000, *pairs), log(*every, at=2_000))
+
+
+def test_a_session_that_expires_with_its_number_leaves_a_gap():
+    h = taken(["number", 201, "0", 20, 8], ["expire", 210, 8])
+    said = BlockNumbers().check(h)
+    assert (said.status, said.summary) == (
+        Status.VALID,
+        "10 block numbers of 1 partition, unique and increasing; 1 number lost with a session",
+    )
+    later = BlockNumbers().check(taken(["number", 201, "0", 20, 8], ["release", 210, "0", 20, 9]))
+    assert (later.status, later.figures["replaced"]) == (Status.VALID, 1)
+
+
+@pytest.mark.parametrize(
+    ("facts", "kind", "why"),
+    [
+        ((["expire", 210, 8], ["commit", 220, "0_20_20_0", 9]), "not-held", "which held it, ended"),
+        ((["release", 210, "0", 20, 8], ["commit", 220, "0_20_20_0", 8]), "not-held", "given back"),
+        ((["commit", 220, "0_20_20_0", 9],), "not-held", "session 0x8 held it"),
+        ((["commit", 220, "0_21_21_0", 8],), "not-held", "nobody had taken it"),
+        ((["number", 220, "0", 20, 9],), "taken-again", "though 20 had been taken before"),
+    ],
+)
+def test_a_number_that_is_not_held_at_the_commit_is_told_by_the_log_alone(facts, kind, why):
+    said = BlockNumbers().check(taken(["number", 201, "0", 20, 8], *facts))
+    assert (said.status, [one.kind for one in said.anomalies]) == (Status.INVALID, [kind])
+    assert why in said.anomalies[0].text

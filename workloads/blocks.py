@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from checkers.ladder import Level
 from checkers.quorum.quorum_parts import FINAL, OBSERVE
+from checkers.replication.agreed import TRANSACTIONS
 from harness.clients.insert_modes import InsertMode, mechanisms_of, modes_of
 from harness.clients.replicated_table import TableSchema
 from harness.clients.set_calls import COLUMNS, SEQUENTIAL, inserts, quorum, reads, where
@@ -21,8 +22,10 @@ from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.generators.calls import numbered
 from harness.generators.choose import mix
+from harness.generators.order import phases
 from workloads.options import PacedOptions
 from workloads.table import TableWorkload, look_once
+from workloads.transactions import look_at_transactions, transactions
 
 SCHEMA = TableSchema(COLUMNS, settings={"max_bytes_to_merge_at_max_space_in_pool": 1})
 """Schema of a table in which nothing merges."""
@@ -110,7 +113,11 @@ def blocks(
                 "final-where": where(table.name),
             },
             timeout_s=options.timeout_s,
-            looks={OBSERVE: quorum_state, FINAL: parts_of_replicas},
+            looks={
+                OBSERVE: quorum_state,
+                FINAL: parts_of_replicas,
+                TRANSACTIONS: transactions(cluster),
+            },
         )
 
     def call(f: str, share: int) -> Generator:
@@ -128,7 +135,7 @@ def blocks(
         calls=mix(seed.child("calls"), parts),
         per_s=options.ops_per_s,
         observer=(OBSERVE, looks_per_s),
-        look=look_once(FINAL),
+        look=lambda nodes: phases(look_once(FINAL)(nodes), look_at_transactions(nodes)),
         final_reads=("final-read", "final-where"),
         judges=judges,
     )

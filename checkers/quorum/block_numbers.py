@@ -4,7 +4,9 @@ from dataclasses import dataclass
 
 from checkers.conclusion import conclude
 from checkers.phrasing import FEW, during, number, seconds, where
+from checkers.quorum.numbers_taken import NumbersTaken
 from checkers.quorum.quorum_parts import QuorumParts
+from checkers.replication.agreed import agreed_of
 from checkers.replication.parts import Part
 from harness.core.history import History, Pair
 from harness.core.op import Op
@@ -25,25 +27,33 @@ class NumberedInsert:
 
 
 class BlockNumbers:
-    """Every insert is one block, and nothing merges: INVALID is one number for two inserts
-    ("shared"), and a number below that of an insert which was acknowledged before this one began
-    ("not-increasing")."""
+    """Every insert is one block, and nothing merges. INVALID:
+
+    shared: one number for two inserts.
+    not-increasing: a number below that of an insert that was acknowledged before this one began.
+    And, by ZooKeeper's transaction log, which also has inserts that nobody acknowledged:
+    taken-again: a number was taken that is not above all that were taken before.
+    not-held: a block was committed whose number its session no longer held: it had expired, had
+    given the number back, or another session had taken it.
+    """
 
     name = "block-numbers"
 
     def check(self, history: History) -> Verdict:
         """Return the verdict. VALID needs at least MIN_JUDGED inserts whose parts are known."""
         found = _numbered(QuorumParts(history))
-        broken = [*_shared(history, found), *_decreasing(history, found)]
+        taken = NumbersTaken.of(agreed_of(history))
+        broken = [*_shared(history, found), *_decreasing(history, found), *taken.broken]
         enough = len(found) >= MIN_JUDGED
         of = len({one.part.partition for one in found})
         said = f"{number(len(found), 'block number')} of {number(of, 'partition')}"
+        gone = number(taken.abandoned + taken.replaced, "number")
         return Verdict(
             checker=self.name,
             status=conclude(broken, checked=enough),
             summary=broken[0].text
             if broken
-            else f"{said}, unique and increasing"
+            else f"{said}, unique and increasing; {gone} lost with a session"
             if enough
             else f"{said}, at least {MIN_JUDGED} expected",
             checked=len(found),
@@ -51,9 +61,12 @@ class BlockNumbers:
             figures={
                 "judged": len(found),
                 "partitions": of,
+                "taken": taken.count,
+                "abandoned": taken.abandoned,
+                "replaced": taken.replaced,
                 "anomalies": {
                     kind: sum(b.kind == kind for b in broken)
-                    for kind in ("shared", "not-increasing")
+                    for kind in ("shared", "not-increasing", "taken-again", "not-held")
                 },
             },
         )

@@ -6,6 +6,7 @@ from itertools import pairwise
 from checkers.conclusion import conclude, count_kinds, few_of_each_kind
 from checkers.phrasing import during, number, on_key, seconds, where
 from checkers.quiescence import quiescence_of
+from checkers.quorum.end_moments import EndMoments
 from checkers.quorum.quorum_parts import QuorumParts
 from harness.core.history import History, Pair
 from harness.core.ranges import AUTO, Quorum, majority
@@ -16,11 +17,16 @@ class Durability:
     """Judges acknowledged quorum inserts. INVALID:
 
     under-replicated: acknowledged, at rest, and its part on fewer than `quorum` replicas.
-    acknowledged-early: the part reached its quorum only after a look that began after the
-    acknowledgement.
+    acknowledged-early: ZooKeeper stopped naming it as pending, which is what its client is answered
+    by, while fewer than `quorum` replicas had its part registered; or the part reached its quorum
+    only after the acknowledgement, by the clock of the transactions or by a look that began later.
     overlap: a quorum insert was committed while another had neither its quorum nor had failed
     (/quorum/status is one slot for the whole table); not judged of parallel inserts.
     last-part-back: the block number of a partition in /quorum/last_part went back.
+
+    The first two are judged by ZooKeeper's transaction log, or by the record of a simulated
+    cluster. Looks come ten times a second, and an insert that was acknowledged 68 ms too early was
+    seen: they prove that an insert was in time only if one was over before the acknowledgement.
     """
 
     name = "durability"
@@ -31,23 +37,27 @@ class Durability:
         self.serial = serial
 
     def check(self, history: History) -> Verdict:
-        """Return the verdict. VALID needs acknowledged inserts whose parts are known."""
+        """Return the verdict. VALID needs acknowledged inserts whose parts are known, and for each
+        of them a proof that it was in time."""
         parts = QuorumParts(history)
-        size = majority(len(quiescence_of(history).nodes)) if self.quorum == AUTO else self.quorum
+        rest = quiescence_of(history)
+        size = majority(len(rest.nodes)) if self.quorum == AUTO else self.quorum
         judged = [pair for pair in parts.acknowledged if parts.parts_of(pair)]
+        moments = EndMoments.of(history, parts, size)
         broken: list[Anomaly] = []
-        if parts.final is not None and quiescence_of(history).reached:
+        if parts.final is not None and rest.reached:
             for pair in judged:
-                broken += _durable(history, parts, pair, size)
-            broken += _overlaps(parts, size) if self.serial else ()
+                broken += _durable(history, parts, pair, size, moments)
+            broken += _overlaps(parts, size, moments) if self.serial else ()
         broken += _back(history, parts)
         doubts = []
         if parts.final is None:
             doubts.append("nobody looked at the parts at rest")
-        if not quiescence_of(history).reached:
+        if not rest.reached:
             doubts.append("not at rest")
         if not judged:
             doubts.append("no acknowledged insert has a known part")
+        doubts += moments.doubts(judged)
         said = (
             f"{number(len(judged), 'acknowledged insert')} on {size} replicas in time, "
             f"{number(len(parts.replicas_of), 'part')}"
@@ -64,6 +74,7 @@ class Durability:
             figures={
                 "acknowledged": len(parts.acknowledged),
                 "judged": len(judged),
+                "ended_in_log": len(moments.ended),
                 "parts": len(parts.replicas_of),
                 "failed": len(parts.failed),
                 "looks": len(parts.looks),
@@ -72,49 +83,62 @@ class Durability:
         )
 
 
-def _durable(history: History, parts: QuorumParts, pair: Pair, size: int) -> Iterable[Anomaly]:
+def _durable(
+    history: History, parts: QuorumParts, pair: Pair, size: int, moments: EndMoments
+) -> Iterable[Anomaly]:
     ack = pair.end
     assert ack is not None, "an acknowledged insert has an end"
     known = parts.parts_of(pair)
-    reached = {part: parts.reached(part, size) for part in known}
     said = (
         f"value {pair.invoke.value}{on_key(ack)}, op #{ack.index} ok at "
         f"{seconds(ack.time_ns)}{where(ack)}{during(history, ack.time_ns)}, in part "
         f"{' '.join(known)}"
     )
-    when = {part: zxid for part, zxid in reached.items() if zxid is not None}
+    when = [zxid for part in known if (zxid := parts.reached(part, size)) is not None]
     if not when:
         have = {r for part in known for r in parts.replicas_of.get(part, {})}
         text = f"{said}, is on {number(len(have), 'replica')} at rest: {' '.join(sorted(have))}"
         assert parts.final is not None, "asked only with a final look"
         yield _anomaly("under-replicated", text, pair, parts.final.end.index)
+    early = [why for part in known if (why := moments.early(part, ack)) is not None]
+    if len(early) == len(known):
+        source = moments.op or ack
+        yield _anomaly("acknowledged-early", f"{said}, {early[0]}", pair, source.index)
         return
     look = next((one for one in parts.looks if one.invoke.time_ns > ack.time_ns), None)
-    if look is not None and min(when.values()) > look.zxid:
+    if look is not None and when and min(when) > look.zxid:
         text = (
-            f"{said}, reached its quorum by transaction {min(when.values()):#x}, after "
+            f"{said}, reached its quorum by transaction {min(when):#x}, after "
             f"{look.zxid:#x} of op #{look.end.index}, a look that began later"
         )
         yield _anomaly("acknowledged-early", text, pair, look.end.index)
 
 
-def _overlaps(parts: QuorumParts, size: int) -> Iterable[Anomaly]:
-    begun = sorted((min(own.values()), part) for part, own in parts.replicas_of.items() if own)
-    for (_, earlier), (begin, later) in pairwise(begun):
-        reached = parts.reached(earlier, size)
-        if earlier in parts.failed or (reached is not None and reached < begin):
-            continue
-        assert parts.final is not None, "parts come from a final look"
-        had = "never" if reached is None else f"by transaction {reached:#x}"
+def _overlaps(parts: QuorumParts, size: int, moments: EndMoments) -> Iterable[Anomaly]:
+    assert parts.final is not None, "asked only with a final look"
+    ops = (parts.final.invoke.index, parts.final.end.index)
+    found = moments.overlaps() if moments.logged else _overlapping_at_rest(parts, size)
+    for earlier, later, begin, had in found:
         yield Anomaly(
             kind="overlap",
             text=(
                 f"part {later} was committed by transaction {begin:#x}, though {earlier} "
                 f"before it had its quorum {had}"
             ),
-            ops=(parts.final.invoke.index, parts.final.end.index),
+            ops=ops,
             time_ns=parts.final.end.time_ns,
         )
+
+
+def _overlapping_at_rest(parts: QuorumParts, size: int) -> Iterable[tuple[str, str, int, str]]:
+    """Yield what overlaps by the parts that are left at rest, where nothing is known of the
+    others."""
+    begun = sorted((min(own.values()), part) for part, own in parts.replicas_of.items() if own)
+    for (_, earlier), (begin, later) in pairwise(begun):
+        reached = parts.reached(earlier, size)
+        if earlier in parts.failed or (reached is not None and reached < begin):
+            continue
+        yield earlier, later, begin, "never" if reached is None else f"by transaction {reached:#x}"
 
 
 def _back(history: History, parts: QuorumParts) -> Iterable[Anomaly]:

@@ -12,6 +12,8 @@ from typing import Any, Final, TypeAlias
 
 from checkers.conclusion import conclude
 from checkers.phrasing import FEW, number, seconds
+from checkers.replication.assigners import Assigners
+from checkers.replication.temporary import Temporary
 from harness.core.history import History
 from harness.core.op import Kind, Op
 from harness.core.protocols import Checker
@@ -73,14 +75,19 @@ class ReplicationRules:
         )
 
 
+def facts_of(history: History) -> Sequence[Fact]:
+    """Return the facts of a history's record; () if it has none."""
+    found = _record(history)
+    return () if found is None else found[1]
+
+
 def applicable(checkers: Iterable[Checker], history: History) -> list[Checker]:
     """Return all of them, but `ReplicationRules` only where the history has a record with anything
-    in it: that of simulated servers."""
-    found = _record(history)
-    recorded = found is not None and bool(found[1])
-    return [
-        checker for checker in checkers if recorded or not isinstance(checker, ReplicationRules)
-    ]
+    in it: that of simulated servers. They have neither ZooKeeper's log, by which `Assigners` judges
+    what the rules judge there, nor directories."""
+    recorded = bool(facts_of(history))
+    unfit = (Assigners, Temporary) if recorded else (ReplicationRules,)
+    return [checker for checker in checkers if not isinstance(checker, unfit)]
 
 
 def _record(history: History) -> tuple[Op, Sequence[Fact]] | None:

@@ -7,7 +7,11 @@ from checkers.ddl.alters import Alters
 from checkers.ddl.mutations import Mutations
 from checkers.ddl.optimize import Optimize
 from checkers.replication.activity import Activity
+from checkers.replication.assigners import Assigners
 from checkers.replication.leaders import Leaders
+from checkers.replication.merged_rows import MergedRows
+from checkers.replication.parts import Parts
+from checkers.replication.temporary import Temporary
 from checkers.replication.truncation import Truncation
 from harness.core.op import NEMESIS, Kind
 from harness.core.verdict import Status
@@ -128,12 +132,108 @@ def test_a_merge_that_was_waited_for_is_there():
     assert kinds(Optimize(), optimize(2, ch1=MERGED, ch2=MERGED)) == (VALID, [])
     assert kinds(Optimize(), optimize(1, ch1=MERGED, ch2=APART)) == (VALID, [])
     assert kinds(Optimize(), optimize(0, ch1=APART, ch2=MERGED)) == (UNKNOWN, [])
-    assert kinds(Optimize(), optimize(2, ch1=APART, ch2=APART)) == (UNKNOWN, [])
+    assert kinds(Optimize(), optimize(0, ch1=APART, ch2=APART)) == (UNKNOWN, [])
+    assert kinds(Optimize(), optimize(1, ch2=MERGED)) == (UNKNOWN, []), "it did not answer"
 
 
 def test_a_merge_that_was_not_waited_for_is_told():
     assert kinds(Optimize(), optimize(2, ch1=MERGED, ch2=APART)) == (INVALID, ["not-done"])
     assert kinds(Optimize(), optimize(1, ch1=APART, ch2=MERGED)) == (INVALID, ["not-done"])
+
+
+def test_an_optimize_that_returned_before_anybody_had_merged_is_told():
+    """As by a server that ignores the setting, on which the first merge is always late."""
+    assert kinds(Optimize(), optimize(1, ch1=APART, ch2=APART)) == (INVALID, ["not-done"])
+    assert kinds(Optimize(), optimize(2, ch1=APART)) == (INVALID, ["not-done"])
+
+
+def test_how_often_a_replica_was_behind_is_counted_for_each_setting():
+    later = told("optimize", {"sync": 0, "parts": {"ch1": APART}}, 20)
+    said = Optimize().check(history(optimize(1, ch1=MERGED, ch2=APART), later))
+    assert (said.figures["returned"], said.figures["behind"]) == (
+        {"0": 1, "1": 1},
+        {"0": 1, "1": 1},
+    )
+
+
+# --- temporary directories ------------------------------------------------------------------
+
+
+def temporary(at, node, *directories, f="temporary", active=()):
+    value = {"directories": list(directories), "odd": list(active)}
+    return told(f, value, at, process=int(node[2:]), node=node)
+
+
+def test_a_part_that_is_fetched_is_temporary_and_gone_at_rest():
+    during = temporary(5, "ch2", "tmp_fetch_0_3_3_0")
+    clean = (rest(90), temporary(95, "ch1", f="final-temporary"))
+    more = temporary(96, "ch2", f="final-temporary")
+    assert kinds(Temporary(), during, *clean, more) == (VALID, [])
+    left = temporary(96, "ch2", "tmp_fetch_0_3_3_0", f="final-temporary")
+    assert kinds(Temporary(), during, *clean, left) == (INVALID, ["left"])
+    shown = temporary(5, "ch2", active=["tmp_fetch_0_3_3_0"])
+    assert kinds(Temporary(), shown, *clean, more) == (INVALID, ["visible"])
+
+
+def test_without_a_look_at_rest_nothing_is_known_of_temporary_directories():
+    left = temporary(96, "ch2", "tmp_fetch_0_3_3_0", f="final-temporary")
+    assert kinds(Temporary(), rest(90, "ch2 has 1 queue entry"), left) == (UNKNOWN, [])
+    assert kinds(Temporary(), rest(90)) == (UNKNOWN, [])
+
+
+# --- rows over merges, and who assigns them --------------------------------------------------
+
+
+def filled(*, f="fill", partition=7, rows=30):
+    return told(f, {"partition": partition, "rows": rows}, 5)
+
+
+def parts_at_rest(**rows):
+    """Each replica's only part of partition 7, merged, with so many rows."""
+    active = {node: {"active": {"7_0_2_1": [n, "aa"]}} for node, n in rows.items()}
+    return rest(90, **active)
+
+
+def test_merges_that_lose_or_double_rows_on_every_replica_alike_are_told():
+    for f in ("fill", "optimize"):
+        kept = (filled(f=f), parts_at_rest(ch1=30, ch2=30))
+        assert kinds(MergedRows(), *kept) == (VALID, [])
+    lost = (filled(), parts_at_rest(ch1=20, ch2=20))
+    assert kinds(Parts(), *lost) == (VALID, []), "the replicas are equal"
+    assert kinds(MergedRows(), *lost) == (INVALID, ["rows-lost", "rows-lost"])
+    doubled = (filled(), parts_at_rest(ch1=30, ch2=60))
+    assert kinds(MergedRows(), *doubled) == (INVALID, ["rows-doubled"])
+    assert kinds(MergedRows(), filled(), rest(90, "ch1 has 1 queue entry"))[0] is UNKNOWN
+    assert kinds(MergedRows(), parts_at_rest(ch1=30, ch2=30)) == (UNKNOWN, [])
+
+
+def transactions(*facts, **more):
+    return told("transactions", {"facts": [list(fact) for fact in facts], **more}, 95)
+
+
+CH1_LEADS = ["leads", 3, "ch1"]
+
+
+def test_a_merge_that_a_replica_assigns_which_does_not_lead_is_told():
+    leads_it = ["assign", 9, "merge", "ch1", "7_0_2_1", "ch1"]
+    assert kinds(Assigners(), transactions(CH1_LEADS, leads_it)) == (VALID, [])
+    late = ["assign", 12, "mutate", "ch1", "", "ch2"]
+    changed = transactions(CH1_LEADS, leads_it, ["leads", 10, "ch2"], late)
+    assert kinds(Assigners(), changed) == (INVALID, ["not-leader"])
+    # No two claims to lead are seen, so that the claims alone accuse nobody.
+    assert kinds(Leaders(), changed, leads(0, "ch1"), leads(500, "ch2")) == (VALID, [])
+    nobody = ["assign", 12, "merge", "ch1", "7_0_2_1", ""]
+    assert kinds(Assigners(), transactions(CH1_LEADS, nobody)) == (INVALID, ["not-leader"])
+
+
+def test_where_all_lead_each_may_assign_and_without_the_log_nothing_is_known():
+    entry = ["assign", 9, "merge", "ch2", "7_0_2_1", "*"]
+    said = Assigners().check(history(transactions(["leads", 3, "*"], entry)))
+    assert (said.status, said.summary) == (VALID, "1 entry: ch2 1; every replica leads")
+    assert kinds(Assigners(), transactions(CH1_LEADS)) == (UNKNOWN, [])
+    assert kinds(Assigners(), transactions(entry, gaps=["3 are in no log"])) == (UNKNOWN, [])
+    away = told("transactions", {"unavailable": "cluster x keeps none"}, 95)
+    assert kinds(Assigners(), away) == (UNKNOWN, [])
 
 
 def leads(at, node, says=True):

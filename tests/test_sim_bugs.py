@@ -308,7 +308,7 @@ def test_last_part_stays_when_an_earlier_block_is_committed_later(bug: str) -> N
 def test_optimize_waits_for_a_replica_that_is_being_cloned(bug: str) -> None:
     """This needs the repaired protocol, because the server has the bug."""
     own = {"name": "merges", "promise": "eventual", "rate": 60.0, "time_limit_s": 30.0}
-    run = play(1, "kill-clickhouse-one", bug=bug, interval_s=1, duration_s=6, own_rows=100, **own)
+    run = play(2, "kill-clickhouse-one", bug=bug, interval_s=1, duration_s=6, own_rows=100, **own)
     assert ("optimize" in run.accusers) == bool(bug)
 
 

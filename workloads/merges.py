@@ -11,7 +11,10 @@ from dataclasses import dataclass, replace
 
 from checkers.ddl.optimize import OPTIMIZE, Optimize
 from checkers.ladder import Level
+from checkers.replication.agreed import TRANSACTIONS
+from checkers.replication.assigners import Assigners
 from checkers.replication.leaders import LEADS, Leaders
+from checkers.replication.merged_rows import FILL, MergedRows
 from checkers.replication.parts import Parts
 from checkers.sets.convergence import Convergence
 from checkers.sets.set_full import SetFull
@@ -21,8 +24,8 @@ from harness.clients.replicated_table import ReplicatedTable, TableSchema, leads
 from harness.clients.set_calls import reads
 from harness.clients.table_session import TableSession
 from harness.core.errors import UsageError
-from harness.core.op import Call, Op, Value
-from harness.core.protocols import Cluster, Session, Workload
+from harness.core.op import Call, Json, Op, Value
+from harness.core.protocols import Checker, Cluster, Session, Workload
 from harness.core.ranges import validate_numbers
 from harness.core.seed import Seed
 from harness.core.topology import Topology
@@ -30,15 +33,19 @@ from harness.generators.calls import numbered, repeat
 from harness.generators.choose import mix
 from workloads.options import PacedOptions
 from workloads.table import TableWorkload
+from workloads.transactions import look_at_transactions, transactions
 
 SCHEMA = TableSchema(
     "key Int64, value Int64, payload String",
-    # Servers merge nothing by themselves, so that every merge was asked for.
-    settings={"old_parts_lifetime": 10, "max_bytes_to_merge_at_max_space_in_pool": 1},
+    settings={"old_parts_lifetime": 10},
 )
+ASKED_FOR = {"max_bytes_to_merge_at_max_space_in_pool": 1}
+"""Setting of a table whose servers merge nothing by themselves."""
 OWN_PARTITION = 1_000_000
 """Partition of the first OPTIMIZE that is judged; each of those has a partition of its own."""
 OWN_PARTS = 3
+BACKGROUND_PARTS = 8
+"""Number of equal parts that servers merge by themselves at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +56,8 @@ class MergesOptions(PacedOptions):
     """`replication_alter_partitions_sync` of every OPTIMIZE; -1: each draws among 0, 1 and 2."""
     own_rows: int = 20_000
     """Number of rows of each part that an OPTIMIZE merges."""
+    background: bool = False
+    """Whether servers merge by themselves, and nobody asks them to."""
     values_per_key: int = 40
     """Number of values that are inserted into one key, which is a partition."""
     ops_per_s: float = 60.0
@@ -70,7 +79,8 @@ def merges(
     """Return the workload `merges`, on a table with more settings than those of its schema."""
 
     def create(cluster: Cluster, token: str) -> Session:
-        settings = {**SCHEMA.settings, **(table_settings or {})}
+        asked = {} if options.background else ASKED_FOR
+        settings = {**SCHEMA.settings, **asked, **(table_settings or {})}
         table = TableSession.table(cluster, token, replace(SCHEMA, settings=settings))
 
         def insert(connection: ClickHouse, op: Op) -> Value:
@@ -88,12 +98,17 @@ def merges(
             return None
 
         own = _OwnMerge(cluster, table, options.own_rows)
+
+        def fill(connection: ClickHouse, op: Op) -> Value:
+            return own.fill(connection, _partition(op), BACKGROUND_PARTS)
+
         return TableSession(
             cluster,
             table,
-            writes={"insert": insert, "merge": merge, OPTIMIZE: own},
+            writes={"insert": insert, "merge": merge, OPTIMIZE: own, FILL: fill},
             reads={"read": reads(table.name), "final-read": reads(table.name), LEADS: led},
             timeout_s=options.timeout_s,
+            looks={TRANSACTIONS: transactions(cluster)},
         )
 
     def optimize(number: int) -> Call:
@@ -102,14 +117,17 @@ def merges(
         return Call(f=OPTIMIZE, value={"partition": OWN_PARTITION + number, "sync": sync})
 
     per_key, own = options.values_per_key, seed.child("merge")
+    fills = numbered(lambda n: Call(f=FILL, value={"partition": OWN_PARTITION + n}))
+    # About twenty inserts to a merge: the key that was inserted into lately.
+    merged = numbered(lambda n: Call(f="merge", key=max(0, n * 20 // per_key - own.below(n, 2))))
+    asked = [(1, merged), (1, numbered(optimize))]
     calls = (
         (20, numbered(lambda n: Call(f="insert", value=n, key=n // per_key))),
-        # About twenty inserts to a merge: the key that was inserted into lately.
-        (1, numbered(lambda n: Call(f="merge", key=max(0, n * 20 // per_key - own.below(n, 2))))),
-        (1, numbered(optimize)),
+        *([(1, fills)] if options.background else asked),
         (4, repeat(Call(f="read", key=0))),
         (12, repeat(Call(f=LEADS))),
     )
+    judges: list[Checker] = [] if options.background else [Optimize()]
     return TableWorkload(
         name="merges",
         seed=seed,
@@ -117,13 +135,16 @@ def merges(
         create=create,
         calls=mix(seed.child("calls"), calls),
         per_s=options.ops_per_s,
+        look=look_at_transactions,
         judges=(
             Stats(faults_expected=faults_expected),
             SetFull(linearizable=False),
             Convergence(),
             Parts(),
-            Optimize(),
+            MergedRows(),
+            *judges,
             Leaders(),
+            Assigners(),
         ),
     )
 
@@ -136,17 +157,22 @@ class _OwnMerge:
         self._table = table
         self._rows = rows
 
-    def __call__(self, connection: ClickHouse, op: Op) -> Value:
-        assert isinstance(op.value, dict), "a partition and how long to wait"
-        partition, sync = int(op.value["partition"]), int(op.value["sync"])
-        for at in range(OWN_PARTS):
+    def fill(self, connection: ClickHouse, partition: int, parts: int) -> dict[str, Json]:
+        """Insert the parts and return the partition and the number of its rows."""
+        for at in range(parts):
             connection.command(
                 f"INSERT INTO {self._table.name} SELECT {partition}, {at}, "
                 f"hex(cityHash64(number, {at})) FROM numbers({self._rows})"
             )
+        return {"partition": partition, "rows": parts * self._rows}
+
+    def __call__(self, connection: ClickHouse, op: Op) -> Value:
+        assert isinstance(op.value, dict), "a partition and how long to wait"
+        partition, sync = _partition(op), int(op.value["sync"])
+        filled = self.fill(connection, partition, OWN_PARTS)
         connection.command(
             f"OPTIMIZE TABLE {self._table.name} PARTITION {partition} FINAL",
-            {"replication_alter_partitions_sync": sync},
+            {"replication_alter_partitions_sync": sync, "optimize_throw_if_noop": 1},
         )
         parts = {}
         for node in self._table.replicas:
@@ -161,4 +187,9 @@ class _OwnMerge:
                 continue  # It is killed or cut off: its parts are unknown.
             finally:
                 other.close()
-        return {"sync": sync, "parts": {**parts}}
+        return {**filled, "sync": sync, "parts": {**parts}}
+
+
+def _partition(op: Op) -> int:
+    assert isinstance(op.value, dict), "a call on a partition of its own names it"
+    return int(op.value["partition"])

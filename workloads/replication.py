@@ -11,14 +11,16 @@ from dataclasses import dataclass
 from checkers.ladder import Level
 from checkers.replication.log_pointers import OBSERVE, LogPointers
 from checkers.replication.parts import Parts
+from checkers.replication.temporary import FINAL_TEMPORARY, TEMPORARY, Temporary
 from checkers.replication.whole_blocks import WholeBlocks
 from checkers.sets.convergence import Convergence
 from checkers.sets.set_full import SetFull
 from checkers.stats import Stats
 from harness.clients.clickhouse import ClickHouse
-from harness.clients.replicated_table import TableSchema
+from harness.clients.replicated_table import TableSchema, data_directory
 from harness.clients.table_in_zookeeper import places
 from harness.clients.table_session import TableSession
+from harness.core.capabilities import CanListFiles
 from harness.core.op import Call, Op, Value
 from harness.core.protocols import Cluster, Session, Workload
 from harness.core.seed import Seed
@@ -71,11 +73,31 @@ def replication(
         def rows(connection: ClickHouse, op: Op) -> Value:
             return {"blocks": [list(one) for one in counted(connection, op)]}
 
+        def temporary(connection: ClickHouse, op: Op) -> Value:
+            if not isinstance(cluster, CanListFiles) or op.node is None:
+                return {"unavailable": f"cluster {cluster.name} has no files"}
+            dialect = cluster.engines.on(op.node)
+            place = data_directory(connection, dialect, table.database, "t")
+            found = cluster.files(op.node, place, "tmp?fetch_*/")
+            odd = connection.rows(
+                "SELECT name FROM system.parts WHERE active AND name LIKE 'tmp%' "
+                f"AND database = '{table.database}'"
+            )
+            names = [path.rpartition("/")[2] for path in found]
+            return {"directories": [*names], "odd": [name for (name,) in odd]}
+
         return TableSession(
             cluster,
             table,
             writes={"insert": insert},
-            reads={"read": read, "final-read": read, "rows": rows, "final-rows": rows},
+            reads={
+                "read": read,
+                "final-read": read,
+                "rows": rows,
+                "final-rows": rows,
+                TEMPORARY: temporary,
+                FINAL_TEMPORARY: temporary,
+            },
             timeout_s=options.timeout_s,
             looks={OBSERVE: places},
         )
@@ -84,6 +106,7 @@ def replication(
         (2, numbered(lambda number: Call(f="insert", value=number, key=0))),
         (1, repeat(Call(f="read", key=0))),
         (2, repeat(Call(f="rows", key=0))),
+        (1, repeat(Call(f=TEMPORARY))),
     )
     return TableWorkload(
         name="replication",
@@ -93,6 +116,7 @@ def replication(
         calls=mix(seed.child("calls"), calls),
         per_s=options.ops_per_s,
         observer=(OBSERVE, 5.0),
+        final_once=(FINAL_TEMPORARY,),
         final_reads=("final-read", "final-rows"),
         judges=(
             Stats(min_ok={"insert": 10, "rows": 10}, faults_expected=faults_expected),
@@ -100,6 +124,7 @@ def replication(
             Convergence(),
             Parts(),
             WholeBlocks(),
+            Temporary(),
             LogPointers(),
         ),
     )

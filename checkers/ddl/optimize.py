@@ -1,11 +1,12 @@
 """Checks that OPTIMIZE returned only when it had promised to: after its merge was done, on its own
 replica or on all."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from checkers.conclusion import conclude
-from checkers.phrasing import FEW, during, number, seconds, where
+from checkers.phrasing import FEW, during, listed, number, seconds, where
 from checkers.replication.parts import Part
 from harness.core.history import History, Pair
 from harness.core.op import Kind
@@ -18,9 +19,10 @@ class Optimize:
     """Judges the calls "optimize", each with a partition of its own that nothing else merges. An
     ok's value is {"sync": `replication_alter_partitions_sync`, "parts": {node: [names]}}: the
     partition's active parts when OPTIMIZE had returned; a replica that did not answer is missing.
+    An OPTIMIZE that finds nothing to merge is no ok (`optimize_throw_if_noop`).
 
-    sync 1: a part that was merged and is on any replica is on the one that was asked. sync 2: on
-    every replica. sync 0 promises nothing.
+    sync 1: the replica that was asked has a merged part, and every merged part that is on any
+    replica. sync 2: so has every replica. sync 0 promises nothing.
     """
 
     name = "optimize"
@@ -29,33 +31,50 @@ class Optimize:
         """Return the verdict. VALID needs an OPTIMIZE that waited for a merge."""
         broken: list[Anomaly] = []
         waited = merged_in_all = 0
+        returned: Counter[int] = Counter()
+        behind: Counter[int] = Counter()
         for pair in history.pairs:
             if pair.invoke.f != OPTIMIZE or pair.kind is not Kind.OK:
                 continue
             sync, parts = _promise(pair)
             merged = {name for names in parts.values() for name in names if Part.of(name).level}
             merged_in_all += bool(merged)
-            if not sync or not merged:
+            missing = {node: _missing(merged, own) for node, own in parts.items()}
+            returned[sync] += 1
+            behind[sync] += any(missing.values())
+            asked = {n: m for n, m in missing.items() if sync == 2 or n == _node(pair)}
+            if not sync or not asked:
                 continue
             waited += 1
-            asked = parts if sync == 2 else {n: p for n, p in parts.items() if n == _node(pair)}
-            missing = {n: sorted(merged - set(p)) for n, p in asked.items() if merged - set(p)}
-            for node, names in missing.items():
-                broken.append(_anomaly(history, pair, sync, node, names))
+            for node, names in asked.items():
+                if names:
+                    broken.append(_anomaly(history, pair, sync, node, names))
         status = conclude(broken, checked=waited)
         said = f"{number(waited, 'merge')} waited for, each done when OPTIMIZE returned"
+        lag = listed([f"{behind[s]} of {n} with {s}" for s, n in sorted(returned.items())])
         return Verdict(
             checker=self.name,
             status=status,
-            summary=broken[0].text if broken else said if waited else "no merge was waited for",
+            summary=broken[0].text
+            if broken
+            else f"{said}; a replica was behind: {lag}"
+            if waited
+            else "no merge was waited for",
             checked=waited,
             anomalies=tuple(broken[:FEW]),
             figures={
                 "merged": merged_in_all,
                 "waited_for": waited,
+                "returned": {str(sync): n for sync, n in sorted(returned.items())},
+                "behind": {str(sync): behind[sync] for sync in sorted(returned)},
                 "anomalies": {"not-done": len(broken)},
             },
         )
+
+
+def _missing(merged: Set[str], own: Sequence[str]) -> list[str]:
+    """Return the merged parts that a replica lacks; of a merge that is nowhere, any merged part."""
+    return sorted(merged - set(own)) if merged else ["any merged part"]
 
 
 def _promise(pair: Pair) -> tuple[int, dict[str, list[str]]]:

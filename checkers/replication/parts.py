@@ -56,7 +56,7 @@ class Parts:
     def check(self, history: History) -> Verdict:
         """Return the verdict. VALID needs rest, and the parts of at least two replicas."""
         rest = quiescence_of(history)
-        seen = _seen(history)
+        seen = parts_at_rest(history)
         if seen is None:
             return Verdict(
                 checker=self.name, status=Status.UNKNOWN, summary="nobody looked", checked=0
@@ -95,7 +95,7 @@ class Parts:
         )
 
 
-def _seen(history: History) -> tuple[Op, dict[str, Mapping[str, object] | None]] | None:
+def parts_at_rest(history: History) -> tuple[Op, dict[str, Mapping[str, object] | None]] | None:
     """Return the last look at rest and each replica's parts; None for a replica that showed
     none."""
     for op in reversed(history.nemesis):

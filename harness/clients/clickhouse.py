@@ -29,6 +29,7 @@ ServerSetting: TypeAlias = Literal[
     "insert_quorum_parallel",
     "insert_quorum_timeout",
     "max_execution_time",
+    "optimize_throw_if_noop",
     "receive_timeout",
     "replication_alter_partitions_sync",
     "select_sequential_consistency",

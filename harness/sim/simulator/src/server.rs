@@ -80,6 +80,8 @@ pub struct Settings {
     /// The meaning of sequential consistency, if the query overrides it.
     pub sequential_reading: Option<Rc<str>>,
     pub replication_alter_partitions_sync: i64,
+    /// Whether an OPTIMIZE that merges nothing is an error.
+    pub optimize_throw_if_noop: bool,
 }
 
 impl Default for Settings {
@@ -91,6 +93,7 @@ impl Default for Settings {
             select_sequential_consistency: false,
             sequential_reading: None,
             replication_alter_partitions_sync: 1,
+            optimize_throw_if_noop: false,
         }
     }
 }
@@ -116,6 +119,9 @@ impl FromIterator<(String, Value)> for Settings {
                 }
                 ("replication_alter_partitions_sync", value) => {
                     out.replication_alter_partitions_sync = number(value);
+                }
+                ("optimize_throw_if_noop", value) => {
+                    out.optimize_throw_if_noop = number(value) != 0;
                 }
                 _ => {}
             }

@@ -154,9 +154,7 @@ impl Server {
                 let table = self.table(table)?;
                 let zk = table.writable()?;
                 if table.leader.get() {
-                    let wait = settings.replication_alter_partitions_sync != 0;
-                    let partition = partition.as_deref();
-                    optimize(&table, partition, *is_final, wait).await?;
+                    optimize(&table, partition.as_deref(), *is_final, settings).await?;
                 } else {
                     self.pass_to_leader(&table, &zk, query, settings).await?;
                 }

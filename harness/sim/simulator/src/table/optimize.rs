@@ -7,21 +7,25 @@
 use std::rc::Rc;
 
 use crate::bugs::Bug;
-use crate::errors::QueryError;
+use crate::errors::{QueryError, ServerError};
 use crate::keeper::session::{Found, Reading};
 use crate::keeper::tree::child;
+use crate::server::Settings;
 use crate::table::entries::TableData;
 use crate::table::merge::{assign, Logged};
 use crate::table::replica::Table;
 use crate::world::Promise;
 
+const CANNOT_ASSIGN_OPTIMIZE: i32 = 388;
+const NOTHING: &str = "Cannot select parts for optimization";
+
 /// Merges all parts of the partition (of every partition without one) if `final`, otherwise some
-/// neighbours. No-op if nothing may be merged now.
+/// neighbours. If nothing may be merged now, it is a no-op, or an error where the settings say so.
 pub async fn optimize(
     table: &Rc<Table>,
     partition: Option<&str>,
     is_final: bool,
-    wait: bool,
+    settings: &Settings,
 ) -> Result<(), QueryError> {
     let zk = table.writable()?;
     let mut partitions = vec![partition.map(Rc::from)];
@@ -38,6 +42,10 @@ pub async fn optimize(
             last = logged.or(last);
         }
     }
+    if last.is_none() && settings.optimize_throw_if_noop {
+        return Err(ServerError::new(CANNOT_ASSIGN_OPTIMIZE, NOTHING).into());
+    }
+    let wait = settings.replication_alter_partitions_sync != 0;
     if let (true, Some(last)) = (wait, last) {
         let replicas = zk.children(table.paths.replicas.clone()).await?;
         for replica in replicas.iter() {

@@ -5,7 +5,7 @@ from checkers_cases import Event, _call, _nemesis, fault, history, insert, rest
 
 from checkers.ddl.ddl import EFFECTS, TASKS, Ddl
 from checkers.ddl.reload import Reload
-from checkers.replication.distributed import Distributed
+from checkers.replication.distributed import Distributed, Placed
 from harness.core.verdict import Status, Verdict
 
 
@@ -120,6 +120,36 @@ def test_before_rest_a_row_may_still_come() -> None:
     assert checker.check(late).status is Status.UNKNOWN
     silent = history(sent(), at_rest(), finals(ch1=(5,), ch2=(5,)))
     assert checker.check(silent).status is Status.UNKNOWN
+
+
+def looked(**copies):
+    """Value 5, acknowledged, and how many times each replica had it right afterwards."""
+    begin, end = insert(0, 5, 1, 2)
+    end.op["value"] = {"value": 5, "copies": copies}
+    return [begin, end]
+
+
+ALL_SENT = finals(ch1=(5,), ch2=(5,), ch3=(5,))
+"""At rest the value is everywhere, whenever it was sent."""
+
+
+@pytest.mark.parametrize(
+    ("copies", "one", "each"),
+    [
+        ({"ch1": 1, "ch2": 1, "ch3": 1}, VALID, VALID),
+        ({"ch1": 1, "ch2": 0, "ch3": 1}, VALID, (Status.INVALID, ["not-placed"])),
+        ({"ch1": 1, "ch2": 1, "ch3": 0}, *2 * [(Status.INVALID, ["not-placed"])]),
+        # ch2 did not answer, and may have been the one.
+        ({"ch1": 0, "ch3": 1}, VALID, (Status.INVALID, ["not-placed"])),
+        ({}, *2 * [(Status.UNKNOWN, [])]),
+    ],
+)
+def test_what_is_acknowledged_as_placed_is_there_at_once(copies, one, each) -> None:
+    """The rows at rest are right in each case, and all that was looked at before."""
+    h = history(looked(**copies), at_rest(), ALL_SENT)
+    for placed, expected in ((Placed.ONE, one), (Placed.EACH, each), (Placed.LATER, VALID)):
+        found = Distributed(every_copy=True, replicated=True, placed=placed).check(h)
+        assert (found.status, kinds(found)) == expected
 
 
 S = 1000

@@ -10,10 +10,11 @@ shard answered: the one with the fewest errors, which grow while a replica is de
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from checkers.ladder import Level
-from checkers.replication.distributed import Distributed
+from checkers.replication.distributed import Distributed, Placed
 from checkers.replication.replica_choice import ROUTE, ReplicaChoice
 from checkers.stats import Stats
 from harness.clients.clickhouse import (
@@ -43,6 +44,8 @@ COLUMNS = "shard UInt8, value Int64"
 SCHEMA = TableSchema(columns=COLUMNS, partition_by="tuple()", order_by="value", settings={})
 CLUSTERS: Mapping[bool, str] = {True: "harness", False: "harness_each"}
 """Cluster in the servers' configuration, by `internal_replication`."""
+LOOK_S = 1.0
+"""Time in which a replica must say whether it has what was acknowledged."""
 BROKEN = "/broken/"
 """Part of the path of a file that the server will never send."""
 
@@ -66,6 +69,15 @@ class DistributedOptions(WorkloadOptions):
     """Whether queries tell which replicas answer them; needs errors_count in system.clusters."""
     sync_timeout_s: int = 5
     """Seconds after which a synchronous insert fails that the shards have not acknowledged."""
+    judge_sync: bool = False
+    """Whether inserts are judged as synchronous ones whatever `sync` says, as a control."""
+
+    @property
+    def placed(self) -> Placed:
+        """Where an acknowledged insert must be at once."""
+        if not (self.sync or self.judge_sync):
+            return Placed.LATER
+        return Placed.ONE if self.internal_replication else Placed.EACH
 
     @property
     def needs(self) -> tuple[Mechanism, ...]:
@@ -118,7 +130,7 @@ class DistributedWorkload:
         least = {"insert": 10}
         return (
             Stats(min_ok=least, min_ok_total=10, faults_expected=self.faults_expected),
-            Distributed(every_copy=every, replicated=replicated),
+            Distributed(every_copy=every, replicated=replicated, placed=self.options.placed),
             *((ReplicaChoice(),) if self.options.routes else ()),
         )
 
@@ -161,8 +173,10 @@ class _DistributedSession:
     def client(self, node: str) -> Client:
         connection = connect(self._cluster, node, timeout_s=self._options.timeout_s)
         shard = self._topology.node(node).shard - 1
+        looked = () if self._options.placed is Placed.LATER else self._topology.replicas
+        copies = {n: connect(self._cluster, n, timeout_s=LOOK_S) for n in looked}
         return _DistributedClient(
-            connection, self._database, shard, len(self._tables), self._options
+            connection, self._database, shard, len(self._tables), self._options, copies
         )
 
     def pending(self) -> Sequence[str]:
@@ -214,8 +228,11 @@ class _DistributedClient:
         shard: int,
         shards: int,
         options: DistributedOptions,
+        copies: Mapping[str, ClickHouse],
     ) -> None:
+        """`copies` are connections to the replicas that are looked at after each insert."""
         self._connection = connection
+        self._copies = copies
         self._database = database
         self._shard = shard
         self._shards = shards
@@ -261,7 +278,20 @@ class _DistributedClient:
             done = failed_write(error)
             # One block for each shard: the refusal of one says nothing about the others.
             return Done(Kind.INFO, error=done.error) if error.code > 0 else done
-        return Done(Kind.OK, op.value)
+        if not self._copies:
+            return Done(Kind.OK, op.value)
+        assert isinstance(op.value, int), "an insert has a number"
+        return Done(Kind.OK, {"value": op.value, "copies": self._look(op.value)})
+
+    def _look(self, value: int) -> dict[str, Json]:
+        """Return how many times each replica has the value now; one that does not answer is
+        left out."""
+        found: dict[str, Json] = {}
+        for node, connection in self._copies.items():
+            sql = f"SELECT count() FROM {self._database}.t WHERE value = {value:d}"
+            with suppress(DatabaseError):
+                found[node] = int(connection.rows(sql)[0][0])
+        return found
 
     def _read(self) -> Done:
         sql = f"SELECT if(shard = {self._shard}, value, -1 - value) FROM {self._database}.t"
@@ -272,4 +302,5 @@ class _DistributedClient:
         return Done(Kind.OK, tuple(columns[0]) if columns else ())
 
     def close(self) -> None:
-        self._connection.close()
+        for connection in (self._connection, *self._copies.values()):
+            connection.close()

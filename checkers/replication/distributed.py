@@ -4,6 +4,8 @@ be."""
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
 
 from checkers.conclusion import conclude
 from checkers.phrasing import FEW, during, listed, number, seconds, where
@@ -12,6 +14,17 @@ from checkers.sets.key_sets import FINAL_READ, INSERT, insert_value, read_values
 from harness.core.history import History, Pair
 from harness.core.op import Kind
 from harness.core.verdict import Anomaly, Verdict
+
+
+class Placed(StrEnum):
+    """Where the rows of an acknowledged insert must be as soon as it is acknowledged."""
+
+    LATER = "later"
+    """Nowhere: they may still be in a file of the replica that got them."""
+    ONE = "one"
+    """On one replica of each shard."""
+    EACH = "each"
+    """On every replica of each shard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +45,21 @@ class Distributed:
     one of each shard. Of any value: at most once where it may be, not at all where it was refused,
     never on another shard. Replicas that differ in a value of unknown outcome are counted
     (`unknown_differs`), and wrong only where the tables replicate among themselves (`replicated`).
+
+    With `placed` an ok insert has {"value", "copies": {node: count}}, read from the local tables
+    right after the acknowledgement; a replica that did not answer is missing. INVALID is then also
+    "not-placed": an acknowledged value that is not where it must be at once. At rest everything has
+    been sent, so that a server that acknowledges before it sends is not seen there.
     """
 
     name = "distributed"
 
-    def __init__(self, *, every_copy: bool, replicated: bool) -> None:
+    def __init__(
+        self, *, every_copy: bool, replicated: bool, placed: Placed = Placed.LATER
+    ) -> None:
         self._every_copy = every_copy
         self._replicated = replicated
+        self._placed = placed
 
     def check(self, history: History) -> Verdict:
         """Return the verdict. VALID needs rest, an acknowledged value, and a final read of every
@@ -59,6 +80,10 @@ class Distributed:
                 wrong += self._judged(value, shard, kind, here)
                 unknown = kind is Kind.INFO and self._every_copy
                 differs += unknown and bool(min(here)) != bool(max(here))
+        looked, absent = self._at_once(history, shards)
+        wrong += absent
+        if self._placed is not Placed.LATER and not looked:
+            doubts.append("no acknowledged insert was looked for at once")
         late = {"lost", "missing-copy"} if not rest.reached else set()
         broken = [one for one in wrong if one.kind not in late]
         kinds = Counter(one.kind for one in broken)
@@ -74,9 +99,32 @@ class Distributed:
                 "acknowledged": acknowledged,
                 "info": sum(pair.kind is Kind.INFO for pair in inserts.values()),
                 "unknown_differs": differs,
+                "looked_at_once": looked,
                 "anomalies": dict(kinds),
             },
         )
+
+    def _at_once(
+        self, history: History, shards: Mapping[int, Sequence[str]]
+    ) -> tuple[int, Sequence[WrongShard]]:
+        """Return on how many shards an acknowledged value was looked for at once, and where it was
+        not."""
+        looked, out = 0, list[WrongShard]()
+        for value, pair in _inserts(history).items() if self._placed is not Placed.LATER else ():
+            end = pair.end.value if pair.end is not None and pair.kind is Kind.OK else None
+            found = end.get("copies") if isinstance(end, Mapping) else None
+            copies: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
+            for shard, nodes in shards.items():
+                counts = {node: int(copies[node]) for node in nodes if node in copies}
+                least = 1 if self._placed is Placed.EACH else len(nodes)
+                if len(counts) < least:
+                    continue  # One that did not answer may have it.
+                looked += 1
+                empty = [node for node, count in counts.items() if not count]
+                if len(empty) == len(counts) or (empty and self._placed is Placed.EACH):
+                    said = f"acknowledged, and not on {listed(empty)} right afterwards"
+                    out.append(WrongShard("not-placed", value, shard, said))
+        return looked, out
 
     def _judged(
         self, value: int, shard: int, kind: Kind | None, here: Sequence[int]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from nemesis import message, store
+from nemesis import message, moment, store
 
 _STOPPED: Final[Mapping[str, str]] = {
     "cut": "the proxy in its pod cut a connection at such a message",
@@ -15,6 +15,8 @@ _STOPPED: Final[Mapping[str, str]] = {
 }
 """Evidence for a stopped message, by the rule's action."""
 _ARMED: Final = "the proxy in its pod has the rule; the end of the fault says how many it stopped"
+_STRUCK: Final = "no server process is left, and what it was making is on its disk, incomplete"
+_HELD: Final = "no server process is left, and a proxy held the other replica in the middle"
 _CLEARED: Final = "the proxy has no such rule any more and holds back nothing"
 
 EVIDENCE: Final[Mapping[str, tuple[str, str]]] = {
@@ -68,6 +70,10 @@ EVIDENCE: Final[Mapping[str, tuple[str, str]]] = {
     **{
         name: (_ARMED if name in message.RARE else _STOPPED[str(rule["do"])], _CLEARED)
         for name, (_, rule) in message.VARIANTS.items()
+    },
+    **{
+        name: (_STRUCK if variant.proof else _HELD, "the servers run and answer")
+        for name, variant in moment.VARIANTS.items()
     },
 }
 """Sentences about what was seen when a fault began and when it ended, by the f of its ops."""

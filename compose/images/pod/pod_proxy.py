@@ -9,6 +9,7 @@ A rule names a channel ("zookeeper", "interserver"), an edge ("request", "respon
 words that the request must contain and, for ZooKeeper, the kind of request ("op"). The actions:
   cut    close both connections instead of forwarding the message;
   half   forward a part of the message, then close both connections;
+  stall  forward a part of the message, and hold back the rest until the rules are cleared;
   drop   forward nothing in this direction from this message on, and keep the connections open;
   shut   like cut, and close every connection of the channel until the rules are cleared;
   delay  hold back the message and everything behind it for `delay_s`;
@@ -33,7 +34,7 @@ SO_ORIGINAL_DST = 80
 OPS = {"get": 4, "multi": 14}
 """ZooKeeper's type codes of a read and of a transaction."""
 HALF_BYTES = 400
-"""Size of what `half` forwards: the header of an answer and the beginning of a part."""
+"""Size of what `half` and `stall` forward: the header of an answer and the beginning of a part."""
 CHUNK = 1 << 16
 
 
@@ -177,6 +178,10 @@ class Relay:
         if rule.do == "hold":
             await rule.cleared.wait()
             return message
+        if rule.do == "stall":
+            self._transports[0].write(message[:HALF_BYTES])
+            await rule.cleared.wait()
+            return message[HALF_BYTES:]
         if rule.do == "drop":
             self._dropped.add(edge)
             self._state.stalled.add(self)

@@ -1,0 +1,308 @@
+"""Kills that strike at a named moment: in mid-merge, in mid-fetch, in mid-clone.
+
+A kill at random hits the few milliseconds of a merge or a fetch by luck. These faults look for the
+moment, or hold it with the replicas' proxies, and kill a server in it; what the dead server has on
+disk, or what a proxy had stopped, shows that it was hit. A kill that missed is info.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from harness.core.capabilities import CanIntercept, CanListFiles, ReportsTableLeader
+from harness.core.connections import QueryError
+from harness.core.dialect import Mechanism
+from harness.core.errors import FaultError
+from harness.core.op import Json
+from harness.core.protocols import Cluster
+from harness.core.seed import Seed
+from harness.core.topology import Topology
+from nemesis.cluster_state import responsive
+from nemesis.family import NotBegunError, Watch, names
+from nemesis.message import FETCH
+from nemesis.process import Kill
+from nemesis.targets import NodeSpec
+
+T = TypeVar("T")
+POLL_NS: Final = 5_000_000
+HELD_NS: Final = 150_000_000
+"""Time after which a fetch that is not held has ended."""
+FETCHED: Final = "tmp?fetch_*/"
+"""Directories of parts that are being fetched: tmp_fetch_…, today tmp-fetch_…."""
+CLONE_S: Final = 25.0
+"""Time for a killed replica to be marked lost, and for a lost one to begin its clone."""
+ANSWER_S: Final = 2.0
+MERGES: Final = (
+    "SELECT result_part_name FROM system.merges WHERE database LIKE 'harness_%' "
+    "AND progress < 0.8 AND rows_written > 0 AND total_size_bytes_compressed > 1000000"
+)
+"""The merges that have begun to write and go on for long enough to be hit."""
+PATHS: Final = (
+    "SELECT DISTINCT zookeeper_path FROM system.replicas WHERE zookeeper_path LIKE '/harness/%'"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A moment that was found: whom to kill, and what shows it."""
+
+    victim: str
+    text: str
+    seen: tuple[str, ...]
+    """Parts or directories that were under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class MomentVariant:
+    """How a moment is found, and which directories on the victim's disk prove that it was hit."""
+
+    text: str
+    find: Callable[["MomentKill", Cluster, Sequence[str], Watch], Moment]
+    proof: str = ""
+    """Pattern of directories that the dead server must have; "" if a proxy proves it."""
+    proxied: bool = True
+
+
+class MomentKill(Kill):
+    """Family of one such fault: SIGKILL at the moment, and start when the fault ends."""
+
+    def __init__(self, name: str, topology: Topology) -> None:
+        super().__init__([NodeSpec("clickhouse", "all")], topology)
+        self.f = name
+        self.variant = VARIANTS[name]
+        proxy = (CanIntercept,) if self.variant.proxied else ()
+        self.needs = (*self.needs, CanListFiles, *proxy)
+
+    def plan(self, seed: Seed, turn: int) -> Mapping[str, Json]:
+        """Return the replicas in the order in which they are looked at."""
+        nodes = seed.child("order", turn).shuffled(0, self._topology.replicas)
+        return {"name": self.f, "nodes": list(nodes)}
+
+    def begin(self, cluster: Cluster, plan: Mapping[str, Json], watch: Watch) -> dict[str, Json]:
+        """Find the moment, kill the victim in it, and look for the proof."""
+        given = plan["nodes"]
+        assert isinstance(given, list), "a plan has its nodes"
+        nodes = responsive(cluster, [str(node) for node in given])
+        if len(nodes) < 2:
+            raise NotBegunError(f"{names(map(str, given))}: other faults hold all but one of them")
+        watch.check()
+        self._touched |= frozenset(nodes)
+        try:
+            found = self.variant.find(self, cluster, nodes, watch)
+            self._affected |= {found.victim}
+            self._inject(cluster, [found.victim])
+            wrong = watch.until_none(lambda: self._unverified(cluster, [found.victim]))
+        finally:
+            self.release(cluster)
+        if wrong:
+            raise FaultError("; ".join(wrong))
+        left = directories(cluster, found.victim, self.variant.proof) if self.variant.proof else ()
+        if self.variant.proof and not left:
+            raise FaultError(f"{found.victim} was killed too late: no {self.variant.proof} is left")
+        return {
+            **plan,
+            "nodes": [found.victim],
+            "seen": list(found.seen),
+            "left": list(left),
+            "text": found.text,
+        }
+
+    def strike(self, cluster: Cluster, node: str) -> None:
+        """Kill a server in preparation of the moment; the end of the fault starts it, if nothing
+        else has."""
+        self._affected |= {node}
+        self._inject(cluster, [node])
+
+    def restore(self, cluster: Cluster, node: str) -> None:
+        """Start a server that was killed in preparation of the moment."""
+        super()._revert(cluster, [node])
+        self._affected -= {node}
+
+    def release(self, cluster: Cluster) -> None:
+        """Remove the rules from all proxies."""
+        if self.variant.proxied:
+            _interceptable(cluster).clear_rules(self._topology.replicas)
+
+    def _name(self, spec: NodeSpec) -> str:  # noqa: ARG002
+        return self.f
+
+    def _revert(self, cluster: Cluster, nodes: Sequence[str]) -> None:
+        self.release(cluster)
+        super()._revert(cluster, nodes)
+
+
+def _merging(_kill: MomentKill, cluster: Cluster, nodes: Sequence[str], watch: Watch) -> Moment:
+    """Wait for a merge; where one replica leads, for one of the leader's."""
+    leader = None
+    if cluster.engines.dialect.has(Mechanism.TABLE_LEADER):
+        leader = cluster.table_leader() if isinstance(cluster, ReportsTableLeader) else None
+    order = nodes if leader is None or leader not in nodes else (leader,)
+    with _asking(cluster, order) as ask:
+
+        def look() -> Moment | None:
+            for node in order:
+                parts = ask(node, MERGES)
+                if parts:
+                    role = " (leader)" if node == leader else ""
+                    return Moment(node, f"{node}{role} while it merged into {parts[0]}", parts)
+            return None
+
+        return _until(cluster, watch, watch.within_s, look, "no replica merged")
+
+
+def _fetching(_kill: MomentKill, cluster: Cluster, nodes: Sequence[str], watch: Watch) -> Moment:
+    """Hold fetches in the middle; the victim is a replica with an incomplete part."""
+    receiver, source, seen = _half_fetched(cluster, nodes, watch)
+    return Moment(receiver, f"{receiver} while it fetched {seen[0]} from {source}", seen)
+
+
+def _sending(_kill: MomentKill, cluster: Cluster, nodes: Sequence[str], watch: Watch) -> Moment:
+    """Hold fetches in the middle; the victim is the replica that has sent half of a part."""
+    receiver, source, seen = _half_fetched(cluster, nodes, watch)
+    return Moment(source, f"{source} while {receiver} fetched {seen[0]} from it", seen)
+
+
+def _half_fetched(
+    cluster: Cluster, nodes: Sequence[str], watch: Watch
+) -> tuple[str, str, tuple[str, ...]]:
+    """Return a replica with an incomplete part, the one that sends it, and the directories."""
+    proxies = _interceptable(cluster)
+    for node in nodes:  # one sender at a time, so that it is known who sends what was found
+        rule = {"name": "stall", "channel": "interserver", "edge": "response", "do": "stall"}
+        proxies.intercept([node], {**rule, "words": list[Json](FETCH)})
+
+        def look(sender: str = node) -> tuple[str, str, tuple[str, ...]] | None:
+            if not _hits(proxies, sender):
+                return None
+            for other in nodes:
+                seen = _held(cluster, other) if other != sender else ()
+                if seen:
+                    return other, sender, seen
+            return None
+
+        try:
+            return _until(cluster, watch, watch.within_s / len(nodes), look, "nobody fetched")
+        except FaultError:
+            proxies.clear_rules([node])
+    raise FaultError("nobody fetched a part in time")
+
+
+def _held(cluster: Cluster, node: str) -> tuple[str, ...]:
+    """Return the directories of fetches that stay: those of other senders come and go."""
+    first = directories(cluster, node, FETCHED)
+    if not first:
+        return ()
+    clock = cluster.runtime.clock()
+    clock.sleep_until(clock.now_ns() + HELD_NS)
+    again = directories(cluster, node, FETCHED)
+    return tuple(one for one in first if one in again)
+
+
+def _cloned(kill: MomentKill, cluster: Cluster, nodes: Sequence[str], watch: Watch) -> Moment:
+    """Kill a replica until it is lost, start it, and hold the answer to the transaction in which it
+    takes the log pointer of its source, before it has listed the source's parts; the victim is that
+    source."""
+    lost, *others = nodes
+    proxies = _interceptable(cluster)
+    kill.strike(cluster, lost)
+    with _asking(cluster, others) as ask:
+
+        def marked() -> bool | None:
+            for path in ask(others[0], PATHS):
+                place = f"path = '{path}/replicas/{lost}' AND name = 'is_lost'"
+                if ask(others[0], f"SELECT value FROM system.zookeeper WHERE {place}") == ("1",):
+                    return True
+            return None
+
+        _until(cluster, watch, CLONE_S, marked, f"{lost} was not lost")
+    for source in others:
+        rule = {"name": source, "channel": "zookeeper", "edge": "response", "do": "hold"}
+        words: list[Json] = [f"/replicas/{lost}/log_pointer", f"/replicas/{source}/is_lost"]
+        proxies.intercept([lost], {**rule, "words": words})
+    kill.restore(cluster, lost)
+
+    def begun() -> Moment | None:
+        for source in _hits(proxies, lost):
+            return Moment(source, f"{source} while {lost} cloned it", (f"{lost} from {source}",))
+        return None
+
+    return _until(cluster, watch, CLONE_S, begun, f"{lost} did not clone")
+
+
+def directories(cluster: Cluster, node: str, pattern: str) -> tuple[str, ...]:
+    """Return the names of the directories in a server's data that match a pattern."""
+    assert isinstance(cluster, CanListFiles), "capabilities are checked before the run"
+    found = cluster.files(node, "", pattern)
+    return tuple(sorted(path.rstrip("/").rpartition("/")[2] for path in found))
+
+
+@contextmanager
+def _asking(
+    cluster: Cluster, nodes: Sequence[str]
+) -> Iterator[Callable[[str, str], tuple[str, ...]]]:
+    """Yield a function that returns the first column of a query on a node; () if it does not
+    answer."""
+    channels = {node: cluster.query_channel(node, ANSWER_S) for node in nodes}
+
+    def ask(node: str, sql: str) -> tuple[str, ...]:
+        try:
+            columns = channels[node].ask(sql, {}, None)
+        except QueryError:
+            return ()
+        return tuple(str(value) for value in columns[0]) if columns else ()
+
+    try:
+        yield ask
+    finally:
+        for channel in channels.values():
+            channel.disconnect()
+
+
+def _until(
+    cluster: Cluster, watch: Watch, within_s: float, look: Callable[[], T | None], why: str
+) -> T:
+    """Return what `look` returns once it returns something. Raises FaultError, with the reason,
+    when the time is over or the call was abandoned."""
+    clock = cluster.runtime.clock()
+    while clock.now_ns() < within_s * 1e9:
+        watch.check()
+        found = look()
+        if found is not None:
+            return found
+        clock.sleep_until(clock.now_ns() + POLL_NS)
+    raise FaultError(f"{why} within {within_s:.0f} s")
+
+
+def _hits(proxies: CanIntercept, node: str) -> list[str]:
+    """Return the rules of a node's proxy that have stopped a message."""
+    hits = proxies.intercepted(node)["hits"]
+    assert isinstance(hits, Mapping), "the proxy counts hits by rule"
+    return [str(name) for name, count in hits.items() if count]
+
+
+def _interceptable(cluster: Cluster) -> CanIntercept:
+    assert isinstance(cluster, CanIntercept), "capabilities are checked before the run"
+    return cluster
+
+
+VARIANTS: Final[Mapping[str, MomentVariant]] = {
+    "merge-kill": MomentVariant(
+        "a replica, the leader if there is one, is killed while it merges",
+        _merging,
+        proof="tmp_merge_*/",
+        proxied=False,
+    ),
+    "fetch-kill-receiver": MomentVariant(
+        "a replica is killed while it has half of a part that it fetches",
+        _fetching,
+        proof=FETCHED,
+    ),
+    "fetch-kill-source": MomentVariant(
+        "a replica is killed while another has half of a part that it fetches from it", _sending
+    ),
+    "clone-kill-source": MomentVariant(
+        "a replica is away until it is lost; the one that it clones is killed in mid-clone", _cloned
+    ),
+}
+"""Variants by name."""

@@ -1,0 +1,132 @@
+"""Kills at a named moment: whom they strike, when they wait, and what counts as a hit.
+
+On a cluster that records its calls; docs/lab/mechanisms.md has the moments that were hit on real
+servers.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pytest
+from nemesis_record import Record, nemesis, op
+
+from harness.core.op import Json, Kind
+from nemesis.moment import MERGES, VARIANTS
+
+
+@dataclass
+class Answers:
+    """A connection to one replica of the cluster."""
+
+    cluster: "Working"
+    node: str
+
+    def ask(self, sql: str, *_: object) -> list[tuple[str, ...]]:
+        if sql == MERGES:
+            return [self.cluster.merging.get(self.node, ())]
+        return [("/harness/t/1",)] if "zookeeper_path" in sql else [("1",)]
+
+    def disconnect(self) -> None: ...
+
+
+class Working(Record):
+    """Cluster whose replicas merge and fetch, with proxies that stop what a rule names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.merging: dict[str, tuple[str, ...]] = {}
+        self.directories: dict[str, list[str]] = {}
+        self.sends: str | None = None
+        """Replica whose proxy meets a message that a rule names."""
+        self.rules: dict[str, list[str]] = {}
+
+    def query_channel(self, node: str, timeout_s: float) -> Answers:  # type: ignore[override] # enough
+        return Answers(self, node)
+
+    def files(self, node: str, directory: str, name: str) -> Sequence[str]:
+        head = name.split("?")[0].split("*")[0]
+        return [f"/x/{d}" for d in self.directories.get(node, []) if d.startswith(head)]
+
+    def interpose(self) -> None: ...
+
+    def intercept(self, nodes: Sequence[str], rule: Mapping[str, Json]) -> None:
+        for node in nodes:
+            self.rules.setdefault(node, []).append(str(rule["name"]))
+
+    def clear_rules(self, nodes: Sequence[str]) -> None:
+        self.did.append("clear")
+        for node in nodes:
+            self.rules.pop(node, None)
+
+    def intercepted(self, node: str) -> Mapping[str, Json]:
+        rules = self.rules.get(node, [])
+        return {"hits": {n: int(self.sends in (node, n)) for n in rules}, "stalled": 0}
+
+
+def begun(cluster: Working, name: str, *nodes: str) -> tuple[Kind, str, Mapping[str, object]]:
+    """Begin the fault; return its kind, its error or text, and its value."""
+    one = nemesis(name)
+    done = one.invoke(cluster, op(name, nodes=list(nodes or ("ch1", "ch2", "ch3"))))
+    assert isinstance(done.value, dict)
+    return done.kind, done.error or str(done.value["text"]), done.value
+
+
+@pytest.mark.parametrize("name", [name for name in VARIANTS if name != "clone-kill-source"])
+def test_a_moment_that_does_not_come_is_no_fault_and_heals(name: str) -> None:
+    cluster = Working()
+    kind, why, _ = begun(cluster, name)
+    assert kind is Kind.INFO
+    assert "no replica merged" in why or "nobody fetched" in why
+    assert cluster.whole
+    assert not cluster.rules
+
+
+def test_the_leader_is_killed_while_it_merges_and_the_others_are_not() -> None:
+    cluster = Working()
+    cluster.merging = {"ch1": ("0_1_3_1",), "ch3": ("0_1_3_1",)}
+    cluster.directories["ch3"] = ["tmp_merge_0_1_3_1"]
+    kind, text, value = begun(cluster, "merge-kill")
+    assert (kind, text) == (Kind.OK, "ch3 (leader) while it merged into 0_1_3_1")
+    assert (value["nodes"], value["left"]) == (["ch3"], ["tmp_merge_0_1_3_1"])
+    assert cluster.dead == {"ch3"}
+
+
+def test_a_kill_that_leaves_nothing_incomplete_has_missed() -> None:
+    cluster = Working()
+    cluster.merging["ch3"] = ("0_1_3_1",)
+    kind, why, _ = begun(cluster, "merge-kill")
+    assert (kind, why) == (Kind.INFO, "ch3 was killed too late: no tmp_merge_*/ is left")
+    assert cluster.whole, "it was started again"
+
+
+@pytest.mark.parametrize(
+    ("name", "victim", "text"),
+    [
+        ("fetch-kill-receiver", "ch2", "ch2 while it fetched tmp_fetch_0_3_3_0 from ch1"),
+        ("fetch-kill-source", "ch1", "ch1 while ch2 fetched tmp_fetch_0_3_3_0 from it"),
+    ],
+)
+def test_either_end_of_a_fetch_is_killed_in_the_middle(name: str, victim: str, text: str) -> None:
+    cluster = Working()
+    cluster.sends = "ch1"
+    cluster.directories["ch2"] = ["tmp_fetch_0_3_3_0"]
+    kind, said, value = begun(cluster, name)
+    assert (kind, said, value["nodes"]) == (Kind.OK, text, [victim])
+    assert cluster.dead == {victim}
+    assert not cluster.rules, "the proxies hold nothing back any more"
+
+
+def test_the_source_of_a_clone_is_killed_when_the_lost_replica_has_taken_its_place() -> None:
+    cluster = Working()
+    cluster.sends = "ch2"  # the proxy of ch1 meets the rule for ch2
+    kind, text, _ = begun(cluster, "clone-kill-source", "ch1", "ch2", "ch3")
+    assert (kind, text) == (Kind.OK, "ch2 while ch1 cloned it")
+    assert cluster.did[:3] == ["kill ch1", "start ch1", "kill ch2"]
+    assert cluster.dead == {"ch2"}
+
+
+def test_two_replicas_at_least_are_needed() -> None:
+    cluster = Working()
+    cluster.dead |= {"ch1", "ch2"}
+    kind, why, _ = begun(cluster, "merge-kill")
+    assert (kind, why) == (Kind.FAIL, "ch1 ch2 ch3: other faults hold all but one of them")

@@ -78,15 +78,19 @@ def test_what_they_promise_holds_without_faults(
 
 
 @pytest.mark.containers
-def test_rows_go_to_their_shards_and_every_copy_is_made(tmp_path: Path) -> None:
+def test_rows_go_to_their_shards_but_not_at_once_where_an_insert_does_not_wait(
+    tmp_path: Path,
+) -> None:
+    """The control of synchronous inserts: what is right at rest was not there at first."""
     status, report = ran(
         tmp_path,
         "--workload", "distributed", "--shards", "2", "--replicas", "2", "--keepers", "1",
         "--option", "internal-replication=false", "--option", "table=plain",
-        "--time-limit", "4", "--seed", "1",
+        "--option", "judge-sync=true", "--time-limit", "4", "--seed", "1",
     )  # fmt: skip
     verdict = next(v for v in report["verdicts"] if v["checker"] == "distributed")
-    assert (status, verdict["status"]) == (0, "VALID"), report
+    assert (status, verdict["status"]) == (1, "INVALID"), report
+    assert set(verdict["figures"]["anomalies"]) == {"not-placed"}
     assert verdict["checked"] > 50
 
 

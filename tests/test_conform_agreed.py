@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import replace
 
 from checkers_cases import history, insert, read, rest
-from test_conform import ROOT, TXNS, at, edited, ended, without
+from test_conform import NAME, ROOT, TXNS, at, edited, ended, log_file, without
 
 from checkers.quorum.durability import Durability
 from checkers.quorum.numbers_taken import NumbersTaken
@@ -13,7 +13,7 @@ from checkers.quorum.quorum_log import overlapping, quorums_of
 from checkers.replication.agreed import Agreed, agreed_of
 from checkers.replication.assigners import Assigners
 from harness.conform.agreed import agreed
-from harness.conform.txnlog import Change, ChangeKind, Txn
+from harness.conform.txnlog import Change, ChangeKind, Txn, read_txns
 from harness.core.history import History
 from harness.core.op import Json
 from harness.core.verdict import Status
@@ -42,6 +42,13 @@ def test_a_real_trace_has_quorums_that_end_counted_and_one_after_the_other() -> 
         "number": 27, "release": 27, "commit": 18, "begin": 18, "end": 18, "hold": 57,
         "assign": 1, "leads": 1,
     }  # fmt: skip
+
+
+def test_only_what_is_about_the_table_is_parsed_and_the_facts_are_the_same() -> None:
+    quick = tuple(read_txns(log_file(), NAME, ROOT))
+    assert [txn.zxid for txn in quick] == [txn.zxid for txn in TXNS]
+    assert sum(bool(txn.changes) for txn in quick) < sum(bool(txn.changes) for txn in TXNS)
+    assert agreed(ROOT, quick) == agreed(ROOT, TXNS)
 
 
 def test_a_quorum_that_ends_before_the_second_replica_has_its_part_is_told() -> None:

@@ -26,7 +26,8 @@ def transactions(cluster: Cluster) -> Look:
             logs = cluster.transactions()
             if len(logs) * 2 <= len(keepers):
                 return {"unavailable": f"{len(logs)} of {len(keepers)} servers have one"}
-            ensemble = merged([read_packed(log, n) for n, log in logs.items()], len(keepers))
+            servers = [read_packed(log, node, table.path) for node, log in logs.items()]
+            ensemble = merged(servers, len(keepers))
             return {"gaps": list(ensemble.gaps), "facts": [*agreed(table.path, ensemble.txns)]}
         except (HarnessError, UnreadableError) as error:
             return {"unavailable": str(error)}

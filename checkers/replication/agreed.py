@@ -22,8 +22,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from checkers.memoize import memoize_per_history
-from harness.core.history import History
+from harness.core.history import History, memoize_per_history
 from harness.core.op import Kind, Op
 
 TRANSACTIONS: Final = "transactions"

@@ -41,9 +41,9 @@ def read_archive(path: Path) -> tuple[Txn, ...]:
         raise HarnessError(f"{path}: cannot be read: {error}") from error
 
 
-def read_packed(packed: bytes, name: str) -> tuple[Txn, ...]:
-    """Return a server's transactions from the content of an archive. Raises HarnessError, which
-    names it."""
+def read_packed(packed: bytes, name: str, about: str = "") -> tuple[Txn, ...]:
+    """Return a server's transactions from the content of an archive, as `read_txns` does. Raises
+    HarnessError, which names it."""
     found: dict[int, Txn] = {}
     try:
         with tarfile.open(fileobj=BytesIO(packed)) as archive:
@@ -54,7 +54,7 @@ def read_packed(packed: bytes, name: str) -> tuple[Txn, ...]:
             for member in files:
                 content = archive.extractfile(member)
                 data = content.read() if content else b""
-                found |= {txn.zxid: txn for txn in read_txns(data, f"{name}:{member.name}")}
+                found |= {txn.zxid: txn for txn in read_txns(data, f"{name}:{member.name}", about)}
     except (OSError, tarfile.TarError, EOFError, ValueError) as error:
         raise HarnessError(f"{name}: cannot be read: {error}") from error
     return tuple(found[zxid] for zxid in sorted(found))

@@ -6,6 +6,7 @@ zookeeper.jute): a header, then for each transaction an Adler-32 checksum, a len
 and the letter B; then zeros, because the file is allocated ahead.
 """
 
+import struct
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from typing import Final
 from harness.conform.jute import Jute, JuteError
 from harness.core.errors import HarnessError
 
+_HEADER: Final = struct.Struct(">qiqqi")
+"""Header of a transaction: session, number in it, zxid, time in ms, kind."""
 _MAGIC: Final = 0x5A4B4C47  # "ZKLG"
 _END: Final = ord("B")
 _CREATE: Final = frozenset({1, 15, 19, 21})  # create, create2, createContainer, createTTL
@@ -57,11 +60,13 @@ class Txn:
     """True if the transaction ends the session and deletes its ephemeral nodes."""
 
 
-def read_txns(data: bytes, name: str) -> Iterator[Txn]:
+def read_txns(data: bytes, name: str, about: str = "") -> Iterator[Txn]:
     """Yield the transactions of a log file in order, including those without effect.
 
     A file whose last transaction was cut off by a kill ends before it. Raises HarnessError, naming
-    the file and the position, for anything else that is no log.
+    the file and the position, for anything else that is no log. With `about`, a path, only the
+    transactions that contain it or end a session are parsed; others come without their changes,
+    which takes a tenth of the time.
     """
     file = Jute(data)
     try:
@@ -83,6 +88,10 @@ def read_txns(data: bytes, name: str) -> Iterator[Txn]:
             if not any(data[at + 12 + len(record) :]):
                 return
             raise HarnessError(f"{name}: the transaction at byte {at} has a wrong checksum")
+        if about.encode() not in record and _HEADER.unpack_from(record)[-1] != _CLOSE_SESSION:
+            session, _, zxid, time_ms, _ = _HEADER.unpack_from(record)
+            yield Txn(zxid, session, time_ms, (), ends_session=False)
+            continue
         try:
             yield _txn(Jute(record))
         except JuteError as error:

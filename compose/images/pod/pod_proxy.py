@@ -34,7 +34,10 @@ SO_ORIGINAL_DST = 80
 OPS = {"get": 4, "multi": 14}
 """ZooKeeper's type codes of a read and of a transaction."""
 HALF_BYTES = 400
-"""Size of what `half` and `stall` forward: the header of an answer and the beginning of a part."""
+"""Size of what `half` forwards: the header of an answer and the beginning of a part."""
+STALL_BYTES = 1000
+"""Size of what `stall` forwards, in as many packets as it comes: enough for the receiver to have
+made the part's directory. Smaller parts pass."""
 CHUNK = 1 << 16
 
 
@@ -109,6 +112,10 @@ class Relay:
         """Rules for responses, by the number of their request."""
         self._dropped: set[str] = set()
         """Edges on which nothing is forwarded any more."""
+        self._stalling: Rule | None = None
+        """Rule by which the response is stalled."""
+        self._stall_left = 0
+        """Number of its bytes that are still forwarded."""
 
     async def run(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Forward messages until both sides have ended or one is cut."""
@@ -170,7 +177,7 @@ class Relay:
             if rule is not None and self._state.rules.get(rule.name) is not rule:
                 rule = None
         if rule is None:
-            return message
+            return await self._stall(message) if edge == "response" else message
         rule.hits += 1
         if rule.do == "delay":
             await asyncio.sleep(rule.delay_s)
@@ -179,9 +186,8 @@ class Relay:
             await rule.cleared.wait()
             return message
         if rule.do == "stall":
-            self._transports[0].write(message[:HALF_BYTES])
-            await rule.cleared.wait()
-            return message[HALF_BYTES:]
+            self._stalling, self._stall_left = rule, STALL_BYTES
+            return await self._stall(message)
         if rule.do == "drop":
             self._dropped.add(edge)
             self._state.stalled.add(self)
@@ -194,6 +200,19 @@ class Relay:
             self._transports[0].write(message[:HALF_BYTES])
             await asyncio.sleep(0.05)  # the kernel sends it before the connection is aborted
         raise ConnectionAbortedError(rule.name)
+
+    async def _stall(self, message: bytes) -> bytes:
+        """Return what is forwarded of a response; the rest of a stalled one waits for its rule."""
+        if self._stalling is None:
+            return message
+        now, later = message[: self._stall_left], message[self._stall_left :]
+        self._stall_left -= len(now)
+        if not later:
+            return now
+        self._transports[0].write(now)
+        await self._stalling.cleared.wait()
+        self._stalling = None
+        return later
 
     def _number(self, message: bytes) -> object:
         """Return the number that pairs request and response; None in HTTP, which has none."""

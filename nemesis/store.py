@@ -35,8 +35,8 @@ VARIANTS: Final[Mapping[str, tuple[str, Mapping[str, Json]]]] = {
         {"do": "close"},
     ),
 }
-"""Description and rule of the store, by name. A server repeats a failed request three times, so a
-share of a half makes one request in sixteen fail."""
+"""Description and rule of the store, by name. A server repeats a refused deletion three times,
+and a refused write more often, so that few of them fail for good."""
 
 _PLANNED: Final = ("share", "methods", "delay_s")
 """Words of a rule that a plan may have in place of the variant's."""

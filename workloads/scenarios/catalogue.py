@@ -20,6 +20,7 @@ from workloads.scenarios.inserts import (
     TORN_INSERT,
 )
 from workloads.scenarios.object_store import (
+    COPIED_PART,
     ORPHANED_DROP,
     ORPHANED_FETCH,
     ORPHANED_INSERT,
@@ -75,6 +76,7 @@ _EVERY = (
     ORPHANED_INSERT,
     ORPHANED_DROP,
     ORPHANED_FETCH,
+    COPIED_PART,
 )
 
 SCENARIOS: Mapping[str, Scenario] = {scenario.name: scenario for scenario in _EVERY}

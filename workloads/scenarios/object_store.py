@@ -1,4 +1,4 @@
-"""What zero-copy replication leaves on an object store, for good."""
+"""What zero-copy replication leaves on an object store for good: orphans and second copies."""
 
 from checkers.ladder import Level
 from checkers.replication.objects import DROP
@@ -34,6 +34,7 @@ def _of_store(name: str, **rule: Json) -> ScriptedFault:
 
 
 SLOW = _of_store("store-slow", methods=WRITES, delay_s=5)
+UNTOLD = _of_store("store-errors", methods=["HEAD"], share=1)
 REFUSED = _of_store("store-errors", methods=DELETES, share=1)
 HELD = _of_store("store-timeouts", methods=READS, share=1)
 DEAD = killed("ch1")
@@ -83,6 +84,25 @@ ORPHANED_FETCH = Scenario(
         DEAD_FETCHER.ends,
     ),
     finding=Finding("objects", "orphan"),
+    replicas=2,
+    store=True,
+)
+
+COPIED_PART = Scenario(
+    name="copied-part",
+    text="a replica that the store refuses to tell whether it has a part's objects stores the part "
+    "a second time",
+    workload=SHARED,
+    needs=(Mechanism.ZERO_COPY,),
+    nemesis="store-errors",
+    steps=(
+        *ON_BOTH,
+        *UNTOLD.begins,
+        Do(insert(1, "ch1", key=1)),
+        Until(read("ch2", key=1), shows(1), pause_s=0.2),
+        UNTOLD.ends,
+    ),
+    finding=Finding("objects", "copied"),
     replicas=2,
     store=True,
 )

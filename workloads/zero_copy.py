@@ -183,7 +183,7 @@ def _mix(options: ZeroCopyOptions, seed: Seed) -> Generator:
         reattaches = numbered(lambda n: Call(f=REATTACH, key=max(0, 4 * n - 2)))
         calls.append((inserts / (4 * per_key), reattaches))
     if options.rebuild:
-        calls.append((0.4, repeat(Call(f=REBUILD))))
+        calls.append((1.5, repeat(Call(f=REBUILD))))
     if options.move:
         calls.append((2 * inserts / (2 * per_key), numbered(move)))
     return mix(seed.child("calls"), calls)

@@ -265,7 +265,7 @@ class _DistributedClient:
         over = CLUSTERS[self._internal]
         for shard, host, errors in self._connection.rows(
             "SELECT shard_num, host_name, errors_count FROM system.clusters "
-            f"WHERE cluster = '{over}' AND shard_num != {self._shard + 1:d}"
+            f"WHERE cluster = '{over}' AND toString(shard_num) != '{self._shard + 1:d}'"
         ):
             out.setdefault(str(shard), {})[str(host)] = int(errors)
         return out

@@ -12,7 +12,7 @@ from harness.core.topology import Topology
 THREE = Topology.of()
 
 
-def await_(seen: Callable[[], bool], what: str, within_s: float = 150) -> None:
+def wait_until(seen: Callable[[], bool], what: str, within_s: float = 150) -> None:
     """Return once `seen` returns True; fail the test if that takes too long."""
     deadline = time.monotonic() + within_s
     while not seen():

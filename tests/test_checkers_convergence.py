@@ -54,12 +54,12 @@ def test_equal_replicas_at_rest_are_valid():
 
 def test_a_settled_value_on_one_replica_only_is_told_with_both_reads():
     h = history(ONE, insert(0, 2, 20, 30), rest(90), *both([2, 1], [2]))
-    said = verdict(h)
-    assert (said.status, said.summary) == (
+    result = verdict(h)
+    assert (result.status, result.summary) == (
         Status.INVALID,
         "1 value not equally on all 2 replicas at rest (1 key of 1)",
     )
-    assert said.anomalies == (
+    assert result.anomalies == (
         Anomaly(
             kind="diverged",
             text="value 1 of key 0, which ch1 has and ch2 lacks at rest (op #7, op #9)",
@@ -80,9 +80,9 @@ def test_a_settled_value_on_one_replica_only_is_told_with_both_reads():
 def test_a_part_that_is_yet_to_be_checked_is_named_beside_the_difference():
     seen = [insert(2, 7, 0, 5, "info"), read(1, [1, 7], 50, 60, node="ch2")]
     at_rest = rest(90, ch1={"queue": 0}, ch2={"queue": 0, "to_check": 1})
-    said = verdict(history(ONE, *seen, at_rest, *both([1], [1, 7])))
-    assert said.status is Status.INVALID
-    assert said.anomalies[0].steps[-1] == (
+    result = verdict(history(ONE, *seen, at_rest, *both([1], [1, 7])))
+    assert result.status is Status.INVALID
+    assert result.anomalies[0].steps[-1] == (
         "ch2 has 1 part to check: one of an insert of unknown outcome may never be on another "
         "replica"
     )
@@ -192,8 +192,8 @@ REASONS = {
 
 @pytest.mark.parametrize(("calls", "summary"), REASONS.values(), ids=REASONS)
 def test_unknown_says_why(calls, summary):
-    said = verdict(history(*calls))
-    assert (said.status, said.summary) == (Status.UNKNOWN, summary)
+    result = verdict(history(*calls))
+    assert (result.status, result.summary) == (Status.UNKNOWN, summary)
 
 
 @unhurried

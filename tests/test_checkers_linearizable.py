@@ -50,9 +50,12 @@ def test_a_stale_read_is_a_cycle_told_in_words_with_the_fault():
         read(1, [], 20, 30, node="ch2"),
         read(2, [1], 40, 50),
     )
-    said = verdict(h)
-    assert (said.status, said.summary) == (Status.INVALID, "1 of 1 key not linearizable (2 reads)")
-    assert said.anomalies == (
+    result = verdict(h)
+    assert (result.status, result.summary) == (
+        Status.INVALID,
+        "1 of 1 key not linearizable (2 reads)",
+    )
+    assert result.anomalies == (
         Anomaly(
             kind="cycle",
             text="key 0: a read missed the value 1, which had been added before (op #0, #4), "
@@ -77,10 +80,10 @@ def test_two_reads_of_which_neither_contains_the_other():
     h = history(
         insert(0, 1, 0, 90), insert(1, 2, 0, 90), read(2, [1], 10, 20), read(3, [2], 10, 20)
     )
-    said = verdict(h, "sequential")
-    assert said.status is Status.INVALID
-    assert said.anomalies[0].ops == (0, 1, 2, 3, 4, 5, 6, 7)
-    assert said.anomalies[0].steps == (
+    result = verdict(h, "sequential")
+    assert result.status is Status.INVALID
+    assert result.anomalies[0].ops == (0, 1, 2, 3, 4, 5, 6, 7)
+    assert result.anomalies[0].steps == (
         "op #0 insert 1 on ch1 began at 0.000 s",
         "op #1 insert 2 on ch1 began at 0.000 s",
         "op #2 read on ch1 began at 0.010 s and returned 1 value at 0.020 s (op #4) "
@@ -174,8 +177,8 @@ def test_the_kinds_of_illegal_reads():
 
 def test_no_time_is_unknown_and_says_which_key():
     h = history(read(0, [], 0, 10), read(0, [], 20, 30, key=5))
-    said = verdict(h, budget_s=0.0)
-    assert (said.status, said.summary) == (Status.UNKNOWN, "no time left for key 0, 5")
+    result = verdict(h, budget_s=0.0)
+    assert (result.status, result.summary) == (Status.UNKNOWN, "no time left for key 0, 5")
 
 
 class TestClock:
@@ -192,17 +195,17 @@ class TestClock:
 def test_a_key_that_the_time_did_not_reach_leaves_the_rest_unknown(monkeypatch):
     monkeypatch.setattr("checkers.consistency.linearizable.WallClock", TestClock)
     h = history(read(0, [], 0, 10), read(0, [], 20, 30, key=5))
-    said = verdict(h, budget_s=0.5)
-    assert (said.status, said.summary) == (Status.UNKNOWN, "no time left for key 5")
-    assert said.figures["by_key"] == {"0": "VALID"}
+    result = verdict(h, budget_s=0.5)
+    assert (result.status, result.summary) == (Status.UNKNOWN, "no time left for key 5")
+    assert result.figures["by_key"] == {"0": "VALID"}
 
 
 def test_a_smaller_witness_comes_first():
     fork = [insert(0, 1, 0, 90), insert(1, 2, 0, 90), read(2, [1], 10, 20), read(3, [2], 10, 20)]
     stale = [insert(4, 3, 0, 10, key=9), read(5, [], 20, 30, key=9)]
-    said = verdict(history(*fork, *stale))
-    assert [anomaly.key for anomaly in said.anomalies] == [9, 0]
-    assert said.figures["anomalies"] == {"cycle": 2}
+    result = verdict(history(*fork, *stale))
+    assert [anomaly.key for anomaly in result.anomalies] == [9, 0]
+    assert result.figures["anomalies"] == {"cycle": 2}
 
 
 def explained(h: History, precedes) -> bool:

@@ -31,8 +31,8 @@ def retried(count, *more):
 
 def test_values_that_were_tried_again_and_came_once_are_valid():
     h = retried(MIN_RETRIED, read(1, range(MIN_RETRIED), 5, 6))
-    said = Dedup().check(h)
-    assert (said.status, said.checked, said.summary) == (
+    result = Dedup().check(h)
+    assert (result.status, result.checked, result.summary) == (
         Status.VALID,
         10,
         "10 values tried again, 10 of them on another replica, 10 after an unknown outcome",
@@ -40,9 +40,9 @@ def test_values_that_were_tried_again_and_came_once_are_valid():
 
 
 def test_a_value_that_came_twice_is_told_with_its_tries():
-    said = Dedup().check(retried(2, read(1, [0, 1, 1], 5, 6, node="ch3")))
-    assert (said.status, said.figures["anomalies"]) == (Status.INVALID, {"duplicate": 1})
-    (anomaly,) = said.anomalies
+    result = Dedup().check(retried(2, read(1, [0, 1, 1], 5, 6, node="ch3")))
+    assert (result.status, result.figures["anomalies"]) == (Status.INVALID, {"duplicate": 1})
+    (anomaly,) = result.anomalies
     assert anomaly.text == (
         "value 1 of key 0 was returned 2 times by op #9 read on ch3 at 0.006 s, after 2 tries of "
         "the block"
@@ -62,17 +62,17 @@ def spaced(others, *, kind="ok", times=2):
 
 
 def test_a_block_that_the_table_remembers_may_not_come_twice():
-    said = Dedup(window=3).check(spaced(2))
-    assert (said.status, said.figures["anomalies"]) == (Status.INVALID, {"duplicate": 1})
+    result = Dedup(window=3).check(spaced(2))
+    assert (result.status, result.figures["anomalies"]) == (Status.INVALID, {"duplicate": 1})
 
 
 def test_a_block_beyond_the_window_may_come_twice_but_not_three_times():
-    said = Dedup(window=3).check(spaced(3))
-    assert (said.status, said.figures["anomalies"]) == (Status.UNKNOWN, {"duplicate": 0})
-    assert said.figures["doubled_beyond_window"] == 1
-    assert said.summary.endswith("1 tried again beyond the window, 1 of them twice in a read")
-    said = Dedup(window=3).check(spaced(3, times=3))
-    assert said.status is Status.INVALID
+    result = Dedup(window=3).check(spaced(3))
+    assert (result.status, result.figures["anomalies"]) == (Status.UNKNOWN, {"duplicate": 0})
+    assert result.figures["doubled_beyond_window"] == 1
+    assert result.summary.endswith("1 tried again beyond the window, 1 of them twice in a read")
+    result = Dedup(window=3).check(spaced(3, times=3))
+    assert result.status is Status.INVALID
 
 
 def test_a_try_of_unknown_outcome_may_take_effect_later_than_all_that_follow():
@@ -101,8 +101,8 @@ def test_few_retries_and_refused_ones_say_nothing():
     assert Dedup().check(retried(MIN_RETRIED - 1)).status is Status.UNKNOWN
     refused = [insert(2 * v, v, 0, 1, "fail") for v in range(20)]
     again = [insert(2 * v, v, 2, 3) for v in range(20)]
-    said = Dedup().check(history(*refused, *again))
-    assert (said.status, said.checked) == (Status.UNKNOWN, 0)
+    result = Dedup().check(history(*refused, *again))
+    assert (result.status, result.checked) == (Status.UNKNOWN, 0)
 
 
 # --- parts ----------------------------------------------------------------------------------
@@ -116,8 +116,8 @@ ONE, TWO = {"0_0_3_1": [4, "ab"], "1_0_0_0": [1, "cd"]}, {"0_0_3_1": [4, "ab"]}
 
 
 def test_equal_parts_at_rest_are_valid():
-    said = Parts().check(at_rest(ch1=ONE, ch2=ONE))
-    assert (said.status, said.summary) == (Status.VALID, "2 parts equal on 2 replicas")
+    result = Parts().check(at_rest(ch1=ONE, ch2=ONE))
+    assert (result.status, result.summary) == (Status.VALID, "2 parts equal on 2 replicas")
 
 
 @pytest.mark.parametrize(
@@ -137,9 +137,9 @@ def test_equal_parts_at_rest_are_valid():
     ],
 )
 def test_what_differs_or_intersects_is_told(active, kind, text):
-    said = Parts().check(at_rest(**active))
-    assert said.status is Status.INVALID
-    assert (said.anomalies[0].kind, said.anomalies[0].text[: len(text)]) == (kind, text)
+    result = Parts().check(at_rest(**active))
+    assert result.status is Status.INVALID
+    assert (result.anomalies[0].kind, result.anomalies[0].text[: len(text)]) == (kind, text)
 
 
 @pytest.mark.parametrize(
@@ -177,11 +177,11 @@ def test_a_mutated_part_keeps_its_blocks():
 
 def test_whole_blocks_are_valid_and_a_part_of_one_is_told():
     whole = observed(0, "rows", {"blocks": [[1, 1, 1], [2, 50, 50]]}, 0)
-    said = WholeBlocks().check(history(whole))
-    assert (said.status, said.checked) == (Status.VALID, 2)
+    result = WholeBlocks().check(history(whole))
+    assert (result.status, result.checked) == (Status.VALID, 2)
     half = observed(0, "final-rows", {"blocks": [[2, 49, 50]]}, 5)
-    said = WholeBlocks().check(history(whole, half))
-    assert (said.status, said.anomalies[0].text) == (
+    result = WholeBlocks().check(history(whole, half))
+    assert (result.status, result.anomalies[0].text) == (
         Status.INVALID,
         "value 2 of key 0 has 49 of its 50 rows in op #3 final-rows on ch1 at 0.006 s",
     )
@@ -205,9 +205,9 @@ def places(at, pointer, *, lost=False, version=0):
 def test_pointers_that_move_on_are_valid_and_one_that_goes_back_is_told():
     forth = [places(0, 3), places(2, 5)]
     assert LogPointers().check(history(*forth)).status is Status.VALID
-    said = LogPointers().check(history(*forth, places(4, 4)))
-    assert said.status is Status.INVALID
-    assert said.anomalies[0].text.startswith("log_pointer of ch1 went from 5 (op #3) to 4 (op #5")
+    result = LogPointers().check(history(*forth, places(4, 4)))
+    assert result.status is Status.INVALID
+    assert result.anomalies[0].text.startswith("log_pointer of ch1 went from 5 (op #3) to 4 (op #5")
 
 
 def test_a_clone_may_go_back_and_a_pointer_that_stands_says_nothing():

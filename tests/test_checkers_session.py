@@ -105,8 +105,8 @@ CASES = {
 @pytest.mark.parametrize(("calls", "expected"), CASES.values(), ids=CASES)
 def test_what_is_kept(calls, expected):
     h = history(*calls)
-    said = {name: verdict(name, h).status.value for name in GUARANTEES}
-    assert said == dict.fromkeys(GUARANTEES, "UNKNOWN") | expected
+    result = {name: verdict(name, h).status.value for name in GUARANTEES}
+    assert result == dict.fromkeys(GUARANTEES, "UNKNOWN") | expected
 
 
 WITNESSES = {
@@ -186,15 +186,15 @@ WITNESSES = {
 @pytest.mark.parametrize("name", GUARANTEES)
 def test_the_witness_in_words(name):
     calls, expected = WITNESSES[name]
-    said = verdict(name, history(*calls))
-    assert said.anomalies == (expected,)
-    assert said.summary == f"{name} broken by 1 read (of 1 that it binds)"
+    result = verdict(name, history(*calls))
+    assert result.anomalies == (expected,)
+    assert result.summary == f"{name} broken by 1 read (of 1 that it binds)"
 
 
 def test_a_value_tried_twice_leaves_it_undecided():
     h = history(insert(0, 1, 0, 10, "info"), insert(1, 1, 20, 30), read(1, [], 40, 50))
-    said = verdict(RYW, h)
-    assert (said.status, said.summary) == (
+    result = verdict(RYW, h)
+    assert (result.status, result.summary) == (
         Status.UNKNOWN,
         "value 1 was tried 2 times, so it does not say which write a read saw; unique values "
         "expected",
@@ -233,10 +233,10 @@ def by_definition(name: str, h: History) -> set[int]:
 @unhurried
 @given(h=st.one_of(histories(keys=2, calls=14), sound_histories(lag=2)))
 def test_it_agrees_with_its_definition(name, h):
-    said, bad = verdict(name, h), by_definition(name, h)
-    assert said.figures["anomalies"] == {name: len(bad)}
-    assert [a.ops for a in said.anomalies if not bad & set(a.ops)] == []
-    assert (said.status is Status.INVALID) == bool(bad)
+    result, bad = verdict(name, h), by_definition(name, h)
+    assert result.figures["anomalies"] == {name: len(bad)}
+    assert [a.ops for a in result.anomalies if not bad & set(a.ops)] == []
+    assert (result.status is Status.INVALID) == bool(bad)
 
 
 @pytest.mark.parametrize("name", GUARANTEES)

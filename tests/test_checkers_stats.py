@@ -109,9 +109,9 @@ DOUBTS = {
 
 @pytest.mark.parametrize(("params", "calls", "doubt"), DOUBTS.values(), ids=DOUBTS)
 def test_too_little_is_unknown(params, calls, doubt):
-    said = Stats(**params).check(history(*calls))
-    assert said.status is (Status.UNKNOWN if doubt else Status.VALID)
+    result = Stats(**params).check(history(*calls))
+    assert result.status is (Status.UNKNOWN if doubt else Status.VALID)
     if doubt:
-        assert said.summary == doubt
+        assert result.summary == doubt
     else:
-        assert said.figures["doubts"] == []
+        assert result.figures["doubts"] == []

@@ -40,9 +40,9 @@ def judged(*names: str, **question: Any) -> list[Any]:
 
 
 def test_the_worst_decides(check: Check) -> None:
-    status, told = check("*.log", "--model", "cas-register", "--format", "jepsen-log")
-    assert (status, told["status"], told["exit_status"]) == (1, "INVALID", 1)
-    ok, stale = told["files"]
+    status, output = check("*.log", "--model", "cas-register", "--format", "jepsen-log")
+    assert (status, output["status"], output["exit_status"]) == (1, "INVALID", 1)
+    ok, stale = output["files"]
     assert (ok["file"], ok["status"], ok["operations"], ok["lost"]) == (
         "register-ok.log",
         "VALID",
@@ -59,9 +59,9 @@ def test_the_worst_decides(check: Check) -> None:
 
 
 def test_a_malformed_file_costs_no_other(check: Check) -> None:
-    status, told = check("register.jsonl", "malformed.jsonl", "--model", "register")
-    assert (status, told["status"]) == (2, "UNKNOWN")
-    good, bad = told["files"]
+    status, output = check("register.jsonl", "malformed.jsonl", "--model", "register")
+    assert (status, output["status"]) == (2, "UNKNOWN")
+    good, bad = output["files"]
     assert good["status"] == "VALID"
     assert [line["line"] for line in bad["malformed"]] == [2, 3, 4, 5]
     assert bad["malformed"][0]["text"].startswith("client is 'zero', expected int: ")
@@ -85,9 +85,9 @@ def test_a_malformed_file_costs_no_other(check: Check) -> None:
     ],
 )
 def test_bad_arguments(check: Check, arguments: list[str], says: str | None) -> None:
-    status, told = check(*arguments)
+    status, output = check(*arguments)
     assert status == 254
-    assert says is None or says in told["error"]
+    assert says is None or says in output["error"]
 
 
 @pytest.mark.parametrize(
@@ -176,8 +176,8 @@ def test_transactions_over_several_registers(tmp_path: Path) -> None:
 def test_what_people_read() -> None:
     console = Console(width=120, record=True, force_terminal=False)
     show(judged("register-stale.log", model="cas-register"), console)
-    said = [line.rstrip() for line in console.export_text().splitlines()[2:]]
-    assert "\n".join(said).replace(str(FILES), "…") == EXPECTED
+    result = [line.rstrip() for line in console.export_text().splitlines()[2:]]
+    assert "\n".join(result).replace(str(FILES), "…") == EXPECTED
 
 
 EXPECTED = """

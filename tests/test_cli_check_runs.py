@@ -37,17 +37,17 @@ def test_a_promise_that_is_asked_for_once_does_not_replace_the_runs_verdict(
     assert f"report: {run.report}" in own
 
     status = harness("check", str(run.path), "--promise", "sequential", "--json")
-    asked = json.loads(capsys.readouterr().out)
-    assert (status, asked["status"], asked["promise"]) == (2, "UNKNOWN", "sequential")
-    assert asked["ladder"]["promise"] == "sequential"
+    requested = json.loads(capsys.readouterr().out)
+    assert (status, requested["status"], requested["promise"]) == (2, "UNKNOWN", "sequential")
+    assert requested["ladder"]["promise"] == "sequential"
     assert harness("check", str(run.path), "--promise", "sequential") == 2
-    told = spread(capsys.readouterr().out)
-    assert "promised sequential" in told
+    output = spread(capsys.readouterr().out)
+    assert "promised sequential" in output
     assert (
         "not stored: results.json and the page keep the verdict on the run's own promise, "
         "linearizable"
-    ) in told
-    assert "report:" not in told
+    ) in output
+    assert "report:" not in output
     assert {file.name: file.read_bytes() for file in run.path.iterdir()} == kept
 
     assert harness("check", str(run.path), "--promise", "linearizable") == 1
@@ -72,11 +72,11 @@ def test_a_page_that_cannot_be_drawn_hides_neither_verdict_nor_witness(
     run = finished(tmp_path / "store", stale())
     (run.report / "in the way").mkdir(parents=True)
     assert harness("check", str(run.path)) == 1
-    told = spread(capsys.readouterr().out)
-    assert "INVALID" in told
-    assert "first stale value 2 of key 0" in told
-    assert "! report.html was not drawn: IsADirectoryError" in told
-    assert "report:" not in told
+    output = spread(capsys.readouterr().out)
+    assert "INVALID" in output
+    assert "first stale value 2 of key 0" in output
+    assert "! report.html was not drawn: IsADirectoryError" in output
+    assert "report:" not in output
 
     with pytest.raises(Exception, match=r"report\.html was not drawn: IsADirectoryError"):
         harness("report", str(run.path))
@@ -89,10 +89,10 @@ def test_a_page_that_cannot_be_drawn_hides_neither_verdict_nor_witness(
     words = ["--cluster", "sim", "--insert", "plain", "--read", "plain", "--promise",
              "linearizable", "--seed", "1", "--time-limit", "3", "--store"]  # fmt: skip
     assert harness("run", *words, str(tmp_path / "sim")) == 1
-    told = spread(capsys.readouterr().out)
-    assert "first stale value" in told
-    assert "! report.html was not drawn: OSError: [Errno 28] No space left on device" in told
-    assert "report:" not in told
+    output = spread(capsys.readouterr().out)
+    assert "first stale value" in output
+    assert "! report.html was not drawn: OSError: [Errno 28] No space left on device" in output
+    assert "report:" not in output
 
 
 def test_control_characters_become_pictures() -> None:
@@ -116,10 +116,10 @@ def test_escapes_in_stored_text_do_not_reach_the_terminal(
     run.results_file.write_text(json.dumps(results))
     for command in (["check", str(run.path)], ["report", str(run.path)]):
         harness(*command)
-        told = capsys.readouterr().out
-        assert "␛]0;owned" in told
-        assert not any(ord(c) < 32 and c != "\n" for c in told), command
-        assert not {"\x7f", "\x9b", "\u202e"} & set(told), command
+        output = capsys.readouterr().out
+        assert "␛]0;owned" in output
+        assert not any(ord(c) < 32 and c != "\n" for c in output), command
+        assert not {"\x7f", "\x9b", "\u202e"} & set(output), command
     run.info_file.write_text(json.dumps({**info, "plan": {**info["plan"], "workload": ESCAPES}}))
     with pytest.raises(SystemExit) as ended:
         _main(["check", str(run.path)])

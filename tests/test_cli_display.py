@@ -60,12 +60,12 @@ def test_the_display_of_a_run_under_a_fault() -> None:
 
 
 def test_without_a_terminal_each_phase_and_each_new_reason_is_a_line() -> None:
-    monitor, said = Monitor("a run", 30.0), io.StringIO()
-    with live_display(monitor, Console(width=30, file=said)):
+    monitor, result = Monitor("a run", 30.0), io.StringIO()
+    with live_display(monitor, Console(width=30, file=result)):
         monitor.enter(Phase.FAULTS)
         for reason in ("ch2 has 3 queue entries", "ch2 has 3 queue entries", "ch2 is read-only"):
             monitor.enter(Phase.QUIESCE, f"pending: {reason}")
-    assert said.getvalue().splitlines() == [
+    assert result.getvalue().splitlines() == [
         "faults",
         "quiesce: pending: ch2 has 3 queue entries",
         "quiesce: pending: ch2 is read-only",

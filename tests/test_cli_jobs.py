@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from real_servers import await_
+from real_servers import wait_until
 
 from harness.cli.jobs import AHEAD, side_by_side
 from harness.cli.run import run as command
@@ -52,11 +52,11 @@ def test_no_process_outlives_a_command_that_is_killed(tmp_path: Path) -> None:
     words = f"--cluster sim --count 1000 --jobs 2 --report none --time-limit 2 --store {tmp_path}"
     command = subprocess.Popen([sys.executable, "-m", "harness.cli.main", "run", *words.split()])
     children = Path(f"/proc/{command.pid}/task/{command.pid}/children")
-    await_(lambda: len(children.read_text().split()) == 2, "two processes at work")
+    wait_until(lambda: len(children.read_text().split()) == 2, "two processes at work")
     processes = [Path("/proc", number, "stat") for number in children.read_text().split()]
     command.kill()
     command.wait()
-    await_(lambda: not any(map(runs, processes)), "nobody is left")
+    wait_until(lambda: not any(map(runs, processes)), "nobody is left")
 
 
 def test_runs_side_by_side_leave_what_they_leave_one_after_the_other(tmp_path: Path) -> None:

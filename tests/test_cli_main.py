@@ -27,13 +27,13 @@ def test_the_list_says_of_a_command_what_it_says_itself(name: str) -> None:
 
 def loaded(*words: str) -> set[str]:
     """Return the modules that the command has loaded when it ends."""
-    told = (
+    output = (
         "import atexit, sys\n"
         "atexit.register(lambda: print('\\n' + ' '.join(sys.modules), file=sys.stderr))\n"
         "from harness.cli.main import main\n"
         "main()"
     )
-    command = [sys.executable, "-c", told, *words]
+    command = [sys.executable, "-c", output, *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode in (0, 2), done.stderr
     return set(done.stderr.split("\n")[-2].split())

@@ -5,7 +5,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from real_servers import THREE, await_
+from real_servers import THREE, wait_until
 
 from compose.releases import (
     DEFAULT_CLICKHOUSE,
@@ -40,14 +40,14 @@ def cluster(servers: DockerCluster) -> DockerCluster:
     servers.resume(THREE.names)
     servers.start(THREE.names)
     servers.start_fetches(THREE.replicas)
-    await_(lambda: not unserving(servers), "every server serves")
+    wait_until(lambda: not unserving(servers), "every server serves")
     return servers
 
 
 @pytest.fixture
 def writable(cluster: DockerCluster) -> DockerCluster:
     """Return the healed cluster once its replicated tables accept inserts."""
-    await_(lambda: not cluster.unready(), "the cluster is whole")
+    wait_until(lambda: not cluster.unready(), "the cluster is whole")
     return cluster
 
 
@@ -140,12 +140,12 @@ def test_a_one_way_cut_is_one_way(cluster: DockerCluster) -> None:
 def test_a_cut_stops_connections_that_are_established(cluster: DockerCluster) -> None:
     assert replica.has_session(cluster.endpoint("ch1")) is None
     cluster.cut(between({"ch1"}, set(THREE.keepers)))
-    await_(
+    wait_until(
         lambda: replica.has_session(cluster.endpoint("ch1")) is not None,
         "the session of ch1 breaks, though it was open before the cut",
     )
     cluster.mend()
-    await_(lambda: not unserving(cluster), "ch1 has a session again")
+    wait_until(lambda: not unserving(cluster), "ch1 has a session again")
 
 
 @pytest.mark.parametrize("node", ["ch2", "zk2"])
@@ -198,7 +198,7 @@ def test_all_keepers_killed_come_back_with_their_data(cluster: DockerCluster) ->
     assert cluster.leader() is None
     assert {cluster.running(node) for node in THREE.keepers} == {False}
     cluster.start(THREE.keepers)
-    await_(lambda: not unserving(cluster), "every server serves")
+    wait_until(lambda: not unserving(cluster), "every server serves")
     after = replica.query(
         cluster.endpoint("ch1"), "SELECT name, czxid FROM system.zookeeper WHERE path = '/'"
     )
@@ -209,7 +209,7 @@ def test_everything_killed_at_once_comes_back(cluster: DockerCluster) -> None:
     cluster.kill(THREE.names)
     assert len(cluster.unready()) == 6
     cluster.start(THREE.names)
-    await_(lambda: not unserving(cluster), "every server serves")
+    wait_until(lambda: not unserving(cluster), "every server serves")
 
 
 def test_a_started_server_answers_without_a_quorum(cluster: DockerCluster) -> None:
@@ -233,7 +233,7 @@ def test_a_paused_server_is_stopped_as_the_kernel_says(cluster: DockerCluster, n
     cluster.resume([node])
     assert not cluster.paused(node)
     assert cluster.running(node)
-    await_(lambda: not unserving(cluster), "every server serves")
+    wait_until(lambda: not unserving(cluster), "every server serves")
     cluster.resume([node])  # is not paused: nothing happens
 
 
@@ -256,7 +256,7 @@ def test_a_restart_is_graceful(cluster: DockerCluster, nodes: list[str]) -> None
     cluster.restart(nodes)
     assert all(born(cluster, node) != before[node] for node in nodes)
     assert all(cluster.running(node) for node in nodes)
-    await_(lambda: not unserving(cluster), "every server serves")
+    wait_until(lambda: not unserving(cluster), "every server serves")
 
 
 def test_a_restart_ends_a_pause(cluster: DockerCluster) -> None:
@@ -280,11 +280,13 @@ def test_a_replica_that_cannot_start_is_named_with_its_log(
     cluster.kill(["ch1"])
     holder = ("docker", "exec", f"{cluster.name}-ch1-pod", "python3", "-c", HOLDS_PORT)
     with subprocess.Popen(holder) as held:
-        await_(lambda: ":9009" in in_pod(cluster, "ch1", "ss", "-tln"), "the port is taken")
-        said = r"(?s)ch1: does not answer \d+ s and \d+ starts on: .+; the end of its log:.*Code: "
+        wait_until(lambda: ":9009" in in_pod(cluster, "ch1", "ss", "-tln"), "the port is taken")
+        result = (
+            r"(?s)ch1: does not answer \d+ s and \d+ starts on: .+; the end of its log:.*Code: "
+        )
         with monkeypatch.context() as patch:
             patch.setattr("harness.clusters.processes._START_S", 3.0)
-            with pytest.raises(ClusterError, match=said):
+            with pytest.raises(ClusterError, match=result):
                 cluster.start(["ch1"])
         in_pod(cluster, "ch1", "pkill", "-f", "create_server")
         held.wait(timeout=60)
@@ -299,14 +301,14 @@ def test_another_leads_when_the_leader_is_dead(cluster: DockerCluster) -> None:
     first = cluster.leader()
     assert first in THREE.keepers
     cluster.kill([first])
-    await_(lambda: cluster.leader() not in (None, first), "another keeper leads")
+    wait_until(lambda: cluster.leader() not in (None, first), "another keeper leads")
 
 
 def test_the_newest_leader_leads_while_the_deposed_one_is_frozen(cluster: DockerCluster) -> None:
     first = cluster.leader()
     assert first is not None
     cluster.pause([first])
-    await_(lambda: cluster.leader() not in (None, first), "another keeper leads")
+    wait_until(lambda: cluster.leader() not in (None, first), "another keeper leads")
     second = cluster.leader()
     cluster.resume([first])
     assert cluster.leader() == second
@@ -330,9 +332,11 @@ def test_a_replica_without_its_session_has_read_only_tables_until_it_has_one(
     fetches = Fetches(THREE.replicas, writable.endpoint)
     assert fetches.refusal("ch1") is None
     writable.cut(between({"ch1"}, {"zk1"}))
-    await_(lambda: fetches.refusal("ch1") == "has read-only tables", "the table refuses inserts")
+    wait_until(
+        lambda: fetches.refusal("ch1") == "has read-only tables", "the table refuses inserts"
+    )
     writable.mend()
-    await_(lambda: not writable.unready(), "the cluster is whole")
+    wait_until(lambda: not writable.unready(), "the cluster is whole")
     assert fetches.refusal("ch1") is None
 
 
@@ -341,7 +345,7 @@ def test_a_replica_without_its_tables_is_not_ready(writable: DockerCluster) -> N
     (reason,) = writable.unready()
     assert reason == "ch1 has come up without harness_probe.fetches: restart it"
     writable.restart(["ch1"])
-    await_(lambda: not writable.unready(), "the cluster is whole")
+    wait_until(lambda: not writable.unready(), "the cluster is whole")
 
 
 def test_fetches_that_no_link_lets_through_do_not_arrive(writable: DockerCluster) -> None:
@@ -376,7 +380,7 @@ def test_a_ban_on_fetches_covers_the_tables_of_today_and_ends_with_the_server(
             timeout_s=20,
         )
     replica.query(cluster.endpoint("ch1"), "INSERT INTO later VALUES", rows=[(1,)])
-    await_(
+    wait_until(
         lambda: replica.query(cluster.endpoint("ch2"), "SELECT x FROM later") == [(1,)],
         "the later table fetches",
     )
@@ -384,7 +388,7 @@ def test_a_ban_on_fetches_covers_the_tables_of_today_and_ends_with_the_server(
         replica.query(cluster.endpoint(node), "DROP TABLE later", timeout_s=20)
     assert not cluster.fetching("ch2")
     cluster.restart(["ch2"])
-    await_(lambda: cluster.fetching("ch2"), "the restarted server fetches")
+    wait_until(lambda: cluster.fetching("ch2"), "the restarted server fetches")
 
 
 # --- logs, threads --------------------------------------------------------------------------

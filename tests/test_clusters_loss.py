@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import docker
 import pytest
-from real_servers import THREE, await_
+from real_servers import THREE, wait_until
 
 from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.links import LinkProbes
@@ -25,7 +25,7 @@ STATISTIC = "/usr/lib/$(uname -m)-linux-gnu/xtables/libxt_statistic.so"
 
 @pytest.fixture
 def cluster(servers: DockerCluster) -> Iterator[DockerCluster]:
-    await_(lambda: not servers.unready(), "the cluster is whole before the test")
+    wait_until(lambda: not servers.unready(), "the cluster is whole before the test")
     yield servers
     servers.mend()
     servers.stop_packet_loss(THREE.names)
@@ -79,7 +79,7 @@ def test_loss_and_cut_begin_and_end_without_each_other(
     else:
         cluster.lose_packets(["ch1"])
         cluster.cut([TO])
-    await_(lambda: lossy(cluster, "ch1"), "loss is seen on the cut link too")
+    wait_until(lambda: lossy(cluster, "ch1"), "loss is seen on the cut link too")
     assert arrived(probes, TO) == 0
     cluster.mend()
     assert 101 <= arrived(probes, TO) <= 179
@@ -93,7 +93,7 @@ def test_loss_outlives_the_server(cluster: DockerCluster) -> None:
     """A ZooKeeper server: a replica may give up its start if it hears too little of ZooKeeper."""
     cluster.lose_packets(["zk1"])
     cluster.kill(["zk1"])
-    await_(lambda: lossy(cluster, "zk1"), "the dead server's links lose packets")
+    wait_until(lambda: lossy(cluster, "zk1"), "the dead server's links lose packets")
     cluster.start(["zk1"])
     assert lossy(cluster, "zk1")
 

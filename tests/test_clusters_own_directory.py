@@ -9,7 +9,7 @@ from pathlib import Path
 from subprocess import PIPE
 
 import pytest
-from real_servers import await_
+from real_servers import wait_until
 
 from harness.clusters.own_directory import locked, own_directory
 from harness.core.errors import HarnessError
@@ -98,6 +98,8 @@ def test_a_second_process_waits_for_the_first(cache: Path) -> None:
         assert holder.stdout.readline() == "held\n"
         with begun() as waiter:
             waits = re.compile(rf"-> FLOCK +ADVISORY +WRITE +{waiter.pid} ")
-            await_(lambda: bool(waits.search(Path("/proc/locks").read_text())), "the second waits")
+            wait_until(
+                lambda: bool(waits.search(Path("/proc/locks").read_text())), "the second waits"
+            )
             assert holder.communicate()[0] == "over\n"
             assert waiter.communicate()[0] == "held\nover\n"

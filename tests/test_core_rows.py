@@ -57,8 +57,8 @@ def test_a_history_goes_to_another_process() -> None:
 def test_an_entry_that_is_written_already_stands_for_what_it_says() -> None:
     value = {"pending": [], "protocol": Written('[["last",5,"0",7]]'), "é": float("inf")}
     op = Op(index=0, process=NEMESIS, kind=Kind.OK, f="quiesce", time_ns=5, value=value)
-    told = {"pending": [], "protocol": [["last", 5, "0", 7]], "é": float("inf")}
-    assert decoded(encoded(op)).value == told
+    output = {"pending": [], "protocol": [["last", 5, "0", 7]], "é": float("inf")}
+    assert decoded(encoded(op)).value == output
     assert encoded(op) == encoded(decoded(encoded(op)))
 
 
@@ -251,9 +251,9 @@ def test_verdicts_do_not_depend_on_where_the_ops_came_from() -> None:
         *(read(1, range(value), value * 10 + 6, value * 10 + 7) for value in range(12)),
     )
     checkers = set_checkers(Level.LINEARIZABLE, faults_expected=True)
-    told = [
+    output = [
         json.dumps(judge(one, checkers, 10, Level.LINEARIZABLE).json()["ladder"])
         for one in (h, of_lines(h))
     ]
-    assert told[0] == told[1]
-    assert "INVALID" in told[0]
+    assert output[0] == output[1]
+    assert "INVALID" in output[0]

@@ -73,8 +73,8 @@ def test_output_that_nobody_can_read_changes_no_verdict(tmp_path: Path, output: 
     done = subprocess.run(
         ["bash", "-c", script, "bash", *run], stderr=subprocess.PIPE, timeout=400, check=False
     )
-    said = b"" if output == "a closed pipe" else b"No space left on device"
-    assert (done.returncode, said in done.stderr) == (0, True), done.stderr
+    result = b"" if output == "a closed pipe" else b"No space left on device"
+    assert (done.returncode, result in done.stderr) == (0, True), done.stderr
     assert (latest(tmp_path).info().state, latest(tmp_path).info().status) == ("finished", "VALID")
     assert left(tmp_path) == []
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from real_servers import await_, left
+from real_servers import left, wait_until
 
 pytestmark = pytest.mark.containers
 
@@ -72,7 +72,7 @@ def things(store: Path) -> list[str]:
 def starting(store: Path) -> OnTerminal:
     """Start a run and return it when some of its containers have been created, but not all."""
     run = OnTerminal(store, "--time-limit", "60")
-    await_(lambda: len(things(store)) > 16, "pods are there")
+    wait_until(lambda: len(things(store)) > 16, "pods are there")
     return run
 
 
@@ -86,9 +86,9 @@ def test_ctrl_c_pressed_again_and_again_while_servers_start_leaves_nothing(tmp_p
 def test_the_display_says_what_ctrl_c_does_and_what_would_be_faster(tmp_path: Path) -> None:
     run = starting(tmp_path)
     run.press_ctrl_c()
-    await_(lambda: run.shows("SIGINT received: ending the run and cleaning up"), "it says so")
+    wait_until(lambda: run.shows("SIGINT received: ending the run and cleaning up"), "it says so")
     run.press_ctrl_c()
-    await_(lambda: run.shows("received 2 times") and run.shows("harness clean"), "it says how")
+    wait_until(lambda: run.shows("received 2 times") and run.shows("harness clean"), "it says how")
     assert run.ended()[0] == 255
     assert things(tmp_path) == []
 
@@ -116,7 +116,7 @@ def test_a_terminal_that_is_closed_during_a_fault_leaves_a_judged_run_and_nothin
     run = OnTerminal(tmp_path, "--nemesis", "partition", "--time-limit", "60", "--duration", "60")
     journal = tmp_path / "latest" / "history.jsonl"
     cut = b'"kind":"ok","f":"partition"'
-    await_(lambda: journal.exists() and cut in journal.read_bytes(), "a fault")
+    wait_until(lambda: journal.exists() and cut in journal.read_bytes(), "a fault")
     run.close()
     status, errors = run.ended()
     assert (status in (1, 2), errors) == (True, "")

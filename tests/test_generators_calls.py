@@ -65,8 +65,8 @@ def test_what_is_exhausted_stays_so() -> None:
 
 def test_each_node_makes_every_call_once_on_every_node() -> None:
     history = play(each_node(sequence([read(key=0), read(key=1)])), workers=7)
-    asked = [(op.node, op.key) for op in invocations(history)]
-    assert sorted(asked) == [(node, key) for node in NODES for key in (0, 1)]
+    requested = [(op.node, op.key) for op in invocations(history)]
+    assert sorted(requested) == [(node, key) for node in NODES for key in (0, 1)]
     assert len({op.time_ns for op in invocations(history)[:3]}) == 1, "all nodes at a time"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 from msgspec.structs import replace
-from real_servers import THREE, await_
+from real_servers import THREE, wait_until
 
 from harness.clusters import keeper
 from harness.clusters.docker_cluster import DockerCluster
@@ -32,7 +32,7 @@ ALL = "partition,loss,kill,pause,restart,stop-fetches"
 @pytest.fixture
 def cluster(servers: DockerCluster) -> Iterator[DockerCluster]:
     """Yield the cluster, healthy before each test and again after the test's own heal."""
-    await_(lambda: not servers.unready(), "the cluster is whole before the test")
+    wait_until(lambda: not servers.unready(), "the cluster is whole before the test")
     yield servers
     everything = parse_nemesis(ALL, THREE, Seed(0), FaultOptions())
     everything.heal(servers)
@@ -101,7 +101,7 @@ def serves(cluster: DockerCluster, node: str) -> bool:
 
 def whole(cluster: DockerCluster) -> None:
     # A ZooKeeper server that looks for a leader waits up to a minute between its questions.
-    await_(lambda: not cluster.unready(), f"every server serves: {cluster.unready()}")
+    wait_until(lambda: not cluster.unready(), f"every server serves: {cluster.unready()}")
     assert all(cluster.reachable(THREE.links()).values())
     assert all(cluster.running(node) for node in THREE.names)
     assert not any(cluster.paused(node) for node in THREE.names)
@@ -137,9 +137,9 @@ def test_a_pair_alone_answers_old_reads_but_its_zookeeper_has_no_quorum(
     replica = str(value["text"])[1:4]
     server = replica.replace("ch", "zk")
     assert str(value["text"]).startswith(f"{{{replica} {server} | ")
-    await_(lambda: not serves(cluster, server), f"{server} has lost its quorum")
+    wait_until(lambda: not serves(cluster, server), f"{server} has lost its quorum")
     others = KEEPERS - {server}
-    await_(lambda: all(serves(cluster, other) for other in others), "the others have theirs")
+    wait_until(lambda: all(serves(cluster, other) for other in others), "the others have theirs")
     assert answers(cluster, replica)
     faults.heal()
     whole(cluster)
@@ -156,10 +156,10 @@ def test_a_follower_cut_from_its_peers_stops_serving_while_its_replica_still_rea
     assert follower != leader
     links = [k for k in THREE.links() if follower in (k.source, k.target) and "ch" in f"{k}"]
     assert all(cluster.reachable(links).values())
-    await_(lambda: not serves(cluster, follower), f"{follower} has noticed")
+    wait_until(lambda: not serves(cluster, follower), f"{follower} has noticed")
     assert all(serves(cluster, other) for other in KEEPERS - {follower})
     faults.end("partition")
-    await_(lambda: serves(cluster, follower), f"{follower} follows again")
+    wait_until(lambda: serves(cluster, follower), f"{follower} follows again")
     whole(cluster)
 
 
@@ -187,8 +187,8 @@ def test_the_killed_do_not_answer_and_come_back(
     assert {node for node in THREE.names if not answers(cluster, node)} == dead
     if name == "kill-leader":
         assert dead == {leader}
-        await_(lambda: cluster.leader() not in (None, leader), "another leads")
-    await_(lambda: faults.call("kill", "end").kind is Kind.OK, "the killed are started")
+        wait_until(lambda: cluster.leader() not in (None, leader), "another leads")
+    wait_until(lambda: faults.call("kill", "end").kind is Kind.OK, "the killed are started")
     assert all(answers(cluster, node) for node in THREE.names)
     whole(cluster)
 
@@ -245,10 +245,10 @@ def test_a_replica_without_fetches_lags_until_it_may_fetch_again(cluster: Docker
         return query(cluster.endpoint(node), "SELECT value FROM lag") == [(7,)]
 
     third = next(node for node in THREE.replicas if node not in (lagging, other))
-    await_(lambda: has(third), "the third replica has fetched it")
+    wait_until(lambda: has(third), "the third replica has fetched it")
     assert not has(lagging)
     faults.end("stop-fetches")
-    await_(lambda: has(lagging), "the lagging replica has fetched it")
+    wait_until(lambda: has(lagging), "the lagging replica has fetched it")
 
 
 # --- loss -----------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
-from real_servers import await_
+from real_servers import wait_until
 
 from harness.clients.clickhouse import NO_SETTINGS, DatabaseError, QuerySettings, connect
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
@@ -70,10 +70,10 @@ def armed(servers: DockerCluster, name: str) -> None:
 
 
 def state(servers: DockerCluster, name: str) -> tuple[object, object]:
-    told = servers.intercepted("ch1")
-    hits = told["hits"]
+    output = servers.intercepted("ch1")
+    hits = output["hits"]
     assert isinstance(hits, dict)
-    return hits.get(name), told["stalled"]
+    return hits.get(name), output["stalled"]
 
 
 def insert(
@@ -90,7 +90,7 @@ def insert(
         code = attempt(servers, table, value, settings)
         return code not in REFUSED
 
-    await_(answered, f"ch1 takes the insert of {value}")
+    wait_until(answered, f"ch1 takes the insert of {value}")
     return code
 
 
@@ -122,7 +122,7 @@ def has(servers: DockerCluster, table: ReplicatedTable, value: int, node: str) -
 def recovered(servers: DockerCluster, table: ReplicatedTable, value: int) -> None:
     """Wait until ch1 has a session again and accepts inserts."""
     servers.clear_rules(["ch1"])
-    await_(lambda: attempt(servers, table, value) == 0, "ch1 takes inserts again")
+    wait_until(lambda: attempt(servers, table, value) == 0, "ch1 takes inserts again")
 
 
 def containers(test: Callable[..., None]) -> Callable[..., None]:
@@ -138,7 +138,7 @@ def test_without_the_answer_a_commit_is_unknown_and_has_happened(
     assert insert(servers, table, 1) == UNKNOWN
     assert state(servers, "zk-cut-response") == (1, 0)
     recovered(servers, table, 2)
-    await_(lambda: has(servers, table, 1, "ch2"), "the other replica has it")
+    wait_until(lambda: has(servers, table, 1, "ch2"), "the other replica has it")
 
 
 @containers
@@ -149,7 +149,7 @@ def test_without_the_request_a_commit_is_unknown_and_has_not_happened(
     assert insert(servers, table, 3) == UNKNOWN
     assert has(servers, table, 3, "ch1"), "its replica shows it"
     recovered(servers, table, 4)
-    await_(lambda: has(servers, table, 4, "ch2"), "a later one arrives")
+    wait_until(lambda: has(servers, table, 4, "ch2"), "a later one arrives")
     assert not has(servers, table, 3, "ch2")
 
 
@@ -162,7 +162,7 @@ def test_a_shut_channel_lets_nothing_pass_until_the_fault_ends(
     assert has(servers, table, 30, "ch1"), "its replica shows it"
     assert attempt(servers, table, 31) != 0, "ch1 has no session"
     recovered(servers, table, 32)
-    await_(lambda: has(servers, table, 32, "ch2"), "a later one arrives")
+    wait_until(lambda: has(servers, table, 32, "ch2"), "a later one arrives")
     assert not has(servers, table, 30, "ch2")
 
 
@@ -176,7 +176,7 @@ def test_a_dropped_answer_hangs_until_it_is_let_pass(
     assert (hits, stalled) == (1, 1)
     recovered(servers, table, 6)
     assert state(servers, "zk-drop-response") == (None, 0)
-    await_(lambda: has(servers, table, 5, "ch3"), "the commit had happened")
+    wait_until(lambda: has(servers, table, 5, "ch3"), "the commit had happened")
 
 
 @containers
@@ -185,10 +185,10 @@ def test_half_a_part_is_never_seen_and_the_whole_comes_later(
 ) -> None:
     armed(servers, "fetch-cut-half")
     assert insert(servers, table, 7) == 0
-    await_(lambda: state(servers, "fetch-cut-half")[0] not in (0, None), "a fetch was cut")
+    wait_until(lambda: state(servers, "fetch-cut-half")[0] not in (0, None), "a fetch was cut")
     assert not has(servers, table, 7, "ch2")
     servers.clear_rules(["ch1"])
-    await_(lambda: has(servers, table, 7, "ch2"), "the part is fetched anew")
+    wait_until(lambda: has(servers, table, 7, "ch2"), "the part is fetched anew")
 
 
 @containers
@@ -199,10 +199,10 @@ def test_the_second_block_is_held_while_the_third_passes(
     armed(servers, "fetch-hold-second")
     assert insert(servers, held, 1) == 0
     assert insert(servers, held, 2) == 0
-    await_(lambda: has(servers, held, 2, "ch2"), "the third block is fetched")
+    wait_until(lambda: has(servers, held, 2, "ch2"), "the third block is fetched")
     assert not has(servers, held, 1, "ch2")
     servers.clear_rules(["ch1"])
-    await_(lambda: has(servers, held, 1, "ch2"), "the second block is fetched")
+    wait_until(lambda: has(servers, held, 1, "ch2"), "the second block is fetched")
 
 
 @containers
@@ -213,7 +213,7 @@ def test_a_rare_message_is_lain_in_wait_for(servers: DockerCluster, table: Repli
     assert insert(servers, table, 9, quorum(2, 5_000)) == 0
     assert state(servers, "zk-delay-active") == (0, 0), "it checks is_active, and passes"
     servers.restart(["ch1"])
-    await_(lambda: attempt(servers, table, 8) == 0, "ch1 takes inserts again")
+    wait_until(lambda: attempt(servers, table, 8) == 0, "ch1 takes inserts again")
     assert rare.end(servers, Watch(1))["text"] == "ch1, 1 stopped"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import docker
 import pytest
 from nemesis_record import Bare, Record, op
-from real_servers import await_
+from real_servers import wait_until
 
 from compose.plan import RUN
 from compose.releases import ImageChoice
@@ -291,18 +291,20 @@ def test_two_replicas_go_from_24_8_to_25_8_with_their_data_and_cannot_come_back(
     value_of(move(roll, pair, "ch1", "25.8"))
     assert pair.versions() == {"ch1": "25.8.2.1", "ch2": "24.8.4.1", "zk1": "3.8.0"}
     insert("ch2", 2)
-    await_(lambda: has("ch1", 1, 2), "the new server has what it had, and fetches from the old one")
+    wait_until(
+        lambda: has("ch1", 1, 2), "the new server has what it had, and fetches from the old one"
+    )
     value_of(move(roll, pair, "ch2", "25.8"))
     assert pair.engines.dialect is dialect, "the cluster claims no more than before"
     insert("ch1", 3)
-    await_(lambda: has("ch2", 1, 2, 3), "both are new")
+    wait_until(lambda: has("ch2", 1, 2, 3), "both are new")
     refused = move(roll, pair, "ch1", "24.8")
     assert refused.kind is Kind.INFO
-    said = str(refused.error)
-    assert said.startswith(
+    result = str(refused.error)
+    assert result.startswith(
         "ch1 does not start on 24.8 with the data of 25.8.2.1, and runs 25.8.2.1 again: ch1: does "
         "not answer"
     )
-    assert "Unknown mark file extension: '4'" in said, "a part that 25.8 wrote"
-    await_(lambda: has("ch1", 1, 2, 3), "it goes on where it was")
+    assert "Unknown mark file extension: '4'" in result, "a part that 25.8 wrote"
+    wait_until(lambda: has("ch1", 1, 2, 3), "it goes on where it was")
     assert pair.inactive("ch1") == []

@@ -18,10 +18,10 @@ INVALID = [
 def test_a_result_is_neither_true_nor_false() -> None:
     for result in (check(VALID, "set"), check(INVALID, "set")):
         for one in (result, *result.objects):
-            said = (
+            verdict_found = (
                 f'the status is "{one.status}", which is neither true nor false: compare `.status`'
             )
-            with pytest.raises(TypeError, match=re.escape(said)):
+            with pytest.raises(TypeError, match=re.escape(verdict_found)):
                 bool(one)
 
 

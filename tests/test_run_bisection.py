@@ -68,12 +68,12 @@ def test_the_tries_that_a_rate_asks_for() -> None:
 def played(decision: Bisection, server: Callable[[str, int], TryResult]) -> list[str]:
     """Return the versions in the order in which they were tried; the server knows the number of
     the try."""
-    told: list[str] = []
+    tried: list[str] = []
     while (version := decision.next()) is not None:
-        decision.take(version, server(version, len(told)))
-        told.append(version)
-        assert len(told) <= TRIES_MAX * len(decision.versions), "it asks for ever"
-    return told
+        decision.take(version, server(version, len(tried)))
+        tried.append(version)
+        assert len(tried) <= TRIES_MAX * len(decision.versions), "it asks for ever"
+    return tried
 
 
 def always(results: Mapping[str, TryResult]) -> Callable[[str, int], TryResult]:
@@ -239,7 +239,7 @@ def test_whatever_the_servers_do_it_ends_and_what_it_calls_bad_is(
         return HIT if begins <= int(version) < ends and draws.unit(number) < 0.8 else MISS
 
     decision = Bisection(versions, tries=60)
-    told = played(decision, server)
+    tried = played(decision, server)
     answer = decision.answer()
     assert (answer.reference is None) or begins <= int(answer.reference) < ends
     for one in answer.boundaries:
@@ -250,7 +250,7 @@ def test_whatever_the_servers_do_it_ends_and_what_it_calls_bad_is(
         assert all(
             decision.tally(v).misses >= SEARCH_TRIES or decision.tally(v).stuck for v in versions
         )
-    assert told
+    assert tried
 
 
 @given(st.integers(0, 40))

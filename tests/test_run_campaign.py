@@ -45,7 +45,7 @@ def campaign(store: Path, **more: Any) -> Campaign:
 def played(store: Path, *, parted: int = 0, leave: bool = False) -> list[tuple[int, bool]]:
     """Return the number of the cluster of each of two runs, and whether it came to rest. On the
     first `parted` clusters no replica reaches another, and there is no nemesis to mend that."""
-    told: list[tuple[int, bool]] = []
+    output: list[tuple[int, bool]] = []
     made: list[SimCluster] = []
 
     def make(_: Plan, __: Callable[[str], None]) -> Cluster:
@@ -56,11 +56,11 @@ def played(store: Path, *, parted: int = 0, leave: bool = False) -> list[tuple[i
         return made[-1]
 
     def finished(run: FinishedRun) -> None:
-        told.append((len(made), not run.outcome.troubles))
+        output.append((len(made), not run.outcome.troubles))
 
     clusters = ClusterSource(make=make, leave=leave)
     campaign(store, clusters=clusters, finished=finished).run(TWO)
-    return told
+    return output
 
 
 def test_runs_share_a_cluster_that_comes_to_rest(tmp_path: Path) -> None:

@@ -88,23 +88,23 @@ def recorded(store: Path, refused: int, *, extend: int) -> tuple[list[Json], int
         RunContext(plan, slow, slow, nemesis, directory, monitor, Stop(), "token", drop=True)
     )
     history = read_history(directory.journal)
-    said = [op.value for op in history.nemesis if op.f == "extend" and op.kind is Kind.OK]
-    return said, sum(op.f == "insert" and op.kind is Kind.OK for op in history), troubles
+    result = [op.value for op in history.nemesis if op.f == "extend" and op.kind is Kind.OK]
+    return result, sum(op.f == "insert" and op.kind is Kind.OK for op in history), troubles
 
 
 def test_calls_go_on_until_enough_are_acknowledged_and_the_history_says_so(tmp_path: Path) -> None:
-    said, inserts, troubles = recorded(tmp_path, 1, extend=20)
+    result, inserts, troubles = recorded(tmp_path, 1, extend=20)
     assert inserts >= 4
-    assert 1 <= len(said) < 19
-    assert [one["time_limits"] for one in said] == list(range(2, 2 + len(said)))
-    assert said[0]["time_limits_max"] == 20
-    assert said[0]["lacking"][0].endswith("at least 4 expected")
+    assert 1 <= len(result) < 19
+    assert [one["time_limits"] for one in result] == list(range(2, 2 + len(result)))
+    assert result[0]["time_limits_max"] == 20
+    assert result[0]["lacking"][0].endswith("at least 4 expected")
     assert troubles == ()
 
 
 def test_a_run_that_never_gets_enough_ends_at_the_limit_that_is_said(tmp_path: Path) -> None:
-    said, inserts, troubles = recorded(tmp_path, 1_000, extend=3)
-    assert [(one["time_limits"], one["time_limits_max"]) for one in said] == [(2, 3), (3, 3)]
+    result, inserts, troubles = recorded(tmp_path, 1_000, extend=3)
+    assert [(one["time_limits"], one["time_limits_max"]) for one in result] == [(2, 3), (3, 3)]
     assert inserts == 0
     assert troubles == (
         "operations went on for 3 times the time limit of 0.03 s, and still: 0 ok inserts, "
@@ -113,5 +113,5 @@ def test_a_run_that_never_gets_enough_ends_at_the_limit_that_is_said(tmp_path: P
 
 
 def test_a_run_that_must_not_be_extended_is_not(tmp_path: Path) -> None:
-    said, _, troubles = recorded(tmp_path, 1_000, extend=1)
-    assert (said, troubles) == ([], ())
+    result, _, troubles = recorded(tmp_path, 1_000, extend=1)
+    assert (result, troubles) == ([], ())

@@ -140,9 +140,9 @@ def test_a_disk_that_fills_during_a_run_ends_it_and_everybody_sees_why(disk: Pat
     (run,) = Store(disk).runs()
     assert FULL in str(facts_in(run).info.error)
     _, out, _ = harness("check", str(run.path), "--json")
-    (told, *_) = json.loads(out)["troubles"]
-    assert told.startswith("the run never ended: ")
-    assert FULL in told
+    (output, *_) = json.loads(out)["troubles"]
+    assert output.startswith("the run never ended: ")
+    assert FULL in output
 
 
 @pytest.mark.containers

@@ -251,14 +251,14 @@ except HarnessError as error:
 
 
 def test_a_journal_that_cannot_grow_ends_the_run_with_the_reason(path: Path) -> None:
-    told = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", CRAMPED_WRITER, str(path)],
         capture_output=True,
         text=True,
         check=True,
         cwd=Path(__file__).parent.parent,
     )
-    assert told.stdout == (
+    assert output.stdout == (
         f"journal {path}: cannot be written: File too large; a run cannot go on without its "
         "history\n"
     )

@@ -191,8 +191,8 @@ def test_results_are_indented_as_json_does(store: Store, figure: Json) -> None:
     run.save(Judgement(Status.VALID, (verdict,), ladder_of(Level.EVENTUAL, []), {}))
     text = run.results_file.read_text()
     assert text == json.dumps(json.loads(text), indent=2, ensure_ascii=False) + "\n"
-    (told,) = json.loads(text)["verdicts"]
-    assert str(told["figures"]["a"][0]) == str(figure)
+    (output,) = json.loads(text)["verdicts"]
+    assert str(output["figures"]["a"][0]) == str(figure)
 
 
 def test_a_crashed_run_says_why_and_keeps_its_history(store: Store) -> None:

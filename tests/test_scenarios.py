@@ -105,9 +105,11 @@ def test_known_anomalies_come_about_on_real_servers(tmp_path: Path) -> None:
     names = ["crashing-mutation", "stale-read", "phantom-part", "hidden-insert", "torn-insert"]
     done = scenario(*names, "--clickhouse", "18.16", "--store", str(tmp_path), "--json")
     assert done.returncode == 0, done.stdout + done.stderr
-    told = json.loads(done.stdout)
-    assert [(one["scenario"], one["result"]) for one in told] == [(n, "REPRODUCED") for n in names]
-    for one in told:
+    output = json.loads(done.stdout)
+    assert [(one["scenario"], one["result"]) for one in output] == [
+        (n, "REPRODUCED") for n in names
+    ]
+    for one in output:
         results = json.loads((Path(one["run"]) / "results.json").read_text())
         assert results["status"] == "INVALID"
 
@@ -117,6 +119,8 @@ def test_a_server_of_today_half_inserts_a_block_and_half_alters_a_table(tmp_path
     names = ["half-insert", "half-alter"]
     done = scenario(*names, "--clickhouse", "25.8", "--store", str(tmp_path), "--json")
     assert done.returncode == 0, done.stdout + done.stderr
-    told = json.loads(done.stdout)
-    assert [(one["scenario"], one["result"]) for one in told] == [(n, "REPRODUCED") for n in names]
-    assert "242 TABLE_IS_READ_ONLY" in told[1]["witness"]
+    output = json.loads(done.stdout)
+    assert [(one["scenario"], one["result"]) for one in output] == [
+        (n, "REPRODUCED") for n in names
+    ]
+    assert "242 TABLE_IS_READ_ONLY" in output[1]["witness"]

@@ -112,19 +112,19 @@ def test_optimize_waits_for_every_replica_where_it_is_told_to(leads: bool, sync:
     cluster = SimCluster(Topology.of(), Seed(1))
     table = table_on(cluster)
     led = leaders(cluster, table)
-    asked = next(node for node, leader in led.items() if leader is leads)
-    late = next(node for node, leader in led.items() if not leader and node != asked)
+    target = next(node for node, leader in led.items() if leader is leads)
+    late = next(node for node, leader in led.items() if not leader and node != target)
     for value in range(3):
-        connect(cluster, asked).insert(table.name, [(7, value)])
-        connect(cluster, asked).insert(table.name, [(8, value)])
+        connect(cluster, target).insert(table.name, [(7, value)])
+        connect(cluster, target).insert(table.name, [(8, value)])
     wait(cluster, 1)
     cluster.pause([late])
     cluster.simulation.world.after(2_000_000_000, lambda: cluster.resume([late]))
-    connect(cluster, asked).command(
+    connect(cluster, target).command(
         f"OPTIMIZE TABLE {table.name} PARTITION 7 FINAL",
         {"replication_alter_partitions_sync": sync},
     )
-    assert ("7_0_2_1" in listed(cluster, asked, table, f"replicas/{late}/parts")) == bool(sync)
+    assert ("7_0_2_1" in listed(cluster, target, table, f"replicas/{late}/parts")) == bool(sync)
     wait(cluster, 5)
     parts = [f"7_{n}_{n}_0" for n in range(3)] + [f"8_{n}_{n}_0" for n in range(3)]
     expected = sorted(["7_0_2_1", *parts])
@@ -137,14 +137,14 @@ def test_optimize_fails_when_the_leader_that_does_it_ends() -> None:
     table = table_on(cluster)
     led = leaders(cluster, table)
     leader = next(node for node, leads in led.items() if leads)
-    asked, late = (node for node, leads in led.items() if not leads)
+    target, late = (node for node, leads in led.items() if not leads)
     for value in range(2):
-        connect(cluster, asked).insert(table.name, [(7, value)])
+        connect(cluster, target).insert(table.name, [(7, value)])
     wait(cluster, 1)
     cluster.pause([late])
     cluster.simulation.world.after(1_000_000_000, lambda: cluster.kill([leader]))
     with pytest.raises(DatabaseError, match=f"Connection reset by {leader}"):
-        connect(cluster, asked).command(f"OPTIMIZE TABLE {table.name} PARTITION 7 FINAL")
+        connect(cluster, target).command(f"OPTIMIZE TABLE {table.name} PARTITION 7 FINAL")
 
 
 def test_a_mutation_that_is_overtaken_by_another_takes_effect_all_the_same() -> None:

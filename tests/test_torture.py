@@ -104,8 +104,8 @@ def test_a_list_of_a_cell_is_one_list_of_the_command_line(tmp_path):
     lists = 'nodes = ["ch1", "ch3"]\noption = ["keys=2", "writers=1"]\n'
     file.write_text(f"{QUORUM_SET}[options]\n{lists}")
     ((_, words),) = read_matrix(file).cells
-    told = ("--nodes", "ch1,ch3", "--option", "keys=2", "--option", "writers=1")
-    assert words == ("--workload", "quorum-set", "--nemesis", "none", *told)
+    output = ("--nodes", "ch1,ch3", "--option", "keys=2", "--option", "writers=1")
+    assert words == ("--workload", "quorum-set", "--nemesis", "none", *output)
 
 
 def test_a_cell_that_cannot_be_run_is_named(tmp_path):
@@ -156,8 +156,8 @@ def test_what_a_version_cannot_run_is_said_and_counts_as_nothing(tmp_path):
     of = cells(night, ["a on 18.16", "a on 25.8"], {}, {"a on 25.8": "leaders"})
     report = as_json(night, of)
     assert report["status"] == "VALID"
-    told = [(cell["name"], cell["runs"], cell["not_applicable"]) for cell in report["cells"]]
-    assert told == [("a on 18.16", 1, None), ("a on 25.8", 0, "leaders")]
+    output = [(cell["name"], cell["runs"], cell["not_applicable"]) for cell in report["cells"]]
+    assert output == [("a on 18.16", 1, None), ("a on 25.8", 0, "leaders")]
     xml = junit(of)
     assert (xml.tests, xml.failures, xml.errors, xml.skipped) == (2, 0, 0, 1)
     assert [suite.name for suite in xml] == ["a on 18.16", "a on 25.8"]
@@ -226,8 +226,8 @@ def test_killed_in_the_middle_it_goes_on_and_nothing_is_lost_or_twice(tmp_path):
     )
     journals, deadline = tmp_path / "store" / "torture" / "sim", time.monotonic() + 300
     while time.monotonic() < deadline:
-        said = "".join(file.read_text() for file in journals.glob(f"*/{JOURNAL}"))
-        if said.count('"directory"') >= 3:
+        result = "".join(file.read_text() for file in journals.glob(f"*/{JOURNAL}"))
+        if result.count('"directory"') >= 3:
             break
         time.sleep(0.02)
     os.killpg(first.pid, signal.SIGKILL)

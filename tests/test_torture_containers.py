@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import docker
 import pytest
-from real_servers import await_, left
+from real_servers import left, wait_until
 
 from harness.fleet.rows import read_rows
 from harness.run.journal import read_history
@@ -88,13 +88,13 @@ def test_killed_and_robbed_of_a_server_it_counts_every_run_once(tmp_path: Path) 
     matrix, store = tmp_path / "m.toml", tmp_path / "store"
     matrix.write_text(MATRIX)
     first = night(store, matrix)
-    await_(lambda: said(store, "directory") == 2 and in_faults(store), "the second run")
+    wait_until(lambda: said(store, "directory") == 2 and in_faults(store), "the second run")
     os.kill(first.pid, signal.SIGKILL)
     first.communicate(timeout=60)
     assert left(store) != []
 
     second = night(store, matrix)
-    await_(lambda: said(store, "directory") == 4 and in_faults(store), "the fourth run")
+    wait_until(lambda: said(store, "directory") == 4 and in_faults(store), "the fourth run")
     robbed = latest(store)
     remove_server(robbed, "ch2")
     report = json.loads(second.communicate(timeout=400)[0])

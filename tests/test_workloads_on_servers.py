@@ -144,13 +144,13 @@ def test_a_server_that_is_frozen_from_outside_ends_final_reads_and_set_up_in_tim
         servers, tmp_path, "quorum-set", "insert=plain", "read=plain", "timeout-s=1",
         "ops-per-key=1000000", seconds=2, drop=False, final_patience_s=3.0,
     )  # fmt: skip
-    said: list[str] = []
+    result: list[str] = []
 
     def freeze(phase: Phase, note: str) -> None:
         if phase is Phase.FINAL_READS and not note:
             docker("pause", f"{servers.name}-ch2")
         if phase is Phase.FINAL_READS and note:
-            said.append(note)
+            result.append(note)
 
     trial.monitor.listeners.append(freeze)
     try:
@@ -162,7 +162,7 @@ def test_a_server_that_is_frozen_from_outside_ends_final_reads_and_set_up_in_tim
     finally:
         docker("unpause", f"{servers.name}-ch2")
     assert trial.monitor.seconds[Phase.FINAL_READS] < 20, "20 tries of each of two rounds: 60 s"
-    assert said[0].startswith("no answer yet to final-read of key 0 on ch2 (")
+    assert result[0].startswith("no answer yet to final-read of key 0 on ch2 (")
     (trouble,) = outcome.troubles
     assert re.match(r"final reads ended after \d+ s without final-read of key 0 on ch2 \(", trouble)
     verdicts = {verdict.checker: verdict for verdict in outcome.judgement.verdicts}
@@ -174,21 +174,24 @@ def test_a_server_that_is_frozen_from_outside_ends_final_reads_and_set_up_in_tim
 
 
 def test_a_retry_under_a_token_is_another_block_of_the_same_token() -> None:
-    asked: list[tuple[Any, ...]] = []
+    requested: list[tuple[Any, ...]] = []
 
     class Server(ClickHouse):
         def __init__(self) -> None:
             pass
 
         def _execute(self, *words: Any) -> None:
-            asked.append(words)
+            requested.append(words)
 
     insert = TokenInsert("t", {"insert_deduplicate": 1})
     for index in (4, 9):
         invoke = Op(index=index, process=0, kind=Kind.INVOKE, f="insert", time_ns=0, value=7, key=1)
         assert insert(Server(), invoke) == 7
     settings = {"insert_deduplicate": 1, "insert_deduplication_token": "value-7"}
-    assert [(one[1], one[2]) for one in asked] == [(settings, [(1, 7, 4)]), (settings, [(1, 7, 9)])]
+    assert [(one[1], one[2]) for one in requested] == [
+        (settings, [(1, 7, 4)]),
+        (settings, [(1, 7, 9)]),
+    ]
 
 
 def test_with_a_small_window_some_retries_come_at_once_and_the_dedup_checker_counts() -> None:

@@ -146,9 +146,11 @@ def test_final_reads_ask_every_replica_for_every_key_twice() -> None:
     scheduler = Scheduler(workers_on(NODES, 3), ops.append)
     workload = QuorumSet(QuorumSetOptions(), Seed(1))
     run_virtual(scheduler, workload.final((4, 7), NODES), client=lambda _: Scripted(quick))
-    asked = [(op.key, op.node) for op in ops if op.kind is Kind.INVOKE]
-    assert sorted(asked) == sorted([(k, n) for k in (4, 7) for n in NODES] * 2)
-    assert set(asked[:6]) == set(asked[6:]), "the second round begins when the first has ended"
+    requested = [(op.key, op.node) for op in ops if op.kind is Kind.INVOKE]
+    assert sorted(requested) == sorted([(k, n) for k in (4, 7) for n in NODES] * 2)
+    assert set(requested[:6]) == set(requested[6:]), (
+        "the second round begins when the first has ended"
+    )
 
 
 @pytest.mark.parametrize(
@@ -266,17 +268,17 @@ def test_what_is_hidden_is_looked_for_where_modes_differ_in_their_quorum() -> No
 
 
 def test_a_synced_read_syncs_first_and_is_judged_by_what_was_acknowledged_before_it() -> None:
-    asked: list[str] = []
+    requested: list[str] = []
 
     class Server(Acknowledges):
         def _execute(self, *words: Any) -> Any:
-            asked.append(words[0])
+            requested.append(words[0])
             return [(3, 4)]
 
     read = synced_reads("d.t", timeout_s=7)
     op = Op(index=0, process=0, kind=Kind.INVOKE, f="read", time_ns=0, key=5)
     assert read(Server(), op) == (3, 4)
-    assert asked == ["SYSTEM SYNC REPLICA d.t", "SELECT value FROM d.t WHERE key = 5"]
+    assert requested == ["SYSTEM SYNC REPLICA d.t", "SELECT value FROM d.t WHERE key = 5"]
     options = QuorumSetOptions(insert="plain", read="synced")
     assert options.unsimulated == "--read synced"
     workload = QuorumSet(options, Seed(1), options.promise)

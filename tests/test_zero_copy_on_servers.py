@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from real_servers import await_
+from real_servers import wait_until
 from test_workloads_on_servers import judged, verdicts_of
 
 from compose.releases import ImageChoice
@@ -115,7 +115,7 @@ def test_each_fault_of_the_store_strikes_a_request_and_ends(
         family.begin(shared, plan, Watch(5.0))
         insert = threading.Thread(target=_insert, args=(shared, table.name, number))
         insert.start()
-        await_(lambda: shared.store_rule()["hits"], f"{name} meets a request")
+        wait_until(lambda: shared.store_rule()["hits"], f"{name} meets a request")
         stuck[name] = bool(shared.store_rule()["held"])
         assert family.end(shared, Watch(5.0))["text"].startswith("store, ")
         assert not family.broken(shared)

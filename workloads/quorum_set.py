@@ -40,9 +40,11 @@ FINAL_INSERT = "final-insert"
 SYNC = "sync"
 SYNCED = "synced"
 SIMULATED_READINGS = ("server", "thesis", "linearizable")
-"""Meanings of `select_sequential_consistency`, which are a setting of simulated servers only."""
-OF_EVERY_INSERT = ("thesis", "linearizable")
-"""Meanings under which a read needs every part in the log, also those of plain inserts."""
+"""Readings (meanings of `select_sequential_consistency`) that only simulated servers can be set
+to."""
+NEEDS_EVERY_PART = ("thesis", "linearizable")
+"""Readings with which a replica answers only if it has every part in the log, including those of
+plain inserts."""
 
 PARALLEL_DOCUMENTED = (
     "ClickHouse documents that select_sequential_consistency does not work with "
@@ -100,7 +102,7 @@ class QuorumSetOptions(WorkloadOptions):
         `select_sequential_consistency` covers quorum inserts only, and does not work with parallel
         ones. A plain select is only promised to see every insert eventually."""
         serial = self.modes == (InsertMode.QUORUM,)
-        if self.read in ("plain", SYNCED) or not (serial or self.read in OF_EVERY_INSERT):
+        if self.read in ("plain", SYNCED) or not (serial or self.read in NEEDS_EVERY_PART):
             return Level.EVENTUAL
         return Level.LINEARIZABLE
 

@@ -198,7 +198,8 @@ class Bisection:
         return next((v for v in self._search_order if self.tally(v).hits), None)
 
     def standing(self, version: str) -> Standing:
-        """Return what is known of a version."""
+        """Return whether the tries so far show that a version is bad or good, leave it undecided,
+        or are too few."""
         tally = self.tally(version)
         if tally.hits:
             return Standing.BAD

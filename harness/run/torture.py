@@ -29,8 +29,8 @@ from harness.run.plan import Plan
 from harness.run.stop import Stop
 from harness.run.store import RunDirectory
 
-FAULTY = (Phase.SET_UP, Phase.FAULTS)
-"""Phases in which no other run begins."""
+EXCLUSIVE_PHASES = (Phase.SET_UP, Phase.FAULTS)
+"""Phases of a run during which no other run begins."""
 DONE = "done"
 """Last note of a run."""
 BROKEN_MAX = 5
@@ -167,7 +167,7 @@ class Torture:
     def _free(self) -> Lane | None:
         """Return the lane on which the next run may begin, preferably one whose cluster fits; None
         if there is none yet."""
-        if any(lane.run and lane.run.monitor.phase in FAULTY for lane in self.lanes):
+        if any(lane.run and lane.run.monitor.phase in EXCLUSIVE_PHASES for lane in self.lanes):
             return None
         free = [lane for lane in self.lanes if lane.run is None]
         cell = self._next_cell(0)

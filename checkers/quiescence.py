@@ -14,6 +14,7 @@ Other entries of these objects are for human readers.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from checkers.phrasing import listed
 from harness.core.history import History, memoize_per_history
 from harness.core.op import Kind, Op
 
@@ -35,6 +36,11 @@ class Quiescence:
     def reached(self) -> bool:
         """Return whether the run recorded that the cluster came to rest."""
         return self.pending == ()
+
+    @property
+    def doubts(self) -> list[str]:
+        """Return the reason why the cluster was not at rest, in a list; empty if it was."""
+        return [] if self.reached else [f"not at rest: {listed(self.pending or ('not recorded',))}"]
 
 
 @memoize_per_history

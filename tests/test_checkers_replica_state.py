@@ -309,7 +309,7 @@ def test_what_is_done_and_not_said_to_be_is_counted_and_promises_nothing():
     said = Mutations().check(history(*calls, others))
     assert (said.status, said.summary) == (
         VALID,
-        "1 mutation once each on 2 replicas, 0 asked of the leader; 2 never said to be done",
+        "1 mutation once each on 2 replicas, 0 sent to the leader; 2 never reported done",
     )
 
 

@@ -29,16 +29,16 @@ class ActiveTasks:
         for pair in history.pairs:
             if pair.invoke.f != ACTIVE or pair.kind is not Kind.OK or pair.end is None:
                 continue
-            for task, told in _tasks(pair.end).items():
-                seen |= {(task, host) for host in told["active"]}
-                broken += _wrong(history, task, told, pair.end)
+            for task, state in _tasks(pair.end).items():
+                seen |= {(task, host) for host in state["active"]}
+                broken += _wrong(history, task, state, pair.end)
         kinds = count_kinds(broken)
-        said = f"{number(len(seen), 'execution')} seen under way, each on a host of the task"
+        summary = f"{number(len(seen), 'execution')} seen under way, each on a host of the task"
         return Verdict(
             checker=self.name,
             status=conclude(broken, checked=seen),
             summary=", ".join(f"{count} {kind}" for kind, count in kinds.items())
-            or (said if seen else "no host was seen executing a task"),
+            or (summary if seen else "no host was seen executing a task"),
             checked=len(seen),
             anomalies=few_of_each_kind(broken),
             figures={"executions": len(seen), "anomalies": {**kinds}},
@@ -49,20 +49,20 @@ def _tasks(end: Op) -> dict[str, dict[str, list[str]]]:
     value: Any = end.value
     tasks = value.get("tasks") if isinstance(value, Mapping) else None
     return {
-        str(task): {name: list(told.get(name) or ()) for name in ("hosts", "finished", "active")}
-        for task, told in (tasks or {}).items()
+        str(task): {name: list(state.get(name) or ()) for name in ("hosts", "finished", "active")}
+        for task, state in (tasks or {}).items()
     }
 
 
 def _wrong(
-    history: History, task: str, told: Mapping[str, list[str]], end: Op
+    history: History, task: str, state: Mapping[str, list[str]], end: Op
 ) -> Iterable[Anomaly]:
     at = f"at {seconds(end.time_ns)} (op #{end.index}){during(history, end.time_ns)}"
-    for host in told["active"]:
+    for host in state["active"]:
         kind = text = ""
-        if host not in told["hosts"]:
+        if host not in state["hosts"]:
             kind, text = "outsider", f"{host} executes {task}, which does not list it"
-        elif host in told["finished"]:
+        elif host in state["finished"]:
             kind, text = "again", f"{host} executes {task}, which it had finished"
         if kind:
             yield Anomaly(kind=kind, text=f"{text}, {at}", ops=(end.index,), time_ns=end.time_ns)

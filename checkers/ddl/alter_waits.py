@@ -38,12 +38,12 @@ class AlterWaits:
             others += sum(node != pair.invoke.node for node in waits)
             late += sum(not done for node, done in followed.items() if node not in waits)
             broken += [_anomaly(history, pair, node) for node in waits if not followed[node]]
-        said = f"{number(others, 'other replica')} waited for, each had followed"
-        said += f"; {late:,} not waited for were late" if late else ""
+        summary = f"{number(others, 'other replica')} waited for, each had followed"
+        summary += f"; {late:,} not waited for were late" if late else ""
         return Verdict(
             checker=self.name,
             status=conclude(broken, checked=others),
-            summary=broken[0].text if broken else said if others else "no replica was waited for",
+            summary=broken[0].text if broken else summary if others else "no replica was awaited",
             checked=others,
             anomalies=tuple(broken[:FEW]),
             figures={"waited_for": others, "late": late, "anomalies": {"unapplied": len(broken)}},

@@ -39,7 +39,7 @@ class Alters:
         }
         alters = [pair for pair in history.pairs if pair.invoke.f in (ADD, DROP)]
         done = sum(pair.kind is Kind.OK for pair in alters)
-        doubts = [] if rest.reached else [f"not at rest: {listed(rest.pending or ('unsaid',))}"]
+        doubts = rest.doubts
         silent = sorted(set(rest.nodes) - set(finals))
         if silent or not finals:
             doubts.append(f"no final columns of {listed(silent) if silent else 'any replica'}")
@@ -49,14 +49,14 @@ class Alters:
         if rest.reached and finals:
             broken = [*_apart(finals), *_lost(alters, finals), *_logged(history)]
         kinds = count_kinds(broken)
-        said = f"{number(done, 'ALTER')} of {len(alters):,} acknowledged, all in force on "
-        said += number(len(finals), "replica")
+        summary = f"{number(done, 'ALTER')} of {len(alters):,} acknowledged, all in force on "
+        summary += number(len(finals), "replica")
         return Verdict(
             checker=self.name,
             status=conclude(broken, doubts=doubts),
             summary=", ".join(f"{count} {kind}" for kind, count in kinds.items())
             or "; ".join(doubts)
-            or said,
+            or summary,
             checked=done,
             anomalies=few_of_each_kind(broken),
             figures={"alters": len(alters), "acknowledged": done, "anomalies": {**kinds}},

@@ -28,7 +28,7 @@ class WrongEffect:
     kind: str
     task: str
     host: str
-    said: str
+    finding: str
 
 
 class Ddl:
@@ -174,8 +174,8 @@ def _effects(history: History) -> dict[str, frozenset[str]]:
 
 
 def _silent(history: History) -> list[str]:
-    asked = {str(p.invoke.node) for p in history.pairs if p.invoke.f == EFFECTS}
-    return sorted(asked - _effects(history).keys())
+    queried = {str(p.invoke.node) for p in history.pairs if p.invoke.f == EFFECTS}
+    return sorted(queried - _effects(history).keys())
 
 
 def _final(history: History, field: str) -> dict[str, Any] | None:
@@ -193,11 +193,11 @@ def _final(history: History, field: str) -> dict[str, Any] | None:
 
 
 def _summary(kinds: Mapping[str, int], late: int, tasks: int, hosts: int) -> str:
-    said = [f"{kind}: {count}" for kind, count in sorted(kinds.items())]
+    violations = [f"{kind}: {count}" for kind, count in sorted(kinds.items())]
     if late:
-        said.append(f"not finished, and not at rest: {late}")
-    if said:
-        return f"{', '.join(said)} (of {number(tasks, 'task')} on {number(hosts, 'host')})"
+        violations.append(f"not finished, and not at rest: {late}")
+    if violations:
+        return f"{', '.join(violations)} (of {number(tasks, 'task')} on {number(hosts, 'host')})"
     if not tasks:
         return "no task was queued"
     return f"{number(tasks, 'task')} on {number(hosts, 'host')}: finished exactly where executed"
@@ -217,7 +217,7 @@ def _anomaly(history: History, one: WrongEffect, call: Pair | None) -> Anomaly:
         )
     return Anomaly(
         kind=one.kind,
-        text=f"{one.task} on {one.host}: {one.said}",
+        text=f"{one.task} on {one.host}: {one.finding}",
         ops=tuple(sorted(ops)),
         time_ns=call.invoke.time_ns if call is not None else 0,
         steps=tuple(steps),

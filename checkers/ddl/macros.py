@@ -42,8 +42,8 @@ class Macros:
 
     def check(self, history: History) -> Verdict:
         """Return the verdict. VALID needs a row that reached another host, and an answer of each
-        host that was asked."""
-        tables, asked = _tables(history)
+        host that was queried."""
+        tables, queried = _tables(history)
         inserted = _inserted(history)
         broken: list[Anomaly] = []
         reached = 0
@@ -57,10 +57,10 @@ class Macros:
                     broken += _spread(name, row, own, found)
         kinds = count_kinds(broken)
         answered = {one.node for found in tables.values() for one in found}
-        silent = sorted(asked - answered) if tables else []
+        silent = sorted(queried - answered) if tables else []
         doubts = [f"no tables of {listed(silent)}"] if silent else []
         doubts += [] if reached else ["no row had to reach another host"]
-        said = (
+        summary = (
             f"{number(len(tables), 'table')} created ON CLUSTER with macros: "
             f"{number(reached, 'row')} on another host of their shard"
         )
@@ -69,7 +69,7 @@ class Macros:
             status=conclude(broken, doubts=doubts),
             summary=", ".join(f"{count} {kind}" for kind, count in kinds.items())
             or "; ".join(doubts)
-            or said,
+            or summary,
             checked=reached,
             anomalies=few_of_each_kind(broken),
             figures={"tables": len(tables), "replicated": reached, "anomalies": {**kinds}},
@@ -81,22 +81,22 @@ def _value(op: Op) -> Mapping[str, Any]:
 
 
 def _tables(history: History) -> tuple[dict[str, list[MacroTable]], set[str]]:
-    """Return the tables of the last answer of each host, by name, and the hosts that were asked."""
+    """Return the tables in the last answer of each host, by name, and the queried hosts."""
     last: dict[str, Op] = {}
-    asked = set()
+    queried = set()
     for pair in history.pairs:
         if pair.invoke.f == ROWS:
-            asked.add(str(pair.invoke.node))
+            queried.add(str(pair.invoke.node))
             if pair.kind is Kind.OK and pair.end is not None:
                 last[str(pair.invoke.node)] = pair.end
     out: dict[str, list[MacroTable]] = {}
     for node, end in sorted(last.items()):
         shard = int(_value(end).get("shard", 0))
-        for name, told in (_value(end).get("tables") or {}).items():
-            rows = frozenset(told["rows"])
-            table = MacroTable(node, shard, str(told["path"]), str(told["replica"]), rows, end)
+        for name, state in (_value(end).get("tables") or {}).items():
+            rows = frozenset(state["rows"])
+            table = MacroTable(node, shard, str(state["path"]), str(state["replica"]), rows, end)
             out.setdefault(str(name), []).append(table)
-    return out, asked
+    return out, queried
 
 
 def _inserted(history: History) -> dict[str, dict[str, int]]:

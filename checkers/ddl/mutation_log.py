@@ -76,7 +76,7 @@ class MutationLog:
         pointers = before is not None and bool(before[1])
         doubts += ["no mutation_pointer was seen to move"] if pointers and not moved else []
         by = listed([f"{source} {count:,}" for source, count in sorted(sources.items())])
-        said = (
+        summary = (
             f"{number(entries, 'log entry', 'log entries')} of mutations, by {by}; "
             f"{number(moved, 'step')} of mutation_pointer, none back"
         )
@@ -85,7 +85,7 @@ class MutationLog:
             status=conclude(broken, doubts=doubts),
             summary=", ".join(f"{count} {kind}" for kind, count in kinds.items())
             or "; ".join(doubts)
-            or said,
+            or summary,
             checked=entries,
             anomalies=few_of_each_kind(broken),
             figures={

@@ -29,7 +29,7 @@ class Mutation:
     delete: int | None
 
     @property
-    def said(self) -> str:
+    def described(self) -> str:
         """The mutation in words."""
         what = f"update {self.update}" if self.delete is None else f"delete of {self.delete}"
         end = self.pair.end or self.pair.invoke
@@ -59,7 +59,7 @@ class Mutations:
         finals = _finals(history)
         rest = quiescence_of(history)
         rows = {node: _rows(ends) for node, ends in finals.items()}
-        doubts = [] if rest.reached else [f"not at rest: {listed(rest.pending or ('unsaid',))}"]
+        doubts = rest.doubts
         silent = sorted(set(rest.nodes) - set(rows))
         if silent or not rows:
             doubts.append(f"no final rows of {listed(silent) if silent else 'any replica'}")
@@ -78,19 +78,19 @@ class Mutations:
             ]
         kinds = count_kinds(broken)
         led = sum(_led(one.pair) for one in done)
-        said = (
+        summary = (
             f"{number(len(done), 'mutation')} once each on {number(len(rows), 'replica')}, "
-            f"{led:,} asked of the leader"
+            f"{led:,} sent to the leader"
         )
         undone = {mutation for ends in finals.values() for mutation in _undone(ends)}
         if undone:
-            said += f"; {len(undone):,} never said to be done"
+            summary += f"; {len(undone):,} never reported done"
         return Verdict(
             checker=self.name,
             status=conclude(broken, doubts=doubts),
             summary=", ".join(f"{count} {kind}" for kind, count in kinds.items())
             or "; ".join(doubts)
-            or said,
+            or summary,
             checked=len(done),
             anomalies=few_of_each_kind(broken),
             figures={
@@ -215,7 +215,7 @@ def _anomaly(
     if mutation is not None:
         ops |= {op.index for op in (mutation.pair.invoke, mutation.pair.end) if op is not None}
     acked = f"op #{insert.end.index} ok at {seconds(insert.end.time_ns)}"
-    by = f"; {mutation.said}" if mutation is not None else ""
+    by = f"; {mutation.described}" if mutation is not None else ""
     return Anomaly(
         kind=kind,
         text=f"{text} at rest ({acked}{by})",

@@ -122,8 +122,8 @@ def _read(
     this one began."""
     assert pair.end is not None, "only answered reads are judged"
     value = pair.end.value
-    told = value if isinstance(value, Mapping) else {}
-    shows = {what: at for what, at in told.items() if isinstance(at, int)}
+    answer = value if isinstance(value, Mapping) else {}
+    shows = {what: at for what, at in answer.items() if isinstance(at, int)}
     if not {"cluster", "macro", "uptime_s"} <= shows.keys():
         raise HistoryError(
             f"op #{pair.end.index}: an ok read has value {value!r}; expected the numbers cluster, "
@@ -142,8 +142,8 @@ def _read(
     if not hot and "zookeeper" in shows:
         kept = shows["zookeeper"] if touched or node.zookeeper is None else node.zookeeper
         if shows["zookeeper"] != kept:
-            said = f"ZooKeeper's root of generation {shows['zookeeper']}, {kept} until a restart"
-            out.append(("reloaded", pair, said))
+            text = f"ZooKeeper's root of generation {shows['zookeeper']}, {kept} until a restart"
+            out.append(("reloaded", pair, text))
         node.zookeeper = shows["zookeeper"]
     both = min(shows[what] for what in reloaded)
     if both < before and not touched:
@@ -168,12 +168,12 @@ def _summary(kinds: Mapping[str, int], checked: int) -> str:
     return f"{reads} showed what was written, without a restart" if checked else "nothing was due"
 
 
-def _anomaly(kind: str, pair: Pair, said: str) -> Anomaly:
+def _anomaly(kind: str, pair: Pair, shown: str) -> Anomaly:
     assert pair.end is not None, "only answered reads are judged"
     return Anomaly(
         kind=kind,
         text=f"op #{pair.end.index} {pair.invoke.f} on {pair.invoke.node} at "
-        f"{seconds(pair.invoke.time_ns)} shows {said}",
+        f"{seconds(pair.invoke.time_ns)} shows {shown}",
         ops=(pair.invoke.index, pair.end.index),
         time_ns=pair.invoke.time_ns,
     )

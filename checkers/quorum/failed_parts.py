@@ -36,14 +36,14 @@ class FailedParts:
             again += sum(pair.kind is Kind.OK for pair in tries.get(value, ())) > 0
             broken += _of_value(history, parts, value, looks[0], tries.get(value, []))
         failed = len(parts.failed)
-        said = f"{number(failed, 'part')} failed, {known:,} with known values"
+        summary = f"{number(failed, 'part')} failed, {known:,} with known values"
         if known:
-            said += f", none read again; {again:,} inserted again later"
+            summary += f", none read again; {again:,} inserted again later"
         kinds = count_kinds(broken)
         return Verdict(
             checker=self.name,
             status=conclude(broken, checked=known),
-            summary=broken[0].text if broken else said,
+            summary=broken[0].text if broken else summary,
             checked=known,
             anomalies=tuple(broken[:FEW]),
             figures={

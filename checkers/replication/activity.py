@@ -82,15 +82,15 @@ class Activity:
                 for node, there in _active(final[-1]).items()
                 if not there
             ]
-        said = f"{number(len(aways), 'time')} away, {number(gone, 'look')} in which it was gone"
+        summary = f"{number(len(aways), 'time')} away, {number(gone, 'look')} in which it was gone"
         return Verdict(
             checker=self.name,
             status=conclude(broken, checked=gone),
             summary=broken[0].text
             if broken
-            else said
+            else summary
             if gone
-            else f"{said}: no replica was away for longer than a session, while somebody looked",
+            else f"{summary}: no replica was away for longer than a session, while somebody looked",
             checked=gone,
             anomalies=tuple(broken[:FEW]),
             figures={"looks": len(looks), "away": len(aways), "judged": gone},
@@ -174,7 +174,7 @@ def _unrest(
 ) -> list[tuple[int, int]]:
     """Return when sessions may live longer: for some time after each begin and end of a fault of
     ZooKeeper's servers, and during faults that are neither of a process nor a cut. A fault that
-    never said whom it struck may have struck them."""
+    did not record its targets may have affected them."""
     servers = frozenset().union(*keepers.values()) if keepers else frozenset[str]()
     ends = _ends(history)
     out = []

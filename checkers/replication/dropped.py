@@ -56,14 +56,14 @@ class Dropped:
             not _perhaps_met(one, value) for one in partitions.values() for value in one.inserts
         )
         done = sum(p.kind is Kind.OK for one in partitions.values() for p in one.drops)
-        doubts = [] if rest.reached else [f"not at rest: {listed(rest.pending or ('unsaid',))}"]
+        doubts = rest.doubts
         silent = _silent(partitions, rest)
         doubts += [f"no final read of {listed(silent)}"] if silent else []
         doubts += [] if gone else ["no acknowledged drop followed an acknowledged insert"]
         doubts += [] if safe else ["no acknowledged insert was out of reach of every drop"]
         doubts += [] if logged else ["no log entry of type drop was seen"]
         kinds = count_kinds(broken)
-        said = (
+        summary = (
             f"{number(done, 'drop')}, {number(logged, 'log entry', 'log entries')}: "
             f"{number(gone, 'acknowledged value')} gone for good, {safe:,} others kept"
         )
@@ -72,7 +72,7 @@ class Dropped:
             status=conclude(broken, doubts=doubts),
             summary=", ".join(f"{count} {kind}" for kind, count in kinds.items())
             or "; ".join(doubts)
-            or said,
+            or summary,
             checked=gone + safe,
             anomalies=few_of_each_kind(broken),
             figures={

@@ -31,11 +31,11 @@ class Leaders:
         both = [_anomaly(history, *three) for three in _sandwiches(claims)]
         nodes = sorted({str(pair.invoke.node) for pair in claims})
         status = conclude(both, checked=len(claims) > 1)
-        said = f"{number(len(claims), 'claim')} to lead, by {' '.join(nodes) or 'nobody'}"
+        summary = f"{number(len(claims), 'claim')} to lead, by {' '.join(nodes) or 'nobody'}"
         return Verdict(
             checker=self.name,
             status=status,
-            summary=both[0].text if both else said,
+            summary=both[0].text if both else summary,
             checked=len(claims),
             anomalies=tuple(both[:FEW]),
             figures={"claims": len(claims), "leaders": nodes, "anomalies": {"both": len(both)}},

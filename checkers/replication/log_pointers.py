@@ -51,11 +51,11 @@ class LogPointers:
                         back.append(_anomaly(history, node, before, now))
                 last[node] = now
         status = conclude(back, checked=moved)
-        said = f"{number(moved, 'step')} of {number(len(last), 'replica')}, none back"
+        summary = f"{number(moved, 'step')} of {number(len(last), 'replica')}, none back"
         return Verdict(
             checker=self.name,
             status=status,
-            summary=back[0].text if back else said if moved else "no pointer was seen to move",
+            summary=back[0].text if back else summary if moved else "no pointer was seen to move",
             checked=moved,
             anomalies=tuple(back[:FEW]),
             figures={"looks": looks, "steps": moved, "anomalies": {"went-back": len(back)}},

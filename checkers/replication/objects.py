@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from checkers.conclusion import conclude, count_kinds, few_of_each_kind
-from checkers.phrasing import during, listed, number, seconds
+from checkers.phrasing import during, number, seconds
 from checkers.quiescence import quiescence_of
 from harness.core.history import History, Pair
 from harness.core.op import Kind, Op
@@ -63,7 +63,7 @@ class Objects:
         looks = [op for op in done if op.f in (LOOK, FINAL_LOOK)]
         final = {str(op.node): op for op in looks if op.f == FINAL_LOOK}
         store = next((op for op in reversed(done) if op.f == FINAL_STORE), None)
-        doubts = [] if rest.reached else [f"not at rest: {listed(rest.pending or ('unknown',))}"]
+        doubts = rest.doubts
         unseen = [node for node in rest.nodes if node not in final]
         doubts += [f"{node} was not looked at" for node in unseen]
         doubts += [] if store else ["the store was not looked at"]

@@ -36,13 +36,15 @@ class ReplicaChoice:
                 choices += len(set(counts.values())) > 1
                 if counts[host] > min(counts.values()):
                     broken.append(_anomaly(history, pair.invoke, pair.end, host, counts))
-        said = f"{number(choices, 'choice')} among replicas with different counts, each the lowest"
+        summary = (
+            f"{number(choices, 'choice')} among replicas with different counts, each the lowest"
+        )
         return Verdict(
             checker=self.name,
             status=conclude(broken, checked=choices),
             summary=broken[0].text
             if broken
-            else said
+            else summary
             if choices
             else "no replica had more errors than another",
             checked=choices,

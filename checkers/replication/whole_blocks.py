@@ -35,13 +35,13 @@ class WholeBlocks:
                 if rows % size:
                     partial.append(_anomaly(history, pair, value, rows, size))
         status = conclude(partial, checked=big)
-        said = f"{number(big, 'block')} of many rows seen whole (of {seen:,})"
+        summary = f"{number(big, 'block')} of many rows seen whole (of {seen:,})"
         if partial:
-            said = f"{number(len(partial), 'block')} seen in part (of {seen:,} seen)"
+            summary = f"{number(len(partial), 'block')} seen in part (of {seen:,} seen)"
         return Verdict(
             checker=self.name,
             status=status,
-            summary=said if big or partial else "no block of more than one row was seen",
+            summary=summary if big or partial else "no block of more than one row was seen",
             checked=seen,
             anomalies=tuple(partial[:FEW]),
             figures={"blocks_seen": seen, "big": big, "anomalies": {"partial": len(partial)}},

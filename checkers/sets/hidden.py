@@ -43,9 +43,7 @@ class Hidden:
         every replica."""
         rest = quiescence_of(history)
         plain = _plain_reads(history)
-        doubts = (
-            [] if rest.reached else [f"not at rest: {listed(rest.pending or ('not recorded',))}"]
-        )
+        doubts = rest.doubts
         hidden: list[Anomaly] = []
         gone: list[Anomaly] = []
         checked = 0

@@ -36,9 +36,7 @@ class UnknownOutcomes:
         split: list[Anomaly] = []
         vanished: list[Anomaly] = []
         here = nowhere = 0
-        doubts = (
-            [] if rest.reached else [f"not at rest: {listed(rest.pending or ('not recorded',))}"]
-        )
+        doubts = rest.doubts
         for key in key_sets(history):
             unknown = [i for i in key.inserts.values() if i.kind is Kind.INFO]
             finals = {str(read.invoke.node): read for read in key.finals}

@@ -18,7 +18,8 @@ class StopFetches(NodeFault):
 
     f = "stop-fetches"
     heal_rank = 3
-    """Healed last: the command needs a server that answers, the probe a whole cluster."""
+    """Rank by which it is healed last: the command needs a server that answers, the probe a whole
+    cluster."""
 
     def __init__(self, specs: Sequence[NodeSpec], topology: Topology) -> None:
         super().__init__(specs, topology, CanStopFetches)

@@ -168,7 +168,7 @@ class _Command:
         with ExitStack() as stack:
             stack.enter_context(self.stop.obeying_signals())
             judges = stack.enter_context(_judges(self.root, self.spark))
-            present = stack.enter_context(_Present.shown(self.console))
+            present = stack.enter_context(_StatusDisplay.shown(self.console))
             made = night.next
             tortured = Torture(
                 store=self.root,
@@ -241,7 +241,7 @@ def explained(directory: RunDirectory, status: Status) -> None:
 
 
 @dataclass(slots=True)
-class _Present:
+class _StatusDisplay:
     """Status display with a line for each live run, if there is a terminal."""
 
     status: RichStatus
@@ -249,9 +249,9 @@ class _Present:
 
     @staticmethod
     @contextmanager
-    def shown(console: Console) -> Iterator["_Present"]:
+    def shown(console: Console) -> Iterator["_StatusDisplay"]:
         """Show the display while the block runs."""
-        present = _Present(console.status(""))
+        present = _StatusDisplay(console.status(""))
         if not console.is_terminal:
             yield present
             return

@@ -33,12 +33,12 @@ class Cancel(StrEnum):
 
     @property
     def by_kill(self) -> bool:
-        """Return whether some are killed."""
+        """Return whether some inserts are cancelled by KILL QUERY."""
         return self in (Cancel.KILL, Cancel.BOTH)
 
     @property
     def by_time(self) -> bool:
-        """Return whether some have too little time."""
+        """Return whether some inserts are cancelled by a small `max_execution_time`."""
         return self in (Cancel.TIME, Cancel.BOTH)
 
     @property

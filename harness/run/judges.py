@@ -126,7 +126,7 @@ class OnSpark:
         engine: Callable[[Job, Sequence[Item]], list[Path]],
     ) -> None:
         self._root, self._runs, self._engine = root, runs, engine
-        self._asked: SimpleQueue[str | None] = SimpleQueue()
+        self._queue: SimpleQueue[str | None] = SimpleQueue()
         self._judged: SimpleQueue[RunSummary | Exception] = SimpleQueue()
         self._left = 0
         self._thread = threading.Thread(target=self._work, name="fleet", daemon=True)
@@ -135,7 +135,7 @@ class OnSpark:
     def submit(self, run: str) -> None:
         """Judge a run, by its path in the store."""
         self._left += 1
-        self._asked.put(run)
+        self._queue.put(run)
 
     def done(self, *, wait: bool = False) -> Sequence[RunSummary]:
         """Return what was judged since the last call; with `wait`, after all is. Raises what Spark
@@ -153,16 +153,16 @@ class OnSpark:
         return found
 
     def close(self) -> None:
-        """End the thread."""
-        self._asked.put(None)
+        """Judge what is queued, then end the thread."""
+        self._queue.put(None)
         self._thread.join()
 
     def _work(self) -> None:
         try:
-            while (first := self._asked.get()) is not None:
+            while (first := self._queue.get()) is not None:
                 batch, more = [first], True
-                while more and not self._asked.empty():
-                    one = self._asked.get()
+                while more and not self._queue.empty():
+                    one = self._queue.get()
                     more = one is not None
                     batch += [] if one is None else [one]
                 found = Found(self._root, tuple(sorted(batch)))
@@ -171,5 +171,5 @@ class OnSpark:
                     self._judged.put(summary)
                 if not more:
                     return
-        except Exception as error:  # raised where the verdicts are waited for
+        except Exception as error:  # raised in the thread that collects the verdicts
             self._judged.put(error)

@@ -41,7 +41,7 @@ def named(root: Path, word: str, look: Callable[[Path], T | None]) -> T:
     return thing
 
 
-def beside(word: str) -> str:
+def path_hint(word: str) -> str:
     """Return a hint if a bare word names something in the working directory; "" otherwise."""
     if os.sep in word or not os.path.exists(word):  # for which a name may be too long
         return ""

@@ -38,7 +38,7 @@ from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.run.disk import is_full, why_unwritable
 from harness.run.journal import Contents, journal_digest, read_journal
-from harness.run.named import beside, named
+from harness.run.named import named, path_hint
 from harness.run.plan import Plan
 
 SCHEMA_VERSION: Final = 1
@@ -383,7 +383,7 @@ class Store:
             known = [str(r.path.relative_to(self.root)) for r in self.runs()[:3]]
             raise UsageError(
                 f"{error}; expected a run's directory or latest; the store has "
-                f"{', '.join(known) or 'no runs'}{beside(word)}"
+                f"{', '.join(known) or 'no runs'}{path_hint(word)}"
             ) from error
 
 

@@ -173,7 +173,7 @@ def shows(at, number, uptime=100, macro=None, process=0, took=1):
 
 
 def roots(at, number, zookeeper, *, hot):
-    """A read that also shows the generation of ZooKeeper's root."""
+    """Return a read that also shows the generation of ZooKeeper's root."""
     value = {"cluster": number, "macro": number, "uptime_s": 100}
     value |= {"zookeeper": zookeeper, "zookeeper_hot": hot}
     return _call(0, "read", at * S, at * S + 1, "ok", "ch1", None, None, value, None)

@@ -8,7 +8,7 @@ from harness.core.verdict import Status
 
 
 def route(host: str, ch3: int, ch4: int, *, after: int | None = None) -> list[Event]:
-    """A query on ch1, of shard 1, to which a replica of shard 2 answered."""
+    """Return a query on ch1, of shard 1, to which a replica of shard 2 answered."""
     before = {"2": {"ch3": ch3, "ch4": ch4}}
     later = {"2": {"ch3": ch3 if after is None else after, "ch4": ch4}}
     value = {"hosts": ["ch1", host], "before": before, "after": later}

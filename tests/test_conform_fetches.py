@@ -1,4 +1,4 @@
-"""Where fetches took their parts from: servers' logs, joined with ZooKeeper's transactions."""
+"""Sources of fetched parts: servers' logs, joined with ZooKeeper's transactions."""
 
 import pytest
 

@@ -66,7 +66,7 @@ class DistributedOptions(WorkloadOptions):
     calls_per_s: float = 40.0
     """Inserts per second of all workers together."""
     routes: bool = False
-    """Whether queries tell which replicas answer them; needs errors_count in system.clusters."""
+    """True if queries tell which replicas answer them; needs errors_count in system.clusters."""
     sync_timeout_s: int = 5
     """Seconds after which a synchronous insert fails that the shards have not acknowledged."""
     judge_sync: bool = False

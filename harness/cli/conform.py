@@ -36,7 +36,7 @@ class Conformance:
     ensemble: Ensemble
     tables: tuple[Replayed, ...]
     fetches: tuple[FetchSources, ...]
-    """Where the fetches of each table took their parts from; they do not decide."""
+    """Sources of each table's fetches; they do not decide."""
 
     @property
     def status(self) -> Status:

@@ -38,7 +38,7 @@ class Fetch:
 
 @dataclass(slots=True)
 class FetchSources:
-    """Where the fetches of one table took their parts from."""
+    """Sources of the parts that one table's replicas fetched."""
 
     fetches: int = 0
     from_holder: int = 0
@@ -62,7 +62,7 @@ class FetchSources:
 
 @dataclass(slots=True)
 class _Holder:
-    """What ZooKeeper has of one replica."""
+    """State of one replica in ZooKeeper."""
 
     session: int | None = None
     """Session of is_active; None if the replica is not active."""

@@ -1,4 +1,4 @@
-"""What zero-copy replication leaves on an object store for good: orphans and second copies."""
+"""Scripts of what zero-copy replication leaves behind on an object store, or stores twice."""
 
 from checkers.ladder import Level
 from checkers.replication.objects import DROP

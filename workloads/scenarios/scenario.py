@@ -78,7 +78,7 @@ class Scenario:
     replicas: int = 3
     """Number of replicas per shard."""
     store: bool = False
-    """Whether the cluster has an object store."""
+    """True if the cluster has an object store."""
 
     def found(self, judgement: Judgement) -> Shown | None:
         """Return the finding; None if it was not reproduced."""

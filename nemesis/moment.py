@@ -55,7 +55,8 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class MomentVariant:
-    """How a moment is found, and which directories on the victim's disk prove that it was hit."""
+    """Rule by which a moment is found, and the directories on the victim's disk that prove that it
+    was hit."""
 
     text: str
     find: Callable[["MomentKill", Cluster, Sequence[str], Watch], Moment]

@@ -123,14 +123,14 @@ def test_before_rest_a_row_may_still_come() -> None:
 
 
 def looked(**copies):
-    """Value 5, acknowledged, and how many times each replica had it right afterwards."""
+    """Return the acknowledged value 5, and how many times each replica had it right afterwards."""
     begin, end = insert(0, 5, 1, 2)
     end.op["value"] = {"value": 5, "copies": copies}
     return [begin, end]
 
 
 ALL_SENT = finals(ch1=(5,), ch2=(5,), ch3=(5,))
-"""At rest the value is everywhere, whenever it was sent."""
+"""Final reads in which the value is everywhere, whenever it was sent."""
 
 
 @pytest.mark.parametrize(

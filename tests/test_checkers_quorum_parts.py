@@ -294,7 +294,7 @@ RELEASED = [["release", 10 * n + 5, "0", n, 7] for n in range(MIN_JUDGED)]
 
 
 def taken(*facts):
-    """The first inserts by the log, and more facts; clients see nothing of those."""
+    """Return the first inserts in the log, and more facts that clients do not see."""
     every = sorted((*TAKEN, *COMMITTED, *RELEASED, *facts), key=lambda fact: fact[1])
     calls = [insert(0, v, 10 * v, 10 * v + 5) for v in range(MIN_JUDGED)]
     pairs = [(v, f"0_{v}_{v}_0") for v in range(MIN_JUDGED)]

@@ -142,7 +142,7 @@ def test_a_merge_that_was_not_waited_for_is_told():
 
 
 def test_an_optimize_that_returned_before_anybody_had_merged_is_told():
-    """As by a server that ignores the setting, on which the first merge is always late."""
+    """The server ignores the setting, and its first merge is always late."""
     assert kinds(Optimize(), optimize(1, ch1=APART, ch2=APART)) == (INVALID, ["not-done"])
     assert kinds(Optimize(), optimize(2, ch1=APART)) == (INVALID, ["not-done"])
 
@@ -189,7 +189,7 @@ def filled(*, f="fill", partition=7, rows=30):
 
 
 def parts_at_rest(**rows):
-    """Each replica's only part of partition 7, merged, with so many rows."""
+    """Return each replica's only part of partition 7, merged, with this many rows."""
     active = {node: {"active": {"7_0_2_1": [n, "aa"]}} for node, n in rows.items()}
     return rest(90, **active)
 

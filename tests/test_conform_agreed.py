@@ -23,7 +23,7 @@ PART = "0_1_1_0"
 
 
 def told(txns: tuple[Txn, ...], *calls: object) -> History:
-    """A history whose last call has the facts."""
+    """Return a history whose last call has the facts."""
     final = read(9, None, 95, 96, f="transactions")
     final[1].op["value"] = {"facts": [*agreed(ROOT, txns)], "gaps": list[Json]()}
     return history(*calls, rest(90), final)

@@ -70,11 +70,11 @@ class DistributedOptions(WorkloadOptions):
     sync_timeout_s: int = 5
     """Seconds after which a synchronous insert fails that the shards have not acknowledged."""
     judge_sync: bool = False
-    """Whether inserts are judged as synchronous ones whatever `sync` says, as a control."""
+    """True if inserts are judged as synchronous ones whatever `sync` says, as a control."""
 
     @property
     def placed(self) -> Placed:
-        """Where an acknowledged insert must be at once."""
+        """Return where an acknowledged insert must be at once."""
         if not (self.sync or self.judge_sync):
             return Placed.LATER
         return Placed.ONE if self.internal_replication else Placed.EACH
@@ -230,7 +230,8 @@ class _DistributedClient:
         options: DistributedOptions,
         copies: Mapping[str, ClickHouse],
     ) -> None:
-        """`copies` are connections to the replicas that are looked at after each insert."""
+        """Create a client; `copies` are connections to the replicas that are looked at after each
+        insert."""
         self._connection = connection
         self._copies = copies
         self._database = database

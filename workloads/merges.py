@@ -57,7 +57,7 @@ class MergesOptions(PacedOptions):
     own_rows: int = 20_000
     """Number of rows of each part that an OPTIMIZE merges."""
     background: bool = False
-    """Whether servers merge by themselves, and nobody asks them to."""
+    """True if servers merge by themselves, and nobody requests it."""
     values_per_key: int = 40
     """Number of values that are inserted into one key, which is a partition."""
     ops_per_s: float = 60.0

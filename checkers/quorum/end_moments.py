@@ -17,7 +17,7 @@ Ended = tuple[int, int, frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class EndMoments:
-    """What is known about the ends of quorums: from ZooKeeper's log, from a simulated cluster's
+    """Knowledge of the ends of quorums: from ZooKeeper's log, from a simulated cluster's
     record, or else from looks alone."""
 
     agreed: Agreed
@@ -28,7 +28,8 @@ class EndMoments:
     parts: QuorumParts
     size: int
     ahead_ms: float | None
-    """How far the clock of the transactions may be ahead of the history's; None if not known."""
+    """Milliseconds by which the clock of the transactions may be ahead of the history's; None if
+    not known."""
 
     @staticmethod
     def of(history: History, parts: QuorumParts, size: int) -> "EndMoments":

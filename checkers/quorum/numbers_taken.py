@@ -14,21 +14,21 @@ Place = tuple[str, int]
 
 @dataclass(slots=True)
 class NumbersTaken:
-    """What became of every block number of a table."""
+    """Fate of every block number of a table."""
 
     op: Op | None
     """Op that has the log."""
     count: int = 0
     abandoned: int = 0
-    """How many numbers were held by a session that expired before it had committed their block."""
+    """Count of numbers held by a session that expired before it had committed their block."""
     replaced: int = 0
-    """How many numbers were given back by a later session of the replica, which had replaced the
+    """Count of numbers given back by a later session of the replica, which had replaced the
     one that took them: servers of today, which try an insert again, do that before it expires."""
     broken: list[Anomaly] = field(default_factory=list)
     holders: dict[Place, int] = field(default_factory=dict)
     """Session that holds each number."""
     gone: dict[Place, str] = field(default_factory=dict)
-    """Why a number is not held any more."""
+    """Reasons why numbers are no longer held."""
     highest: dict[str, int] = field(default_factory=dict)
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""What ZooKeeper's transaction log says about each quorum insert."""
+"""Facts about each quorum insert in ZooKeeper's transaction log."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

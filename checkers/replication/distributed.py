@@ -17,14 +17,14 @@ from harness.core.verdict import Anomaly, Verdict
 
 
 class Placed(StrEnum):
-    """Where the rows of an acknowledged insert must be as soon as it is acknowledged."""
+    """Places where the rows of an acknowledged insert must be as soon as it is acknowledged."""
 
     LATER = "later"
     """Nowhere: they may still be in a file of the replica that got them."""
     ONE = "one"
-    """On one replica of each shard."""
+    """One replica of each shard."""
     EACH = "each"
-    """On every replica of each shard."""
+    """Every replica of each shard."""
 
 
 @dataclass(frozen=True, slots=True)

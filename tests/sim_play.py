@@ -56,6 +56,7 @@ def play(
     links: tuple[LinkClass, ...] = tuple(LinkClass),
     name: str = "quorum-set",
     workload: type[QuorumSet] | None = None,
+    topology: Topology = THREE,
     **options: Any,
 ) -> Played:
     """Execute a workload under a nemesis, as `harness run --cluster sim` does. If it does not say
@@ -63,7 +64,7 @@ def play(
     own = Seed(seed)
     protocol = "repaired" if options.get("read", "linearizable") == "linearizable" else "server"
     planted = bugs([bug] if bug else [])
-    cluster = SimCluster(THREE, own.child("cluster"), bugs=planted, protocol=protocol)
+    cluster = SimCluster(topology, own.child("cluster"), bugs=planted, protocol=protocol)
     cluster.up()
     plan = Plan(
         workload=name,
@@ -82,10 +83,10 @@ def play(
         nemesis != "none",
     )
     chosen = FaultOptions(interval_s=interval_s, duration_s=duration_s, link_classes=links)
-    faults = parse_nemesis(nemesis, THREE, own, chosen)
+    faults = parse_nemesis(nemesis, topology, own, chosen)
     with tempfile.TemporaryDirectory() as directory:
         run = RunDirectory(Path(directory))
-        run.begin(plan, THREE, {})
+        run.begin(plan, topology, {})
         monitor = Monitor("", time_limit_s)
         trial = RunContext(plan, cluster, load, faults, run, monitor, Stop(), "token", False)
         outcome = execute(trial)

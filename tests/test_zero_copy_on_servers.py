@@ -47,7 +47,6 @@ def test_the_store_has_links_of_its_own_and_is_no_replica() -> None:
     ("words", "text"),
     [
         (("--clickhouse", "18.16"), "workload zero-copy: needs zero-copy replication, which"),
-        (("--cluster", "sim"), "--workload zero-copy: needs real servers"),
         (("-o", "detach=true", "-o", "rebuild=true"), "-o rebuild=true: a replica that is dropped"),
         (("--nemesis", "kill-store"), "nemesis 'kill-store' is unknown"),
         (("--shards", "2"), "--shards 2: expected 1"),

@@ -25,7 +25,7 @@ class StoreLooks:
         self._zero_copy = zero_copy
         if not cluster.topology.stores:
             raise ClusterError("this cluster has no object store")
-        self._store = ObjectStore(cluster.endpoint(cluster.topology.stores[0]), timeout_s=timeout_s)
+        self._store = ObjectStore(cluster.store_channel(timeout_s))
         try:
             self._before = frozenset(self._store.sizes())
         except DatabaseError as error:

@@ -186,6 +186,7 @@ WORKLOADS: Mapping[str, CatalogueEntry] = {
         "and nothing else does; try kill-clickhouse-one or store-errors, and -o zero-copy=false",
         ZeroCopyOptions,
         zero_copy,
+        simulated=True,
         store=True,
     ),
 }

@@ -3,14 +3,13 @@
 import json
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
 from harness.clients.clickhouse import ClickHouse, DatabaseError
+from harness.core.connections import QueryError, StoreChannel
 from harness.core.outcomes import NETWORK
-from harness.core.protocols import Endpoint
 
 BUCKET: Final = "harness"
 _REQUESTS: Final = "/-/requests"
@@ -23,8 +22,7 @@ _LOCKS: Final = "/clickhouse/zero_copy/zero_copy_s3"
 class ObjectStore:
     """Bucket of an object store, read over S3's protocol, without faults in between."""
 
-    endpoint: Endpoint
-    timeout_s: float
+    channel: StoreChannel
 
     def sizes(self) -> dict[str, int]:
         """Return the size of every object by its key. Raises DatabaseError.
@@ -63,17 +61,10 @@ class ObjectStore:
         return dict(json.loads(text)) if status == 200 else {}
 
     def _request(self, method: str, path: str, body: str | None = None) -> tuple[int, str]:
-        # It loads ssl, which runs on simulated servers do without.
-        from http.client import HTTPConnection, HTTPException
-
-        host, port = self.endpoint.host, self.endpoint.port
-        with closing(HTTPConnection(host, port, timeout=self.timeout_s)) as connection:
-            try:
-                connection.request(method, path, body)
-                answer = connection.getresponse()
-                return answer.status, answer.read().decode()
-            except (OSError, HTTPException) as error:
-                raise DatabaseError(NETWORK, f"the object store: {error}") from error
+        try:
+            return self.channel.request(method, path, body)
+        except QueryError as error:
+            raise DatabaseError(error.code, error.text) from error
 
 
 def _listing(text: str) -> tuple[dict[str, int], bool]:

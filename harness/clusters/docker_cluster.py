@@ -26,9 +26,10 @@ from harness.clusters.processes import Processes
 from harness.clusters.proxies import Proxies
 from harness.clusters.readiness import Readiness, await_version, version_of
 from harness.clusters.removal import lock_cluster, remove_run
+from harness.clusters.store_http import HttpStoreChannel
 from harness.clusters.store_rule import store_rule
 from harness.core.clock import utc_now
-from harness.core.connections import QueryChannel, ZooKeeper
+from harness.core.connections import QueryChannel, StoreChannel, ZooKeeper
 from harness.core.dialect import Engines
 from harness.core.errors import ClusterError
 from harness.core.op import Json
@@ -177,6 +178,10 @@ class DockerCluster:
     def query_channel(self, node: str, timeout_s: float) -> QueryChannel:
         """Return a new connection to a replica."""
         return Driver(self.endpoint(node), timeout_s)
+
+    def store_channel(self, timeout_s: float) -> StoreChannel:
+        """Return a new connection to the object store."""
+        return HttpStoreChannel(self.endpoint(self.topology.stores[0]), timeout_s)
 
     def zookeeper(self, keepers: Sequence[str], timeout_s: float = 3.0) -> ZooKeeper:
         """Return a new session with any of these ZooKeeper servers."""

@@ -4,8 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from harness.clusters.simulated_connections import SimulatedChannel, SimulatedSession
-from harness.core.connections import QueryChannel, ZooKeeper
+from harness.clusters.simulated_connections import (
+    SimulatedChannel,
+    SimulatedSession,
+    SimulatedStore,
+)
+from harness.core.connections import QueryChannel, StoreChannel, ZooKeeper
 from harness.core.errors import ClusterError
 from harness.core.op import Written
 from harness.core.protocols import Endpoint
@@ -86,6 +90,10 @@ class SimCluster:
     def query_channel(self, node: str, timeout_s: float) -> QueryChannel:
         """Return a new connection to a replica."""
         return SimulatedChannel(self.simulation, node, timeout_s)
+
+    def store_channel(self, timeout_s: float) -> StoreChannel:  # noqa: ARG002
+        """Return a new connection to the object store, which answers at once."""
+        return SimulatedStore(self.simulation, self.topology.stores[0])
 
     def zookeeper(self, keepers: Sequence[str], timeout_s: float = 3.0) -> ZooKeeper:  # noqa: ARG002
         """Return a new session; how long it waits for an answer is the session's own affair."""

@@ -1,7 +1,9 @@
 """Connections to simulated servers, with the answers and errors of those to real ones."""
 
 from collections.abc import Mapping, Sequence
+from html import escape
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, NoNodeError
 
@@ -48,6 +50,29 @@ class SimulatedChannel:
 
     def disconnect(self) -> None:
         """Do nothing: there is no connection."""
+
+
+class SimulatedStore:
+    """Looks at the objects of a simulated store, which take no time and change nothing."""
+
+    def __init__(self, simulation: Simulation, node: str) -> None:
+        self._simulation = simulation
+        self._node = node
+
+    def request(self, method: str, path: str, body: str | None = None) -> tuple[int, str]:  # noqa: ARG002
+        """Return the answer to a listing (GET) or a look at one object (HEAD); 404 to others."""
+        objects = dict(self._simulation.servers.objects(self._node))
+        resource, _, query = path.partition("?")
+        if method == "GET" and "list-type=2" in query:
+            after = unquote(query.rpartition("start-after=")[2])
+            listed = "".join(
+                f"<Contents><Key>{escape(key)}</Key><Size>{size}</Size></Contents>"
+                for key, size in sorted(objects.items())
+                if key > after
+            )
+            return 200, f"<ListBucketResult>{listed}</ListBucketResult>"
+        key = unquote(resource.strip("/").partition("/")[2])
+        return (200 if method == "HEAD" and key in objects else 404), ""
 
 
 class Stat(NamedTuple):

@@ -36,6 +36,15 @@ class QueryChannel(Protocol):
         ...
 
 
+class StoreChannel(Protocol):
+    """Carries requests to an object store in S3's protocol, without faults in between. For several
+    threads."""
+
+    def request(self, method: str, path: str, body: str | None = None) -> tuple[int, str]:
+        """Return the status and the body of the answer. Raise QueryError if there is none."""
+        ...
+
+
 class ZooKeeperError(Exception):
     """A request had no answer. `sent`: it may have taken effect."""
 

@@ -7,7 +7,7 @@ from typing import Final, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
-from harness.core.connections import QueryChannel, ZooKeeper
+from harness.core.connections import QueryChannel, StoreChannel, ZooKeeper
 from harness.core.dialect import Engines, Mechanism
 from harness.core.history import History
 from harness.core.op import Call, Done, Json, Op, Written
@@ -203,6 +203,11 @@ class Cluster(Protocol):
 
     def query_channel(self, node: str, timeout_s: float) -> QueryChannel:
         """Return a new connection to a replica. `timeout_s` bounds each wait for the server."""
+        ...
+
+    def store_channel(self, timeout_s: float) -> StoreChannel:
+        """Return a new connection to the object store of the topology, which has one. `timeout_s`
+        bounds each answer."""
         ...
 
     def zookeeper(self, keepers: Sequence[str], timeout_s: float = 3.0) -> ZooKeeper:

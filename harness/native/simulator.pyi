@@ -172,7 +172,7 @@ class Simulation:
 
     def __new__(
         cls,
-        nodes: Sequence[tuple[str, bool, Sequence[str]]],
+        nodes: Sequence[tuple[str, str, Sequence[str]]],
         links: Sequence[tuple[str, str]],
         bugs: Sequence[str],
         settings: dict[str, int],
@@ -230,6 +230,9 @@ class Simulation:
         """Whether the node's tables fetch parts."""
     def fetch_ns(self, name: str, ns: int | None = None) -> int:
         """Return the median time of a replica's fetches in all its lives; `ns` sets it."""
+    def objects(self, name: str) -> list[tuple[str, int]]:
+        """Return the key and the size of each object of a store, in the order of the writes."""
+
     def skew(self, name: str, rate: float) -> None:
         """Set the clock rate of a ZooKeeper server, for all its lives."""
     def record(self, ahead_ns: int) -> bytes:

@@ -42,6 +42,13 @@ BUGS: Mapping[str, str] = {
     "keeper-unsynced": "a ZooKeeper server that is killed loses the last second of its log",
     "keeper-minority": "ZooKeeper commits what its leader alone has",
     "pointer-skips": "a replica's log pointer moves past an entry that it has not copied",
+    "lock-after-send": "zero-copy: a fetch takes its first lock when it has the metadata and has "
+    "seen the objects, which the source may have deleted by then; the first description did so",
+    "delete-without-lock-check": "zero-copy: a replica deletes the objects of a part without "
+    "asking who else has a lock",
+    "unmarked-merge": "zero-copy: a merge takes no marker, so that each replica makes a copy",
+    "downgrade": "zero-copy: a server that was restarted is of a version that does not know the "
+    "locks",
 }
 """Description of each bug, by name."""
 

@@ -2,10 +2,10 @@
 dialect of its servers."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from harness.core.dialect import Dialect, Engine, Engines
+from harness.core.dialect import Dialect, Engine, Engines, Mechanism
 from harness.core.seed import Seed
 from harness.core.topology import Link, Role, Topology
 from harness.native import simulator
@@ -16,12 +16,15 @@ SIMULATED: Final[Mapping[Role, Engine]] = {
     Role.CLICKHOUSE: Engine(role=Role.CLICKHOUSE, version="18.16.1", build="simulated"),
     Role.ZOOKEEPER: Engine(role=Role.ZOOKEEPER, version="3.8.0", build="simulated"),
 }
-DIALECT: Final[Dialect] = SIMULATED[Role.CLICKHOUSE].dialect
+_OLD: Final = SIMULATED[Role.CLICKHOUSE].dialect
+DIALECT: Final[Dialect] = replace(_OLD, mechanisms=_OLD.mechanisms | {Mechanism.ZERO_COPY})
+"""Dialect of the simulated servers: that of their version, which had no zero-copy replication."""
 
 
 def simulated_engines(topology: Topology) -> Engines:
     """Return the engines of a simulated cluster."""
-    return Engines(nodes={node.name: SIMULATED[node.role] for node in topology.nodes})
+    nodes = {n.name: SIMULATED[n.role] for n in topology.nodes if n.role in SIMULATED}
+    return Engines(nodes=nodes)
 
 
 NO_NODE: Final = "NONODE"
@@ -88,7 +91,7 @@ class Simulation:
         chosen = PROTOCOLS[protocol]
         self.rates = dict(rates or {})
         self.servers = simulator.Simulation(
-            nodes=[(n.name, n.role is Role.ZOOKEEPER, n.keepers) for n in topology.nodes],
+            nodes=[(n.name, n.role.value, n.keepers) for n in topology.nodes],
             links=_pairs(topology.links()),
             bugs=sorted(bugs | chosen.defects),
             settings=asdict(settings or TableSettings()),

@@ -31,6 +31,10 @@ pub enum Bug {
     KeeperUnsynced,
     KeeperMinority,
     PointerSkips,
+    LockAfterSend,
+    DeleteWithoutLockCheck,
+    UnmarkedMerge,
+    Downgrade,
 }
 
 /// Every bug with the name that users type.
@@ -63,6 +67,10 @@ pub const NAMES: &[(Bug, &str)] = &[
     (Bug::KeeperUnsynced, "keeper-unsynced"),
     (Bug::KeeperMinority, "keeper-minority"),
     (Bug::PointerSkips, "pointer-skips"),
+    (Bug::LockAfterSend, "lock-after-send"),
+    (Bug::DeleteWithoutLockCheck, "delete-without-lock-check"),
+    (Bug::UnmarkedMerge, "unmarked-merge"),
+    (Bug::Downgrade, "downgrade"),
 ];
 
 /// The bugs that 18.16.1 has, and with it the protocol `server`.

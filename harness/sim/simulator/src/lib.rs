@@ -15,6 +15,7 @@ pub mod seed;
 pub mod server;
 pub mod simulation;
 pub mod sql;
+pub mod store;
 pub mod system_tables;
 pub mod table;
 pub mod world;

@@ -28,7 +28,7 @@ use crate::network::Node;
 use crate::protocol_trace::trace_json;
 use crate::seed::Seed;
 use crate::server::Settings;
-use crate::simulation::{self, Member, Options};
+use crate::simulation::{self, Member, Options, Role};
 use crate::table::fetch::FETCH_NS;
 use crate::table::parts::Value;
 use crate::table::settings::TableSettings;
@@ -146,7 +146,7 @@ fn linked(
 impl Simulation {
     #[new]
     fn new(
-        nodes: Vec<(String, bool, Vec<String>)>,
+        nodes: Vec<(String, String, Vec<String>)>,
         links: Vec<(String, String)>,
         bugs: Vec<String>,
         settings: HashMap<String, i64>,
@@ -156,12 +156,16 @@ impl Simulation {
     ) -> PyResult<Simulation> {
         let names = nodes.iter().enumerate();
         let places: HashMap<String, Node> = names.map(|(at, node)| (node.0.clone(), at)).collect();
-        let member = |(name, is_keeper, keepers): &(String, bool, Vec<String>)| {
+        let member = |(name, role, keepers): &(String, String, Vec<String>)| {
             let keepers = keepers.iter().map(|keeper| found(&places, keeper));
             let keepers = keepers.collect::<PyResult<_>>()?;
             Ok(Member {
                 name: name.as_str().into(),
-                keepers: (!is_keeper).then_some(keepers),
+                role: match role.as_str() {
+                    "zookeeper" => Role::Keeper,
+                    "store" => Role::Store,
+                    _ => Role::Replica(keepers),
+                },
             })
         };
         let members = nodes.iter().map(member).collect::<PyResult<_>>()?;
@@ -293,6 +297,11 @@ impl Simulation {
         let own = self.simulation.fetch_ns(self.node(name)?);
         own.set(ns.unwrap_or(own.get()));
         Ok(own.get())
+    }
+
+    fn objects(&self, name: &str) -> PyResult<Vec<(String, i64)>> {
+        let objects = self.simulation.objects(self.node(name)?).into_iter();
+        Ok(objects.map(|(key, size)| (key.to_string(), size)).collect())
     }
 
     fn skew(&self, name: &str, rate: f64) -> PyResult<()> {

@@ -12,10 +12,10 @@ use crate::keeper::connection::ServerEnd;
 use crate::keeper::ensemble::Ensemble;
 use crate::keeper::server::KeeperServers;
 use crate::network::Node;
-use crate::server::host::{Host, ReplicaServer};
+use crate::server::host::{Host, PartData, ReplicaServer};
 use crate::sql::Queries;
 use crate::table::fetch::FETCH_NS;
-use crate::table::parts::{Ordered, Rows, Value};
+use crate::table::parts::{Ordered, Value};
 use crate::table::replica::{Table, TableDisk};
 use crate::table::schema::Schema;
 use crate::table::settings::TableSettings;
@@ -263,9 +263,13 @@ impl ReplicaServer for Server {
         self.peer(name)
     }
 
-    fn part_rows(&self, table: &str, part: &str) -> Option<Rows> {
+    fn part_data(&self, table: &str, part: &str) -> Option<PartData> {
         let table = self.tables.borrow().get(table)?.clone();
-        table.part(part).map(|part| part.rows.clone())
+        let rows = table.part(part)?.rows.clone();
+        let shared = table.disk.storage.zero_copy;
+        let blob = table.disk.references.parts.borrow().get(part).cloned();
+        let blob = blob.filter(|_| shared);
+        Some(PartData { rows, blob })
     }
 }
 

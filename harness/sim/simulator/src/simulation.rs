@@ -16,6 +16,7 @@ use crate::protocol_trace::ProtocolTrace;
 use crate::seed::Seed;
 use crate::server::{Common, Refusal, Reply, Server, ServerDisk, Settings};
 use crate::sql::{Queries, Query};
+use crate::store::{ObjectStore, Objects};
 use crate::table::parts::Row;
 use crate::table::settings::TableSettings;
 use crate::world::{Ns, Process, Promise, World, MS, SECOND};
@@ -33,8 +34,15 @@ const CLIENT_TIMEOUT: i32 = -3;
 /// A node of the topology.
 pub struct Member {
     pub name: Rc<str>,
-    /// The ZooKeeper servers that a replica may use; `None` if the node is a ZooKeeper server.
-    pub keepers: Option<Vec<Node>>,
+    pub role: Role,
+}
+
+/// What a node runs.
+pub enum Role {
+    Keeper,
+    Store,
+    /// A replica, which may use these ZooKeeper servers.
+    Replica(Vec<Node>),
 }
 
 /// Configuration of the servers.
@@ -57,12 +65,14 @@ enum Host {
         disk: Rc<ServerDisk>,
         keepers: Rc<[Node]>,
     },
+    Store(Objects),
 }
 
 /// The current life of a node.
 enum Life {
     Keeper(Rc<KeeperServer>),
     Server(Rc<Server>),
+    Store(Rc<ObjectStore>),
 }
 
 impl Life {
@@ -70,6 +80,7 @@ impl Life {
         match self {
             Life::Keeper(server) => &server.process,
             Life::Server(server) => &server.host.process,
+            Life::Store(store) => &store.process,
         }
     }
 }
@@ -110,7 +121,7 @@ impl Simulation {
     ) -> Rc<Simulation> {
         let world = World::new(seed);
         let trace = Rc::new(RefCell::new(ProtocolTrace::default()));
-        let keepers = (0..members.len()).filter(|node| members[*node].keepers.is_none());
+        let keepers = (0..members.len()).filter(|node| matches!(members[*node].role, Role::Keeper));
         let ensemble = Rc::new(Ensemble {
             network: Network::new(&world, members.len(), links),
             names: members.iter().map(|member| member.name.clone()).collect(),
@@ -120,15 +131,17 @@ impl Simulation {
             observed: Cell::new(0),
             agreed: RefCell::default(),
             sessions: Cell::new(0),
+            store: RefCell::default(),
             world: world.clone(),
         });
         let rate = |node| options.rates.iter().find(|(other, _)| *other == node);
-        let host = |(node, member): (Node, Member)| match member.keepers {
-            Some(keepers) => Host::Replica {
+        let host = |(node, member): (Node, Member)| match member.role {
+            Role::Store => Host::Store(Objects::default()),
+            Role::Replica(keepers) => Host::Replica {
                 disk: Rc::default(),
                 keepers: keepers.into(),
             },
-            None => Host::Keeper {
+            Role::Keeper => Host::Keeper {
                 disk: Rc::default(),
                 rate: Cell::new(rate(node).map_or(1.0, |(_, rate)| *rate)),
             },
@@ -177,6 +190,12 @@ impl Simulation {
                 let ended = before.is_none_or(|before| !before.host.process.alive());
                 assert!(ended, "a server has one life at a time");
             }
+            Host::Store(objects) => {
+                let life = ObjectStore::new(node, objects);
+                let before = self.ensemble.store.replace(Some(life));
+                let ended = before.is_none_or(|before| !before.process.alive());
+                assert!(ended, "a store has one life at a time");
+            }
         }
     }
 
@@ -184,6 +203,7 @@ impl Simulation {
         match self.life(node) {
             Life::Keeper(server) => server.begin(),
             Life::Server(server) => server.begin(),
+            Life::Store(_) => {}
         }
     }
 
@@ -193,6 +213,10 @@ impl Simulation {
         match &self.hosts[node] {
             Host::Keeper { .. } => Life::Keeper(self.keeper(node)),
             Host::Replica { .. } => Life::Server(self.server(node)),
+            Host::Store(_) => {
+                let store = self.ensemble.store.borrow().clone();
+                Life::Store(store.expect("the store was started"))
+            }
         }
     }
 
@@ -214,6 +238,7 @@ impl Simulation {
             match self.life(node) {
                 Life::Keeper(server) => server.die(),
                 Life::Server(server) => server.die(),
+                Life::Store(store) => self.world.kill(&store.process),
             }
         }
     }
@@ -224,6 +249,7 @@ impl Simulation {
             match self.life(node) {
                 Life::Keeper(server) => server.die(),
                 Life::Server(server) => server.stop(),
+                Life::Store(store) => self.world.kill(&store.process),
             }
         }
     }
@@ -267,6 +293,7 @@ impl Simulation {
             && match &life {
                 Life::Keeper(server) => server.serves(),
                 Life::Server(server) => server.answers.get(),
+                Life::Store(_) => true,
             }
     }
 
@@ -275,7 +302,9 @@ impl Simulation {
     pub fn end(&self, sessions: impl IntoIterator<Item = Rc<KeeperSession>>) {
         for node in self.nodes() {
             let lives = self.common.keeper_servers.find(node).is_some();
-            if lives || self.common.peers.borrow()[node].is_some() {
+            let stores = matches!(self.hosts[node], Host::Store(_));
+            let stores = stores && self.ensemble.store.borrow().is_some();
+            if lives || stores || self.common.peers.borrow()[node].is_some() {
                 self.kill(node);
             }
         }
@@ -345,7 +374,7 @@ impl Simulation {
     pub fn fetch_ns(&self, node: Node) -> &Cell<Ns> {
         match &self.hosts[node] {
             Host::Replica { disk, .. } => &disk.fetch_ns,
-            Host::Keeper { .. } => panic!("{} does not fetch parts", self.name(node)),
+            _ => panic!("{} does not fetch parts", self.name(node)),
         }
     }
 
@@ -353,9 +382,19 @@ impl Simulation {
     pub fn skew(&self, node: Node, rate: f64) {
         match &self.hosts[node] {
             Host::Keeper { rate: own, .. } => own.set(rate),
-            Host::Replica { .. } => panic!("{} is not a ZooKeeper server", self.name(node)),
+            _ => panic!("{} is not a ZooKeeper server", self.name(node)),
         }
         self.keeper(node).skew(rate);
+    }
+
+    /// Returns the size of each object of a store, in the order in which they were written.
+    pub fn objects(&self, node: Node) -> Vec<(Rc<str>, i64)> {
+        let Host::Store(objects) = &self.hosts[node] else {
+            panic!("{} is not an object store", self.name(node));
+        };
+        let objects = objects.borrow();
+        let objects = objects.iter().map(|(key, size)| (key.clone(), *size));
+        objects.collect()
     }
 
     /// Completes the protocol trace: adds the sessions that should have expired by now.

@@ -13,6 +13,7 @@ use crate::errors::ServerError;
 use crate::table::parts::{Row, Value};
 use crate::table::schema::Schema;
 use crate::table::selection::Selection;
+use crate::table::shared::Storage;
 
 /// A parsed statement.
 pub enum Statement {
@@ -120,6 +121,7 @@ pub struct Creation {
     /// The table's path in ZooKeeper.
     pub path: Rc<str>,
     pub schema: Rc<Schema>,
+    pub storage: Storage,
     /// The settings whose values are numbers.
     pub settings: Vec<(Rc<str>, i64)>,
 }
@@ -254,6 +256,7 @@ const READERS: &[(&str, Reader)] = &[
                 table: groups.word("table"),
                 path: groups.word("path"),
                 schema: Rc::new(schema_of(groups)),
+                storage: storage_of(groups.get("settings")),
                 settings: settings_of(groups.get("settings")),
             };
             Ok(Some(Statement::CreateTable(creation)))
@@ -394,6 +397,13 @@ fn settings_of(text: &str) -> Vec<(Rc<str>, i64)> {
     let number =
         |(name, value): (&str, &str)| Some((name.trim().into(), value.trim().parse().ok()?));
     pairs.filter_map(number).collect()
+}
+
+fn storage_of(settings: &str) -> Storage {
+    Storage {
+        on_store: settings.contains("storage_policy = 's3'"),
+        zero_copy: settings.contains("allow_remote_fs_zero_copy_replication = 1"),
+    }
 }
 
 fn column(text: &str) -> Result<Column, ServerError> {

@@ -9,17 +9,21 @@ use rustc_hash::FxHashMap;
 use crate::block::Block;
 use crate::errors::{KeeperError, QueryError, ServerError};
 use crate::keeper::paths::number_of;
-use crate::keeper::session::{Found, Reading};
+use crate::keeper::session::{Found, KeeperSession, Reading};
 use crate::server::{database_of, Server};
 use crate::table::entries::TableData;
 use crate::table::parts::{Part, Value};
 use crate::table::replica::Table;
+use crate::table::shared::objects;
 
 /// A row by column name.
 type Fields = Vec<(&'static str, Value)>;
 
 static EQUALS: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(\w+) = '([^']*)'").expect("an expression"));
+
+static POSITION: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"position\(local_path, '([^']*)'\) > 0").expect("an expression"));
 
 /// Returns rows of system.replicas, parts, mutations, zookeeper or replication_queue; error 62 for
 /// anything that is not simulated.
@@ -34,8 +38,11 @@ pub async fn system_rows(
         .map(|found| found.extract().1);
     let wanted: FxHashMap<&str, &str> = pairs.map(|[column, value]| (column, value)).collect();
     if name == "zookeeper" {
+        if let Some(list) = condition.strip_prefix("path IN (") {
+            return children(server, what, list).await;
+        }
         let path = wanted.get("path").copied().unwrap_or("/");
-        return zookeeper(server, what, path).await;
+        return zookeeper(server, what, path, wanted.get("name").copied()).await;
     }
     let is = |column, value: &str| wanted.get(column).is_none_or(|wanted| *wanted == value);
     let mut tables: Vec<_> = server.tables.borrow().values().cloned().collect();
@@ -47,6 +54,28 @@ pub async fn system_rows(
                 replicas.push(replica(table).await?);
             }
             replicas
+        }
+        "parts" if condition.starts_with("NOT active") => {
+            tables.iter().flat_map(|table| old_parts(table)).collect()
+        }
+        "remote_data_paths" => {
+            let directory = POSITION
+                .captures(condition)
+                .map(|found| found[1].to_string());
+            let directory = directory.unwrap_or_default();
+            let mut paths: Vec<_> = tables
+                .iter()
+                .flat_map(|table| remote_paths(table))
+                .collect();
+            paths.retain(|(local, _)| local.contains(&directory));
+            paths.sort();
+            let paths = paths.into_iter().map(|(local, remote)| {
+                vec![
+                    ("local_path", Value::text(&local)),
+                    ("remote_path", Value::Text(remote)),
+                ]
+            });
+            paths.collect()
         }
         "parts" => {
             let mut parts: Vec<Rc<Part>> = Vec::new();
@@ -166,11 +195,71 @@ fn queued(table: &Table) -> Vec<Fields> {
     fields.collect()
 }
 
-async fn zookeeper(server: &Server, what: &str, path: &str) -> Result<Block, QueryError> {
-    let Some(zk) = server.host.session().filter(|zk| zk.alive()) else {
-        return Err(ServerError::new(999, "Session expired").into());
-    };
+/// Returns the parts that are not visible, and what is still to be released.
+fn old_parts(table: &Table) -> Vec<Fields> {
+    let active = table.active.borrow();
+    let old = |part: &Part| active.get(&part.info).is_none();
+    let old = table.disk.parts.borrow().some(old);
+    let mut names: Vec<_> = old.iter().map(|part| part.name.clone()).collect();
+    let references = &table.disk.references;
+    let garbage = references.garbage.borrow();
+    names.extend(garbage.iter().map(|reference| reference.part.clone()));
+    names.extend(references.fetches.borrow().keys().cloned());
+    let fields = names
+        .into_iter()
+        .map(|name| vec![("name", Value::Text(name))]);
+    fields.collect()
+}
+
+/// Returns the objects of a table: the path of the local file, and the key.
+fn remote_paths(table: &Table) -> Vec<(String, Rc<str>)> {
+    let directory = format!("data/{}", table.name.replace('.', "/"));
+    let references = &table.disk.references;
+    let parts = references.parts.borrow();
+    let parts = parts.iter().map(|(part, blob)| (part.to_string(), blob));
+    let (garbage, pending) = (references.garbage.borrow(), references.pending.borrow());
+    let others = garbage.iter().chain(pending.iter());
+    let others = others.map(|one| (format!("tmp/{}", one.part), &one.blob));
+    let mut out = Vec::new();
+    for (part, blob) in parts.chain(others) {
+        for (file, key) in objects(blob) {
+            out.push((format!("{directory}/{part}/{file}"), key));
+        }
+    }
+    out
+}
+
+fn session_of(server: &Server) -> Result<Rc<KeeperSession>, ServerError> {
+    let session = server.host.session().filter(|zk| zk.alive());
+    session.ok_or_else(|| ServerError::new(999, "Session expired"))
+}
+
+/// Returns the children of several nodes, with the path of each; `list` has the paths in quotes.
+async fn children(server: &Server, what: &str, list: &str) -> Result<Block, QueryError> {
+    let zk = session_of(server)?;
+    let mut found = Vec::new();
+    for path in list.trim_end_matches(')').split(", ") {
+        let path = path.trim_matches('\'');
+        for name in zk.children(path).await?.iter() {
+            found.push(vec![
+                ("path", Value::text(path)),
+                ("name", Value::Text(name.clone())),
+            ]);
+        }
+    }
+    Ok(rows(what, &found)?)
+}
+
+async fn zookeeper(
+    server: &Server,
+    what: &str,
+    path: &str,
+    only: Option<&str>,
+) -> Result<Block, QueryError> {
+    let zk = session_of(server)?;
     let values = zk.read_one(Reading::values(path), None).await?.values();
+    let wanted = |(name, _): &(Rc<str>, _)| only.is_none_or(|only| only == &**name);
+    let values = values.into_iter().filter(wanted).collect::<Vec<_>>();
     if what == "max(name)" {
         let last = values
             .last()

@@ -54,6 +54,7 @@ impl Cluster {
             observer: trace.clone(),
             observed: Cell::new(0),
             agreed: RefCell::default(),
+            store: RefCell::default(),
             sessions: Cell::new(0),
         });
         let disks = KEEPERS.map(|_| Rc::default()).into();

@@ -9,7 +9,7 @@ use simulator::errors::ServerError;
 use simulator::network::{Network, Node};
 use simulator::seed::Seed;
 use simulator::server::Settings;
-use simulator::simulation::{Member, Options, Simulation};
+use simulator::simulation::{Member, Options, Role, Simulation};
 use simulator::table::parts::Value;
 use simulator::table::settings::TableSettings;
 use simulator::world::{Ns, World, MS, SECOND};
@@ -21,7 +21,11 @@ const CREATE: &str = "CREATE TABLE d.t (key Int64, value Int64) ENGINE = \
 fn started() -> Rc<Simulation> {
     let member = |node: Node| Member {
         name: format!("node{node}").into(),
-        keepers: (node < 3).then(|| vec![node + 3]),
+        role: if node < 3 {
+            Role::Replica(vec![node + 3])
+        } else {
+            Role::Keeper
+        },
     };
     let pairs = (0..6).flat_map(|source| (0..6).map(move |target| (source, target)));
     let links: Vec<_> = pairs.filter(|(source, target)| source != target).collect();

@@ -8,6 +8,7 @@ use crate::keeper::agreed::Agreed;
 use crate::keeper::messages::Txn;
 use crate::keeper::tree::Tree;
 use crate::network::{Network, Node};
+use crate::store::ObjectStore;
 use crate::world::{Ns, World};
 
 /// Sees every committed entry of the log once, in order.
@@ -37,6 +38,8 @@ pub struct Ensemble {
     pub agreed: RefCell<Agreed>,
     /// Number of sessions that were opened.
     pub sessions: Cell<u64>,
+    /// The current life of the object store, where there is one.
+    pub store: RefCell<Option<Rc<ObjectStore>>>,
 }
 
 impl Ensemble {

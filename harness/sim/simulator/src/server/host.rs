@@ -17,6 +17,8 @@ pub struct Host {
     /// The name of the node and of its replica.
     pub name: Rc<str>,
     pub process: Rc<Process>,
+    /// The number of this life, from 1.
+    pub life: u64,
     /// Distinguishes this life from the server's other lives.
     pub identity: Rc<str>,
     pub ensemble: Rc<Ensemble>,
@@ -45,6 +47,7 @@ impl Host {
         let name = ensemble.names[node].clone();
         Rc::new(Host {
             node,
+            life,
             identity: format!("{name}-{life}").into(),
             name,
             process: Process::new(),
@@ -78,6 +81,12 @@ impl Host {
     }
 }
 
+/// The rows of a part, and its metadata: the copy in the object store that it shares.
+pub struct PartData {
+    pub rows: Rows,
+    pub blob: Option<Rc<str>>,
+}
+
 /// A replica's server as its own tables and those of other servers see it.
 pub trait ReplicaServer {
     /// Return this life.
@@ -86,6 +95,6 @@ pub trait ReplicaServer {
     /// Return the current life of a replica's server.
     fn replica(&self, name: &str) -> Rc<dyn ReplicaServer>;
 
-    /// Return the rows of a part that is on the disk.
-    fn part_rows(&self, table: &str, part: &str) -> Option<Rows>;
+    /// Return what a part has that is on the disk.
+    fn part_data(&self, table: &str, part: &str) -> Option<PartData>;
 }

@@ -18,6 +18,7 @@ use crate::table::optimize::optimize;
 use crate::table::parts::{rows_repr, Part, Row, Value};
 use crate::table::replica::{Table, TableDisk};
 use crate::table::select::{answer, Reading};
+use crate::table::shared::{self, References};
 use crate::world::{Ns, Promise, MS};
 
 /// Median time of parsing, planning and reading a few rows.
@@ -174,9 +175,29 @@ impl Server {
             let table = table?;
             self.world.sleep(self.world.around(READ_NS)).await;
             let reading = self.reading(settings)?;
-            let rows = answer(&table, reading, &select.prepared(&table.schema)).await?;
+            let selection = select.prepared(&table.schema);
+            if table.disk.storage.on_store {
+                Box::pin(self.read_objects(&table, selection.partition.as_deref())).await?;
+            }
+            let rows = answer(&table, reading, &selection).await?;
             Ok(if select.grouped { groups(&rows) } else { rows })
         }
+    }
+
+    /// Reads the objects of the visible parts.
+    async fn read_objects(
+        &self,
+        table: &Table,
+        partition: Option<&str>,
+    ) -> Result<(), ServerError> {
+        let names: Vec<_> = {
+            let active = table.active.borrow();
+            let parts = active.values();
+            let parts =
+                parts.filter(|part| partition.is_none_or(|one| *part.info.partition == *one));
+            parts.map(|part| part.name.clone()).collect()
+        };
+        shared::read(table, names.iter()).await
     }
 
     /// Returns the meaning of a select's settings; error 36 for an unknown one.
@@ -209,6 +230,8 @@ impl Server {
             schema: self.common.schema(&creation.schema),
             settings,
             parts: RefCell::default(),
+            storage: creation.storage,
+            references: References::default(),
         });
         let table = Table::new(self.clone(), disk.clone());
         table.create(&self.host.keeper().await?).await?;

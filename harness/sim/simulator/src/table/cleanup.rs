@@ -13,6 +13,7 @@ use crate::keeper::tree::{child, Operation};
 use crate::table::entries::Data;
 use crate::table::parts::Part;
 use crate::table::replica::Table;
+use crate::table::shared;
 use crate::world::SECOND;
 
 /// Cleans up as long as the session lives.
@@ -32,6 +33,9 @@ pub async fn clean(table: Rc<Table>, zk: Rc<KeeperSession>) {
 /// Cleans up once. `led` says whether the replica led when the task began.
 async fn clean_once(table: &Table, zk: &KeeperSession, led: bool) -> Result<(), QueryError> {
     old_parts(table, zk).await?;
+    if table.disk.storage.on_store {
+        Box::pin(shared::clean(table, zk)).await?;
+    }
     if table.leader.get() {
         if led || !table.bugs.has(Bug::LogUncut) {
             clear_log(table, zk).await?;

@@ -8,11 +8,12 @@ use crate::bugs::Bug;
 use crate::errors::{KeeperError, QueryError, ServerError, NODE_EXISTS};
 use crate::keeper::session::{KeeperSession, Reading};
 use crate::keeper::tree::{child, Operation, Path};
-use crate::server::host::{Host, ReplicaServer};
+use crate::server::host::{Host, PartData, ReplicaServer};
 use crate::table::entries::{Data, Entry, TableData};
-use crate::table::parts::{Info, Part, Rows};
+use crate::table::parts::{Info, Part};
 use crate::table::quorum::{failed_path, update_quorum};
 use crate::table::replica::Table;
+use crate::table::shared;
 use crate::world::{Ns, Promise, TimedOut, MS, SECOND};
 
 /// Median time of reading, sending and writing a small part.
@@ -46,7 +47,29 @@ pub async fn fetch(
         held.info.contains(&entry.new),
         "a fetched part has the entry's rows"
     );
-    let rows = download(table, &held).await?;
+    let name = held.name.clone();
+    let fetched = receive(table, zk, entry, held).await;
+    shared::end_fetch(table, zk, &name).await;
+    fetched
+}
+
+/// Fetches the part from the replica that has it, and commits it.
+async fn receive(
+    table: &Rc<Table>,
+    zk: &Rc<KeeperSession>,
+    entry: &Entry,
+    held: Held,
+) -> Result<bool, QueryError> {
+    let shares = shared::begin_fetch(table, zk, &held.name).await?;
+    let PartData { rows, blob } = download(table, &held).await?;
+    let shares = match blob {
+        Some(blob) if shares => shared::share(table, zk, &held.name, &blob).await?,
+        _ => false,
+    };
+    if !shares {
+        let blob = shared::upload(table, &rows).await?;
+        shared::attach(table, zk, &held.name, blob).await?;
+    }
     let part = Part::named(held.info, held.name, rows, table.world.now_ns());
     if table.bugs.has(Bug::FetchTorn) && part.rows.len() > 1 {
         let torn = part.rows[..part.rows.len() / 2].into();
@@ -159,7 +182,7 @@ async fn search(
     })
 }
 
-async fn download(table: &Rc<Table>, held: &Held) -> Result<Rows, ServerError> {
+async fn download(table: &Rc<Table>, held: &Held) -> Result<PartData, ServerError> {
     let (asker, source) = (&table.server, table.server.replica(&held.replica));
     let (holder, part) = (&held.replica, &held.name);
     let (from, to) = (source.host().clone(), asker.host());
@@ -176,7 +199,7 @@ async fn download(table: &Rc<Table>, held: &Held) -> Result<Rows, ServerError> {
         return Err(ServerError::new(210, text));
     }
     match table.world.wait_for(&answer, FETCH_TIMEOUT_NS).await {
-        Ok(Some(rows)) => Ok(rows),
+        Ok(Some(data)) => Ok(data),
         Ok(None) => {
             let text = format!("No part {part} in table on {holder}");
             Err(ServerError::new(232, text))
@@ -188,18 +211,18 @@ async fn download(table: &Rc<Table>, held: &Held) -> Result<Rows, ServerError> {
     }
 }
 
-/// Send a part's rows to the server that requests them; `None` if the part is not here.
+/// Send what a part has to the server that requests it; `None` if the part is not here.
 fn serve_part(
     source: &dyn ReplicaServer,
     asker: &Rc<Host>,
     (table, part): (&str, &str),
-    answer: Promise<Option<Rows>>,
+    answer: Promise<Option<PartData>>,
     fetch_ns: Ns,
 ) {
-    let (rows, own) = (source.part_rows(table, part), source.host());
+    let (data, own) = (source.part_data(table, part), source.host());
     let world = own.ensemble.world.clone();
     let took_ns = world.around(fetch_ns);
-    let set = move || answer.set(&world, rows);
+    let set = move || answer.set(&world, data);
     let (network, to) = (&own.ensemble.network, Some(&asker.process));
     network.send_later(took_ns, own.node, asker.node, to, set);
 }

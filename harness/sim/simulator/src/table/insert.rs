@@ -13,6 +13,7 @@ use crate::keeper::tree::{child, Operation, Path};
 use crate::table::entries::{Data, Entry, EntryKind, Quorum, TableData};
 use crate::table::parts::{Info, Part, Row, Rows};
 use crate::table::replica::Table;
+use crate::table::shared;
 use crate::world::{Ns, Promise, TimedOut, MS};
 
 /// Median time of writing a small part to the disk.
@@ -117,11 +118,14 @@ async fn commit(
 ) -> Result<(), QueryError> {
     let block_id = deduplicate.then(|| block_id_of(table, partition, &rows));
     let block_path = block_id.as_ref().map(|id| child(&table.paths.blocks, id));
-    let Some((number, lock_path)) = allocate(table, zk, partition, block_path.as_ref()).await?
-    else {
-        return Ok(());
+    let blob = shared::upload(table, &rows).await?;
+    let allocated = allocate(table, zk, partition, block_path.as_ref()).await;
+    let Ok(Some((number, lock_path))) = allocated else {
+        shared::discard(table, blob);
+        return Ok(allocated.map(|_| ())?);
     };
     let part = Part::new(Info::block(partition, number), rows, table.world.now_ns());
+    shared::attach(table, zk, &part.name, blob).await?;
     let mut operations = Vec::with_capacity(7);
     if let Some(path) = &block_path {
         operations.push(Operation::create(

@@ -19,6 +19,7 @@ use crate::table::log::pull;
 use crate::table::mutation::{changed, current_version, desired_version};
 use crate::table::parts::{append_row_repr, Info, Part, Row, Rows, Value};
 use crate::table::replica::Table;
+use crate::table::shared;
 use crate::world::{Ns, MS};
 
 /// Median time of merging a few small parts.
@@ -283,7 +284,22 @@ pub async fn merge(
             None => return Ok(false),
         }
     }
+    if !shared::take_turn(table, zk, &entry.name).await? {
+        return Ok(false);
+    }
+    let merged = merge_sources(table, zk, entry, sources).await;
+    shared::end_turn(table, zk, &entry.name).await;
+    merged
+}
+
+async fn merge_sources(
+    table: &Rc<Table>,
+    zk: &Rc<KeeperSession>,
+    entry: &Entry,
+    mut sources: Vec<Rc<Part>>,
+) -> Result<bool, QueryError> {
     table.world.sleep(table.world.around(MERGE_NS)).await;
+    shared::read(table, sources.iter().map(|part| &part.name)).await?;
     if table.bugs.has(Bug::MergeDrops) {
         sources.pop();
     }
@@ -326,12 +342,27 @@ pub async fn mutate(
     let Some(part) = found else {
         return Ok(false);
     };
+    if !shared::take_turn(table, zk, &entry.name).await? {
+        return Ok(false);
+    }
+    let mutated = mutate_part(table, zk, entry, &part).await;
+    shared::end_turn(table, zk, &entry.name).await;
+    mutated
+}
+
+async fn mutate_part(
+    table: &Rc<Table>,
+    zk: &Rc<KeeperSession>,
+    entry: &Entry,
+    part: &Rc<Part>,
+) -> Result<bool, QueryError> {
     table.world.sleep(table.world.around(MERGE_NS)).await;
+    shared::read(table, std::iter::once(&part.name)).await?;
     assert!(
         part.info.mutation < entry.new.mutation,
         "a mutation replaces one part"
     );
-    let rows = changed(table, &part, entry.new.mutation)?;
+    let rows = changed(table, part, entry.new.mutation)?;
     announce(table, zk, entry, rows).await?;
     Ok(true)
 }
@@ -343,6 +374,8 @@ async fn announce(
     rows: Rows,
 ) -> Result<(), QueryError> {
     let (info, name) = (entry.new.clone(), entry.name.clone());
+    let blob = shared::upload(table, &rows).await?;
+    shared::attach(table, zk, &name, blob).await?;
     let part = Part::named(info, name, rows, table.world.now_ns());
     table.store(part.clone());
     let committed = commit(table, zk, &part).await?;

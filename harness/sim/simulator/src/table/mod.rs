@@ -25,5 +25,6 @@ pub mod schema;
 pub mod select;
 pub mod selection;
 pub mod settings;
+pub mod shared;
 pub mod snapshot;
 pub mod stored;

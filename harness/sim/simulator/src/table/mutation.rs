@@ -14,13 +14,16 @@ use crate::keeper::tree::{child, Operation};
 use crate::table::entries::{Data, Mutation};
 use crate::table::parts::{Info, Part, Rows};
 use crate::table::replica::{Mutations, Table};
+use crate::table::schema::Schema;
 
 /// Creates the mutation for every existing partition.
 pub async fn order(table: &Rc<Table>, change: &str) -> Result<(), QueryError> {
     let zk = table.writable()?;
     let change: Rc<str> = change.into();
     let partitions = zk.children(table.paths.block_numbers.clone()).await?;
-    for partition in partitions.iter() {
+    let only = Schema::named_partition(&change);
+    let wanted = |name: &&Rc<str>| only.as_ref().is_none_or(|only| only == *name);
+    for partition in partitions.iter().filter(wanted) {
         while !ordered(table, &zk, partition, &change).await? {}
     }
     Ok(())

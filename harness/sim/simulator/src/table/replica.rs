@@ -23,6 +23,7 @@ use crate::table::paths::{ReplicaPaths, TablePaths};
 use crate::table::queue::Queue;
 use crate::table::schema::Schema;
 use crate::table::settings::TableSettings;
+use crate::table::shared::{References, Storage};
 use crate::table::snapshot::deciding;
 use crate::table::stored::Stored;
 use crate::world::{Lock, World};
@@ -34,6 +35,9 @@ pub struct TableDisk {
     pub schema: Rc<Schema>,
     pub settings: TableSettings,
     pub parts: RefCell<Stored>,
+    pub storage: Storage,
+    /// What the parts refer to in the object store.
+    pub references: References,
 }
 
 /// The mutations that a replica knows, by the names of their nodes, ascending.
@@ -60,6 +64,8 @@ pub struct Table {
     pub readonly: Cell<bool>,
     pub leader: Cell<bool>,
     pub fetches_stopped: Cell<bool>,
+    /// Number of fetches in progress of each part, which share a lock.
+    pub fetching: RefCell<Ordered<Rc<str>, usize>>,
     /// Parts whose insert had an unknown outcome, with the node of the block number.
     pub to_check: RefCell<Ordered<Rc<str>, Path>>,
     pub mutations: RefCell<Mutations>,
@@ -123,6 +129,7 @@ impl Table {
         }
         self.active.borrow_mut().remove(&part.info);
         self.disk.parts.borrow_mut().remove(&part.name);
+        self.disk.references.release(&part.name);
         let shown = self.active.borrow().get(&part.info).is_some();
         assert!(!shown, "a removed part is not visible");
     }
@@ -178,6 +185,7 @@ impl Table {
             readonly: Cell::new(true),
             leader: Cell::new(false),
             fetches_stopped: Cell::new(false),
+            fetching: RefCell::default(),
             to_check: RefCell::default(),
             mutations: RefCell::default(),
             numbered: RefCell::default(),

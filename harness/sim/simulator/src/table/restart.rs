@@ -16,7 +16,7 @@ use crate::table::entries::{Data, Entry, LastParts, TableData};
 use crate::table::parts::{Info, Part};
 use crate::table::quorum::update_quorum;
 use crate::table::replica::Table;
-use crate::table::{cleanup, execute, log, merge, part_check};
+use crate::table::{cleanup, execute, log, merge, part_check, shared};
 use crate::world::{Ns, Promise, SECOND};
 
 /// zookeeper_session_expiration_check_period in the harness's configuration.
@@ -67,7 +67,7 @@ impl Table {
             Operation::create(own.is_lost.clone(), Data::text(lost)),
         ];
         zk.multi(operations).await?;
-        Ok(())
+        shared::create(self, zk).await
     }
 
     /// Compares the disk with ZooKeeper when the server starts. Parts that ZooKeeper does not list
@@ -82,6 +82,8 @@ impl Table {
             parts.retain(|part| listed.contains(&part.name));
             parts.some(|_| true)
         };
+        let references = &self.disk.references;
+        references.reopen(|name| self.part(name).is_some());
         parts.sort_by(|a, b| {
             let levels = b.info.level.cmp(&a.info.level);
             levels.then_with(|| a.info.cmp(&b.info))

@@ -12,10 +12,16 @@ use crate::errors::ServerError;
 use crate::table::parts::{Row, Rows, Value};
 
 static AND: LazyLock<Regex> = LazyLock::new(|| expression(r"\bAND\b"));
-static CHANGE: LazyLock<Regex> =
-    LazyLock::new(|| expression(r"(?s)^(?:UPDATE\s+(?P<what>.+?)|DELETE)\s+WHERE\s+(?P<where>.+)"));
+static CHANGE: LazyLock<Regex> = LazyLock::new(|| {
+    expression(
+        r"(?s)^(?:UPDATE\s+(?P<what>.+?)|DELETE)(?:\s+IN\s+PARTITION\s+(?P<in>\w+))?\s+WHERE\s+(?P<where>.+)",
+    )
+});
 static ASSIGNMENT: LazyLock<Regex> =
     LazyLock::new(|| expression(r"^(\w+)\s*=\s*(?:(\w+)\s*\+\s*)?(?:toUInt64\()?(-?\d+)\)?\s*$"));
+
+static CONCATENATION: LazyLock<Regex> =
+    LazyLock::new(|| expression(r"^(\w+)\s*=\s*concat\((\w+),\s*'([^']*)'\)\s*$"));
 
 fn expression(text: &str) -> Regex {
     Regex::new(text).expect("the expression is well-formed")
@@ -66,6 +72,9 @@ impl Schema {
             let kept = rows.iter().filter(|row| !struck.hold(row));
             return Ok(kept.cloned().collect());
         };
+        if let Some(found) = CONCATENATION.captures(what.as_str().trim()) {
+            return self.appended(rows, &struck, (&found[1], &found[2], &found[3]));
+        }
         let (at, source, by) = self.assignment(what.as_str())?;
         let changed = |row: &Row| -> Row {
             let mut values = row.to_vec();
@@ -84,6 +93,38 @@ impl Schema {
             }
         });
         Ok(rows.collect())
+    }
+
+    /// Appends a text to a column of the rows that satisfy the conditions.
+    fn appended(
+        &self,
+        rows: &Rows,
+        struck: &Conditions,
+        (column, source, end): (&str, &str, &str),
+    ) -> Result<Rows, ServerError> {
+        let (at, source) = (self.at(column)?, self.at(source)?);
+        let changed = |row: &Row| -> Row {
+            let mut values = row.to_vec();
+            values[at] = match &row[source] {
+                Value::Text(text) => Value::Text(format!("{text}{end}").into()),
+                Value::Int(number) => panic!("{number} is not a text"),
+            };
+            values.into()
+        };
+        let rows = rows.iter().map(|row| {
+            if struck.hold(row) {
+                changed(row)
+            } else {
+                row.clone()
+            }
+        });
+        Ok(rows.collect())
+    }
+
+    /// Returns the only partition that a mutation names.
+    pub fn named_partition(change: &str) -> Option<Rc<str>> {
+        let found = CHANGE.captures(change)?;
+        found.name("in").map(|name| name.as_str().into())
     }
 
     /// Parses the assignment of an UPDATE: the column, the column to whose value it adds, and the

@@ -1,0 +1,448 @@
+//! Keeps a table's data in an object store, and with zero-copy replication shares it: replicas
+//! refer to the same objects, and locks in ZooKeeper say who still does.
+//!
+//! Source: the first description of zero-copy replication over S3; lock paths, the exclusive lock
+//! of a merge and the deletion by the last lock as in StorageReplicatedMergeTree of 25.8
+//! (lockSharedData, unlockSharedData, tryCreateZeroCopyExclusiveLock).
+//!
+//! A replica's disk knows a reference before its objects exist, and until they are gone or left to
+//! others. So whatever is interrupted is finished later, by the cleanup of this life or the next.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use crate::bugs::Bug;
+use crate::errors::{KeeperError, QueryError, ServerError};
+use crate::keeper::session::{KeeperSession, Reading};
+use crate::keeper::tree::{child, Names, Operation, Path};
+use crate::store::{ask, Request};
+use crate::table::entries::Data;
+use crate::table::parts::{Ordered, Row};
+use crate::table::replica::Table;
+use crate::world::MS;
+
+/// The node below which the locks of all tables are.
+const LOCKS: &str = "/clickhouse/zero_copy/zero_copy_s3";
+/// The ephemeral node of the replica that merges or mutates into a part.
+const EXCLUSIVE: &str = "part_exclusive_lock";
+/// Number of attempts to become the one that merges, and the pause between two.
+const TURNS: usize = 20;
+const TURN_NS: i64 = 100 * MS;
+/// PART_IS_TEMPORARILY_LOCKED.
+const LOCKED: i32 = 384;
+/// Bytes of checksums.txt.
+const CHECKSUMS_BYTES: i64 = 100;
+/// Bytes of a row.
+const ROW_BYTES: i64 = 24;
+
+/// Where a table's data is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Storage {
+    /// Whether it is in the object store.
+    pub on_store: bool,
+    /// Whether replicas share it.
+    pub zero_copy: bool,
+}
+
+/// A part's name, and the copy of its objects to which it refers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reference {
+    pub part: Rc<str>,
+    pub blob: Rc<str>,
+}
+
+/// What a replica's disk knows of the object store. It survives a restart.
+#[derive(Default)]
+pub struct References {
+    /// The copy of each part on the disk.
+    pub parts: RefCell<Ordered<Rc<str>, Rc<str>>>,
+    /// References of parts that are being written or fetched.
+    pub pending: RefCell<Vec<Reference>>,
+    /// References to be released.
+    pub garbage: RefCell<Vec<Reference>>,
+    /// Parts with the lock of a fetch.
+    pub fetches: RefCell<Ordered<Rc<str>, ()>>,
+}
+
+impl References {
+    /// Releases later what a part of this name, which is gone or replaced, refers to.
+    pub fn release(&self, part: &str) {
+        if let Some(blob) = self.parts.borrow_mut().shift_remove(part) {
+            let part = part.into();
+            self.garbage.borrow_mut().push(Reference { part, blob });
+        }
+        assert!(!self.parts.borrow().contains_key(part), "it was released");
+    }
+
+    /// Gives up what a former life was doing, and what belongs to no part on the disk.
+    pub fn reopen(&self, is_here: impl Fn(&str) -> bool) {
+        let pending = self.pending.take();
+        self.garbage.borrow_mut().extend(pending);
+        let names: Vec<_> = self.parts.borrow().keys().cloned().collect();
+        for name in names.iter().filter(|name| !is_here(name)) {
+            self.release(name);
+        }
+        assert!(
+            self.pending.borrow().is_empty(),
+            "a new life has begun nothing"
+        );
+    }
+
+    /// Ends the writing or a fetch of a copy, which then belongs to a part or is released. Two
+    /// entries of the queue may fetch one part that covers both.
+    fn settle(&self, reference: Reference, belongs: bool) {
+        let mut pending = self.pending.borrow_mut();
+        let at = pending.iter().position(|other| *other == reference);
+        pending.remove(at.expect("a copy is settled once"));
+        drop(pending);
+        let known = self.parts.borrow().get(&reference.part) == Some(&reference.blob);
+        if !belongs {
+            self.garbage.borrow_mut().push(reference);
+        } else if !known {
+            self.release(&reference.part);
+            let mut parts = self.parts.borrow_mut();
+            parts.insert(reference.part, reference.blob);
+        }
+    }
+}
+
+/// Returns the objects of a copy: the file of each, and its key.
+pub fn objects(blob: &str) -> [(&'static str, Rc<str>); 2] {
+    let key = |file| (file, format!("{blob}/{file}").into());
+    [key("checksums.txt"), key("data.bin")]
+}
+
+fn keys(blob: &str) -> Vec<Rc<str>> {
+    objects(blob).map(|(_, key)| key).into()
+}
+
+/// The lock of a fetch of this part.
+fn temporary(table: &Table, part: &str) -> Path {
+    child(&table_path(table), &format!("tmp_fetch_{part}"))
+}
+
+fn table_path(table: &Table) -> String {
+    format!("{LOCKS}/{}", shared_id(&table.disk.path))
+}
+
+/// Returns the ID under which the locks of a table are, the same on every replica.
+fn shared_id(path: &str) -> String {
+    format!("{:08x}", crc32fast::hash(path.as_bytes()))
+}
+
+/// Creates the nodes that locks need.
+pub async fn create(table: &Table, zk: &KeeperSession) -> Result<(), KeeperError> {
+    if !table.disk.storage.zero_copy {
+        return Ok(());
+    }
+    let own = table_path(table);
+    for (end, _) in own.match_indices('/').skip(1) {
+        zk.ensure(&own[..end], Data::default()).await?;
+    }
+    zk.ensure(&own, Data::default()).await?;
+    let id = child(&table.disk.path, "table_shared_id");
+    zk.ensure(&id, Data::text(&shared_id(&table.disk.path)))
+        .await
+}
+
+// --- writing ------------------------------------------------------------------------------------
+
+/// Writes a copy of a part that has no name yet. `None` if the table is on the disk.
+pub async fn upload(table: &Table, rows: &[Row]) -> Result<Option<Rc<str>>, ServerError> {
+    if !table.disk.storage.on_store {
+        return Ok(None);
+    }
+    let number = table.world.below(1 << 48);
+    let blob: Rc<str> = format!("{:03x}/{number:012x}", number >> 36).into();
+    let reference = Reference {
+        part: "".into(),
+        blob: blob.clone(),
+    };
+    table.disk.references.pending.borrow_mut().push(reference);
+    let bytes = [CHECKSUMS_BYTES, ROW_BYTES * (rows.len() as i64 + 1)];
+    let new = keys(&blob).into_iter().zip(bytes).collect();
+    match ask(table.server.host(), Request::Put(new)).await {
+        Ok(()) => Ok(Some(blob)),
+        Err(error) => {
+            discard(table, Some(blob));
+            Err(error)
+        }
+    }
+}
+
+/// Releases a copy of which no part came.
+pub fn discard(table: &Table, blob: Option<Rc<str>>) {
+    if let Some(blob) = blob {
+        let part = "".into();
+        let references = &table.disk.references;
+        references.settle(Reference { part, blob }, false);
+    }
+}
+
+/// Locks a copy for the part that is about to be announced, and lets the part refer to it.
+pub async fn attach(
+    table: &Table,
+    zk: &KeeperSession,
+    part: &Rc<str>,
+    blob: Option<Rc<str>>,
+) -> Result<(), KeeperError> {
+    let Some(blob) = blob else {
+        return Ok(());
+    };
+    let references = &table.disk.references;
+    let reference = Reference {
+        part: part.clone(),
+        blob,
+    };
+    for pending in references.pending.borrow_mut().iter_mut() {
+        if pending.blob == reference.blob {
+            // A copy that was written gets its part now.
+            pending.part = part.clone();
+        }
+    }
+    let locked = lock(table, zk, &reference).await;
+    references.settle(reference, locked.is_ok());
+    locked
+}
+
+async fn lock(table: &Table, zk: &KeeperSession, of: &Reference) -> Result<(), KeeperError> {
+    if !table.disk.storage.zero_copy {
+        return Ok(());
+    }
+    let part = child(&table_path(table), &of.part);
+    zk.ensure(&part, Data::default()).await?;
+    let blob = child(&part, &flat(&of.blob));
+    zk.ensure(&blob, Data::default()).await?;
+    zk.ensure(&child(&blob, &table.me), Data::default()).await
+}
+
+/// Returns the name of a copy's node: a key without slashes.
+fn flat(blob: &str) -> String {
+    blob.replace('/', "_")
+}
+
+// --- fetching -----------------------------------------------------------------------------------
+
+/// Locks the part against its deletion elsewhere, before its metadata are asked for. Returns
+/// whether they may be asked for.
+pub async fn begin_fetch(
+    table: &Table,
+    zk: &KeeperSession,
+    part: &Rc<str>,
+) -> Result<bool, KeeperError> {
+    if !table.disk.storage.zero_copy {
+        return Ok(false);
+    }
+    if !table.bugs.has(Bug::LockAfterSend) {
+        let mut fetches = table.disk.references.fetches.borrow_mut();
+        fetches.insert(part.clone(), ());
+        drop(fetches);
+        *table.fetching.borrow_mut().entry(part.clone()).or_default() += 1;
+        let node = temporary(table, part);
+        zk.ensure(&node, Data::default()).await?;
+        zk.ensure(&child(&node, &table.me), Data::default()).await?;
+    }
+    Ok(true)
+}
+
+/// Ends the lock of a fetch, whatever became of it. If this fails, the cleanup repeats it.
+pub async fn end_fetch(table: &Table, zk: &KeeperSession, part: &str) {
+    let Some(others) = table.fetching.borrow().get(part).map(|count| count - 1) else {
+        return;
+    };
+    if others > 0 {
+        table.fetching.borrow_mut().insert(part.into(), others);
+    } else {
+        table.fetching.borrow_mut().shift_remove(part);
+        let _ = end_lock(table, zk, part).await;
+    }
+}
+
+async fn end_lock(table: &Table, zk: &KeeperSession, part: &str) -> Result<(), KeeperError> {
+    zk.remove(child(&temporary(table, part), &table.me)).await?;
+    // Another fetch may have begun meanwhile and taken the lock again.
+    if !table.fetching.borrow().contains_key(part) {
+        let mut fetches = table.disk.references.fetches.borrow_mut();
+        fetches.shift_remove(part);
+    }
+    Ok(())
+}
+
+/// Refers to the copy of which metadata were received. Returns false if it does not exist, so that
+/// the part must be fetched whole.
+pub async fn share(
+    table: &Table,
+    zk: &KeeperSession,
+    part: &Rc<str>,
+    blob: &Rc<str>,
+) -> Result<bool, QueryError> {
+    if ask(table.server.host(), Request::Find(keys(blob)))
+        .await
+        .is_err()
+    {
+        return Ok(false);
+    }
+    let reference = Reference {
+        part: part.clone(),
+        blob: blob.clone(),
+    };
+    table.disk.references.pending.borrow_mut().push(reference);
+    attach(table, zk, part, Some(blob.clone())).await?;
+    Ok(true)
+}
+
+/// Reads every object of these parts. Error 499 if one is missing.
+pub async fn read<'a>(
+    table: &Table,
+    parts: impl Iterator<Item = &'a Rc<str>>,
+) -> Result<(), ServerError> {
+    if !table.disk.storage.on_store {
+        return Ok(());
+    }
+    let known = table.disk.references.parts.borrow();
+    let blobs = parts.filter_map(|part| known.get(part));
+    let wanted: Vec<_> = blobs.flat_map(|blob| keys(blob)).collect();
+    drop(known);
+    ask(table.server.host(), Request::Find(wanted)).await
+}
+
+// --- merging ------------------------------------------------------------------------------------
+
+/// Takes the marker of a merge or a mutation. Returns false if another replica has made the part,
+/// which then is to be fetched; error 384 if none has after some time.
+pub async fn take_turn(
+    table: &Table,
+    zk: &Rc<KeeperSession>,
+    part: &str,
+) -> Result<bool, QueryError> {
+    if !table.disk.storage.zero_copy || table.bugs.has(Bug::UnmarkedMerge) {
+        return Ok(true);
+    }
+    let node = child(&table_path(table), part);
+    zk.ensure(&node, Data::default()).await?;
+    for _ in 0..TURNS {
+        if made_elsewhere(table, zk, part).await? {
+            return Ok(false);
+        }
+        let marker = Operation::Create {
+            path: child(&node, EXCLUSIVE),
+            data: Data::Text(table.me.clone()),
+            ephemeral: true,
+            sequential: false,
+        };
+        if zk.create(marker).await.is_ok() {
+            // Only behind the marker: a replica locks its copy before it gives the marker up.
+            if !locked_elsewhere(table, zk, &node).await? {
+                return Ok(true);
+            }
+            end_turn(table, zk, part).await;
+        }
+        table.world.sleep(TURN_NS).await;
+    }
+    let text = format!("Part {part} is being made by another replica");
+    Err(ServerError::new(LOCKED, text).into())
+}
+
+/// Gives the marker up.
+pub async fn end_turn(table: &Table, zk: &KeeperSession, part: &str) {
+    if table.disk.storage.zero_copy && !table.bugs.has(Bug::UnmarkedMerge) {
+        let node = child(&table_path(table), part);
+        // Without its session the marker goes by itself.
+        let _ = zk.remove(child(&node, EXCLUSIVE)).await;
+    }
+}
+
+async fn made_elsewhere(
+    table: &Table,
+    zk: &KeeperSession,
+    part: &str,
+) -> Result<bool, KeeperError> {
+    for replica in zk.children(table.paths.replicas.clone()).await?.iter() {
+        let parts = &table.paths.of(replica).parts;
+        if *replica != table.me && zk.exists(child(parts, part)).await? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+async fn locked_elsewhere(
+    table: &Table,
+    zk: &KeeperSession,
+    node: &Path,
+) -> Result<bool, KeeperError> {
+    for blob in zk.children(node.clone()).await?.iter() {
+        let holders = zk.children(child(node, blob)).await?;
+        if holders.iter().any(|holder| *holder != table.me) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+// --- removal ------------------------------------------------------------------------------------
+
+/// Releases what is no part's any more. What fails is repeated in the next round.
+pub async fn clean(table: &Table, zk: &KeeperSession) -> Result<(), QueryError> {
+    let references = &table.disk.references;
+    let fetches: Vec<_> = references.fetches.borrow().keys().cloned().collect();
+    for part in fetches {
+        if !table.fetching.borrow().contains_key(&part) {
+            end_lock(table, zk, &part).await?;
+        }
+    }
+    let garbage = references.garbage.borrow().clone();
+    for reference in garbage {
+        if is_released(table, zk, &reference).await? {
+            let mut garbage = references.garbage.borrow_mut();
+            garbage.retain(|other| *other != reference);
+            assert!(!garbage.contains(&reference), "it was released once");
+        }
+    }
+    Ok(())
+}
+
+/// Removes the lock, and the objects if it was the last one. Returns false as long as another
+/// replica fetches the part: nobody knows yet whether it will refer to the objects.
+///
+/// The list is complete. A replica that shares the copy was sent metadata by one that had a lock,
+/// and had its own lock of the fetch before that. Each of these locks was created before its
+/// predecessor's was removed, so whoever sees none of them comes after all.
+async fn is_released(
+    table: &Table,
+    zk: &KeeperSession,
+    of: &Reference,
+) -> Result<bool, QueryError> {
+    let has_lock = table.disk.storage.zero_copy && !of.part.is_empty();
+    // A copy may be a part's again: it was fetched after its former part had been removed.
+    let references = &table.disk.references;
+    let again = references.parts.borrow().get(&of.part) == Some(&of.blob);
+    if again || references.pending.borrow().contains(of) {
+        return Ok(true);
+    }
+    if has_lock && !ignores_locks(table) {
+        let blob = child(&child(&table_path(table), &of.part), &flat(&of.blob));
+        zk.remove(child(&blob, &table.me)).await?;
+        let readings = [
+            Reading::children(blob),
+            Reading::children(temporary(table, &of.part)),
+        ];
+        let [locks, fetches] = zk.read_all(readings, None).await?;
+        let count = |found: Option<Names>| found.map_or(0, |names| names.len());
+        if !table.bugs.has(Bug::DeleteWithoutLockCheck) {
+            if count(locks.children()) > 0 {
+                return Ok(true);
+            }
+            if count(fetches.children()) > 0 {
+                return Ok(false);
+            }
+        }
+    }
+    ask(table.server.host(), Request::Delete(keys(&of.blob))).await?;
+    Ok(true)
+}
+
+/// Whether this life of the server is of a version that does not know the locks.
+fn ignores_locks(table: &Table) -> bool {
+    table.bugs.has(Bug::Downgrade) && table.server.host().life > 1
+}

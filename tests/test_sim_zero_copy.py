@@ -5,12 +5,25 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from msgspec import structs
+from sim_by_hand import wait
 from sim_play import Played, play
 
+from checkers.ladder import Level
+from checkers.replication.objects import Objects
+from harness.cli.catalogue import WORKLOADS
+from harness.clusters.sim_cluster import SimCluster
+from harness.core.history import History
+from harness.core.op import Kind, Op
+from harness.core.protocols import Session
+from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.core.verdict import Status
+from harness.sim.bugs import bugs
+from harness.sim.world import MS
 
 PAIR = Topology.of(replicas=2, store=True)
+TOKEN = "by_hand"
 
 
 def shared(seed: int, nemesis: str, bug: str = "", **options: Any) -> Played:
@@ -33,8 +46,9 @@ class Planted:
 
 
 CASES = {
-    "lock-after-send": Planted("slow-fetches,loss", 1),
-    "delete-without-lock-check": Planted("stop-fetches-one", 1),
+    "delete-without-lock-check": Planted(
+        "stop-fetches-one", 2, {"interval_s": 1.0, "duration_s": 5.0}
+    ),
     "unmarked-merge": Planted("none", 1),
     "downgrade": Planted("restart-clickhouse-one,stop-fetches-one", 1),
 }
@@ -49,3 +63,65 @@ def test_each_race_is_found_and_the_repaired_protocol_is_valid(bug: str) -> None
     assert control.status is Status.VALID
     assert found(control)["orphaned_bytes"] == 0
     assert found(control)["locks"] > 0
+
+
+@dataclass
+class Hand:
+    """A workload whose calls come one by one, and the history of what they returned."""
+
+    bug: str
+    cluster: SimCluster = field(init=False)
+    session: Session = field(init=False)
+    calls: list[Op] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.cluster = SimCluster(PAIR, Seed(1), bugs=bugs([self.bug] if self.bug else []))
+        self.cluster.up()
+        entry = WORKLOADS["zero-copy"]
+        self.load = entry.make(entry.options(), Seed(1), Level.EVENTUAL, False)
+        self.session = self.load.session(self.cluster, TOKEN)
+
+    def call(self, node: str, f: str, value: int | None = None) -> None:
+        """Make a call about key 0; it is acknowledged."""
+        now_ns = self.cluster.simulation.world.now_ns
+        index = len(self.calls)
+        op = Op(
+            index=index, process=0, kind=Kind.INVOKE, f=f, time_ns=now_ns, key=0, value=value,
+            node=node,
+        )  # fmt: skip
+        done = self.session.client(node).invoke(op)
+        assert done.kind is Kind.OK, done.error
+        ended = {"index": index + 1, "kind": Kind.OK, "value": done.value}
+        self.calls += [op, structs.replace(op, **ended)]
+
+    def anomalies(self) -> set[str]:
+        verdict = Objects(zero_copy=True).check(History(self.calls))
+        return set(verdict.figures["anomalies"])
+
+
+def fetch_paused(bug: str, after_ns: int) -> set[str]:
+    """The replica that fetches stands still so soon after an insert. Meanwhile the other merges the
+    part and removes it. Then the fetch goes on, and no other begins."""
+    hand = Hand(bug)
+    servers = hand.cluster.simulation.servers
+    pair = hand.cluster.topology.replicas
+    leading = {node: servers.replica(node, f"harness_{TOKEN}.t") for node in pair}
+    source = next(node for node, found in leading.items() if found and found["leader"])
+    (receiver,) = set(pair) - {source}
+    hand.call(source, "insert", 1)
+    hand.cluster.simulation.world.sleep(after_ns)
+    hand.cluster.pause([receiver])
+    hand.call(source, "merge")
+    wait(hand.cluster, 3.4)  # less than a session lasts
+    hand.cluster.stop_fetches([receiver])
+    hand.cluster.resume([receiver])
+    wait(hand.cluster, 0.5)
+    hand.call(receiver, "objects")
+    return hand.anomalies()
+
+
+@pytest.mark.parametrize("bug", ["", "lock-after-send"])
+def test_a_source_keeps_what_it_has_sent(bug: str) -> None:
+    moments_ns = range(2 * MS, 22 * MS, MS)
+    seen = [fetch_paused(bug, after_ns) for after_ns in moments_ns]
+    assert set().union(*seen) == ({"dangling"} if bug else set())

@@ -25,6 +25,7 @@ from harness.sim.bugs import BUGS
 
 LINEARIZABLE = "--read linearizable --rate 100 --time-limit 10"
 LONG = "--read linearizable --rate 100 --time-limit 30"
+SHARED = "--workload zero-copy --protocol repaired --replicas 2 --time-limit 20"
 PLAIN = "--insert plain --read plain --promise eventual --rate 100 --time-limit"
 TRIALS: Mapping[str, str] = {
     "quorum-aba": "--workload dedup --insert quorum --protocol repaired --replicas 7 --nemesis "
@@ -66,6 +67,11 @@ TRIALS: Mapping[str, str] = {
     "keeper-minority": "--insert plain --read linearizable --nemesis partition-pair --rate 100 "
     "--time-limit 20",
     "pointer-skips": f"{LONG} --nemesis pause-clickhouse",
+    "lock-after-send": f"{SHARED} --nemesis pause-clickhouse-one,loss --interval 0.3 "
+    "--duration 3.5 --rate 30",
+    "delete-without-lock-check": f"{SHARED} --nemesis partition-one",
+    "unmarked-merge": SHARED,
+    "downgrade": f"{SHARED} --nemesis restart-clickhouse-one,stop-fetches-one",
 }
 """Options of a run that shows each."""
 

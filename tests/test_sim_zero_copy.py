@@ -46,9 +46,7 @@ class Planted:
 
 
 CASES = {
-    "delete-without-lock-check": Planted(
-        "stop-fetches-one", 2, {"interval_s": 1.0, "duration_s": 5.0}
-    ),
+    "delete-without-lock-check": Planted("partition-one", 3),
     "unmarked-merge": Planted("none", 1),
     "downgrade": Planted("restart-clickhouse-one,stop-fetches-one", 1),
 }

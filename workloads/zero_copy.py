@@ -81,6 +81,12 @@ class ZeroCopyOptions(PacedOptions):
         return (Mechanism.ZERO_COPY,)
 
     @property
+    def unsimulated(self) -> str:
+        """Option that simulated servers do not understand; "" if there is none."""
+        chosen = {"detach": self.detach, "move": self.move, "rebuild": self.rebuild}
+        return next((f"-o {name}=true" for name, on in chosen.items() if on), "")
+
+    @property
     def table_settings(self) -> Mapping[str, int | str]:
         """Return the settings of the table."""
         return {

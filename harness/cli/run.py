@@ -41,6 +41,7 @@ from nemesis.composed import check_kind, check_mechanisms
 from nemesis.options import ENDS, FaultOptions
 from workloads.options import WorkloadOptions
 from workloads.quorum_set import SIMULATED_READINGS, QuorumSetOptions
+from workloads.zero_copy import ZeroCopyOptions
 
 if TYPE_CHECKING:
     # Slow to import, and of no use to simulated servers.
@@ -126,7 +127,8 @@ class RunRequest:
         if option.protocol and not simulated:
             raise UsageError(f"--protocol {option.protocol}: only --cluster sim has a choice of it")
         chosen = self.workload_options
-        unsimulated = chosen.unsimulated if isinstance(chosen, QuorumSetOptions) else ""
+        partial_options = QuorumSetOptions | ZeroCopyOptions
+        unsimulated = chosen.unsimulated if isinstance(chosen, partial_options) else ""
         if unsimulated and simulated:
             raise UsageError(f"{unsimulated}: needs real servers; expected --cluster docker")
         reading = chosen.read if isinstance(chosen, QuorumSetOptions) else None

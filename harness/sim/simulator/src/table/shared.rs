@@ -234,9 +234,8 @@ pub async fn begin_fetch(
         return Ok(false);
     }
     if !table.bugs.has(Bug::LockAfterSend) {
-        let mut fetches = table.disk.references.fetches.borrow_mut();
-        fetches.insert(part.clone(), ());
-        drop(fetches);
+        let fetches = &table.disk.references.fetches;
+        fetches.borrow_mut().insert(part.clone(), ());
         *table.fetching.borrow_mut().entry(part.clone()).or_default() += 1;
         let node = temporary(table, part);
         zk.ensure(&node, Data::default()).await?;
@@ -299,10 +298,11 @@ pub async fn read<'a>(
     if !table.disk.storage.on_store {
         return Ok(());
     }
-    let known = table.disk.references.parts.borrow();
-    let blobs = parts.filter_map(|part| known.get(part));
-    let wanted: Vec<_> = blobs.flat_map(|blob| keys(blob)).collect();
-    drop(known);
+    let wanted: Vec<_> = {
+        let known = table.disk.references.parts.borrow();
+        let blobs = parts.filter_map(|part| known.get(part));
+        blobs.flat_map(|blob| keys(blob)).collect()
+    };
     ask(table.server.host(), Request::Find(wanted)).await
 }
 

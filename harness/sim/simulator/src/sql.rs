@@ -11,9 +11,9 @@ use rustc_hash::FxHashMap;
 
 use crate::errors::ServerError;
 use crate::table::parts::{Row, Value};
+use crate::table::references::Storage;
 use crate::table::schema::Schema;
 use crate::table::selection::Selection;
-use crate::table::shared::Storage;
 
 /// A parsed statement.
 pub enum Statement {

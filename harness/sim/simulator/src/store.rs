@@ -7,18 +7,9 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use crate::errors::ServerError;
-use crate::keeper::ensemble::Ensemble;
 use crate::network::Node;
-use crate::server::host::Host;
 use crate::table::parts::Ordered;
-use crate::world::{Ns, Process, Promise, MS, SECOND};
-
-/// Median time of a request.
-const REQUEST_NS: Ns = 2 * MS;
-const TIMEOUT_NS: Ns = 5 * SECOND;
-/// ClickHouse's S3_ERROR.
-const S3_ERROR: i32 = 499;
+use crate::world::Process;
 
 /// The objects that survive a restart: sizes by key, in the order in which they were written.
 pub type Objects = Rc<RefCell<Ordered<Rc<str>, i64>>>;
@@ -51,7 +42,7 @@ impl ObjectStore {
     }
 
     /// Executes a request; returns the first object that was to be found and does not exist.
-    fn execute(&self, request: Request) -> Option<Rc<str>> {
+    pub fn execute(&self, request: Request) -> Option<Rc<str>> {
         assert!(self.process.alive(), "a store that ended executes nothing");
         let mut objects = self.objects.borrow_mut();
         match request {
@@ -75,53 +66,4 @@ impl ObjectStore {
         }
         None
     }
-}
-
-/// Sends a request of a replica's server and waits for the answer. Error 499 if an object is
-/// missing, or if the store does not answer.
-pub async fn ask(host: &Rc<Host>, request: Request) -> Result<(), ServerError> {
-    let ensemble = host.ensemble.clone();
-    let store = ensemble.store.borrow().clone();
-    let store = store.filter(|store| store.process.alive());
-    let Some(store) = store else {
-        ensemble.world.sleep(REQUEST_NS).await;
-        return Err(error("Connection refused"));
-    };
-    let answer = Promise::new();
-    let act = {
-        let (ensemble, store) = (ensemble.clone(), store.clone());
-        let (asker, answer) = (host.clone(), answer.clone());
-        move || {
-            let missing = store.execute(request);
-            reply(&ensemble, &store, &asker, answer, missing);
-        }
-    };
-    let (from, to) = (host.node, store.node);
-    ensemble.network.send(from, to, Some(&store.process), act);
-    match ensemble.world.wait_for(&answer, TIMEOUT_NS).await {
-        Ok(None) => Ok(()),
-        Ok(Some(key)) => Err(error(&format!("The specified key does not exist: {key}"))),
-        Err(_) => Err(error("Timeout")),
-    }
-}
-
-fn reply(
-    ensemble: &Rc<Ensemble>,
-    store: &ObjectStore,
-    asker: &Rc<Host>,
-    answer: Promise<Option<Rc<str>>>,
-    missing: Option<Rc<str>>,
-) {
-    let world = ensemble.world.clone();
-    let took_ns = world.around(REQUEST_NS);
-    let set = move || answer.set(&world, missing);
-    let to = Some(&asker.process);
-    ensemble
-        .network
-        .send_later(took_ns, store.node, asker.node, to, set);
-}
-
-#[cold]
-fn error(text: &str) -> ServerError {
-    ServerError::new(S3_ERROR, format!("S3_ERROR: {text}"))
 }

@@ -13,8 +13,8 @@ use crate::keeper::session::{Found, KeeperSession, Reading};
 use crate::server::{database_of, Server};
 use crate::table::entries::TableData;
 use crate::table::parts::{Part, Value};
+use crate::table::references::objects;
 use crate::table::replica::Table;
-use crate::table::shared::objects;
 
 /// A row by column name.
 type Fields = Vec<(&'static str, Value)>;

@@ -16,9 +16,10 @@ use crate::table::insert::insert;
 use crate::table::mutation;
 use crate::table::optimize::optimize;
 use crate::table::parts::{rows_repr, Part, Row, Value};
+use crate::table::references::References;
 use crate::table::replica::{Table, TableDisk};
 use crate::table::select::{answer, Reading};
-use crate::table::shared::{self, References};
+use crate::table::shared;
 use crate::world::{Ns, Promise, MS};
 
 /// Median time of parsing, planning and reading a few rows.

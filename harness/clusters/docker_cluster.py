@@ -459,8 +459,7 @@ class DockerCluster:
         )
 
     def _save(self) -> None:
-        manifest = ClusterManifest(self.name, self.topology, self.images, self.settings)
-        manifest.save(self.directory)
+        ClusterManifest(self.name, self.topology, self.images, self.settings).save(self.directory)
 
     def _find_pods(self) -> None:
         pods = find_pods(self._engine(), self._plan)

@@ -138,6 +138,7 @@ def _said(workload: Workload, token: str) -> Sequence[str]:
         readings=(),
         runtime=WallTime(),
         query_channel=lambda node, timeout_s: Driver(Endpoint(node, 9000), timeout_s),
+        store_channel=lambda timeout_s: None,  # nothing is asked of it
     )
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Driver, "ask", ask)

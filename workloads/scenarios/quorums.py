@@ -20,7 +20,6 @@ from workloads.scenarios.steps import (
     insert,
     killed,
     lurking,
-    message,
     read,
     shows,
 )
@@ -123,9 +122,9 @@ LATE_FETCH, LATE_END, LATE_READ = (
 )
 AWAY = killed("ch2")
 FETCH, END, READ = (
-    message(LATE_FETCH, "ch1", 2),
-    message(LATE_END, "ch3", 3),
-    message(LATE_READ, "ch2", 4),
+    lurking(LATE_FETCH, "ch1", number=2),
+    lurking(LATE_END, "ch3", number=3),
+    lurking(LATE_READ, "ch2", number=4),
 )
 
 UNCOUNTED_QUORUM = Scenario(

@@ -1,8 +1,10 @@
 """Concludes a status from what a checker found broken, checked and doubtful."""
 
-from collections.abc import Sequence, Sized
+from collections.abc import Mapping, Sequence, Sized
+from typing import Any
 
 from checkers.phrasing import FEW
+from harness.core.op import Op
 from harness.core.verdict import Anomaly, Status
 
 
@@ -38,3 +40,14 @@ def few_of_each_kind(broken: Sequence[Anomaly]) -> tuple[Anomaly, ...]:
         for kind in count_kinds(broken)
         for anomaly in [one for one in broken if one.kind == kind][:FEW]
     )
+
+
+def summarize(broken: Sequence[Anomaly], doubts: Sequence[str], held: str) -> str:
+    """Return how many anomalies of each kind there are, else the doubts, else what held."""
+    kinds = ", ".join(f"{count} {kind}" for kind, count in count_kinds(broken).items())
+    return kinds or "; ".join(doubts) or held
+
+
+def mapping_of(op: Op | None) -> Mapping[str, Any]:
+    """Return the value of an op as a mapping; an empty one if it has none or is missing."""
+    return op.value if op is not None and isinstance(op.value, Mapping) else {}

@@ -6,7 +6,7 @@ returns after its merge is done. A leader that is killed during a merge (kill-cl
 pause-clickhouse) or cut off (partition) may break this.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from checkers.ddl.optimize import OPTIMIZE, Optimize
@@ -25,7 +25,7 @@ from harness.clients.set_calls import reads
 from harness.clients.table_session import TableSession
 from harness.core.errors import UsageError
 from harness.core.op import Call, Json, Op, Value
-from harness.core.protocols import Checker, Cluster, Session, Workload
+from harness.core.protocols import Checker, Cluster, Generator, Session, Workload
 from harness.core.ranges import validate_numbers
 from harness.core.seed import Seed
 from harness.core.topology import Topology
@@ -111,29 +111,13 @@ def merges(
             looks={TRANSACTIONS: transactions(cluster)},
         )
 
-    def optimize(number: int) -> Call:
-        drawn = seed.child("sync").below(number, 3)
-        sync = drawn if options.sync < 0 else options.sync
-        return Call(f=OPTIMIZE, value={"partition": OWN_PARTITION + number, "sync": sync})
-
-    per_key, own = options.values_per_key, seed.child("merge")
-    fills = numbered(lambda n: Call(f=FILL, value={"partition": OWN_PARTITION + n}))
-    # About twenty inserts to a merge: the key that was inserted into lately.
-    merged = numbered(lambda n: Call(f="merge", key=max(0, n * 20 // per_key - own.below(n, 2))))
-    asked = [(1, merged), (1, numbered(optimize))]
-    calls = (
-        (20, numbered(lambda n: Call(f="insert", value=n, key=n // per_key))),
-        *([(1, fills)] if options.background else asked),
-        (4, repeat(Call(f="read", key=0))),
-        (12, repeat(Call(f=LEADS))),
-    )
     judges: list[Checker] = [] if options.background else [Optimize()]
     return TableWorkload(
         name="merges",
         seed=seed,
         promise=promise,
         create=create,
-        calls=mix(seed.child("calls"), calls),
+        calls=mix(seed.child("calls"), _calls(options, seed)),
         per_s=options.ops_per_s,
         look=look_at_transactions,
         judges=(
@@ -146,6 +130,27 @@ def merges(
             Leaders(),
             Assigners(),
         ),
+    )
+
+
+def _calls(options: MergesOptions, seed: Seed) -> Sequence[tuple[float, Generator]]:
+    """Return the calls with their shares."""
+
+    def optimize(number: int) -> Call:
+        drawn = seed.child("sync").below(number, 3)
+        sync = drawn if options.sync < 0 else options.sync
+        return Call(f=OPTIMIZE, value={"partition": OWN_PARTITION + number, "sync": sync})
+
+    per_key, own = options.values_per_key, seed.child("merge")
+    fills = numbered(lambda n: Call(f=FILL, value={"partition": OWN_PARTITION + n}))
+    # About twenty inserts to a merge: the key that was inserted into lately.
+    merged = numbered(lambda n: Call(f="merge", key=max(0, n * 20 // per_key - own.below(n, 2))))
+    asked = [(1, merged), (1, numbered(optimize))]
+    return (
+        (20, numbered(lambda n: Call(f="insert", value=n, key=n // per_key))),
+        *([(1, fills)] if options.background else asked),
+        (4, repeat(Call(f="read", key=0))),
+        (12, repeat(Call(f=LEADS))),
     )
 
 

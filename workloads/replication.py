@@ -74,17 +74,7 @@ def replication(
             return {"blocks": [list(one) for one in counted(connection, op)]}
 
         def temporary(connection: ClickHouse, op: Op) -> Value:
-            if not isinstance(cluster, CanListFiles) or op.node is None:
-                return {"unavailable": f"cluster {cluster.name} has no files"}
-            dialect = cluster.engines.on(op.node)
-            place = data_directory(connection, dialect, table.database, "t")
-            found = cluster.files(op.node, place, "tmp?fetch_*/")
-            odd = connection.rows(
-                "SELECT name FROM system.parts WHERE active AND name LIKE 'tmp%' "
-                f"AND database = '{table.database}'"
-            )
-            names = [path.rpartition("/")[2] for path in found]
-            return {"directories": [*names], "odd": [name for (name,) in odd]}
+            return _unfinished_fetches(cluster, connection, op.node, table.database)
 
         return TableSession(
             cluster,
@@ -128,3 +118,19 @@ def replication(
             LogPointers(),
         ),
     )
+
+
+def _unfinished_fetches(
+    cluster: Cluster, connection: ClickHouse, node: str | None, database: str
+) -> Value:
+    """Return the directories of fetches under way on a replica, and parts of such a name that are
+    active, which none may be."""
+    if not isinstance(cluster, CanListFiles) or node is None:
+        return {"unavailable": f"cluster {cluster.name} has no files"}
+    place = data_directory(connection, cluster.engines.on(node), database, "t")
+    directories = [path.rpartition("/")[2] for path in cluster.files(node, place, "tmp?fetch_*/")]
+    active = connection.rows(
+        "SELECT name FROM system.parts WHERE active AND name LIKE 'tmp%' "
+        f"AND database = '{database}'"
+    )
+    return {"directories": [*directories], "odd": [name for (name,) in active]}

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from checkers.conclusion import conclude, count_kinds, few_of_each_kind
+from checkers.conclusion import conclude, count_kinds, few_of_each_kind, summarize
 from checkers.phrasing import during, number, seconds
 from harness.core.history import History
 from harness.core.op import Kind, Op
@@ -37,8 +37,9 @@ class ActiveTasks:
         return Verdict(
             checker=self.name,
             status=conclude(broken, checked=seen),
-            summary=", ".join(f"{count} {kind}" for kind, count in kinds.items())
-            or (summary if seen else "no host was seen executing a task"),
+            summary=summarize(
+                broken, [] if seen else ["no host was seen executing a task"], summary
+            ),
             checked=len(seen),
             anomalies=few_of_each_kind(broken),
             figures={"executions": len(seen), "anomalies": {**kinds}},

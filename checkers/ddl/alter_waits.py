@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from checkers.conclusion import conclude
+from checkers.conclusion import conclude, mapping_of
 from checkers.ddl.alters import ADD, DROP
 from checkers.phrasing import FEW, during, number, seconds, where
 from harness.core.history import History, Pair
-from harness.core.op import Kind, Op
+from harness.core.op import Kind
 from harness.core.verdict import Anomaly, Verdict
 
 
@@ -32,7 +32,7 @@ class AlterWaits:
         for pair in alters:
             if pair.kind is not Kind.OK or pair.end is None or _disturbed(pair, alters):
                 continue
-            value = _value(pair.end)
+            value = mapping_of(pair.end)
             followed = {n: had is (pair.invoke.f == ADD) for n, had in _has(value)}
             waits = [node for node in value.get("waits") or () if node in followed]
             others += sum(node != pair.invoke.node for node in waits)
@@ -50,10 +50,6 @@ class AlterWaits:
         )
 
 
-def _value(op: Op) -> Mapping[str, Any]:
-    return op.value if isinstance(op.value, Mapping) else {}
-
-
 def _has(value: Mapping[str, Any]) -> Iterable[tuple[str, bool]]:
     has = value.get("has")
     return [(str(node), bool(had)) for node, had in has.items()] if isinstance(has, Mapping) else []
@@ -62,7 +58,7 @@ def _has(value: Mapping[str, Any]) -> Iterable[tuple[str, bool]]:
 def _disturbed(pair: Pair, alters: list[Pair]) -> bool:
     """Return whether another ALTER that overlaps this one makes its columns undecided."""
     assert pair.end is not None, "an ok has an end"
-    ends_early = bool(_value(pair.end).get("overlaps"))
+    ends_early = bool(mapping_of(pair.end).get("overlaps"))
     for other in alters:
         if other is pair or other.kind is Kind.FAIL or other.invoke.index > pair.end.index:
             continue

@@ -1,9 +1,8 @@
 """Checks that every replica has the columns that acknowledged ALTERs make."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
-from checkers.conclusion import conclude, count_kinds, few_of_each_kind
+from checkers.conclusion import conclude, count_kinds, few_of_each_kind, mapping_of, summarize
 from checkers.phrasing import listed, number, seconds, where
 from checkers.quiescence import quiescence_of
 from harness.core.history import History, Pair
@@ -54,27 +53,21 @@ class Alters:
         return Verdict(
             checker=self.name,
             status=conclude(broken, doubts=doubts),
-            summary=", ".join(f"{count} {kind}" for kind, count in kinds.items())
-            or "; ".join(doubts)
-            or summary,
+            summary=summarize(broken, doubts, summary),
             checked=done,
             anomalies=few_of_each_kind(broken),
             figures={"alters": len(alters), "acknowledged": done, "anomalies": {**kinds}},
         )
 
 
-def _value(op: Op) -> Mapping[str, Any]:
-    return op.value if isinstance(op.value, Mapping) else {}
-
-
 def _columns(end: Op) -> frozenset[str]:
-    return frozenset(str(name) for name in _value(end).get("columns") or ())
+    return frozenset(str(name) for name in mapping_of(end).get("columns") or ())
 
 
 def _apart(finals: Mapping[str, Op]) -> Iterable[Anomaly]:
     first, *others = sorted(finals)
     for node, end in sorted(finals.items()):
-        own, shared = _value(end).get("version"), _value(end).get("shared")
+        own, shared = mapping_of(end).get("version"), mapping_of(end).get("shared")
         if own != shared:
             text = f"{node} has columns of version {own} at rest, ZooKeeper of version {shared}"
             yield _anomaly("behind", text, end)
@@ -122,8 +115,8 @@ def _lost_column(kind: str, pair: Pair, how: str, node: str, end: Op) -> Anomaly
 def _logged(history: History) -> Iterable[Anomaly]:
     for pair in history.pairs:
         if pair.invoke.f == TYPES and pair.kind is Kind.OK and pair.end is not None:
-            types = _value(pair.end).get("types") or {}
-            expected = _value(pair.end).get("expected") or ()
+            types = mapping_of(pair.end).get("types") or {}
+            expected = mapping_of(pair.end).get("expected") or ()
             others = sorted(set(types) - PLAIN_TYPES - set(expected))
             if others:
                 text = f"the log has entries of type {listed(others)}"

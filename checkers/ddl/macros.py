@@ -1,10 +1,9 @@
 """Checks the replicated tables that one statement ON CLUSTER created with macros."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
-from checkers.conclusion import conclude, count_kinds, few_of_each_kind
+from checkers.conclusion import conclude, count_kinds, few_of_each_kind, mapping_of, summarize
 from checkers.phrasing import listed, number, seconds
 from harness.core.history import History
 from harness.core.op import Kind, Op
@@ -67,17 +66,11 @@ class Macros:
         return Verdict(
             checker=self.name,
             status=conclude(broken, doubts=doubts),
-            summary=", ".join(f"{count} {kind}" for kind, count in kinds.items())
-            or "; ".join(doubts)
-            or summary,
+            summary=summarize(broken, doubts, summary),
             checked=reached,
             anomalies=few_of_each_kind(broken),
             figures={"tables": len(tables), "replicated": reached, "anomalies": {**kinds}},
         )
-
-
-def _value(op: Op) -> Mapping[str, Any]:
-    return op.value if isinstance(op.value, Mapping) else {}
 
 
 def _tables(history: History) -> tuple[dict[str, list[MacroTable]], set[str]]:
@@ -91,8 +84,8 @@ def _tables(history: History) -> tuple[dict[str, list[MacroTable]], set[str]]:
                 last[str(pair.invoke.node)] = pair.end
     out: dict[str, list[MacroTable]] = {}
     for node, end in sorted(last.items()):
-        shard = int(_value(end).get("shard", 0))
-        for name, state in (_value(end).get("tables") or {}).items():
+        shard = int(mapping_of(end).get("shard", 0))
+        for name, state in (mapping_of(end).get("tables") or {}).items():
             rows = frozenset(state["rows"])
             table = MacroTable(node, shard, str(state["path"]), str(state["replica"]), rows, end)
             out.setdefault(str(name), []).append(table)
@@ -104,9 +97,9 @@ def _inserted(history: History) -> dict[str, dict[str, int]]:
     out: dict[str, dict[str, int]] = {}
     for pair in history.pairs:
         if pair.invoke.f == INSERT and pair.kind is Kind.OK and pair.end is not None:
-            for table in _value(pair.end).get("tables") or ():
+            for table in mapping_of(pair.end).get("tables") or ():
                 out.setdefault(str(table), {})[str(pair.invoke.node)] = int(
-                    _value(pair.end).get("row", -1)
+                    mapping_of(pair.end).get("row", -1)
                 )
     return out
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from checkers.conclusion import conclude, count_kinds, few_of_each_kind
+from checkers.conclusion import conclude, count_kinds, few_of_each_kind, summarize
 from checkers.phrasing import during, listed, number, seconds
 from harness.core.history import History
 from harness.core.op import Kind, Op
@@ -83,9 +83,7 @@ class MutationLog:
         return Verdict(
             checker=self.name,
             status=conclude(broken, doubts=doubts),
-            summary=", ".join(f"{count} {kind}" for kind, count in kinds.items())
-            or "; ".join(doubts)
-            or summary,
+            summary=summarize(broken, doubts, summary),
             checked=entries,
             anomalies=few_of_each_kind(broken),
             figures={

@@ -3,9 +3,8 @@ inserted after it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from checkers.conclusion import conclude, count_kinds, few_of_each_kind
+from checkers.conclusion import conclude, count_kinds, few_of_each_kind, mapping_of, summarize
 from checkers.phrasing import during, listed, number, seconds, where
 from checkers.quiescence import quiescence_of
 from checkers.sets.key_sets import INSERT, insert_value
@@ -88,9 +87,7 @@ class Mutations:
         return Verdict(
             checker=self.name,
             status=conclude(broken, doubts=doubts),
-            summary=", ".join(f"{count} {kind}" for kind, count in kinds.items())
-            or "; ".join(doubts)
-            or summary,
+            summary=summarize(broken, doubts, summary),
             checked=len(done),
             anomalies=few_of_each_kind(broken),
             figures={
@@ -103,17 +100,13 @@ class Mutations:
         )
 
 
-def _value(op: Op | None) -> Mapping[str, Any]:
-    return op.value if op is not None and isinstance(op.value, Mapping) else {}
-
-
 def _mutation(pair: Pair) -> Mutation:
-    value = _value(pair.invoke)
+    value = mapping_of(pair.invoke)
     return Mutation(pair, value.get("update"), value.get("delete"))
 
 
 def _led(pair: Pair) -> bool:
-    return bool(_value(pair.end).get("leads"))
+    return bool(mapping_of(pair.end).get("leads"))
 
 
 def _finals(history: History) -> dict[str, list[Op]]:
@@ -129,11 +122,11 @@ def _finals(history: History) -> dict[str, list[Op]]:
 
 
 def _rows(ends: Iterable[Op]) -> dict[int, int]:
-    return {int(v): int(hits) for end in ends for v, hits in _value(end).get("rows") or ()}
+    return {int(v): int(hits) for end in ends for v, hits in mapping_of(end).get("rows") or ()}
 
 
 def _undone(ends: Iterable[Op]) -> set[str]:
-    return {str(mutation) for end in ends for mutation in _value(end).get("undone") or ()}
+    return {str(mutation) for end in ends for mutation in mapping_of(end).get("undone") or ()}
 
 
 def _diverged(

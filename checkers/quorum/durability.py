@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from itertools import pairwise
 
-from checkers.conclusion import conclude, count_kinds, few_of_each_kind
+from checkers.conclusion import conclude, count_kinds, few_of_each_kind, summarize
 from checkers.phrasing import during, number, on_key, seconds, where
 from checkers.quiescence import quiescence_of
 from checkers.quorum.end_moments import EndMoments
@@ -64,11 +64,10 @@ class Durability:
             f"{' one after the other' if self.serial else ''}"
         )
         kinds = count_kinds(broken)
-        counted = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
         return Verdict(
             checker=self.name,
             status=conclude(broken, doubts=doubts),
-            summary=counted if broken else "; ".join(doubts) or said,
+            summary=summarize(broken, doubts, said),
             checked=len(judged),
             anomalies=few_of_each_kind(broken),
             figures={

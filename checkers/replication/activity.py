@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from checkers.conclusion import conclude
+from checkers.conclusion import conclude, mapping_of
 from checkers.phrasing import FEW, number, seconds
 from checkers.quiescence import quiescence_of
 from harness.core.history import History, Pair
@@ -97,19 +97,15 @@ class Activity:
         )
 
 
-def _value(op: Op) -> Mapping[str, Any]:
-    return op.value if isinstance(op.value, Mapping) else {}
-
-
 def _active(op: Op) -> Mapping[str, bool]:
-    found = _value(op).get("active")
+    found = mapping_of(op).get("active")
     return found if isinstance(found, Mapping) else {}
 
 
 def _keepers(looks: list[Pair]) -> dict[str, frozenset[str]]:
     for pair in looks:
         assert pair.end is not None, "a look that was answered"
-        found = _value(pair.end).get("keepers")
+        found = mapping_of(pair.end).get("keepers")
         if isinstance(found, Mapping):
             return {str(node): frozenset(own) for node, own in found.items()}
     return {}
@@ -135,11 +131,11 @@ def _faults(history: History) -> list[tuple[Op, Mapping[str, Any]]]:
     answer to a fault's begin names the leader or follower that it found; no end does."""
     struck: dict[object, Mapping[str, Any]] = {}
     for op in history.nemesis:
-        value = _value(op)
+        value = mapping_of(op)
         if op.kind is Kind.OK and value.get("edge") in ("begin", "once"):
             found = {key: value[key] for key in ("nodes", "grudge") if key in value}
             struck[value.get("fault")] = found
-    values = ((op, _value(op)) for op in history.nemesis)
+    values = ((op, mapping_of(op)) for op in history.nemesis)
     return [(op, {**value, **struck.get(value.get("fault"), {})}) for op, value in values]
 
 
@@ -158,7 +154,7 @@ def _ends(history: History) -> dict[object, int]:
     out: dict[object, int] = {}
     begun: list[object] = []
     for op in history.nemesis:
-        value = _value(op)
+        value = mapping_of(op)
         if op.kind is Kind.OK and value.get("edge") == "begin":
             begun.append(value.get("fault"))
         if op.kind is Kind.INVOKE and value.get("edge") == "end":

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from checkers.conclusion import conclude, count_kinds, few_of_each_kind
+from checkers.conclusion import conclude, count_kinds, few_of_each_kind, summarize
 from checkers.phrasing import during, listed, number, seconds, where
 from checkers.quiescence import Quiescence, quiescence_of
 from checkers.sets.key_sets import INSERT, insert_value
@@ -70,9 +70,7 @@ class Dropped:
         return Verdict(
             checker=self.name,
             status=conclude(broken, doubts=doubts),
-            summary=", ".join(f"{count} {kind}" for kind, count in kinds.items())
-            or "; ".join(doubts)
-            or summary,
+            summary=summarize(broken, doubts, summary),
             checked=gone + safe,
             anomalies=few_of_each_kind(broken),
             figures={

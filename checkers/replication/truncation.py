@@ -4,7 +4,7 @@ fell behind are marked lost and return."""
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from checkers.conclusion import conclude, count_kinds
+from checkers.conclusion import conclude, count_kinds, mapping_of
 from checkers.phrasing import FEW, during, number, seconds
 from checkers.quiescence import quiescence_of
 from harness.core.history import History
@@ -52,7 +52,7 @@ class Truncation:
             for pair in history.pairs
             if pair.invoke.f in (OBSERVE, FINAL) and pair.kind is Kind.OK and pair.end is not None
         ]
-        cut = max((int(_value(op).get("first") or 0) for op in looks), default=0)
+        cut = max((int(mapping_of(op).get("first") or 0) for op in looks), default=0)
         lost = {node for op in looks for node, s in _replicas(op).items() if s.get("lost")}
         broken = [one for op in looks for one in _broken(history, op)]
         final = [op for op in looks if op.f == FINAL]
@@ -84,10 +84,10 @@ class Truncation:
         """Return whether the op is a look showing that the log was cut, or need not have been."""
         if op.f not in (OBSERVE, FINAL) or op.kind is not Kind.OK:
             return False
-        return bool(_value(op).get("first")) or not self._is_long(op)
+        return bool(mapping_of(op).get("first")) or not self._is_long(op)
 
     def _is_long(self, op: Op) -> bool:
-        return int(_value(op).get("entries") or 0) > self.entries_max
+        return int(mapping_of(op).get("entries") or 0) > self.entries_max
 
     def _never_cut(self, final: Sequence[Op]) -> Iterable[Anomaly]:
         first, last = final[0], final[-1]
@@ -99,17 +99,13 @@ class Truncation:
             yield _anomaly(last, "never-cut", text)
 
 
-def _value(op: Op) -> Mapping[str, Any]:
-    return op.value if isinstance(op.value, Mapping) else {}
-
-
 def _replicas(op: Op) -> Mapping[str, Mapping[str, Any]]:
-    found = _value(op).get("replicas")
+    found = mapping_of(op).get("replicas")
     return found if isinstance(found, Mapping) else {}
 
 
 def _broken(history: History, op: Op) -> Iterable[Anomaly]:
-    first = int(_value(op).get("first") or 0)
+    first = int(mapping_of(op).get("first") or 0)
     states = _replicas(op)
     steady = {node: s for node, s in states.items() if s.get("steady")}
     for node, state in sorted(steady.items()):

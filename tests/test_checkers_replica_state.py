@@ -179,6 +179,8 @@ def test_without_a_look_at_rest_nothing_is_known_of_temporary_directories():
     left = temporary(96, "ch2", "tmp_fetch_0_3_3_0", f="final-temporary")
     assert kinds(Temporary(), rest(90, "ch2 has 1 queue entry"), left) == (UNKNOWN, [])
     assert kinds(Temporary(), rest(90)) == (UNKNOWN, [])
+    one = temporary(95, "ch1", f="final-temporary")
+    assert kinds(Temporary(), rest(90, ch1={}, ch2={}), one) == (UNKNOWN, []), "of ch2"
 
 
 # --- rows over merges, and who assigns them --------------------------------------------------

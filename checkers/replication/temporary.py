@@ -25,10 +25,11 @@ class Temporary:
     name = "temporary"
 
     def check(self, history: History) -> Verdict:
-        """Return the verdict. VALID needs rest, and a look at the directories then."""
+        """Return the verdict. VALID needs rest, and a look at the directories of every replica
+        then."""
         looks = [pair for pair in history.pairs if _is_look(pair)]
-        finals = [pair for pair in looks if pair.invoke.f == FINAL_TEMPORARY]
-        rested = quiescence_of(history).reached
+        final = {str(pair.invoke.node) for pair in looks if pair.invoke.f == FINAL_TEMPORARY}
+        rest = quiescence_of(history)
         seen: set[tuple[str, str]] = set()
         broken: list[Anomaly] = []
         for pair in looks:
@@ -36,11 +37,12 @@ class Temporary:
             seen |= {(str(pair.invoke.node), one) for one in directories}
             if odd:
                 broken.append(_anomaly(history, "visible", pair, f"shows {listed(odd)} as a part"))
-            if directories and pair.invoke.f == FINAL_TEMPORARY and rested:
+            if directories and pair.invoke.f == FINAL_TEMPORARY and rest.reached:
                 broken.append(_anomaly(history, "left", pair, f"still has {listed(directories)}"))
-        doubts = [] if rested else ["not at rest"]
-        if not finals:
-            doubts.append("nobody looked at the directories at rest")
+        silent = [node for node in rest.nodes if node not in final]
+        doubts = rest.doubts
+        if silent or not final:
+            doubts.append(f"no directories at rest of {listed(silent) if silent else 'anybody'}")
         said = (
             f"{number(len(looks), 'look')} at temporary directories, "
             f"{number(len(seen), 'fetch', 'fetches')} under way in them, none left"

@@ -7,6 +7,7 @@ from typing import Any
 
 import docker
 
+from compose.plan import DIRECTORY, RUN
 from harness.core.topology import Topology
 
 THREE = Topology.of()
@@ -23,7 +24,7 @@ def wait_until(seen: Callable[[], bool], what: str, within_s: float = 150) -> No
 def left(store: Path) -> list[str]:
     """Return what the runs of a store have left in Docker, and the files of their clusters."""
     client = docker.from_env()
-    ours: dict[str, Any] = {"label": "harness.run"}
+    ours: dict[str, Any] = {"label": RUN}
     objects: list[Any] = [
         *client.containers.list(all=True, filters=ours, ignore_removed=True),
         *client.networks.list(filters=ours),
@@ -31,6 +32,7 @@ def left(store: Path) -> list[str]:
     ]
     client.close()
     labels = [one.attrs.get("Labels") or one.attrs["Config"]["Labels"] for one in objects]
-    ours_here = [label["harness.directory"].startswith(f"{store}/") for label in labels]
+    # A container that only says its server's version, or what the kernel can do, has no directory.
+    ours_here = [label.get(DIRECTORY, "").startswith(f"{store}/") for label in labels]
     files = [str(path) for path in (store / "clusters").glob("*")]
     return [str(one.name) for one, here in zip(objects, ours_here, strict=True) if here] + files

@@ -72,6 +72,9 @@ TRIALS: Mapping[str, str] = {
     "delete-without-lock-check": f"{SHARED} --nemesis partition-one",
     "unmarked-merge": SHARED,
     "downgrade": f"{SHARED} --nemesis restart-clickhouse-one,stop-fetches-one",
+    "both-move": f"{SHARED} --option move=true --rate 60 --nemesis loss --interval 0.3 "
+    "--duration 3",
+    "clone-keeps-dropped": f"{SHARED} --option move=true --nemesis partition",
 }
 """Options of a run that shows each."""
 

@@ -108,7 +108,10 @@ BY_HAND = {
     "mutation-late",
     "stale-leader-merges",
 }
-SHARED = {"lock-after-send", "delete-without-lock-check", "unmarked-merge", "downgrade"}
+SHARED = {
+    *("lock-after-send", "delete-without-lock-check", "unmarked-merge", "downgrade"),
+    *("both-move", "clone-keeps-dropped"),
+}
 """Bugs of zero-copy replication: tests/test_sim_zero_copy.py."""
 
 

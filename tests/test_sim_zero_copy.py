@@ -43,12 +43,17 @@ class Planted:
     nemesis: str
     seed: int
     options: dict[str, Any] = field(default_factory=dict)
+    by: str = "objects"
 
 
 CASES = {
     "delete-without-lock-check": Planted("partition-one", 3),
     "unmarked-merge": Planted("none", 1),
     "downgrade": Planted("restart-clickhouse-one,stop-fetches-one", 1),
+    "both-move": Planted(
+        "loss", 5, {"move": True, "rate": 60.0, "interval_s": 0.3, "duration_s": 3.0}
+    ),
+    "clone-keeps-dropped": Planted("partition", 8, {"move": True}, by="parts"),
 }
 
 
@@ -56,7 +61,7 @@ CASES = {
 def test_each_race_is_found_and_the_repaired_protocol_is_valid(bug: str) -> None:
     case = CASES[bug]
     run = shared(case.seed, case.nemesis, bug, **case.options)
-    assert "objects" in run.accusers
+    assert case.by in run.accusers
     control = shared(case.seed, case.nemesis, **case.options)
     assert control.status is Status.VALID
     assert found(control)["orphaned_bytes"] == 0

@@ -1,6 +1,8 @@
 """The simulated cluster as a cluster: the same Protocol and capabilities as real servers."""
 
+import tarfile
 from collections.abc import Iterable, Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Final
 
@@ -103,6 +105,22 @@ class SimCluster:
         """Return the facts, on a clock that shows `now_ns` now."""
         ahead_ns = self.simulation.world.now_ns - now_ns
         return Written(self.simulation.servers.record(ahead_ns), "utf-8")
+
+    def transactions(self) -> Mapping[str, bytes]:
+        """Return each running ZooKeeper server's transaction log, as an archive of one file."""
+        running = filter(self.simulation.servers.running, self.topology.keepers)
+        return {
+            node: self._archived(self.simulation.servers.transactions(node)) for node in running
+        }
+
+    @staticmethod
+    def _archived(log: bytes) -> bytes:
+        out = BytesIO()
+        with tarfile.open(fileobj=out, mode="w") as archive:
+            file = tarfile.TarInfo("version-2/log.1")
+            file.size = len(log)
+            archive.addfile(file, BytesIO(log))
+        return out.getvalue()
 
     # --- CanPartition -------------------------------------------------------------------------
 

@@ -233,6 +233,9 @@ class Simulation:
     def objects(self, name: str) -> list[tuple[str, int]]:
         """Return the key and the size of each object of a store, in the order of the writes."""
 
+    def transactions(self, name: str) -> bytes:
+        """Return the log of a ZooKeeper server, as a file of ZooKeeper's."""
+
     def skew(self, name: str, rate: float) -> None:
         """Set the clock rate of a ZooKeeper server, for all its lives."""
     def record(self, ahead_ns: int) -> bytes:

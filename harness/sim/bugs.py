@@ -14,6 +14,8 @@ BUGS: Mapping[str, str] = {
     "though it may never be in the log; 18.16.1 does so",
     "clone-unwaited": "OPTIMIZE that is to wait for every replica does not wait for one that is "
     "being cloned; 18.16.1 does so",
+    "clone-keeps-dropped": "a lost replica keeps the parts of a partition that was dropped "
+    "meanwhile; 18.16.1 does so",
     "quorum-uncounted": "any replica that finds a quorum part on its disk ends the quorum, even "
     "its writer",
     "last-part-back": "`last_part` takes the smaller of two block numbers, so that it stays behind",
@@ -49,6 +51,8 @@ BUGS: Mapping[str, str] = {
     "unmarked-merge": "zero-copy: a merge takes no marker, so that each replica makes a copy",
     "downgrade": "zero-copy: a server that was restarted is of a version that does not know the "
     "locks",
+    "both-move": "zero-copy: a replica that moves a part to the store holds no marker, so that two "
+    "may look and move; the first description did so",
 }
 """Description of each bug, by name."""
 
@@ -75,6 +79,7 @@ PROTOCOLS: Mapping[str, Protocol] = {
                 "failed-part-missed",
                 "failed-part-fetched",
                 "clone-unwaited",
+                "clone-keeps-dropped",
             }
         ),
         "server",

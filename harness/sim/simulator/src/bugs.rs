@@ -35,6 +35,8 @@ pub enum Bug {
     DeleteWithoutLockCheck,
     UnmarkedMerge,
     Downgrade,
+    BothMove,
+    CloneKeepsDropped,
 }
 
 /// Every bug with the name that users type.
@@ -71,21 +73,24 @@ pub const NAMES: &[(Bug, &str)] = &[
     (Bug::DeleteWithoutLockCheck, "delete-without-lock-check"),
     (Bug::UnmarkedMerge, "unmarked-merge"),
     (Bug::Downgrade, "downgrade"),
+    (Bug::BothMove, "both-move"),
+    (Bug::CloneKeepsDropped, "clone-keeps-dropped"),
 ];
 
 /// The bugs that 18.16.1 has, and with it the protocol `server`.
-const DEFECTS: [Bug; 6] = [
+const DEFECTS: [Bug; 7] = [
     Bug::QuorumAba,
     Bug::LastPartLate,
     Bug::PhantomPart,
     Bug::FailedPartMissed,
     Bug::FailedPartFetched,
     Bug::CloneUnwaited,
+    Bug::CloneKeepsDropped,
 ];
 
 /// A set of bugs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Bugs(u32);
+pub struct Bugs(u64);
 
 impl Bugs {
     /// Returns the named bugs; `None` if a name is unknown.
@@ -93,7 +98,7 @@ impl Bugs {
         let mut out = Bugs::default();
         for name in names {
             let (bug, _) = NAMES.iter().find(|(_, known)| *known == name)?;
-            out.0 |= 1 << *bug as u32;
+            out.0 |= 1 << *bug as u64;
         }
         Some(out)
     }
@@ -101,7 +106,7 @@ impl Bugs {
     /// Whether a bug is planted that 18.16.1 does not have. Assertions about what the protocol
     /// preserves are then switched off, and the checkers judge the run.
     pub fn any_planted(self) -> bool {
-        let defects = DEFECTS.iter().fold(0, |set, bug| set | 1 << *bug as u32);
+        let defects = DEFECTS.iter().fold(0, |set, bug| set | 1 << *bug as u64);
         self.0 & !defects != 0
     }
 
@@ -113,6 +118,6 @@ impl Bugs {
 
     /// Whether the bug is planted.
     pub fn has(self, bug: Bug) -> bool {
-        self.0 & (1 << bug as u32) != 0
+        self.0 & (1 << bug as u64) != 0
     }
 }

@@ -18,6 +18,7 @@ pub mod sql;
 pub mod store;
 pub mod system_tables;
 pub mod table;
+pub mod transaction_log;
 pub mod world;
 
 #[cfg(feature = "python")]

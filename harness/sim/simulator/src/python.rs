@@ -304,6 +304,11 @@ impl Simulation {
         Ok(objects.map(|(key, size)| (key.to_string(), size)).collect())
     }
 
+    fn transactions<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyBytes>> {
+        let log = self.simulation.transactions(self.node(name)?);
+        Ok(PyBytes::new(py, &log))
+    }
+
     fn skew(&self, name: &str, rate: f64) -> PyResult<()> {
         self.simulation.skew(self.node(name)?, rate);
         Ok(())

@@ -56,7 +56,7 @@ pub struct Options {
 }
 
 /// The state of a node that survives a restart.
-enum Host {
+pub(crate) enum Host {
     Keeper {
         disk: Rc<RefCell<Disk>>,
         rate: Cell<f64>,
@@ -103,7 +103,7 @@ pub struct Replica {
 pub struct Simulation {
     pub world: Rc<World>,
     pub ensemble: Rc<Ensemble>,
-    hosts: Vec<Host>,
+    pub(crate) hosts: Vec<Host>,
     /// The protocol trace of the servers' writes to ZooKeeper.
     pub trace: Rc<RefCell<ProtocolTrace>>,
     common: Rc<Common>,

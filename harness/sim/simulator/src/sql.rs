@@ -34,6 +34,15 @@ pub enum Statement {
         table: Rc<str>,
         change: Rc<str>,
     },
+    DropPartition {
+        table: Rc<str>,
+        partition: Rc<str>,
+    },
+    MovePartition {
+        table: Rc<str>,
+        partition: Rc<str>,
+        volume: Rc<str>,
+    },
     /// SYSTEM STOP FETCHES or SYSTEM START FETCHES.
     Fetches {
         stopped: bool,
@@ -282,6 +291,28 @@ const READERS: &[(&str, Reader)] = &[
         },
     ),
     (
+        r"ALTER TABLE (?P<table>[\w.]+) DROP PARTITION (?P<partition>\w+)",
+        |groups| {
+            Ok(Some(Statement::DropPartition {
+                table: groups.word("table"),
+                partition: groups.word("partition"),
+            }))
+        },
+    ),
+    (
+        concat!(
+            r"ALTER TABLE (?P<table>[\w.]+) MOVE PARTITION (?P<partition>\w+) ",
+            r"TO VOLUME '(?P<volume>local|remote)'",
+        ),
+        |groups| {
+            Ok(Some(Statement::MovePartition {
+                table: groups.word("table"),
+                partition: groups.word("partition"),
+                volume: groups.word("volume"),
+            }))
+        },
+    ),
+    (
         r"SYSTEM (?P<verb>STOP|START) FETCHES( (?P<table>[\w.]+))?",
         |groups| {
             Ok(Some(Statement::Fetches {
@@ -400,8 +431,10 @@ fn settings_of(text: &str) -> Vec<(Rc<str>, i64)> {
 }
 
 fn storage_of(settings: &str) -> Storage {
+    let hybrid = settings.contains("storage_policy = 'hybrid'");
     Storage {
-        on_store: settings.contains("storage_policy = 's3'"),
+        on_store: settings.contains("storage_policy = 's3'") || hybrid,
+        hybrid,
         zero_copy: settings.contains("allow_remote_fs_zero_copy_replication = 1"),
     }
 }

@@ -46,6 +46,16 @@ pub struct Created {
     owner: Option<u64>,
 }
 
+impl Created {
+    pub fn data(&self) -> &Data {
+        &self.data
+    }
+
+    pub fn is_ephemeral(&self) -> bool {
+        self.owner.is_some()
+    }
+}
+
 impl Change {
     fn new(path: Path, effect: impl FnOnce(&str) -> Effect) -> Change {
         let (above, name) = split(&path);

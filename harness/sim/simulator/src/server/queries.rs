@@ -12,7 +12,9 @@ use crate::keeper::tree::child;
 use crate::server::{database_of, Refusal, Reply, Server, Settings};
 use crate::sql::{rows_of, unknown, Creation, Query, Select, Statement};
 use crate::system_tables::{system_rows, undone};
+use crate::table::drop_range::drop_partition;
 use crate::table::insert::insert;
+use crate::table::moves::move_partition;
 use crate::table::mutation;
 use crate::table::optimize::optimize;
 use crate::table::parts::{rows_repr, Part, Row, Value};
@@ -160,6 +162,23 @@ impl Server {
                 } else {
                     self.pass_to_leader(&table, &zk, query, settings).await?;
                 }
+            }
+            Statement::DropPartition { table, partition } => {
+                let table = self.table(table)?;
+                let zk = table.writable()?;
+                if table.leader.get() {
+                    drop_partition(&table, partition, settings).await?;
+                } else {
+                    self.pass_to_leader(&table, &zk, query, settings).await?;
+                }
+            }
+            Statement::MovePartition {
+                table,
+                partition,
+                volume,
+            } => {
+                let table = self.table(table)?;
+                move_partition(&table, partition, **volume == *"remote").await?;
             }
             Statement::Fetches { stopped, table } => self.fetches(*stopped, table.as_deref()),
         }

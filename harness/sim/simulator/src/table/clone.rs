@@ -7,8 +7,9 @@ use std::rc::Rc;
 use crate::bugs::Bug;
 use crate::errors::{KeeperError, QueryError, ServerError};
 use crate::keeper::session::{KeeperSession, Reading};
-use crate::keeper::tree::{Names, Operation};
-use crate::table::entries::{Data, Entry};
+use crate::keeper::tree::{child, Names, Operation};
+use crate::table::active_parts::ActivePartSet;
+use crate::table::entries::{Data, Entry, TableData};
 use crate::table::listed::cover_of;
 use crate::table::parts::Info;
 use crate::table::paths::ReplicaPaths;
@@ -68,8 +69,34 @@ async fn clone(
     for (info, ()) in cover_of(listed).pairs() {
         queue(table, zk, Data::payload(Entry::get(info.clone()))).await?;
     }
-    for (_, entry) in queued {
-        queue(table, zk, entry).await?;
+    for (_, entry) in &queued {
+        queue(table, zk, entry.clone()).await?;
+    }
+    if !table.bugs.has(Bug::CloneKeepsDropped) && !table.bugs.has(Bug::CloneNoParts) {
+        let log = Reading::ahead(table.paths.log.clone(), table.own.log_pointer.clone());
+        let logged = zk.read_one(log, None).await?.values();
+        let entries = queued.iter().chain(&logged);
+        let entries = entries.map(|(_, entry)| (entry.as_entry().new.clone(), ()));
+        let listed = names.iter().map(|name| (Info::named(name), ()));
+        forget_dropped(table, zk, &cover_of(listed.chain(entries))).await?;
+    }
+    Ok(())
+}
+
+/// Removes the parts that the source neither has nor will have, because their partition was dropped
+/// meanwhile. 18.16.1 keeps them.
+async fn forget_dropped(
+    table: &Table,
+    zk: &KeeperSession,
+    kept: &ActivePartSet<()>,
+) -> Result<(), KeeperError> {
+    let own = zk.children(table.own.parts.clone()).await?;
+    for name in own.iter() {
+        let info = Info::named(name);
+        if kept.containing(&info).is_none() {
+            zk.remove(child(&table.own.parts, name)).await?;
+            table.hide(&info);
+        }
     }
     Ok(())
 }

@@ -12,6 +12,7 @@ pub enum EntryKind {
     Get,
     Merge,
     Mutate,
+    Drop,
 }
 
 impl EntryKind {
@@ -21,6 +22,7 @@ impl EntryKind {
             EntryKind::Get => "GET_PART",
             EntryKind::Merge => "MERGE_PARTS",
             EntryKind::Mutate => "MUTATE_PART",
+            EntryKind::Drop => "DROP_RANGE",
         }
     }
 }
@@ -30,7 +32,7 @@ impl EntryKind {
 pub struct Entry {
     pub kind: EntryKind,
     pub new: Info,
-    /// The name of the new part.
+    /// The name of the new part; of a drop, that of a part that would cover whatever it removes.
     pub name: Rc<str>,
     /// The replica that wrote the entry.
     pub source: Rc<str>,
@@ -173,6 +175,7 @@ fn serialized_entry(entry: &Entry) -> String {
         EntryKind::Get => "get",
         EntryKind::Merge => "merge",
         EntryKind::Mutate => "mutate",
+        EntryKind::Drop => "drop",
     };
     let mut out = format!(
         "format version: 4\nsource replica: {}\n{kind}\n",

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use crate::bugs::Bug;
 use crate::errors::QueryError;
 use crate::keeper::tree::child;
+use crate::table::drop_range;
 use crate::table::entries::{Entry, EntryKind};
 use crate::table::fetch::fetch;
 use crate::table::merge::{merge, mutate};
@@ -46,6 +47,9 @@ fn is_executable(table: &Table, entry: &Entry, made: &[&Info]) -> bool {
         return false;
     }
     let mut made = made.iter();
+    if entry.kind == EntryKind::Drop {
+        return !made.any(|new| entry.new.contains(new));
+    }
     !made.any(|new| new.contains(&entry.new) || entry.parts.contains(new))
 }
 
@@ -73,6 +77,10 @@ async fn executed(table: &Rc<Table>, name: &str) {
 /// Executes an entry; it must be retried after false or an error.
 async fn execute(table: &Rc<Table>, entry: &Entry) -> Result<bool, QueryError> {
     let zk = table.connected()?;
+    if entry.kind == EntryKind::Drop {
+        drop_range::execute(table, &zk, &entry.new).await?;
+        return Ok(true);
+    }
     let existing = {
         let active = table.active.borrow();
         let covering = active.covering(&entry.new);
@@ -93,7 +101,7 @@ async fn execute(table: &Rc<Table>, entry: &Entry) -> Result<bool, QueryError> {
         }
     }
     let made = match entry.kind {
-        EntryKind::Get => false,
+        EntryKind::Get | EntryKind::Drop => false,
         EntryKind::Merge => merge(table, &zk, entry).await?,
         EntryKind::Mutate => mutate(table, &zk, entry).await?,
     };

@@ -47,8 +47,14 @@ pub async fn fetch(
         held.info.contains(&entry.new),
         "a fetched part has the entry's rows"
     );
+    // Two entries may find one part that covers both (18.16.1: currently_fetching_parts).
     let name = held.name.clone();
+    let before = table.fetching.borrow_mut().insert(name.clone(), ());
+    if before.is_some() {
+        return Ok(false);
+    }
     let fetched = receive(table, zk, entry, held).await;
+    table.fetching.borrow_mut().shift_remove(&name);
     shared::end_fetch(table, zk, &name).await;
     fetched
 }
@@ -67,7 +73,7 @@ async fn receive(
         _ => false,
     };
     if !shares {
-        let blob = shared::upload(table, &rows).await?;
+        let blob = shared::upload(table, &rows, shared::stores_new(table)).await?;
         shared::attach(table, zk, &held.name, blob).await?;
     }
     let part = Part::named(held.info, held.name, rows, table.world.now_ns());
@@ -116,10 +122,10 @@ async fn shuffled_replicas(
 }
 
 /// A part that a replica has.
-struct Held {
-    replica: Rc<str>,
-    info: Info,
-    name: Rc<str>,
+pub struct Held {
+    pub replica: Rc<str>,
+    pub info: Info,
+    pub name: Rc<str>,
 }
 
 /// The active replica that has a part, and all active ones.
@@ -182,7 +188,8 @@ async fn search(
     })
 }
 
-async fn download(table: &Rc<Table>, held: &Held) -> Result<PartData, ServerError> {
+/// Requests the part from the replica that has it.
+pub async fn download(table: &Rc<Table>, held: &Held) -> Result<PartData, ServerError> {
     let (asker, source) = (&table.server, table.server.replica(&held.replica));
     let (holder, part) = (&held.replica, &held.name);
     let (from, to) = (source.host().clone(), asker.host());

@@ -118,7 +118,7 @@ async fn commit(
 ) -> Result<(), QueryError> {
     let block_id = deduplicate.then(|| block_id_of(table, partition, &rows));
     let block_path = block_id.as_ref().map(|id| child(&table.paths.blocks, id));
-    let blob = shared::upload(table, &rows).await?;
+    let blob = shared::upload(table, &rows, shared::stores_new(table)).await?;
     let allocated = allocate(table, zk, partition, block_path.as_ref()).await;
     let Ok(Some((number, lock_path))) = allocated else {
         shared::discard(table, blob);

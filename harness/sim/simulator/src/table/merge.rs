@@ -118,7 +118,8 @@ fn own_entry(table: &Table, kind: EntryKind, new: Info, parts: Vec<Info>) -> Ent
     }
 }
 
-async fn log(
+/// Logs an entry, and copies it to this replica's queue.
+pub async fn log(
     table: &Rc<Table>,
     zk: &Rc<KeeperSession>,
     entry: Entry,
@@ -284,11 +285,14 @@ pub async fn merge(
             None => return Ok(false),
         }
     }
-    if !shared::take_turn(table, zk, &entry.name).await? {
+    let to_store = shared::stores(table, sources.iter().map(|part| &part.name));
+    if to_store && !shared::take_turn(table, zk, &entry.name).await? {
         return Ok(false);
     }
-    let merged = merge_sources(table, zk, entry, sources).await;
-    shared::end_turn(table, zk, &entry.name).await;
+    let merged = merge_sources(table, zk, entry, sources, to_store).await;
+    if to_store {
+        shared::end_turn(table, zk, &entry.name).await;
+    }
     merged
 }
 
@@ -297,6 +301,7 @@ async fn merge_sources(
     zk: &Rc<KeeperSession>,
     entry: &Entry,
     mut sources: Vec<Rc<Part>>,
+    to_store: bool,
 ) -> Result<bool, QueryError> {
     table.world.sleep(table.world.around(MERGE_NS)).await;
     shared::read(table, sources.iter().map(|part| &part.name)).await?;
@@ -310,7 +315,7 @@ async fn merge_sources(
     );
     let rows = sources.iter().flat_map(|part| part.rows.iter()).cloned();
     let rows = merged_rows(table, rows.collect())?;
-    announce(table, zk, entry, rows).await?;
+    announce(table, zk, entry, rows, to_store).await?;
     Ok(true)
 }
 
@@ -342,11 +347,14 @@ pub async fn mutate(
     let Some(part) = found else {
         return Ok(false);
     };
-    if !shared::take_turn(table, zk, &entry.name).await? {
+    let to_store = shared::stores(table, std::iter::once(&part.name));
+    if to_store && !shared::take_turn(table, zk, &entry.name).await? {
         return Ok(false);
     }
-    let mutated = mutate_part(table, zk, entry, &part).await;
-    shared::end_turn(table, zk, &entry.name).await;
+    let mutated = mutate_part(table, zk, entry, &part, to_store).await;
+    if to_store {
+        shared::end_turn(table, zk, &entry.name).await;
+    }
     mutated
 }
 
@@ -355,6 +363,7 @@ async fn mutate_part(
     zk: &Rc<KeeperSession>,
     entry: &Entry,
     part: &Rc<Part>,
+    to_store: bool,
 ) -> Result<bool, QueryError> {
     table.world.sleep(table.world.around(MERGE_NS)).await;
     shared::read(table, std::iter::once(&part.name)).await?;
@@ -363,7 +372,7 @@ async fn mutate_part(
         "a mutation replaces one part"
     );
     let rows = changed(table, part, entry.new.mutation)?;
-    announce(table, zk, entry, rows).await?;
+    announce(table, zk, entry, rows, to_store).await?;
     Ok(true)
 }
 
@@ -372,9 +381,10 @@ async fn announce(
     zk: &Rc<KeeperSession>,
     entry: &Entry,
     rows: Rows,
+    to_store: bool,
 ) -> Result<(), QueryError> {
     let (info, name) = (entry.new.clone(), entry.name.clone());
-    let blob = shared::upload(table, &rows).await?;
+    let blob = shared::upload(table, &rows, to_store).await?;
     shared::attach(table, zk, &name, blob).await?;
     let part = Part::named(info, name, rows, table.world.now_ns());
     table.store(part.clone());

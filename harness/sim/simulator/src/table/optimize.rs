@@ -58,7 +58,7 @@ pub async fn optimize(
 /// Waits until a replica has executed an entry: it has copied the entry to its queue and removed it
 /// from there. A lost replica first moves its pointer and then copies a queue in which another
 /// entry may make the part.
-async fn wait_until_executed(
+pub async fn wait_until_executed(
     table: &Table,
     replica: &Rc<str>,
     logged: &Logged,

@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use crate::table::active_parts::ActivePartSet;
-use crate::table::entries::Entry;
+use crate::table::entries::{Entry, EntryKind};
 use crate::table::parts::{Info, Ordered};
 use crate::world::{Ns, Promise, World};
 
@@ -65,7 +65,12 @@ impl Queue {
             failure: String::new(),
             number: self.added.get(),
         };
-        let other = self.entries.borrow_mut().insert(name, attempts);
+        let mut entries = self.entries.borrow_mut();
+        // A drop comes first, so that nothing is fetched in vain.
+        let other = match attempts.entry.kind {
+            EntryKind::Drop => entries.shift_insert(0, name, attempts),
+            _ => entries.insert(name, attempts),
+        };
         assert!(other.is_none(), "an entry is queued once");
     }
 
@@ -124,6 +129,23 @@ impl Queue {
         drop(entries);
         self.wake();
         Some(name)
+    }
+
+    /// Remove the entries that make parts of a range, and return their names.
+    pub fn drop_range(&self, range: &Info) -> Vec<Rc<str>> {
+        let mut gone = Vec::new();
+        self.entries.borrow_mut().retain(|name, one| {
+            let within = one.entry.kind != EntryKind::Drop && range.contains(&one.entry.new);
+            assert!(
+                !within || !one.executing,
+                "a drop waits for what makes its parts"
+            );
+            if within {
+                gone.push(name.clone());
+            }
+            !within
+        });
+        gone
     }
 
     /// Return whether some entry makes another part from this one.

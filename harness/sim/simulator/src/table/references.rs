@@ -8,8 +8,10 @@ use crate::table::parts::Ordered;
 /// Where a table's data is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Storage {
-    /// Whether it is in the object store.
+    /// Whether it may be in the object store.
     pub on_store: bool,
+    /// Whether new parts are on the local disk nevertheless, until they are moved.
+    pub hybrid: bool,
     /// Whether replicas share it.
     pub zero_copy: bool,
 }
@@ -58,8 +60,7 @@ impl References {
         );
     }
 
-    /// Ends the writing or a fetch of a copy, which then belongs to a part or is released. Two
-    /// entries of the queue may fetch one part that covers both.
+    /// Ends the writing or a fetch of a copy, which then belongs to a part or is released.
     pub fn settle(&self, reference: Reference, belongs: bool) {
         let mut pending = self.pending.borrow_mut();
         let at = pending.iter().position(|other| *other == reference);

@@ -18,7 +18,7 @@ use crate::table::answers::Answers;
 use crate::table::entries::Mutation;
 use crate::table::listed::Listed;
 use crate::table::missing::Missing;
-use crate::table::parts::{Ordered, Part};
+use crate::table::parts::{Info, Ordered, Part};
 use crate::table::paths::{ReplicaPaths, TablePaths};
 use crate::table::queue::Queue;
 use crate::table::references::{References, Storage};
@@ -64,8 +64,8 @@ pub struct Table {
     pub readonly: Cell<bool>,
     pub leader: Cell<bool>,
     pub fetches_stopped: Cell<bool>,
-    /// Number of fetches in progress of each part, which share a lock.
-    pub fetching: RefCell<Ordered<Rc<str>, usize>>,
+    /// Parts of which a fetch is in progress.
+    pub fetching: RefCell<Ordered<Rc<str>, ()>>,
     /// Parts whose insert had an unknown outcome, with the node of the block number.
     pub to_check: RefCell<Ordered<Rc<str>, Path>>,
     pub mutations: RefCell<Mutations>,
@@ -110,6 +110,10 @@ impl Table {
         let covered = active.add(&part.info, part.clone());
         let apart = !active.overlaps() || self.bugs.any_planted();
         assert!(apart, "{} and another active part overlap", part.name);
+        if active.get(&part.info).is_none() {
+            // Another part, which came meanwhile, covers it: it is obsolete.
+            part.old_ns.set(self.world.now_ns().max(1));
+        }
         drop(active);
         for old in covered {
             assert!(
@@ -117,6 +121,19 @@ impl Table {
                 "a part covers the parts that it replaces"
             );
             old.old_ns.set(self.world.now_ns().max(1));
+        }
+    }
+
+    /// Hides the visible parts of a range, which are then removed from the disk.
+    pub fn hide(&self, range: &Info) {
+        let mut active = self.active.borrow_mut();
+        let infos = active.infos(&range.partition);
+        let infos: Vec<_> = infos.filter(|info| range.contains(info)).cloned().collect();
+        for info in infos {
+            let part = active.get(&info).expect("it is visible").clone();
+            active.remove(&info);
+            part.old_ns.set(1);
+            self.replaced.set(self.replaced.get() + 1);
         }
     }
 

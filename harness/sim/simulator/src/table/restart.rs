@@ -91,9 +91,6 @@ impl Table {
         for part in &parts {
             part.old_ns.set(0);
             self.activate(part);
-            if self.active.borrow().get(&part.info).is_none() {
-                part.old_ns.set(self.world.now_ns().max(1));
-            }
         }
         for name in listed.iter() {
             if self.part(name).is_some() {

@@ -11,7 +11,7 @@
 use std::rc::Rc;
 
 use crate::bugs::Bug;
-use crate::errors::{KeeperError, QueryError, ServerError};
+use crate::errors::{KeeperError, QueryError, ServerError, NODE_EXISTS};
 use crate::keeper::session::{KeeperSession, Reading};
 use crate::keeper::tree::{child, Names, Operation, Path};
 use crate::store::Request;
@@ -30,7 +30,7 @@ const EXCLUSIVE: &str = "part_exclusive_lock";
 const TURNS: usize = 20;
 const TURN_NS: i64 = 100 * MS;
 /// PART_IS_TEMPORARILY_LOCKED.
-const LOCKED: i32 = 384;
+pub const LOCKED: i32 = 384;
 /// Bytes of checksums.txt.
 const CHECKSUMS_BYTES: i64 = 100;
 /// Bytes of a row.
@@ -67,9 +67,28 @@ pub async fn create(table: &Table, zk: &KeeperSession) -> Result<(), KeeperError
 
 // --- writing ------------------------------------------------------------------------------------
 
-/// Writes a copy of a part that has no name yet. `None` if the table is on the disk.
-pub async fn upload(table: &Table, rows: &[Row]) -> Result<Option<Rc<str>>, ServerError> {
-    if !table.disk.storage.on_store {
+/// Whether parts that are inserted or fetched whole go to the store.
+pub fn stores_new(table: &Table) -> bool {
+    table.disk.storage.on_store && !table.disk.storage.hybrid
+}
+
+/// Whether what replaces these parts goes to the store: as far as any of them.
+pub fn stores<'a>(table: &Table, mut parts: impl Iterator<Item = &'a Rc<str>>) -> bool {
+    stores_new(table) || parts.any(|part| is_stored(table, part))
+}
+
+/// Whether a part refers to objects.
+pub fn is_stored(table: &Table, part: &str) -> bool {
+    table.disk.references.parts.borrow().contains_key(part)
+}
+
+/// Writes a copy of a part that has no name yet. `None` if the part stays on the disk.
+pub async fn upload(
+    table: &Table,
+    rows: &[Row],
+    to_store: bool,
+) -> Result<Option<Rc<str>>, ServerError> {
+    if !to_store {
         return Ok(None);
     }
     let number = table.world.below(1 << 48);
@@ -156,7 +175,6 @@ pub async fn begin_fetch(
     if !table.bugs.has(Bug::LockAfterSend) {
         let fetches = &table.disk.references.fetches;
         fetches.borrow_mut().insert(part.clone(), ());
-        *table.fetching.borrow_mut().entry(part.clone()).or_default() += 1;
         let node = temporary(table, part);
         zk.ensure(&node, Data::default()).await?;
         zk.ensure(&child(&node, &table.me), Data::default()).await?;
@@ -166,13 +184,8 @@ pub async fn begin_fetch(
 
 /// Ends the lock of a fetch, whatever became of it. If this fails, the cleanup repeats it.
 pub async fn end_fetch(table: &Table, zk: &KeeperSession, part: &str) {
-    let Some(others) = table.fetching.borrow().get(part).map(|count| count - 1) else {
-        return;
-    };
-    if others > 0 {
-        table.fetching.borrow_mut().insert(part.into(), others);
-    } else {
-        table.fetching.borrow_mut().shift_remove(part);
+    let locked = table.disk.references.fetches.borrow().contains_key(part);
+    if locked {
         let _ = end_lock(table, zk, part).await;
     }
 }
@@ -244,15 +257,9 @@ pub async fn take_turn(
         if made_elsewhere(table, zk, part).await? {
             return Ok(false);
         }
-        let marker = Operation::Create {
-            path: child(&node, EXCLUSIVE),
-            data: Data::Text(table.me.clone()),
-            ephemeral: true,
-            sequential: false,
-        };
-        if zk.create(marker).await.is_ok() {
+        if zk.create(marker(table, &node)).await.is_ok() {
             // Only behind the marker: a replica locks its copy before it gives the marker up.
-            if !locked_elsewhere(table, zk, &node).await? {
+            if holder(table, zk, part).await?.is_none() {
                 return Ok(true);
             }
             end_turn(table, zk, part).await;
@@ -261,6 +268,16 @@ pub async fn take_turn(
     }
     let text = format!("Part {part} is being made by another replica");
     Err(ServerError::new(LOCKED, text).into())
+}
+
+/// The ephemeral node of whoever makes or moves a part.
+fn marker(table: &Table, part: &Path) -> Operation {
+    Operation::Create {
+        path: child(part, EXCLUSIVE),
+        data: Data::Text(table.me.clone()),
+        ephemeral: true,
+        sequential: false,
+    }
 }
 
 /// Gives the marker up.
@@ -286,18 +303,52 @@ async fn made_elsewhere(
     Ok(false)
 }
 
-async fn locked_elsewhere(
+/// Returns another replica that holds a lock of a copy of the part.
+pub async fn holder(
     table: &Table,
     zk: &KeeperSession,
-    node: &Path,
-) -> Result<bool, KeeperError> {
+    part: &str,
+) -> Result<Option<Rc<str>>, KeeperError> {
+    if !table.disk.storage.zero_copy {
+        return Ok(None);
+    }
+    let node = child(&table_path(table), part);
     for blob in zk.children(node.clone()).await?.iter() {
-        let holders = zk.children(child(node, blob)).await?;
-        if holders.iter().any(|holder| *holder != table.me) {
-            return Ok(true);
+        let holders = zk.children(child(&node, blob)).await?;
+        let mut others = holders.iter().filter(|holder| **holder != table.me);
+        if let Some(other) = others.next() {
+            return Ok(Some(other.clone()));
         }
     }
-    Ok(false)
+    Ok(None)
+}
+
+// --- moving -------------------------------------------------------------------------------------
+
+/// Takes the marker of a move to the store; error 384 if another replica has it for long.
+pub async fn begin_move(table: &Table, zk: &KeeperSession, part: &str) -> Result<(), QueryError> {
+    if !table.disk.storage.zero_copy || table.bugs.has(Bug::BothMove) {
+        return Ok(());
+    }
+    let node = child(&table_path(table), part);
+    zk.ensure(&node, Data::default()).await?;
+    for _ in 0..TURNS {
+        match zk.create(marker(table, &node)).await {
+            Ok(_) => return Ok(()),
+            Err(error) if error.code == NODE_EXISTS => table.world.sleep(TURN_NS).await,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let text = format!("Part {part} is being moved by another replica");
+    Err(ServerError::new(LOCKED, text).into())
+}
+
+/// Gives the marker of a move up.
+pub async fn end_move(table: &Table, zk: &KeeperSession, part: &str) {
+    if table.disk.storage.zero_copy && !table.bugs.has(Bug::BothMove) {
+        let node = child(&table_path(table), part);
+        let _ = zk.remove(child(&node, EXCLUSIVE)).await;
+    }
 }
 
 // --- removal ------------------------------------------------------------------------------------

@@ -1,0 +1,128 @@
+//! Drops a partition: an entry of the log with the range of every block number that the partition
+//! has given out.
+//!
+//! Source: dropPartition, executeDropRange of StorageReplicatedMergeTree, clearBlocksInPartition and
+//! removePartProducingOpsInRange of 18.16.1. One departure: the entry waits until the inserts of its
+//! range have ended, so that it removes all of their parts or, on another replica, none.
+
+use std::rc::Rc;
+
+use crate::errors::{KeeperError, QueryError};
+use crate::keeper::paths::number_of;
+use crate::keeper::session::{KeeperSession, Reading};
+use crate::keeper::tree::{child, Operation};
+use crate::server::Settings;
+use crate::table::entries::{Data, Entry, EntryKind};
+use crate::table::merge;
+use crate::table::optimize::wait_until_executed;
+use crate::table::parts::Info;
+use crate::table::replica::Table;
+use crate::world::Promise;
+
+/// The level and the mutation of a range, which are higher than those of any part.
+const HIGHEST: i64 = 999_999_999;
+
+/// Logs the range on the leader and waits for as many replicas as the settings say.
+pub async fn drop_partition(
+    table: &Rc<Table>,
+    partition: &Rc<str>,
+    settings: &Settings,
+) -> Result<(), QueryError> {
+    let zk = table.writable()?;
+    let numbers = child(&table.paths.block_numbers, partition);
+    if !zk.exists(numbers.clone()).await? {
+        return Ok(());
+    }
+    let logged = {
+        // No merge is chosen that has parts within the range and behind it.
+        let _guard = table.choosing.hold().await;
+        let taken = Operation::Create {
+            path: child(&numbers, "block-"),
+            data: Data::default(),
+            ephemeral: true,
+            sequential: true,
+        };
+        let lock = zk.create(taken).await?;
+        let next = number_of(&lock);
+        zk.remove(lock).await?;
+        if next == 0 {
+            return Ok(());
+        }
+        let range = Info {
+            partition: partition.clone(),
+            min: 0,
+            max: next - 1,
+            level: HIGHEST,
+            mutation: HIGHEST,
+        };
+        await_inserts(table, &zk, &numbers, next).await?;
+        forget_blocks(table, &zk, &range).await?;
+        let entry = Entry {
+            kind: EntryKind::Drop,
+            source: table.me.clone(),
+            ..Entry::get(range)
+        };
+        merge::log(table, &zk, entry).await?
+    };
+    match settings.replication_alter_partitions_sync {
+        0 => {}
+        1 => wait_until_executed(table, &table.me, &logged).await?,
+        _ => {
+            for replica in zk.children(table.paths.replicas.clone()).await?.iter() {
+                wait_until_executed(table, replica, &logged).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Waits until no insert with a lower number is in progress.
+async fn await_inserts(
+    table: &Table,
+    zk: &KeeperSession,
+    numbers: &str,
+    below: i64,
+) -> Result<(), KeeperError> {
+    loop {
+        let changed = Promise::new();
+        let reading = Reading::children(numbers);
+        let found = zk.read_one(reading, Some(&changed)).await?.children();
+        let names = found.unwrap_or_default();
+        if !names.iter().any(|name| number_of(name) < below) {
+            return Ok(());
+        }
+        table.world.wait(&changed).await;
+    }
+}
+
+/// Forgets the blocks of the range, so that they may be inserted again.
+async fn forget_blocks(table: &Table, zk: &KeeperSession, range: &Info) -> Result<(), KeeperError> {
+    let path = &table.paths.blocks;
+    let blocks = zk.read_one(Reading::values(path.clone()), None).await?;
+    let within = |part: &Data| range.contains(&Info::named(part.as_text()));
+    let gone = blocks.values().into_iter().filter(|(_, part)| within(part));
+    let gone = gone.map(|(name, _)| Operation::remove(child(path, &name)));
+    let gone: Vec<_> = gone.collect();
+    if !gone.is_empty() {
+        zk.multi(gone).await?;
+    }
+    Ok(())
+}
+
+/// Removes what this replica has of a range, and the entries that would make more of it.
+pub async fn execute(table: &Table, zk: &KeeperSession, range: &Info) -> Result<(), QueryError> {
+    for name in table.queue.drop_range(range) {
+        zk.remove(child(&table.own.queue, &name)).await?;
+    }
+    let listed = zk.children(table.own.parts.clone()).await?;
+    let within = listed
+        .iter()
+        .filter(|name| range.contains(&Info::named(name)));
+    let gone = within.map(|name| Operation::remove(child(&table.own.parts, name)));
+    let gone: Vec<_> = gone.collect();
+    if !gone.is_empty() {
+        zk.multi(gone).await?;
+    }
+    table.hide(range);
+    Ok(())
+}

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from harness.conform.ensemble import merged, pack, read_archive
-from harness.conform.entries import LogEntry, PartName, QuorumStatus, read_last_parts
-from harness.conform.model import Departure, Model, Replica
+from harness.conform.entries import LogEntry, MutationEntry, PartName, QuorumStatus, read_last_parts
+from harness.conform.model import SERIAL, Departure, Model, Replica
 from harness.conform.replay import Replayed, replay, tables
 from harness.conform.txnlog import Change, ChangeKind, Txn, read_txns
 from harness.core.errors import HarnessError
@@ -191,9 +191,10 @@ def test_last_part_that_goes_back_is_a_step_with_a_name() -> None:
     parts = {earlier.name: earlier}
     replicas = {n: Replica(n, session=i, parts=parts) for i, n in enumerate(("ch1", "ch2"))}
     pending = QuorumStatus(earlier, 2, frozenset({"ch1"}))
-    model = Model(replicas=replicas, last={"0": later}, quorum=pending)
-    assert model.end_quorum("ch2", {"0": earlier}) == later
-    assert (model.last, model.quorum) == ({"0": earlier}, None)
+    model = Model(replicas=replicas, last={"0": later}, quorums={SERIAL: pending})
+    assert model.end_quorum("ch2", SERIAL) == earlier
+    assert model.set_last(earlier, {"0": earlier}) == later
+    assert (model.last, model.quorums) == ({"0": earlier}, {})
 
 
 def test_an_insert_without_a_quorum_needs_no_active_replica() -> None:
@@ -256,13 +257,23 @@ def test_a_server_that_shuts_down_finishes_what_it_has_begun() -> None:
             model.get_part("ch2", part)
 
 
-def test_a_parallel_quorum_is_refused_by_name() -> None:
-    index, status = at(ChangeKind.CREATE, "quorum/status")
-    part = QuorumStatus.read(status.data).part.name
-    parallel = replace(status, path=f"{ROOT}/quorum/parallel/{part}")
-    outcome = replay(ROOT, edited(index, status, parallel))
-    assert outcome.stopped is not None
-    assert (outcome.stopped.why, outcome.stopped.unmodelled) == ("a parallel quorum", True)
+def test_parallel_quorums_are_pending_at_a_time_and_leave_last_part_alone() -> None:
+    parts = [PartName.named(f"0_{i}_{i}_0") for i in (1, 2)]
+    replicas = {n: Replica(n, session=i, pointer=0) for i, n in enumerate(("ch1", "ch2"))}
+    model = Model(replicas=replicas)
+    entries = [LogEntry("get", "ch1", part, quorum=2) for part in parts]
+    for index, (part, entry) in enumerate(zip(parts, entries, strict=True)):
+        begun = {f"parallel/{part.name}": QuorumStatus(part, 2, frozenset({"ch1"}))}
+        model.append(index, entry)
+        model.insert(entry, begun, {part.name})
+    model.pull_log("ch2", 2, {"queue-0": entries[0], "queue-1": entries[1]})
+    with pytest.raises(Departure, match="ch2 does not have the part"):
+        model.end_quorum("ch2", "parallel/0_2_2_0")
+    model.get_part("ch2", parts[1])
+    assert model.end_quorum("ch2", "parallel/0_2_2_0") == parts[1]
+    assert model.quorums.keys() == {"parallel/0_1_1_0"}
+    with pytest.raises(Departure, match="no quorum is pending"):
+        model.end_quorum("ch2", SERIAL)
 
 
 def last_part_back() -> tuple[Txn, ...]:
@@ -339,7 +350,7 @@ def lost_while_active() -> tuple[Txn, ...]:
         (
             merged_too_much,
             "AssignMerge ch1 0_1_9_1",
-            "0_1_9_1 covers more than what is merged",
+            "0_1_9_1 covers more than what it replaces",
         ),
         (cleared_early, "ClearOldLog 0", "ch1 is active and has not pulled entry 0"),
         (
@@ -371,11 +382,11 @@ def stop_of(outcome: Replayed) -> tuple[tuple[str, ...], str]:
 
 def test_what_the_model_does_not_know_is_no_departure() -> None:
     index, change = merge()
-    data = change.data.replace(b"\nmerge\n", b"\nmutate\n")
+    data = change.data.replace(b"\nmerge\n", b"\nREPLACE_RANGE\n")
     outcome = replay(ROOT, edited(index, change, replace(change, data=data)))
     assert outcome.stopped is not None
     assert outcome.stopped.unmodelled
-    assert outcome.stopped.why == "an entry of type 'mutate'"
+    assert outcome.stopped.why == "an entry of type 'REPLACE_RANGE'"
 
 
 def test_a_table_that_is_dropped_ends_its_trace() -> None:
@@ -450,6 +461,17 @@ def test_what_the_server_writes_is_read() -> None:
     assert LogEntry.read(get + b"block_id: \nmerge\n0_1_1_0\n0_2_2_0\ninto\n0_1_2_1\n") == LogEntry(
         "merge", "ch1", PartName("0_1_2_1", "0", 1, 2, 1), (part, PartName("0_2_2_0", "0", 2, 2, 0))
     )
+    mutated = PartName("0_1_1_0_7", "0", 1, 1, 0, 7)
+    assert LogEntry.read(get + b"block_id: \nmutate\n0_1_1_0\nto\n0_1_1_0_7\n") == LogEntry(
+        "mutate", "ch1", mutated, (part,)
+    )
+    assert mutated.covers(part)
+    assert not part.covers(mutated)
+    altered = b"block_id: \nalter\nalter_version\n3\nhave_mutation\n0\ncolumns_str_size:\n0\n"
+    assert LogEntry.read(get + altered) == LogEntry("alter", "ch1", None, alter_version=3)
+    mutation = b"format version: 1\ncreate time: 2026-11-24 17:22:21\nsource replica: ch3\n"
+    mutation += b"block numbers count: 2\n0\t2\n1\t0\ncommands: (DELETE WHERE value = 1)\n"
+    assert MutationEntry.read(mutation) == MutationEntry("ch3", {"0": 2, "1": 0})
     status = b"version: 1\npart_name: 0_1_1_0\nrequired_number_of_replicas: 2\n"
     status += b"actual_number_of_replicas: 1\nreplicas:\nch1\n"
     assert QuorumStatus.read(status) == QuorumStatus(part, 2, frozenset({"ch1"}))

@@ -33,10 +33,10 @@ def dropped() -> Model:
     }
     model = Model(replicas=replicas, many_leaders=True)
     model.append(0, INSERT)
-    model.insert(INSERT, None, {OLD.name})
+    model.insert(INSERT, {}, {OLD.name})
     model.append(1, DROP)
     model.append(2, LATER)
-    model.insert(LATER, None, {NEW.name})
+    model.insert(LATER, {}, {NEW.name})
     model.pull_log("ch2", 3, {"queue-0": INSERT, "queue-1": DROP, "queue-2": LATER})
     model.get_part("ch2", OLD)
     return model

@@ -29,7 +29,7 @@ SERVER_LOG = "clickhouse-server.log"
 
 
 @dataclass(frozen=True, slots=True)
-class Conformance:
+class ConformResult:
     """Result of replaying a run's trace."""
 
     run: Path
@@ -45,10 +45,7 @@ class Conformance:
 
     def of(self, table: Replayed) -> Status:
         """Return the status of one table. A gap could hide what explains a departure: UNKNOWN."""
-        doubtful = self.ensemble.gaps or not table.steps
-        if doubtful or (table.stopped is not None and table.stopped.unmodelled):
-            return Status.UNKNOWN
-        return Status.INVALID if table.stopped or table.departures else Status.VALID
+        return Status.UNKNOWN if self.ensemble.gaps else table.status
 
 
 @click.command("conform")
@@ -70,7 +67,7 @@ def conform(run: str, store: str, as_json: bool) -> int:
     return found.status.exit_status
 
 
-def conformance(run: RunDirectory) -> Conformance:
+def conformance(run: RunDirectory) -> ConformResult:
     """Replay the tables of a run. Raises UsageError if it has too few transaction logs, and
     MissingMechanismError if its servers write none."""
     info = run.info()
@@ -89,7 +86,7 @@ def conformance(run: RunDirectory) -> Conformance:
     token = run.path.name.replace("-", "_").replace(".", "_")
     own = [table for table in every if token in table] or every
     fetches = tuple(_fetches(run, info.topology.replicas, t, ensemble) for t in own)
-    return Conformance(run.path, ensemble, tuple(replay(t, ensemble.txns) for t in own), fetches)
+    return ConformResult(run.path, ensemble, tuple(replay(t, ensemble.txns) for t in own), fetches)
 
 
 def _fetches(
@@ -104,7 +101,7 @@ def _fetches(
     return fetch_sources(table, ensemble.txns, found)
 
 
-def _show(found: Conformance, console: Console) -> None:
+def _show(found: ConformResult, console: Console) -> None:
     count = len(found.ensemble.txns)
     console.print(
         Text.assemble(
@@ -122,7 +119,9 @@ def _show(found: Conformance, console: Console) -> None:
         if fetches.fetches:
             console.print(Text(fetches.text, "dim"))
         for name, count in table.departures.items():
-            text = f"{number(count, 'time')} {DEPARTURES[name]}, a known departure of the server"
+            text = (
+                f"{number(count, 'time')} {DEPARTURES[name].text}, a known departure of the server"
+            )
             console.print(Text(text, "bold red"))
         if table.stopped is not None:
             _show_stopped(table, console)
@@ -149,7 +148,7 @@ def _words(step: Step) -> str:
     return "; ".join(step.actions)
 
 
-def _json(found: Conformance) -> dict[str, Json]:
+def _json(found: ConformResult) -> dict[str, Json]:
     return {
         "run": str(found.run),
         "status": found.status.value,

@@ -372,11 +372,9 @@ class DockerCluster:
     # --- HasFailpoints ------------------------------------------------------------------------
 
     def arm(self, nodes: Iterable[str], point: str) -> bool:
-        """Arm a failpoint until it is disarmed, has triggered once, or the server is restarted.
-
-        Return whether all servers know it. A failpoint that lasts may trigger more than once.
-        """
-        known = on_each(nodes, lambda node: replica.enable_failpoint(self.endpoint(node), point))
+        """Arm a failpoint until it is disarmed, has triggered (once, unless it lasts), or the
+        server is restarted. Return whether all servers know it."""
+        known = on_each(nodes, lambda n: replica.enable_failpoint(self.endpoint(n), point))
         return all(known.values())
 
     def disarm(self, nodes: Iterable[str], point: str) -> None:
@@ -384,17 +382,15 @@ class DockerCluster:
         on_each(nodes, lambda node: replica.disable_failpoint(self.endpoint(node), point))
 
     def armed(self, node: str, point: str) -> bool | None:
-        """Return whether system.fail_points, which exists since 2026, lists it as enabled."""
+        """Return whether system.fail_points (since 2026) lists it as enabled."""
         return replica.failpoint_enabled(self.endpoint(node), point)
 
     # --- CanIntercept -------------------------------------------------------------------------
 
     def interpose(self) -> None:
         """Install a proxy for every replica's connections; the first time, restart replicas."""
-        fresh = self._proxies().install()
-        if fresh:
-            # Connections that exist already do not pass through the proxy.
-            self.restart(fresh)
+        if fresh := self._proxies().install():
+            self.restart(fresh)  # connections that exist already do not pass through the proxy
             self._readiness.await_ready()
 
     def intercept(self, nodes: Iterable[str], rule: Mapping[str, Json]) -> None:
@@ -419,7 +415,7 @@ class DockerCluster:
         """Return the name of the rule in force, its hits, and the connections that hang."""
         return store_rule(self.endpoint(self.topology.stores[0]))
 
-    # --- CanListFiles, CanConfigure, KeepsTransactions ----------------------------------------
+    # --- CanListFiles, CanConfigure, KeepsTransactions, GrowsTransactions ---------------------
 
     def files(self, node: str, directory: str, name: str) -> Sequence[str]:
         """Return paths below `directory` in the server's data whose file name matches `name`."""
@@ -438,6 +434,10 @@ class DockerCluster:
         places = {n: (self._containers[n], self._pods[n]) for n in self.topology.keepers}
         found = on_each(places, lambda node: logs.transactions_of(self._engine(), *places[node]))
         return {node: log for node, log in found.items() if log}
+
+    def transactions_since(self, node: str, file: str, offset: int) -> tuple[Sequence[str], bytes]:
+        """Return the names of a ZooKeeper server's log files, and one's bytes from `offset` on."""
+        return logs.transactions_since(self._agents[node], file, offset)
 
     # --- parts of the above -------------------------------------------------------------------
 

@@ -1,10 +1,11 @@
 """Collection of the servers' logs from their containers, running or not."""
 
+import base64
 import gzip
 import io
 import re
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -24,6 +25,12 @@ _FRAME: Final = re.compile(r"\d+\. | \(version ")
 date such as 2026.11.23."""
 _TRANSACTIONS: Final = "/datalog"
 _PACKED: Final = "/tmp/transactions.tar.gz"  # noqa: S108 # in the pod, whose only user is root
+_CHUNK: Final = 1 << 20
+_SINCE: Final = """cd "$1" 2>/dev/null || exit 0
+ls | grep '^log[.]' ; echo
+[ ! -f "$2" ] || tail -c "+$3" "$2" | head -c "$4" | gzip -1 | base64 -w 0"""
+"""Lists the log files of a directory, and packs a piece of one. The file is allocated ahead, so
+that most of the piece is zeros."""
 TRANSACTIONS_FILE: Final = "txnlog.tar.gz"
 """Archive of a ZooKeeper server's transaction log, the files version-2/log.<first zxid>."""
 
@@ -73,6 +80,16 @@ def transactions_of(client: docker.DockerClient, container: str, pod: str) -> by
     """Return the archive of a ZooKeeper server's transaction log; None if it has none."""
     with engine_request("read a transaction log"):
         return _from_pod(client, pod, None) or _from_container(client, container)
+
+
+def transactions_since(agent: PodAgent, file: str, offset: int) -> tuple[Sequence[str], bytes]:
+    """Return the names of the files of a ZooKeeper server's transaction log, oldest first, and the
+    bytes of one of them from `offset` on, at most `_CHUNK`. Raises ClusterError."""
+    directory = f"/volumes{_TRANSACTIONS}/version-2"
+    out = agent.run("sh", "-c", _SINCE, "sh", directory, file, str(offset + 1), str(_CHUNK))
+    names, _, packed = out.partition("\n\n")
+    files = sorted(names.split(), key=lambda name: int(name.removeprefix("log."), 16))
+    return files, gzip.decompress(base64.b64decode(packed)) if packed else b""
 
 
 def truncate_logs(agent: PodAgent) -> None:

@@ -75,28 +75,68 @@ def merged(servers: Sequence[Iterable[Txn]], size: int) -> Ensemble:
     """Return the transactions in their common order. `size` is the number of servers in the
     ensemble, some of which may have no log here. Raises HarnessError if two servers differ about
     one zxid."""
-    by_zxid: dict[int, Txn] = {}
-    having: Counter[int] = Counter()
+    merge = Merge(size)
     for txns in servers:
+        merge.add(txns)
+    kept = merge.take(last=True)
+    return Ensemble(tuple(kept), tuple(merge.gaps), merge.dropped)
+
+
+class Merge:
+    """Merges the logs of an ensemble's servers while they grow."""
+
+    def __init__(self, size: int, after: int = 0) -> None:
+        self._size = size
+        self._after = after
+        """Number of the last transaction that was taken; earlier ones are ignored."""
+        self._pending: dict[int, Txn] = {}
+        self._having: Counter[int] = Counter()
+        self._newest = after >> _COUNTER_BITS
+        """The newest epoch at the last `take`."""
+        self.gaps: list[str] = []
+        self.dropped = 0
+
+    def add(self, txns: Iterable[Txn]) -> None:
+        """Add what one server's log has gained. Raises HarnessError if two servers differ."""
         for txn in txns:
-            known = by_zxid.setdefault(txn.zxid, txn)
+            if txn.zxid <= self._after:
+                continue
+            known = self._pending.setdefault(txn.zxid, txn)
             if known != txn:
                 raise HarnessError(
                     f"zxid {txn.zxid:#x}: two servers have different transactions of this number"
                 )
-            having[txn.zxid] += 1
-    kept: list[Txn] = []
-    gaps: list[str] = []
-    for epoch, group in groupby(sorted(by_zxid), key=lambda zxid: zxid >> _COUNTER_BITS):
-        zxids = list(group)
-        most = [zxid for zxid in zxids if having[zxid] * 2 > size]
-        if not most:
-            continue
-        certain = [zxid for zxid in zxids if zxid <= most[-1]]
-        expected = (epoch << _COUNTER_BITS) + 1
-        for zxid in certain:
-            if zxid != expected:
-                gaps.append(f"{zxid - expected} transactions from {expected:#x} are in no log")
-            expected = zxid + 1
-        kept += (by_zxid[zxid] for zxid in certain)
-    return Ensemble(tuple(kept), tuple(gaps), len(by_zxid) - len(kept))
+            self._having[txn.zxid] += 1
+
+    def take(self, *, last: bool = False) -> list[Txn]:
+        """Return the transactions that are certain and were not taken, in order.
+
+        A missing one is waited for, and a new epoch until every server was read once more after it
+        had begun, for until then a server may add to the old one. With `last` nothing is waited
+        for: what is missing is a gap.
+        """
+        taken: list[Txn] = []
+        newest = self._newest
+        self._newest = max([newest, *(zxid >> _COUNTER_BITS for zxid in self._pending)])
+        for epoch, group in groupby(sorted(self._pending), key=lambda zxid: zxid >> _COUNTER_BITS):
+            zxids = list(group)
+            most = [zxid for zxid in zxids if self._having[zxid] * 2 > self._size]
+            closed = last or epoch < newest
+            certain = [zxid for zxid in zxids if most and zxid <= most[-1]]
+            for zxid in certain:
+                first = (epoch << _COUNTER_BITS) + 1
+                expected = max(self._after + 1, first)
+                if zxid != expected:
+                    if not closed:
+                        return taken
+                    self.gaps.append(
+                        f"{zxid - expected} transactions from {expected:#x} are in no log"
+                    )
+                taken.append(self._pending.pop(zxid))
+                self._after = zxid
+            if not closed:
+                return taken
+            for zxid in zxids[len(certain) :]:
+                del self._pending[zxid]
+                self.dropped += 1
+        return taken

@@ -1,6 +1,7 @@
 """Parses what ClickHouse writes into ZooKeeper about a replicated table.
 
-Formats: dbms/src/Storages/MergeTree of v18.16.1-stable: ReplicatedMergeTreeLogEntry.cpp,
+Formats: dbms/src/Storages/MergeTree of v18.16.1-stable, the same of 25.8 except for entries of kind
+"alter": ReplicatedMergeTreeLogEntry.cpp, ReplicatedMergeTreeMutationEntry.cpp,
 ReplicatedMergeTreeQuorumEntry.h, ReplicatedMergeTreeQuorumAddedParts.h, MergeTreePartInfo.cpp.
 """
 
@@ -8,7 +9,9 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-_PART: Final = re.compile(r"(?P<partition>[^_]+)_(?P<low>\d+)_(?P<high>\d+)_(?P<level>\d+)(_\d+)?")
+_PART: Final = re.compile(
+    r"(?P<partition>[^_]+)_(?P<low>\d+)_(?P<high>\d+)_(?P<level>\d+)(_(?P<version>\d+))?"
+)
 
 
 class UnreadableError(ValueError):
@@ -24,14 +27,17 @@ class PartName:
     low: int
     high: int
     level: int
+    version: int = 0
+    """Number of the last mutation whose effect the part contains; 0 if there is none."""
 
     @staticmethod
     def named(name: str) -> "PartName":
-        """Parse PARTITION_LOW_HIGH_LEVEL. Raises UnreadableError."""
+        """Parse PARTITION_LOW_HIGH_LEVEL or PARTITION_LOW_HIGH_LEVEL_VERSION. Raises
+        UnreadableError."""
         found = _PART.fullmatch(name)
         if not found:
             raise UnreadableError(f"{name!r} is not the name of a part")
-        numbers = (int(found[field]) for field in ("low", "high", "level"))
+        numbers = (int(found[field] or 0) for field in ("low", "high", "level", "version"))
         return PartName(name, found["partition"], *numbers)
 
     def covers(self, other: "PartName") -> bool:
@@ -41,11 +47,14 @@ class PartName:
             and self.low <= other.low
             and other.high <= self.high
             and self.level >= other.level
+            and self.version >= other.version
         )
 
 
 DROPS: Final = frozenset({"drop", "detach"})
 """Kinds of the entries of DROP PARTITION and DETACH PARTITION."""
+NEW_DATA: Final = frozenset({"get", "attach"})
+"""Kinds of the entries that bring rows: an insert, and ATTACH of a part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +62,17 @@ class LogEntry:
     """An entry of the replication log, or of a replica's queue."""
 
     kind: str
-    """One of "get", "merge" and `DROPS`; an entry of another kind has only its source."""
+    """One of `NEW_DATA`, `DROPS`, "merge", "mutate" and "alter"; an entry of another kind has only
+    its source."""
     source: str
     """Name of the replica that wrote the entry."""
     part: PartName | None
     """The part that the entry makes; of a drop, one that covers whatever it removes."""
-    merged: tuple[PartName, ...] = ()
-    """The parts that a merge replaces."""
+    replaces: tuple[PartName, ...] = ()
+    """The parts that a merge or a mutation replaces."""
     quorum: int = 0
+    alter_version: int = 0
+    """Version of the table's metadata that an "alter" brings about."""
 
     @staticmethod
     def read(data: bytes) -> "LogEntry":
@@ -71,15 +83,18 @@ class LogEntry:
             source = lines[start].removeprefix("source replica: ")
             body = [line for line in lines[start + 1 :] if not line.startswith("block_id: ")]
             kind = body[0]
-            if kind == "get":
+            if kind in NEW_DATA:
                 quorum = [int(x.removeprefix("quorum: ")) for x in body if x.startswith("quorum:")]
                 return LogEntry(kind, source, PartName.named(body[1]), (), *quorum)
             if kind in DROPS:
                 return LogEntry(kind, source, PartName.named(body[1]))
-            if kind == "merge":
-                into = body.index("into")
-                merged = tuple(PartName.named(name) for name in body[1:into])
-                return LogEntry(kind, source, PartName.named(body[into + 1]), merged)
+            if kind in ("merge", "mutate"):
+                into = body.index("into" if kind == "merge" else "to")
+                replaces = tuple(PartName.named(name) for name in body[1:into])
+                return LogEntry(kind, source, PartName.named(body[into + 1]), replaces)
+            if kind == "alter":
+                version = int(body[body.index("alter_version") + 1])
+                return LogEntry(kind, source, None, alter_version=version)
         except (StopIteration, IndexError, ValueError) as error:
             raise UnreadableError(f"{data[:200]!r} is not a log entry: {error}") from error
         return LogEntry(kind, source, None)
@@ -108,6 +123,30 @@ class QuorumStatus:
             )
         except (KeyError, ValueError) as error:
             raise UnreadableError(f"{data[:200]!r} is not a quorum status: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class MutationEntry:
+    """The content of a node below /mutations."""
+
+    source: str
+    """Name of the replica that wrote it."""
+    numbers: dict[str, int]
+    """The block number that the mutation took in each partition: it applies to lower blocks."""
+
+    @staticmethod
+    def read(data: bytes) -> "MutationEntry":
+        """Parse a mutation. Raises UnreadableError."""
+        lines = data.decode(errors="replace").split("\n")
+        try:
+            named = dict(line.split(": ", 1) for line in lines if ": " in line)
+            count = named["block numbers count"]
+            first = lines.index(f"block numbers count: {count}") + 1
+            pairs = [line.split("\t") for line in lines[first : first + int(count)]]
+            numbers = {partition: int(number) for partition, number in pairs}
+            return MutationEntry(named["source replica"], numbers)
+        except (KeyError, ValueError) as error:
+            raise UnreadableError(f"{data[:200]!r} is not a mutation: {error}") from error
 
 
 def read_last_parts(data: bytes) -> dict[str, PartName]:

@@ -15,9 +15,9 @@ class JuteError(ValueError):
 class Jute:
     """Reads one value after the other. Raises JuteError at the end of the data."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, at: int = 0) -> None:
         self._data = data
-        self._at = 0
+        self._at = at
 
     @property
     def left(self) -> int:

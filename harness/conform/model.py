@@ -4,13 +4,17 @@ cannot.
 The rules combine those of the explorer's models `quorum`, `truncation` and `replication`, without
 data: a part is its name. Two rules are finer than there. A replica first pulls entries of the log
 into its queue (which moves log_pointer) and later executes them in any order; and a fetch may bring
-a part that covers the requested one.
+a part that covers the requested one. Mutations, ALTERs and parallel quorums, which those models do
+not have, follow the server's source; docs/conformance.md has the rules.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from harness.conform.entries import DROPS, LogEntry, PartName, QuorumStatus
+from harness.conform.entries import DROPS, NEW_DATA, LogEntry, MutationEntry, PartName, QuorumStatus
+
+SERIAL = "status"
+"""Node below /quorum of the quorum of which one at a time is pending."""
 
 
 class Departure(Exception):  # noqa: N818 - a verdict, not an error of this program
@@ -41,6 +45,8 @@ class Replica:
     """Parts of the log that a drop which the replica has executed removed."""
     ranges: dict[str, PartName] = field(default_factory=dict)
     """Range of the furthest drop that the replica has executed, by partition."""
+    mutated: str = ""
+    """Node of the last mutation that the replica has finished: its mutation_pointer."""
 
     @property
     def may_write(self) -> bool:
@@ -72,10 +78,15 @@ class Model:
     created: dict[str, PartName] = field(default_factory=dict)
     """Every part that some entry makes."""
     replaced: dict[str, int] = field(default_factory=dict)
-    """Index of the logged merge that replaces a part, by part."""
+    """Index of the logged merge or mutation that replaces a part, by part."""
     removed: dict[str, frozenset[str]] = field(default_factory=dict)
     """Parts that the log had made before each drop, and that it removes, by the drop's range."""
-    quorum: QuorumStatus | None = None
+    mutations: dict[str, MutationEntry] = field(default_factory=dict)
+    """Every mutation that there was, by its node."""
+    altered: int = 0
+    """Version of the metadata that the last logged ALTER brings about."""
+    quorums: dict[str, QuorumStatus] = field(default_factory=dict)
+    """Pending quorums by their node below /quorum: "status", or "parallel/" and the part."""
     last: dict[str, PartName] = field(default_factory=dict)
     failed: set[str] = field(default_factory=set)
     counted: set[tuple[str, str]] = field(default_factory=set)
@@ -96,67 +107,101 @@ class Model:
         its source is active and not lost: the server checks this only with a quorum, the model
         always."""
         _require(index == self.length, f"entry {index} follows entry {self.length - 1}")
-        if entry.part is None:
+        if entry.kind == "alter":
+            after = f"after version {self.altered}"
+            _require(entry.alter_version > self.altered, f"version {entry.alter_version} {after}")
+            self.altered = entry.alter_version
+        elif entry.part is None:
             raise Unmodelled(f"an entry of type {entry.kind!r}")
-        if entry.kind in DROPS:
-            return self._drop(index, entry, entry.part)
-        _require(entry.part.name not in self.created, f"{entry.part.name} was created before")
-        source = self._replica(entry.source)
-        plain = entry.kind == "get" and entry.quorum <= 1
-        _require(source.session is not None or plain, f"{entry.source} is not active")
-        _require(not source.lost or plain, f"{entry.source} is lost")
-        if entry.kind == "merge":
-            self._assign(entry)
+        elif entry.kind in DROPS:
+            self._leads(entry.source, "drops a partition")
+            covered = (name for name, part in self.created.items() if entry.part.covers(part))
+            self.removed[entry.part.name] = frozenset(covered)
+        else:
+            self._make(entry, entry.part)
         self.log[index] = entry
         self.length += 1
-        self.created[entry.part.name] = entry.part
+        source = self._replica(entry.source)
         return source.session is not None and not source.lost
 
-    def insert(self, entry: LogEntry, begun: QuorumStatus | None, parts: set[str]) -> None:
+    def _make(self, entry: LogEntry, part: PartName) -> None:
+        _require(part.name not in self.created, f"{part.name} was created before")
+        source = self._replica(entry.source)
+        plain = entry.kind in NEW_DATA and entry.quorum <= 1
+        _require(source.session is not None or plain, f"{entry.source} is not active")
+        _require(not source.lost or plain, f"{entry.source} is lost")
+        if entry.replaces:
+            self._leads(entry.source, f"assigns a {entry.kind.replace('mutate', 'mutation')}")
+            self._replace(entry, part, source)
+        if entry.kind == "mutate":
+            self._mutate(part, entry.replaces[0])
+        self.created[part.name] = part
+
+    def insert(self, entry: LogEntry, begun: Mapping[str, QuorumStatus], parts: set[str]) -> None:
         """Add an insert's part and quorum, which come in the same transaction as its entry."""
         assert entry.part is not None, "an insert makes a part"
         source = self._replica(entry.source)
         _require(entry.part.name in parts, f"{entry.source} does not register the part with it")
         if entry.quorum > 1:
-            _require(self.quorum is None, f"the quorum of {_name(self.quorum)} is pending")
-            _require(begun is not None, "a quorum insert without a quorum status")
-        if begun is not None:
-            _require(begun.part == entry.part, f"the quorum is of {begun.part.name}")
-            _require(begun.replicas == {entry.source}, f"it begins with {_names(begun.replicas)}")
-            _require(begun.required == entry.quorum, f"it requires {begun.required}")
-            self.quorum = begun
+            _require(bool(begun), "a quorum insert without a quorum status")
+        for node, status in begun.items():
+            pending = self.quorums.get(node)
+            _require(pending is None, f"the quorum of {_name(pending)} is pending")
+            _require(status.part == entry.part, f"the quorum is of {status.part.name}")
+            _require(status.replicas == {entry.source}, f"it begins with {_names(status.replicas)}")
+            _require(status.required == entry.quorum, f"it requires {status.required}")
+            self.quorums[node] = status
         source.parts[entry.part.name] = entry.part
-
-    def _drop(self, index: int, entry: LogEntry, range_: PartName) -> bool:
-        self._leads(entry.source, "drops a partition")
-        covered = (name for name, part in self.created.items() if range_.covers(part))
-        self.removed[range_.name] = frozenset(covered)
-        self.log[index] = entry
-        self.length += 1
-        return True
 
     def _leads(self, name: str, does: str) -> None:
         leader = self.leaders[min(self.leaders)][0] if self.leaders else None
         leads = self.many_leaders or leader == name
         _require(leads, f"{name} {does} while {leader} leads")
 
-    def _assign(self, entry: LogEntry) -> None:
-        part, source = entry.part, self._replica(entry.source)
-        assert part is not None, "a merge makes a part"
-        self._leads(entry.source, "assigns a merge")
-        for old in entry.merged:
+    def _replace(self, entry: LogEntry, part: PartName, source: Replica) -> None:
+        for old in entry.replaces:
             _require(old.name in self.created, f"{old.name} was never created")
             by = self.replaced.get(old.name)
             _require(by is None, f"{old.name} is already replaced by entry {by}")
             dropped = any(old.name in names for names in self.removed.values())
-            _require(not dropped, f"{old.name} was dropped before the merge was assigned")
+            _require(not dropped, f"{old.name} was dropped before the {entry.kind} was assigned")
             _require(old.name in source.parts, f"{entry.source} does not have {old.name}")
-            pending = self.quorum is not None and self.quorum.part == old
+            pending = SERIAL in self.quorums and self.quorums[SERIAL].part == old
             _require(not pending, f"the quorum of {old.name} is pending")
             _require(part.covers(old), f"{part.name} does not cover {old.name}")
-        ends = (min(old.low for old in entry.merged), max(old.high for old in entry.merged))
-        _require((part.low, part.high) == ends, f"{part.name} covers more than what is merged")
-        self.replaced |= dict.fromkeys((old.name for old in entry.merged), self.length)
+        ends = (min(old.low for old in entry.replaces), max(old.high for old in entry.replaces))
+        _require((part.low, part.high) == ends, f"{part.name} covers more than what it replaces")
+        self.replaced |= dict.fromkeys((old.name for old in entry.replaces), self.length)
+
+    # --- mutations ----------------------------------------------------------------------------
+
+    def add_mutation(self, node: str, mutation: MutationEntry) -> None:
+        """Add a mutation. Its number is higher than that of each earlier one."""
+        for partition, number in mutation.numbers.items():
+            last = max((m.numbers.get(partition, -1) for m in self.mutations.values()), default=-1)
+            _require(number > last, f"its number {number} in {partition} follows {last}")
+        self.mutations[node] = mutation
+
+    def _mutate(self, part: PartName, old: PartName) -> None:
+        numbers = {m.numbers.get(part.partition) for m in self.mutations.values()}
+        _require(part.version in numbers, f"no mutation has the number {part.version}")
+        newest = max(old.version, old.high)
+        _require(part.version > newest, f"{old.name} is newer than mutation {part.version}")
+
+    def finish_mutations(self, name: str, node: str) -> None:
+        """Set a replica's mutation_pointer: it has the effect of every mutation up to this one."""
+        replica = self._replica(name)
+        _require(node >= replica.mutated, f"its mutation_pointer goes back from {replica.mutated}")
+        _require(node in self.mutations, f"there is no mutation {node}")
+        numbers = self.mutations[node].numbers
+        behind = [
+            part.name
+            for part in replica.parts.values()
+            if max(part.low, part.version) < numbers.get(part.partition, 0)
+            and part.name not in self.replaced
+        ]
+        _require(not behind, f"{name} still has {_names(behind)}")
+        replica.mutated = node
 
     # --- a replica ----------------------------------------------------------------------------
 
@@ -222,10 +267,9 @@ class Model:
 
     def _enqueue(self, replica: Replica, queued: Mapping[str, LogEntry]) -> None:
         for entry in queued.values():
-            if entry.part is None:
-                raise Unmodelled(f"an entry of type {entry.kind!r}")
             known = self.removed if entry.kind in DROPS else self.created
-            _require(entry.part.name in known, f"{entry.part.name} was never created")
+            made = entry.part is None or entry.part.name in known
+            _require(made, f"{_name(entry.part)} was never created")
         replica.queue |= queued
 
     def get_part(self, name: str, part: PartName) -> None:
@@ -241,15 +285,19 @@ class Model:
         _require(wanted, f"no entry in the queue of {name} needs {part.name}")
         replica.parts[part.name] = part
 
-    def finish_entry(self, name: str, queued: str) -> None:
+    def finish_entry(self, name: str, node: str) -> None:
         """Remove an entry from the queue."""
         replica = self._replica(name)
-        entry = replica.queue.pop(queued, None)
-        _require(entry is not None, f"{queued} is not in the queue of {name}")
+        entry = replica.queue.pop(node, None)
+        _require(entry is not None, f"{node} is not in the queue of {name}")
         assert entry is not None
         if replica.lost:
             return  # what it clones includes the result of the entry
-        if entry.kind in DROPS:
+        if entry.kind == "alter":
+            queued = (e.alter_version for e in replica.queue.values() if e.kind == "alter")
+            first = min(queued, default=entry.alter_version)
+            _require(entry.alter_version <= first, f"version {first} is not in force yet")
+        elif entry.kind in DROPS:
             self._finish_drop(replica, entry)
         elif entry.part is not None and replica.drops(entry.part):
             return  # a drop removes the entries whose parts it would remove
@@ -304,40 +352,39 @@ class Model:
         gone = replica.parts.get(part)
         if gone is None or any(own.covers(gone) for own in replica.parts.values() if own != gone):
             return False
-        merges = [entry.part for entry in replica.queue.values() if entry.kind == "merge"]
+        merges = [entry.part for entry in replica.queue.values() if entry.replaces]
         if not any(made is not None and made.covers(gone) for made in merges):
             return False
         del replica.parts[part]
         return True
 
     def remove_part(self, name: str, part: str) -> None:
-        """Remove a part that another one covers, or that a drop removes."""
+        """Remove a part that another one covers, or that a drop removes. A lost replica removes the
+        parts that the replica which it clones does not have."""
         replica = self._replica(name)
         gone = replica.parts.pop(part, None)
         _require(gone is not None, f"{name} does not have {part}")
         assert gone is not None
-        kept = replica.has(gone) or part in self.failed or replica.drops(gone)
+        kept = replica.lost or replica.has(gone) or part in self.failed or replica.drops(gone)
         _require(kept, f"{name} loses {part}, and none of its parts covers it")
 
     # --- the quorum ---------------------------------------------------------------------------
 
-    def update_quorum(self, name: str | None, status: QuorumStatus) -> None:
-        """Add a replica to the pending quorum."""
+    def update_quorum(self, name: str | None, node: str, status: QuorumStatus) -> None:
+        """Add a replica to a pending quorum."""
         replica = self._acting(name)
-        pending = self._pending()
+        pending = self._pending(node)
         _require(status.part == pending.part, f"the pending quorum is of {pending.part.name}")
         _require(replica.name not in pending.replicas, f"{replica.name} is counted already")
         joined = pending.replicas | {replica.name}
         _require(status.replicas == joined, f"{replica.name} writes {_names(status.replicas)}")
         _require(replica.has(pending.part), f"{replica.name} does not have {pending.part.name}")
-        self.quorum = status
+        self.quorums[node] = status
         self.counted.add((replica.name, pending.part.name))
 
-    def end_quorum(self, name: str | None, last: dict[str, PartName]) -> PartName | None:
-        """End the quorum, as the replica that completes the count does. Return the previous
-        last_part if it goes back to a lower block, which the server allows and the model never
-        should."""
-        replica, pending = self._acting(name), self._pending()
+    def end_quorum(self, name: str | None, node: str) -> PartName:
+        """End a quorum, as the replica that completes the count does. Return its part."""
+        replica, pending = self._acting(name), self._pending(node)
         counted = pending.replicas | {replica.name}
         enough = len(counted) >= pending.required
         _require(
@@ -345,23 +392,30 @@ class Model:
         )
         for one in sorted(counted):
             _require(self._replica(one).has(pending.part), f"{one} does not have the part")
-        before = self.last.get(pending.part.partition)
+        del self.quorums[node]
+        self.counted |= {(one, pending.part.name) for one in counted}
+        return pending.part
+
+    def set_last(self, part: PartName, last: dict[str, PartName]) -> PartName | None:
+        """Set last_part, when a quorum that is not parallel ends. Return the previous last_part of
+        the partition if it goes back to a lower block, which the server allows and the model never
+        should."""
+        before = self.last.get(part.partition)
         _require(
-            last == {**self.last, pending.part.partition: pending.part},
+            last == {**self.last, part.partition: part},
             f"last_part says {_names(part.name for part in last.values())}",
         )
-        self.last, self.quorum = last, None
-        self.counted |= {(one, pending.part.name) for one in counted}
-        return before if before is not None and pending.part.low < before.low else None
+        self.last = last
+        return before if before is not None and part.low < before.low else None
 
-    def fail_quorum(self, part: str) -> None:
-        """Fail the quorum: no replica that has the part is active."""
-        pending = self._pending()
+    def fail_quorum(self, part: str, node: str) -> None:
+        """Fail a quorum: no replica that has the part is active."""
+        pending = self._pending(node)
         _require(part == pending.part.name, f"the pending quorum is of {pending.part.name}")
         alive = [n for n in sorted(pending.replicas) if self._replica(n).session is not None]
         _require(not alive, f"{_names(alive)} has the part and is active")
         self.failed.add(part)
-        self.quorum = None
+        del self.quorums[node]
 
     # --- cleaning the log -----------------------------------------------------------------------
 
@@ -407,10 +461,10 @@ class Model:
         _require(replica.may_write, f"{name} is not active")
         return replica
 
-    def _pending(self) -> QuorumStatus:
-        if self.quorum is None:
+    def _pending(self, node: str) -> QuorumStatus:
+        if node not in self.quorums:
             raise Departure("no quorum is pending")
-        return self.quorum
+        return self.quorums[node]
 
 
 def _require(holds: bool, why_not: str) -> None:

@@ -1,20 +1,25 @@
 """Replays the transactions of one table as steps of the model, until a step that the model cannot
 take."""
 
-from collections import Counter
+import re
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
 
 from harness.conform.entries import (
-    DROPS,
+    NEW_DATA,
     LogEntry,
+    MutationEntry,
     PartName,
     QuorumStatus,
     UnreadableError,
     read_last_parts,
 )
-from harness.conform.model import Departure, Model, Replica, Unmodelled
+from harness.conform.model import SERIAL, Departure, Model, Replica, Unmodelled
 from harness.conform.txnlog import Change, ChangeKind, Txn
+from harness.core.verdict import Status
 
 FEW = 8
 LAST_PART_BACK = "LastPartBack"
@@ -22,18 +27,53 @@ REMOVE_AHEAD = "RemoveAhead"
 COUNTED_WITHOUT = "CountedWithout"
 KEEP_FAILED = "KeepFailed"
 INSERT_INACTIVE = "InsertInactive"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownDeparture:
+    """A step that a server is known to make, and that the model does not have."""
+
+    text: str
+    allowed: str
+    """What the model would have allowed."""
+
+
 DEPARTURES = {
-    LAST_PART_BACK: "last_part went back",
-    REMOVE_AHEAD: "a part was removed before the merged part that covers it was registered",
-    COUNTED_WITHOUT: "a replica counted by a quorum did not have the part, or lost it",
-    KEEP_FAILED: "a replica became active with a part whose quorum had failed",
-    INSERT_INACTIVE: "a replica inserted while it was inactive or lost",
+    LAST_PART_BACK: KnownDeparture(
+        "last_part went back", "last_part names the highest block of a partition with a quorum"
+    ),
+    REMOVE_AHEAD: KnownDeparture(
+        "a part was removed before the merged part that covers it was registered",
+        "the part that covers it is registered first",
+    ),
+    COUNTED_WITHOUT: KnownDeparture(
+        "a replica counted by a quorum did not have the part, or lost it",
+        "a quorum counts replicas that have the part and keep it",
+    ),
+    KEEP_FAILED: KnownDeparture(
+        "a replica became active with a part whose quorum had failed",
+        "such a part is removed first",
+    ),
+    INSERT_INACTIVE: KnownDeparture(
+        "a replica inserted while it was inactive or lost", "only active replicas insert"
+    ),
 }
 """Known departures of the server. Each is a step that is counted, and after which the replay
 continues."""
 MULTIPLE_LEADERS = "all (multiple leaders Ok)"
 """Value that servers since 20.5 write in place of a leader's name, so that no older server becomes
 leader."""
+_LOGGED = {
+    "merge": "AssignMerge",
+    "mutate": "AssignMutation",
+    "alter": "AlterMetadata",
+    "drop": "DropRange",
+    "detach": "DropRange",
+}
+"""Names of the steps that append an entry of these kinds to the log."""
+_LASTING = frozenset({"host", "log_pointer", "queue", "parts", "columns", "flags"})
+"""Nodes of a replica that are deleted only with it."""
+_QUORUM = re.compile(r"quorum/(status|last_part|parallel/.+|failed_parts/.+)")
 _OWN = frozenset({"is_active", "log_pointer", "parts", "queue"})
 """Nodes of a replica that only the replica itself writes."""
 
@@ -67,14 +107,25 @@ class Replayed:
     steps: int
     """Number of transactions that are steps of the model."""
     actions: Counter[str]
+    departed: tuple[Step, ...]
+    """The first steps with a known departure of the server, at most `FEW` of each."""
     stopped: Stopped | None
     before: tuple[Step, ...]
     """The last few steps before the stop."""
+    digest: str
+    """SHA-256 of the steps, as hexadecimal digits."""
 
     @property
     def departures(self) -> dict[str, int]:
         """Return the known departures of the server that occurred, and how many times."""
         return {name: self.actions[name] for name in DEPARTURES if self.actions[name]}
+
+    @property
+    def status(self) -> Status:
+        """Return the status of a trace without gaps. VALID needs a step."""
+        if not self.steps or (self.stopped is not None and self.stopped.unmodelled):
+            return Status.UNKNOWN
+        return Status.INVALID if self.stopped or self.departures else Status.VALID
 
 
 def tables(txns: Iterable[Txn]) -> tuple[str, ...]:
@@ -85,33 +136,13 @@ def tables(txns: Iterable[Txn]) -> tuple[str, ...]:
     )
 
 
-def replay(root: str, txns: Sequence[Txn]) -> Replayed:
+def replay(root: str, txns: Iterable[Txn]) -> Replayed:
     """Replay every transaction of a table from its creation to the end of the trace, or to where
     the table is dropped."""
-    state = _TableReplay(root)
-    counts: Counter[str] = Counter()
-    taken: list[Step] = []
-    stopped = None
-    for txn in _until_dropped(root, txns):
-        changes = tuple(c for c in txn.changes if c.path.startswith(f"{root}/"))
-        if not changes and not txn.ends_session:
-            continue
-        state.actions = []
-        why, unmodelled = None, False
-        try:
-            state.take(txn, changes)
-        except Departure as departure:
-            why = str(departure)
-        except (Unmodelled, UnreadableError) as other:
-            why, unmodelled = str(other), True
-        step = Step(txn.zxid, txn.time_ms, tuple(state.actions))
-        if why is not None:
-            stopped = Stopped(step, why, changes, unmodelled)
-            break
-        if state.actions:
-            taken.append(step)
-            counts.update(action.split(" ")[0] for action in state.actions)
-    return Replayed(root, len(taken), counts, stopped, tuple(taken[-FEW:]))
+    table = TableReplay(root)
+    for txn in txns:
+        table.take(txn)
+    return table.result()
 
 
 def net_changes(root: str, changes: Iterable[Change]) -> dict[str, Change]:
@@ -130,35 +161,86 @@ def net_changes(root: str, changes: Iterable[Change]) -> dict[str, Change]:
     return by_path
 
 
-def _until_dropped(root: str, txns: Sequence[Txn]) -> Sequence[Txn]:
-    """Return the transactions before the table is dropped.
-
-    Dropping a table removes its nodes one by one, which is no step of the protocol. The trace ends
-    where the first dropped replica says that it is no longer active.
-    """
-    alive: dict[str, int] = {}
-    prefix = f"{root}/replicas/"
-    for at, txn in enumerate(txns):
-        for change in txn.changes:
-            if change.kind is not ChangeKind.DELETE or not change.path.startswith(prefix):
-                continue
-            name, _, what = change.path[len(prefix) :].partition("/")
-            if what == "is_active":
-                alive[name] = at
-            elif what in ("", "host", "log_pointer", "queue", "parts", "columns", "flags"):
-                return txns[: alive.get(name, at)]
-    return txns
-
-
 @dataclass
-class _TableReplay:
+class TableReplay:
+    """The replay of one table, a transaction at a time."""
+
     root: str
     model: Model = field(default_factory=Model)
     actions: list[str] = field(default_factory=list)
+    """Steps of the current transaction."""
     owners: dict[int, str] = field(default_factory=dict)
     """The replica of each session, known from the nodes that only the replica writes."""
+    over: bool = False
+    """True after a stop, or when the table was dropped: nothing more is taken."""
+    _retired: dict[str, bool] = field(default_factory=dict)
+    """For each replica, false from when it says that it is no longer active."""
+    _steps: int = 0
+    _counts: Counter[str] = field(default_factory=Counter)
+    _departed: list[Step] = field(default_factory=list)
+    _stopped: Stopped | None = None
+    _before: deque[Step] = field(default_factory=lambda: deque(maxlen=FEW))
+    _digest: Any = field(default_factory=sha256)
 
-    def take(self, txn: Txn, changes: tuple[Change, ...]) -> None:
+    def result(self) -> Replayed:
+        """Return the result up to here."""
+        return Replayed(
+            self.root,
+            self._steps,
+            self._counts.copy(),
+            tuple(self._departed),
+            self._stopped,
+            tuple(self._before),
+            self._digest.hexdigest(),
+        )
+
+    def take(self, txn: Txn) -> Sequence[str]:
+        """Take the next transaction of the trace. Return the names of the departures in it, with
+        "" for one that is not known."""
+        changes = tuple(c for c in txn.changes if c.path.startswith(f"{self.root}/"))
+        if self._ends(changes) or self.over or not (changes or txn.ends_session):
+            return ()
+        self.actions = []
+        try:
+            self._take(txn, changes)
+        except (Departure, Unmodelled, UnreadableError) as why:
+            step = Step(txn.zxid, txn.time_ms, tuple(self.actions))
+            unmodelled = not isinstance(why, Departure)
+            self._stopped = Stopped(step, str(why), changes, unmodelled)
+            self.over = True
+            return () if unmodelled else ("",)
+        if not self.actions:
+            return ()
+        step = Step(txn.zxid, txn.time_ms, tuple(self.actions))
+        names = [action.split(" ")[0] for action in self.actions]
+        found = [name for name in names if name in DEPARTURES]
+        if any(self._counts[name] < FEW for name in found):
+            self._departed.append(step)
+        self._steps += 1
+        self._counts.update(names)
+        self._before.append(step)
+        self._digest.update("\n".join((*self.actions, "")).encode())
+        return found
+
+    def _ends(self, changes: tuple[Change, ...]) -> bool:
+        """Return whether a replica is being dropped, which ends the trace. It says that it is no
+        longer active, then removes its nodes one by one, parts first. That is no step of the
+        protocol, so that a stop at one of these is forgotten."""
+        for change in changes:
+            words = change.path[len(self.root) + 1 :].split("/")
+            if words[0] != "replicas":
+                continue
+            if words[2:] == ["is_active"]:
+                self._retired[words[1]] = change.kind is not ChangeKind.DELETE or self.over
+            elif change.kind is not ChangeKind.DELETE:
+                continue
+            elif len(words) == 2 or (len(words) == 3 and words[2] in _LASTING):
+                if not self._retired.get(words[1], True):
+                    self._stopped = None
+                self.over = True
+        return self.over
+
+    def _take(self, txn: Txn, changes: tuple[Change, ...]) -> None:
         """Take one transaction. Changes are taken in an order in which each refers only to earlier
         ones."""
         by_path = net_changes(self.root, changes)
@@ -169,6 +251,7 @@ class _TableReplay:
         self._quorum(txn, by_path)
         self._queues(by_path)
         self._parts(by_path)
+        self._mutations(by_path)
         self._activity(txn, by_path)
 
     def _record(self, *words: object) -> None:
@@ -217,17 +300,16 @@ class _TableReplay:
 
     def _append(self, index: int, entry: LogEntry, by_path: dict[str, Change]) -> None:
         name = entry.part.name if entry.part else ""
-        if entry.kind != "get":
-            what = "DropRange" if entry.kind in DROPS else entry.kind
-            self._record("AssignMerge" if what == "merge" else what, entry.source, name)
+        if entry.kind not in NEW_DATA:
+            what = name if entry.part else entry.alter_version
+            self._record(_LOGGED.get(entry.kind, entry.kind), entry.source, what)
             self.model.append(index, entry)
             return
-        if f"quorum/parallel/{name}" in by_path:
-            raise Unmodelled("a parallel quorum")
-        status = by_path.get("quorum/status")
-        begun = (
-            QuorumStatus.read(status.data) if status and status.kind is ChangeKind.CREATE else None
-        )
+        begun = {
+            node: QuorumStatus.read(by_path[f"quorum/{node}"].data)
+            for node in (SERIAL, f"parallel/{name}")
+            if f"quorum/{node}" in by_path
+        }
         self._record("QuorumInsert" if entry.quorum > 1 else "Insert", entry.source, name)
         if not self.model.append(index, entry):
             self._record(INSERT_INACTIVE, entry.source, name)
@@ -236,38 +318,54 @@ class _TableReplay:
         self.model.insert(entry, begun, parts)
 
     def _quorum(self, txn: Txn, by_path: dict[str, Change]) -> None:
-        if any(path.startswith("quorum/parallel/") for path in by_path):
-            raise Unmodelled("a parallel quorum")
-        status, last = by_path.get("quorum/status"), by_path.get("quorum/last_part")
+        of = {path.removeprefix("quorum/"): c for path, c in by_path.items() if _QUORUM.match(path)}
         failed = [
-            p.removeprefix("quorum/failed_parts/")
-            for p, change in by_path.items()
-            if p.startswith("quorum/failed_parts/") and change.kind is ChangeKind.CREATE
+            node.removeprefix("failed_parts/")
+            for node, change in of.items()
+            if node.startswith("failed_parts/") and change.kind is ChangeKind.CREATE
         ]
-        if status is None:
-            if failed:
-                raise Departure(f"{failed[0]} fails, but no quorum ends")
-            if last is not None and last.kind is ChangeKind.SET:
-                raise Departure("last_part changes, but no quorum ends")
-        elif status.kind is ChangeKind.SET:
-            self._record("UpdateQuorum", self._by(txn))
-            self.model.update_quorum(self.owners.get(txn.session), QuorumStatus.read(status.data))
-        elif status.kind is ChangeKind.DELETE:
-            if failed:
-                self._record("FailedQuorum", failed[0], "by", self._by(txn))
-                self.model.fail_quorum(failed[0])
-            elif last is not None:
-                self._record("EndQuorum", self._by(txn))
-                now = read_last_parts(last.data)
-                was = self.model.end_quorum(self.owners.get(txn.session), now)
-                if was is not None:
-                    self._record(LAST_PART_BACK, "from", was.name)
-            else:
-                raise Departure(
-                    "the quorum status is deleted, but the quorum has neither ended nor failed"
-                )
-        elif not any(path.startswith("log/") for path in by_path):
-            raise Departure("a quorum begins without a log entry")
+        last = of.get("last_part")
+        pending = {n: c for n, c in of.items() if n == SERIAL or n.startswith("parallel/")}
+        if not pending and failed:
+            raise Departure(f"{failed[0]} fails, but no quorum ends")
+        if SERIAL not in pending and last is not None and last.kind is ChangeKind.SET:
+            raise Departure("last_part changes, but no quorum ends")
+        for node, change in pending.items():
+            if change.kind is ChangeKind.SET:
+                self._record("UpdateQuorum", self._by(txn))
+                status = QuorumStatus.read(change.data)
+                self.model.update_quorum(self.owners.get(txn.session), node, status)
+            elif change.kind is ChangeKind.DELETE:
+                self._quorum_ends(txn, node, failed, last)
+            elif not any(path.startswith("log/") for path in by_path):
+                raise Departure("a quorum begins without a log entry")
+
+    def _quorum_ends(self, txn: Txn, node: str, failed: list[str], last: Change | None) -> None:
+        if failed:
+            self._record("FailedQuorum", failed[0], "by", self._by(txn))
+            self.model.fail_quorum(failed[0], node)
+            return
+        if node == SERIAL and last is None:
+            raise Departure(
+                "the quorum status is deleted, but the quorum has neither ended nor failed"
+            )
+        self._record("EndQuorum", self._by(txn))
+        part = self.model.end_quorum(self.owners.get(txn.session), node)
+        if node == SERIAL and last is not None:
+            was = self.model.set_last(part, read_last_parts(last.data))
+            if was is not None:
+                self._record(LAST_PART_BACK, self._by(txn), "from", was.name)
+
+    def _mutations(self, by_path: dict[str, Change]) -> None:
+        for path, change in by_path.items():
+            match path.split("/"):
+                case ["mutations", node] if change.kind is ChangeKind.CREATE:
+                    mutation = MutationEntry.read(change.data)
+                    self._record("Mutation", mutation.source, node)
+                    self.model.add_mutation(node, mutation)
+                case ["replicas", name, "mutation_pointer"] if change.data:
+                    self._record("FinishMutations", name, "to", change.data.decode())
+                    self.model.finish_mutations(name, change.data.decode())
 
     def _queues(self, by_path: dict[str, Change]) -> None:
         for name in self.model.replicas:

@@ -68,13 +68,56 @@ def read_txns(data: bytes, name: str, about: str = "") -> Iterator[Txn]:
     transactions that contain it or end a session are parsed; others come without their changes,
     which takes a tenth of the time.
     """
+    start = _start(data, name)
+    if start is not None:
+        for at, _, record in _records(data, start, name):
+            yield _read(record, about, f"{name}: the transaction at byte {at}")
+
+
+class LogTail:
+    """A log file that is read while it grows."""
+
+    def __init__(self, name: str, about: str = "") -> None:
+        self.name = name
+        self.offset = 0
+        """Number of bytes whose transactions were read."""
+        self._about = about
+
+    def feed(self, data: bytes) -> list[Txn]:
+        """Return the transactions that `data`, the file's bytes from `offset` on, has whole. Raises
+        HarnessError as `read_txns` does."""
+        start = 0
+        if self.offset == 0:
+            found = _start(data, self.name)
+            if found is None:
+                return []
+            start = found
+        txns = []
+        base, self.offset = self.offset, self.offset + start
+        for at, end, record in _records(data, start, self.name):
+            where = f"{self.name}: the transaction at byte {base + at}"
+            txns.append(_read(record, self._about, where))
+            self.offset = base + end
+        return txns
+
+
+def _start(data: bytes, name: str) -> int | None:
+    """Return where the transactions of a file begin; None if its header is not written yet."""
     file = Jute(data)
     try:
         magic, version, _ = file.int32(), file.int32(), file.int64()
     except JuteError:
-        return  # not even a header was written
+        return None
+    if not any(data[:8]):
+        return None
     if magic != _MAGIC or version != 2:
         raise HarnessError(f"{name}: is not a transaction log of ZooKeeper, version 2")
+    return len(data) - file.left
+
+
+def _records(data: bytes, start: int, name: str) -> Iterator[tuple[int, int, bytes]]:
+    """Yield begin, end and content of each whole transaction from byte `start` on."""
+    file = Jute(data, start)
     while file.left:
         at = len(data) - file.left
         try:
@@ -88,14 +131,17 @@ def read_txns(data: bytes, name: str, about: str = "") -> Iterator[Txn]:
             if not any(data[at + 12 + len(record) :]):
                 return
             raise HarnessError(f"{name}: the transaction at byte {at} has a wrong checksum")
-        if about.encode() not in record and _HEADER.unpack_from(record)[-1] != _CLOSE_SESSION:
-            session, _, zxid, time_ms, _ = _HEADER.unpack_from(record)
-            yield Txn(zxid, session, time_ms, (), ends_session=False)
-            continue
-        try:
-            yield _txn(Jute(record))
-        except JuteError as error:
-            raise HarnessError(f"{name}: the transaction at byte {at}: {error}") from error
+        yield at, len(data) - file.left, record
+
+
+def _read(record: bytes, about: str, where: str) -> Txn:
+    if about.encode() not in record and _HEADER.unpack_from(record)[-1] != _CLOSE_SESSION:
+        session, _, zxid, time_ms, _ = _HEADER.unpack_from(record)
+        return Txn(zxid, session, time_ms, (), ends_session=False)
+    try:
+        return _txn(Jute(record))
+    except JuteError as error:
+        raise HarnessError(f"{where}: {error}") from error
 
 
 def _txn(record: Jute) -> Txn:

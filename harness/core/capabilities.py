@@ -262,6 +262,17 @@ class KeepsTransactions(Protocol):
 
 
 @runtime_checkable
+class GrowsTransactions(Protocol):
+    """The cluster's transaction logs of ZooKeeper can be read while they grow."""
+
+    def transactions_since(self, node: str, file: str, offset: int) -> tuple[Sequence[str], bytes]:
+        """Return the names of a ZooKeeper server's log files, oldest first, and the bytes of one of
+        them from `offset` on, at most 1 MiB; none if `file` is "" or missing. Raises
+        ClusterError."""
+        ...
+
+
+@runtime_checkable
 class CanConfigure(Protocol):
     """The cluster changes the configuration of running servers."""
 

@@ -1,0 +1,73 @@
+"""Follows the tables of a run while it goes on: replays what ZooKeeper's logs have gained."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from harness.conform.ensemble import Merge
+from harness.conform.replay import Replayed, TableReplay, tables
+from harness.conform.txnlog import LogTail, Txn
+from harness.core.capabilities import GrowsTransactions
+
+_CHUNKS_MAX: Final = 1000
+"""Pieces of a log that one look reads at most."""
+
+
+@dataclass
+class Follower:
+    """The logs of an ensemble from now on, and the tables whose path contains `token`."""
+
+    cluster: GrowsTransactions
+    keepers: Sequence[str]
+    token: str
+    tables: dict[str, TableReplay] = field(default_factory=dict)
+    transactions: int = 0
+    """Number of transactions that were replayed."""
+    _tails: dict[str, LogTail] = field(default_factory=dict)
+    _merge: Merge = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Skip what is in the logs already. Raises ClusterError, and HarnessError for no log."""
+        read = [self._read(node) for node in self.keepers]
+        self._merge = Merge(len(self.keepers), max((t[-1].zxid for t in read if t), default=0))
+
+    @property
+    def gaps(self) -> Sequence[str]:
+        """Return a sentence for each missing piece of the logs."""
+        return self._merge.gaps
+
+    def look(self, *, last: bool = False) -> Sequence[tuple[TableReplay, Txn]]:
+        """Replay what the logs have gained; with `last`, also what is not certain yet. Return the
+        table and the transaction of each departure. Raises as the constructor does."""
+        for node in self.keepers:
+            self._merge.add(self._read(node))
+        found = []
+        for txn in self._merge.take(last=last):
+            self.transactions += 1
+            for root in tables((txn,)):
+                if self.token in root:
+                    self.tables.setdefault(root, TableReplay(root))
+            found += [(table, txn) for table in self.tables.values() if table.take(txn)]
+        return found
+
+    def results(self) -> Mapping[str, Replayed]:
+        """Return the result for each table up to now, by its path."""
+        return {root: table.result() for root, table in self.tables.items()}
+
+    def _read(self, node: str) -> list[Txn]:
+        """Return the transactions that a server's log has gained. A server that starts again begins
+        another file."""
+        txns: list[Txn] = []
+        for _ in range(_CHUNKS_MAX):
+            tail = self._tails.get(node)
+            name, offset = (tail.name, tail.offset) if tail else ("", 0)
+            files, data = self.cluster.transactions_since(node, name, offset)
+            gained = tail.feed(data) if tail else []
+            txns += gained
+            if gained:
+                continue
+            later = files[files.index(name) + 1 :] if name in files else files[-1:]
+            if not later:
+                break
+            self._tails[node] = LogTail(later[0], self.token)
+        return txns

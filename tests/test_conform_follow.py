@@ -1,0 +1,145 @@
+"""The logs of an ensemble followed while they grow: what is replayed then is what is replayed at
+the end, however the bytes arrive."""
+
+import random
+import tarfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from harness.conform.ensemble import Merge, merged, read_archive
+from harness.conform.follow import Follower
+from harness.conform.replay import TableReplay, replay, tables
+from harness.conform.txnlog import LogTail, Txn
+from harness.core.errors import HarnessError
+
+TRACE = Path(__file__).parent / "traces" / "mutations.txnlog.tar.gz"
+TXNS = read_archive(TRACE)
+ROOT = tables(TXNS)[-1]
+EPOCH = 1 << 32
+ZEROS = bytes(4096)
+
+
+def log_bytes() -> bytes:
+    with tarfile.open(TRACE) as archive:
+        member = max(archive.getmembers(), key=lambda m: m.size)
+        content = archive.extractfile(member)
+        assert content is not None
+        return content.read()
+
+
+LOG = log_bytes().rstrip(b"\0")
+"""The log file of a real server; its last transaction ends with the letter B."""
+
+
+@dataclass
+class Logs:
+    """Log files that grow, of three servers."""
+
+    written: dict[str, dict[str, bytes]] = field(default_factory=lambda: {n: {} for n in NODES})
+
+    def transactions_since(self, node: str, file: str, offset: int) -> tuple[Sequence[str], bytes]:
+        data = self.written[node].get(file, b"") + ZEROS
+        return sorted(self.written[node]), data[offset : offset + 100_000] if file else b""
+
+
+NODES = ("zk1", "zk2", "zk3")
+
+
+def txn(zxid: int) -> Txn:
+    return Txn(zxid, 0, 0, (), ends_session=False)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_followed_is_what_is_replayed_at_the_end(seed: int) -> None:
+    draw = random.Random(seed)
+    logs = Logs()
+    follower = Follower(logs, NODES, ROOT)
+    read = dict.fromkeys(NODES, 0)
+    while min(read.values()) < len(LOG):
+        for node in NODES:
+            read[node] = min(len(LOG), read[node] + draw.randrange(40_000))
+            logs.written[node]["log.1"] = LOG[: read[node]]
+        assert follower.look() == []
+    follower.look(last=True)
+    batch = replay(ROOT, TXNS)
+    assert follower.results() == {ROOT: batch}
+    assert (follower.transactions, follower.gaps) == (len(TXNS), [])
+
+
+def test_what_is_there_before_is_skipped_also_in_another_file() -> None:
+    logs = Logs({node: {"log.1": LOG} for node in NODES})
+    follower = Follower(logs, NODES, ROOT)
+    for node in NODES:
+        logs.written[node]["log.2"] = LOG
+    follower.look(last=True)
+    assert (follower.transactions, follower.results()) == (0, {})
+
+
+def test_a_tail_reads_each_transaction_once_and_refuses_what_is_no_log() -> None:
+    tail, read = LogTail("log.1"), []
+    for end in (3, 40, 1_000, 1_001, len(LOG)):
+        read += tail.feed(LOG[tail.offset : end])
+    assert tuple(read) == TXNS
+    assert tail.feed(ZEROS) == []
+    with pytest.raises(HarnessError, match=r"log\.2: is not a transaction log"):
+        LogTail("log.2").feed(b"no log of ZooKeeper")
+    with pytest.raises(HarnessError, match=r"log\.1: the transaction at byte \d+ has a wrong"):
+        LogTail("log.1").feed(LOG[:100] + b"x" + LOG[101:])
+
+
+def test_a_transaction_counts_when_most_servers_have_it() -> None:
+    merge = Merge(3)
+    merge.add([txn(EPOCH + 1), txn(EPOCH + 2)])
+    assert merge.take() == []
+    merge.add([txn(EPOCH + 1)])
+    assert merge.take() == [txn(EPOCH + 1)]
+    merge.add([txn(EPOCH + 3)])
+    merge.add([txn(EPOCH + 3)])
+    assert merge.take() == [txn(EPOCH + 2), txn(EPOCH + 3)]
+
+
+def test_a_missing_transaction_is_waited_for_and_is_a_gap_at_the_end() -> None:
+    merge = Merge(1)
+    merge.add([txn(EPOCH + 1), txn(EPOCH + 3)])
+    assert (merge.take(), merge.take(), merge.gaps) == ([txn(EPOCH + 1)], [], [])
+    assert merge.take(last=True) == [txn(EPOCH + 3)]
+    assert merge.gaps == [f"1 transactions from {EPOCH + 2:#x} are in no log"]
+
+
+def test_a_new_epoch_waits_for_another_look_at_the_old_one() -> None:
+    merge = Merge(3)
+    old, new = [txn(EPOCH + 1), txn(EPOCH + 2)], [txn(2 * EPOCH + 1)]
+    for servers in (old[:1], old[:1] + new, new):
+        merge.add(servers)
+    assert merge.take() == old[:1]
+    merge.add(old)
+    merge.add(old)
+    assert merge.take() == [old[1], *new]
+    alone = Merge(3)
+    for servers in (old, old[:1] + new, new):
+        alone.add(servers)
+    assert (alone.take(), alone.take(), alone.dropped) == (old[:1], new, 1)
+    assert merged([old, old[:1] + new, new], 3).txns == (old[0], *new)
+
+
+def test_servers_that_differ_are_refused_while_it_goes_on() -> None:
+    merge = Merge(3)
+    merge.add([txn(EPOCH + 1)])
+    with pytest.raises(HarnessError, match="two servers have different transactions"):
+        merge.add([replace(txn(EPOCH + 1), time_ms=1)])
+
+
+def test_a_departure_is_returned_with_its_transaction() -> None:
+    table = TableReplay(ROOT)
+    index = next(i for i, one in enumerate(TXNS) if any("/log/log-" in c.path for c in one.changes))
+    for one in TXNS[:index]:
+        assert not table.take(one)
+    assert table.take(TXNS[index]) == []
+    assert table.take(TXNS[index]) == ("",)
+    assert table.take(TXNS[index + 1]) == ()
+    stopped = table.result().stopped
+    assert stopped is not None
+    assert (stopped.why, stopped.unmodelled) == ("entry 0 follows entry 0", False)

@@ -4,7 +4,8 @@ linearizable ⇒ sequential ⇒ the four session guarantees, as long as every le
 key; and linearizable ⇒ eventual, as far as the final reads show it. Sequential does not imply
 eventual: a process may read the past for ever.
 
-A level at or below the promise decides the run. A level above it is only reported.
+A level at or below the promise decides the run. A level above it is only reported, and so is the
+conformance of ZooKeeper's transactions.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,6 +14,7 @@ from enum import StrEnum
 from typing import Final
 
 from checkers.consistency.session import SESSION_GUARANTEES
+from checkers.replication.conformance import CONFORMANCE
 from checkers.sets.set_full import NAME as SET_FULL
 from harness.core.errors import UsageError
 from harness.core.op import Json
@@ -120,10 +122,10 @@ def ladder_of(promise: Level, verdicts: Sequence[Verdict]) -> Ladder:
 
 
 def decides(promise: Level, checker: str) -> bool:
-    """Return whether a checker's verdict counts for the run: all count, except those of levels
-    above the promise."""
+    """Return whether a checker's verdict counts for the run: all count, except conformance and
+    those of levels above the promise."""
     level = _LEVEL_OF.get(checker)
-    return level is None or promise.demands(level)
+    return checker != CONFORMANCE and (level is None or promise.demands(level))
 
 
 def run_status(ladder: Ladder, verdicts: Sequence[Verdict]) -> Status:

@@ -137,7 +137,7 @@ def test_when_the_engine_is_lost_the_history_is_saved_and_judged(
     assert run.info().state == "finished"
     assert run.results()["status"] in ("INVALID", "UNKNOWN")
     assert any("not healed" in trouble for trouble in run.results()["troubles"])
-    assert nemesis_ops(read_history(run.journal))[-1] == ("quiesce", Kind.OK)
+    assert nemesis_ops(read_history(run.journal))[-1] == ("conformance", Kind.OK)
     # The engine is back: nothing of that run stays.
     assert command("clean").returncode == 0
     assert left(tmp_path) == []

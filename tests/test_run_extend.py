@@ -9,6 +9,7 @@ from pathlib import Path
 from real_servers import THREE
 
 from checkers.stats import Stats
+from harness.core.dialect import Engines
 from harness.core.op import Call, Done, Json, Kind, Op
 from harness.core.protocols import Checker, Client, Cluster, Generator, Session
 from harness.core.runtime import WallTime
@@ -34,6 +35,7 @@ class Slow:
     refused: int
     name: str = "slow"
     topology = THREE
+    engines = Engines(nodes={})
     runtime = WallTime()
     live_anomalies = False
 
@@ -86,7 +88,7 @@ def recorded(store: Path, refused: int, *, extend: int) -> tuple[list[Json], int
     monitor = Monitor("", plan.time_limit_s)
     troubles = record(
         RunContext(plan, slow, slow, nemesis, directory, monitor, Stop(), "token", drop=True)
-    )
+    ).troubles
     history = read_history(directory.journal)
     result = [op.value for op in history.nemesis if op.f == "extend" and op.kind is Kind.OK]
     return result, sum(op.f == "insert" and op.kind is Kind.OK for op in history), troubles

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 from checkers.conclusion import conclude
 from checkers.phrasing import FEW, number, seconds
 from checkers.replication.assigners import Assigners
+from checkers.replication.conformance import Conformance, conformance_of
 from checkers.replication.temporary import Temporary
 from harness.core.history import History
 from harness.core.op import Kind, Op
@@ -81,12 +82,17 @@ def facts_of(history: History) -> Sequence[Fact]:
     return () if found is None else found[1]
 
 
+EVERY_RUN: Final = (ReplicationRules(), Conformance())
+"""Checkers of every run, whatever its workload, where they are applicable."""
+
+
 def applicable(checkers: Iterable[Checker], history: History) -> list[Checker]:
     """Return all of them, but `ReplicationRules` only where the history has a record with anything
     in it: that of simulated servers. They have neither ZooKeeper's log, by which `Assigners` judges
-    what the rules judge there, nor directories."""
+    what the rules judge there, nor directories. `Conformance` needs an op that says it."""
     recorded = bool(facts_of(history))
-    unfit = (Assigners, Temporary) if recorded else (ReplicationRules,)
+    unfit: tuple[type, ...] = (Assigners, Temporary) if recorded else (ReplicationRules,)
+    unfit += () if conformance_of(history) else (Conformance,)
     return [checker for checker in checkers if not isinstance(checker, unfit)]
 
 

@@ -158,6 +158,7 @@ WORKLOADS: Mapping[str, CatalogueEntry] = {
         "gone for good, what came after it stays; try kill-clickhouse, partition",
         DropPartitionOptions,
         drop_partition,
+        simulated=True,
     ),
     "liveness-nodes": CatalogueEntry(
         "is_active gone when its replica is away for a session, and back; try pause-clickhouse "
@@ -209,6 +210,7 @@ CHECKERS: Mapping[str, str] = {
     "mutation-log": "mutated parts carry the mutation's number, and no mutation_pointer goes back",
     "alters": "columns are those that acknowledged ALTERs make, on every replica",
     "alter-waits": "an ALTER returns when the replicas that it waits for have its columns",
+    "conformance": "what replicas do in ZooKeeper is what the model of the protocol allows",
     "activity": "is_active vanishes when its replica is away for a session, and returns",
     "truncation": "only log entries that no replica needs are removed; a lost replica clones",
     "objects": "an object store has what active parts refer to, once, and nothing else",

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from checkers.judge import fitting, judge
 from checkers.ladder import Level
-from checkers.replication.protocol import ReplicationRules, applicable
+from checkers.replication.protocol import EVERY_RUN, applicable
 from harness.cli import check_files
 from harness.cli.parameter_types import WORD, Name, json_option, number, store_option
 from harness.cli.result import print_result, result
@@ -245,7 +245,7 @@ def _check_run(
     level = promised if promise is None else Level.named(promise)
     workload = workload_of(replace(info.plan, promise=level.value))
     own = fitting(workload.checkers(), info.plan.engines.dialect)
-    checkers = applicable((*own, ReplicationRules()), contents.history)
+    checkers = applicable((*own, *EVERY_RUN), contents.history)
     judgement = judge(contents.history, checkers, check_time, level)
     troubles = (
         [f"the run never ended: {info.error or info.state}"]

@@ -42,6 +42,7 @@ class Display:
             Text(),
             self._faults(),
             *self._anomalies(),
+            *self._departures(),
         )
         return Panel(
             body,
@@ -135,6 +136,12 @@ class Display:
         if figures.faults:
             return text.append("; ".join(figures.faults), "bold red")
         return text.append("none", "default")
+
+    def _departures(self) -> Iterator[Text]:
+        count = self._monitor.live.read().departures
+        if count:
+            found = f"{number(count, 'step')} that the model does not allow"
+            yield Text.assemble(("departures  ", "dim"), (found, "bold red"))
 
     def _anomalies(self) -> Iterator[Text]:
         anomalies = self._monitor.anomalies

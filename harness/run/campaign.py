@@ -67,6 +67,8 @@ class Campaign:
     reported: Container[Status | None] = frozenset((*Status, None))
     """Statuses of the runs that get a page and a history.parquet, None for a run that crashed.
     Those of others are made on demand."""
+    freeze: bool = False
+    """True if a run ends with paused servers at a departure from the model of the protocol."""
     script: Callable[[Plan], Generator | None] = lambda _: None
     """Return calls and faults in one sequence, in place of the workload's and the nemesis' own."""
 
@@ -165,7 +167,7 @@ class Campaign:
                 with _crashing(directory):
                     nemesis = self._nemesis(plan, cluster)
                     context = self._context(plan, cluster, nemesis, directory, monitor, drop=True)
-                    troubles = record(context)
+                    troubles = record(context).troubles
             except BaseException:
                 _collected(cluster, directory)
                 raise
@@ -191,8 +193,9 @@ class Campaign:
         monitor.enter(Phase.SET_UP, "creating tables")
         stop = self.stop
         return RunContext(
-            plan, cluster, workload, nemesis, directory, monitor, stop, token, drop, script
-        )
+            plan, cluster, workload, nemesis, directory, monitor, stop, token, drop, script,
+            self.freeze,
+        )  # fmt: skip
 
     def _one(self, plan: Plan, cluster: Cluster, monitor: Monitor, *, drop: bool) -> FinishedRun:
         nemesis = self._nemesis(plan, cluster)  # refused before anything is made

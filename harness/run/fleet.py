@@ -20,7 +20,7 @@ import harness.native
 import workloads
 from checkers.judge import Judgement, fitting
 from checkers.ladder import Level
-from checkers.replication.protocol import ReplicationRules
+from checkers.replication.protocol import EVERY_RUN
 from harness.core.bounded_json import load, open_regular
 from harness.core.errors import HarnessError, HistoryError
 from harness.core.history import History
@@ -62,7 +62,7 @@ class StoredRuns:
             nemesis=plan.nemesis,
             seed=str(plan.seed),
             promise=level,
-            checkers=(*fitting(workload.checkers(), plan.engines.dialect), ReplicationRules()),
+            checkers=(*fitting(workload.checkers(), plan.engines.dialect), *EVERY_RUN),
             check_s=self.check_s or plan.check_s,
         )
 

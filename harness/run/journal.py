@@ -104,6 +104,10 @@ class Journal:
         if self._failure is not None:
             raise self._unwritable()
 
+    def history(self) -> History:
+        """Return the history, read back from the file. Raises HistoryError."""
+        return read_history(self.path)
+
     def _run(self) -> None:
         while not self._closed.wait(FLUSH_S):
             self._write_out()
@@ -142,6 +146,28 @@ class Journal:
             f"journal {self.path}: cannot be written: {self._failure}; a run cannot go on without "
             "its history"
         )
+
+
+class MemoryJournal:
+    """Journal of a run that leaves no files."""
+
+    def __init__(self) -> None:
+        self._lines: list[bytes] = []
+
+    def append(self, op: Op) -> None:
+        """Append an op."""
+        self._lines.append(encoded(op))
+
+    def extend(self, lines: bytes) -> None:
+        """Append ops that are lines already."""
+        self._lines.append(lines)
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    def history(self) -> History:
+        """Return the history."""
+        return _history(b"".join(self._lines))
 
 
 @dataclass(frozen=True, slots=True)

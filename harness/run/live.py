@@ -18,6 +18,8 @@ class Figures:
     """Every fault in force, oldest first: its name, its effect and its targets."""
     injected: int
     """Number of faults that have begun."""
+    departures: int
+    """Number of steps that the model of the protocol does not allow."""
 
     def kind(self, kind: Kind) -> int:
         """Return the number of calls that ended with this kind."""
@@ -38,6 +40,11 @@ class Live:
         self._in_flight = 0
         self._faults: dict[object, str] = {}
         self._injected = 0
+        self._departures = 0
+
+    def departed(self, count: int) -> None:
+        """Set the number of steps that the model of the protocol does not allow."""
+        self._departures = count
 
     def saw(self, op: Op) -> None:
         """Count an op."""
@@ -79,4 +86,5 @@ class Live:
             in_flight=self._in_flight,
             faults=tuple(self._faults.values()),
             injected=self._injected,
+            departures=self._departures,
         )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from checkers.judge import Judgement, fitting, judge
-from checkers.replication.protocol import ReplicationRules, applicable
+from checkers.replication.protocol import EVERY_RUN, applicable
 from harness.clients.statement import HasStatements
 from harness.clients.table_client import Roaming
 from harness.core.clock import utc_now
@@ -20,6 +20,7 @@ from harness.core.lines import encoded
 from harness.core.op import Call, Done, Json, Kind, Op
 from harness.core.protocols import (
     ANY_NODE,
+    Checker,
     Client,
     Cluster,
     Generator,
@@ -34,8 +35,9 @@ from harness.generators.calls import sequence
 from harness.generators.steps import NEMESIS_NUMBER
 from harness.generators.timing import rate, time_limit, while_answered
 from harness.generators.workers import on_clients, on_nemesis, reserve, together
+from harness.run.conformance import Following, following, freeze
 from harness.run.interpreter import HarnessIssues, Limits, Scheduler, run_threads, workers_on
-from harness.run.journal import Journal, read_history
+from harness.run.journal import Journal, MemoryJournal
 from harness.run.monitor import Monitor, Phase
 from harness.run.plan import Plan
 from harness.run.simulated import run_tasks
@@ -54,7 +56,8 @@ class RunContext:
     cluster: Cluster
     workload: Workload
     nemesis: Nemesis
-    directory: RunDirectory
+    directory: RunDirectory | None
+    """Directory of the run; None if it leaves no files, which only simulated servers allow."""
     monitor: Monitor
     stop: Stop
     token: str
@@ -63,6 +66,8 @@ class RunContext:
     """True if the cluster is used again, so that the tables must be dropped."""
     script: Generator | None = None
     """Calls and faults in one sequence, instead of the workload's and the nemesis's own."""
+    freeze: bool = False
+    """True if the run ends with paused servers at a departure from the model of the protocol."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +84,14 @@ class RunResult:
 def execute(context: RunContext) -> RunResult:
     """Execute a run, from creating its tables to its judgement. Raise ClusterError if it cannot
     begin; whatever happens after that is in the history and in the troubles."""
-    session = context.workload.session(context.cluster, context.token)
+    session, recorder, troubles = _recorded(context)
     try:
-        troubles = _Recorder(context, session).run()
         context.monitor.enter(Phase.JUDGE)
-        history = read_history(context.directory.journal)
+        history = recorder.history()
         plan = context.plan
         # On virtual time judging takes none: the same run leaves the same results.
         clock = context.cluster.runtime.clock()
-        own = fitting(context.workload.checkers(), context.cluster.engines.dialect)
-        checkers = applicable((*own, ReplicationRules()), history)
+        checkers = applicable(checkers_of(context), history)
         with context.stop.interrupting():
             judgement = judge(history, checkers, plan.check_s, plan.promise, clock=clock)
         if context.drop:
@@ -99,18 +102,53 @@ def execute(context: RunContext) -> RunResult:
     return RunResult(history, judgement, tuple(troubles))
 
 
-def record(context: RunContext) -> tuple[str, ...]:
-    """Execute a run without judging it: its history is on disk afterwards. Return the troubles.
+def record(context: RunContext) -> "Recording":
+    """Execute a run without judging it: its history is on disk afterwards, if it has a directory.
     Raise as `execute` does."""
-    session = context.workload.session(context.cluster, context.token)
+    session, recorder, troubles = _recorded(context)
     try:
-        troubles = _Recorder(context, session).run()
         if context.drop:
             context.monitor.enter(Phase.CLEAN_UP, "dropping tables")
             session.drop()
     finally:
         session.close()
-    return tuple(troubles)
+    return Recording(tuple(troubles), recorder.history)
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """Run that was not judged."""
+
+    troubles: tuple[str, ...]
+    history: Callable[[], History]
+    """Returns its history."""
+
+
+def checkers_of(context: RunContext) -> tuple[Checker, ...]:
+    """Return the checkers that may judge a run, those of its workload and those of every run."""
+    own = fitting(context.workload.checkers(), context.cluster.engines.dialect)
+    return (*own, *EVERY_RUN)
+
+
+def _recorded(context: RunContext) -> tuple[Session, "_Recorder", list[str]]:
+    """Execute the phases up to the final reads. Return the session, which is still open, the
+    recorder and the troubles."""
+    departed = partial(_departed, context)
+    with following(context.cluster, context.token, departed) as followed:
+        session = context.workload.session(context.cluster, context.token)
+        try:
+            recorder = _Recorder(context, session, followed)
+            return session, recorder, recorder.run()
+        except BaseException:
+            session.close()
+            raise
+
+
+def _departed(context: RunContext, count: int) -> None:
+    """Note the number of departures from the model."""
+    context.monitor.live.departed(count)
+    if context.freeze and not context.stop:
+        freeze(context.cluster, context.stop)
 
 
 class Unanswered:
@@ -150,7 +188,12 @@ class _HistoryWriter:
     def __init__(self, context: RunContext) -> None:
         self._reproducible = context.cluster.runtime.reproducible
         self._monitor = context.monitor
-        self._journal = Journal(context.directory.journal, durable=context.directory.durable)
+        directory = context.directory
+        self.journal: Journal | MemoryJournal = (
+            MemoryJournal()
+            if directory is None
+            else Journal(directory.journal, durable=directory.durable)
+        )
         self.keys: set[int] = set()
         """Keys that ops have."""
         self.unanswered: Unanswered | None = None
@@ -158,9 +201,9 @@ class _HistoryWriter:
 
     def op(self, op: Op) -> None:
         if self._reproducible:  # writing takes none of the servers' time
-            self._journal.extend(encoded(op))
+            self.journal.extend(encoded(op))
         else:
-            self._journal.append(op)
+            self.journal.append(op)
         if op.key is not None:
             self.keys.add(op.key)
         self._monitor.saw(op)
@@ -169,33 +212,35 @@ class _HistoryWriter:
 
     def lines(self, lines: bytes, keys: Sequence[int]) -> None:
         """Write ops that are lines already, and note every key that clients have named."""
-        self._journal.extend(lines)
+        self.journal.extend(lines)
         self.keys.update(keys)
         self._monitor.saw_lines(lines)
 
     def close(self) -> None:
         """Close the journal. Raises HarnessError."""
-        self._journal.close()
+        self.journal.close()
 
 
 class _Recorder:
     """Driver that executes the phases of a run and records them."""
 
-    def __init__(self, context: RunContext, session: Session) -> None:
+    def __init__(self, context: RunContext, session: Session, followed: Following | None) -> None:
         self._context = context
         self._plan = context.plan
         self._session = session
+        self._followed = followed
         self._runtime = context.cluster.runtime
         self._statements = session.statements() if isinstance(session, HasStatements) else {}
         self._clock = context.cluster.runtime.clock()
         if not self._runtime.reproducible:
+            assert context.directory is not None, "real servers leave files"
             context.directory.began(utc_now())
         self._writer = _HistoryWriter(context)
         self._troubles: list[str] = []
         self._issues = HarnessIssues()
         replicas = context.cluster.topology.replicas
         self._nodes = self._plan.nodes or replicas
-        workers = _workers(self._nodes, self._plan.concurrency, replicas)
+        workers = workers_of(self._nodes, self._plan.concurrency, replicas)
         self._scheduler = Scheduler(workers, self._writer.op)
         context.monitor.clock = self._clock
 
@@ -212,16 +257,22 @@ class _Recorder:
             finally:
                 # Also after an exception: no fault outlives its run.
                 context.monitor.enter(Phase.HEAL)
-                healed = self._by_nemesis("heal", {"edge": "heal"}, self._heal)
+                healed = not stop.frozen
+                healed = healed and self._by_nemesis("heal", {"edge": "heal"}, self._heal)
             if healed and not stop:
                 context.monitor.enter(Phase.QUIESCE)
             self._by_nemesis("quiesce", None, self._quiesce if healed else self._unhealed)
+            self._conform()
             if healed and not stop:
                 context.monitor.enter(Phase.FINAL_READS)
                 self._final_reads()
         finally:
             self._writer.close()
         return [*self._troubles, *self._describe_bugs()]
+
+    def history(self) -> History:
+        """Return what was recorded. Raises HistoryError."""
+        return self._writer.journal.history()
 
     def _main(self) -> Generator:
         """Return the clients' calls and the faults, until the time limit."""
@@ -379,6 +430,13 @@ class _Recorder:
             found["protocol"] = trace
         return Done(Kind.OK, found)
 
+    def _conform(self) -> None:
+        """Record whether ZooKeeper's transactions up to now are steps of the model."""
+        if self._followed is not None:
+            self._followed.look(last=True)
+            for f, value in self._followed.found(self._clock.now_ns()):
+                self._by_nemesis(f, None, partial(Done, Kind.OK, value))
+
     def _look(self) -> tuple[Sequence[str], dict[str, Json]]:
         """Return what is pending; if nothing is, also the replicas' state, by which queue entries
         may still be pending."""
@@ -407,7 +465,9 @@ class _Recorder:
         return texts
 
 
-def _workers(nodes: Sequence[str], concurrency: int, replicas: Sequence[str]) -> tuple[Worker, ...]:
+def workers_of(
+    nodes: Sequence[str], concurrency: int, replicas: Sequence[str]
+) -> tuple[Worker, ...]:
     """Return the workers of the run, then one for each replica that has none, for its final
     reads."""
     own = workers_on(nodes, concurrency)

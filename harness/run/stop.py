@@ -28,6 +28,8 @@ class Stop:
         self.reason = ""
         self.signals = 0
         """Number of signals that have arrived."""
+        self.frozen = False
+        """True if the servers are paused, to be looked at, and must not be healed."""
         self._interrupting = False
 
     def request(self, reason: str) -> None:

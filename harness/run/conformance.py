@@ -1,0 +1,145 @@
+"""Follows ZooKeeper's transactions of a run on the protocol's model while the run goes on."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Final
+
+from checkers.replication.conformance import CONFORMANCE, DEPARTURE
+from harness.conform.follow import Follower
+from harness.conform.replay import DEPARTURES, Replayed, Step, Stopped
+from harness.core.capabilities import CanPause, GrowsTransactions
+from harness.core.dialect import Mechanism
+from harness.core.errors import ClusterError, HarnessError
+from harness.core.op import Json
+from harness.core.protocols import Cluster
+from harness.run.stop import Stop
+
+INTERVAL_S: Final = 1.0
+"""Interval between two looks at the logs."""
+
+
+class Following:
+    """The run's tables on the model."""
+
+    def __init__(self, follower: Follower | None, unavailable: str = "") -> None:
+        self._follower = follower
+        self._unavailable = unavailable
+        self._lock = threading.Lock()
+        self._over = False
+        self.departures = 0
+        """Number of departures up to now."""
+
+    def look(self, *, last: bool = False) -> None:
+        """Replay what the logs have gained; after `last` nothing more. An error ends the following,
+        and is its result. Any thread may call this."""
+        with self._lock:
+            if self._follower is None or self._over:
+                return
+            self._over = last
+            try:
+                self.departures += len(self._follower.look(last=last))
+            except HarnessError as error:
+                self._follower, self._unavailable = None, str(error)
+            except Exception as error:  # a defect of the model must cost no run its history
+                why = f"the model failed: {type(error).__name__}: {error}"
+                self._follower, self._unavailable = None, why
+
+    def found(self, now_ns: int) -> list[tuple[str, Mapping[str, Json]]]:
+        """Return what was found, as names and values of ops; `now_ns` is the run's time."""
+        zero_s = time.time() - now_ns / 1e9
+        if self._follower is None:
+            return [(CONFORMANCE, {"unavailable": self._unavailable})]
+        results = self._follower.results()
+        found = [
+            (DEPARTURE, value)
+            for result in results.values()
+            for value in _departures(result, zero_s)
+        ]
+        tables: dict[str, Json] = {root: _table(result) for root, result in results.items()}
+        gaps: list[Json] = [*self._follower.gaps]
+        return [*found, (CONFORMANCE, {"tables": tables, "gaps": gaps})]
+
+
+@contextmanager
+def following(
+    cluster: Cluster, token: str, departed: Callable[[int], None]
+) -> Iterator[Following | None]:
+    """Follow the tables whose path has `token` while the block runs; None where servers keep no log
+    of ZooKeeper's transactions. `departed` is called with each new number of departures."""
+    dialect, keepers = cluster.engines.dialect, cluster.topology.keepers
+    if not isinstance(cluster, GrowsTransactions) or dialect.lacks((Mechanism.TRANSACTION_LOG,)):
+        yield None
+        return
+    try:
+        followed = Following(Follower(cluster, keepers, token))
+    except HarnessError as error:
+        followed = Following(None, str(error))
+    over = threading.Event()
+
+    def follow() -> None:
+        known = 0
+        while not over.wait(INTERVAL_S):
+            followed.look()
+            if followed.departures > known:
+                known = followed.departures
+                departed(known)
+
+    thread = threading.Thread(target=follow, name="conformance", daemon=True)
+    thread.start()
+    try:
+        yield followed
+    finally:
+        over.set()
+        thread.join()
+
+
+def freeze(cluster: Cluster, stop: Stop) -> None:
+    """Pause every server that runs, and request a stop of the run."""
+    topology = cluster.topology
+    assert isinstance(cluster, CanPause), "a cluster of containers pauses its servers"
+    stop.frozen = True
+    for node in (*topology.replicas, *topology.keepers):
+        with suppress(ClusterError):  # a fault may have killed it
+            cluster.pause([node])
+    stop.request("a step that the model does not allow: the servers are paused")
+
+
+def _table(result: Replayed) -> Json:
+    stopped = result.stopped
+    return {
+        "steps": result.steps,
+        "departures": dict(result.departures),
+        "stopped": None if stopped is None else stopped.why,
+        "unmodelled": stopped is not None and stopped.unmodelled,
+        "digest": result.digest,
+    }
+
+
+def _departures(result: Replayed, zero_s: float) -> Iterator[Mapping[str, Json]]:
+    for step in result.departed:
+        for kind in sorted({action.split(" ")[0] for action in step.actions} & DEPARTURES.keys()):
+            known = DEPARTURES[kind]
+            yield _departure(result.root, step, kind, known.text, known.allowed, zero_s)
+    stopped: Stopped | None = result.stopped
+    if stopped is not None and not stopped.unmodelled:
+        text = "does what the model does not allow"
+        yield _departure(result.root, stopped.step, "", text, f"not this: {stopped.why}", zero_s)
+
+
+def _departure(
+    root: str, step: Step, kind: str, text: str, allowed: str, zero_s: float
+) -> Mapping[str, Json]:
+    named = [action.split(" ") for action in step.actions]
+    own = [words[1] for words in named if len(words) > 1 and kind in ("", words[0])]
+    return {
+        "table": root,
+        "step": [*step.actions],
+        "zxid": f"{step.zxid:#x}",
+        "time_s": round(step.time_ms / 1e3 - zero_s, 3),
+        "replica": own[-1] if own else "",
+        "kind": kind,
+        "text": text,
+        "allowed": allowed,
+    }

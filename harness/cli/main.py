@@ -34,6 +34,11 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "harness.cli.bisect_versions:bisect",
         "Find the server version in which a bug was introduced or fixed.",
     ),
+    "shrink": (
+        "harness.cli.shrink:shrink",
+        "Make a stored INVALID run small: remove calls, faults, time, servers and options as long "
+        "as the same anomaly remains.",
+    ),
     "check": (
         "harness.cli.check:check",
         "Judge a stored run again: a directory, a path within the store, or latest (the default).",

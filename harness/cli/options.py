@@ -2,8 +2,9 @@
 
 import shlex
 from collections.abc import Callable
-from dataclasses import fields
-from typing import Any
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Final
 
 import rich_click as click
 from click.core import ParameterSource
@@ -15,15 +16,20 @@ from harness.cli.catalogue import CLUSTERS, WORKLOADS
 from harness.cli.image_options import IMAGE_OPTIONS
 from harness.cli.parameter_types import WORD, Name, json_option, number, store_option
 from harness.core.errors import UsageError
-from harness.core.ranges import did_you_mean, shortened
+from harness.core.ranges import did_you_mean, shortened, unknown_name
 from harness.core.seed import Seed
 from harness.core.topology import LinkClass
+from harness.run.scripted import ScriptedRun, read_script
 from harness.sim.bugs import BUGS, PROTOCOLS
 from nemesis.options import ENDS
 
+NOT_OF_A_RUN: Final = frozenset(
+    {"as_json", "count", "jobs", "keep_cluster", "report", "reuse", "script"}
+    | {"stop_at_departure", "store"}
+)
+"""Options that do not change what a run does, and that a script's file may not have."""
 NOT_REPRODUCED = frozenset(
-    {"as_json", "count", "jobs", "keep_cluster", "report", "reuse", "store"}
-    | {field.name for field in fields(ImageOptions)}
+    (NOT_OF_A_RUN - {"script"}) | {field.name for field in fields(ImageOptions)}
 )
 """Options that do not change what a run does, or that the reproducing command always states."""
 
@@ -66,6 +72,50 @@ class ListType(click.ParamType[Any]):
         return words
 
 
+@dataclass(frozen=True, slots=True)
+class ScriptFile:
+    """Scripted run and the file that it was read from."""
+
+    path: Path
+    run: ScriptedRun
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+
+class ScriptType(click.ParamType[Any]):
+    """File with a scripted run."""
+
+    name = "file"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> ScriptFile:
+        """Return the scripted run. Fail for a file that is not one."""
+        if isinstance(value, ScriptFile):
+            return value
+        try:
+            return ScriptFile(Path(value), read_script(Path(value)))
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
+
+
+def _as_defaults(ctx: click.Context, _: Any, file: ScriptFile | None) -> ScriptFile | None:
+    """Make the options of a script's file the defaults of the command line."""
+    if file is None:
+        return None
+    names = {
+        flag.removeprefix("--"): param.name or ""
+        for param in ctx.command.params
+        for flag in param.opts
+        if param.name not in NOT_OF_A_RUN
+    }
+    for name in file.run.options:
+        if name not in names:
+            raise UsageError(f"script {file}: option {unknown_name(name, names)}")
+    own = {names[name]: value for name, value in file.run.options.items()}
+    ctx.default_map = {**(ctx.default_map or {}), **own}
+    return file
+
+
 GROUPS: dict[str, tuple[Any, ...]] = {
     "What to run": (
         click.option(
@@ -86,6 +136,16 @@ GROUPS: dict[str, tuple[Any, ...]] = {
             default="docker",
             help="docker: real servers in containers; sim: simulated servers; auto: docker if an "
             "engine answers, else sim. Default: docker.",
+        ),
+        click.option(
+            "--script",
+            type=ScriptType(),
+            is_eager=True,
+            callback=_as_defaults,
+            metavar="FILE",
+            help="Make the calls and faults of this file, as `harness shrink` writes it, each at "
+            "its time, in place of the workload's and the nemesis' own. Options of the file are "
+            "defaults.",
         ),
         click.option(
             "--seed",
@@ -287,6 +347,12 @@ GROUPS: dict[str, tuple[Any, ...]] = {
             help="With --cluster sim: bugs to plant, separated by commas; see `harness list`.",
         ),
         click.option("--keep-cluster", is_flag=True, help="Leave the cluster running."),
+        click.option(
+            "--stop-at-departure",
+            is_flag=True,
+            help="With --keep-cluster: pause every server when ZooKeeper has a step that the model "
+            "of the protocol does not allow, and end the run there.",
+        ),
         click.option("--reuse", type=WORD, metavar="NAME", help="Run on a kept cluster."),
     ),
     "Output": (
@@ -318,22 +384,42 @@ def repro_command(context: click.Context, choice: ImageChoice | None) -> str:
     words = ["harness", "run"]
     for param in context.command.params:
         name = param.name or ""
-        default = context.get_parameter_source(name) is ParameterSource.DEFAULT
-        if name in NOT_REPRODUCED or name == "seed" or default:
+        if name in NOT_REPRODUCED or name == "seed" or not _given(context, name):
             continue
         value = context.params[name]
         if param.multiple:
             words += [word for one in value for word in (param.opts[0], one)]
             continue
-        text = (
-            ",".join(value)
-            if isinstance(value, tuple)
-            else f"{value:g}"
-            if isinstance(value, float)
-            else str(value)
-        )
-        words += [param.opts[0], text]
+        words += [param.opts[0], _as_text(value)]
     return shlex.join([*words, *(choice.arguments if choice else ())])
+
+
+def _given(context: click.Context, name: str) -> bool:
+    """Return whether an option is on the command line itself."""
+    unset = (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP)
+    return context.get_parameter_source(name) not in unset
+
+
+def given_options(context: click.Context) -> dict[str, str | tuple[str, ...]]:
+    """Return the options of a run that are no defaults, as a script's file has them."""
+    found: dict[str, str | tuple[str, ...]] = {}
+    for param in context.command.params:
+        name = param.name or ""
+        default = context.get_parameter_source(name) is ParameterSource.DEFAULT
+        if name in NOT_OF_A_RUN or default or context.params[name] is None:
+            continue
+        value = context.params[name]
+        found[param.opts[-1].removeprefix("--")] = (
+            tuple(value) if param.multiple else _as_text(value)
+        )
+    return found
+
+
+def _as_text(value: Any) -> str:
+    """Return the value of an option as it is on a command line."""
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def some_of(what: str, given: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:

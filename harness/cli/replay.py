@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Protocol
 
+import rich_click as click
 from click.exceptions import ClickException, Exit
 from rich.console import Console
 
@@ -237,7 +238,7 @@ class RunReplay:
     ) -> tuple[Campaign, Callable[[int], Plan]]:
         """Return the campaign and plan of the run's command line. They must agree with its plan."""
         request = self._request(clickhouse, zookeeper, store)
-        self._check(request)
+        check_same(self.name, self.info, request)
         seed = self.info.plan.seed
         return request.campaign(console, stop, finished), lambda _: request.plan(seed)
 
@@ -252,19 +253,7 @@ class RunReplay:
         return TryResult.NOT_REPRODUCED, ""
 
     def _request(self, clickhouse: str, zookeeper: str | None, store: Store) -> RunRequest:
-        try:
-            words = shlex.split(self.info.plan.repro_command)
-        except ValueError as error:
-            raise self._not_understood() from error
-        if words[:2] != ["harness", "run"]:
-            raise UsageError(
-                f"run {self.name}: was made by {' '.join(words[:2]) or 'an unknown command'}; "
-                "expected a run of harness run, harness torture or harness scenario"
-            )
-        try:
-            context = run.make_context("run", words[2:])
-        except (ClickException, Exit) as error:
-            raise self._not_understood() from error
+        context = stored_context(self.name, self.info)
         if RunOptions.of(context).cluster == "sim":
             raise UsageError(
                 f"run {self.name}: its servers were simulated, and have one version only; expected "
@@ -272,38 +261,51 @@ class RunReplay:
             )
         context.params.update(
             cluster="docker", store=str(store.root), reuse=None, keep_cluster=False,
-            clickhouse=clickhouse, clickhouse_image=None,
+            stop_at_departure=False, clickhouse=clickhouse, clickhouse_image=None,
         )  # fmt: skip
         if zookeeper:
             context.params.update(zookeeper=zookeeper, zookeeper_image=None, keeper_image=None)
         return RunRequest(context)
 
-    def _not_understood(self) -> UsageError:
-        command = self.info.plan.repro_command
-        return UsageError(
-            f"run {self.name}: its command line {command!r} is not understood; was it made by "
-            "another version of the harness?"
-        )
 
-    def _check(self, request: RunRequest) -> None:
-        """Raise UsageError if the command line means another plan than the one that was run."""
-        stored, fresh = self.info.plan, request.plan(self.info.plan.seed)
-        same = [
-            one.name
-            for one in fields(Plan)
-            if one.name not in ("repro_command", "engines", "options")
-        ]
-        pairs: dict[str, tuple[Any, Any]] = {
-            name: (getattr(stored, name), getattr(fresh, name)) for name in same
-        }
-        pairs["workload options"] = stored.workload_options, fresh.workload_options
-        pairs["topology"] = self.info.topology.unversioned, request.topology.unversioned
-        for name, (was, now) in pairs.items():
-            if was != now:
-                raise UsageError(
-                    f"run {self.name}: its {name} was {was}, and its command line "
-                    f"{stored.repro_command!r} means {now} now; it cannot be repeated as it was"
-                )
+def stored_context(name: str, info: RunInfo) -> click.Context:
+    """Return the parsed command line of a stored run. Raises UsageError if it is not one of
+    `harness run`."""
+    command = info.plan.repro_command
+    try:
+        words = shlex.split(command)
+        if words[:2] == ["harness", "run"]:
+            return run.make_context("run", words[2:])
+    except (ClickException, Exit, UsageError, ValueError) as error:
+        why = error.format_message() if isinstance(error, ClickException) else str(error)
+        raise UsageError(
+            f"run {name}: its command line {command!r} is not understood ({why}); was it made by "
+            "another version of the harness?"
+        ) from error
+    raise UsageError(
+        f"run {name}: was made by {' '.join(words[:2]) or 'an unknown command'}; "
+        "expected a run of harness run, harness torture or harness scenario"
+    )
+
+
+def check_same(name: str, info: RunInfo, request: RunRequest) -> None:
+    """Raise UsageError if the command line of a stored run means another plan than the one that was
+    run."""
+    stored, fresh = info.plan, request.plan(info.plan.seed)
+    same = [
+        one.name for one in fields(Plan) if one.name not in ("repro_command", "engines", "options")
+    ]
+    pairs: dict[str, tuple[Any, Any]] = {
+        field: (getattr(stored, field), getattr(fresh, field)) for field in same
+    }
+    pairs["workload options"] = stored.workload_options, fresh.workload_options
+    pairs["topology"] = info.topology.unversioned, request.topology.unversioned
+    for what, (was, now) in pairs.items():
+        if was != now:
+            raise UsageError(
+                f"run {name}: its {what} was {was}, and its command line "
+                f"{stored.repro_command!r} means {now} now; it cannot be repeated as it was"
+            )
 
 
 def _version(engines: Engines | None, role: Role) -> str | None:

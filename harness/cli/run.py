@@ -25,10 +25,11 @@ from harness.core.capabilities import CanUpgrade
 from harness.core.dialect import Dialect
 from harness.core.errors import EXIT_CRASH, HarnessError, UsageError
 from harness.core.op import Json
-from harness.core.protocols import Cluster, Nemesis
+from harness.core.protocols import ANY_NODE, Cluster, Generator, Nemesis
 from harness.core.seed import Seed
 from harness.core.topology import LinkClass, Topology
 from harness.core.verdict import Status, worst
+from harness.generators.script import timetable
 from harness.run.campaign import Campaign, ClusterSource, FinishedRun
 from harness.run.plan import WORKLOAD_OPTIONS, Plan
 from harness.run.stop import Stop
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 NOT_IN_PLAN = frozenset(
     {
         *("seed", "store", "count", "jobs", "workload", "nemesis", "promise", "option", "report"),
-        "as_json",
+        *("as_json", "script"),
         *FLAGS,
     }
 )
@@ -71,6 +72,7 @@ class RunRequest:
         self._check_cluster()
         faults = parse_nemesis(option.nemesis, topology, self.seed, self.fault_options)
         check_kind(faults, *self._kind())
+        self._check_script(faults)
         self._check_upgrade(faults)
         if option.reuse:
             for flag, value in {"--parts": option.parts, **option.images}.items():
@@ -83,6 +85,21 @@ class RunRequest:
     def options(self) -> RunOptions:
         """Return the typed options."""
         return RunOptions.of(self.context)
+
+    def _check_script(self, faults: Nemesis) -> None:
+        """Raise UsageError for a script with nodes or faults that the options do not provide."""
+        if self.options.script is None:
+            return
+        for one in self.options.script.run.calls:
+            node, f = one.call.node, one.call.f
+            if one.by >= 0 and node not in self.topology.replicas:
+                known = " ".join(self.topology.replicas)
+                raise UsageError(f"--script: a call on {node!r}: expected one of {known}")
+            if one.by < 0 and f not in faults.fs:
+                raise UsageError(
+                    f"--script: the fault {f!r} is none of --nemesis {faults.name}; expected "
+                    f"some of {' '.join(sorted(faults.fs)) or 'none'}"
+                )
 
     def _check_upgrade(self, faults: Nemesis) -> None:
         """Raise UsageError for options of the nemesis upgrade without it."""
@@ -111,6 +128,8 @@ class RunRequest:
         bugs(option.bug)
         for flag in option.docker_only if simulated else ():
             raise UsageError(f"{flag}: --cluster sim has no containers")
+        if option.stop_at_departure and not (option.keep_cluster or option.reuse):
+            raise UsageError("--stop-at-departure: expected with --keep-cluster or --reuse")
         if simulated and not WORKLOADS[option.workload].simulated:
             able = " ".join(name for name, entry in WORKLOADS.items() if entry.simulated)
             raise UsageError(
@@ -252,7 +271,7 @@ class RunRequest:
         files = self.store.cluster(name)
         return Campaign(
             store=self.store,
-            clusters=ClusterSource(make=self._simulated_cluster, per_run=True)
+            clusters=ClusterSource(make=self.simulated_cluster, per_run=True)
             if self.simulated
             else ClusterSource(
                 make=partial(self._make_cluster, name, files),
@@ -266,7 +285,15 @@ class RunRequest:
             draw=draw,
             reported=REPORTED[self.options.report],
             stop=stop,
+            freeze=self.options.stop_at_departure,
+            script=lambda _: self.script,
         )
+
+    @property
+    def script(self) -> Generator | None:
+        """Return the calls and faults of the script; None without one."""
+        file = self.options.script
+        return None if file is None else timetable(file.run.calls)
 
     def isolated(self) -> Callable[[int], "RunReport"]:
         """Return the function that makes the run of a number; a job process calls it."""
@@ -299,7 +326,8 @@ class RunRequest:
         )
         return RunReport(path, status, None, panel)
 
-    def _simulated_cluster(self, plan: Plan, _: Callable[[str], None]) -> Cluster:
+    def simulated_cluster(self, plan: Plan, _: Callable[[str], None]) -> SimCluster:
+        """Return the simulated cluster of a run."""
         return SimCluster(
             self.topology,
             plan.seed.child("cluster"),
@@ -326,7 +354,9 @@ class RunRequest:
     def _first(self) -> Plan:
         option = self.options
         kept = option.stored(without=NOT_IN_PLAN)
-        chosen = self.workload_options
+        chosen, script = self.workload_options, option.script
+        if script is not None:
+            kept["script"] = str(script)
         return Plan(
             workload=option.workload,
             nemesis=option.nemesis,
@@ -336,8 +366,8 @@ class RunRequest:
             time_limit_s=option.time_limit,
             extend=option.extend,
             rate=option.rate,
-            concurrency=option.concurrency,
-            nodes=option.nodes,
+            concurrency=script.run.clients if script else option.concurrency,
+            nodes=(ANY_NODE,) if script else option.nodes,
             quiesce_s=option.quiesce,
             check_s=option.check_time,
             options={**kept, WORKLOAD_OPTIONS: asdict(chosen)},
@@ -442,6 +472,10 @@ def run(context: click.RichContext, /, **_: object) -> int:
         tally = ", ".join(f"{statuses.count(s)} {s.value}" for s in Status if s in statuses)
         console.print(f"{len(statuses)} runs: {tally}")
     if campaign.clusters.leave and campaign.clusters.files is not None:
+        if stop.frozen:
+            pods = f"docker ps -qf name={campaign.clusters.files.name}-.*-pod"
+            resume = "xargs -I{} docker exec {} sh -c 'kill -CONT -1'"
+            console.print(f"{stop.reason}; they go on after: {pods} | {resume}")
         console.print(
             "the cluster is still running: "
             f"harness run --reuse {campaign.clusters.files.name} uses it, "

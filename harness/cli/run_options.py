@@ -1,13 +1,16 @@
 """Typed values of the options of `harness run`."""
 
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
 from compose.releases import ImageOptions
 from harness.core.op import Json
 from harness.core.seed import Seed
+
+if TYPE_CHECKING:
+    from harness.cli.options import ScriptFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +21,7 @@ class RunOptions(ImageOptions):
     workload: str
     nemesis: str
     cluster: str
+    script: "ScriptFile | None"
     seed: Seed | None
     count: int
     jobs: int
@@ -51,6 +55,7 @@ class RunOptions(ImageOptions):
     protocol: str | None
     bug: tuple[str, ...]
     keep_cluster: bool
+    stop_at_departure: bool
     reuse: str | None
     store: str
     report: str
@@ -79,7 +84,12 @@ class RunOptions(ImageOptions):
     @property
     def docker_only(self) -> dict[str, Any]:
         """Return the given options that only a cluster of containers has, by flag."""
-        own = {"--reuse": self.reuse, "--keep-cluster": self.keep_cluster, "--parts": self.parts}
+        own = {
+            "--reuse": self.reuse,
+            "--keep-cluster": self.keep_cluster,
+            "--stop-at-departure": self.stop_at_departure,
+            "--parts": self.parts,
+        }
         return {flag: value for flag, value in {**own, **self.images}.items() if value}
 
     def stored(self, without: frozenset[str]) -> dict[str, Json]:

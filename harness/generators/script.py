@@ -1,12 +1,17 @@
-"""Scripts: calls and faults one after the other, by named clients, each with the end it must have.
+"""Scripts: calls and faults by named clients, one after the other or each at its time.
 
-A script is a pure value, as every generator. Only events move it on, so that folding it over a
-stored history shows how far a run got, and why it broke off.
+A `Script` has steps, each with the end that it must have. Only events move it on, so that folding
+it over a stored history shows how far a run got, and why it broke off. A `Timetable` has times in
+place of ends. Both are pure values, as every generator.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from itertools import pairwise
+from typing import ClassVar, TypeAlias
+
+import msgspec
+from msgspec.structs import replace as replace_struct
 
 from harness.core.history import History
 from harness.core.op import NEMESIS, Call, Kind, Op, Process
@@ -189,3 +194,61 @@ def _unlike(step: Do, op: Op) -> str:
     wanted = " or ".join(step.ends)
     where = f" on {op.node}" if op.node else ""
     return f"{op.f}{where} ended {op.kind}, {wanted} expected: {op.error or op.value}"
+
+
+class TimedCall(msgspec.Struct, frozen=True):
+    """Call that begins at its time, or as soon after that as its client is free."""
+
+    at_ns: int
+    """Nanoseconds since the timetable was first asked."""
+    by: int
+    """Number of its client, which roams, or NEMESIS_NUMBER."""
+    call: Call
+
+
+class Timetable(msgspec.Struct, frozen=True):
+    """The generator of timed calls. See `timetable`."""
+
+    by_worker: Mapping[int, tuple[tuple[int, TimedCall], ...]]
+    """Each worker's calls, in order, with their places in the order of all calls."""
+    made: Mapping[int, int]
+    """Number of calls that each worker has made."""
+    zero_ns: int | None = None
+    """Time of the first question; None before it."""
+    listens: ClassVar[bool] = False
+
+    def op(self, context: Context) -> tuple[Step, Generator]:
+        """Return the first call that is due and whose worker is free."""
+        zero_ns = context.time_ns if self.zero_ns is None else self.zero_ns
+        now = self if self.zero_ns is not None else replace_struct(self, zero_ns=zero_ns)
+        due: list[tuple[int, TimedCall, Worker]] = []
+        wake_ns: list[int] = []
+        for worker in context.free:
+            calls, at = self.by_worker.get(worker.number, ()), self.made.get(worker.number, 0)
+            if at == len(calls):
+                continue
+            place, one = calls[at]
+            if one.at_ns + zero_ns <= context.time_ns:
+                due.append((place, one, worker))
+            else:
+                wake_ns.append(one.at_ns + zero_ns)
+        if due:
+            _, one, worker = min(due, key=lambda entry: entry[0])
+            made = {**self.made, worker.number: self.made.get(worker.number, 0) + 1}
+            return Ready(one.call, worker), replace_struct(now, made=made)
+        # Never exhausted: the run lasts for its time limit, whatever has ended by then.
+        return Pending(min(wake_ns, default=None)), now
+
+    def update(self, context: Context, event: Op) -> Generator:  # noqa: ARG002
+        """Return itself."""
+        return self
+
+
+def timetable(calls: Sequence[TimedCall]) -> Timetable:
+    """Return a generator of these calls, which are in order of time. A call that is late because
+    its client is busy delays only the client's own later calls. It is never exhausted."""
+    assert all(a.at_ns <= b.at_ns for a, b in pairwise(calls)), "calls are in order of time"
+    by_worker: dict[int, list[tuple[int, TimedCall]]] = {}
+    for place, one in enumerate(calls):
+        by_worker.setdefault(one.by, []).append((place, one))
+    return Timetable({number: tuple(own) for number, own in by_worker.items()}, {})

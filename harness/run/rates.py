@@ -7,6 +7,7 @@ number of tries that a bisection asks for would be too low.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from math import ceil, exp, inf, lgamma, log, log1p
 from typing import Final
@@ -72,3 +73,27 @@ def _root(below: Callable[[float], bool]) -> float:
         else:
             high = middle
     return low
+
+
+@dataclass(frozen=True, slots=True)
+class SequentialTest:
+    """Sequential probability ratio test of the rate of an anomaly: it asks for tries until the rate
+    counts as high enough or too low. Wald, "Sequential tests of statistical hypotheses", Annals of
+    Mathematical Statistics 16 (1945).
+    """
+
+    reject_rate: float
+    """Rate at which (or below) an anomaly that is too rare is accepted with probability alpha."""
+    accept_rate: float
+    """Rate at which (or above) one that is frequent enough is rejected with probability beta."""
+    alpha: float = 0.05
+    beta: float = 0.05
+
+    def decided(self, hits: int, tries: int) -> bool | None:
+        """Return whether the rate is high enough, by the results of all tries; None: try again."""
+        assert 0 <= hits <= tries, f"{hits} of {tries}"
+        low, high = self.reject_rate, self.accept_rate
+        ratio = hits * log(high / low) + (tries - hits) * log((1 - high) / (1 - low))
+        if ratio >= log((1 - self.beta) / self.alpha):
+            return True
+        return False if ratio <= log(self.beta / (1 - self.alpha)) else None

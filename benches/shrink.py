@@ -1,0 +1,94 @@
+"""Sizes of red runs on simulated servers before and after `harness shrink`.
+
+    python -m benches.shrink [--runs 4] [--candidates 3000] [KIND …]
+
+For each kind of run, whose options are those of `harness run --cluster sim`, the first seeds that
+are INVALID are shrunk. Prints a line of Markdown for each run: the anomaly that is kept;
+operations, faults, simulated seconds and servers before and after; candidates; seconds of the
+processor; and whether it is minimal, so that no call and no fault can be left out alone.
+"""
+
+import argparse
+import contextlib
+import io
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from benches.sim_bugs import TRIALS
+from harness.cli.candidates import red_run
+from harness.cli.run import RunRequest
+from harness.cli.run import run as command
+from harness.cli.shrink import shrunk
+from harness.core.seed import Seed
+from harness.core.verdict import Status
+from harness.run.campaign import FinishedRun
+from harness.run.script_edits import Sizes
+from harness.run.shrinking import CANDIDATES_MAX, ShrinkBudget
+from harness.run.stop import Stop
+from harness.run.store import Store
+
+PLANTED = (
+    "dedup-forgotten", "keeper-minority", "last-part-back", "lost-unmarked", "merge-drops",
+    "mutation-late", "quorum-uncounted",
+)  # fmt: skip
+KINDS: Mapping[str, str] = {
+    "stale-follower": "--read server --nemesis partition-keeper-follower --rate 100 "
+    "--time-limit 20",
+    **{bug: f"{TRIALS[bug]} --bug {bug}" for bug in PLANTED},
+}
+"""Options of a kind of run."""
+SEEDS_MAX = 200
+
+
+def red_runs(options: str, runs: int, store: Store) -> Iterator[Path]:
+    """Yield the directories of the first runs that are INVALID."""
+    found = 0
+    for seed in range(1, SEEDS_MAX + 1):
+        if found == runs:
+            return
+        ended: list[FinishedRun] = []
+        words = [*options.split(), "--cluster", "sim", "--report", "none"]
+        context = command.make_context("run", [*words, "--store", str(store.root)])
+        request = RunRequest(context)
+        with contextlib.redirect_stderr(io.StringIO()):
+            request.campaign(None, Stop(), ended.append).run([request.plan(Seed(seed))])
+        if ended[0].outcome.judgement.status is Status.INVALID:
+            found += 1
+            yield ended[0].directory.path
+
+
+def shown(sizes: Sizes) -> str:
+    return f"{sizes.calls:,} | {sizes.faults} | {sizes.seconds:.3g} | {sizes.nodes}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=4)
+    parser.add_argument("--candidates", type=int, default=CANDIDATES_MAX)
+    parser.add_argument("kinds", nargs="*", default=list(KINDS))
+    given = parser.parse_args()
+    print(
+        "| kind | seed | keeps | operations | faults | s | servers | → operations | faults | s | "
+        "servers | candidates | CPU s | minimal |"
+    )
+    print("|---" * 14 + "|")
+    for kind in given.kinds:
+        with tempfile.TemporaryDirectory() as root:
+            store = Store(Path(root))
+            for path in red_runs(KINDS[kind], given.runs, store):
+                red = red_run(str(path), store)
+                budget = ShrinkBudget(given.candidates)
+                began_s = time.process_time()
+                result = shrunk(red, budget, Stop())
+                print(
+                    f"| {kind} | {red.info.plan.seed} | {red.kind} | {shown(result.before)} | "
+                    f"{shown(result.after)} | {budget.candidates:,} | "
+                    f"{time.process_time() - began_s:.1f} | {'yes' if result.minimal else 'no'} |",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()

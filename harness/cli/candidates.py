@@ -1,0 +1,301 @@
+"""Candidates of `harness shrink`: a stored run as a script, and what plays a script and looks for
+the anomaly, on simulated or on real servers."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+import rich_click as click
+from greenlet import getcurrent, greenlet
+
+from checkers.judge import Judgement, judge
+from checkers.replication.protocol import applicable
+from checkers.stored import judgement_of
+from checkers.witness import gravest
+from harness.cli.options import ScriptFile, given_options
+from harness.cli.replay import check_same, stored_context
+from harness.cli.run import RunRequest
+from harness.cli.run import run as run_command
+from harness.cli.workload import workload_of
+from harness.clusters.sim_cluster import SimCluster
+from harness.core.errors import HarnessError, UsageError
+from harness.core.history import History
+from harness.core.protocols import Generator
+from harness.core.seed import Seed
+from harness.core.verdict import Status
+from harness.generators.script import timetable
+from harness.run.campaign import FinishedRun
+from harness.run.monitor import Monitor
+from harness.run.phases import RunContext, checkers_of, fresh_token, record, workers_of
+from harness.run.plan import Plan
+from harness.run.rates import SequentialTest
+from harness.run.script_edits import length_ns, simplified
+from harness.run.scripted import ScriptedRun, script_of
+from harness.run.shrinking import (
+    CandidateResult,
+    OutOfBudgetError,
+    Reproduction,
+    ShrinkBudget,
+    Shrinker,
+)
+from harness.run.stop import Stop
+from harness.run.store import RunDirectory, RunInfo, Store
+from nemesis.catalogue import parse_nemesis
+
+SCRIPT_FILE: Final = "shrunk.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class AnomalyKind:
+    """What a candidate must show: an anomaly of this kind, found by this checker."""
+
+    checker: str
+    kind: str
+
+    def __str__(self) -> str:
+        return f"{self.checker}:{self.kind}"
+
+    def in_(self, judgement: Judgement, history: History) -> Reproduction | None:
+        """Return when it was seen and by which calls, if it decides the verdict."""
+        found = [
+            anomaly
+            for verdict in judgement.deciding
+            if verdict.status is Status.INVALID and verdict.checker == self.checker
+            for anomaly in verdict.anomalies
+            if anomaly.kind == self.kind
+        ]
+        if not found:
+            return None
+        first = min(found, key=lambda anomaly: (history[anomaly.ops[-1]].time_ns, len(anomaly.ops)))
+        ops = set(first.ops)
+        proof = frozenset(
+            place
+            for place, pair in enumerate(history.pairs)
+            if pair.invoke.index in ops or (pair.end is not None and pair.end.index in ops)
+        )
+        return Reproduction(max(history[op].time_ns for op in ops), proof)
+
+
+@dataclass(frozen=True, slots=True)
+class RedRun:
+    """A stored INVALID run, as a script."""
+
+    name: str
+    directory: RunDirectory
+    info: RunInfo
+    script: ScriptedRun
+    kind: AnomalyKind
+
+    @property
+    def simulated(self) -> bool:
+        """Return whether its servers were simulated."""
+        return self.script.options.get("cluster") == "sim"
+
+
+def red_run(what: str, store: Store, kind: str | None = None) -> RedRun:
+    """Return a stored run as a script. Raises UsageError for a run that is not INVALID, and for one
+    that no command line makes."""
+    directory = store.find(what)
+    info = directory.info()
+    name = f"{directory.path.parent.name}/{directory.path.name}"
+    judgement = judgement_of(directory.results())
+    found = gravest(judgement)
+    if judgement.status is not Status.INVALID or found is None:
+        raise UsageError(
+            f"run {name}: is {judgement.status.value}, so that there is nothing to shrink; "
+            "expected a run that is INVALID"
+        )
+    context = stored_context(name, info)
+    check_same(name, info, RunRequest(context))
+    replicas = info.topology.replicas
+    workers = workers_of(info.plan.nodes or replicas, info.plan.concurrency, replicas)
+    calls = script_of(directory.history(), len(workers) - 1)
+    options = {
+        "cluster": "docker",
+        **simplified(given_options(context)),
+        "workload": info.plan.workload,
+        "seed": str(info.plan.seed),
+        "time-limit": f"{info.plan.time_limit_s:g}",
+    }
+    if options["cluster"] == "auto":
+        options["cluster"] = "docker" if info.zero_utc else "sim"
+    script = ScriptedRun(options, calls)
+    return RedRun(name, directory, info, script, _kind(kind, name, judgement))
+
+
+def _kind(given: str | None, name: str, judgement: Judgement) -> AnomalyKind:
+    """Return the kind of anomaly to keep: the one given, or the gravest."""
+    known = {
+        str(AnomalyKind(verdict.checker, anomaly.kind)): AnomalyKind(verdict.checker, anomaly.kind)
+        for verdict in judgement.deciding
+        if verdict.status is Status.INVALID
+        for anomaly in verdict.anomalies
+    }
+    if given is None:
+        found = gravest(judgement)
+        assert found is not None, "the run is INVALID"
+        return AnomalyKind(found[0].checker, found[1].kind)
+    if given not in known:
+        raise UsageError(f"--kind {given!r}: run {name} has {' '.join(sorted(known))}")
+    return known[given]
+
+
+def request_of(script: ScriptedRun, store: Path, path: Path | None = None) -> RunRequest:
+    """Return the request of a scripted run. Raises UsageError."""
+    file = ScriptFile(path or Path(SCRIPT_FILE), script)
+    try:
+        context = run_command.make_context(
+            "run", [], default_map={"script": file, "store": str(store)}
+        )
+    except click.UsageError as error:
+        raise UsageError(error.format_message()) from error
+    return RunRequest(context)
+
+
+@dataclass(slots=True)
+class OnSimulatedServers:
+    """Runs candidates on simulated servers, in memory."""
+
+    kind: AnomalyKind
+    budget: ShrinkBudget
+    _options: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
+    _request: RunRequest | None = None
+    """The request of the options above; None: they cannot be run."""
+
+    def __call__(self, candidate: ScriptedRun) -> CandidateResult:
+        """Run a candidate and judge it by the checker that matters."""
+        request = self._of(candidate)
+        if request is None:
+            return CandidateResult(None)
+        plan = replace(
+            request.plan(Seed(int(str(candidate.options["seed"]), 0))),
+            time_limit_s=length_ns(candidate) / 1e9,
+            concurrency=candidate.clients,
+        )
+        cluster = request.simulated_cluster(plan, lambda _: None)
+        try:
+            cluster.up()
+            return self._judged(plan, request, cluster, timetable(candidate.calls))
+        except HarnessError:
+            return CandidateResult(None)
+        finally:
+            cluster.down()
+            self.budget.events += cluster.simulation.world.events
+
+    def _of(self, candidate: ScriptedRun) -> RunRequest | None:
+        """Return the request of a candidate, whose seed and time limit may be another's."""
+        options = {n: v for n, v in candidate.options.items() if n not in ("seed", "time-limit")}
+        if self._options != options:
+            self._options = options
+            try:
+                self._request = request_of(candidate, Path("store"))
+            except UsageError:
+                self._request = None
+        return self._request
+
+    def _judged(
+        self, plan: Plan, request: RunRequest, cluster: SimCluster, script: Generator
+    ) -> CandidateResult:
+        faults = parse_nemesis(plan.nemesis, cluster.topology, plan.seed, request.fault_options)
+        monitor = Monitor(plan.workload, plan.time_limit_s, anomalies=None)
+        context = RunContext(
+            plan, cluster, workload_of(plan), faults, None, monitor, Stop(),
+            fresh_token("sim", plan.seed), drop=False, script=script,
+        )  # fmt: skip
+        history = record(context).history()
+        own = [one for one in checkers_of(context) if one.name == self.kind.checker]
+        judgement = judge(history, applicable(own, history), plan.check_s, plan.promise)
+        limit_ns = plan.time_limit_s * 1e9  # final reads begin later
+        made = [pair for pair in history.pairs if pair.invoke.time_ns < limit_ns]
+        ends_ns = [(pair.end or pair.invoke).time_ns for pair in made]
+        return CandidateResult(self.kind.in_(judgement, history), ends_ns)
+
+
+@dataclass(slots=True)
+class OnRealServers:
+    """Runs candidates on one cluster, each until a sequential test has decided."""
+
+    kind: AnomalyKind
+    test: SequentialTest
+    tries_max: int
+    tries: int = 0
+    """Number of tries of all candidates."""
+    rates: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Hits and tries of each candidate."""
+    _playing: ScriptedRun | None = None
+    _hit: Reproduction | None = None
+    _decided: bool = False
+    """False if the checker had no conclusion about the last try, which then counts as none."""
+    _home: greenlet | None = None
+
+    def __call__(self, candidate: ScriptedRun) -> CandidateResult:
+        """Let the campaign make tries of a candidate until the test has decided. Raises
+        OutOfBudgetError if it has not when the tries are spent."""
+        assert self._home is not None, "the shrinker runs within `shrunk`"
+        hits = tries = 0
+        seen: Reproduction | None = None
+        while (decided := self.test.decided(hits, tries)) is None and self.tries < self.tries_max:
+            self.tries += 1
+            self._playing, self._hit, self._decided = candidate, None, False
+            self._home.switch()
+            tries += self._decided
+            if self._hit is not None:
+                hits, seen = hits + 1, self._hit
+        self.rates[candidate.text] = hits, tries
+        if decided is None:
+            raise OutOfBudgetError
+        return CandidateResult(seen if decided else None)
+
+    def finished(self, run: FinishedRun) -> None:
+        """Note whether a try shows the anomaly."""
+        self._hit = self.kind.in_(run.outcome.judgement, run.outcome.history)
+        self._decided = any(
+            verdict.checker == self.kind.checker and verdict.status is not Status.UNKNOWN
+            for verdict in run.outcome.judgement.verdicts
+        )
+
+    def shrunk(self, shrinker: Shrinker, red: RedRun, store: Path, stop: Stop) -> None:
+        """Run the shrinker; its candidates are runs of one campaign."""
+        self._home = getcurrent()
+        request = request_of(red.script, store)
+        campaign = replace(
+            request.campaign(None, stop, self.finished),
+            reported=frozenset(),
+            script=lambda _: timetable(self._played.calls),
+        )
+        work = greenlet(lambda: on_cluster(shrinker))
+
+        def plans() -> Iterator[Plan]:
+            work.switch()
+            while not work.dead:
+                limit_s = float(str(self._played.options["time-limit"]))
+                plan = request.plan(request.seed)
+                yield replace(plan, time_limit_s=limit_s, concurrency=self._played.clients)
+                work.switch()
+
+        campaign.run(plans())
+        if not work.dead:  # the campaign was stopped: let the shrinker end
+            work.switch()
+
+    @property
+    def _played(self) -> ScriptedRun:
+        assert self._playing is not None, "a try is under way"
+        return self._playing
+
+
+def on_cluster(shrinker: Shrinker) -> None:
+    """Shrink, once the script of the run itself has reproduced. Raises UsageError."""
+    try:
+        shown = shrinker.first()
+    except OutOfBudgetError:
+        raise UsageError(
+            "it is not decided whether the script of the run itself shows the anomaly, and all "
+            "tries are spent; expected more --tries"
+        ) from None
+    if not shown:
+        raise UsageError(
+            "the script of the run itself does not show the anomaly, so that there is nothing to "
+            "shrink; on real servers its rate may be below --accept-rate"
+        )
+    shrinker.shrink()

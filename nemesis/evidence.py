@@ -15,7 +15,7 @@ _STOPPED: Final[Mapping[str, str]] = {
 }
 """Evidence for a stopped message, by the rule's action."""
 _ARMED: Final = "the proxy in its pod has the rule; the end of the fault says how many it stopped"
-_STRUCK: Final = "no server process is left, and what it was making is on its disk, incomplete"
+_STRUCK: Final = "no server process is left, and what it had begun is on its disk, unfinished"
 _HELD: Final = "no server process is left, and a proxy held the other replica in the middle"
 _CLEARED: Final = "the proxy has no such rule any more and holds back nothing"
 

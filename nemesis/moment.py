@@ -26,10 +26,12 @@ from nemesis.targets import NodeSpec
 
 T = TypeVar("T")
 POLL_NS: Final = 5_000_000
-HELD_NS: Final = 150_000_000
+HELD_NS: Final = 500_000_000
 """Time after which a fetch that is not held has ended."""
 FETCHED: Final = "tmp?fetch_*/"
 """Directories of parts that are being fetched: tmp_fetch_…, today tmp-fetch_…."""
+HEAD_BYTES: Final = 1000
+"""Bytes of an answer, its header included, with which a fetch begins."""
 CLONE_S: Final = 25.0
 """Time for a killed replica to be marked lost, and for a lost one to begin its clone."""
 ANSWER_S: Final = 2.0
@@ -38,6 +40,10 @@ MERGES: Final = (
     "AND progress < 0.8 AND rows_written > 0 AND total_size_bytes_compressed > 1000000"
 )
 """The merges that have begun to write and go on for long enough to be hit."""
+DROPPED: Final = "harness_*.t.*.sql"
+"""Metadata of a dropped table of an Atomic database, which go when its data have gone."""
+DROP_S: Final = 25.0
+"""Time to wait for a client that drops a table."""
 PATHS: Final = (
     "SELECT DISTINCT zookeeper_path FROM system.replicas WHERE zookeeper_path LIKE '/harness/%'"
 )
@@ -55,14 +61,14 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class MomentVariant:
-    """Rule by which a moment is found, and the directories on the victim's disk that prove that it
-    was hit."""
+    """Rule by which a moment is found, and what on the victim's disk proves that it was hit."""
 
     text: str
     find: Callable[["MomentKill", Cluster, Sequence[str], Watch], Moment]
     proof: str = ""
-    """Pattern of directories that the dead server must have; "" if a proxy proves it."""
+    """Pattern of what the dead server must have on its disk; "" if a proxy proves it."""
     proxied: bool = True
+    needs: tuple[Mechanism, ...] = ()
 
 
 class MomentKill(Kill):
@@ -73,7 +79,7 @@ class MomentKill(Kill):
         self.f = name
         self.variant = VARIANTS[name]
         proxy = (CanIntercept,) if self.variant.proxied else ()
-        self.needs = (*self.needs, CanListFiles, *proxy)
+        self.needs = (*self.needs, CanListFiles, *proxy, *self.variant.needs)
 
     def plan(self, seed: Seed, turn: int) -> Mapping[str, Json]:
         """Return the replicas in the order in which they are looked at."""
@@ -152,6 +158,19 @@ def _merging(_kill: MomentKill, cluster: Cluster, nodes: Sequence[str], watch: W
         return _until(cluster, watch, watch.within_s, look, "no replica merged")
 
 
+def _dropping(_kill: MomentKill, cluster: Cluster, nodes: Sequence[str], watch: Watch) -> Moment:
+    """Wait for a replica that has given up a table of a workload and has yet to remove its data."""
+
+    def look() -> Moment | None:
+        for node in nodes:
+            seen = directories(cluster, node, DROPPED)
+            if seen:
+                return Moment(node, f"{node} while it dropped a table", seen)
+        return None
+
+    return _until(cluster, watch, DROP_S, look, "no replica dropped a table")
+
+
 def _fetching(_kill: MomentKill, cluster: Cluster, nodes: Sequence[str], watch: Watch) -> Moment:
     """Hold fetches in the middle; the victim is a replica with an incomplete part."""
     receiver, source, seen = _half_fetched(cluster, nodes, watch)
@@ -171,10 +190,11 @@ def _half_fetched(
     proxies = _interceptable(cluster)
     for node in nodes:  # one sender at a time, so that it is known who sends what was found
         rule = {"name": "stall", "channel": "interserver", "edge": "response", "do": "stall"}
-        proxies.intercept([node], {**rule, "words": list[Json](FETCH)})
+        size = HEAD_BYTES + max(cluster.engines.on(other).fetch_buffer_bytes for other in nodes)
+        proxies.intercept([node], {**rule, "words": list[Json](FETCH), "stall_bytes": size})
 
         def look(sender: str = node) -> tuple[str, str, tuple[str, ...]] | None:
-            if not _hits(proxies, sender):
+            if not proxies.intercepted(sender)["stalled"]:
                 return None
             for other in nodes:
                 seen = _held(cluster, other) if other != sender else ()
@@ -183,7 +203,7 @@ def _half_fetched(
             return None
 
         try:
-            return _until(cluster, watch, watch.within_s / len(nodes), look, "nobody fetched")
+            return _until(cluster, watch, watch.within_s, look, "nobody fetched")
         except FaultError:
             proxies.clear_rules([node])
     raise FaultError("nobody fetched a part in time")
@@ -232,7 +252,8 @@ def _cloned(kill: MomentKill, cluster: Cluster, nodes: Sequence[str], watch: Wat
 
 
 def directories(cluster: Cluster, node: str, pattern: str) -> tuple[str, ...]:
-    """Return the names of the directories in a server's data that match a pattern."""
+    """Return the names in a server's data that match a pattern: of directories if it ends with a
+    slash, else of files."""
     assert isinstance(cluster, CanListFiles), "capabilities are checked before the run"
     found = cluster.files(node, "", pattern)
     return tuple(sorted(path.rstrip("/").rpartition("/")[2] for path in found))
@@ -293,6 +314,13 @@ VARIANTS: Final[Mapping[str, MomentVariant]] = {
         _merging,
         proof="tmp_merge_*/",
         proxied=False,
+    ),
+    "drop-kill": MomentVariant(
+        "a replica is killed while it drops a table",
+        _dropping,
+        proof=DROPPED,
+        proxied=False,
+        needs=(Mechanism.ATOMIC_DATABASES,),
     ),
     "fetch-kill-receiver": MomentVariant(
         "a replica is killed while it has half of a part that it fetches",

@@ -145,3 +145,17 @@ def sound_histories(draw, *, calls=10, lag=0):
             known = len(state) - draw(st.integers(0, lag))
             out.append(read(process, state[: max(0, known)], begin, end))
     return history(*out)
+
+
+def told(f, value, begin, end=None, *, process=0, node="ch1", key=None, kind="ok", asked=None):
+    """Return a call whose answer is not a list of values."""
+    events = read(process, None, begin, begin + 1 if end is None else end, kind, f=f, node=node)
+    events[0].op.update(value=asked, key=key)
+    events[1].op.update(value=value, key=key)
+    return events
+
+
+def kinds(checker, *calls):
+    """Return a checker's status and the kinds of its anomalies, in order."""
+    said = checker.check(history(*calls))
+    return said.status, [anomaly.kind for anomaly in said.anomalies]

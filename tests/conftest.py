@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from shutil import which
 
+import hypothesis  # noqa: F401 # while gc.freeze() of a run hides nothing from its hooks
 import pytest
 from real_servers import THREE
 from selenium.webdriver import Chrome, ChromeOptions, ChromeService

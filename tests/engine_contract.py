@@ -143,6 +143,7 @@ def _said(workload: Workload, token: str) -> Sequence[str]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Driver, "ask", ask)
         patched.setattr(ObjectStore, "sizes", lambda _: {})
+        patched.setattr(ObjectStore, "logged", lambda _: frozenset())
         workload.session(cluster, token)
     plain = (re.sub(r"ReplicatedMergeTree(\([^)]*\))?", "MergeTree", sql) for sql in said)
     return [sql for sql in plain if sql.startswith("CREATE")]

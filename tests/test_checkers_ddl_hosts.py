@@ -9,6 +9,7 @@ from checkers_cases import Event, _call, history
 from checkers.ddl.active import ACTIVE, ActiveTasks
 from checkers.ddl.ddl import EFFECTS, TASKS, Ddl
 from checkers.ddl.macros import INSERT, ROWS, Macros
+from checkers.ddl.missing_local import MAKE, USE, MissingLocal
 from harness.core.verdict import Status, Verdict
 
 
@@ -115,3 +116,36 @@ def test_a_host_that_does_not_answer_leaves_the_verdict_open() -> None:
     silent = _call(9, ROWS, 3, 4, "fail", "ch4", None, None, None, "209")
     verdict = Macros().check(history(ONE, TWO, silent))
     assert (verdict.status, verdict.summary) == (Status.UNKNOWN, "no tables of ch4")
+
+
+def use(code: int, at: int, node: str = "ch1", names: str = "none_0") -> list[Event]:
+    """Return a host's select from its only Distributed table."""
+    text = f"There is no table {names}" if code else ""
+    told = {"dist_0": {"local": "none_0", "code": code, "text": text}}
+    return _call(10 * at + int(node[2:]), USE, at, at + 1, "ok", node, None, None, told, None)
+
+
+def make(at: int, node: str = "ch1", kind: str = "ok") -> list[Event]:
+    error = None if kind == "ok" else "209"
+    return _call(10 * at + int(node[2:]), MAKE, at, at + 1, kind, node, None, None, 1, error)
+
+
+@pytest.mark.parametrize(
+    ("calls", "status", "kinds"),
+    [
+        ((use(60, 1), make(3), use(0, 5)), Status.VALID, []),
+        ((use(0, 1), make(3), use(0, 5)), Status.INVALID, ["answered"]),
+        ((use(279, 1), make(3), use(0, 5)), Status.VALID, []),
+        ((use(279, 1, names="none_1"), make(3), use(0, 5)), Status.INVALID, ["unclear"]),
+        ((use(47, 1), make(3), use(0, 5)), Status.INVALID, ["unclear"]),
+        ((use(60, 1), make(3), use(60, 5)), Status.INVALID, ["unusable"]),
+        ((use(60, 1), make(3), make(3, "ch2", "info"), use(60, 5)), Status.UNKNOWN, []),
+        ((use(60, 1), make(3)), Status.UNKNOWN, []),
+        ((use(60, 1), use(60, 1, "ch2"), make(3), make(3, "ch2"), use(0, 5)), Status.UNKNOWN, []),
+        ((), Status.UNKNOWN, []),
+    ],
+)
+def test_a_distributed_table_before_its_local_tables(
+    calls: tuple[list[Event], ...], status: Status, kinds: list[str]
+) -> None:
+    assert judged(MissingLocal().check(history(*calls))) == (status, kinds)

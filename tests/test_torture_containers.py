@@ -29,7 +29,7 @@ nemeses = ["none", "partition"]
 time-limit = 3
 interval = 1
 duration = 1
-quiesce = 15
+quiesce = 40
 insert = "plain"
 read = "plain"
 """

@@ -10,6 +10,7 @@ import pytest
 
 from checkers.judge import Judgement
 from checkers.ladder import Level
+from checkers.replication.conformance import conformance_of
 from harness.cli.conform import conformance
 from harness.cli.workload import options_of, workload_of
 from harness.clients.clickhouse import ClickHouse
@@ -20,6 +21,7 @@ from harness.core.op import Kind, Op
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.core.verdict import Status, Verdict
+from harness.run.journal import read_history
 from harness.run.monitor import Monitor, Phase
 from harness.run.phases import RunContext, execute, fresh_token
 from harness.run.plan import WORKLOAD_OPTIONS, Plan
@@ -90,6 +92,9 @@ def test_quorums_are_accused_only_where_zookeepers_log_has_the_servers_at_fault(
     durability = verdicts_of(judgement)["durability"]
     servers.collect(run.logs)
     trace = conformance(run)
+    followed = conformance_of(read_history(run.journal))
+    assert followed is not None
+    assert followed.value["tables"].keys() == {table.root for table in trace.tables}
     assert (durability.status, trace.status) in [
         (VALID, VALID),
         (VALID, INVALID),

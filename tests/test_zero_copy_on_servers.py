@@ -48,9 +48,10 @@ def test_the_store_has_links_of_its_own_and_is_no_replica() -> None:
     [
         (("--clickhouse", "18.16"), "workload zero-copy: needs zero-copy replication, which"),
         (("-o", "detach=true", "-o", "rebuild=true"), "-o rebuild=true: a replica that is dropped"),
+        (("-o", "detach=true", "-o", "drop-replica=true"), "-o drop-replica=true: a replica that"),
         (("--nemesis", "kill-store"), "nemesis 'kill-store' is unknown"),
         (("--shards", "2"), "--shards 2: expected 1"),
-        (("--cluster", "sim", "-o", "move=true"), "-o move=true: needs real servers"),
+        (("--cluster", "sim", "-o", "rebuild=true"), "-o rebuild=true: needs real servers"),
     ],
 )
 def test_other_servers_are_refused_by_name(words: tuple[str, ...], text: str) -> None:

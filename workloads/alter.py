@@ -120,7 +120,7 @@ class _Alteration:
         assert isinstance(op.value, int), "a column is a number"
         assert op.node is not None, "a client has a node"
         sync = self._seed.below(op.value, 3) if self._sync < 0 else self._sync
-        logged = self._cluster.engines.on(op.node).has(Mechanism.ALTER_IN_LOG)
+        dialect = self._cluster.engines.on(op.node)
         others = self._connected(op.node)
         try:
             settings: QuerySettings = {"replication_alter_partitions_sync": sync}
@@ -138,9 +138,9 @@ class _Alteration:
         finally:
             for other in others.values():
                 other.close()
-        every = sync == 2 or not logged
-        waits = list(self._table.replicas) if every else [op.node] * sync
-        return {"has": {**has}, "waits": [*waits], "overlaps": not logged}
+        waits = dialect.alter_waits(sync, op.node, self._table.replicas)
+        overlaps = not dialect.has(Mechanism.ALTER_IN_LOG)
+        return {"has": {**has}, "waits": [*waits], "overlaps": overlaps}
 
     def _connected(self, node: str) -> Mapping[str, ClickHouse]:
         """Return connections to the other replicas that answer, open before the ALTER, so that the

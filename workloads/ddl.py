@@ -6,7 +6,8 @@ Only the leader of each shard executes an ALTER of a replicated table; the other
 Every statement has an object of its own, so that their order does not matter and a second execution
 is an error. Distributed tables are created over tables that do not exist, and dropped without the
 local tables below them. At rest the final reads list what the hosts have, and what ZooKeeper says
-of each task on each host. All shards and replicas take part.
+of each task on each host; a select from a Distributed table fails until its local tables are
+created. All shards and replicas take part.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 from checkers.ddl.active import ACTIVE, ActiveTasks
 from checkers.ddl.ddl import EFFECTS, TASKS, Ddl
 from checkers.ddl.macros import INSERT, ROWS, Macros
+from checkers.ddl.missing_local import MAKE, USE, MissingLocal
 from checkers.ladder import Level
 from checkers.stats import Stats
 from harness.clients.clickhouse import (
@@ -35,15 +37,17 @@ from harness.core.topology import Topology
 from harness.generators.calls import numbered
 from harness.generators.order import FINAL_TRIES, final_reads_on, phases, until_ok
 from harness.generators.timing import rate
-from harness.generators.workers import each_node, with_observer
+from harness.generators.workers import with_observer
 from workloads.ddl_queue import (
     OVER,
     STATEMENTS,
     ClusterQueue,
     DatabaseQueue,
     DdlQueue,
+    distributed_tables,
     effects_of,
     replicated_tables,
+    use_distributed,
 )
 from workloads.options import WorkloadOptions
 
@@ -139,15 +143,18 @@ class DdlWorkload:
         effects = final_reads_on([Call(f=EFFECTS)], nodes)
         if self.options.engine == REPLICATED:
             return phases(tasks, effects)
-        inserts = each_node(until_ok((Call(f=INSERT),), tries=FINAL_TRIES), nodes)
-        return phases(tasks, effects, inserts, final_reads_on([Call(f=ROWS)], nodes))
+        inserts, made = (final_reads_on([Call(f=f)], nodes) for f in (INSERT, MAKE))
+        rows, used = (final_reads_on([Call(f=f)], nodes) for f in (ROWS, USE))
+        return phases(tasks, effects, inserts, rows, used, made, used)
 
     def checkers(self) -> Sequence[Checker]:
         """Return the checkers that compare the queue with the hosts, and the hosts' replicated
         tables with each other."""
         least = Stats(min_ok={}, min_ok_total=10, faults_expected=self.faults_expected)
         replicated = self.options.engine == REPLICATED
-        return (least, Ddl()) if replicated else (least, Ddl(), ActiveTasks(), Macros())
+        if replicated:
+            return (least, Ddl())
+        return (least, Ddl(), ActiveTasks(), Macros(), MissingLocal())
 
 
 class _DdlSession:
@@ -289,10 +296,14 @@ class _DdlClient:
             if op.f == ROWS:
                 tables = replicated_tables(self._connection, self._database)
                 return Done(Kind.OK, {"shard": self._shard, "tables": tables})
+            if op.f == USE:
+                return Done(Kind.OK, use_distributed(self._connection, self._database))
         except DatabaseError as error:
             return failed_read(error)
         if op.f == INSERT:
             return self._insert()
+        if op.f == MAKE:
+            return self._make_local()
         sql = STATEMENTS[op.f].format(db=self._database, n=op.value, **self._queue.words)
         try:
             self._connection.command(sql, self._slow if op.f == "create-slow" else self._settings)
@@ -312,6 +323,19 @@ class _DdlClient:
         except DatabaseError as error:
             return failed_write(error)
         return Done(Kind.OK, {"row": self._number, "tables": [str(table) for (table,) in found]})
+
+    def _make_local(self) -> Done:
+        """Create the local table below each Distributed one that a statement created."""
+        try:
+            found = distributed_tables(self._connection, self._database)
+            for number in found:
+                self._connection.command(
+                    f"CREATE TABLE IF NOT EXISTS {self._database}.none_{number} (x UInt8) "
+                    "ENGINE = TinyLog"
+                )
+        except DatabaseError as error:
+            return failed_write(error)
+        return Done(Kind.OK, len(found))
 
     def close(self) -> None:
         self._connection.close()

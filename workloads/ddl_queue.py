@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from harness.clients.clickhouse import ClickHouse
+from harness.clients.clickhouse import ClickHouse, DatabaseError
 from harness.core.op import Json
 
 EACH, SHARDS, SOME = "harness_each", "harness", "harness_some"
@@ -94,6 +94,30 @@ def replicated_tables(connection: ClickHouse, database: str) -> dict[str, Json]:
         connection.command(f"SYSTEM SYNC REPLICA {database}.{table}", {"receive_timeout": SYNC_S})
         rows = connection.rows(f"SELECT x FROM {database}.{table} ORDER BY x")
         out[str(table)] = {"path": path, "replica": replica, "rows": [int(x) for (x,) in rows]}
+    return out
+
+
+def distributed_tables(connection: ClickHouse, database: str) -> list[str]:
+    """Return the numbers of the Distributed tables that statements created."""
+    found = connection.rows(
+        f"SELECT name FROM system.tables WHERE database = '{database}' AND name LIKE 'dist_%'"
+    )
+    return [str(n) for n in _numbers({str(name) for (name,) in found}, "dist_")]
+
+
+def use_distributed(connection: ClickHouse, database: str) -> dict[str, Json]:
+    """Select from each Distributed table that a statement created. Return its local table, and the
+    code and the text of the error, 0 and "" if there was none."""
+    out: dict[str, Json] = {}
+    for number in distributed_tables(connection, database):
+        code, text = 0, ""
+        try:
+            connection.rows(f"SELECT count() FROM {database}.dist_{number}")
+        except DatabaseError as error:
+            if error.code <= 0:
+                raise
+            code, text = error.code, error.text
+        out[f"dist_{number}"] = {"local": f"none_{number}", "code": code, "text": text}
     return out
 
 

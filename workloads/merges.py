@@ -18,7 +18,7 @@ from checkers.replication.merged_rows import FILL, MergedRows
 from checkers.replication.parts import Parts
 from checkers.sets.convergence import Convergence
 from checkers.sets.set_full import SetFull
-from checkers.stats import Stats
+from checkers.stats import MIN_OK, Stats
 from harness.clients.clickhouse import ClickHouse, DatabaseError, connect
 from harness.clients.replicated_table import ReplicatedTable, TableSchema, leads
 from harness.clients.set_calls import reads
@@ -44,6 +44,8 @@ ASKED_FOR = {"max_bytes_to_merge_at_max_space_in_pool": 1}
 OWN_PARTITION = 1_000_000
 """Partition of the first OPTIMIZE that is judged; each of those has a partition of its own."""
 OWN_PARTS = 3
+LEAST = 3
+"""Number of OPTIMIZE that must be acknowledged; a run with fewer goes on for longer."""
 BACKGROUND_PARTS = 8
 """Number of equal parts that servers merge by themselves at once."""
 
@@ -112,6 +114,7 @@ def merges(
         )
 
     judges: list[Checker] = [] if options.background else [Optimize()]
+    least = {FILL: 1} if options.background else {OPTIMIZE: LEAST}
     return TableWorkload(
         name="merges",
         seed=seed,
@@ -121,7 +124,7 @@ def merges(
         per_s=options.ops_per_s,
         look=look_at_transactions,
         judges=(
-            Stats(faults_expected=faults_expected),
+            Stats(min_ok={**MIN_OK, **least}, faults_expected=faults_expected),
             SetFull(linearizable=False),
             Convergence(),
             Parts(),
@@ -192,7 +195,10 @@ class _OwnMerge:
                 continue  # It is killed or cut off: its parts are unknown.
             finally:
                 other.close()
-        return {**filled, "sync": sync, "parts": {**parts}}
+        assert op.node is not None, "a client has a node"
+        dialect = self._cluster.engines.on(op.node)
+        waits = dialect.optimize_waits(sync, op.node, self._table.replicas)
+        return {**filled, "sync": sync, "waits": [*waits], "parts": {**parts}}
 
 
 def _partition(op: Op) -> int:

@@ -7,6 +7,7 @@ and a killed source or receiver may break this (partition, kill, pause).
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 from checkers.ladder import Level
 from checkers.replication.log_pointers import OBSERVE, LogPointers
@@ -47,51 +48,6 @@ def replication(
 ) -> Workload:
     """Return the workload `replication`."""
 
-    def create(cluster: Cluster, token: str) -> Session:
-        table = TableSession.table(cluster, token, SCHEMA)
-
-        def insert(connection: ClickHouse, op: Op) -> Value:
-            value = op.value
-            assert isinstance(value, int), "an insert has a number"
-            size = options.big_rows if value % options.one_in == options.one_in - 1 else 1
-            connection.command(
-                f"INSERT INTO {table.name} SELECT {op.key:d}, {value:d}, {size:d}, "
-                f"hex(cityHash64(number, {value:d})) FROM numbers({size:d})"
-            )
-            return value
-
-        def counted(connection: ClickHouse, op: Op) -> list[tuple[int, int, int]]:
-            return connection.rows(
-                f"SELECT value, count(), any(size) FROM {table.name} WHERE key = {op.key:d} "
-                "GROUP BY value ORDER BY value"
-            )
-
-        def read(connection: ClickHouse, op: Op) -> Value:
-            found = counted(connection, op)
-            return tuple(v for v, rows, size in found for _ in range(rows // size))
-
-        def rows(connection: ClickHouse, op: Op) -> Value:
-            return {"blocks": [list(one) for one in counted(connection, op)]}
-
-        def temporary(connection: ClickHouse, op: Op) -> Value:
-            return _unfinished_fetches(cluster, connection, op.node, table.database)
-
-        return TableSession(
-            cluster,
-            table,
-            writes={"insert": insert},
-            reads={
-                "read": read,
-                "final-read": read,
-                "rows": rows,
-                "final-rows": rows,
-                TEMPORARY: temporary,
-                FINAL_TEMPORARY: temporary,
-            },
-            timeout_s=options.timeout_s,
-            looks={OBSERVE: places},
-        )
-
     calls = (
         (2, numbered(lambda number: Call(f="insert", value=number, key=0))),
         (1, repeat(Call(f="read", key=0))),
@@ -102,7 +58,7 @@ def replication(
         name="replication",
         seed=seed,
         promise=promise,
-        create=create,
+        create=partial(_session, options),
         calls=mix(seed.child("calls"), calls),
         per_s=options.ops_per_s,
         observer=(OBSERVE, 5.0),
@@ -117,6 +73,52 @@ def replication(
             Temporary(),
             LogPointers(),
         ),
+    )
+
+
+def _session(options: ReplicationOptions, cluster: Cluster, token: str) -> Session:
+    table = TableSession.table(cluster, token, SCHEMA)
+
+    def insert(connection: ClickHouse, op: Op) -> Value:
+        value = op.value
+        assert isinstance(value, int), "an insert has a number"
+        size = options.big_rows if value % options.one_in == options.one_in - 1 else 1
+        connection.command(
+            f"INSERT INTO {table.name} SELECT {op.key:d}, {value:d}, {size:d}, "
+            f"hex(cityHash64(number, {value:d})) FROM numbers({size:d})"
+        )
+        return value
+
+    def counted(connection: ClickHouse, op: Op) -> list[tuple[int, int, int]]:
+        return connection.rows(
+            f"SELECT value, count(), any(size) FROM {table.name} WHERE key = {op.key:d} "
+            "GROUP BY value ORDER BY value"
+        )
+
+    def read(connection: ClickHouse, op: Op) -> Value:
+        found = counted(connection, op)
+        return tuple(v for v, rows, size in found for _ in range(rows // size))
+
+    def rows(connection: ClickHouse, op: Op) -> Value:
+        return {"blocks": [list(one) for one in counted(connection, op)]}
+
+    def temporary(connection: ClickHouse, op: Op) -> Value:
+        return _unfinished_fetches(cluster, connection, op.node, table.database)
+
+    return TableSession(
+        cluster,
+        table,
+        writes={"insert": insert},
+        reads={
+            "read": read,
+            "final-read": read,
+            "rows": rows,
+            "final-rows": rows,
+            TEMPORARY: temporary,
+            FINAL_TEMPORARY: temporary,
+        },
+        timeout_s=options.timeout_s,
+        looks={OBSERVE: places},
     )
 
 

@@ -28,6 +28,7 @@ class StoreLooks:
         self._store = ObjectStore(cluster.store_channel(timeout_s))
         try:
             self._before = frozenset(self._store.sizes())
+            self._logged = self._store.logged()
         except DatabaseError as error:
             raise ClusterError(f"the bucket cannot be listed: {error}") from error
 
@@ -61,7 +62,7 @@ class StoreLooks:
         }
 
     def store(self, connection: ClickHouse, op: Op) -> Value:  # noqa: ARG002
-        """Return the objects that stay, with their sizes and requests, and the locks."""
+        """Return the objects that stay, with their sizes and requests, the locks, and who wrote."""
         first = self._store.sizes()
         clock = self._cluster.runtime.clock()
         clock.sleep_until(clock.now_ns() + _REMOVED_NS)
@@ -75,6 +76,7 @@ class StoreLooks:
             "objects": kept,
             "locks": {**locks},
             "requests": self._store.requests([*kept]),
+            "written": {**self._store.written(self._logged)},
         }
 
     def pending(self) -> Sequence[str]:

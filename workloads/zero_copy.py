@@ -3,12 +3,12 @@
 Inserts, OPTIMIZE, mutations and DROP PARTITION make and remove parts all the time; old parts go
 after a second. With zero copy the replicas refer to the same objects, and locks in ZooKeeper decide
 who removes them. Without it, which is the control experiment, each replica has its own objects.
-With `detach` partitions are detached and attached again, with `rebuild` replicas are dropped and
-created again. With `move` new parts are on a local disk, and replicas move partitions to the store
-and back.
+With `detach` partitions are detached and attached again. With `rebuild` replicas are dropped and
+created again, and with `drop_replica` another replica drops them first. With `move` new parts are
+on a local disk, and replicas move partitions to the store and back.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Final
@@ -26,7 +26,7 @@ from checkers.replication.objects import (
 )
 from checkers.replication.parts import Parts
 from checkers.stats import Stats
-from harness.clients.clickhouse import ClickHouse, QuerySettings, connect
+from harness.clients.clickhouse import ClickHouse, DatabaseError, QuerySettings, connect
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
 from harness.clients.table_session import TableSession
 from harness.core.dialect import Mechanism
@@ -36,7 +36,7 @@ from harness.core.protocols import Cluster, Generator, Session, Workload
 from harness.core.ranges import validate_numbers
 from harness.core.seed import Seed
 from harness.core.topology import Topology
-from harness.generators.calls import numbered, repeat
+from harness.generators.calls import AtMostInFlight, numbered, repeat
 from harness.generators.choose import mix
 from workloads.options import PacedOptions
 from workloads.store_looks import StoreLooks
@@ -56,6 +56,10 @@ SCHEMA = TableSchema(
 )
 _DETACHED_NS: Final = 500_000_000
 """Time for which a partition stays detached."""
+_BETWEEN_NS: Final = 2_000_000_000
+"""Time from one rebuild to the next."""
+_REBUILD_S: Final = 60.0
+"""Time limit of each statement of a rebuild, which waits for fetches and removes every part."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +74,8 @@ class ZeroCopyOptions(PacedOptions):
     """Insert into a local volume, and move partitions between it and the object store."""
     rebuild: bool = False
     """Drop the table on a replica and create it there again."""
+    drop_replica: bool = False
+    """Detach the table on a replica, drop this replica on another one, and create it again."""
     values_per_key: int = 5
     """Number of values of a key, which is a partition; then a fresh key is taken."""
     ops_per_s: float = 8.0
@@ -83,8 +89,19 @@ class ZeroCopyOptions(PacedOptions):
     @property
     def unsimulated(self) -> str:
         """Option that simulated servers do not understand; "" if there is none."""
-        chosen = {"detach": self.detach, "move": self.move, "rebuild": self.rebuild}
+        chosen = {
+            "detach": self.detach,
+            "rebuild": self.rebuild,
+            "drop-replica": self.drop_replica,
+        }
         return next((f"-o {name}=true" for name, on in chosen.items() if on), "")
+
+    @property
+    def min_ok(self) -> Mapping[str, int]:
+        """Number of acknowledged calls that a verdict needs, by f."""
+        chosen = {REATTACH: self.detach, REBUILD: self.rebuild or self.drop_replica}
+        asked = {**chosen, "move": self.move}
+        return {"insert": 10, "merge": 1, LOOK: 3, **{f: 1 for f, on in asked.items() if on}}
 
     @property
     def table_settings(self) -> Mapping[str, int | str]:
@@ -106,9 +123,10 @@ class ZeroCopyOptions(PacedOptions):
             )
         if len(topology.shards) > 1:
             raise UsageError(f"--shards {len(topology.shards)}: expected 1")
-        if self.detach and self.rebuild:
+        if self.detach and (self.rebuild or self.drop_replica):
+            name = "rebuild" if self.rebuild else "drop-replica"
             raise UsageError(
-                "-o rebuild=true: a replica that is dropped loses what -o detach=true has detached "
+                f"-o {name}=true: a replica that is dropped loses what -o detach=true has detached "
                 "there; expected one of the two"
             )
 
@@ -122,6 +140,7 @@ def zero_copy(
         table = TableSession.table(cluster, token, replace(SCHEMA, settings=options.table_settings))
         looks = StoreLooks(cluster, table, timeout_s=options.timeout_s, zero_copy=options.zero_copy)
         calls = PartitionCalls(cluster, table)
+        rebuilds = REBUILD in options.min_ok
         changes = ("merge", "mutate", "move", DROP)
         return TableSession(
             cluster,
@@ -140,7 +159,10 @@ def zero_copy(
                 FINAL_STORE: looks.store,
             },
             timeout_s=options.timeout_s,
-            more_pending=looks.pending,
+            more_pending=lambda: (
+                *(calls.unfinished_rebuilds() if rebuilds else ()),
+                *looks.pending(),
+            ),
         )
 
     return TableWorkload(
@@ -149,14 +171,30 @@ def zero_copy(
         promise=promise,
         create=create,
         calls=_mix(options, seed),
+        beside=_rebuilds(options, seed),
         per_s=options.ops_per_s,
         look=look_once(FINAL_STORE),
         final_once=(FINAL_LOOK,),
         judges=(
-            Stats(min_ok={"insert": 10, "merge": 1, LOOK: 3}, faults_expected=faults_expected),
+            Stats(min_ok=options.min_ok, faults_expected=faults_expected),
             Parts(),
             Objects(zero_copy=options.zero_copy),
         ),
+    )
+
+
+def _rebuilds(options: ZeroCopyOptions, seed: Seed) -> Generator | None:
+    """Return rebuilds, one at a time: two at once would drop both copies of a row."""
+    chosen = [Call(f=REBUILD)] if options.rebuild else []
+    chosen += [Call(f=REBUILD, value={"by": "another"})] if options.drop_replica else []
+    if not chosen:
+        return None
+    return AtMostInFlight(
+        lambda n: chosen[n % len(chosen)],
+        most=1,
+        pause_ns=_BETWEEN_NS,
+        seed=seed.child("rebuilds"),
+        due_ns=_BETWEEN_NS,
     )
 
 
@@ -188,8 +226,6 @@ def _mix(options: ZeroCopyOptions, seed: Seed) -> Generator:
     if options.detach:
         reattaches = numbered(lambda n: Call(f=REATTACH, key=max(0, 4 * n - 2)))
         calls.append((inserts / (4 * per_key), reattaches))
-    if options.rebuild:
-        calls.append((1.5, repeat(Call(f=REBUILD))))
     if options.move:
         calls.append((2 * inserts / (2 * per_key), numbered(move)))
     return mix(seed.child("calls"), calls)
@@ -239,14 +275,62 @@ class PartitionCalls:
         connection.command(f"ALTER TABLE {self._table} ATTACH PARTITION {op.key:d}", everywhere)
         return held
 
-    def rebuild(self, connection: ClickHouse, op: Op) -> Value:
+    def rebuild(self, _: ClickHouse, op: Op) -> Value:
         """Drop the table on a replica, after the others have fetched what it has, and create it
-        there again."""
+        there again. If the op says so, another replica drops the replica while it is away."""
         node = str(op.node)
-        for other in self._replicated.replicas:
-            if other != node:
-                with closing(connect(self._cluster, other)) as its:
-                    its.command(f"SYSTEM SYNC REPLICA {self._table}")
+        others = [other for other in self._replicated.replicas if other != node]
+        with self._connected(node) as connection:
+            for other in others:
+                # Its fetches suffice; its merges and mutations may take much longer.
+                self._elsewhere(other, f"SYSTEM SYNC REPLICA {self._table} LIGHTWEIGHT")
+            if op.value is not None:
+                connection.command(f"DETACH TABLE {self._table} SYNC")
+                try:
+                    gone = f"SYSTEM DROP REPLICA '{node}' FROM TABLE {self._table}"
+                    self._elsewhere(others[0], gone)
+                finally:
+                    connection.command(f"ATTACH TABLE {self._table}")
+            self._drop_and_create(connection, node)
+        return op.value
+
+    def unfinished_rebuilds(self) -> Sequence[str]:
+        """Finish the rebuilds that faults have interrupted, as an operator would; return what was
+        done, and what failed, a sentence each."""
+        said: list[str] = []
+        for node in self._replicated.replicas:
+            try:
+                with self._connected(node) as connection:
+                    said += self._finish(connection, node)
+            except DatabaseError as error:
+                said.append(f"{node} cannot be rebuilt: {error.text}")
+        return said
+
+    def _finish(self, connection: ClickHouse, node: str) -> Sequence[str]:
+        database = self._replicated.database
+        made = connection.rows(
+            f"SELECT is_readonly FROM system.replicas WHERE database = '{database}'"
+        )
+        if not made:
+            self._replicated.create_on(connection, node)
+            return [f"{node} has its table again"]
+        known = connection.rows(
+            f"SELECT count() FROM system.zookeeper WHERE path = '{self._replicated.path}/replicas' "
+            f"AND name = '{node}'"
+        )
+        if not made[0][0] or known[0][0]:
+            return []
+        # Another replica has dropped it.
+        self._drop_and_create(connection, node)
+        return [f"{node} has a new table"]
+
+    def _drop_and_create(self, connection: ClickHouse, node: str) -> None:
         connection.command(f"DROP TABLE {self._table} SYNC")
         self._replicated.create_on(connection, node)
-        return None
+
+    def _elsewhere(self, node: str, statement: str) -> None:
+        with self._connected(node) as connection:
+            connection.command(statement)
+
+    def _connected(self, node: str) -> closing[ClickHouse]:
+        return closing(connect(self._cluster, node, timeout_s=_REBUILD_S))

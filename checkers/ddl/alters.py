@@ -17,7 +17,8 @@ class Alters:
     """Judges, at rest, the last "final-columns" of each replica: {"columns": [names], "version":
     of the columns that it has applied, "shared": of those in ZooKeeper}; and the types of the log's
     entries, "final-log": {"types": {name: how many}, "expected": [names of ALTERs' entries where
-    the servers write such]}. A column is the number that its call names.
+    the servers write such]}. A column is the number that its call names. An earlier "final-columns"
+    is a look.
 
     INVALID: a replica behind the shared version ("behind"), replicas with different columns
     ("diverged"), an acknowledged ADD without its column though no DROP may have been ("lost-add"),
@@ -47,6 +48,7 @@ class Alters:
         broken: list[Anomaly] = []
         if rest.reached and finals:
             broken = [*_apart(finals), *_lost(alters, finals), *_logged(history)]
+            broken += _undone(history, alters, finals)
         kinds = count_kinds(broken)
         summary = f"{number(done, 'ALTER')} of {len(alters):,} acknowledged, all in force on "
         summary += number(len(finals), "replica")
@@ -94,6 +96,24 @@ def _lost(alters: list[Pair], finals: Mapping[str, Op]) -> Iterable[Anomaly]:
             yield _lost_column("lost-add", added[0], "is not there", node, end)
         if dropped and f"c{column}" in there:
             yield _lost_column("lost-drop", dropped[0], "is there", node, end)
+
+
+def _undone(history: History, alters: list[Pair], finals: Mapping[str, Op]) -> Iterable[Anomaly]:
+    node, end = sorted(finals.items())[0]
+    there = _columns(end)
+    dropped = {f"c{pair.invoke.value}" for pair in alters if pair.invoke.f == DROP}
+    shown: dict[str, Op] = {}
+    for pair in history.pairs:
+        if pair.invoke.f == COLUMNS and pair.kind is Kind.OK and pair.end is not None:
+            for column in _columns(pair.end):
+                shown.setdefault(column, pair.end)
+    for column, look in sorted(shown.items()):
+        if column not in there | dropped:
+            text = (
+                f"column {column}, which {look.node} had at {seconds(look.time_ns)} (op "
+                f"#{look.index}) and no DROP names, is not there at rest on {node}"
+            )
+            yield _anomaly("undone", text, look, end)
 
 
 def _before(first: Pair, second: Pair) -> bool:

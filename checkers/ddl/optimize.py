@@ -2,10 +2,9 @@
 replica or on all."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
-from typing import Any
+from collections.abc import Sequence, Set
 
-from checkers.conclusion import conclude
+from checkers.conclusion import conclude, mapping_of
 from checkers.phrasing import FEW, during, listed, number, seconds, where
 from checkers.replication.parts import Part
 from harness.core.history import History, Pair
@@ -17,12 +16,13 @@ OPTIMIZE = "optimize"
 
 class Optimize:
     """Judges the calls "optimize", each with a partition of its own that nothing else merges. An
-    ok's value is {"sync": `replication_alter_partitions_sync`, "parts": {node: [names]}}: the
-    partition's active parts when OPTIMIZE had returned; a replica that did not answer is missing.
-    An OPTIMIZE that finds nothing to merge is no ok (`optimize_throw_if_noop`).
+    ok's value is {"sync": `replication_alter_partitions_sync`, "waits": [nodes that the server must
+    wait for by its version and this setting], "parts": {node: [names]}}: the partition's active
+    parts when OPTIMIZE had returned; a replica that did not answer is missing. An OPTIMIZE that
+    finds nothing to merge is no ok (`optimize_throw_if_noop`).
 
-    sync 1: the replica that was asked has a merged part, and every merged part that is on any
-    replica. sync 2: so has every replica. sync 0 promises nothing.
+    Each replica that must be waited for has a merged part, and every merged part that is on any
+    replica. `Dialect.optimize_waits` has the rule.
     """
 
     name = "optimize"
@@ -36,17 +36,15 @@ class Optimize:
         for pair in history.pairs:
             if pair.invoke.f != OPTIMIZE or pair.kind is not Kind.OK:
                 continue
-            sync, parts = _promise(pair)
+            sync, waits, parts = _promise(pair)
             merged = {name for names in parts.values() for name in names if Part.of(name).level}
             merged_in_all += bool(merged)
             missing = {node: _missing(merged, own) for node, own in parts.items()}
             returned[sync] += 1
             behind[sync] += any(missing.values())
-            asked = {n: m for n, m in missing.items() if sync == 2 or n == _node(pair)}
-            if not sync or not asked:
-                continue
-            waited += 1
-            for node, names in asked.items():
+            awaited = {node: names for node, names in missing.items() if node in waits}
+            waited += bool(awaited)
+            for node, names in awaited.items():
                 if names:
                     broken.append(_anomaly(history, pair, sync, node, names))
         status = conclude(broken, checked=waited)
@@ -77,14 +75,11 @@ def _missing(merged: Set[str], own: Sequence[str]) -> list[str]:
     return sorted(merged - set(own)) if merged else ["any merged part"]
 
 
-def _promise(pair: Pair) -> tuple[int, dict[str, list[str]]]:
-    assert pair.end is not None, "an ok has an end"
-    value: Mapping[str, Any] = pair.end.value if isinstance(pair.end.value, Mapping) else {}
-    return int(value.get("sync", 0)), {str(n): list(p) for n, p in value.get("parts", {}).items()}
-
-
-def _node(pair: Pair) -> str:
-    return pair.invoke.node or ""
+def _promise(pair: Pair) -> tuple[int, frozenset[str], dict[str, list[str]]]:
+    """Return the setting, the replicas that must be waited for, and the parts of each replica."""
+    value = mapping_of(pair.end)
+    parts = {str(node): list(names) for node, names in value.get("parts", {}).items()}
+    return int(value.get("sync", 0)), frozenset(value.get("waits") or ()), parts
 
 
 def _anomaly(history: History, pair: Pair, sync: int, node: str, missing: list[str]) -> Anomaly:

@@ -28,7 +28,8 @@ class Objects:
     "held": [key], "references": count, "missing": {part: [key]}} of one replica. "parts" are its
     active parts (only at rest), "held" the objects of its other files, and "missing" those that the
     store did not have while the part was active. "final-store", at rest: {"objects": {key: bytes},
-    "locks": {part: {blob: [replica]}}}, the whole bucket and ZooKeeper's locks. Each may have
+    "locks": {part: {blob: [replica]}}, "written": {replica: count}}, the whole bucket, ZooKeeper's
+    locks, and the number of objects that each replica ever wrote. Each may have
     "requests": {key: [{"source", "method", "status", "fault", "ago_s"}]}, what the store's log says
     of objects in question: who was to write or delete one, how many seconds before the look, and
     the fault that struck the request.
@@ -231,6 +232,7 @@ def _costs(store: Op, final: Mapping[str, Op], *, zero_copy: bool) -> dict[str, 
         "orphaned_objects": len(orphaned),
         "orphaned_bytes": sum(orphaned.values()),
         "orphans_by_writer": _by_writer(store, orphaned),
+        "sole_writer": len(_value(store).get("written", {})) == 1,
         "locks": len(locked),
         "parts_without_lock": len(parts - locked) if zero_copy else 0,
     }

@@ -2,7 +2,8 @@
 
 import json
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
@@ -53,10 +54,28 @@ class ObjectStore:
 
     def requests(self, keys: Sequence[str]) -> dict[str, Any]:
         """Return the requests that were to write or delete each object, in order: "source",
-        "method", "status", "fault" if one applied, and "ago_s". Raises DatabaseError.
+        "method", "status", "fault" if one applied, and "ago_s"; nothing without keys. Raises
+        DatabaseError.
 
         A user's own object store has no such list; then the result is empty.
         """
+        return self._requests(keys) if keys else {}
+
+    def logged(self) -> frozenset[str]:
+        """Return the keys that anyone ever asked to write or delete. Raises DatabaseError."""
+        return frozenset(self._requests(()))
+
+    def written(self, but: Collection[str]) -> dict[str, int]:
+        """Return the number of objects that each node ever wrote, gone or not, without those of
+        `but`. Raises DatabaseError."""
+        sources = [
+            {r["source"] for r in requests if (r["method"], r["status"]) == ("PUT", 200)}
+            for key, requests in self._requests(()).items()
+            if key not in but
+        ]
+        return Counter(source for of_key in sources for source in of_key)
+
+    def _requests(self, keys: Sequence[str]) -> dict[str, Any]:
         status, text = self._request("POST", _REQUESTS, json.dumps([*keys]))
         return dict(json.loads(text)) if status == 200 else {}
 

@@ -59,6 +59,9 @@ class Mechanism(StrEnum):
     ALTER_IN_LOG = "ALTER as an entry of the replication log"
     """ALTERs are log entries whose version check refuses stale ones (517), since 20.3
     (ClickHouse#8701)."""
+    OWN_WAIT = "OPTIMIZE that waits for one replica"
+    """`replication_alter_partitions_sync` = 1 waits for the replica that was asked, not for all;
+    since 21.9 (ClickHouse#27931)."""
     ASYNC_INSERT = "asynchronous inserts"
     """`async_insert`; since 21.11, on by default since 26.2."""
     DEDUPLICATION_TOKEN = "tokens that decide what is a duplicate"  # noqa: S105 # no password
@@ -96,6 +99,7 @@ _SINCE: Final[Mapping[Mechanism, Version]] = {
     Mechanism.ATOMIC_DATABASES: Version(20, 10),
     Mechanism.REPLICATED_DATABASES: Version(20, 12),
     Mechanism.ALTER_IN_LOG: Version(20, 3),
+    Mechanism.OWN_WAIT: Version(21, 9),
     Mechanism.ASYNC_INSERT: Version(21, 11),
     Mechanism.DEDUPLICATION_TOKEN: Version(22, 2),
     Mechanism.ZERO_COPY: Version(21, 4),
@@ -189,6 +193,12 @@ _DEDUPLICATION_BLOCKS: Final = (
 """Defaults of `replicated_deduplication_window`, by the version that introduced each."""
 _DEDUPLICATION_S: Final = ((Version(0, 0), 604_800), (Version(25, 10), 3600))
 """Defaults of `replicated_deduplication_window_seconds`, likewise."""
+_FETCH_BUFFER_BYTES: Final = (
+    (Version(0, 0), 0),
+    # `Fetcher::fetchSelectedPart` reads the part's size before it makes the directory, and
+    # `ReadBufferFromIStream` returns when its buffer is full or the answer has ended.
+    (Version(24, 8), 1 << 20),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,6 +229,9 @@ class Dialect:
     """Default number of blocks that a table remembers for deduplication."""
     deduplication_s: int
     """Default time for which it remembers them."""
+    fetch_buffer_bytes: int
+    """Size of the buffer that an answer must fill, unless it ends before, until a fetch makes the
+    part's directory; 0: it makes the directory first."""
 
     def has(self, mechanism: Mechanism) -> bool:
         """Return whether the servers have a mechanism."""
@@ -267,6 +280,20 @@ class Dialect:
             return settings
         return {**settings, "max_cleanup_delay_period": period}
 
+    def optimize_waits(self, sync: int, own: str, replicas: Sequence[str]) -> tuple[str, ...]:
+        """Return the replicas that have merged when an OPTIMIZE on `own` returns, given its
+        `replication_alter_partitions_sync`."""
+        if sync == 0:
+            return ()
+        return (own,) if sync == 1 and self.has(Mechanism.OWN_WAIT) else tuple(replicas)
+
+    def alter_waits(self, sync: int, own: str, replicas: Sequence[str]) -> tuple[str, ...]:
+        """Return the replicas that have the columns when an ALTER on `own` returns; an ALTER that
+        is no entry of the log ignores the setting."""
+        if not self.has(Mechanism.ALTER_IN_LOG):
+            return tuple(replicas)
+        return {0: (), 1: (own,)}.get(sync, tuple(replicas))
+
     def data_directory(self, database: str, table: str, uuid: str) -> str:
         """Return the directory of a table's files, relative to the server's data directory.
 
@@ -306,6 +333,7 @@ def dialect_of(clickhouse: Version, coordination: Coordination = Coordination.ZO
         write_outcomes=(read_only, *WRITE_OUTCOMES),
         deduplication_blocks=_newest(clickhouse, _DEDUPLICATION_BLOCKS),
         deduplication_s=_newest(clickhouse, _DEDUPLICATION_S),
+        fetch_buffer_bytes=_newest(clickhouse, _FETCH_BUFFER_BYTES),
     )
 
 
@@ -330,6 +358,7 @@ def common_dialect(
         write_outcomes=most_doubtful([dialect.write_outcomes for dialect in every]),
         deduplication_blocks=min(dialect.deduplication_blocks for dialect in every),
         deduplication_s=min(dialect.deduplication_s for dialect in every),
+        fetch_buffer_bytes=max(dialect.fetch_buffer_bytes for dialect in every),
     )
 
 

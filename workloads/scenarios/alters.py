@@ -3,6 +3,7 @@ ON CLUSTER that a host executes twice."""
 
 from collections.abc import Sequence
 
+from checkers.ddl.alters import COLUMNS
 from checkers.ladder import Level
 from harness.core.dialect import Mechanism
 from harness.core.op import Call, Kind, Op
@@ -98,6 +99,26 @@ DEAF_REPLICA = Scenario(
     steps=(Do(insert(0, "ch1")), *_session_lost(1)),
     finding=Finding("alters", "behind"),
     time_limit_s=180,
+)
+
+UNDONE_ALTER = Scenario(
+    name="undone-alter",
+    text="a replica that is restarted before its old session has ended follows no ALTER for ten "
+    "seconds; an ALTER that it takes meanwhile removes what another one has added, everywhere",
+    workload=alter(AlterOptions(), Seed(1), Level.EVENTUAL, faults_expected=True),
+    nemesis=KILL,
+    steps=(
+        Do(insert(0, "ch1")),
+        *everywhere(0),
+        *AWAY.begins,
+        AWAY.ends,
+        # It found its old session's is_active, and tries again after ten seconds.
+        Rest(SESSION_GONE_S - 2),
+        Do(Call(f="add-column", value=1, node="ch1"), ends=UNFINISHED),
+        *(Do(Call(f=COLUMNS, node=node)) for node in ("ch1", "ch2")),
+        Do(Call(f="add-column", value=2, node="ch3"), ends=tuple(Kind)),
+    ),
+    finding=Finding("alters", "undone"),
 )
 
 DROP, RESTART = "zk-drop-applied", "restart-clickhouse-one"

@@ -8,6 +8,7 @@ from workloads.scenarios.alters import (
     DEAF_REPLICA,
     HALF_ALTER,
     MISSING_TABLE,
+    UNDONE_ALTER,
 )
 from workloads.scenarios.clones import UNWAITED_CLONE
 from workloads.scenarios.distributed import LOST_DISTRIBUTED_INSERT
@@ -21,9 +22,12 @@ from workloads.scenarios.inserts import (
 )
 from workloads.scenarios.object_store import (
     COPIED_PART,
+    MOVED_TWICE,
     ORPHANED_DROP,
     ORPHANED_FETCH,
     ORPHANED_INSERT,
+    ORPHANED_MOVE,
+    SOLE_MOVER,
 )
 from workloads.scenarios.partitions import RETURNED_ROWS, UNREADABLE_TABLE, UNWRITABLE_TABLE
 from workloads.scenarios.quorums import FAILED_PART, FAILED_PART_MISSED, UNCOUNTED_QUORUM
@@ -68,6 +72,7 @@ _EVERY = (
     MISSING_TABLE,
     DEAF_REPLICA,
     HALF_ALTER,
+    UNDONE_ALTER,
     CRASHING_MUTATION,
     FAILED_PART,
     FAILED_PART_MISSED,
@@ -77,6 +82,9 @@ _EVERY = (
     ORPHANED_DROP,
     ORPHANED_FETCH,
     COPIED_PART,
+    ORPHANED_MOVE,
+    SOLE_MOVER,
+    MOVED_TWICE,
 )
 
 SCENARIOS: Mapping[str, Scenario] = {scenario.name: scenario for scenario in _EVERY}

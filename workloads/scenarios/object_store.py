@@ -6,7 +6,7 @@ from harness.core.dialect import Mechanism
 from harness.core.op import Call, Json, Kind
 from harness.core.seed import Seed
 from harness.generators.script import Do, Joined, Rest, ScriptStep, Until
-from workloads.scenarios.scenario import Finding, Scenario
+from workloads.scenarios.scenario import Finding, Held, Scenario
 from workloads.scenarios.steps import (
     KILL,
     ScriptedFault,
@@ -22,6 +22,9 @@ WRITES = ["PUT"]
 READS = ["GET"]
 DELETES = ["POST", "DELETE"]
 SHARED = zero_copy(ZeroCopyOptions(timeout_s=40.0), Seed(1), Level.EVENTUAL, faults_expected=True)
+MOVED = zero_copy(
+    ZeroCopyOptions(move=True, timeout_s=40.0), Seed(1), Level.EVENTUAL, faults_expected=True
+)
 ON_BOTH: tuple[ScriptStep, ...] = (
     Do(insert(0, "ch1")),
     Until(read("ch2"), shows(0), pause_s=0.05),
@@ -33,10 +36,19 @@ def _of_store(name: str, **rule: Json) -> ScriptedFault:
     return fault(name, name, 1, nodes=["store"], lurks=True, **rule)
 
 
+def _move(node: str) -> Call:
+    """Return the call by which a replica moves the first partition to the store."""
+    return Call(f="move", key=0, node=node, value={"to": "remote"})
+
+
 SLOW = _of_store("store-slow", methods=WRITES, delay_s=5)
+SLOW_WRITES = _of_store("store-slow", methods=WRITES, delay_s=2)
+SLOW_READS = _of_store("store-slow", methods=READS, delay_s=2)
 UNTOLD = _of_store("store-errors", methods=["HEAD"], share=1)
 REFUSED = _of_store("store-errors", methods=DELETES, share=1)
 HELD = _of_store("store-timeouts", methods=READS, share=1)
+PAUSE = "pause-clickhouse-one"
+FROZEN = fault("pause", PAUSE, nodes=["ch1"])
 DEAD = killed("ch1")
 DEAD_FETCHER = killed("ch2")
 
@@ -50,7 +62,7 @@ ORPHANED_INSERT = Scenario(
     steps=(
         *ON_BOTH,
         *SLOW.begins,
-        Do(insert(1, "ch1"), ends=(Kind.INFO,), wait=False),
+        Do(insert(1, "ch1"), ends=(Kind.OK, Kind.INFO), wait=False),
         # The store has the objects by then, and the insert waits for the answers.
         Rest(2.0),
         *DEAD.begins,
@@ -123,6 +135,77 @@ ORPHANED_DROP = Scenario(
         REFUSED.ends,
     ),
     finding=Finding("objects", "orphan"),
+    replicas=2,
+    store=True,
+)
+
+ORPHANED_MOVE = Scenario(
+    name="orphaned-move",
+    text="the objects of a moved part stay for good if the part is mutated while a second replica, "
+    "which is to move it too, fetches what the first one has stored",
+    workload=MOVED,
+    needs=(Mechanism.ZERO_COPY,),
+    nemesis="store-slow",
+    clients=2,
+    steps=(
+        *ON_BOTH,
+        Do(_move("ch1")),
+        *SLOW_READS.begins,
+        Do(_move("ch2"), ends=(Kind.OK, Kind.INFO), by=1, wait=False),
+        # The second replica takes its lock, then reads the part's files.
+        Rest(1.0),
+        Do(Call(f="mutate", key=0, node="ch1")),
+        Joined(),
+        SLOW_READS.ends,
+    ),
+    finding=Finding("objects", "orphan"),
+    replicas=2,
+    store=True,
+)
+
+MOVED_TWICE = Scenario(
+    name="moved-twice",
+    text="two replicas move a part to the store, each with objects of its own, if the first is "
+    "paused in the middle until its session has expired",
+    workload=MOVED,
+    needs=(Mechanism.ZERO_COPY,),
+    nemesis=f"{PAUSE},store-slow",
+    clients=2,
+    steps=(
+        *ON_BOTH,
+        *SLOW.begins,
+        Do(_move("ch1"), ends=(Kind.OK, Kind.INFO), wait=False),
+        Rest(1.0),
+        *FROZEN.begins,
+        SLOW.ends,
+        # It waits for the lock of the first, which lasts as long as the session.
+        Do(_move("ch2"), by=1),
+        FROZEN.ends,
+        Joined(),
+    ),
+    finding=Finding("objects", "copied"),
+    replicas=2,
+    store=True,
+)
+
+SOLE_MOVER = Scenario(
+    name="sole-mover",
+    text="of two replicas that are to move a part to the store at the same moment one stores it, "
+    "and the other shares the objects",
+    workload=MOVED,
+    needs=(Mechanism.ZERO_COPY,),
+    nemesis="store-slow",
+    clients=2,
+    steps=(
+        *ON_BOTH,
+        *SLOW_WRITES.begins,
+        Do(_move("ch1"), wait=False),
+        Do(_move("ch2"), by=1, wait=False),
+        Rest(2.0),
+        SLOW_WRITES.ends,
+        Joined(),
+    ),
+    finding=Held("objects", figures=("sole_writer", "objects")),
     replicas=2,
     store=True,
 )

@@ -4,7 +4,8 @@ A line has the time in seconds since 1970, the source (a node's name or an addre
 path, the status of the answer, even if that was lost (null: nothing was done), and the bytes of the
 request; for a POST also the keys that it deletes, and if a fault applied to the request its name.
 The environment variable CLIENTS has the names of the nodes. POST /-/requests with a list of keys
-returns the lines of those requests that were to write or delete each, with their age in seconds.
+returns the lines of those requests that were to write or delete each, with their age in seconds; of
+every key if the list is empty.
 """
 
 import io
@@ -48,7 +49,9 @@ class ObjectStoreServer:
         if environ["PATH_INFO"] == _REQUESTS:
             start_response("200 OK", [("Content-Type", "application/json")])
             keys = json.loads(environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"])))
-            return [json.dumps({key: self._requests(key) for key in keys}).encode()]
+            return [
+                json.dumps({key: self._requests(key) for key in keys or [*self._lines]}).encode()
+            ]
         source = self._node_of(environ.get("REMOTE_ADDR", ""))
         query = environ.get("QUERY_STRING", "")
         line: dict[str, Any] = {

@@ -9,7 +9,8 @@ A rule names a channel ("zookeeper", "interserver"), an edge ("request", "respon
 words that the request must contain and, for ZooKeeper, the kind of request ("op"). The actions:
   cut    close both connections instead of forwarding the message;
   half   forward a part of the message, then close both connections;
-  stall  forward a part of the message, and hold back the rest until the rules are cleared;
+  stall  forward `stall_bytes` of the message, in as many packets as it comes, and hold back the
+         rest until the rules are cleared; shorter messages pass;
   drop   forward nothing in this direction from this message on, and keep the connections open;
   shut   like cut, and close every connection of the channel until the rules are cleared;
   delay  hold back the message and everything behind it for `delay_s`;
@@ -35,9 +36,6 @@ OPS = {"get": 4, "multi": 14}
 """ZooKeeper's type codes of a read and of a transaction."""
 HALF_BYTES = 400
 """Size of what `half` forwards: the header of an answer and the beginning of a part."""
-STALL_BYTES = 1000
-"""Size of what `stall` forwards, in as many packets as it comes: enough for the receiver to have
-made the part's directory. Smaller parts pass."""
 CHUNK = 1 << 16
 
 
@@ -51,6 +49,7 @@ class Rule:
     do: str
     words: list[str]
     delay_s: float = 0.0
+    stall_bytes: int = 0
     op: str = "multi"
     hits: int = 0
     cleared: asyncio.Event = field(default_factory=asyncio.Event)
@@ -186,7 +185,7 @@ class Relay:
             await rule.cleared.wait()
             return message
         if rule.do == "stall":
-            self._stalling, self._stall_left = rule, STALL_BYTES
+            self._stalling, self._stall_left = rule, rule.stall_bytes
             return await self._stall(message)
         if rule.do == "drop":
             self._dropped.add(edge)
@@ -210,6 +209,7 @@ class Relay:
         if not later:
             return now
         self._transports[0].write(now)
+        self._state.stalled.add(self)
         await self._stalling.cleared.wait()
         self._stalling = None
         return later

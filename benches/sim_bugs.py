@@ -35,6 +35,8 @@ TRIALS: Mapping[str, str] = {
     "--interval 0.3 --duration 1.5 --rate 100 --time-limit 60",
     "clone-unwaited": "--workload merges --protocol repaired --nemesis kill-clickhouse-one "
     "--option own-rows=100 --interval 1 --duration 6 --rate 60 --time-limit 60",
+    "optimize-unwaited": "--workload merges --protocol repaired --nemesis stop-fetches --option "
+    "own-rows=100 --duration 3 --rate 60 --time-limit 20",
     "quorum-uncounted": LINEARIZABLE,
     "last-part-back": "--read server --rate 100 --time-limit 10",
     "ack-early": LINEARIZABLE,
@@ -54,6 +56,8 @@ TRIALS: Mapping[str, str] = {
     "clone-lost": f"{PLAIN} 40 --nemesis kill-clickhouse-majority --duration 15",
     "lost-unmarked": f"{LONG} --nemesis kill-clickhouse-one --duration 9",
     "clone-no-parts": f"{LONG} --nemesis kill-clickhouse-one --duration 9",
+    "clone-unfinished": "--workload truncation --protocol repaired --nemesis "
+    "kill-clickhouse-one,loss --interval 0.5 --duration 9 --rate 100 --time-limit 60",
     "merge-order": LINEARIZABLE,
     "merge-drops": LINEARIZABLE,
     "merge-gap": f"{PLAIN} 20 --nemesis pause-clickhouse-one",

@@ -20,6 +20,7 @@ from harness.core.capabilities import (
     CanRestart,
     CanStopFetches,
     ReportsLeader,
+    ReportsTableLeader,
 )
 from harness.core.outcomes import CLIENT_TIMEOUT, NETWORK, UNSENT
 from harness.core.seed import Seed
@@ -36,6 +37,7 @@ CAPABILITIES = (
     CanRestart,
     CanPause,
     ReportsLeader,
+    ReportsTableLeader,
     CanStopFetches,
 )
 
@@ -205,6 +207,18 @@ def test_another_leads_when_the_leader_is_killed(cluster: AnyCluster) -> None:
     until(cluster, lambda: cluster.leader() not in (None, first), "another leader")
     cluster.start([first])
     until(cluster, lambda: cluster.serving() == frozenset(THREE.keepers), "all serve")
+
+
+def test_another_replica_leads_the_table_when_its_leader_is_killed(
+    cluster: AnyCluster, table: ReplicatedTable
+) -> None:
+    until(cluster, lambda: cluster.table_leader() is not None, "a replica leads")
+    first = cluster.table_leader()
+    assert first in THREE.replicas
+    assert first is not None
+    cluster.kill([first])
+    until(cluster, lambda: cluster.table_leader() not in (None, first), "another replica leads")
+    cluster.start([first])
 
 
 def test_an_insert_reaches_every_replica(cluster: AnyCluster, table: ReplicatedTable) -> None:

@@ -105,6 +105,8 @@ BY_HAND = {
     "failed-part-fetched",
     "log-uncut",
     "clone-unwaited",
+    "clone-unfinished",
+    "optimize-unwaited",
     "mutation-late",
     "stale-leader-merges",
 }
@@ -315,6 +317,47 @@ def test_optimize_waits_for_a_replica_that_is_being_cloned(bug: str) -> None:
     own = {"name": "merges", "promise": "eventual", "rate": 60.0, "time_limit_s": 30.0}
     run = play(2, "kill-clickhouse-one", bug=bug, interval_s=1, duration_s=6, own_rows=100, **own)
     assert ("optimize" in run.accusers) == bool(bug)
+
+
+@pytest.mark.parametrize("bug", ["", "optimize-unwaited"])
+def test_optimize_waits_for_a_replica_that_lags(bug: str) -> None:
+    own = {"name": "merges", "promise": "eventual", "rate": 60.0, "time_limit_s": 20.0}
+    run = play(1, "stop-fetches", bug=bug, own_rows=100, **own)
+    assert ("optimize" in run.accusers) == bool(bug)
+
+
+@pytest.mark.parametrize("bug", ["", "clone-unfinished"])
+def test_a_clone_that_is_interrupted_is_made_again(bug: str) -> None:
+    """ch1's requests to ZooKeeper are lost at some moment of its clone."""
+    found = [interrupted(bug, ns) for ns in range(500_000, 30_000_000, 2_000_000)]
+    assert all(other == [(0, value) for value in range(60)] for _, other in found)
+    assert any(own != other for own, other in found) == bool(bug)
+
+
+def interrupted(bug: str, after_ns: int) -> tuple[object, object]:
+    """Cut a lost replica off soon after it has its session, until that has expired. Return its rows
+    at rest, and another one's."""
+    cluster = planted(bug, "repaired")
+    table = table_on(cluster)
+    cluster.kill(["ch1"])
+    for value in range(60):
+        connect(cluster, "ch2").insert(table.name, [(0, value)])
+    wait(cluster, 10)
+    simulation = cluster.simulation
+    simulation.servers.start("ch1")
+    (keeper,) = cluster.topology.node("ch1").keepers
+
+    def connected() -> bool:
+        own = simulation.servers.replica("ch1", table.name)
+        return own is not None and own["connected"]
+
+    assert simulation.wait_until(connected, 10 * SECOND, 100_000)
+    simulation.world.sleep(after_ns)
+    cluster.cut([Link("ch1", keeper)])
+    wait(cluster, 8)
+    cluster.mend()
+    wait(cluster, 40)
+    return rows(cluster, "ch1", table), rows(cluster, "ch2", table)
 
 
 @pytest.mark.parametrize("bug", ["", "stale-leader-merges"])

@@ -191,7 +191,7 @@ class SimCluster:
         if not self.simulation.wait_until(lambda: not late(), START_NS):
             raise ClusterError(f"{' '.join(late())}: does not answer after its start")
 
-    # --- ReportsLeader, CanStopFetches --------------------------------------------------------
+    # --- ReportsLeader, ReportsTableLeader, CanStopFetches ------------------------------------
 
     def leader(self) -> str | None:
         """Return the ZooKeeper server that leads now, or None."""
@@ -201,6 +201,12 @@ class SimCluster:
         """Return the ZooKeeper servers that say that they lead or follow."""
         answers = self.simulation.servers.answers
         return frozenset(node for node in self.topology.keepers if answers(node))
+
+    def table_leader(self) -> str | None:
+        """Return the replica that leads most tables; None if none leads."""
+        led = {node: self.simulation.servers.tables_led(node) for node in self.topology.replicas}
+        most = max(led, key=led.__getitem__)
+        return most if led[most] else None
 
     def stop_fetches(self, nodes: Iterable[str]) -> None:
         """Stop the fetches of every table that exists, until the server ends."""

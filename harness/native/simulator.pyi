@@ -251,6 +251,8 @@ class Simulation:
         session  a session expired after SILENT ms, with a timeout of ALLOWED ms
 
         A fact is a list: its name, the time in nanoseconds, then the other fields."""
+    def tables_led(self, name: str) -> int:
+        """Return how many tables the replica leads; 0 if it does not answer."""
     def replica(self, name: str, table: str) -> Replica | None:
         """Return the replica of a table; None if the server does not have it in this life."""
     # The network, whose links are pairs of source and target.

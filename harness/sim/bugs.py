@@ -14,6 +14,7 @@ BUGS: Mapping[str, str] = {
     "though it may never be in the log; 18.16.1 does so",
     "clone-unwaited": "OPTIMIZE that is to wait for every replica does not wait for one that is "
     "being cloned; 18.16.1 does so",
+    "optimize-unwaited": "OPTIMIZE that is to wait for every replica waits for the one that leads",
     "clone-keeps-dropped": "a lost replica keeps the parts of a partition that was dropped "
     "meanwhile; 18.16.1 does so",
     "quorum-uncounted": "any replica that finds a quorum part on its disk ends the quorum, even "
@@ -33,6 +34,8 @@ BUGS: Mapping[str, str] = {
     "clone-lost": "a lost replica may clone from a lost one",
     "lost-unmarked": "replicas that the log has left behind are not marked as lost",
     "clone-no-parts": "a clone copies the queue of its source and not its parts",
+    "clone-unfinished": "a replica that clones is marked as not lost when it begins, so that a "
+    "clone that is interrupted counts as done",
     "merge-order": "each replica keeps the rows of a merge in an order of its own",
     "merge-drops": "a merge forgets its last source part",
     "merge-gap": "a merge takes neighbours without asking what is being inserted between them",

@@ -259,6 +259,14 @@ impl Simulation {
         Ok(self.simulation.paused(self.node(name)?))
     }
 
+    fn tables_led(&self, name: &str) -> PyResult<usize> {
+        let node = self.node(name)?;
+        if !self.simulation.answers(node) {
+            return Ok(0);
+        }
+        Ok(self.simulation.server(node).tables_led())
+    }
+
     fn answers(&self, name: &str) -> PyResult<bool> {
         Ok(self.simulation.answers(self.node(name)?))
     }

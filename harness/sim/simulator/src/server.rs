@@ -246,6 +246,12 @@ impl Server {
         self.tables.take();
     }
 
+    /// Return how many tables this replica leads.
+    pub fn tables_led(&self) -> usize {
+        let tables = self.tables.borrow();
+        tables.values().filter(|table| table.leader.get()).count()
+    }
+
     /// Return the current life of another replica's server.
     pub fn peer(&self, name: &str) -> Rc<Server> {
         let peers = self.common.peers.borrow();

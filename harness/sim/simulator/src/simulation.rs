@@ -220,7 +220,7 @@ impl Simulation {
         }
     }
 
-    fn server(&self, node: Node) -> Rc<Server> {
+    pub fn server(&self, node: Node) -> Rc<Server> {
         let servers = self.common.peers.borrow();
         servers[node]
             .as_ref()

@@ -31,6 +31,9 @@ pub async fn clone_if_lost(table: &Rc<Table>, zk: &Rc<KeeperSession>) -> Result<
             continue;
         };
         if lost.as_text() == "0" || table.bugs.has(Bug::CloneLost) {
+            if table.bugs.has(Bug::CloneUnfinished) {
+                zk.put(is_lost.clone(), Data::text("0")).await?;
+            }
             clone(table, zk, &source, version).await?;
             zk.put(is_lost.clone(), Data::text("0")).await?;
             return Ok(());

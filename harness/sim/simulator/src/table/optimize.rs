@@ -48,7 +48,9 @@ pub async fn optimize(
     let wait = settings.replication_alter_partitions_sync != 0;
     if let (true, Some(last)) = (wait, last) {
         let replicas = zk.children(table.paths.replicas.clone()).await?;
-        for replica in replicas.iter() {
+        let careless = table.bugs.has(Bug::OptimizeUnwaited);
+        let waited_for = |replica: &&Rc<str>| !careless || **replica == table.me;
+        for replica in replicas.iter().filter(waited_for) {
             wait_until_executed(table, replica, &last).await?;
         }
     }

@@ -86,8 +86,20 @@ def test_a_tail_reads_each_transaction_once_and_refuses_what_is_no_log() -> None
     assert tail.feed(ZEROS) == []
     with pytest.raises(HarnessError, match=r"log\.2: is not a transaction log"):
         LogTail("log.2").feed(b"no log of ZooKeeper")
+    broken, wrong = LogTail("log.1"), LOG[:100] + b"x" + LOG[101:]
+    assert len(broken.feed(wrong)) == 1
     with pytest.raises(HarnessError, match=r"log\.1: the transaction at byte \d+ has a wrong"):
-        LogTail("log.1").feed(LOG[:100] + b"x" + LOG[101:])
+        broken.feed(wrong[broken.offset :])
+
+
+def test_a_record_that_is_read_beside_its_write_is_read_again() -> None:
+    """The server writes page by page, and a read may have the second page and not the first."""
+    tail = LogTail("log.1")
+    read = tail.feed(LOG[:8_000] + bytes(192) + LOG[8_192:])
+    assert tail.torn_at == tail.offset <= 8_000
+    assert 0 < len(read) < len(TXNS)
+    read += tail.feed(LOG[tail.offset :])
+    assert (tuple(read), tail.torn_at) == (TXNS, None)
 
 
 def test_a_transaction_counts_when_most_servers_have_it() -> None:

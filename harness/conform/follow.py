@@ -64,7 +64,7 @@ class Follower:
             files, data = self.cluster.transactions_since(node, name, offset)
             gained = tail.feed(data) if tail else []
             txns += gained
-            if gained:
+            if gained or (tail and tail.torn_at is not None):
                 continue
             later = files[files.index(name) + 1 :] if name in files else files[-1:]
             if not later:

@@ -60,6 +60,10 @@ class Txn:
     """True if the transaction ends the session and deletes its ephemeral nodes."""
 
 
+class ChecksumError(HarnessError):
+    """A record does not have its checksum."""
+
+
 def read_txns(data: bytes, name: str, about: str = "") -> Iterator[Txn]:
     """Yield the transactions of a log file in order, including those without effect.
 
@@ -81,11 +85,14 @@ class LogTail:
         self.name = name
         self.offset = 0
         """Number of bytes whose transactions were read."""
+        self.torn_at: int | None = None
+        """Where the last read had a record of which the server had written only some pages."""
         self._about = about
 
     def feed(self, data: bytes) -> list[Txn]:
         """Return the transactions that `data`, the file's bytes from `offset` on, has whole. Raises
-        HarnessError as `read_txns` does."""
+        HarnessError as `read_txns` does, for a wrong checksum only if the read before this one had
+        it too: a read beside a write may return its end without its beginning."""
         start = 0
         if self.offset == 0:
             found = _start(data, self.name)
@@ -94,10 +101,16 @@ class LogTail:
             start = found
         txns = []
         base, self.offset = self.offset, self.offset + start
-        for at, end, record in _records(data, start, self.name):
-            where = f"{self.name}: the transaction at byte {base + at}"
-            txns.append(_read(record, self._about, where))
-            self.offset = base + end
+        torn_before, self.torn_at = self.torn_at, None
+        try:
+            for at, end, record in _records(data, start, self.name):
+                where = f"{self.name}: the transaction at byte {base + at}"
+                txns.append(_read(record, self._about, where))
+                self.offset = base + end
+        except ChecksumError:
+            if self.offset == torn_before:
+                raise
+            self.torn_at = self.offset
         return txns
 
 
@@ -130,7 +143,7 @@ def _records(data: bytes, start: int, name: str) -> Iterator[tuple[int, int, byt
         if zlib.adler32(record) != checksum or not end:
             if not any(data[at + 12 + len(record) :]):
                 return
-            raise HarnessError(f"{name}: the transaction at byte {at} has a wrong checksum")
+            raise ChecksumError(f"{name}: the transaction at byte {at} has a wrong checksum")
         yield at, len(data) - file.left, record
 
 

@@ -163,3 +163,24 @@ def test_every_word_of_a_result_is_in_its_guide(tmp_path: Path) -> None:
     }
     guide = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
     assert sorted(word for word in words if f"`{word}`" not in guide) == []
+
+
+def test_the_matrix_of_mechanisms_is_complete() -> None:
+    """Every mechanism has its verdicts on two versions and on simulated servers, and rows below."""
+    text = (ROOT / "docs" / "lab" / "mechanisms.md").read_text(encoding="utf-8")
+    sections = {
+        part.split("\n", 1)[0]: part for part in re.split(r"^## ", text, flags=re.MULTILINE)
+    }
+    matrix, on_18_16, simulated = (
+        [line.split(" | ") for line in sections[title].splitlines() if re.match(r"\| \d", line)]
+        for title in ("Overview", "On 18.16", "The same on simulated servers")
+    )
+    every = [str(row) for row in range(1, 48)]
+    assert [row[0].strip("| ") for row in matrix] == every
+    assert all(len(row) == 4 and all(cell.strip("| ") for cell in row) for row in matrix)
+    for section in (on_18_16, simulated):
+        named = [number for row in section for number in row[0].strip("| ").split(", ")]
+        assert list(dict.fromkeys(sorted(named, key=int))) == every
+    lacking = [row[0].strip("| ") for row in matrix if "not simulated" in row[3]]
+    without = [row[0].strip("| ").split(", ") for row in simulated if "not simulated" in row]
+    assert lacking == sorted((number for row in without for number in row), key=int)

@@ -22,6 +22,7 @@ from workloads.scenarios.inserts import (
 )
 from workloads.scenarios.object_store import (
     COPIED_PART,
+    DROPPED_REPLICA,
     MOVED_TWICE,
     ORPHANED_DROP,
     ORPHANED_FETCH,
@@ -81,6 +82,7 @@ _EVERY = (
     ORPHANED_INSERT,
     ORPHANED_DROP,
     ORPHANED_FETCH,
+    DROPPED_REPLICA,
     COPIED_PART,
     ORPHANED_MOVE,
     SOLE_MOVER,

@@ -1,7 +1,7 @@
 """Scripts of what zero-copy replication leaves behind on an object store, or stores twice."""
 
 from checkers.ladder import Level
-from checkers.replication.objects import DROP
+from checkers.replication.objects import DROP, REBUILD
 from harness.core.dialect import Mechanism
 from harness.core.op import Call, Json, Kind
 from harness.core.seed import Seed
@@ -24,6 +24,12 @@ DELETES = ["POST", "DELETE"]
 SHARED = zero_copy(ZeroCopyOptions(timeout_s=40.0), Seed(1), Level.EVENTUAL, faults_expected=True)
 MOVED = zero_copy(
     ZeroCopyOptions(move=True, timeout_s=40.0), Seed(1), Level.EVENTUAL, faults_expected=True
+)
+FORGOTTEN = zero_copy(
+    ZeroCopyOptions(drop_replica=True, timeout_s=40.0),
+    Seed(1),
+    Level.EVENTUAL,
+    faults_expected=False,
 )
 ON_BOTH: tuple[ScriptStep, ...] = (
     Do(insert(0, "ch1")),
@@ -133,6 +139,34 @@ ORPHANED_DROP = Scenario(
         Do(Call(f=DROP, key=1, node="ch1")),
         Rest(10.0),
         REFUSED.ends,
+    ),
+    finding=Finding("objects", "orphan"),
+    replicas=2,
+    store=True,
+)
+
+DROPPED_REPLICA = Scenario(
+    name="dropped-replica",
+    text="a replica that another one has dropped cannot drop its table: DROP TABLE is tried again "
+    "for good, and its locks keep the objects of parts that nobody has any more",
+    workload=FORGOTTEN,
+    needs=(Mechanism.ZERO_COPY,),
+    clients=2,
+    time_limit_s=30.0,
+    steps=(
+        *ON_BOTH,
+        Do(insert(1, "ch1", key=1)),
+        Until(read("ch2", key=1), shows(1), pause_s=0.05),
+        # Its last statement but one, DROP TABLE ... SYNC, does not end.
+        Do(
+            Call(f=REBUILD, node="ch2", value={"by": "another"}),
+            ends=(Kind.OK, Kind.INFO),
+            by=1,
+            wait=False,
+        ),
+        Rest(10.0),
+        Do(Call(f=DROP, key=1, node="ch1")),
+        Rest(3.0),
     ),
     finding=Finding("objects", "orphan"),
     replicas=2,

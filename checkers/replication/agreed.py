@@ -7,6 +7,7 @@ then the fields below. Facts are in ZooKeeper's order.
 begin    the quorum insert of PART was committed, and needs REPLICAS
 end      /quorum stopped naming PART, which is when its client is answered
 fail     the quorum of PART failed
+last     /quorum/last_part names PART for PARTITION from now on
 hold     PART was registered on REPLICA, at wall-clock time MS
 drop     PART was removed from REPLICA, at wall-clock time MS
 number   in PARTITION block NUMBER was taken by SESSION

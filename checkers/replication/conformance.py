@@ -7,6 +7,10 @@ departure    for some departures from the model: {"table", "step": the names of 
              server, "" for another one, "text": what happened, "allowed": what the model allows}
 conformance  {"tables": {path: {"steps", "departures": {name: count}, "stopped": reason or null,
              "unmodelled": bool, "digest"}}, "gaps": [...]}, or {"unavailable": reason}
+trace        for each table {"table", "versions": those of the servers, "keepers": {replica: its
+             ZooKeeper servers}, "facts": those of `checkers.replication.agreed` about parts and
+             quorums, with the time in ms in place of the zxid, "ended": why the facts end early,
+             or "", "gaps": [...]}, by which `checkers.triage` explains anomalies
 
 The verdict does not decide the run: what clients saw does. A departure that nobody has seen before
 is a defect of the server, or of the model.
@@ -23,6 +27,7 @@ from harness.core.verdict import Anomaly, Verdict
 
 CONFORMANCE: Final = "conformance"
 DEPARTURE: Final = "departure"
+TRACE: Final = "trace"
 UNKNOWN_DEPARTURE: Final = "unknown-departure"
 """Kind of a step that the model does not allow, and that is no known departure of the server."""
 

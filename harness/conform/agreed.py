@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from harness.conform.entries import LogEntry, QuorumStatus
+from harness.conform.entries import LogEntry, PartName, QuorumStatus, read_last_parts
 from harness.conform.replay import MULTIPLE_LEADERS, net_changes
 from harness.conform.txnlog import Change, ChangeKind, Txn
 from harness.core.op import Json
@@ -21,16 +21,16 @@ _ORDER: Final = ("begin", "commit", "assign", "hold", "drop", "fail", "end")
 def agreed(root: str, txns: Iterable[Txn]) -> list[Fact]:
     """Return the facts about the table below `root`, in ZooKeeper's order. Raises
     UnreadableError."""
-    table = _Table(root)
+    table = AgreedTable(root)
     for txn in txns:
-        changes = tuple(c for c in txn.changes if c.path.startswith(f"{root}/"))
-        if changes or txn.ends_session:
-            table.take(txn, net_changes(root, changes))
+        table.take(txn)
     return table.facts
 
 
 @dataclass
-class _Table:
+class AgreedTable:
+    """The facts of one table, a transaction at a time."""
+
     root: str
     facts: list[Fact] = field(default_factory=list)
     pending: str | None = None
@@ -39,9 +39,18 @@ class _Table:
     """Replica and session of each node below /leader_election."""
     numbered: set[int] = field(default_factory=set)
     """Sessions that have taken a block number."""
+    last: Mapping[str, PartName] = field(default_factory=dict)
+    """The parts that /quorum/last_part names, by partition."""
 
-    def take(self, txn: Txn, by_path: Mapping[str, Change]) -> None:
-        """Add the facts of one transaction."""
+    def take(self, txn: Txn) -> Sequence[Fact]:
+        """Add the facts of one transaction, and return them. Raises UnreadableError."""
+        changes = tuple(c for c in txn.changes if c.path.startswith(f"{self.root}/"))
+        known = len(self.facts)
+        if changes or txn.ends_session:
+            self._take(txn, net_changes(self.root, changes))
+        return self.facts[known:]
+
+    def _take(self, txn: Txn, by_path: Mapping[str, Change]) -> None:
         found: list[Fact] = []
         leader = self._leader()
         for path, change in by_path.items():
@@ -66,6 +75,8 @@ class _Table:
                 return self._entry(LogEntry.read(change.data), txn, leader)
             case ["quorum", "status"]:
                 return self._status(change, txn.zxid)
+            case ["quorum", "last_part"] if change.kind is not ChangeKind.DELETE:
+                return self._last(change.data, txn.zxid)
             case ["quorum", "parallel", part] if change.kind is ChangeKind.DELETE:
                 return [["end", txn.zxid, part]]
             case ["quorum", "failed_parts", part] if created:
@@ -99,6 +110,14 @@ class _Table:
         now = None if gone else QuorumStatus.read(change.data).part.name
         was, self.pending = self.pending, now
         return [["end", zxid, was]] if was is not None and was != now else []
+
+    def _last(self, data: bytes, zxid: int) -> list[Fact]:
+        was, self.last = self.last, read_last_parts(data)
+        return [
+            ["last", zxid, partition, part.name]
+            for partition, part in self.last.items()
+            if was.get(partition) != part
+        ]
 
     def _candidate(self, node: str, change: Change, session: int) -> None:
         if change.kind is ChangeKind.DELETE:

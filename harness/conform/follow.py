@@ -4,13 +4,44 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from harness.conform.agreed import AgreedTable, Fact
 from harness.conform.ensemble import Merge
+from harness.conform.entries import UnreadableError
 from harness.conform.replay import Replayed, TableReplay, tables
 from harness.conform.txnlog import LogTail, Txn
 from harness.core.capabilities import GrowsTransactions
 
 _CHUNKS_MAX: Final = 1000
 """Pieces of a log that one look reads at most."""
+TRACED: Final = frozenset({"commit", "begin", "hold", "drop", "end", "fail", "last"})
+"""Facts of a trace."""
+TRACE_MAX: Final = 20_000
+"""Maximum number of facts of a table's trace."""
+
+
+@dataclass
+class Trace:
+    """What a table's transactions say of its parts and quorums, each fact with its time."""
+
+    agreed: AgreedTable
+    facts: list[tuple[int, Fact]] = field(default_factory=list)
+    """Wall-clock time in ms, and the fact."""
+    ended: str = ""
+    """Why there are no later facts; "" if all are here."""
+
+    def take(self, txn: Txn) -> None:
+        """Add what a transaction says."""
+        if self.ended:
+            return
+        try:
+            said = self.agreed.take(txn)
+        except UnreadableError as error:
+            self.ended = str(error)
+            return
+        self.agreed.facts.clear()
+        self.facts += [(txn.time_ms, fact) for fact in said if fact[0] in TRACED]
+        if len(self.facts) > TRACE_MAX:
+            self.ended = f"more than {TRACE_MAX:,} facts"
 
 
 @dataclass
@@ -21,6 +52,7 @@ class Follower:
     keepers: Sequence[str]
     token: str
     tables: dict[str, TableReplay] = field(default_factory=dict)
+    traces: dict[str, Trace] = field(default_factory=dict)
     transactions: int = 0
     """Number of transactions that were replayed."""
     _tails: dict[str, LogTail] = field(default_factory=dict)
@@ -47,6 +79,9 @@ class Follower:
             for root in tables((txn,)):
                 if self.token in root:
                     self.tables.setdefault(root, TableReplay(root))
+                    self.traces.setdefault(root, Trace(AgreedTable(root)))
+            for trace in self.traces.values():
+                trace.take(txn)
             found += [(table, txn) for table in self.tables.values() if table.take(txn)]
         return found
 

@@ -1,18 +1,19 @@
 """Follows ZooKeeper's transactions of a run on the protocol's model while the run goes on."""
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from checkers.replication.conformance import CONFORMANCE, DEPARTURE
-from harness.conform.follow import Follower
+from checkers.replication.conformance import CONFORMANCE, DEPARTURE, TRACE
+from harness.conform.follow import Follower, Trace
 from harness.conform.replay import DEPARTURES, Replayed, Step, Stopped
 from harness.core.capabilities import CanPause, GrowsTransactions
 from harness.core.dialect import Mechanism
 from harness.core.errors import ClusterError, HarnessError
-from harness.core.op import Json
+from harness.core.op import Json, Written
 from harness.core.protocols import Cluster
 from harness.run.stop import Stop
 
@@ -23,8 +24,15 @@ INTERVAL_S: Final = 1.0
 class Following:
     """The run's tables on the model."""
 
-    def __init__(self, follower: Follower | None, unavailable: str = "") -> None:
+    def __init__(
+        self,
+        follower: Follower | None,
+        unavailable: str = "",
+        servers: Mapping[str, Json] | None = None,
+    ) -> None:
         self._follower = follower
+        self._servers = servers or {}
+        """The versions of the servers, and the ZooKeeper servers of each replica."""
         self._unavailable = unavailable
         self._lock = threading.Lock()
         self._over = False
@@ -59,7 +67,11 @@ class Following:
         ]
         tables: dict[str, Json] = {root: _table(result) for root, result in results.items()}
         gaps: list[Json] = [*self._follower.gaps]
-        return [*found, (CONFORMANCE, {"tables": tables, "gaps": gaps})]
+        traces = [
+            (TRACE, {**self._servers, **_trace(root, trace, zero_s), "gaps": gaps})
+            for root, trace in self._follower.traces.items()
+        ]
+        return [*found, (CONFORMANCE, {"tables": tables, "gaps": gaps}), *traces]
 
 
 @contextmanager
@@ -73,7 +85,8 @@ def following(
         yield None
         return
     try:
-        followed = Following(Follower(cluster, keepers, token))
+        servers = _servers(cluster)
+        followed = Following(Follower(cluster, keepers, token), servers=servers)
     except HarnessError as error:
         followed = Following(None, str(error))
     over = threading.Event()
@@ -104,6 +117,20 @@ def freeze(cluster: Cluster, stop: Stop) -> None:
         with suppress(ClusterError):  # a fault may have killed it
             cluster.pause([node])
     stop.request("a step that the model does not allow: the servers are paused")
+
+
+def _servers(cluster: Cluster) -> Mapping[str, Json]:
+    topology = cluster.topology
+    return {
+        "versions": [str(version) for version in cluster.engines.dialect.versions],
+        "keepers": {node: [*topology.node(node).keepers] for node in topology.replicas},
+    }
+
+
+def _trace(root: str, trace: Trace, zero_s: float) -> Mapping[str, Json]:
+    zero_ms = round(zero_s * 1e3)
+    facts = [[name, at_ms - zero_ms, *rest] for at_ms, (name, _, *rest) in trace.facts]
+    return {"table": root, "facts": Written(json.dumps(facts)), "ended": trace.ended}
 
 
 def _table(result: Replayed) -> Json:

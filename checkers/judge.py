@@ -1,9 +1,11 @@
 """Runs the checkers of a history and draws one conclusion."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from checkers.ladder import Ladder, Level, deciding, ladder_of, run_status
+from checkers.triage.explanation import Explanation
+from checkers.triage.triage import triage
 from harness.core.clock import Clock, WallClock
 from harness.core.dialect import Dialect
 from harness.core.history import History
@@ -22,6 +24,8 @@ class Judgement:
     ladder: Ladder
     seconds: Mapping[str, float]
     """Time that each checker took."""
+    explanation: Explanation | None = None
+    """Which known defects explain an INVALID history; None for others, and if nobody asked."""
 
     @property
     def deciding(self) -> tuple[Verdict, ...]:
@@ -46,6 +50,7 @@ class Judgement:
             "status": self.status.value,
             "promise": self.ladder.promise.value,
             "ladder": self.ladder.json(),
+            "explanation": None if self.explanation is None else self.explanation.json(),
             "verdicts": [
                 {
                     "checker": verdict.checker,
@@ -78,8 +83,10 @@ def judge(
     promise: Level | str,
     *,
     clock: Clock | None = None,
+    explain: bool = False,
 ) -> Judgement:
-    """Run every checker; checkers with a budget get what is left of `deadline_s`.
+    """Run every checker; checkers with a budget get what is left of `deadline_s`. With `explain` an
+    INVALID history is explained by known defects as far as possible, in the same time again.
 
     A checker that raises is UNKNOWN with the reason, and the others are still run. Raises
     UsageError if the promise is not a level.
@@ -97,7 +104,31 @@ def judge(
         verdicts.append(_verdict(checker, history, left_s))
         seconds[checker.name] = (clock.now_ns() - start_ns) / 1e9
     ladder = ladder_of(promised, verdicts)
-    return Judgement(run_status(ladder, verdicts), tuple(verdicts), ladder, seconds)
+    found = Judgement(run_status(ladder, verdicts), tuple(verdicts), ladder, seconds)
+    return explained(found, history, checkers, deadline_s, clock=clock) if explain else found
+
+
+def explained(
+    judgement: Judgement,
+    history: History,
+    checkers: Sequence[Checker],
+    budget_s: float,
+    *,
+    clock: Clock | None = None,
+) -> Judgement:
+    """Return the judgement, of these checkers, with the known defects that explain it if it is
+    INVALID."""
+    invalid = [verdict for verdict in judgement.deciding if verdict.status is Status.INVALID]
+    if not invalid:
+        return judgement
+    try:
+        found = triage(history, checkers, invalid, budget_s, clock or WallClock())
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # as of a checker: it must not cost the run its verdict
+        why = f"the triage failed: {type(error).__name__}: {error}"
+        found = Explanation.new(invalid, why)
+    return replace(judgement, explanation=found)
 
 
 def _verdict(checker: Checker, history: History, budget_s: float) -> Verdict:

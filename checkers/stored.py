@@ -5,6 +5,7 @@ from typing import Any
 
 from checkers.judge import Judgement
 from checkers.ladder import Ladder, Level, Rung
+from checkers.triage.explanation import Explanation
 from harness.core.errors import HarnessError
 from harness.core.op import Json
 from harness.core.verdict import Anomaly, Status, Verdict
@@ -25,12 +26,17 @@ def judgement_of(results: Mapping[str, Json]) -> Judgement:
                 tuple(str(text) for text in _list(ladder["contradictions"])),
             ),
             {e["checker"]: float(e["seconds"]) for e in verdicts if e["seconds"] is not None},
+            _explanation(results.get("explanation")),
         )
     except (AssertionError, KeyError, TypeError, ValueError, HarnessError) as error:
         raise HarnessError(
             f"not the results of a judgement ({type(error).__name__}: {error}); "
             "expected status, ladder and verdicts: judge the run again"
         ) from error
+
+
+def _explanation(said: object) -> Explanation | None:
+    return None if said is None else Explanation.stored(_mapping(said))
 
 
 def _rung(entry: Mapping[str, Any]) -> Rung:

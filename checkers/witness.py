@@ -74,6 +74,7 @@ def explained(
         labelled += (
             [("expected", _expected(anomaly, history))] if _expected(anomaly, history) else []
         )
+        labelled += causes(judgement)
         return Explanation(f"{workload}: {verdict.summary}", (*labelled, ("again", repro_command)))
     if judgement.status is Status.UNKNOWN:
         reasons = [v for v in judgement.deciding if v.status is Status.UNKNOWN]
@@ -85,6 +86,15 @@ def explained(
     held = judgement.ladder.held
     level = f", {held} held" if held else ""
     return Explanation(f"{workload}: valid{level}", (("again", repro_command),))
+
+
+def causes(judgement: Judgement) -> list[tuple[str, str]]:
+    """Return what known defects explain of an INVALID history, as rows of an explanation: one line,
+    then the evidence of each defect."""
+    found = judgement.explanation
+    if found is None:
+        return []
+    return [("cause", found.text), *(("", one.evidence) for one in found.defects)]
 
 
 def _expected(anomaly: Anomaly, history: History) -> str:

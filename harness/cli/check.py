@@ -246,7 +246,7 @@ def _check_run(
     workload = workload_of(replace(info.plan, promise=level.value))
     own = fitting(workload.checkers(), info.plan.engines.dialect)
     checkers = applicable((*own, *EVERY_RUN), contents.history)
-    judgement = judge(contents.history, checkers, check_time, level)
+    judgement = judge(contents.history, checkers, check_time, level, explain=True)
     troubles = (
         [f"the run never ended: {info.error or info.state}"]
         if info.state not in ("finished", "recorded")

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from checkers.consistency.linearizable import LEAST_S, Linearizable
 from checkers.consistency.objects import SetObject
-from checkers.judge import Judgement, judge
+from checkers.judge import Judgement, explained, judge
 from checkers.ladder import Level, decides
 from checkers.phrasing import number
 from checkers.replication.protocol import applicable
@@ -247,6 +247,8 @@ def _rows_of_whole_run(
     checkers: list[Checker] = [known.get(c.name, c) for c in applicable(request.checkers, history)]
     judgement = judge(history, checkers, left_s, request.promise)
     if job.save and job.only is None:
+        own = applicable(request.checkers, history)
+        judgement = explained(judgement, history, own, request.check_s)
         job.runs.save(path, judgement, row.note)
     return list(_rows_of_judgement(row, judgement, known))
 

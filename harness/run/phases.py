@@ -93,7 +93,9 @@ def execute(context: RunContext) -> RunResult:
         clock = context.cluster.runtime.clock()
         checkers = applicable(checkers_of(context), history)
         with context.stop.interrupting():
-            judgement = judge(history, checkers, plan.check_s, plan.promise, clock=clock)
+            judgement = judge(
+                history, checkers, plan.check_s, plan.promise, clock=clock, explain=True
+            )
         if context.drop:
             context.monitor.enter(Phase.CLEAN_UP, "dropping tables")
             session.drop()

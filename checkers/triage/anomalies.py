@@ -1,0 +1,114 @@
+"""Explains anomalies that are no matter of a read: those of the quorum and of the protocol.
+
+A verdict is explained only if every anomaly that it counts is listed, and each is explained.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Final, TypeAlias
+
+from checkers.conclusion import mapping_of
+from checkers.phrasing import seconds
+from checkers.replication.conformance import DEPARTURE
+from checkers.sets.key_sets import READS
+from checkers.triage.evidence import Evidence
+from checkers.triage.inserts import Values
+from harness.core.history import History
+from harness.core.op import Kind
+from harness.core.verdict import Anomaly, Verdict
+
+_PART: Final = re.compile(r"\b\w+_\d+_\d+_\d+\b")
+KEEP_FAILED: Final = "KeepFailed"
+"""Departure from the model (`harness conform`): a replica becomes active with a part whose quorum
+has failed."""
+
+Evidences: TypeAlias = tuple[History, Evidence, Values]
+Signature: TypeAlias = Callable[[Anomaly, Evidences], str]
+"""Returns the evidence that a known defect explains the anomaly; "" if there is none."""
+
+
+def explained(
+    verdict: Verdict, evidences: Evidences, known: frozenset[str]
+) -> Mapping[str, Sequence[str]] | None:
+    """Return by known defect the evidence for the anomalies that it explains; None unless all of
+    the verdict's anomalies are explained."""
+    counts = verdict.figures.get("anomalies")
+    counted = sum(counts.values()) if isinstance(counts, dict) else len(verdict.anomalies)
+    if counted > len(verdict.anomalies):
+        return None
+    found: dict[str, list[str]] = {}
+    for anomaly in verdict.anomalies:
+        name, why = next(_explanations(verdict.checker, anomaly, evidences, known), ("", ""))
+        if not name:
+            return None
+        found.setdefault(name, []).append(why)
+    return found
+
+
+def _explanations(
+    checker: str, anomaly: Anomaly, evidences: Evidences, known: frozenset[str]
+) -> Iterator[tuple[str, str]]:
+    for name, signature in SIGNATURES.get((checker, anomaly.kind), ()):
+        why = signature(anomaly, evidences) if name in known else ""
+        if why:
+            yield name, why
+
+
+def _uncounted(anomaly: Anomaly, evidences: Evidences) -> str:
+    """A quorum was ended that too few replicas had, and last_part names another part."""
+    _, evidence, values = evidences
+    own = _PART.findall(anomaly.text)
+    if anomaly.value is not None:
+        inserted = values.get((anomaly.key, anomaly.value))
+        own += sorted(inserted.parts) if inserted else []
+    for ended, at_ns in evidence.uncounted.items():
+        if ended in own or at_ns == anomaly.time_ns:
+            return (
+                f"at {seconds(at_ns)} the quorum of {ended}, which too few replicas had, was "
+                "ended, and last_part named another part"
+            )
+    return ""
+
+
+def _kept_failed(anomaly: Anomaly, evidences: Evidences) -> str:
+    """A replica became active with a part whose quorum had failed, and it is that replica."""
+    history, _, values = evidences
+    inserted = values.get((anomaly.key, anomaly.value)) if anomaly.value is not None else None
+    nodes = {history[index].node for index in anomaly.ops if history[index].f in READS}
+    parts = {*_PART.findall(anomaly.text), *(inserted.parts if inserted else ())}
+    for op in history.nemesis:
+        said = mapping_of(op)
+        if op.f != DEPARTURE or op.kind is not Kind.OK or said.get("kind") != KEEP_FAILED:
+            continue
+        step = [str(one) for one in said.get("step") or ()]
+        kept = [words for words in map(str.split, step) if words[0] == KEEP_FAILED]
+        for _, replica, part, *_ in (words for words in kept if len(words) > 2):
+            if part in parts and (not nodes or replica in nodes):
+                return f"{replica} became active with {part}, whose quorum had failed"
+    return ""
+
+
+def _went_back(anomaly: Anomaly, evidences: Evidences) -> str:
+    """last_part was set to the part whose quorum had just ended, which is lower."""
+    _, evidence, _ = evidences
+    named = [part for name in _PART.findall(anomaly.text) if (part := evidence.part(name))]
+    for partition, every in evidence.last.items():
+        for before, now in pairwise(every):
+            own = [part for part in named if part.partition == partition]
+            if now.own and now.high < before.high and any(now.high == p.high for p in own):
+                return f"last_part of partition {partition} went back to block {now.high}"
+    return ""
+
+
+SIGNATURES: Final[Mapping[tuple[str, str], Sequence[tuple[str, Signature]]]] = {
+    ("protocol", "quorum-too-small"): (("uncounted-quorum", _uncounted),),
+    ("protocol", "last-part"): (("uncounted-quorum", _uncounted),),
+    ("durability", "acknowledged-early"): (("uncounted-quorum", _uncounted),),
+    ("durability", "overlap"): (("uncounted-quorum", _uncounted),),
+    ("durability", "last-part-back"): (("overtaken-insert", _went_back),),
+    ("failed-parts", "read-again"): (("failed-part-missed", _kept_failed),),
+    ("failed-parts", "back"): (("failed-part-missed", _kept_failed),),
+    ("failed-parts", "kept"): (("failed-part-missed", _kept_failed),),
+}
+"""Signatures by checker and kind of anomaly."""

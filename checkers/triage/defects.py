@@ -1,0 +1,60 @@
+"""The known defects of real servers, as docs/track-record.md has them."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from harness.core.dialect import Version
+
+_FIRST: Final = Version(18, 16, 1)
+_TODAY: Final = Version(24, 8)
+"""The oldest version after 18.16.1 that was examined."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownDefect:
+    """A defect that was traced, and the versions that have it."""
+
+    name: str
+    """Name of its entry in the track record."""
+    text: str
+    since: Version = _FIRST
+    """The first version on which it was seen."""
+    fixed: Version | None = None
+    """The first version without it; None if there is none."""
+
+    def in_(self, version: Version) -> bool:
+        """Return whether the version has the defect."""
+        return self.since <= version and (self.fixed is None or version < self.fixed)
+
+
+_EVERY: Final = (
+    KnownDefect(
+        "stale-read", "a read's ZooKeeper server had not yet heard that the insert had its quorum"
+    ),
+    KnownDefect(
+        "early-snapshot",
+        "a read chose its parts before it looked for the last quorum part",
+        since=_TODAY,
+    ),
+    KnownDefect("skipped-part", "a later part arrived before an earlier one, and nothing asks"),
+    KnownDefect("lagging-writer", "a replica that lacks an insert answers after one of its own"),
+    KnownDefect("overtaken-insert", "last_part went back, and hides the inserts above it"),
+    KnownDefect(
+        "merged-away", "a merge made one part of blocks below and above last_part", since=_TODAY
+    ),
+    KnownDefect("hidden-insert", "an insert without a quorum is above last_part"),
+    KnownDefect("dirty-read", "a read showed an insert whose quorum failed later"),
+    KnownDefect("phantom-part", "a replica keeps a part that was never committed"),
+    KnownDefect("doubled-insert", "such a part, and the same block inserted again"),
+    KnownDefect("failed-part-missed", "a replica came back with a part whose quorum had failed"),
+    KnownDefect("uncounted-quorum", "a replica ended the quorum of another insert"),
+)
+DEFECTS: Final[Mapping[str, KnownDefect]] = {defect.name: defect for defect in _EVERY}
+"""Known defects by name, in the order in which they are named."""
+
+
+def known_in(versions: Iterable[Version], names: Iterable[str] = DEFECTS) -> frozenset[str]:
+    """Return those of the named defects that some of the versions have."""
+    every = tuple(versions)
+    return frozenset(name for name in names if any(DEFECTS[name].in_(version) for version in every))

@@ -1,0 +1,293 @@
+"""What was recorded of a table's parts and quorums, in time: the evidence for known defects.
+
+A run on servers with a transaction log records a `trace` (`checkers.replication.conformance`), a
+simulated one its `protocol` (`checkers.replication.protocol`). Both say which replica registered
+which part when, when its quorum ended or failed, and what /quorum/last_part named.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from checkers.conclusion import mapping_of
+from checkers.replication.conformance import TRACE
+from checkers.replication.protocol import Fact, facts_of
+from harness.core.dialect import Version
+from harness.core.errors import UsageError
+from harness.core.history import History, memoize_per_history
+from harness.core.op import Kind
+
+SIMULATED: Final = (Version(18, 16, 1),)
+"""The version whose protocol simulated servers follow."""
+SPAN_MAX: Final = 100_000
+"""Blocks of one part at most. (A dropped range, as an entry, covers all numbers.)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part by its name: the blocks `low` to `high` of a partition."""
+
+    name: str
+    partition: str
+    low: int
+    high: int
+
+    @staticmethod
+    def named(name: str) -> "Part | None":
+        """Return the part of this name; None for a name in another form."""
+        words = name.split("_")
+        if len(words) < 4 or not (words[1].isdigit() and words[2].isdigit()):
+            return None
+        return Part(name, words[0], int(words[1]), int(words[2]))
+
+
+@dataclass(frozen=True, slots=True)
+class LastPart:
+    """A period in which /quorum/last_part names a block of a partition."""
+
+    at_ns: int
+    high: int
+    own: bool
+    """True if it was set to the part whose quorum ended in the same transaction."""
+
+
+@dataclass(slots=True)
+class Hold:
+    """A period in which a replica has some part with a block."""
+
+    at_ns: int
+    part: Part
+    """The first part with it."""
+    end_ns: int | None = None
+
+
+@dataclass
+class Evidence:
+    """The facts of one table, by part."""
+
+    versions: tuple[Version, ...] = ()
+    keepers: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """ZooKeeper servers of each replica; empty if unknown."""
+    doubts: list[str] = field(default_factory=list)
+    """Reasons why the facts are not all that happened."""
+    parts: dict[str, Part] = field(default_factory=dict)
+    commits: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """Time and replica of each insert's commit, by part."""
+    quorums: dict[str, int] = field(default_factory=dict)
+    """Parts that were inserted with a quorum, and the number of replicas that each needs."""
+    ended: dict[str, int] = field(default_factory=dict)
+    """Time at which each quorum ended."""
+    failed: dict[str, int] = field(default_factory=dict)
+    """Time at which quorums failed."""
+    last: dict[str, list[LastPart]] = field(default_factory=lambda: defaultdict(list))
+    """What last_part named, by partition, in order."""
+    uncounted: dict[str, int] = field(default_factory=dict)
+    """Times at which the quorum of a part ended that too few replicas had, and last_part named
+    another part of its partition: who ended it meant another quorum."""
+    acts: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    """Times of each replica's own transactions, in order."""
+    _held: dict[tuple[str, str], dict[int, list[Hold]]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
+    _now: dict[tuple[str, str], set[Part]] = field(default_factory=lambda: defaultdict(set))
+    """Parts that are registered up to where facts were taken."""
+    _merged: dict[tuple[str, str], list[tuple[int, Part]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+
+    def part(self, name: str) -> Part | None:
+        """Return the part of a name."""
+        if name not in self.parts:
+            found = Part.named(name)
+            if found is None or found.high - found.low > SPAN_MAX:
+                return None
+            self.parts[name] = found
+        return self.parts[name]
+
+    def hold(self, at_ns: int, name: str, replica: str) -> None:
+        """Note that a replica registered a part."""
+        part = self.part(name)
+        self.acts[replica].append(at_ns)
+        if part is None:
+            return
+        held = self._held[replica, part.partition]
+        self._now[replica, part.partition].add(part)
+        for block in range(part.low, part.high + 1):
+            periods = held.setdefault(block, [])
+            if not periods or periods[-1].end_ns is not None:
+                periods.append(Hold(at_ns, part))
+        if part.low != part.high:
+            self._merged[replica, part.partition].append((at_ns, part))
+
+    def drop(self, at_ns: int, name: str, replica: str) -> None:
+        """Note that a replica removed a part. What no other part of it covers is gone, as when a
+        fetch is undone."""
+        part = self.part(name)
+        self.acts[replica].append(at_ns)
+        if part is None:
+            return
+        now = self._now[replica, part.partition]
+        now.discard(part)
+        held = self._held[replica, part.partition]
+        for block in range(part.low, part.high + 1):
+            if held.get(block) and not any(one.low <= block <= one.high for one in now):
+                held[block][-1].end_ns = at_ns
+
+    def held(self, replica: str, partition: str, block: int, until_ns: int) -> "Hold | None":
+        """Return the first period in which a replica had the block that lasts for longer than until
+        a time; None without one."""
+        return next(
+            (
+                one
+                for one in self._held[replica, partition].get(block, ())
+                if one.end_ns is None or one.end_ns > until_ns
+            ),
+            None,
+        )
+
+    def holders(self, name: str) -> Sequence[str]:
+        """Return the replicas that have a part, up to where facts were taken."""
+        part = self.part(name)
+        if part is None:
+            return ()
+        return [
+            replica
+            for (replica, partition), held in self._held.items()
+            if partition == part.partition
+            and (periods := held.get(part.high))
+            and periods[-1].end_ns is None
+        ]
+
+    def merged(
+        self, replica: str, partition: str, block: int, above: int, until_ns: int
+    ) -> tuple[int, Part] | None:
+        """Return a part that the replica had registered by a time, with the block and with one
+        above another."""
+        return next(
+            (
+                one
+                for one in self._merged[replica, partition]
+                if one[0] <= until_ns and one[1].low <= block <= one[1].high and one[1].high > above
+            ),
+            None,
+        )
+
+    def lasts(self, partition: str, from_ns: int, to_ns: int) -> Sequence[LastPart]:
+        """Return what last_part named at some time of an interval."""
+        every = self.last.get(partition, [])
+        first = bisect_right(every, from_ns, key=lambda one: one.at_ns)
+        until = bisect_right(every, to_ns, key=lambda one: one.at_ns)
+        return every[max(first - 1, 0) : until]
+
+    def acted(self, replica: str, before_ns: int) -> int:
+        """Return the time of the replica's last transaction before a time; -1 without any."""
+        times = self.acts.get(replica, [])
+        at = bisect_left(times, before_ns)
+        return times[at - 1] if at else -1
+
+
+@memoize_per_history
+def evidence_of(history: History) -> Evidence:
+    """Return what was recorded; with `doubts` if that is nothing, or not all."""
+    simulated = facts_of(history)
+    if simulated:
+        found = Evidence(SIMULATED)
+        _take_protocol(found, simulated)
+        return found
+    said = [mapping_of(op) for op in history.nemesis if op.f == TRACE and op.kind is Kind.OK]
+    if len(said) != 1:
+        what = f"{len(said)} tables, and only one is understood" if said else "nothing of them"
+        return Evidence(doubts=[f"the run recorded {what}"])
+    trace = said[0]
+    found = Evidence(
+        _versions(trace.get("versions") or ()),
+        trace.get("keepers") or {},
+        [f"ZooKeeper's log has a gap: {gap}" for gap in trace.get("gaps") or ()],
+    )
+    if trace.get("ended"):
+        found.doubts.append(f"the trace ends early: {trace['ended']}")
+    _take_trace(found, trace.get("facts") or ())
+    return found
+
+
+def _versions(texts: Iterable[Any]) -> tuple[Version, ...]:
+    try:
+        return tuple(Version.of(str(text)) for text in texts)
+    except UsageError:
+        return ()
+
+
+def _take_trace(found: Evidence, facts: Iterable[Fact]) -> None:
+    lasts: list[tuple[int, str]] = []
+    for name, at_ms, *rest in facts:
+        at_ns = int(at_ms * 1_000_000)
+        if name == "last":
+            lasts.append((at_ns, rest[1]))
+            continue
+        part = str(rest[0])
+        if name == "begin":
+            found.quorums[part] = int(rest[1])
+        elif name == "hold":
+            replica = str(rest[1])
+            if part in found.commits and not found.commits[part][1]:
+                found.commits[part] = (found.commits[part][0], replica)
+            found.hold(at_ns, part, replica)
+        elif name == "drop":
+            found.drop(at_ns, part, str(rest[1]))
+        elif name == "commit":
+            found.commits[part] = (at_ns, "")
+        elif name == "end":
+            _end(found, at_ns, part, lasts)
+            lasts.clear()
+        elif name == "fail":
+            found.failed[part] = at_ns
+            found.ended.pop(part, None)
+
+
+def _end(found: Evidence, at_ns: int, name: str, lasts: Iterable[tuple[int, str]]) -> None:
+    """Note the end of a quorum, with what last_part was set to."""
+    if name in found.failed:
+        return
+    found.ended[name] = at_ns
+    for set_ns, last in lasts:
+        part = found.part(last)
+        if part is not None:
+            own = last == name and set_ns == at_ns
+            found.last[part.partition].append(LastPart(set_ns, part.high, own))
+    _judge_end(found, at_ns, name, len(found.holders(name)))
+
+
+def _judge_end(found: Evidence, at_ns: int, name: str, holders: int) -> None:
+    """Note whether a quorum ended uncounted."""
+    part = found.part(name)
+    last = found.last[part.partition][-1:] if part is not None else []
+    elsewhere = part is not None and bool(last) and last[0].high != part.high
+    if elsewhere and holders < found.quorums.get(name, 0):
+        found.uncounted[name] = at_ns
+
+
+def _take_protocol(found: Evidence, facts: Sequence[Fact]) -> None:
+    own: dict[int, str] = {at_ns: str(rest[0]) for name, at_ns, *rest in facts if name == "ended"}
+    ends: list[tuple[int, str, int]] = []
+    for name, at_ns, *rest in facts:
+        if ends and (name != "last" or at_ns != ends[0][0]):
+            _judge_end(found, *ends.pop())
+        if name == "part":
+            replica, part = str(rest[0]), found.part(str(rest[1]))
+            if part is not None and part.low == part.high and part.name not in found.commits:
+                found.commits[part.name] = (at_ns, replica)
+            found.hold(at_ns, str(rest[1]), replica)
+        elif name == "ended":
+            part_name, needed, holders = str(rest[0]), int(rest[1]), rest[2]
+            found.ended[part_name] = at_ns
+            found.quorums[part_name] = needed
+            ends.append((at_ns, part_name, len(holders)))
+        elif name == "last":
+            ended = found.part(own.get(at_ns, ""))
+            named = (str(rest[0]), int(rest[1]))
+            is_own = ended is not None and (ended.partition, ended.high) == named
+            found.last[named[0]].append(LastPart(at_ns, named[1], is_own))
+    for one in ends:
+        _judge_end(found, *one)

@@ -1,0 +1,101 @@
+"""The explanation of an INVALID run."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.core.op import Json
+from harness.core.verdict import Verdict
+
+KNOWN, PARTLY, NEW = "known", "partly", "new"
+NOT_EXPLAINED = "not explained"
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """A known defect in one run."""
+
+    name: str
+    since: str
+    """The first version on which it was seen."""
+    count: int
+    """Number of values, in reads, for which the record proves it."""
+    evidence: str
+    """The first of these, in one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The smallest set of known defects that explains a run, and what they leave unexplained."""
+
+    status: str
+    """"known": they explain everything; "partly": not everything; "new": nothing."""
+    defects: tuple[Explained, ...]
+    unexplained: tuple[str, ...]
+    """What is not explained, a sentence each; () if everything is."""
+    why: str = ""
+    """Why nothing could be explained, if the run recorded too little."""
+
+    @staticmethod
+    def new(invalid: Sequence[Verdict], why: str) -> "Explanation":
+        """Return the explanation that explains nothing, and why."""
+        return Explanation(NEW, (), described(invalid), why)
+
+    @property
+    def text(self) -> str:
+        """Return one line: "explained by stale-read (known since 18.16.1), skipped-part" or "not
+        explained: set-full stale: …"."""
+        names = ", ".join(
+            one.name if at and one.since == self.defects[at - 1].since else _since(one)
+            for at, one in enumerate(self.defects)
+        )
+        if self.status == KNOWN:
+            return f"explained by {names}"
+        why = f" ({self.why})" if self.why else ""
+        beside = f"; beside it {names}" if names else ""
+        first = self.unexplained[0] if self.unexplained else "nothing is named"
+        return f"{NOT_EXPLAINED}: {first}{why}{beside}"
+
+    def json(self) -> dict[str, Json]:
+        """Return the explanation as results.json has it."""
+        return {
+            "status": self.status,
+            "text": self.text,
+            "defects": [
+                {
+                    "name": one.name,
+                    "since": one.since,
+                    "count": one.count,
+                    "evidence": one.evidence,
+                }
+                for one in self.defects
+            ],
+            "unexplained": list(self.unexplained),
+            "why": self.why,
+        }
+
+    @staticmethod
+    def stored(said: Mapping[str, Any]) -> "Explanation":
+        """Return the explanation of a results.json. Raises KeyError, TypeError and ValueError."""
+        return Explanation(
+            str(said["status"]),
+            tuple(
+                Explained(str(d["name"]), str(d["since"]), int(d["count"]), str(d["evidence"]))
+                for d in said["defects"]
+            ),
+            tuple(str(text) for text in said["unexplained"]),
+            str(said["why"]),
+        )
+
+
+def described(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
+    """Return a sentence for each anomaly that the verdicts list."""
+    return tuple(
+        f"{verdict.checker} {anomaly.kind}: {anomaly.text}"
+        for verdict in verdicts
+        for anomaly in verdict.anomalies
+    )
+
+
+def _since(one: Explained) -> str:
+    return f"{one.name} (known since {one.since})"

@@ -1,0 +1,153 @@
+"""Which part each inserted value is in, as far as times prove it.
+
+An insert's part was committed by the replica that was asked, in the partition of its key, between
+the call and its acknowledgement, and its quorum had ended by then. A value has a part only if no
+other part fits, or if all others belong to other values.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from checkers.sets.key_sets import INSERT
+from checkers.triage.evidence import Evidence, Part
+from harness.core.history import History, Pair
+from harness.core.op import Kind
+
+CLOCK_NS: Final = 5_000_000
+"""Precision with which ZooKeeper's clock and the run's agree: both are of one machine, and
+ZooKeeper's has milliseconds."""
+AFTER_NS: Final = 60_000_000_000
+"""Time after its end within which an insert of unknown outcome may be committed."""
+UNKNOWN_STATUS: Final = "319 "
+"""Begin of the error of an insert whose replica keeps the part without knowing of a commit."""
+
+
+@dataclass
+class Attempt:
+    """One try to insert a value, and the parts that it may have made."""
+
+    pair: Pair
+    parts: set[str] = field(default_factory=set)
+    within: set[str] = field(default_factory=set)
+    """Those that were committed before the client was answered."""
+
+    @property
+    def acknowledged(self) -> bool:
+        """Return whether the client was told that it happened."""
+        return self.pair.kind is Kind.OK
+
+    @property
+    def node(self) -> str:
+        """Return the replica that was asked."""
+        return str(self.pair.invoke.node)
+
+    @property
+    def end_ns(self) -> int | None:
+        """Return when the client was answered; None if it never was."""
+        return None if self.pair.end is None else self.pair.end.time_ns
+
+    @property
+    def kept(self) -> bool:
+        """Return whether the replica said that it keeps the part, and not whether it is
+        committed."""
+        end = self.pair.end
+        return end is not None and (end.error or "").startswith(UNKNOWN_STATUS)
+
+
+@dataclass
+class Inserted:
+    """A value of a key, and its tries that were not refused."""
+
+    key: int | None
+    value: int
+    attempts: list[Attempt] = field(default_factory=list)
+
+    @property
+    def partition(self) -> str:
+        """Return the partition of the key."""
+        return str(self.key)
+
+    @property
+    def parts(self) -> set[str]:
+        """Return every part that may have the value."""
+        return {name for attempt in self.attempts for name in attempt.parts}
+
+    def part(self, evidence: Evidence) -> Part | None:
+        """Return the part of the value, if only one can have it."""
+        parts = self.parts
+        return evidence.part(next(iter(parts))) if len(parts) == 1 else None
+
+
+Values = Mapping[tuple[int | None, int], Inserted]
+
+
+def inserted(history: History, evidence: Evidence) -> Values:
+    """Return the values by key and value."""
+    found: dict[tuple[int | None, int], Inserted] = {}
+    for pair in history.pairs:
+        value = pair.invoke.value
+        if pair.invoke.f != INSERT or not isinstance(value, int) or pair.kind is Kind.FAIL:
+            continue
+        one = found.setdefault((pair.invoke.key, value), Inserted(pair.invoke.key, value))
+        one.attempts.append(Attempt(pair))
+    _assign(tuple(found.values()), evidence)
+    return found
+
+
+def _assign(values: Sequence[Inserted], evidence: Evidence) -> None:
+    commits: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    for name, (at_ns, replica) in evidence.commits.items():
+        part = evidence.part(name)
+        if part is not None:
+            commits.setdefault((replica, part.partition), []).append((at_ns, name))
+    for one in values:
+        for attempt in one.attempts:
+            of_node = commits.get((attempt.node, one.partition), [])
+            fit = [(at_ns, n) for at_ns, n in of_node if _fits(attempt, at_ns, n, evidence)]
+            attempt.parts = {name for _, name in fit}
+            end_ns = attempt.end_ns
+            attempt.within = {n for at_ns, n in fit if end_ns and at_ns <= end_ns + CLOCK_NS}
+    _eliminate(values)
+
+
+def _fits(attempt: Attempt, at_ns: int, name: str, evidence: Evidence) -> bool:
+    end_ns = attempt.end_ns
+    if at_ns < attempt.pair.invoke.time_ns - CLOCK_NS:
+        return False
+    if attempt.pair.kind is not Kind.OK:
+        return end_ns is None or at_ns <= end_ns + AFTER_NS
+    assert end_ns is not None, "an acknowledged insert has ended"
+    settled_ns = evidence.ended.get(name, at_ns) if name in evidence.quorums else at_ns
+    return max(at_ns, settled_ns) <= end_ns + CLOCK_NS and not (
+        name in evidence.quorums and name not in evidence.ended
+    )
+
+
+def _eliminate(values: Sequence[Inserted]) -> None:
+    """Take parts that belong to one try from all others, until nothing changes: the only part that
+    fits an acknowledged try; then the only one that was committed while the client of a try waited,
+    and no other client of that replica did."""
+    rest = {id(a): a for one in values for a in one.attempts if a.parts}
+    while rest:
+        sure = {i: a.parts for i, a in rest.items() if a.acknowledged and len(a.parts) == 1}
+        sure = sure or _while_waiting(rest)
+        if not sure:
+            return
+        taken = {name for parts in sure.values() for name in parts}
+        for i, parts in sure.items():
+            rest.pop(i).parts = set(parts)
+        for attempt in rest.values():
+            attempt.parts -= taken
+        rest = {i: a for i, a in rest.items() if a.parts}
+
+
+def _while_waiting(rest: Mapping[int, Attempt]) -> dict[int, set[str]]:
+    within = {i: a.parts & a.within for i, a in rest.items()}
+    waited = Counter(name for parts in within.values() for name in parts)
+    return {
+        i: parts
+        for i, parts in within.items()
+        if len(parts) == 1 and waited[next(iter(parts))] == 1
+    }

@@ -1,0 +1,253 @@
+"""Explains a read that lacks a value: which known defects the record proves for this very read.
+
+A read had to return a value whose quorum had ended before the read began, or before the quorum of
+another value that it returns. The times are those of ZooKeeper's transactions. A known defect
+explains it only if the record shows its mechanism, on the replica that answered, at that time.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from checkers.phrasing import seconds
+from checkers.sets.key_sets import AnsweredRead, KeySet
+from checkers.triage.evidence import Evidence, LastPart, Part
+from checkers.triage.inserts import CLOCK_NS, Inserted, Values
+from harness.core.history import Fault, History
+
+LATE_NS: Final = 100_000_000
+"""Time that may pass between a transaction and its effect elsewhere: until another ZooKeeper server
+has heard of it, until the replica that made it has its answer. Faults may make it longer."""
+AFTER_FAULT_NS: Final = 5_000_000_000
+"""Time after the end of a fault within which a ZooKeeper server may still be behind: its peers wait
+for it, and the network retries."""
+_NODE: Final = re.compile(r"[a-z]+[0-9]+")
+_ZOOKEEPER: Final = "zk"
+_MESSAGES: Final = "zk-"
+"""Begin of the names of faults that act on single messages between replicas and ZooKeeper."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A value whose part is known, with the time since which every read must have it."""
+
+    insert: Inserted
+    part: Part
+    at_ns: int
+    """End of its quorum, or the acknowledgement of an insert without one."""
+    quorum: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """A value that a read had to return and did not, and what explains it."""
+
+    value: int
+    by: Mapping[str, str]
+    """A sentence of evidence by known defect; empty if nothing explains it."""
+
+
+class Reads:
+    """The reads of one key, against the record."""
+
+    def __init__(
+        self,
+        history: History,
+        key: KeySet,
+        evidence: Evidence,
+        values: Values,
+        known: frozenset[str],
+    ) -> None:
+        self._history, self._key = history, key
+        self._evidence, self._known = evidence, known
+        self._partition = str(key.key)
+        self._settled: dict[int, Settled] = {}
+        for value in key.inserts:
+            one = self._of(values.get((key.key, value)))
+            if one is not None:
+                self._settled[value] = one
+        bits = {value: bit for bit, value in enumerate(key.values)}
+        self._order = sorted(
+            ((one.at_ns, bits[value], value) for value, one in self._settled.items())
+        )
+        self._masks = [0]
+        for _, bit, _ in self._order:
+            self._masks.append(self._masks[-1] | 1 << bit)
+
+    def _of(self, insert: Inserted | None) -> Settled | None:
+        part = insert.part(self._evidence) if insert is not None else None
+        if insert is None or part is None:
+            return None
+        quorum = part.name in self._evidence.quorums
+        acks = [a.end_ns for a in insert.attempts if a.pair.kind.value == "ok"]
+        ack_ns = min((ns for ns in acks if ns is not None), default=None)
+        at_ns = self._evidence.ended.get(part.name) if quorum else ack_ns
+        return None if at_ns is None else Settled(insert, part, at_ns, quorum)
+
+    def misses(self, read: AnsweredRead) -> Iterator[Miss]:
+        """Return the values that the read had to return and did not, with their explanations."""
+        latest = next((at for at, bit, _ in reversed(self._order) if read.mask >> bit & 1), -1)
+        until_ns = max(read.invoke.time_ns, latest)
+        count = sum(1 for at, _, _ in self._order if at < until_ns)
+        missing = self._masks[count] & ~read.mask
+        if not missing:
+            return
+        view = _View(self._history, self._evidence, self._partition, read, self._present(read))
+        for at_ns, bit, value in self._order[:count]:
+            if missing >> bit & 1:
+                yield Miss(value, dict(self._explained(view, self._settled[value], at_ns)))
+
+    def _present(self, read: AnsweredRead) -> Sequence[Settled]:
+        return [self._settled[v] for _, bit, v in self._order if read.mask >> bit & 1]
+
+    def _explained(self, view: "_View", one: Settled, at_ns: int) -> Iterator[tuple[str, str]]:
+        found = dict((*view.hidden(one), *view.absent(one, at_ns)))
+        found = {name: why for name, why in found.items() if name in self._known}
+        if "early-snapshot" in found and view.came(one):
+            found.pop("stale-read", None)
+        yield from found.items()
+
+
+class _View:
+    """What the record says of one read."""
+
+    def __init__(
+        self,
+        history: History,
+        evidence: Evidence,
+        partition: str,
+        read: AnsweredRead,
+        present: Sequence[Settled],
+    ) -> None:
+        self.evidence, self.partition = evidence, partition
+        self.begin_ns, self.end_ns = read.invoke.time_ns, read.end.time_ns
+        self.replica = str(read.invoke.node)
+        self.where = f"op #{read.invoke.index} {read.invoke.f} on {self.replica}"
+        self.fault = self._fault(history)
+        behind_ns = self.fault.invoked_ns if self.fault else self.begin_ns
+        acted_ns = evidence.acted(self.replica, self.begin_ns)
+        self.seen_ns = max(acted_ns, min(behind_ns, self.begin_ns) - LATE_NS)
+        """Its ZooKeeper server had certainly heard of what was before this time."""
+        self.lasts = evidence.lasts(partition, self.seen_ns - CLOCK_NS, self.end_ns)
+        self.latest_ns = max((w.at_ns for w in present), default=-1)
+        self.last_present = max(present, key=lambda w: w.part.high, default=None)
+
+    def _fault(self, history: History) -> Fault | None:
+        """Return the earliest fault that may keep the replica, or its ZooKeeper server, from what
+        the others know, in force at the read or until shortly before."""
+        keepers = self.evidence.keepers.get(self.replica, ())
+        for fault in history.faults:
+            over = fault.end_ns is not None and fault.end_ns + AFTER_FAULT_NS < self.begin_ns
+            if over or fault.invoked_ns > self.end_ns:
+                continue
+            if fault.name.startswith(_MESSAGES) or _keeps_behind(fault.text, self.replica, keepers):
+                return fault
+        return None
+
+    def hidden(self, one: Settled) -> Iterator[tuple[str, str]]:
+        """Yield what hides a part that the replica may well have: a limit below it."""
+        block = one.part.high
+        for last in self.lasts:
+            named = f"{self.where}: last_part of partition {self.partition} was block {last.high}"
+            since = f"since {seconds(last.at_ns)}"
+            if last.high < block and one.quorum and last.at_ns > one.at_ns and last.own:
+                yield (
+                    "overtaken-insert",
+                    f"{named} {since}, below {one.part.name} of value {one.insert.value}, whose "
+                    f"quorum had ended at {seconds(one.at_ns)}",
+                )
+            if last.high < block and not one.quorum:
+                yield (
+                    "hidden-insert",
+                    f"{named} {since}, below {one.part.name} of value {one.insert.value}, which "
+                    "was inserted without a quorum",
+                )
+            merged = self.evidence.merged(
+                self.replica, self.partition, block, last.high, self.end_ns
+            )
+            if merged is not None and merged[1].low <= last.high:
+                yield (
+                    "merged-away",
+                    f"{named} {since}, and {merged[1].name}, which has value {one.insert.value}, "
+                    f"was registered at {seconds(merged[0])}",
+                )
+
+    def absent(self, one: Settled, at_ns: int) -> Iterator[tuple[str, str]]:
+        """Yield why the replica answered although it did not have, or see, a part."""
+        if not one.quorum or not self._accepted():
+            return
+        value, part = one.insert.value, one.part
+        if at_ns >= self.seen_ns - CLOCK_NS and self.latest_ns < at_ns:
+            why = f", during {self.fault.name}" if self.fault else ""
+            yield (
+                "stale-read",
+                f"{self.where}: the quorum of value {value} ended at {seconds(at_ns)}, and nothing "
+                f"shows that the replica's ZooKeeper server knew it{why}",
+            )
+        held = self.evidence.held(self.replica, self.partition, part.high, self.end_ns)
+        if held is None:
+            return
+        visible_ns = self._visible_ns(one, held.at_ns)
+        if visible_ns < self.begin_ns:
+            return
+        came = f"{part.name} of value {value} was registered there at {seconds(held.at_ns)}"
+        later = self.last_present
+        if later is not None and later.part.low > part.high:
+            own = self.evidence.commits.get(later.part.name, (0, ""))[1] == self.replica
+            how = "which it had written itself" if own else "which had come before"
+            yield (
+                "lagging-writer" if own else "skipped-part",
+                f"{self.where}: returned value {later.insert.value} of {later.part.name}, {how}, "
+                f"and {came}",
+            )
+        elif held.at_ns <= self.end_ns or self._came_meanwhile(part):
+            yield "early-snapshot", f"{self.where}: {came}, while the read went on"
+
+    def came(self, one: Settled) -> bool:
+        """Return whether the replica registered a part while the read went on."""
+        held = self.evidence.held(self.replica, self.partition, one.part.high, self.end_ns)
+        return held is not None and self.begin_ns <= held.at_ns <= self.end_ns
+
+    def _visible_ns(self, one: Settled, held_ns: int) -> int:
+        """Return the last moment at which the replica may have begun to show a part."""
+        late_ns = held_ns + LATE_NS
+        for attempt in one.insert.attempts:
+            if attempt.node == self.replica and attempt.end_ns is not None:
+                late_ns = max(late_ns, attempt.end_ns)
+        return late_ns
+
+    def _accepted(self) -> bool:
+        """Return whether the replica had a last quorum part that it may have been told of, so that
+        it answered. Before the first there is nothing to have."""
+        none_yet = not self.evidence.lasts(self.partition, -1, self.seen_ns)
+        return none_yet or any(self._had(last) for last in self.lasts)
+
+    def _had(self, last: LastPart) -> bool:
+        held = self.evidence.held(self.replica, self.partition, last.high, self.begin_ns)
+        return held is not None and held.at_ns <= self.end_ns
+
+    def _came_meanwhile(self, part: Part) -> bool:
+        late_ns = self.begin_ns - LATE_NS
+        for last in self.lasts:
+            held = self.evidence.held(self.replica, self.partition, last.high, self.begin_ns)
+            if last.high >= part.high and held and late_ns <= held.at_ns <= self.end_ns:
+                return True
+        return False
+
+
+def _keeps_behind(text: str, replica: str, keepers: Sequence[str]) -> bool:
+    """Return whether a fault with this text may keep a replica from what others know: it cuts the
+    replica's ZooKeeper server (one of `keepers`; any, if these are unknown) off from half of the
+    others, or the replica from it; or names either."""
+    groups = [set(_NODE.findall(side)) for side in re.findall(r"[^{}|]+(?=[|}])", text)]
+    named = set(_NODE.findall(text))
+    every = {node for node in named if node.startswith(_ZOOKEEPER)}
+    asked = set(keepers) or every
+    if not groups:
+        return bool(named & {replica, *asked})
+    return any(
+        2 * len(every & group) <= len(every) or (replica in named and replica not in group)
+        for group in groups
+        if group & asked
+    )

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from rich.status import Status as RichStatus
 from rich.table import Table
 from rich.text import Text
 
+from checkers.triage.explanation import NOT_EXPLAINED
 from harness.cli.matrix import TortureMatrix, read_matrix
 from harness.cli.parameter_types import WORD, number, store_option
 from harness.cli.result import STATUS_STYLE
@@ -32,7 +34,16 @@ from harness.run.fleet import SCRATCH, StoredRuns
 from harness.run.judges import OneProcess, OnSpark, merge_kept
 from harness.run.monitor import Monitor, Phase
 from harness.run.night import JOURNAL, Night, Slot
-from harness.run.night_summary import CellSummary, as_json, cells, junit, kinds_before, verdict, why
+from harness.run.night_summary import (
+    CellSummary,
+    as_json,
+    causes,
+    cells,
+    junit,
+    kinds_before,
+    verdict,
+    why,
+)
 from harness.run.stop import Stop
 from harness.run.store import RunDirectory, Store
 from harness.run.torture import DONE, Judges, Lane, Torture
@@ -278,6 +289,8 @@ def _print_run(console: Console, slot: Slot) -> None:
     line.append(f" {slot.cell}, seed {slot.seed}, {slot.seconds:.1f} s")
     if status is not Status.VALID:
         line.append(f": {why(slot)}", "dim")
+    if slot.cause is not None:
+        line.append(f"; {slot.cause.text}")
     console.print(line, soft_wrap=True)
 
 
@@ -299,6 +312,19 @@ def _write(night: Night, report: dict[str, Json], summary: list[CellSummary]) ->
     except OSError as error:
         why = why_unwritable(night.path, error)
         raise HarnessError(f"{night.path}: the summary cannot be written: {why}") from error
+
+
+def _show_causes(console: Console, night: Night) -> None:
+    """Print how many runs are not explained, and which; then the number of each known defect."""
+    slots = list(night.slots.values())
+    counted = Counter(name for slot in slots for name in causes(slot))
+    fresh = [slot for slot in slots if NOT_EXPLAINED in causes(slot)]
+    for slot in fresh:
+        text = slot.cause.text if slot.cause else f"{NOT_EXPLAINED}: {why(slot)}"
+        console.print(Text(f"run {slot.number}, {slot.cell}: {text}", "bold red"), soft_wrap=True)
+    known = [f"{name} {count}" for name, count in counted.most_common() if name != NOT_EXPLAINED]
+    if known:
+        console.print(f"runs explained by {', '.join(known)}", highlight=False)
 
 
 def _show(console: Console, night: Night, summary: list[CellSummary]) -> None:
@@ -328,6 +354,7 @@ def _show(console: Console, night: Night, summary: list[CellSummary]) -> None:
             Text(", ".join(cell.new), "bold red"),
         )
     console.print(table)
+    _show_causes(console, night)
     for cell in summary:
         if cell.missing:
             console.print(f"NOT APPLICABLE: {cell.name} needs {cell.missing}", style="yellow")

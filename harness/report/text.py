@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from checkers.phrasing import seconds
+from checkers.witness import causes
 from harness.report.facts import CRASHED, RUNNING, UNREADABLE, Facts
 from harness.report.story import duration, lifetime, promise_and_held, sentences
 from harness.report.witness import (
@@ -45,6 +46,8 @@ def text_report(facts: Facts) -> RenderableType:
     if facts.witness is not None and facts.history is not None:
         picture = picture_of(facts.history, facts.witness[1])
         parts += [Text(), timeline(picture), *_faults(picture)]
+    rows = causes(facts.judgement) if facts.judgement is not None else []
+    parts += [Text(), *(Text(f"{label:<7}{text}") for label, text in rows)] if rows else []
     if facts.info.plan.repro_command:
         parts += [Text(), _line("again", "dim", facts.info.plan.repro_command)]
     return Group(*parts)

@@ -7,7 +7,8 @@ A line is a JSON object with "event" and "run", the number of a run, from 0:
     directory "path", in the store
     recorded  "troubles", "seconds", "phases" (by phase, the seconds it took); its history is whole
     broken    "error": it did not reach its end
-    judged    "status", "reason", "kinds", "first_ns"
+    judged    "status", "reason", "kinds", "first_ns", "cause": its explanation as results.json has
+              it, or null
     end       the night is over, and its summary is written
 
 A run that has a begin and neither recorded nor broken was killed with its harness.
@@ -22,6 +23,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
+from checkers.triage.explanation import Explanation
 from harness.core.bounded_json import loads
 from harness.core.errors import HarnessError
 from harness.core.verdict import Status
@@ -48,6 +50,8 @@ class Slot:
     reason: str = ""
     kinds: tuple[str, ...] = ()
     first_ns: int | None = None
+    cause: Explanation | None = None
+    """Explanation of an INVALID run by known defects."""
 
     @property
     def killed(self) -> bool:
@@ -133,6 +137,8 @@ class Night:
         elif event == "judged":
             slot.status, slot.reason = Status(said["status"]), said["reason"]
             slot.kinds, slot.first_ns = tuple(said["kinds"]), said["first_ns"]
+            cause = said.get("cause")
+            slot.cause = None if cause is None else Explanation.stored(cause)
         else:
             raise ValueError(f"event {event!r}")
 

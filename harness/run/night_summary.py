@@ -10,6 +10,8 @@ from types import MappingProxyType
 
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
+from checkers.triage.defects import DEFECTS
+from checkers.triage.explanation import KNOWN, NOT_EXPLAINED
 from harness.core.bounded_json import load
 from harness.core.op import Json
 from harness.core.verdict import Status, worst
@@ -47,6 +49,11 @@ class CellSummary:
         return Counter(kind for slot in self.slots for kind in slot.kinds)
 
     @property
+    def causes(self) -> Counter[str]:
+        """Number of runs that known defects explain, by defect, and of those that they do not."""
+        return Counter(name for slot in self.slots for name in causes(slot))
+
+    @property
     def first_s(self) -> float | None:
         """Median time to the first anomaly, of runs that have one."""
         times = [slot.first_ns / 1e9 for slot in self.slots if slot.first_ns is not None]
@@ -66,6 +73,15 @@ def why(slot: Slot) -> str:
     if slot.killed:
         return f"killed with its harness; {slot.reason or 'it left nothing'}"
     return slot.reason
+
+
+def causes(slot: Slot) -> tuple[str, ...]:
+    """Return the known defects that explain an INVALID run, or that none does; () for others."""
+    if verdict(slot) is not Status.INVALID:
+        return ()
+    if slot.cause is None or slot.cause.status != KNOWN:
+        return (NOT_EXPLAINED,)
+    return tuple(one.name for one in slot.cause.defects)
 
 
 def cells(
@@ -90,6 +106,15 @@ def cells(
     ]
 
 
+def _type(slot: Slot, status: Status) -> str:
+    known = status is Status.INVALID and NOT_EXPLAINED not in causes(slot)
+    return KNOWN.upper() if known else status.value
+
+
+def _message(slot: Slot) -> str:
+    return why(slot) if slot.cause is None else f"{slot.cause.text}; {why(slot)}"
+
+
 def kinds_before(path: Path) -> dict[str, list[str]]:
     """Return by cell the kinds of anomalies of the last night before this one that has a summary
     which can be read."""
@@ -103,6 +128,7 @@ def kinds_before(path: Path) -> dict[str, list[str]]:
 def as_json(night: Night, of: Sequence[CellSummary]) -> dict[str, Json]:
     """Return the contents of summary.json."""
     every = list(night.slots.values())
+    counted = Counter(name for slot in every for name in causes(slot))
     status = worst(verdict(slot) for slot in every)
     return {
         "schema": 1,
@@ -111,6 +137,7 @@ def as_json(night: Night, of: Sequence[CellSummary]) -> dict[str, Json]:
         "statuses": {s.value: sum(verdict(slot) is s for slot in every) for s in Status},
         "killed": sum(slot.killed for slot in every),
         "broken": sum(slot.broken is not None for slot in every),
+        "causes": dict(counted.most_common()),
         "request": night.request,
         "cells": [
             {
@@ -120,6 +147,7 @@ def as_json(night: Night, of: Sequence[CellSummary]) -> dict[str, Json]:
                 "killed": cell.killed,
                 "broken": cell.broken,
                 "anomalies": dict(cell.kinds.most_common()),
+                "causes": dict(cell.causes.most_common()),
                 "first_anomaly_s": cell.first_s,
                 "new": list(cell.new),
                 "not_applicable": cell.missing or None,
@@ -134,15 +162,23 @@ def as_json(night: Night, of: Sequence[CellSummary]) -> dict[str, Json]:
                 "path": slot.path,
                 "status": verdict(slot).value,
                 "why": why(slot),
+                "causes": list(causes(slot)),
             }
-            for slot in every
+            for slot in unexplained_first(every)
         ],
     }
 
 
+def unexplained_first(slots: Sequence[Slot]) -> list[Slot]:
+    """Return the runs, those first that no known defect explains."""
+    return sorted(slots, key=lambda slot: (NOT_EXPLAINED not in causes(slot), slot.number))
+
+
 def junit(of: Sequence[CellSummary]) -> JUnitXml:
     """Return a JUnit report with a suite per cell and a case per run; INVALID is a failure, UNKNOWN
-    an error. A cell that its version cannot run has one case, which is skipped."""
+    an error. A failure that known defects explain has the type "KNOWN" in place of "INVALID", and
+    its suite a property "known-defect:NAME" for each of them, and one "unexplained", with the
+    number of such runs. A cell that its version cannot run has one case, which is skipped."""
     xml = JUnitXml("harness torture")
     for cell in of:
         suite = TestSuite(cell.name)
@@ -151,8 +187,11 @@ def junit(of: Sequence[CellSummary]) -> JUnitXml:
             status = verdict(slot)
             if status is not Status.VALID:
                 kind = Failure if status is Status.INVALID else Error
-                case.result = [kind(why(slot), status.value)]
+                case.result = [kind(_message(slot), _type(slot, status))]
             suite.add_testcase(case)
+        for name, count in cell.causes.most_common():
+            known = f"known-defect:{name}" if name in DEFECTS else "unexplained"
+            suite.add_property(known, str(count))
         if cell.missing:
             case = TestCase("not applicable", cell.name)
             case.result = [Skipped(f"needs {cell.missing}")]

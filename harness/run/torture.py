@@ -17,6 +17,7 @@ from typing import Protocol
 
 from harness.core.clock import Clock, WallClock
 from harness.core.errors import HarnessError
+from harness.core.op import Json
 from harness.core.protocols import Cluster
 from harness.core.seed import Seed
 from harness.core.verdict import Status
@@ -266,8 +267,18 @@ class Torture:
                 reason=one.reason,
                 kinds=list(one.kinds),
                 first_ns=one.first_ns,
+                cause=self._cause(one),
             )
             self.on_verdict(self.night.slots[slot.number])
+
+    def _cause(self, one: RunSummary) -> Json:
+        """Return the explanation of an INVALID run, which its judge has stored."""
+        if one.status is not Status.INVALID:
+            return None
+        try:
+            return RunDirectory(self.store / one.run).results().get("explanation")
+        except HarnessError:  # the verdict counts all the same
+            return None
 
 
 def _here(work: Callable[[], _End]) -> Future[_End]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from checkers.triage.explanation import KNOWN, NOT_EXPLAINED
 from harness.core.verdict import Status
 from harness.report.facts import CRASHED, RUNNING, UNREADABLE, stored_object
 from harness.run.store import RunDirectory, Store
@@ -29,6 +30,8 @@ class Summary:
     """The strongest level that held; "" when none is known, and of an UNKNOWN run."""
     versions: tuple[str, ...]
     """Versions of the servers, each once."""
+    cause: str
+    """Known defects that explain an INVALID run, or "not explained"; "" for another run."""
     trouble: str
     """Reason why one of its files cannot be read; "" if all can."""
     started: str
@@ -167,15 +170,23 @@ def _summary(run: RunDirectory) -> Summary:
     seed = str(plan.get("seed", "?"))
     held = "" if status == Status.UNKNOWN.value else str(ladder.get("held") or "")
     promise = str(ladder.get("promise") or plan.get("promise", ""))
+    cause = _cause(_inner(results, "explanation"))
     words = (
-        name, workload, nemesis, seed, status, promise, held, trouble, started,
+        name, workload, nemesis, seed, status, promise, held, cause, trouble, started,
         *versions, plan.get("again", ""),
     )  # fmt: skip
     return Summary(
         name=name, workload=workload, nemesis=nemesis, seed=seed, status=status,
-        promise=promise, held=held, trouble=trouble,
+        promise=promise, held=held, cause=cause, trouble=trouble,
         versions=versions, started=started, text=" ".join(map(str, words)).lower(),
     )  # fmt: skip
+
+
+def _cause(explanation: Mapping[str, Any]) -> str:
+    defects = explanation.get("defects")
+    if explanation.get("status") != KNOWN or not isinstance(defects, list):
+        return NOT_EXPLAINED if explanation else ""
+    return ", ".join(str(one.get("name")) for one in defects if isinstance(one, dict))
 
 
 def _inner(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from checkers.ladder import Ladder, Level, deciding, ladder_of, run_status
-from checkers.triage.explanation import Explanation
+from checkers.triage.explanation import Cause
 from checkers.triage.triage import triage
 from harness.core.clock import Clock, WallClock
 from harness.core.dialect import Dialect
@@ -24,7 +24,7 @@ class Judgement:
     ladder: Ladder
     seconds: Mapping[str, float]
     """Time that each checker took."""
-    explanation: Explanation | None = None
+    explanation: Cause | None = None
     """Which known defects explain an INVALID history; None for others, and if nobody asked."""
 
     @property
@@ -127,7 +127,7 @@ def explained(
         raise
     except BaseException as error:  # as of a checker: it must not cost the run its verdict
         why = f"the triage failed: {type(error).__name__}: {error}"
-        found = Explanation.new(invalid, why)
+        found = Cause.new(invalid, why)
     return replace(judgement, explanation=found)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from checkers.judge import Judgement
 from checkers.ladder import Ladder, Level, Rung
-from checkers.triage.explanation import Explanation
+from checkers.triage.explanation import Cause
 from harness.core.errors import HarnessError
 from harness.core.op import Json
 from harness.core.verdict import Anomaly, Status, Verdict
@@ -35,8 +35,8 @@ def judgement_of(results: Mapping[str, Json]) -> Judgement:
         ) from error
 
 
-def _explanation(said: object) -> Explanation | None:
-    return None if said is None else Explanation.stored(_mapping(said))
+def _explanation(said: object) -> Cause | None:
+    return None if said is None else Cause.stored(_mapping(said))
 
 
 def _rung(entry: Mapping[str, Any]) -> Rung:

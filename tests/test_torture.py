@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from checkers.triage.explanation import Cause, Explained
 from harness.cli.matrix import read_matrix
 from harness.core.errors import HarnessError, UsageError
 from harness.core.seed import Seed
@@ -207,6 +208,38 @@ def test_a_journal_says_what_was_said_and_a_line_cut_off_was_not(tmp_path):
     xml = junit(of)
     assert (xml.tests, xml.failures, xml.errors) == (3, 1, 2)
     assert verdict(night.slots[1]) is Status.UNKNOWN
+
+
+def judged_night(path, *causes):
+    """Return a night of INVALID runs with these explanations."""
+    night = Night.begun(path, {"matrix": "m", "seed": "1"})
+    for run, cause in enumerate(causes):
+        night.say("begin", run, cell="a", seed="0x1")
+        night.say("directory", run, path=f"a/{run}")
+        night.say("recorded", run, troubles=[], seconds=5.0, phases={})
+        said = {"status": "INVALID", "reason": "r", "kinds": ["stale"], "first_ns": 1}
+        night.say("judged", run, **said, cause=cause)
+    return Night.read(path)
+
+
+def test_known_failures_are_told_apart_and_unexplained_runs_come_first(tmp_path):
+    defect = Explained("stale-read", "18.16.1", 4, "op #7 read on ch2: …")
+    known = Cause("known", (defect,), ()).json()
+    partly = Cause("partly", (defect,), ("set-full lost: value 3",)).json()
+    night = judged_night(tmp_path / "night", known, partly, None)
+    of = cells(night, ["a"], {})
+    report = as_json(night, of)
+    assert report["causes"] == {"not explained": 2, "stale-read": 1}
+    assert [run["run"] for run in report["runs_by_number"]] == [1, 2, 0]
+    (suite,) = junit(of)
+    assert [case.result[0].type for case in suite] == ["KNOWN", "INVALID", "INVALID"]
+    messages = [case.result[0].message for case in suite]
+    assert messages[0] == "explained by stale-read (known since 18.16.1); r"
+    assert messages[1].startswith("not explained: set-full lost: value 3; beside it stale-read")
+    assert {p.name: p.value for p in suite.properties()} == {
+        "known-defect:stale-read": "1",
+        "unexplained": "2",
+    }
 
 
 def test_the_last_night_is_the_one_before(tmp_path):

@@ -14,7 +14,7 @@ from checkers.ladder import Level
 from checkers.stored import judgement_of
 from checkers.suite import set_checkers
 from checkers.triage.defects import DEFECTS, known_in
-from checkers.triage.explanation import Explanation
+from checkers.triage.explanation import Cause
 from checkers.triage.triage import triage
 from harness.core.clock import WallClock
 from harness.core.dialect import Version
@@ -113,6 +113,11 @@ MERGED = replace(
 )
 PLAIN = [["commit", 20, "0_1_1_0", 7], *(["hold", 20, "0_1_1_0", node, 0] for node in REPLICAS)]
 HIDDEN = Run([*FIRST, *PLAIN], (*CALLS, read(1, [0], 300, 310)))
+UNSEEN = Run(
+    [["commit", 20, "0_1_1_0", 7], ["hold", 20, "0_1_1_0", "ch1", 0],
+     ["hold", 500, "0_1_1_0", "ch3", 0]],
+    (insert(0, 1, 10, 50), read(1, [], 300, 310, node="ch3")),
+)  # fmt: skip
 FINALS = tuple(final(5 + i, [0], 600, 610, node=node) for i, node in enumerate(REPLICAS[1:]))
 PHANTOM = Run(
     FIRST,
@@ -143,6 +148,7 @@ RUNS = {
     "overtaken-insert": OVERTAKEN,
     "merged-away": MERGED,
     "hidden-insert": HIDDEN,
+    "unseen-write": UNSEEN,
     "phantom-part": PHANTOM,
     "doubled-insert": DOUBLED,
 }
@@ -217,6 +223,12 @@ def instead(run: Run, old: Fact, new: Fact) -> Run:
                 ],
             ),
         ),
+        (
+            "a plain insert that the replica had",
+            instead(
+                UNSEEN, ["hold", 500, "0_1_1_0", "ch3", 0], ["hold", 100, "0_1_1_0", "ch3", 0]
+            ),
+        ),
         ("the trace is cut off", replace(SKIPPED, ended="more than 20,000 facts")),
     ],
 )  # fmt: skip
@@ -282,7 +294,7 @@ def test_a_run_that_recorded_nothing_is_not_explained() -> None:
     checkers = set_checkers(Level.LINEARIZABLE, faults_expected=False)
     told = judge(history(*SKIPPED.calls), checkers, 60, Level.LINEARIZABLE, explain=True)
     found = told.explanation
-    assert isinstance(found, Explanation)
+    assert isinstance(found, Cause)
     assert (found.status, found.why) == ("new", "the run recorded nothing of them")
 
 

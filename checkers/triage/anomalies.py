@@ -8,20 +8,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, TypeAlias
 
-from checkers.conclusion import mapping_of
 from checkers.phrasing import seconds
-from checkers.replication.conformance import DEPARTURE
 from checkers.sets.key_sets import READS
 from checkers.triage.evidence import Evidence
 from checkers.triage.inserts import Values
+from checkers.triage.kept import kept_failed
 from harness.core.history import History
-from harness.core.op import Kind
 from harness.core.verdict import Anomaly, Verdict
 
 _PART: Final = re.compile(r"\b\w+_\d+_\d+_\d+\b")
-KEEP_FAILED: Final = "KeepFailed"
-"""Departure from the model (`harness conform`): a replica becomes active with a part whose quorum
-has failed."""
+
 
 Evidences: TypeAlias = tuple[History, Evidence, Values]
 Signature: TypeAlias = Callable[[Anomaly, Evidences], str]
@@ -77,15 +73,9 @@ def _kept_failed(anomaly: Anomaly, evidences: Evidences) -> str:
     inserted = values.get((anomaly.key, anomaly.value)) if anomaly.value is not None else None
     nodes = {history[index].node for index in anomaly.ops if history[index].f in READS}
     parts = {*_PART.findall(anomaly.text), *(inserted.parts if inserted else ())}
-    for op in history.nemesis:
-        said = mapping_of(op)
-        if op.f != DEPARTURE or op.kind is not Kind.OK or said.get("kind") != KEEP_FAILED:
-            continue
-        step = [str(one) for one in said.get("step") or ()]
-        kept = [words for words in map(str.split, step) if words[0] == KEEP_FAILED]
-        for _, replica, part, *_ in (words for words in kept if len(words) > 2):
-            if part in parts and (not nodes or replica in nodes):
-                return f"{replica} became active with {part}, whose quorum had failed"
+    for replica, part in kept_failed(history):
+        if part in parts and (not nodes or replica in nodes):
+            return f"{replica} became active with {part}, whose quorum had failed"
     return ""
 
 

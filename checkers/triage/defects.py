@@ -44,6 +44,7 @@ _EVERY: Final = (
         "merged-away", "a merge made one part of blocks below and above last_part", since=_TODAY
     ),
     KnownDefect("hidden-insert", "an insert without a quorum is above last_part"),
+    KnownDefect("unseen-write", "a replica had not yet fetched an insert without a quorum"),
     KnownDefect("dirty-read", "a read showed an insert whose quorum failed later"),
     KnownDefect("phantom-part", "a replica keeps a part that was never committed"),
     KnownDefect("doubled-insert", "such a part, and the same block inserted again"),

@@ -26,7 +26,7 @@ SPAN_MAX: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BlockRange:
     """A part by its name: the blocks `low` to `high` of a partition."""
 
     name: str
@@ -35,12 +35,12 @@ class Part:
     high: int
 
     @staticmethod
-    def named(name: str) -> "Part | None":
+    def named(name: str) -> "BlockRange | None":
         """Return the part of this name; None for a name in another form."""
         words = name.split("_")
         if len(words) < 4 or not (words[1].isdigit() and words[2].isdigit()):
             return None
-        return Part(name, words[0], int(words[1]), int(words[2]))
+        return BlockRange(name, words[0], int(words[1]), int(words[2]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Hold:
     """A period in which a replica has some part with a block."""
 
     at_ns: int
-    part: Part
+    part: BlockRange
     """The first part with it."""
     end_ns: int | None = None
 
@@ -68,11 +68,12 @@ class Evidence:
     """The facts of one table, by part."""
 
     versions: tuple[Version, ...] = ()
+    simulated: bool = False
     keepers: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """ZooKeeper servers of each replica; empty if unknown."""
     doubts: list[str] = field(default_factory=list)
     """Reasons why the facts are not all that happened."""
-    parts: dict[str, Part] = field(default_factory=dict)
+    parts: dict[str, BlockRange] = field(default_factory=dict)
     commits: dict[str, tuple[int, str]] = field(default_factory=dict)
     """Time and replica of each insert's commit, by part."""
     quorums: dict[str, int] = field(default_factory=dict)
@@ -91,16 +92,16 @@ class Evidence:
     _held: dict[tuple[str, str], dict[int, list[Hold]]] = field(
         default_factory=lambda: defaultdict(dict)
     )
-    _now: dict[tuple[str, str], set[Part]] = field(default_factory=lambda: defaultdict(set))
+    _now: dict[tuple[str, str], set[BlockRange]] = field(default_factory=lambda: defaultdict(set))
     """Parts that are registered up to where facts were taken."""
-    _merged: dict[tuple[str, str], list[tuple[int, Part]]] = field(
+    _merged: dict[tuple[str, str], list[tuple[int, BlockRange]]] = field(
         default_factory=lambda: defaultdict(list)
     )
 
-    def part(self, name: str) -> Part | None:
+    def part(self, name: str) -> BlockRange | None:
         """Return the part of a name."""
         if name not in self.parts:
-            found = Part.named(name)
+            found = BlockRange.named(name)
             if found is None or found.high - found.low > SPAN_MAX:
                 return None
             self.parts[name] = found
@@ -162,7 +163,7 @@ class Evidence:
 
     def merged(
         self, replica: str, partition: str, block: int, above: int, until_ns: int
-    ) -> tuple[int, Part] | None:
+    ) -> tuple[int, BlockRange] | None:
         """Return a part that the replica had registered by a time, with the block and with one
         above another."""
         return next(
@@ -193,7 +194,7 @@ def evidence_of(history: History) -> Evidence:
     """Return what was recorded; with `doubts` if that is nothing, or not all."""
     simulated = facts_of(history)
     if simulated:
-        found = Evidence(SIMULATED)
+        found = Evidence(SIMULATED, simulated=True)
         _take_protocol(found, simulated)
         return found
     said = [mapping_of(op) for op in history.nemesis if op.f == TRACE and op.kind is Kind.OK]
@@ -203,8 +204,8 @@ def evidence_of(history: History) -> Evidence:
     trace = said[0]
     found = Evidence(
         _versions(trace.get("versions") or ()),
-        trace.get("keepers") or {},
-        [f"ZooKeeper's log has a gap: {gap}" for gap in trace.get("gaps") or ()],
+        keepers=trace.get("keepers") or {},
+        doubts=[f"ZooKeeper's log has a gap: {gap}" for gap in trace.get("gaps") or ()],
     )
     if trace.get("ended"):
         found.doubts.append(f"the trace ends early: {trace['ended']}")

@@ -25,7 +25,7 @@ class Explained:
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class Cause:
     """The smallest set of known defects that explains a run, and what they leave unexplained."""
 
     status: str
@@ -37,9 +37,9 @@ class Explanation:
     """Why nothing could be explained, if the run recorded too little."""
 
     @staticmethod
-    def new(invalid: Sequence[Verdict], why: str) -> "Explanation":
+    def new(invalid: Sequence[Verdict], why: str) -> "Cause":
         """Return the explanation that explains nothing, and why."""
-        return Explanation(NEW, (), described(invalid), why)
+        return Cause(NEW, (), described(invalid), why)
 
     @property
     def text(self) -> str:
@@ -75,9 +75,9 @@ class Explanation:
         }
 
     @staticmethod
-    def stored(said: Mapping[str, Any]) -> "Explanation":
+    def stored(said: Mapping[str, Any]) -> "Cause":
         """Return the explanation of a results.json. Raises KeyError, TypeError and ValueError."""
-        return Explanation(
+        return Cause(
             str(said["status"]),
             tuple(
                 Explained(str(d["name"]), str(d["since"]), int(d["count"]), str(d["evidence"]))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from checkers.sets.key_sets import INSERT
-from checkers.triage.evidence import Evidence, Part
+from checkers.triage.evidence import BlockRange, Evidence
 from harness.core.history import History, Pair
 from harness.core.op import Kind
 
@@ -74,7 +74,7 @@ class Inserted:
         """Return every part that may have the value."""
         return {name for attempt in self.attempts for name in attempt.parts}
 
-    def part(self, evidence: Evidence) -> Part | None:
+    def part(self, evidence: Evidence) -> BlockRange | None:
         """Return the part of the value, if only one can have it."""
         parts = self.parts
         return evidence.part(next(iter(parts))) if len(parts) == 1 else None

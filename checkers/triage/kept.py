@@ -5,13 +5,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from checkers.conclusion import mapping_of
 from checkers.phrasing import seconds
+from checkers.replication.conformance import DEPARTURE
 from checkers.triage.evidence import Evidence
 from checkers.triage.inserts import Inserted, Values
+from harness.core.history import History
+from harness.core.op import Kind
 
 PHANTOM: Final = "phantom-part"
 DOUBLED: Final = "doubled-insert"
 DIRTY: Final = "dirty-read"
+MISSED: Final = "failed-part-missed"
+KEEP_FAILED: Final = "KeepFailed"
+"""Departure from the model (`harness conform`): a replica becomes active with a part whose quorum
+has failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +39,36 @@ class Kept:
     """True if the replica may show the value twice from then on."""
 
 
-def kept(values: Values, evidence: Evidence, known: frozenset[str]) -> Iterator[Kept]:
+def kept(
+    history: History, values: Values, evidence: Evidence, known: frozenset[str]
+) -> Iterator[Kept]:
     """Yield the values of such parts, as far as the record proves them."""
+    missed = kept_failed(history)
     for one in values.values():
-        yield from (found for found in _of(one, evidence) if found.by in known)
+        found = (*_of(one, evidence), *_missed(one, evidence, missed))
+        yield from (kept for kept in found if kept.by in known)
+
+
+def kept_failed(history: History) -> list[tuple[str, str]]:
+    """Return the replicas that became active with a part whose quorum had failed, and the parts."""
+    found: list[tuple[str, str]] = []
+    for op in history.nemesis:
+        said = mapping_of(op)
+        if op.f != DEPARTURE or op.kind is not Kind.OK or said.get("kind") != KEEP_FAILED:
+            continue
+        steps = [str(step).split() for step in said.get("step") or ()]
+        found += [(words[1], words[2]) for words in steps if words[:1] == [KEEP_FAILED]]
+    return found
+
+
+def _missed(one: Inserted, evidence: Evidence, missed: Sequence[tuple[str, str]]) -> Iterator[Kept]:
+    for replica, name in missed:
+        if name not in one.parts:
+            continue
+        others = [evidence.commits[other][0] for other in one.parts - {*evidence.failed}]
+        text = f"{replica} became active with {name} of value {one.value}, whose quorum had failed"
+        since_ns = min(others, default=_NEVER)
+        yield Kept(one.key, one.value, frozenset({replica}), MISSED, text, since_ns, bool(others))
 
 
 def _of(one: Inserted, evidence: Evidence) -> Iterator[Kept]:

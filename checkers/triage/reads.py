@@ -12,7 +12,7 @@ from typing import Final
 
 from checkers.phrasing import seconds
 from checkers.sets.key_sets import AnsweredRead, KeySet
-from checkers.triage.evidence import Evidence, LastPart, Part
+from checkers.triage.evidence import BlockRange, Evidence, LastPart
 from checkers.triage.inserts import CLOCK_NS, Inserted, Values
 from harness.core.history import Fault, History
 
@@ -33,7 +33,7 @@ class Settled:
     """A value whose part is known, with the time since which every read must have it."""
 
     insert: Inserted
-    part: Part
+    part: BlockRange
     at_ns: int
     """End of its quorum, or the acknowledgement of an insert without one."""
     quorum: bool
@@ -157,6 +157,12 @@ class _View:
                     f"{named} {since}, below {one.part.name} of value {one.insert.value}, whose "
                     f"quorum had ended at {seconds(one.at_ns)}",
                 )
+            if last.high < block and one.part.name in self.evidence.uncounted:
+                yield (
+                    "uncounted-quorum",
+                    f"{named} {since}, and not {one.part.name} of value {one.insert.value}, whose "
+                    f"quorum was ended uncounted at {seconds(one.at_ns)}",
+                )
             if last.high < block and not one.quorum:
                 yield (
                     "hidden-insert",
@@ -175,10 +181,17 @@ class _View:
 
     def absent(self, one: Settled, at_ns: int) -> Iterator[tuple[str, str]]:
         """Yield why the replica answered although it did not have, or see, a part."""
-        if not one.quorum or not self._accepted():
+        if not one.quorum:
+            yield from self._unseen(one)
+            return
+        if not self._accepted():
             return
         value, part = one.insert.value, one.part
-        if at_ns >= self.seen_ns - CLOCK_NS and self.latest_ns < at_ns:
+        named = any(
+            last.high >= part.high
+            for last in self.evidence.lasts(self.partition, at_ns, self.begin_ns)
+        )
+        if named and at_ns >= self.seen_ns - CLOCK_NS and self.latest_ns < at_ns:
             why = f", during {self.fault.name}" if self.fault else ""
             yield (
                 "stale-read",
@@ -204,6 +217,18 @@ class _View:
         elif held.at_ns <= self.end_ns or self._came_meanwhile(part):
             yield "early-snapshot", f"{self.where}: {came}, while the read went on"
 
+    def _unseen(self, one: Settled) -> Iterator[tuple[str, str]]:
+        """Yield why a replica lacks an insert without a quorum. Simulated servers may be asked to
+        read what no real one promises, so that nothing is said of them."""
+        held = self.evidence.held(self.replica, self.partition, one.part.high, self.end_ns)
+        late = held is not None and self._visible_ns(one, held.at_ns) >= self.begin_ns
+        if held is not None and late and not self.evidence.simulated:
+            yield (
+                "unseen-write",
+                f"{self.where}: {one.part.name} of value {one.insert.value}, which was inserted "
+                f"without a quorum, was registered there at {seconds(held.at_ns)}",
+            )
+
     def came(self, one: Settled) -> bool:
         """Return whether the replica registered a part while the read went on."""
         held = self.evidence.held(self.replica, self.partition, one.part.high, self.end_ns)
@@ -227,7 +252,7 @@ class _View:
         held = self.evidence.held(self.replica, self.partition, last.high, self.begin_ns)
         return held is not None and held.at_ns <= self.end_ns
 
-    def _came_meanwhile(self, part: Part) -> bool:
+    def _came_meanwhile(self, part: BlockRange) -> bool:
         late_ns = self.begin_ns - LATE_NS
         for last in self.lasts:
             held = self.evidence.held(self.replica, self.partition, last.high, self.begin_ns)

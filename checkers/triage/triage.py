@@ -19,7 +19,7 @@ from checkers.sets.key_sets import key_sets
 from checkers.triage.anomalies import explained
 from checkers.triage.defects import DEFECTS, known_in
 from checkers.triage.evidence import evidence_of
-from checkers.triage.explanation import KNOWN, NEW, PARTLY, Explained, Explanation, described
+from checkers.triage.explanation import KNOWN, NEW, PARTLY, Cause, Explained, described
 from checkers.triage.inserts import inserted
 from checkers.triage.kept import Kept, kept
 from checkers.triage.reads import Miss, Reads
@@ -102,17 +102,17 @@ def triage(
     clock: Clock,
     *,
     names: Sequence[str] = tuple(DEFECTS),
-) -> Explanation:
+) -> Cause:
     """Return the explanation of the verdicts `invalid`, which are those that decided; `names` are
     the defects that are known."""
     evidence = evidence_of(history)
     if evidence.doubts:
-        return Explanation.new(invalid, evidence.doubts[0])
+        return Cause.new(invalid, evidence.doubts[0])
     known = known_in(evidence.versions, names)
     try:
         repairs = _repairs(history, known)
     except HarnessError as error:
-        return Explanation.new(invalid, str(error))
+        return Cause.new(invalid, str(error))
     by_name = {checker.name: checker for checker in checkers}
     accused = [by_name[verdict.checker] for verdict in invalid if verdict.checker in by_name]
     begin_ns = clock.now_ns()
@@ -132,7 +132,7 @@ def triage(
     if left:
         gone = len(left) < len(accused) or _count(left) < _count(invalid)
         helping = [*(examples[name] for name in repairs.names), *beside] if gone else []
-        return Explanation(PARTLY if helping else NEW, tuple(helping), described(left))
+        return Cause(PARTLY if helping else NEW, tuple(helping), described(left))
     others = direct.keys()
     smallest = next(
         subset
@@ -141,7 +141,7 @@ def triage(
         if {verdict.checker for verdict in again(frozenset(subset))} <= others
     )
     named = [examples[name] for name in smallest]
-    return Explanation(KNOWN, (*named, *(one for one in beside if one.name not in smallest)), ())
+    return Cause(KNOWN, (*named, *(one for one in beside if one.name not in smallest)), ())
 
 
 def _beside(direct: Sequence[Mapping[str, Sequence[str]]]) -> list[Explained]:
@@ -169,7 +169,7 @@ def _repairs(history: History, known: frozenset[str]) -> Repairs:
             left -= len(found)
             if left < 0:
                 raise HarnessError(f"more than {MISSES_MAX:,} values are missing from reads")
-    return Repairs(misses, tuple(kept(values, evidence, known)))
+    return Repairs(misses, tuple(kept(history, values, evidence, known)))
 
 
 def _count(verdicts: Sequence[Verdict]) -> int:

@@ -23,7 +23,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from checkers.triage.explanation import Explanation
+from checkers.triage.explanation import Cause
 from harness.core.bounded_json import loads
 from harness.core.errors import HarnessError
 from harness.core.verdict import Status
@@ -50,7 +50,7 @@ class Slot:
     reason: str = ""
     kinds: tuple[str, ...] = ()
     first_ns: int | None = None
-    cause: Explanation | None = None
+    cause: Cause | None = None
     """Explanation of an INVALID run by known defects."""
 
     @property
@@ -138,7 +138,7 @@ class Night:
             slot.status, slot.reason = Status(said["status"]), said["reason"]
             slot.kinds, slot.first_ns = tuple(said["kinds"]), said["first_ns"]
             cause = said.get("cause")
-            slot.cause = None if cause is None else Explanation.stored(cause)
+            slot.cause = None if cause is None else Cause.stored(cause)
         else:
             raise ValueError(f"event {event!r}")
 

@@ -236,6 +236,15 @@ class Simulation:
     def transactions(self, name: str) -> bytes:
         """Return the log of a ZooKeeper server, as a file of ZooKeeper's."""
 
+    def log_messages(self) -> None:
+        """Log the messages of the replicas from now on."""
+
+    def messages(self, ahead_ns: int) -> bytes:
+        """Return the messages logged, as JSON: a list of node, kind ("read", "write", "fetch"),
+        times of sending, effect and answer, number of transactions applied at the effect, whether
+        it succeeded, and operations (name, path, data). What did not happen is null. The world's
+        clock is `ahead_ns` ahead of the one in the output."""
+
     def skew(self, name: str, rate: float) -> None:
         """Set the clock rate of a ZooKeeper server, for all its lives."""
     def record(self, ahead_ns: int) -> bytes:

@@ -317,6 +317,15 @@ impl Simulation {
         Ok(PyBytes::new(py, &log))
     }
 
+    fn log_messages(&self) {
+        self.simulation.ensemble.messages.start();
+    }
+
+    fn messages<'py>(&self, py: Python<'py>, ahead_ns: Ns) -> Bound<'py, PyBytes> {
+        let ensemble = &self.simulation.ensemble;
+        PyBytes::new(py, &ensemble.messages.json(&ensemble.names, ahead_ns))
+    }
+
     fn skew(&self, name: &str, rate: f64) -> PyResult<()> {
         self.simulation.skew(self.node(name)?, rate);
         Ok(())

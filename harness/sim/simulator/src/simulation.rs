@@ -8,6 +8,7 @@ use crate::block::Block;
 use crate::bugs::Bugs;
 use crate::errors::{KeeperError, ServerError};
 use crate::keeper::ensemble::{Ensemble, Observer};
+use crate::keeper::message_log::MessageLog;
 use crate::keeper::messages::Disk;
 use crate::keeper::server::{KeeperServer, KeeperServers};
 use crate::keeper::session::KeeperSession;
@@ -130,6 +131,7 @@ impl Simulation {
             observer: trace.clone(),
             observed: Cell::new(0),
             agreed: RefCell::default(),
+            messages: MessageLog::default(),
             sessions: Cell::new(0),
             store: RefCell::default(),
             world: world.clone(),

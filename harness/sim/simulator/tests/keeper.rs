@@ -7,6 +7,7 @@ use std::rc::Rc;
 use simulator::bugs::Bugs;
 use simulator::errors::{KeeperError, CONNECTION_LOSS, SESSION_EXPIRED};
 use simulator::keeper::ensemble::Ensemble;
+use simulator::keeper::message_log::MessageLog;
 use simulator::keeper::messages::Disk;
 use simulator::keeper::server::{KeeperServer, KeeperServers};
 use simulator::keeper::session::{Found, KeeperSession, Reading, Readings};
@@ -54,6 +55,7 @@ impl Cluster {
             observer: trace.clone(),
             observed: Cell::new(0),
             agreed: RefCell::default(),
+            messages: MessageLog::default(),
             store: RefCell::default(),
             sessions: Cell::new(0),
         });

@@ -232,6 +232,11 @@ impl Clients {
         xid: i64,
         ask: Ask,
     ) -> Option<Request> {
+        if !matches!(ask, Ask::Write(_)) {
+            let (now_ns, key) = (self.ensemble.world.now_ns(), (connection.session, xid));
+            let applied = tree.zxid as usize;
+            self.ensemble.messages.took_effect(now_ns, key, applied);
+        }
         match ask {
             Ask::Ping => self.reply(connection, xid, Ok(Answered::Nothing)),
             Ask::Read(reading, watch) => {

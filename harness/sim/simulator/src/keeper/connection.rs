@@ -141,6 +141,8 @@ impl ClientConnection {
             return;
         };
         assert!(self.alive(), "a lost session has no unanswered request");
+        let (now_ns, key) = (self.ensemble.world.now_ns(), (self.session, xid));
+        self.ensemble.messages.answered(now_ns, key, answer.is_ok());
         if matches!(&answer, Err(error) if error.code == SESSION_EXPIRED) {
             self.lose();
         }

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use crate::bugs::{Bug, Bugs};
 use crate::keeper::agreed::Agreed;
+use crate::keeper::message_log::MessageLog;
 use crate::keeper::messages::Txn;
 use crate::keeper::tree::Tree;
 use crate::network::{Network, Node};
@@ -36,6 +37,7 @@ pub struct Ensemble {
     /// Number of log entries that the observer has seen.
     pub observed: Cell<usize>,
     pub agreed: RefCell<Agreed>,
+    pub messages: MessageLog,
     /// Number of sessions that were opened.
     pub sessions: Cell<u64>,
     /// The current life of the object store, where there is one.

@@ -5,6 +5,7 @@ pub mod clients;
 pub mod connection;
 pub mod data;
 pub mod ensemble;
+pub mod message_log;
 pub mod messages;
 mod names;
 mod operation;

@@ -77,7 +77,7 @@ impl Operation {
     }
 
     /// Returns the path of the node; without the number if it is sequential.
-    pub(super) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         match self {
             Operation::Create { path, .. }
             | Operation::Remove { path, .. }

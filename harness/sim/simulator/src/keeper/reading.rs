@@ -201,6 +201,11 @@ impl Readings {
         Rc::new(Readings { all, hashes })
     }
 
+    /// Returns the readings.
+    pub fn all(&self) -> &[Reading] {
+        &self.all
+    }
+
     pub(super) fn found(&self, tree: &Tree) -> Rc<[Found]> {
         self.all.iter().map(|reading| reading.found(tree)).collect()
     }

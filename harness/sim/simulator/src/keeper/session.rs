@@ -277,6 +277,10 @@ impl KeeperSession {
         let xid = self.xid.get() + 1;
         self.xid.set(xid);
         let promise = self.connection.note(xid);
+        let (node, key) = (self.connection.node, (self.number(), xid));
+        self.ensemble
+            .messages
+            .sent(self.world.now_ns(), node, key, &ask);
         self.request(xid, ask);
         promise
     }

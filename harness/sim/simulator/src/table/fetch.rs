@@ -193,6 +193,8 @@ pub async fn download(table: &Rc<Table>, held: &Held) -> Result<PartData, Server
     let (asker, source) = (&table.server, table.server.replica(&held.replica));
     let (holder, part) = (&held.replica, &held.name);
     let (from, to) = (source.host().clone(), asker.host());
+    let (world, log) = (&table.world, &to.ensemble.messages);
+    let key = log.fetch(world.now_ns(), to.node, holder, part);
     let answer = Promise::new();
     let request = {
         let (table, part) = (table.name.clone(), part.clone());
@@ -205,7 +207,9 @@ pub async fn download(table: &Rc<Table>, held: &Held) -> Result<PartData, Server
         let text = format!("Connection refused by {holder}");
         return Err(ServerError::new(210, text));
     }
-    match table.world.wait_for(&answer, FETCH_TIMEOUT_NS).await {
+    let answered = world.wait_for(&answer, FETCH_TIMEOUT_NS).await;
+    log.answered(world.now_ns(), key, matches!(answered, Ok(Some(_))));
+    match answered {
         Ok(Some(data)) => Ok(data),
         Ok(None) => {
             let text = format!("No part {part} in table on {holder}");

@@ -260,6 +260,8 @@ impl State {
         if first {
             let mut observer = ensemble.observer.borrow_mut();
             observer.committed(now_ns, &txn, &disk.tree);
+            let key = (txn.session, txn.xid);
+            ensemble.messages.took_effect(now_ns, key, disk.applied);
         }
         let closed = open && disk.tree.find(session).is_none();
         assert!(

@@ -7,13 +7,23 @@ from harness.core.errors import UsageError
 from harness.core.ranges import unknown_name
 from harness.core.seed import Seed
 from harness.core.topology import Topology
-from nemesis import degraded, failpoint, message, moment, partition, store, targets
+from nemesis import (
+    degraded,
+    failpoint,
+    message,
+    message_rules,
+    moment,
+    partition,
+    store,
+    targets,
+)
 from nemesis.composed import Composed
 from nemesis.degraded import Degraded
 from nemesis.failpoint import Failpoint
 from nemesis.family import Family
 from nemesis.lag import StopFetches
 from nemesis.message import Message
+from nemesis.message_rules import MessageRules
 from nemesis.moment import MomentKill
 from nemesis.options import ROLES, TARGETS, FaultOptions
 from nemesis.partition import Partition
@@ -34,6 +44,7 @@ NEMESES: Mapping[str, str] = {
     **{name: degradation.text for name, degradation in degraded.DEGRADATIONS.items()},
     **{name: text for name, (text, _) in store.VARIANTS.items()},
     **{name: text for name, (text, _) in message.VARIANTS.items()},
+    message_rules.NAME: message_rules.TEXT,
     **{name: variant.text for name, variant in moment.VARIANTS.items()},
     failpoint.NAME: "the failpoints below that the servers know, in random order",
     **{name: variant.text for name, variant in failpoint.VARIANTS.items()},
@@ -98,6 +109,7 @@ def parse_nemesis(text: str, topology: Topology, seed: Seed, options: FaultOptio
         *_degraded(given, topology, options),
         *_stores(given, topology, options),
         *_messages(given, topology, options),
+        *(MessageRules(topology) for name in given if name == message_rules.NAME),
         *(MomentKill(name, topology) for name in given if name in moment.VARIANTS),
         *_failpoints(given, topology, options),
     ]

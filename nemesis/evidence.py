@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from nemesis import message, moment, store
+from nemesis import message, message_rules, moment, store
 
 _STOPPED: Final[Mapping[str, str]] = {
     "cut": "the proxy in its pod cut a connection at such a message",
@@ -71,6 +71,10 @@ EVIDENCE: Final[Mapping[str, tuple[str, str]]] = {
         name: (_ARMED if name in message.RARE else _STOPPED[str(rule["do"])], _CLEARED)
         for name, (_, rule) in message.VARIANTS.items()
     },
+    message_rules.NAME: (
+        "the proxy in its pod reports what was waited for: a rule, a message, an answer",
+        "over when the call returned",
+    ),
     **{
         name: (_STRUCK if variant.proof else _HELD, "the servers run and answer")
         for name, variant in moment.VARIANTS.items()

@@ -397,6 +397,10 @@ class DockerCluster:
         """Add a rule to the proxies of these replicas."""
         self._proxies().arm(nodes, rule)
 
+    def release(self, nodes: Iterable[str], name: str) -> None:
+        """Remove a rule and forward what it held back; idempotent."""
+        self._proxies().release(nodes, name)
+
     def clear_rules(self, nodes: Iterable[str]) -> None:
         """Remove every rule and end the connections that are held back; idempotent."""
         self._proxies().clear(nodes)

@@ -215,13 +215,19 @@ class CanIntercept(Protocol):
         """Add a rule to the proxies of these replicas, see pod_proxy.py."""
         ...
 
+    def release(self, nodes: Iterable[str], name: str) -> None:
+        """Remove a rule, and forward the messages that it held back; idempotent."""
+        ...
+
     def clear_rules(self, nodes: Iterable[str]) -> None:
         """Remove every rule and end the connections that hang; idempotent."""
         ...
 
     def intercepted(self, node: str) -> Mapping[str, Json]:
-        """Return "hits", how often each rule in force was applied, by name, and "stalled", the
-        number of connections that hang because of one."""
+        """Return "hits", how often each rule in force was applied, by name; "unanswered", to how
+        many of those requests there is no answer yet, for rules that hold or count requests to
+        ZooKeeper, the released ones included; "counts", the rules that count; and "stalled", the
+        number of connections that hang because of a rule."""
         ...
 
 

@@ -6,7 +6,9 @@ knows the original destinations. A message that no rule matches passes unchanged
 on a Unix socket, one JSON object per line in and out.
 
 A rule names a channel ("zookeeper", "interserver"), an edge ("request", "response"), an action,
-words that the request must contain and, for ZooKeeper, the kind of request ("op"). The actions:
+words that the request must contain, words that it must not contain ("without"), words of an
+earlier request of the channel without which it does not apply yet ("after") and, for ZooKeeper, the
+kind of request ("op"). The actions:
   cut    close both connections instead of forwarding the message;
   half   forward a part of the message, then close both connections;
   stall  forward `stall_bytes` of the message, in as many packets as it comes, and hold back the
@@ -14,7 +16,10 @@ words that the request must contain and, for ZooKeeper, the kind of request ("op
   drop   forward nothing in this direction from this message on, and keep the connections open;
   shut   like cut, and close every connection of the channel until the rules are cleared;
   delay  hold back the message and everything behind it for `delay_s`;
-  hold   hold back the message and everything behind it until the rules are cleared.
+  hold   hold back the message and everything behind it until the rule is released or cleared;
+         `alone`: only the message, as if the thread that sends it were slow;
+  count  forward the message.
+Of the requests to ZooKeeper that hold and count apply to, "answered" counts the answers.
 The proxy uses only the standard library.
 """
 
@@ -32,8 +37,14 @@ from typing import Any
 CONTROL = "/run/harness-proxy.sock"
 PORTS = {"zookeeper": 12181, "interserver": 19009}
 SO_ORIGINAL_DST = 80
-OPS = {"get": 4, "multi": 14}
-"""ZooKeeper's type codes of a read and of a transaction."""
+OPS = {
+    "get": (4,),
+    "multi": (14,),
+    "read": (3, 4, 8, 12, 22),
+    "write": (1, 2, 5, 14, 15, 19),
+}
+"""ZooKeeper's type codes: get; multi; exists, get, getChildren, getChildren2 and multiRead; create,
+delete, setData, multi, create2 and createContainer."""
 HALF_BYTES = 400
 """Size of what `half` forwards: the header of an answer and the beginning of a part."""
 CHUNK = 1 << 16
@@ -51,16 +62,26 @@ class Rule:
     delay_s: float = 0.0
     stall_bytes: int = 0
     op: str = "multi"
+    without: list[str] = field(default_factory=list)
+    after: list[str] = field(default_factory=list)
+    alone: bool = False
     hits: int = 0
+    answered: int = 0
     cleared: asyncio.Event = field(default_factory=asyncio.Event)
 
     def matches(self, channel: str, request: bytes) -> bool:
         """Return whether the rule applies to a request."""
+        if self.after:  # not yet: only to requests behind this one
+            if all(word.encode() in request for word in self.after):
+                self.after = []
+            return False
         if channel == "zookeeper":
-            kind = len(request) >= 12 and struct.unpack_from(">i", request, 8)[0] == OPS[self.op]
+            kind = len(request) >= 12 and struct.unpack_from(">i", request, 8)[0] in OPS[self.op]
         else:
             kind = request.startswith((b"GET ", b"POST "))
-        return kind and channel == self.channel and all(w.encode() in request for w in self.words)
+        if not kind or channel != self.channel or any(w.encode() in request for w in self.without):
+            return False
+        return all(word.encode() in request for word in self.words)
 
 
 @dataclass
@@ -68,13 +89,17 @@ class State:
     """Rules and connections of the proxy."""
 
     rules: dict[str, Rule] = field(default_factory=dict)
+    released: dict[str, Rule] = field(default_factory=dict)
+    """Rules that apply to no further message; those that they held back may be unanswered."""
     relays: set["Relay"] = field(default_factory=set)
     stalled: set["Relay"] = field(default_factory=set)
     served: dict[str, int] = field(default_factory=lambda: dict.fromkeys(PORTS, 0))
 
     def rule(self, channel: str, request: bytes) -> Rule | None:
         """Return the first rule that matches a request."""
-        return next((r for r in self.rules.values() if r.matches(channel, request)), None)
+        # Every rule sees every request, because some wait for one.
+        matching = [rule for rule in self.rules.values() if rule.matches(channel, request)]
+        return matching[0] if matching else None
 
     def shut(self, channel: str) -> bool:
         """Return whether a rule has shut the channel."""
@@ -89,12 +114,24 @@ class State:
             for rule in self.rules.values():
                 rule.cleared.set()
             self.rules.clear()
+            self.released.clear()
             for relay in list(self.stalled):
                 relay.end()
+        elif command == "release":
+            released = self.rules.pop(arguments["name"], None)
+            if released is not None:
+                self.released[released.name] = released
+                released.cleared.set()
         elif command != "state":
             raise ValueError(f"no command {command}")
         return {
             "hits": {name: rule.hits for name, rule in self.rules.items()},
+            "unanswered": {
+                name: rule.hits - rule.answered
+                for name, rule in (self.rules | self.released).items()
+                if rule.do in ("hold", "count") and rule.channel == "zookeeper"
+            },
+            "counts": [name for name, rule in self.rules.items() if rule.do == "count"],
             "stalled": len(self.stalled),
             "served": self.served,
         }
@@ -109,6 +146,10 @@ class Relay:
         self._transports: list[asyncio.WriteTransport] = []
         self._watched: dict[object, Rule] = {}
         """Rules for responses, by the number of their request."""
+        self._unanswered: dict[object, Rule] = {}
+        """Rules that held back or counted a request, by its number."""
+        self._aside: set[asyncio.Task[None]] = set()
+        """Messages that are held back alone."""
         self._dropped: set[str] = set()
         """Edges on which nothing is forwarded any more."""
         self._stalling: Rule | None = None
@@ -141,6 +182,11 @@ class Relay:
     def end(self) -> None:
         """Abort both connections."""
         self._state.stalled.discard(self)
+        for rule in self._unanswered.values():
+            rule.answered += 1  # no answer will come
+        self._unanswered.clear()
+        for task in self._aside:
+            task.cancel()
         for transport in self._transports:
             transport.abort()
 
@@ -153,7 +199,7 @@ class Relay:
             while message := await read_message(reader):
                 # The first packets of a ZooKeeper session have no number.
                 if self.channel != "zookeeper" or not first:
-                    message = await self._filter(message, edge)
+                    message = await self._filter(message, edge, writer)
                 first = False
                 if message and edge not in self._dropped:
                     writer.write(message)
@@ -163,7 +209,7 @@ class Relay:
         except (OSError, asyncio.IncompleteReadError):
             self.end()
 
-    async def _filter(self, message: bytes, edge: str) -> bytes:
+    async def _filter(self, message: bytes, edge: str, writer: asyncio.StreamWriter) -> bytes:
         """Return what is forwarded of a message, after any delay. Raises OSError for a cut."""
         number = self._number(message)
         if edge == "request":
@@ -171,7 +217,11 @@ class Relay:
             if rule is not None and rule.edge == "response":
                 self._watched[number] = rule
                 rule = None
+            if rule is not None and rule.do in ("hold", "count"):
+                self._unanswered[number] = rule
         else:
+            if counted := self._unanswered.pop(number, None):
+                counted.answered += 1
             rule = self._watched.pop(number, None)
             if rule is not None and self._state.rules.get(rule.name) is not rule:
                 rule = None
@@ -181,6 +231,13 @@ class Relay:
         if rule.do == "delay":
             await asyncio.sleep(rule.delay_s)
             return message
+        if rule.do == "count":
+            return message
+        if rule.do == "hold" and rule.alone:
+            task = asyncio.ensure_future(self._set_aside(message, rule, writer))
+            self._aside.add(task)
+            task.add_done_callback(self._aside.discard)
+            return b""
         if rule.do == "hold":
             await rule.cleared.wait()
             return message
@@ -199,6 +256,11 @@ class Relay:
             self._transports[0].write(message[:HALF_BYTES])
             await asyncio.sleep(0.05)  # the kernel sends it before the connection is aborted
         raise ConnectionAbortedError(rule.name)
+
+    async def _set_aside(self, message: bytes, rule: Rule, writer: asyncio.StreamWriter) -> None:
+        """Forward a message when its rule is released; those behind it do not wait."""
+        await rule.cleared.wait()
+        writer.write(message)
 
     async def _stall(self, message: bytes) -> bytes:
         """Return what is forwarded of a response; the rest of a stalled one waits for its rule."""

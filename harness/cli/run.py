@@ -29,7 +29,6 @@ from harness.core.protocols import ANY_NODE, Cluster, Generator, Nemesis
 from harness.core.seed import Seed
 from harness.core.topology import LinkClass, Topology
 from harness.core.verdict import Status, worst
-from harness.generators.script import timetable
 from harness.run.campaign import Campaign, ClusterSource, FinishedRun
 from harness.run.plan import WORKLOAD_OPTIONS, Plan
 from harness.run.stop import Stop
@@ -90,12 +89,12 @@ class RunRequest:
         """Raise UsageError for a script with nodes or faults that the options do not provide."""
         if self.options.script is None:
             return
-        for one in self.options.script.run.calls:
-            node, f = one.call.node, one.call.f
-            if one.by >= 0 and node not in self.topology.replicas:
+        for by, call in self.options.script.run.made:
+            node, f = call.node, call.f
+            if by >= 0 and node not in self.topology.replicas:
                 known = " ".join(self.topology.replicas)
                 raise UsageError(f"--script: a call on {node!r}: expected one of {known}")
-            if one.by < 0 and f not in faults.fs:
+            if by < 0 and f not in faults.fs:
                 raise UsageError(
                     f"--script: the fault {f!r} is none of --nemesis {faults.name}; expected "
                     f"some of {' '.join(sorted(faults.fs)) or 'none'}"
@@ -293,7 +292,7 @@ class RunRequest:
     def script(self) -> Generator | None:
         """Return the calls and faults of the script; None without one."""
         file = self.options.script
-        return None if file is None else timetable(file.run.calls)
+        return None if file is None else file.run.generator
 
     def isolated(self) -> Callable[[int], "RunReport"]:
         """Return the function that makes the run of a number; a job process calls it."""

@@ -53,7 +53,15 @@ class Rest:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """Wait for the end of every call that has begun."""
+    """Wait for the end of every call that has begun, or of those of one client."""
+
+    by: int | None = None
+    """Number of the client; None: everybody."""
+
+    def waits(self, in_flight: Sequence[tuple[Process, "Do | Until"]]) -> bool:
+        """Return whether a call that it waits for is in flight."""
+        clients = (step.by for _, step in in_flight if not step.call.nemesis)
+        return bool(in_flight) if self.by is None else self.by in clients
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +95,7 @@ class Script:
         if now.broken or not now.left:
             return (PENDING if now.in_flight else EXHAUSTED), now
         step = now.left[0]
-        if now._waits or (isinstance(step, Joined) and now.in_flight):
+        if now._waits or (isinstance(step, Joined) and step.waits(now.in_flight)):
             return PENDING, now
         if isinstance(step, Rest):
             return Pending(now.since_ns + nanoseconds(step.seconds)), now
@@ -156,7 +164,7 @@ class Script:
             step = after.left[0]
             if isinstance(step, Then) and not after.in_flight:
                 after = replace(after, left=(*step.steps(after.ended), *after.left[1:]))
-            elif (isinstance(step, Joined) and not after.in_flight) or (
+            elif (isinstance(step, Joined) and not step.waits(after.in_flight)) or (
                 isinstance(step, Rest)
                 and not after._waits
                 and now_ns >= after.since_ns + nanoseconds(step.seconds)

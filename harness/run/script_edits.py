@@ -12,7 +12,8 @@ from msgspec.structs import replace as replace_struct
 from harness.core.op import Call, Json
 from harness.generators.script import TimedCall
 from harness.generators.steps import NEMESIS_NUMBER
-from harness.run.scripted import ScriptedRun, seconds_text
+from harness.run.script_calls import seconds_text
+from harness.run.scripted import ScriptedRun
 
 REPLACED: Final = ("concurrency", "duration", "extend", "interval", "nodes", "rate")
 """Options that the times and clients of a script replace."""

@@ -12,13 +12,14 @@
       { at = 0.7, by = 1, on = "ch2", f = "read", key = 0 },
     ]
 
+In place of calls with times, a script may have steps, each of which begins when the one before it
+is over; harness/run/stepwise.py says which.
+
 `options` are those of `harness run` by their long names. `at` is in seconds since the run began. A
 call without `fault` is made by the client with the number `by`, which may call every replica. What
 comes after the script is that of every run: heal, wait for quiescence, final reads.
 """
 
-import json
-import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,18 +28,20 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from harness.core.bounded_json import MAX_DEPTH, loads, open_regular
+from harness.core.bounded_json import open_regular
 from harness.core.errors import UsageError
 from harness.core.history import History
-from harness.core.op import NEMESIS, Call, Json, Kind, Value
+from harness.core.op import NEMESIS, Call, Kind
+from harness.core.protocols import Generator
 from harness.core.ranges import shortened
-from harness.generators.script import TimedCall
+from harness.generators.script import ScriptStep, TimedCall, script, timetable
 from harness.generators.steps import NEMESIS_NUMBER, nanoseconds
+from harness.run.script_calls import CALL_FIELDS, call_fields, call_of, line_of, seconds_text, toml
+from harness.run.stepwise import steps_calls, steps_in, steps_text
 
 BYTES_MAX: Final = 16 << 20
 """Maximum size of a file."""
-CLIENTS_MAX: Final = 1_000
-FIELDS: Final = ("at", "by", "on", "f", "key", "fault", "value", "json")
+FIELDS: Final = ("at", *CALL_FIELDS)
 
 
 @dataclass(frozen=True)
@@ -49,11 +52,23 @@ class ScriptedRun:
     """Options of `harness run` by their long names; one that may be repeated has a tuple."""
     calls: tuple[TimedCall, ...]
     """Calls and faults in order of time."""
+    steps: tuple[ScriptStep, ...] = ()
+    """Steps in place of times."""
+
+    @cached_property
+    def made(self) -> Sequence[tuple[int, Call]]:
+        """The client of each call and fault, and the call."""
+        return steps_calls(self.steps) if self.steps else [(c.by, c.call) for c in self.calls]
 
     @cached_property
     def clients(self) -> int:
         """Number of clients, at least 1."""
-        return max([0, *(one.by for one in self.calls)]) + 1
+        return max([0, *(by for by, _ in self.made)]) + 1
+
+    @property
+    def generator(self) -> Generator:
+        """Return the generator that plays it."""
+        return script(self.steps) if self.steps else timetable(self.calls)
 
     @property
     def faults(self) -> tuple[TimedCall, ...]:
@@ -63,9 +78,12 @@ class ScriptedRun:
     @property
     def text(self) -> str:
         """Return the file, without comments. Equal runs have equal texts."""
-        options = [f"{name} = {_toml(value)}" for name, value in sorted(self.options.items())]
-        calls = [f"  {_line(one)}," for one in self.calls]
-        return "\n".join(["[options]", *options, "", "[script]", "calls = [", *calls, "]", ""])
+        options = [f"{name} = {toml(value)}" for name, value in sorted(self.options.items())]
+        name, lines = "steps", steps_text(self.steps)
+        if not self.steps:
+            name, lines = "calls", [_line(one) for one in self.calls]
+        calls = [f"  {line}," for line in lines]
+        return "\n".join(["[options]", *options, "", "[script]", f"{name} = [", *calls, "]", ""])
 
 
 def commented(run: ScriptedRun, comments: Sequence[str]) -> str:
@@ -112,9 +130,11 @@ def _run_of(values: Mapping[str, Any]) -> ScriptedRun:
         isinstance(v, dict) for v in values.values()
     ):
         raise UsageError(f"tables {' '.join(values) or 'none'}: expected [options] and [script]")
-    calls = values["script"].get("calls")
-    if set(values["script"]) != {"calls"} or not isinstance(calls, list):
-        raise UsageError(f"[script] has {' '.join(values['script'])}: expected calls, a list")
+    form, calls = next(iter(values["script"].items()), ("", None))
+    if len(values["script"]) != 1 or form not in ("calls", "steps") or not isinstance(calls, list):
+        raise UsageError(
+            f"[script] has {' '.join(values['script'])}: expected calls, a list, or steps, a list"
+        )
     options: dict[str, str | tuple[str, ...]] = {}
     for name, value in values["options"].items():
         if isinstance(value, list) and all(isinstance(word, str) for word in value):
@@ -123,6 +143,8 @@ def _run_of(values: Mapping[str, Any]) -> ScriptedRun:
             options[name] = str(value)
         else:
             raise UsageError(f"option {name} = {shortened(value)}: expected text or a list of it")
+    if form == "steps":
+        return ScriptedRun(options, (), steps_in(calls))
     timed = [_call_of(at, one) for at, one in enumerate(calls, 1)]
     for at, (before, after) in enumerate(pairwise(timed), 2):
         if after.at_ns < before.at_ns:
@@ -134,110 +156,18 @@ def _run_of(values: Mapping[str, Any]) -> ScriptedRun:
 
 
 def _call_of(number: int, raw: object) -> TimedCall:
-    def refuse(what: str, expected: str) -> UsageError:
-        return UsageError(f"call {number}: {what}: expected {expected}")
-
     if not isinstance(raw, dict):
-        raise refuse(shortened(raw), "a table such as { at = 0.3, by = 0, on = …, f = … }")
-    for name in raw:
-        if name not in FIELDS:
-            raise refuse(f"{name} is unknown", f"some of {' '.join(FIELDS)}")
-    at, nemesis = raw.get("at"), "fault" in raw
-    if isinstance(at, bool) or not isinstance(at, int | float) or not 0 <= at <= 604_800:
-        raise refuse(f"at = {shortened(at)}", "seconds from 0 to 604,800")
-    by = raw.get("by", NEMESIS_NUMBER if nemesis else None)
-    if isinstance(by, bool) or not isinstance(by, int) or nemesis == (0 <= by < CLIENTS_MAX):
-        raise refuse(f"by = {shortened(by)}", f"a client from 0 to {CLIENTS_MAX - 1}, or a fault")
-    f, node, key = raw.get("fault", raw.get("f")), raw.get("on"), raw.get("key")
-    if not isinstance(f, str) or ("fault" in raw and "f" in raw):
-        raise refuse(f"f = {shortened(f)}", "the name of a call in f, or of a fault in fault")
-    if not isinstance(node, str) and not (nemesis and node is None):
-        raise refuse(f"on = {shortened(node)}", "the name of a replica")
-    if key is not None and (isinstance(key, bool) or not isinstance(key, int)):
-        raise refuse(f"key = {shortened(key)}", "a number")
-    value = _value_of(number, raw)
-    if nemesis and not (isinstance(value, dict) and "edge" in value):
-        raise refuse(f"value = {shortened(value)}", "the table of a fault, with its edge")
-    call = Call(f=f, value=value, key=key, node=node, nemesis=nemesis)
-    return TimedCall(nanoseconds(at), by, call)
-
-
-def _value_of(number: int, raw: Mapping[str, Any]) -> Value:
-    value = raw.get("value")
-    if "json" in raw:
-        try:
-            value = loads(str(raw["json"]))
-        except ValueError as error:
-            raise UsageError(f"call {number}: json is no JSON: {error}") from error
-    if isinstance(value, list):
-        value = tuple(value)
-    numbers = isinstance(value, tuple) and all(type(entry) is int for entry in value)
-    if not (value is None or type(value) is int or numbers or isinstance(value, dict)):
         raise UsageError(
-            f"call {number}: value = {shortened(value)}: expected a number, a list of numbers or a "
-            "table"
+            f"call {number}: {shortened(raw)}: expected a table such as "
+            "{ at = 0.3, by = 0, on = …, f = … }"
         )
-    if isinstance(value, dict) and not _is_json(value, MAX_DEPTH):
-        raise UsageError(f"call {number}: value: expected text, numbers, lists and tables in it")
-    return value
-
-
-def _is_json(value: object, depth: int) -> bool:
-    """Return whether a value has no dates, which only TOML has, and is not nested too deeply."""
-    if depth == 0:
-        return False
-    if isinstance(value, dict):
-        return all(_is_json(entry, depth - 1) for entry in value.values())
-    if isinstance(value, list):
-        return all(_is_json(entry, depth - 1) for entry in value)
-    return value is None or isinstance(value, str | int | float)
+    at = raw.get("at")
+    if isinstance(at, bool) or not isinstance(at, int | float) or not 0 <= at <= 604_800:
+        raise UsageError(f"call {number}: at = {shortened(at)}: expected seconds from 0 to 604,800")
+    by, call = call_of(number, raw, FIELDS)
+    return TimedCall(nanoseconds(at), by, call)
 
 
 def _line(one: TimedCall) -> str:
     """Return a call as a table on one line."""
-    call = one.call
-    fields: dict[str, str] = {"at": seconds_text(one.at_ns)}
-    if call.nemesis:
-        fields["fault"] = _toml(call.f)
-    else:
-        fields |= {"by": str(one.by)}
-    if call.node is not None:
-        fields["on"] = _toml(call.node)
-    if not call.nemesis:
-        fields["f"] = _toml(call.f)
-    if call.key is not None:
-        fields["key"] = str(call.key)
-    if call.value is not None:
-        plain = not _has_null(call.value)
-        fields |= {"value": _toml(call.value)} if plain else {"json": _toml(_json(call.value))}
-    return f"{{ {', '.join(f'{name} = {text}' for name, text in fields.items())} }}"
-
-
-def seconds_text(ns: int) -> str:
-    """Return nanoseconds as seconds, exactly and without trailing zeros: "0.0125"."""
-    whole, rest = divmod(ns, 1_000_000_000)
-    return f"{whole}.{f'{rest:09d}'.rstrip('0') or '0'}"
-
-
-def _has_null(value: object) -> bool:
-    if isinstance(value, Mapping):
-        return any(_has_null(entry) for entry in value.values())
-    return value is None or (isinstance(value, list | tuple) and any(map(_has_null, value)))
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _toml(value: Value | Json | tuple[str, ...]) -> str:
-    if isinstance(value, Mapping):
-        inside = ", ".join(f"{_key(name)} = {_toml(entry)}" for name, entry in value.items())
-        return f"{{ {inside} }}" if inside else "{}"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(_toml(entry) for entry in value)}]"
-    # TOML's basic strings are JSON's, except that DEL is escaped too.
-    return _json(value).replace("\x7f", "\\u007f")
-
-
-def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml(name)
+    return line_of({"at": seconds_text(one.at_ns), **call_fields(one.by, one.call)})

@@ -1,7 +1,7 @@
 """Candidates of `harness shrink`: a stored run as a script, and what plays a script and looks for
 the anomaly, on simulated or on real servers."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -141,12 +141,15 @@ def _kind(given: str | None, name: str, judgement: Judgement) -> AnomalyKind:
     return known[given]
 
 
-def request_of(script: ScriptedRun, store: Path, path: Path | None = None) -> RunRequest:
-    """Return the request of a scripted run. Raises UsageError."""
+def request_of(
+    script: ScriptedRun, store: Path, path: Path | None = None, words: Sequence[str] = ()
+) -> RunRequest:
+    """Return the request of a scripted run; `words` are options that override its own. Raises
+    UsageError."""
     file = ScriptFile(path or Path(SCRIPT_FILE), script)
     try:
         context = run_command.make_context(
-            "run", [], default_map={"script": file, "store": str(store)}
+            "run", [*words], default_map={"script": file, "store": str(store)}
         )
     except click.UsageError as error:
         raise UsageError(error.format_message()) from error

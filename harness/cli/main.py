@@ -39,6 +39,10 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "Make a stored INVALID run small: remove calls, faults, time, servers and options as long "
         "as the same anomaly remains.",
     ),
+    "reproduce": (
+        "harness.cli.reproduce:reproduce",
+        "Translate a simulated INVALID run into a script for real servers, and play it there.",
+    ),
     "check": (
         "harness.cli.check:check",
         "Judge a stored run again: a directory, a path within the store, or latest (the default).",

@@ -1,0 +1,301 @@
+"""`harness reproduce`: what of a simulated run is translated, and into which steps."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from harness.cli.candidates import AnomalyKind, RedRun, red_run
+from harness.cli.main import app
+from harness.cli.reproduce import Tries, simulated, translation_of
+from harness.core.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, UsageError
+from harness.core.history import History
+from harness.core.op import Call, Kind, Op
+from harness.generators.script import Do, Joined, Rest, Until, broke_off
+from harness.run.bisection import TryResult
+from harness.run.message_log import KeyMessage
+from harness.run.scripted import ScriptedRun, read_script
+from harness.run.stepwise import Ended, rule_step
+from harness.run.store import Store
+from harness.run.translation import (
+    SimulatedCall,
+    SimulatedRun,
+    constraints_of,
+    rule_of,
+    steps_of,
+    without_rule,
+)
+from nemesis.message_rules import _lacking
+from workloads.scenarios.steps import shows
+
+MS = 1_000_000
+ABA = (
+    *(
+        "run",
+        "--cluster",
+        "sim",
+        "--bug",
+        "quorum-aba",
+        "--workload",
+        "dedup",
+        "--insert",
+        "quorum",
+    ),
+    *("--protocol", "repaired", "--nemesis", "pause-clickhouse-minority", "--interval", "0.02"),
+    *("--duration", "0.03", "--rate", "200", "--time-limit", "20", "--seed", "1"),
+)
+SMALL = """
+[options]
+bug = "quorum-aba"
+cluster = "sim"
+insert = "quorum"
+protocol = "repaired"
+replicas = "3"
+seed = "0xa"
+time-limit = "0.43759192"
+workload = "dedup"
+
+[script]
+calls = [
+  { at = 0.0, by = 0, on = "ch1", f = "insert", key = 0, value = 0 },
+  { at = 0.41283892, by = 0, on = "ch2", f = "insert", key = 0, value = 1 },
+  { at = 0.43559192, by = 0, on = "ch2", f = "insert", key = 0, value = 2 },
+]
+"""
+"""What `harness shrink` makes of such a run: the quorum of value 2 ends with one replica."""
+
+
+@pytest.fixture(scope="module")
+def red(tmp_path_factory: pytest.TempPathFactory) -> RedRun:
+    """Return an INVALID run whose script is the small one."""
+    root = tmp_path_factory.mktemp("store")
+    words = (*ABA, "--report", "none", "--store", str(root))
+    status = CliRunner().invoke(app, words, standalone_mode=False, catch_exceptions=False)
+    assert status.return_value == EXIT_INVALID
+    (root / "small.toml").write_text(SMALL)
+    own = red_run("latest", Store(root), "protocol:quorum-too-small")
+    return replace(own, script=read_script(root / "small.toml"))
+
+
+# --- what happened ----------------------------------------------------------------------------
+
+
+def test_a_simulation_logs_the_messages_that_end_a_quorum(red: RedRun) -> None:
+    run = simulated(red.script)
+    names = [message.name for message in run.messages]
+    assert [call.call.value for call in run.calls] == [0, 1, 2]
+    late = names.index("ch1 end 0_1_1_0")
+    assert names.index("ch3 end 0_1_1_0") < names.index("ch2 commit 0_2_2_0") < late
+    assert late < names.index("ch3 part 0_2_2_0")
+    by_name = {message.name: message for message in run.messages}
+    assert by_name["ch1 last 0_1_1_0"].rule["words"] == ["/quorum/last_part"]
+    assert by_name["ch1 end 0_1_1_0"].writes == {"/quorum/status", "/quorum/last_part"}
+    assert simulated(red.script) == run
+
+
+def test_what_is_unusual_about_it_is_a_constraint(red: RedRun) -> None:
+    translation, kind = translation_of(red)
+    found = {(one.earlier.name, one.later.name) for one in translation.constraints}
+    assert ("ch2 commit 0_2_2_0", "ch1 end 0_1_1_0") in found
+    assert ("ch1 end 0_1_1_0", "ch3 part 0_2_2_0") in found, "or it is on two replicas in time"
+    assert str(kind) == "durability:acknowledged-early", "what real servers can be judged by"
+    options = translation.run.options
+    assert options["nemesis"] == "message-hold"
+    assert options["workload"] == "quorum-durability"
+    assert not {"bug", "protocol", "seed"} & options.keys()
+    rules = [rule_of(step) for step in translation.run.steps]
+    held = rules.index("ch1 end 0_1_1_0")
+    inserts = [
+        place
+        for place, step in enumerate(translation.run.steps)
+        if isinstance(step, Do) and step.call.f == "insert"
+    ]
+    assert held < inserts[0], "a rule is there before any message"
+    assert translation_of(red)[0].run.text == translation.run.text
+
+
+def test_its_file_is_read_as_it_was_written(red: RedRun, tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(translation_of(red)[0].run.text)
+    assert read_script(tmp_path / "s.toml").text == translation_of(red)[0].run.text
+
+
+# --- constraints ------------------------------------------------------------------------------
+
+
+def message(name: str, at: int, *, reads: bool = False) -> KeyMessage:
+    node, what, part = name.split()
+    paths = frozenset({"/quorum/status"})
+    return KeyMessage(
+        name, node, what, part, 1, at * MS, at * MS, (at, reads, at),
+        frozenset() if reads else paths, paths if reads else frozenset(), {"words": [part]},
+    )  # fmt: skip
+
+
+def run_of(*names: str) -> SimulatedRun:
+    insert = SimulatedCall(0, Call(f="insert", node="ch1", value=1), 0, 9 * MS, Kind.OK)
+    messages = [message(name, at, reads="status" in name) for at, name in enumerate(names, 1)]
+    return SimulatedRun([insert], messages)
+
+
+def test_the_usual_order_is_no_constraint() -> None:
+    usual = run_of("ch1 end a", "ch2 join a")
+    assert constraints_of(usual, [usual] * 4) == []
+
+
+def test_an_order_that_no_other_run_has_is_one() -> None:
+    usual, unusual = run_of("ch1 end a", "ch2 join a"), run_of("ch2 join a", "ch1 end a")
+    (only,) = constraints_of(unusual, [usual] * 4)
+    assert (only.earlier.name, only.later.name) == ("ch2 join a", "ch1 end a")
+    assert rule_of(steps_of(unusual, [only])[0]) == "ch1 end a"
+
+
+def test_what_follows_a_message_that_is_held_back_is_one_too() -> None:
+    usual = run_of("ch1 end a", "ch2 join a", "ch3 status a")
+    unusual = run_of("ch2 join a", "ch1 end a", "ch3 status a")
+    names = [(c.earlier.name, c.later.name) for c in constraints_of(unusual, [usual] * 4)]
+    assert names == [("ch2 join a", "ch1 end a"), ("ch1 end a", "ch3 status a")]
+
+
+def test_a_replica_orders_its_own_messages_and_reads_do_not_conflict() -> None:
+    unusual = run_of("ch1 join a", "ch1 end a")
+    assert constraints_of(unusual, [run_of("ch1 end a", "ch1 join a")] * 4) == []
+    reads = run_of("ch1 status a", "ch2 status a")
+    assert constraints_of(reads, [run_of("ch2 status a", "ch1 status a")] * 4) == []
+
+
+def test_a_race_is_a_constraint_only_beside_a_rare_order() -> None:
+    one, other = run_of("ch1 end a", "ch2 join a"), run_of("ch2 join a", "ch1 end a")
+    assert constraints_of(one, [one, other]) == []
+
+
+# --- refusals ---------------------------------------------------------------------------------
+
+
+def test_a_bug_that_real_servers_do_not_have_is_refused(red: RedRun) -> None:
+    options = {**red.script.options, "bug": "ack-early"}
+    with pytest.raises(UsageError, match="do not have the planted bug ack-early"):
+        translation_of(replace(red, script=replace(red.script, options=options)))
+
+
+def test_a_run_of_real_servers_is_refused(red: RedRun) -> None:
+    options = {**red.script.options, "cluster": "docker"}
+    with pytest.raises(UsageError, match="expected a simulated run"):
+        translation_of(replace(red, script=replace(red.script, options=options)))
+
+
+def test_a_kind_that_only_simulated_servers_show_is_refused(red: RedRun) -> None:
+    with pytest.raises(UsageError, match="only simulated servers show protocol:session"):
+        translation_of(replace(red, kind=AnomalyKind("protocol", "session")))
+
+
+def test_a_script_that_does_not_show_it_is_refused(red: RedRun) -> None:
+    with pytest.raises(UsageError, match="does not show"):
+        translation_of(replace(red, script=replace(red.script, calls=red.script.calls[:1])))
+
+
+# --- scripts of steps -------------------------------------------------------------------------
+
+STEPS = (
+    rule_step("hold", "r", "ch2", channel="zookeeper", side="request", op="get", words=["x"]),
+    Do(Call(f="insert", node="ch1", key=0, value=1), wait=False, ends=(Kind.OK, Kind.INFO)),
+    rule_step("await", "r", "ch2", messages=2),
+    rule_step("release", "r", "ch2"),
+    Joined(0),
+    Joined(),
+    Rest(0.5),
+    Do(Call(f="kill", nemesis=True, value={"edge": "begin", "nodes": ["ch1"]}), by=-1),
+    Until(Call(f="read", node="ch1", key=0), shows(1), 1, 600, 0.1),
+    Until(Call(f="insert", node="ch1", key=0, value=2), Ended(), 0, 600, 0.1),
+)
+
+
+def test_a_file_keeps_every_step(tmp_path: Path) -> None:
+    run = ScriptedRun({"cluster": "docker"}, (), STEPS)
+    (tmp_path / "s.toml").write_text(run.text)
+    assert read_script(tmp_path / "s.toml") == run
+    assert run.clients == 2
+    assert len(without_rule(run, "r").steps) == len(STEPS) - 3
+
+
+REFUSED = {
+    "3": "step 1: 3: expected a table",
+    "{ join = -1 }": "join = -1: expected a client",
+    "{ rest = 'x' }": "expected 0 to 3,600 seconds",
+    "{ hold = 'r', on = 'ch1', messages = 1 }": "messages is unknown",
+    "{ await = 'r' }": "expected the name of a rule, and a replica",
+    "{ by = 0, on = 'ch1', f = 'read', until = 1 }": 'expected "ok", or values',
+    "{ by = 0, on = 'ch1', f = 'read', ends = ['bad'] }": "expected some of ok fail info",
+    "{ by = 0, on = 'ch1', f = 'read', wait = 1 }": "expected true or false",
+    "{ by = 0, on = 'ch1', f = 'read', at = 1 }": "at is unknown",
+}
+
+
+@pytest.mark.parametrize(("step", "why"), REFUSED.items())
+def test_a_step_that_is_none_is_refused(step: str, why: str, tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(f"[options]\n[script]\nsteps = [{step}]")
+    with pytest.raises(UsageError) as refused:
+        read_script(tmp_path / "s.toml")
+    assert why in str(refused.value)
+
+
+def test_a_join_waits_for_its_client_alone() -> None:
+    first = Do(Call(f="read", node="ch1"), by=0, wait=False)
+    second = Do(Call(f="read", node="ch2"), by=1, wait=False)
+    third = Do(Call(f="insert", node="ch1", value=1), by=1)
+    steps = [first, second, Joined(1), third]
+
+    def op(index: int, process: int, kind: Kind, f: str) -> Op:
+        return Op(index=index, process=process, kind=kind, f=f, time_ns=index, node="ch1")
+
+    begun = [op(0, 0, Kind.INVOKE, "read"), op(1, 1, Kind.INVOKE, "read")]
+    assert broke_off(steps, History(begun)) == "the time was over before insert"
+    rest = [
+        op(2, 1, Kind.OK, "read"), op(3, 1, Kind.INVOKE, "insert"), op(4, 1, Kind.OK, "insert"),
+    ]  # fmt: skip
+    assert broke_off(steps, History([*begun, *rest])) is None
+
+
+# --- rules and results ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("do", "hits", "left", "lacks"),
+    [
+        ("hold", {}, {}, True),
+        ("hold", {"r": 0}, {}, False),
+        ("await", {"r": 0}, {}, True),
+        ("await", {"r": 1}, {"r": 1}, False),
+        ("release", {}, {"r": 1}, True),
+        ("release", {}, {"r": 0}, False),
+    ],
+)
+def test_a_call_waits_for_what_the_proxy_reports(
+    do: str, hits: dict[str, int], left: dict[str, int], lacks: bool
+) -> None:
+    state = {"hits": hits, "unanswered": left, "counts": [], "stalled": 0}
+    assert bool(_lacking(state, "r on ch1", "r", do, 1)) is lacks  # type: ignore[arg-type]
+
+
+def test_a_rule_that_counts_waits_for_answers() -> None:
+    state = {"hits": {"r": 1}, "unanswered": {"r": 1}, "counts": ["r"], "stalled": 0}
+    assert _lacking(state, "r on ch1", "r", "await", 1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("results", "status"),
+    [
+        ((TryResult.BROKE_OFF, TryResult.REPRODUCED), EXIT_VALID),
+        ((TryResult.BROKE_OFF, TryResult.NOT_REPRODUCED), EXIT_INVALID),
+        ((TryResult.BROKE_OFF, TryResult.UNKNOWN), EXIT_UNKNOWN),
+    ],
+)
+def test_the_exit_status_says_whether_it_ever_reproduced(
+    results: tuple[TryResult, ...], status: int
+) -> None:
+    from harness.cli.reproduce import Try
+
+    tries = Tries(ScriptedRun({}, ()), AnomalyKind("a", "b"), 2, lambda _: None)
+    tries.tries += [Try(result, None, "run", {"ch1": "18.16.1"}) for result in results]
+    assert tries.exit_status == status
+    assert f"reproduced in {tries.hits} of 2 tries on ClickHouse 18.16.1" in tries.sentence

@@ -6,7 +6,8 @@ to "do":
 
     hold     install the rule, which holds back each message that it applies to
     count    install the rule, which forwards and counts them
-    await    wait until the rule has applied to `messages` (1) of them; if it counts: to their answers
+    await    wait until the rule has applied to `messages` (1) of them; one that counts: until these
+             are answered
     release  remove the rule, forward what it held back, and wait until that is answered
 
 The other fields of a plan are the rule's (compose/images/pod/pod_proxy.py), its edge called "side".

@@ -19,8 +19,8 @@ from harness.run.scripted import ScriptedRun, read_script
 from harness.run.stepwise import Ended, rule_step
 from harness.run.store import Store
 from harness.run.translation import (
+    PlayedRun,
     SimulatedCall,
-    SimulatedRun,
     constraints_of,
     rule_of,
     steps_of,
@@ -132,10 +132,10 @@ def message(name: str, at: int, *, reads: bool = False) -> KeyMessage:
     )  # fmt: skip
 
 
-def run_of(*names: str) -> SimulatedRun:
+def run_of(*names: str) -> PlayedRun:
     insert = SimulatedCall(0, Call(f="insert", node="ch1", value=1), 0, 9 * MS, Kind.OK)
     messages = [message(name, at, reads="status" in name) for at, name in enumerate(names, 1)]
-    return SimulatedRun([insert], messages)
+    return PlayedRun([insert], messages)
 
 
 def test_the_usual_order_is_no_constraint() -> None:

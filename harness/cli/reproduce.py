@@ -46,7 +46,7 @@ from harness.run.shrinking import ShrinkBudget
 from harness.run.stop import Stop
 from harness.run.store import Store
 from harness.run.translation import (
-    SimulatedRun,
+    PlayedRun,
     Translation,
     calls_of,
     constraints_of,
@@ -96,7 +96,7 @@ class _Clocked:
         return self.inner.update(context, event)
 
 
-def simulated(script: ScriptedRun) -> SimulatedRun:
+def simulated(script: ScriptedRun) -> PlayedRun:
     """Run a script on simulated servers and return what happened. Raises HarnessError."""
     request = request_of(script, Path("store"))
     plan = replace(
@@ -119,7 +119,7 @@ def simulated(script: ScriptedRun) -> SimulatedRun:
         replicas = cluster.topology.replicas
         workers = len(workers_of(plan.nodes or replicas, plan.concurrency, replicas)) - 1
         log = cluster.simulation.servers.messages(clocked.ahead_ns or 0)
-        return SimulatedRun(calls_of(history, workers), key_messages(log, since_ns=0))
+        return PlayedRun(calls_of(history, workers), key_messages(log, since_ns=0))
     finally:
         cluster.down()
 

@@ -61,7 +61,7 @@ class SimulatedCall:
 
 
 @dataclass(frozen=True, slots=True)
-class SimulatedRun:
+class PlayedRun:
     """What happened in a simulated run of a script."""
 
     calls: Sequence[SimulatedCall]
@@ -110,7 +110,7 @@ def _call_of(pair: Pair, workers: int) -> SimulatedCall:
     return SimulatedCall(by, call, op.time_ns, EVER_SO if end is None else end.time_ns, kind)
 
 
-def constraints_of(red: SimulatedRun, others: Sequence[SimulatedRun]) -> Sequence[Constraint]:
+def constraints_of(red: PlayedRun, others: Sequence[PlayedRun]) -> Sequence[Constraint]:
     """Return the constraints of a run; `others` are runs of its script without its faults, under
     other seeds."""
     pairs = [
@@ -143,7 +143,7 @@ def constraints_of(red: SimulatedRun, others: Sequence[SimulatedRun]) -> Sequenc
 class UsualOrder:
     """How often one message takes effect before another in other runs."""
 
-    def __init__(self, others: Sequence[SimulatedRun]) -> None:
+    def __init__(self, others: Sequence[PlayedRun]) -> None:
         self._places = [
             {message.name: at for at, message in enumerate(run.messages)} for run in others
         ]
@@ -181,7 +181,7 @@ def _reduced(constraints: Sequence[Constraint]) -> Sequence[Constraint]:
     ]
 
 
-def steps_of(red: SimulatedRun, constraints: Sequence[Constraint]) -> Sequence[ScriptStep]:
+def steps_of(red: PlayedRun, constraints: Sequence[Constraint]) -> Sequence[ScriptStep]:
     """Return the steps that play a run under these constraints."""
     held = {one.later.name: one.later for one in constraints}
     awaited = {m.name: m for c in constraints if (m := c.earlier).name not in held}
@@ -239,7 +239,7 @@ def _installed(do: str, message: KeyMessage) -> Do:
 
 
 def translated(
-    script: ScriptedRun, red: SimulatedRun, constraints: Sequence[Constraint]
+    script: ScriptedRun, red: PlayedRun, constraints: Sequence[Constraint]
 ) -> Translation:
     """Return the script of a simulated run for real servers."""
     kept = [call for call in red.calls if not call.call.nemesis or stays(call.call)]

@@ -24,6 +24,7 @@ from harness.run.translation import (
     constraints_of,
     rule_of,
     steps_of,
+    translated,
     without_rule,
 )
 from nemesis.message_rules import _lacking
@@ -167,6 +168,31 @@ def test_a_replica_orders_its_own_messages_and_reads_do_not_conflict() -> None:
 def test_a_race_is_a_constraint_only_beside_a_rare_order() -> None:
     one, other = run_of("ch1 end a", "ch2 join a"), run_of("ch2 join a", "ch1 end a")
     assert constraints_of(one, [one, other]) == []
+
+
+def fault(f: str, **value: object) -> SimulatedCall:
+    call = Call(f=f, value={"edge": "begin", "name": f"{f}-one", **value}, nemesis=True)  # type: ignore[dict-item]
+    return SimulatedCall(-1, call, 0, 1, Kind.OK)
+
+
+@pytest.mark.parametrize(
+    ("one", "stay"),
+    [
+        (fault("kill", nodes=["ch1"]), True),
+        (fault("stop-fetches", nodes=["ch1"]), True),
+        (fault("partition", order=["zk1", "zk2", "zk3"]), True),
+        (fault("pause", nodes=["zk1"]), True),
+        (fault("pause", nodes=["ch1"]), False),
+        (fault("partition", nodes=["ch1"]), False),
+        (fault("loss", nodes=["zk1"]), False),
+    ],
+)
+def test_a_fault_that_only_delays_messages_of_replicas_goes(one: SimulatedCall, stay: bool) -> None:
+    played = PlayedRun([one], [])
+    run = translated(ScriptedRun({"cluster": "sim"}, ()), played, []).run
+    assert [call.f for _, call in run.made] == ([one.call.f] if stay else [])
+    families = ["message-hold", *([f"{one.call.f}-one"] if stay else [])]
+    assert run.options["nemesis"] == ",".join(families)
 
 
 # --- refusals ---------------------------------------------------------------------------------

@@ -23,8 +23,8 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Final
 
-from harness.core.history import History, Pair
-from harness.core.op import NEMESIS, Call, Json, Kind
+from harness.core.history import History
+from harness.core.op import Call, Json, Kind, Process
 from harness.generators.script import Do, Joined, ScriptStep
 from harness.generators.steps import NEMESIS_NUMBER
 from harness.run.message_log import KeyMessage
@@ -46,7 +46,8 @@ REAL: Final = frozenset({"kill", "restart", "stop-fetches", "pause", "partition"
 TIME_LIMIT_S: Final = 60
 SIMULATED: Final = frozenset({"bug", "cluster", "nemesis", "protocol", "seed", "time-limit"})
 """Options that only a simulated run has, or that the translation chooses."""
-EVER_SO: Final = 10**18
+NEVER_NS: Final = 10**18
+"""End of a call that did not end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,18 +97,23 @@ class Translation:
 
 def calls_of(history: History, workers: int) -> Sequence[SimulatedCall]:
     """Return the calls and faults of a history up to its heal; `workers` as in `script_of`."""
-    healed = next((op.index for op in history if op.process == NEMESIS and op.f == "heal"), EVER_SO)
-    pairs = sorted(history.pairs, key=lambda pair: pair.invoke.index)
-    return [_call_of(pair, workers) for pair in pairs if pair.invoke.index < healed]
-
-
-def _call_of(pair: Pair, workers: int) -> SimulatedCall:
-    op, end = pair.invoke, pair.end
-    nemesis = isinstance(op.process, str)
-    call = Call(f=op.f, value=op.value, key=op.key, node=op.node, nemesis=nemesis)
-    by = NEMESIS_NUMBER if isinstance(op.process, str) else op.process % workers
-    kind = Kind.INFO if end is None else end.kind
-    return SimulatedCall(by, call, op.time_ns, EVER_SO if end is None else end.time_ns, kind)
+    found: list[SimulatedCall] = []
+    begun: dict[Process, int] = {}
+    """Place of each process' call in flight."""
+    healed = False
+    for op in history:
+        nemesis = isinstance(op.process, str)
+        healed = healed or (nemesis and op.f == "heal")
+        if op.kind is not Kind.INVOKE:
+            place = begun.pop(op.process, None)
+            if place is not None:
+                found[place] = replace(found[place], end_ns=op.time_ns, kind=op.kind)
+        elif not healed:
+            by = NEMESIS_NUMBER if isinstance(op.process, str) else op.process % workers
+            call = Call(f=op.f, value=op.value, key=op.key, node=op.node, nemesis=nemesis)
+            begun[op.process] = len(found)
+            found.append(SimulatedCall(by, call, op.time_ns, NEVER_NS, Kind.INFO))
+    return found
 
 
 def constraints_of(red: PlayedRun, others: Sequence[PlayedRun]) -> Sequence[Constraint]:

@@ -180,7 +180,7 @@ def main() -> None:
         return one(left[at], given.seed, given.directory)
 
     with log.open("a") as file, stop.obeying_signals():
-        for row in side_by_side(work, len(left), given.jobs, stop):
+        for row in side_by_side(work, range(len(left)), given.jobs, stop):
             rows.append(row)
             print(json.dumps(row), file=file, flush=True)
             if row["status"] == "INVALID":

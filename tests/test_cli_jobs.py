@@ -23,7 +23,7 @@ def runs(stat: Path) -> bool:
 
 
 def test_what_processes_give_comes_in_order() -> None:
-    given = list(side_by_side(lambda number: (number * number, os.getpid()), 20, 2, Stop()))
+    given = list(side_by_side(lambda number: (number * number, os.getpid()), range(20), 2, Stop()))
     assert [square for square, _ in given] == [number * number for number in range(20)]
     assert os.getpid() not in {process for _, process in given}
 
@@ -31,7 +31,7 @@ def test_what_processes_give_comes_in_order() -> None:
 def test_after_a_wish_to_stop_nothing_new_begins() -> None:
     stop = Stop()
     given = []
-    for number in side_by_side(lambda number: number, 1_000, 2, stop):
+    for number in side_by_side(lambda number: number, range(1_000), 2, stop):
         given.append(number)
         stop.request("enough")
     assert given[0] == 0
@@ -40,12 +40,14 @@ def test_after_a_wish_to_stop_nothing_new_begins() -> None:
 
 def test_what_a_run_raises_is_raised() -> None:
     with pytest.raises(ZeroDivisionError):
-        list(side_by_side(lambda number: 1 // number, 3, 2, Stop()))
+        list(side_by_side(lambda number: 1 // number, range(3), 2, Stop()))
 
 
 def test_a_process_that_dies_is_said_to_have() -> None:
     with pytest.raises(HarnessError, match="--jobs 2: a process died during a run"):
-        list(side_by_side(lambda number: os._exit(1) if number == 3 else number, 9, 2, Stop()))
+        list(
+            side_by_side(lambda number: os._exit(1) if number == 3 else number, range(9), 2, Stop())
+        )
 
 
 def test_no_process_outlives_a_command_that_is_killed(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ A run happens within one process and its seed decides it, so it stores the same 
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
@@ -15,24 +15,35 @@ from harness.core.errors import HarnessError
 from harness.core.os_process import follow_parent
 from harness.run.stop import Stop
 
+Given = TypeVar("Given")
 T = TypeVar("T")
 
+_OVER: Final = object()
 AHEAD: Final = 4
 """Number of runs queued for each job, so that no job waits for the result of a slower one."""
 
-_work: Callable[[int], Any]
+_work: Callable[[Any], Any]
 """The function that this job's process calls."""
 
 
-def side_by_side(work: Callable[[int], T], count: int, jobs: int, stop: Stop) -> Iterator[T]:
-    """Yield the results of `work` for 0, 1, … in this order. After a request to stop, only started
-    work is finished. Raises what `work` raises, and HarnessError if a process dies."""
+def side_by_side(
+    work: Callable[[Given], T],
+    inputs: Iterable[Given],
+    jobs: int,
+    stop: Stop,
+    ahead: int | None = None,
+) -> Iterator[T]:
+    """Yield the results of `work` for each input, in their order. The next input is taken when
+    fewer than `ahead` results are awaited, by default AHEAD for each job. After a request to stop,
+    only started work is finished. Raises what `work` raises, and HarnessError if a process dies."""
+    ahead = ahead or AHEAD * jobs
+    count = len(inputs) if isinstance(inputs, Sized) else ahead
     # Forked, so that only the results of `work` are pickled.
     with ProcessPoolExecutor(
-        min(jobs, count), get_context("fork"), _begin, (work, os.getpid())
+        min(jobs, count, ahead), get_context("fork"), _begin, (work, os.getpid())
     ) as pool:
         try:
-            yield from _in_turn(pool, count, jobs, stop)
+            yield from _in_turn(pool, iter(inputs), ahead, stop)
         except BrokenProcessPool as error:
             if not stop:
                 raise HarnessError(
@@ -41,15 +52,16 @@ def side_by_side(work: Callable[[int], T], count: int, jobs: int, stop: Stop) ->
                 ) from error
 
 
-def _in_turn(pool: ProcessPoolExecutor, count: int, jobs: int, stop: Stop) -> Iterator[Any]:
+def _in_turn(
+    pool: ProcessPoolExecutor, inputs: Iterator[Any], ahead: int, stop: Stop
+) -> Iterator[Any]:
     pending: deque[Future[Any]] = deque()
-    numbers = iter(range(count))
     while True:
-        while not stop and len(pending) < AHEAD * jobs:
-            number = next(numbers, None)
-            if number is None:
+        while not stop and len(pending) < ahead:
+            given = next(inputs, _OVER)
+            if given is _OVER:
                 break
-            pending.append(pool.submit(_done, number))
+            pending.append(pool.submit(_done, given))
         if not pending:
             return
         future = pending.popleft()
@@ -57,12 +69,12 @@ def _in_turn(pool: ProcessPoolExecutor, count: int, jobs: int, stop: Stop) -> It
             yield future.result()
 
 
-def _begin(work: Callable[[int], Any], parent: int) -> None:
+def _begin(work: Callable[[Any], Any], parent: int) -> None:
     """Prepare a job's process."""
     global _work
     _work = work
     follow_parent(parent)
 
 
-def _done(number: int) -> Any:
-    return _work(number)
+def _done(given: Any) -> Any:
+    return _work(given)

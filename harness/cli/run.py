@@ -455,7 +455,9 @@ def run(context: click.RichContext, /, **_: object) -> int:
             if options.jobs > 1:
                 from harness.cli.jobs import side_by_side  # slow to load
 
-                for one in side_by_side(request.isolated(), options.count, options.jobs, stop):
+                for one in side_by_side(
+                    request.isolated(), range(options.count), options.jobs, stop
+                ):
                     finished(one)
             else:
                 campaign.run(request.plans())

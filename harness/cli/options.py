@@ -144,13 +144,20 @@ GROUPS: dict[str, tuple[Any, ...]] = {
             callback=_as_defaults,
             metavar="FILE",
             help="Make the calls and faults of this file, as `harness shrink` writes it, each at "
-            "its time, in place of the workload's and the nemesis' own. Options of the file are "
-            "defaults.",
+            "its time, in place of the workload's and the nemesis' own; of a file with faults "
+            "alone, as `harness hunt` writes it, in place of the nemesis' own. Options of the file "
+            "are defaults.",
         ),
         click.option(
             "--seed",
             type=SeedType(),
             help="Seed of every random choice of the harness. Default: a fresh one.",
+        ),
+        click.option(
+            "--server-seed",
+            type=SeedType(),
+            help="With --cluster sim: seed of the servers' own choices, such as delays. Default: "
+            "it follows from --seed.",
         ),
         click.option(
             "--count",

@@ -49,7 +49,18 @@ if TYPE_CHECKING:
 
 NOT_IN_PLAN = frozenset(
     {
-        *("seed", "store", "count", "jobs", "workload", "nemesis", "promise", "option", "report"),
+        *(
+            "seed",
+            "server_seed",
+            "store",
+            "count",
+            "jobs",
+            "workload",
+            "nemesis",
+            "promise",
+            "option",
+            "report",
+        ),
         *("as_json", "script"),
         *FLAGS,
     }
@@ -139,6 +150,11 @@ class RunRequest:
             raise UsageError(
                 f"--jobs {option.jobs}: expected 1, or --cluster sim; real servers share one "
                 "cluster"
+            )
+        if option.server_seed is not None and not simulated:
+            raise UsageError(
+                f"--server-seed {option.server_seed}: expected with --cluster sim; nothing decides "
+                "what real servers do"
             )
         if option.bug and not simulated:
             raise UsageError(f"--bug {','.join(option.bug)}: only --cluster sim has bugs to plant")
@@ -286,13 +302,21 @@ class RunRequest:
             stop=stop,
             freeze=self.options.stop_at_departure,
             script=lambda _: self.script,
+            timed_faults=lambda _: self.timed_faults,
         )
 
     @property
     def script(self) -> Generator | None:
-        """Return the calls and faults of the script; None without one."""
+        """Return the calls and faults of the script; None without one, and if it has faults
+        alone."""
         file = self.options.script
-        return None if file is None else file.run.generator
+        return None if file is None or file.run.faults_alone else file.run.generator
+
+    @property
+    def timed_faults(self) -> Generator | None:
+        """Return the faults of a script that has faults alone; None without one."""
+        file = self.options.script
+        return file.run.generator if file is not None and file.run.faults_alone else None
 
     def isolated(self) -> Callable[[int], "RunReport"]:
         """Return the function that makes the run of a number; a job process calls it."""
@@ -329,7 +353,7 @@ class RunRequest:
         """Return the simulated cluster of a run."""
         return SimCluster(
             self.topology,
-            plan.seed.child("cluster"),
+            self.options.server_seed or plan.seed.child("cluster"),
             bugs=bugs(self.options.bug),
             protocol=self.protocol,
         )
@@ -356,6 +380,9 @@ class RunRequest:
         chosen, script = self.workload_options, option.script
         if script is not None:
             kept["script"] = str(script)
+        if option.server_seed is not None:
+            kept["server_seed"] = str(option.server_seed)
+        timed = script is not None and not script.run.faults_alone
         return Plan(
             workload=option.workload,
             nemesis=option.nemesis,
@@ -365,8 +392,8 @@ class RunRequest:
             time_limit_s=option.time_limit,
             extend=option.extend,
             rate=option.rate,
-            concurrency=script.run.clients if script else option.concurrency,
-            nodes=(ANY_NODE,) if script else option.nodes,
+            concurrency=script.run.clients if script and timed else option.concurrency,
+            nodes=(ANY_NODE,) if timed else option.nodes,
             quiesce_s=option.quiesce,
             check_s=option.check_time,
             options={**kept, WORKLOAD_OPTIONS: asdict(chosen)},

@@ -23,6 +23,7 @@ class RunOptions(ImageOptions):
     cluster: str
     script: "ScriptFile | None"
     seed: Seed | None
+    server_seed: Seed | None
     count: int
     jobs: int
     time_limit: float

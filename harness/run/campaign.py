@@ -71,6 +71,8 @@ class Campaign:
     """True if a run ends with paused servers at a departure from the model of the protocol."""
     script: Callable[[Plan], Generator | None] = lambda _: None
     """Return calls and faults in one sequence, in place of the workload's and the nemesis' own."""
+    timed_faults: Callable[[Plan], Generator | None] = lambda _: None
+    """Return faults in place of the nemesis' own."""
 
     def run(self, plans: Iterable[Plan]) -> None:
         """Execute the plans one after the other, until all are done or a stop is requested. An
@@ -194,7 +196,7 @@ class Campaign:
         stop = self.stop
         return RunContext(
             plan, cluster, workload, nemesis, directory, monitor, stop, token, drop, script,
-            self.freeze,
+            self.freeze, self.timed_faults(plan),
         )  # fmt: skip
 
     def _one(self, plan: Plan, cluster: Cluster, monitor: Monitor, *, drop: bool) -> FinishedRun:

@@ -68,6 +68,8 @@ class RunContext:
     """Calls and faults in one sequence, instead of the workload's and the nemesis's own."""
     freeze: bool = False
     """True if the run ends with paused servers at a departure from the model of the protocol."""
+    timed_faults: Generator | None = None
+    """Faults in place of the nemesis' own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +289,8 @@ class _Recorder:
         calls = on_clients(calls)
         if plan.rate is not None:
             calls = rate(calls, plan.rate, plan.seed.child("rate"))
-        both = together(calls, on_nemesis(context.nemesis.generator()))
+        faults = context.timed_faults or context.nemesis.generator()
+        both = together(calls, on_nemesis(faults))
         return time_limit(both, plan.time_limit_s)
 
     def _final_reads(self) -> None:

@@ -159,23 +159,23 @@ def without_server(run: ScriptedRun, flag: str, prefix: str, number: int, gone: 
         node = None if one.call.node is None else names.get(one.call.node, one.call.node)
         value = one.call.value
         if one.call.nemesis and isinstance(value, Mapping):
-            value = cast(Mapping[str, Json], _renamed(value, names, lost))
+            value = cast(Mapping[str, Json], renamed(value, names, lost))
             if value.get("nodes") == [] or value.get("grudge") == {}:
                 continue
         calls.append(replace_struct(one, call=replace_struct(one.call, node=node, value=value)))
     options = {**run.options, flag: str(number - 1)}
-    return ScriptedRun(options, tuple(calls))
+    return replace(run, options=options, calls=tuple(calls))
 
 
-def _renamed(value: object, names: Mapping[str, str], lost: str) -> object:
+def renamed(value: object, names: Mapping[str, str], lost: str | None = None) -> object:
     """Return a fault's value with other names of servers, and without one of them."""
     if isinstance(value, Mapping):
         kept = {k: v for k, v in value.items() if lost not in (k, v)}
-        renamed = {names.get(k, k): _renamed(v, names, lost) for k, v in kept.items()}
+        named = {names.get(k, k): renamed(v, names, lost) for k, v in kept.items()}
         # A server of a grudge that drops nobody's packets is none.
-        return {k: v for k, v in renamed.items() if v != [] or k in ("nodes", "order")}
+        return {k: v for k, v in named.items() if v != [] or k in ("nodes", "order")}
     if isinstance(value, list):
-        return [_renamed(entry, names, lost) for entry in value if entry != lost]
+        return [renamed(entry, names, lost) for entry in value if entry != lost]
     return names.get(value, value) if isinstance(value, str) else value
 
 

@@ -17,11 +17,12 @@ is over; harness/run/stepwise.py says which.
 
 `options` are those of `harness run` by their long names. `at` is in seconds since the run began. A
 call without `fault` is made by the client with the number `by`, which may call every replica. What
-comes after the script is that of every run: heal, wait for quiescence, final reads.
+comes after the script is that of every run: heal, wait for quiescence, final reads. A file with
+`faults` in place of `calls` has those of the nemesis alone; the workload makes its own calls.
 """
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -30,8 +31,7 @@ from typing import Any, Final
 
 from harness.core.bounded_json import open_regular
 from harness.core.errors import UsageError
-from harness.core.history import History
-from harness.core.op import NEMESIS, Call, Kind
+from harness.core.op import NEMESIS, Call, Kind, Op
 from harness.core.protocols import Generator
 from harness.core.ranges import shortened
 from harness.generators.script import ScriptStep, TimedCall, script, timetable
@@ -42,6 +42,8 @@ from harness.run.stepwise import steps_calls, steps_in, steps_text
 BYTES_MAX: Final = 16 << 20
 """Maximum size of a file."""
 FIELDS: Final = ("at", *CALL_FIELDS)
+FORMS: Final = ("calls", "faults", "steps")
+"""Lists of which [script] has one."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ class ScriptedRun:
     """Calls and faults in order of time."""
     steps: tuple[ScriptStep, ...] = ()
     """Steps in place of times."""
+    faults_alone: bool = False
+    """True if the calls are the nemesis' alone, and clients make those of the workload."""
 
     @cached_property
     def made(self) -> Sequence[tuple[int, Call]]:
@@ -81,7 +85,8 @@ class ScriptedRun:
         options = [f"{name} = {toml(value)}" for name, value in sorted(self.options.items())]
         name, lines = "steps", steps_text(self.steps)
         if not self.steps:
-            name, lines = "calls", [_line(one) for one in self.calls]
+            name = "faults" if self.faults_alone else "calls"
+            lines = [_line(one) for one in self.calls]
         calls = [f"  {line}," for line in lines]
         return "\n".join(["[options]", *options, "", "[script]", f"{name} = [", *calls, "]", ""])
 
@@ -91,7 +96,7 @@ def commented(run: ScriptedRun, comments: Sequence[str]) -> str:
     return "".join(f"# {line}".rstrip() + "\n" for line in comments) + "\n" + run.text
 
 
-def script_of(history: History, workers: int) -> tuple[TimedCall, ...]:
+def script_of(history: Iterable[Op], workers: int) -> tuple[TimedCall, ...]:
     """Return the calls and faults of a history up to its heal; `workers` is the number of clients'
     workers, those of the final reads included, by which a retired process is renumbered."""
     calls: list[TimedCall] = []
@@ -114,15 +119,23 @@ def read_script(path: Path) -> ScriptedRun:
             raw = file.read(BYTES_MAX + 1)
         if len(raw) > BYTES_MAX:
             raise UsageError(f"script {path}: more than {BYTES_MAX:,} bytes; expected less")
-        values = tomllib.loads(raw.decode())
+        text = raw.decode()
     except OSError as error:
         raise UsageError(f"script {path}: cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise UsageError(f"script {path}: is no TOML: {error}") from error
     try:
-        return _run_of(values)
+        return script_text(text)
     except UsageError as error:
         raise UsageError(f"script {path}: {error}") from None
+
+
+def script_text(text: str) -> ScriptedRun:
+    """Return the run of a file's text. Raises UsageError, with the place in it."""
+    try:
+        return _run_of(tomllib.loads(text))
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"is no TOML: {error}") from error
 
 
 def _run_of(values: Mapping[str, Any]) -> ScriptedRun:
@@ -131,9 +144,9 @@ def _run_of(values: Mapping[str, Any]) -> ScriptedRun:
     ):
         raise UsageError(f"tables {' '.join(values) or 'none'}: expected [options] and [script]")
     form, calls = next(iter(values["script"].items()), ("", None))
-    if len(values["script"]) != 1 or form not in ("calls", "steps") or not isinstance(calls, list):
+    if len(values["script"]) != 1 or form not in FORMS or not isinstance(calls, list):
         raise UsageError(
-            f"[script] has {' '.join(values['script'])}: expected calls, a list, or steps, a list"
+            f"[script] has {' '.join(values['script'])}: expected calls, faults or steps, a list"
         )
     options: dict[str, str | tuple[str, ...]] = {}
     for name, value in values["options"].items():
@@ -152,7 +165,9 @@ def _run_of(values: Mapping[str, Any]) -> ScriptedRun:
                 f"call {at}: at = {after.at_ns / 1e9:g} is before the call above it; expected "
                 "calls in order of time"
             )
-    return ScriptedRun(options, tuple(timed))
+    if form == "faults" and any(one.by != NEMESIS_NUMBER for one in timed):
+        raise UsageError("a call of a client among the faults: expected faults alone, or calls")
+    return ScriptedRun(options, tuple(timed), faults_alone=form == "faults")
 
 
 def _call_of(number: int, raw: object) -> TimedCall:

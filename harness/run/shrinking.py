@@ -168,9 +168,11 @@ class Shrinker:
             return False
         lost = 1 - len(candidate.calls) / max(1, len(self.best.calls))
         others = ceil(self._other_seeds * lost) if lost > 0 else 0
-        seeds = [str(candidate.options["seed"]), *(f"0x{n + 1:x}" for n in range(others))]
+        # Of a script a seed decides what the servers draw; a seed of their own is that seed.
+        name = "server-seed" if "server-seed" in candidate.options else "seed"
+        seeds = [str(candidate.options[name]), *(f"0x{n + 1:x}" for n in range(others))]
         return any(
-            self._keeps(replace(candidate, options={**candidate.options, "seed": seed}))
+            self._keeps(replace(candidate, options={**candidate.options, name: seed}))
             for seed in dict.fromkeys(seeds)
         )
 

@@ -247,6 +247,13 @@ class Simulation:
 
     def skew(self, name: str, rate: float) -> None:
         """Set the clock rate of a ZooKeeper server, for all its lives."""
+    def cover(self) -> None:
+        """Measure from now on what the run covers."""
+    def coverage(self) -> tuple[bytes, tuple[int, int, int]]:
+        """Return the elements that were covered, as ascending numbers of 32 bits, lowest byte
+        first, and the distances: the greatest numbers of committed writes that a ZooKeeper server
+        lacked when it answered a read, of entries of the log that an active replica had not copied,
+        and of steps during which one quorum was pending."""
     def record(self, ahead_ns: int) -> bytes:
         """Return the protocol trace as JSON: what was committed, and the sessions that should have
         expired. The world's clock is `ahead_ns` ahead of the one in the output.

@@ -5,6 +5,7 @@
 
 pub mod block;
 pub mod bugs;
+pub mod coverage;
 mod digits;
 pub mod errors;
 pub mod interpreter;

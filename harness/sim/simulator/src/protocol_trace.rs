@@ -6,6 +6,7 @@ mod trace_json;
 
 use std::rc::Rc;
 
+use crate::coverage::Coverage;
 use crate::keeper::ensemble::Observer;
 use crate::keeper::messages::Txn;
 use crate::keeper::paths::{number_of, split};
@@ -21,10 +22,15 @@ pub use trace_json::trace_json;
 #[derive(Default)]
 pub struct ProtocolTrace {
     pub facts: Vec<Fact>,
+    /// What the run covers, if that is measured.
+    pub coverage: Option<Box<Coverage>>,
 }
 
 impl Observer for ProtocolTrace {
     fn committing(&mut self, now_ns: Ns, txn: &Txn, before: &Tree) {
+        if let Some(coverage) = &mut self.coverage {
+            coverage.committed(txn);
+        }
         for change in &txn.changes {
             let path = &*change.path;
             match change.data() {

@@ -331,6 +331,20 @@ impl Simulation {
         Ok(())
     }
 
+    fn cover(&self) {
+        self.simulation.trace.borrow_mut().coverage = Some(Box::default());
+    }
+
+    fn coverage<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyBytes>, (u64, u64, u64))> {
+        let trace = self.simulation.trace.borrow();
+        let coverage = trace.coverage.as_ref();
+        let coverage = coverage.ok_or_else(|| PyValueError::new_err("not measured"))?;
+        let (elements, far) = coverage.covered(self.simulation.ensemble.read_lag.get());
+        let bytes: Vec<u8> = elements.into_iter().flat_map(u32::to_le_bytes).collect();
+        let far = (far.read_lag, far.log_lag, far.quorum_steps);
+        Ok((PyBytes::new(py, &bytes), far))
+    }
+
     fn record<'py>(&self, py: Python<'py>, ahead_ns: Ns) -> Bound<'py, PyBytes> {
         self.simulation.finish_trace();
         let trace = self.simulation.trace.borrow();

@@ -130,6 +130,7 @@ impl Simulation {
             bugs: options.bugs,
             observer: trace.clone(),
             observed: Cell::new(0),
+            read_lag: Cell::new(0),
             agreed: RefCell::default(),
             messages: MessageLog::default(),
             sessions: Cell::new(0),

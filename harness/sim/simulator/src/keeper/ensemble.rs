@@ -36,6 +36,8 @@ pub struct Ensemble {
     pub observer: Rc<RefCell<dyn Observer>>,
     /// Number of log entries that the observer has seen.
     pub observed: Cell<usize>,
+    /// The greatest number of committed entries that a server lacked when it answered a read.
+    pub read_lag: Cell<usize>,
     pub agreed: RefCell<Agreed>,
     pub messages: MessageLog,
     /// Number of sessions that were opened.

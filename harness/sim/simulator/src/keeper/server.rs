@@ -447,6 +447,10 @@ impl State {
 
     fn request(&mut self, session: u64, xid: i64, ask: Ask) {
         let disk = self.disk.borrow();
+        let lag = self.ensemble.observed.get().saturating_sub(disk.applied);
+        if lag > self.ensemble.read_lag.get() && !matches!(ask, Ask::Ping | Ask::Write(_)) {
+            self.ensemble.read_lag.set(lag);
+        }
         let served = self.clients.request(&disk.tree, session, xid, ask);
         drop(disk);
         let Some(write) = served else {

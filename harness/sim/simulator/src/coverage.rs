@@ -1,0 +1,445 @@
+//! Measures what a run has covered, so that a search can tell new behaviour from old: which steps
+//! its replicas took in which states, which step followed which, and how near it came to what may
+//! go wrong. It sees every committed write of ZooKeeper, as the protocol trace does.
+//!
+//! A step is one transaction of a table; its kind is the set of kinds of its changes. A state says
+//! of each replica, without its name, whether it is active, lost, the leader or far behind, and
+//! whether its queue has entries; and of the table how many replicas the pending quorum lacks,
+//! whether a part has failed and whether an insert is under way. It is that coarse so that most runs
+//! reach nothing new.
+
+use std::hash::{Hash, Hasher};
+
+use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
+
+use crate::errors::{BAD_VERSION, NODE_EXISTS, NO_NODE};
+use crate::keeper::messages::Txn;
+use crate::keeper::paths::{number_of, split};
+use crate::keeper::tree::{Change, Effect};
+use crate::table::entries::{Data, Entry, EntryKind, Quorum};
+
+mod locks;
+
+use locks::Locks;
+
+/// Number of entries from which on a replica is far behind: a tenth of those that may be kept.
+const FAR: i64 = 4;
+/// The number of an actor that is no replica, such as a client's session.
+const NOBODY: usize = usize::MAX;
+const LOCKS: &str = "/clickhouse/zero_copy/zero_copy_s3/";
+
+// Kinds of changes. A step's kind is a set of them.
+const ACTIVATED: u32 = 1;
+const DEACTIVATED: u32 = 1 << 1;
+const LOST: u32 = 1 << 2;
+const RECOVERED: u32 = 1 << 3;
+const ALLOCATED: u32 = 1 << 4;
+const RELEASED: u32 = 1 << 5;
+const INSERTED: u32 = 1 << 6;
+const MERGED: u32 = 1 << 7;
+const MUTATED: u32 = 1 << 8;
+const DROPPED: u32 = 1 << 9;
+const QUORUM_BEGUN: u32 = 1 << 10;
+const QUORUM_JOINED: u32 = 1 << 11;
+const QUORUM_OVER: u32 = 1 << 12;
+const LAST_PART: u32 = 1 << 13;
+const FAILED: u32 = 1 << 14;
+const ANNOUNCED: u32 = 1 << 15;
+const REMOVED: u32 = 1 << 16;
+const COPIED: u32 = 1 << 17;
+const EXECUTED: u32 = 1 << 18;
+const POINTED: u32 = 1 << 19;
+const LOG_CUT: u32 = 1 << 20;
+const BLOCK_ADDED: u32 = 1 << 21;
+const BLOCK_FORGOTTEN: u32 = 1 << 22;
+const CANDIDATE: u32 = 1 << 23;
+const CANDIDATE_GONE: u32 = 1 << 24;
+const ORDERED: u32 = 1 << 25;
+// Steps without changes.
+const ELECTED: u32 = 1 << 26;
+const REFUSED: u32 = 1 << 27;
+
+/// How near a run came to what may go wrong: the greatest values of the run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Distances {
+    /// Number of committed writes that a ZooKeeper server did not have when it answered a read.
+    pub read_lag: u64,
+    /// Number of entries of the log that an active replica had not copied.
+    pub log_lag: u64,
+    /// Number of steps of a table during which one quorum was pending.
+    pub quorum_steps: u64,
+}
+
+/// What a run has covered.
+#[derive(Default)]
+pub struct Coverage {
+    distances: Distances,
+    epoch: u64,
+    roots: Vec<Box<str>>,
+    tables: Vec<Table>,
+    locks: Locks,
+    /// By session: the number of its replica.
+    actors: FxHashMap<u64, usize>,
+    names: Vec<Box<str>>,
+    reached: Reached,
+}
+
+/// What was reached.
+#[derive(Default)]
+struct Reached {
+    /// Hashes of a state and the step that was taken in it.
+    states: FxHashSet<u32>,
+    /// By the hash of two steps, one after the other: how often.
+    pairs: FxHashMap<u32, u32>,
+}
+
+impl Reached {
+    fn state(&mut self, of: impl Hash) {
+        self.states.insert(hashed(of));
+    }
+
+    fn pair(&mut self, of: impl Hash) {
+        *self.pairs.entry(hashed(of)).or_default() += 1;
+    }
+}
+
+/// A step and who took it.
+#[derive(Default, Clone, Copy)]
+struct Last {
+    step: u32,
+    actor: usize,
+}
+
+#[derive(Default)]
+struct Replica {
+    active: bool,
+    lost: bool,
+    pointer: i64,
+    queue: u64,
+}
+
+#[derive(Default)]
+struct Table {
+    replicas: Vec<Replica>,
+    log_end: i64,
+    /// Candidates in the order of their numbers; the first one leads.
+    candidates: Vec<(i64, usize)>,
+    /// Replicas that the pending quorum lacks, and the steps since it began.
+    quorum: Option<(usize, u64)>,
+    failed: u64,
+    inserts: u64,
+    last: Last,
+    /// By the hash of a part's name: the last step that concerned it.
+    parts: FxHashMap<u32, Last>,
+    /// Parts that the current step concerns.
+    touched: Vec<u32>,
+}
+
+impl Coverage {
+    /// Take a committed transaction.
+    pub fn committed(&mut self, txn: &Txn) {
+        if txn.zxid.0 != self.epoch {
+            self.epoch = txn.zxid.0;
+            for at in 0..self.tables.len() {
+                let before = self.tables[at].state();
+                self.step(at, before, ELECTED, NOBODY);
+            }
+        }
+        if let Err(error) = &txn.answer {
+            if let Some((at, _)) = self.place(&error.path) {
+                let actor = self.actor(txn);
+                let codes = [NO_NODE, NODE_EXISTS, BAD_VERSION];
+                let code = codes.iter().position(|code| *code == error.code);
+                let refused = REFUSED | code.map_or(0, |code| 1 << code);
+                let before = self.tables[at].state();
+                self.step(at, before, refused, actor);
+            }
+            return;
+        }
+        let mut open: Option<(usize, u64, u32)> = None;
+        for change in &txn.changes {
+            if let Some(rest) = change.path.strip_prefix(LOCKS) {
+                let actor = self.actor(txn);
+                self.locks.change(rest, change, actor, &mut self.reached);
+                continue;
+            }
+            let Some((at, from)) = self.place(&change.path) else {
+                self.found(&change.path);
+                continue;
+            };
+            if open.is_none_or(|(other, _, _)| other != at) {
+                self.close(open, txn);
+                open = Some((at, self.tables[at].state(), 0));
+            }
+            let rest = &change.path[from..];
+            let kind = self.tables[at].change(rest, change, &mut self.names);
+            if kind == ACTIVATED {
+                let name = rest.split('/').nth(1).unwrap_or_default();
+                let number = numbered(&mut self.names, name);
+                self.actors.insert(txn.session, number);
+            }
+            if let Some((_, _, step)) = &mut open {
+                *step |= kind;
+            }
+        }
+        self.close(open, txn);
+    }
+
+    /// Return the elements that were covered, in order, and the distances; `read_lag` is one of
+    /// them. How often a pair occurred is rounded down to a power of 8, each distance to a power of
+    /// 2; they are elements too.
+    pub fn covered(&self, read_lag: usize) -> (Vec<u32>, Distances) {
+        let distances = Distances {
+            read_lag: read_lag as u64,
+            ..self.distances
+        };
+        let mut out: Vec<u32> = self.reached.states.iter().copied().collect();
+        for (pair, count) in &self.reached.pairs {
+            let rounded = 1..=class(*count);
+            out.extend(rounded.map(|class| hashed((pair, class))));
+        }
+        let Distances {
+            read_lag,
+            log_lag,
+            quorum_steps,
+        } = distances;
+        for (at, value) in [read_lag, log_lag, quorum_steps].into_iter().enumerate() {
+            let logs = 1..=value.checked_ilog2().unwrap_or(0);
+            out.extend(logs.map(|log| hashed(("distance", at, log))));
+        }
+        out.sort_unstable();
+        out.dedup();
+        (out, distances)
+    }
+
+    /// Return the table of a path, and where the table's own part of the path begins.
+    fn place(&self, path: &str) -> Option<(usize, usize)> {
+        let own = |root: &str| {
+            let rest = path.strip_prefix(root)?;
+            rest.starts_with('/').then_some(root.len() + 1)
+        };
+        let mut roots = self.roots.iter().enumerate();
+        roots.find_map(|(at, root)| Some((at, own(root)?)))
+    }
+
+    /// Note a table, whose list of replicas was created.
+    #[cold]
+    fn found(&mut self, path: &str) {
+        if let Some(root) = path.strip_suffix("/replicas") {
+            self.roots.push(root.into());
+            self.tables.push(Table::default());
+        }
+    }
+
+    fn actor(&self, txn: &Txn) -> usize {
+        self.actors.get(&txn.session).copied().unwrap_or(NOBODY)
+    }
+
+    fn close(&mut self, open: Option<(usize, u64, u32)>, txn: &Txn) {
+        if let Some((at, before, step)) = open {
+            if step != 0 {
+                let actor = self.actor(txn);
+                self.step(at, before, step, actor);
+            }
+        }
+    }
+
+    fn step(&mut self, at: usize, before: u64, step: u32, actor: usize) {
+        let (table, reached) = (&mut self.tables[at], &mut self.reached);
+        reached.state((before, step));
+        let last = std::mem::replace(&mut table.last, Last { step, actor });
+        reached.pair((last.step, step, last.actor == actor));
+        for part in std::mem::take(&mut table.touched) {
+            let last = table.parts.insert(part, Last { step, actor });
+            let last = last.unwrap_or_default();
+            reached.pair(("part", last.step, step, last.actor == actor));
+        }
+        if let Some((_, steps)) = &mut table.quorum {
+            *steps += 1;
+            self.distances.quorum_steps = self.distances.quorum_steps.max(*steps);
+        }
+        let active = table.replicas.iter().filter(|replica| replica.active);
+        let lag = active.map(|replica| table.log_end - replica.pointer).max();
+        let lag = lag.unwrap_or(0).max(0) as u64;
+        self.distances.log_lag = self.distances.log_lag.max(lag);
+    }
+}
+
+impl Table {
+    /// Return a number for the state of the table and of its replicas, in whichever order.
+    fn state(&self) -> u64 {
+        let mut codes: Vec<u32> = (0..self.replicas.len()).map(|at| self.code(at)).collect();
+        codes.sort_unstable();
+        let mut hasher = FxHasher::default();
+        codes.hash(&mut hasher);
+        let lacks = self.quorum.map(|(lacks, _)| lacks);
+        (lacks, self.failed > 0, self.inserts > 0).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// Return a number for the state of a replica.
+    fn code(&self, at: usize) -> u32 {
+        let Some(replica) = self.replicas.get(at) else {
+            return u32::MAX;
+        };
+        let leads = self.candidates.first().is_some_and(|first| first.1 == at);
+        let behind = self.log_end - replica.pointer;
+        let flags = [
+            replica.active,
+            replica.lost,
+            leads,
+            behind >= FAR,
+            replica.queue > 0,
+        ];
+        let bits = flags.into_iter().enumerate();
+        bits.map(|(at, flag)| u32::from(flag) << at).sum()
+    }
+
+    /// Apply a change, whose path within the table is given, and return its kind.
+    fn change(&mut self, rest: &str, change: &Change, names: &mut Vec<Box<str>>) -> u32 {
+        let created = matches!(change.effect, Effect::Created(_));
+        let removed = matches!(change.effect, Effect::Removed);
+        let (above, _) = split(&change.path);
+        let mut words = rest.splitn(4, '/');
+        let (first, second) = (words.next().unwrap_or(""), words.next());
+        match (first, second, change.data()) {
+            ("replicas", Some(name), data) => {
+                let at = numbered(names, name);
+                if self.replicas.len() <= at {
+                    self.replicas.resize_with(at + 1, Replica::default);
+                }
+                let (what, third) = (words.next().unwrap_or(""), words.next());
+                self.of_replica(at, what, third, data, created, removed)
+            }
+            ("log", Some(_), Some(data)) if created => self.logged(number_of(&change.path), data),
+            ("log", Some(_), None) => LOG_CUT,
+            ("quorum", Some("status"), Some(data)) => self.pending(data, created),
+            ("quorum", Some("status"), None) => {
+                self.quorum = None;
+                QUORUM_OVER
+            }
+            ("quorum", Some("last_part"), Some(_)) if !created => LAST_PART,
+            ("quorum", Some("failed_parts"), _) => match words.next() {
+                Some(part) if created => {
+                    self.failed += 1;
+                    self.touch(part);
+                    FAILED
+                }
+                _ => 0,
+            },
+            ("block_numbers", Some(_), _) if words.next().is_some() => {
+                self.inserts = if created {
+                    self.inserts + 1
+                } else {
+                    self.inserts.saturating_sub(1)
+                };
+                [RELEASED, ALLOCATED][usize::from(created)]
+            }
+            ("blocks", Some(_), _) => [BLOCK_FORGOTTEN, BLOCK_ADDED][usize::from(created)],
+            ("leader_election", Some(_), data) => {
+                let name = data.map(|name| numbered(names, name.as_text()));
+                self.candidate(number_of(&change.path), name)
+            }
+            ("mutations", Some(_), _) if created && !above.ends_with("/replicas") => ORDERED,
+            _ => 0,
+        }
+    }
+
+    fn pending(&mut self, data: &Data, created: bool) -> u32 {
+        let Some(quorum) = data.get::<Quorum>() else {
+            return 0;
+        };
+        let steps = self.quorum.map_or(0, |(_, steps)| steps);
+        let lacks = quorum.needed.saturating_sub(quorum.replicas.len());
+        self.quorum = Some((lacks, if created { 0 } else { steps }));
+        self.touch(&quorum.part.name());
+        [QUORUM_JOINED, QUORUM_BEGUN][usize::from(created)]
+    }
+
+    /// A candidate came, or went if no replica is given.
+    fn candidate(&mut self, number: i64, replica: Option<usize>) -> u32 {
+        self.candidates.retain(|(other, _)| *other != number);
+        self.candidates.extend(replica.map(|at| (number, at)));
+        [CANDIDATE_GONE, CANDIDATE][usize::from(replica.is_some())]
+    }
+
+    fn logged(&mut self, number: i64, data: &Data) -> u32 {
+        self.log_end = number + 1;
+        let Some(entry) = data.get::<Entry>() else {
+            return 0;
+        };
+        self.touch(&entry.name);
+        match entry.kind {
+            EntryKind::Get => INSERTED,
+            EntryKind::Merge => MERGED,
+            EntryKind::Mutate => MUTATED,
+            EntryKind::Drop => DROPPED,
+        }
+    }
+
+    fn of_replica(
+        &mut self,
+        at: usize,
+        what: &str,
+        name: Option<&str>,
+        data: Option<&Data>,
+        created: bool,
+        removed: bool,
+    ) -> u32 {
+        let replica = &mut self.replicas[at];
+        match (what, name, data) {
+            ("is_active", None, _) => {
+                replica.active = created;
+                [DEACTIVATED, ACTIVATED][usize::from(created)]
+            }
+            ("is_lost", None, Some(data)) => {
+                replica.lost = data.as_text() == "1";
+                [RECOVERED, LOST][usize::from(replica.lost)]
+            }
+            ("log_pointer", None, Some(Data::Number(to))) => {
+                replica.pointer = *to;
+                POINTED
+            }
+            ("queue", Some(_), _) if created => {
+                replica.queue += 1;
+                COPIED
+            }
+            ("queue", Some(_), _) if removed => {
+                replica.queue = replica.queue.saturating_sub(1);
+                EXECUTED
+            }
+            ("parts", Some(part), _) => {
+                self.touch(part);
+                [REMOVED, ANNOUNCED][usize::from(created)]
+            }
+            _ => 0,
+        }
+    }
+
+    fn touch(&mut self, part: &str) {
+        let part = hashed(part);
+        if !self.touched.contains(&part) {
+            self.touched.push(part);
+        }
+    }
+}
+
+/// Return the number of a replica by its name, the next one if it is new.
+fn numbered(names: &mut Vec<Box<str>>, name: &str) -> usize {
+    let known = names.iter().position(|other| **other == *name);
+    known.unwrap_or_else(|| {
+        names.push(name.into());
+        names.len() - 1
+    })
+}
+
+/// Return the class of a pair's count: from 1, 8, 64, … on.
+fn class(count: u32) -> u32 {
+    1 + count.ilog2() / 3
+}
+
+fn hashed(of: impl Hash) -> u32 {
+    let mut hasher = FxHasher::default();
+    of.hash(&mut hasher);
+    (hasher.finish() >> 32) as u32
+}

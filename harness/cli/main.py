@@ -43,6 +43,10 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "harness.cli.reproduce:reproduce",
         "Translate a simulated INVALID run into a script for real servers, and play it there.",
     ),
+    "hunt": (
+        "harness.cli.hunt:hunt",
+        "Search for anomalies on simulated servers, steered by what earlier runs have covered.",
+    ),
     "check": (
         "harness.cli.check:check",
         "Judge a stored run again: a directory, a path within the store, or latest (the default).",

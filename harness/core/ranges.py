@@ -95,6 +95,8 @@ RANGES: Final[Mapping[str, Range]] = {
     "count": Range(1, 100_000),
     "runs": Range(1, 100_000),
     "jobs": Range(1, 256),
+    "hunt_runs": Range(1, 100_000_000),
+    "kept": Range(1, 1_000),
     "clusters": Range(1, 16),
     "tries": Range(1, 10_000),
     "confidence": Range(0.5, 0.999999, "a probability"),

@@ -21,7 +21,6 @@ from harness.core.seed import Seed
 from harness.core.verdict import Status
 from harness.run.campaign import FinishedRun
 from harness.run.stop import Stop
-from harness.sim.bugs import BUGS
 
 LINEARIZABLE = "--read linearizable --rate 100 --time-limit 10"
 LONG = "--read linearizable --rate 100 --time-limit 30"
@@ -39,6 +38,9 @@ TRIALS: Mapping[str, str] = {
     "own-rows=100 --duration 3 --rate 60 --time-limit 20",
     "quorum-uncounted": LINEARIZABLE,
     "last-part-back": "--read server --rate 100 --time-limit 10",
+    "early-snapshot": LINEARIZABLE,
+    "merged-away": "--insert quorum,plain --read server --promise eventual --rate 60 "
+    "--time-limit 10",
     "ack-early": LINEARIZABLE,
     "dedup-per-replica": "--workload dedup --nemesis partition --time-limit 20",
     "dedup-forgotten": "--workload dedup --nemesis restart-clickhouse-one --time-limit 20",
@@ -125,7 +127,7 @@ def played(options: str, bug: str, seed: int) -> tuple[frozenset[str], int]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("bugs", nargs="*", default=list(BUGS))
+    parser.add_argument("bugs", nargs="*", default=list(TRIALS))
     given = parser.parse_args()
     print("| bug | run | runs caught | operations a run | until caught | by, in so many runs |")
     print("|---|---|---|---|---|---|")

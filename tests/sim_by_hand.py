@@ -7,7 +7,7 @@ from harness.clients.replicated_table import ReplicatedTable, TableSchema
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.seed import Seed
 from harness.core.topology import Topology
-from harness.sim.bugs import bugs
+from harness.sim.bugs import DEFAULT, bugs
 
 if TYPE_CHECKING:
     from harness.native.simulator import Replica
@@ -21,7 +21,7 @@ def table_on(cluster: SimCluster) -> ReplicatedTable:
     return table
 
 
-def planted(bug: str, protocol: str = "server") -> SimCluster:
+def planted(bug: str, protocol: str = DEFAULT) -> SimCluster:
     chosen = bugs([bug] if bug else [])
     return SimCluster(Topology.of(), Seed(1), bugs=chosen, protocol=protocol)
 

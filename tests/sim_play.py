@@ -16,7 +16,7 @@ from harness.run.phases import RunContext, RunResult, execute
 from harness.run.plan import Plan
 from harness.run.stop import Stop
 from harness.run.store import RunDirectory
-from harness.sim.bugs import bugs
+from harness.sim.bugs import DEFAULT, bugs
 from nemesis.catalogue import parse_nemesis
 from nemesis.options import FaultOptions
 from workloads.quorum_set import QuorumSet
@@ -57,14 +57,22 @@ def play(
     name: str = "quorum-set",
     workload: type[QuorumSet] | None = None,
     topology: Topology = THREE,
+    protocol: str | None = None,
+    without: str = "",
     **options: Any,
 ) -> Played:
     """Execute a workload under a nemesis, as `harness run --cluster sim` does. If it does not say
-    how it reads, the protocol is the repaired one."""
+    how it reads, the protocol is the repaired one. `without` is a defect of the protocol that the
+    servers do not have."""
     own = Seed(seed)
-    protocol = "repaired" if options.get("read", "linearizable") == "linearizable" else "server"
-    planted = bugs([bug] if bug else [])
-    cluster = SimCluster(topology, own.child("cluster"), bugs=planted, protocol=protocol)
+    chosen = "repaired" if options.get("read", "linearizable") == "linearizable" else DEFAULT
+    cluster = SimCluster(
+        topology,
+        own.child("cluster"),
+        bugs=bugs([bug] if bug else []),
+        protocol=protocol or chosen,
+        without=bugs([without] if without else []),
+    )
     cluster.up()
     plan = Plan(
         workload=name,
@@ -82,8 +90,8 @@ def play(
         Level.named(promise),
         nemesis != "none",
     )
-    chosen = FaultOptions(interval_s=interval_s, duration_s=duration_s, link_classes=links)
-    faults = parse_nemesis(nemesis, topology, own, chosen)
+    fault_options = FaultOptions(interval_s=interval_s, duration_s=duration_s, link_classes=links)
+    faults = parse_nemesis(nemesis, topology, own, fault_options)
     with tempfile.TemporaryDirectory() as directory:
         run = RunDirectory(Path(directory))
         run.begin(plan, topology, {})

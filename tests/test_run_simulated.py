@@ -205,6 +205,7 @@ class Run:
             issues=self.issues,
             live=self.live,
             write=written,
+            outcomes=self.cluster.engines.dialect.write_outcomes,
         )
         return self.ops
 

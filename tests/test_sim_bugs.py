@@ -17,7 +17,8 @@ from harness.clusters.sim_cluster import SimCluster
 from harness.core.errors import UsageError
 from harness.core.op import Call
 from harness.core.protocols import Generator
-from harness.core.topology import Link
+from harness.core.seed import Seed
+from harness.core.topology import Link, Topology
 from harness.core.verdict import Status
 from harness.generators.calls import numbered
 from harness.generators.timing import rate
@@ -66,6 +67,7 @@ CASES = {
     ),
     "quorum-uncounted": Case("protocol"),
     "last-part-back": Case("set-full", options={"read": "server"}),
+    "early-snapshot": Case("linearizable"),
     "ack-early": Case("linearizable"),
     "dedup-per-replica": Case("set-full", options={"workload": Retried, **PLAIN}),
     "dedup-forgotten": Case(
@@ -98,6 +100,8 @@ CASES = {
     "pointer-skips": Case("protocol", "pause-clickhouse", options={"time_limit_s": 20.0}),
 }
 BY_HAND = {
+    "merged-away",
+    "lost-retry",
     "last-part-late",
     "phantom-part",
     "failed-part-kept",
@@ -378,6 +382,59 @@ def test_merges_come_from_the_leader(bug: str) -> None:
     merges = [fact for fact in json.loads(cluster.protocol_trace(0)) if fact[0] == "merge"]
     assert merges
     assert any(by != first for *_, by, first in merges) == bool(bug)
+
+
+@pytest.mark.parametrize(
+    ("defect", "seed", "by", "options"),
+    [
+        ("early-snapshot", 8, "set-full", {}),
+        ("merged-away", 2, "monotonic-reads", {"insert": "quorum,plain", "promise": "eventual"}),
+    ],
+)
+def test_a_defect_of_25_8_is_found(
+    defect: str, seed: int, by: str, options: dict[str, Any]
+) -> None:
+    def accusers(without: str) -> set[str]:
+        known = {"read": "server", "rate": 60.0, "time_limit_s": 10.0, **options}
+        return play(seed, "none", protocol="25.8", without=without, **known).accusers
+
+    assert by in accusers("")
+    assert by not in accusers(defect)
+
+
+@pytest.mark.parametrize("without", ["", "lost-retry"])
+def test_an_insert_that_is_acknowledged_on_its_retry_is_read(without: str) -> None:
+    """The answer to the commit is lost, and the time of the query ends before the insert knows. No
+    other replica has fetched the part by then."""
+    moments_ns = range(3_000_000, 8_400_000, 300_000)
+    tried = (retried_elsewhere(without, ns) for ns in moments_ns)
+    shown = [found for found in tried if found is not None]
+    assert shown
+    assert all(found == ([[(0, 1)]] * 3 if without else [[]] * 3) for found in shown)
+
+
+def retried_elsewhere(without: str, after_ns: int) -> list[list[tuple[int, int]]] | None:
+    """Lose the answers of ZooKeeper to ch1 soon after an insert was called, and insert its row
+    again on ch2. Return the rows of each replica at rest; None if the first insert was answered or
+    was not committed."""
+    skipped = bugs([without] if without else [])
+    cluster = SimCluster(Topology.of(), Seed(1), protocol="25.8", without=skipped)
+    table = table_on(cluster)
+    cluster.stop_fetches(["ch2", "ch3"])
+    (keeper,) = cluster.topology.node("ch1").keepers
+    cluster.simulation.world.after(after_ns, lambda: cluster.cut([Link(keeper, "ch1")]))
+    with pytest.raises(DatabaseError) as error:
+        connect(cluster, "ch1").insert(table.name, [(0, 1)], {"max_execution_time": 2})
+    cluster.mend()
+    listed = f"SELECT count() FROM system.zookeeper WHERE path = '{table.path}/log'"
+    committed = connect(cluster, "ch2").rows(listed) != [(0,)]
+    if not committed or error.value.code not in (159, 319):
+        return None
+    connect(cluster, "ch2").insert(table.name, [(0, 1)])
+    wait(cluster, 5)
+    cluster.start_fetches(["ch2", "ch3"])
+    wait(cluster, 60)
+    return [rows(cluster, node, table) for node in cluster.topology.replicas]
 
 
 def test_a_bug_that_is_none_is_refused() -> None:

@@ -27,7 +27,7 @@ def leaders(cluster: SimCluster, table: ReplicatedTable) -> dict[str, bool]:
     return {node: replica["leader"] for node, replica in found.items()}
 
 
-@pytest.mark.parametrize("protocol", ["server", "repaired"])
+@pytest.mark.parametrize("protocol", ["18.16", "25.8", "repaired"])
 def test_a_clone_gives_up_a_part_that_failed_meanwhile(protocol: str) -> None:
     """A lost replica copies what its source has, including a pending part, which it takes for one
     without a quorum: that the part failed tells it only that nobody has it."""

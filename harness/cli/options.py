@@ -344,8 +344,9 @@ GROUPS: dict[str, tuple[Any, ...]] = {
         click.option(
             "--protocol",
             type=click.Choice(list(PROTOCOLS)),
-            help="With --cluster sim: replication protocol; server: that of 18.16.1 with its "
-            "defects; repaired: without them. Default: server, with --read linearizable repaired.",
+            help="With --cluster sim: replication protocol; 18.16, 25.8: that of the version with "
+            "its defects; repaired: without them. Default: 18.16, with --read linearizable "
+            "repaired.",
         ),
         click.option(
             "--bug",

@@ -33,8 +33,8 @@ from harness.run.campaign import Campaign, ClusterSource, FinishedRun
 from harness.run.plan import WORKLOAD_OPTIONS, Plan
 from harness.run.stop import Stop
 from harness.run.store import RunDirectory, Store
-from harness.sim.bugs import bugs
-from harness.sim.simulation import DIALECT as SIMULATED
+from harness.sim.bugs import DEFAULT, bugs
+from harness.sim.simulation import simulated_dialect
 from harness.web.run_files import draw
 from nemesis.catalogue import parse_nemesis
 from nemesis.composed import check_kind, check_mechanisms
@@ -216,7 +216,7 @@ class RunRequest:
     def dialect(self) -> Dialect | None:
         """Return the dialect of the servers; None if the user's image decides it."""
         if self.simulated:
-            return SIMULATED
+            return simulated_dialect(self.protocol)
         return self.reused.engines.dialect if self.reused else self._wanted.dialect
 
     @property
@@ -363,7 +363,7 @@ class RunRequest:
         """Return the protocol of simulated servers: by default the one that their reads need."""
         chosen = self.workload_options
         linearizable = isinstance(chosen, QuorumSetOptions) and chosen.read == "linearizable"
-        return self.options.protocol or ("repaired" if linearizable else "server")
+        return self.options.protocol or ("repaired" if linearizable else DEFAULT)
 
     def plan(self, seed: Seed) -> Plan:
         """Return the plan of one run."""

@@ -19,14 +19,14 @@ from harness.core.runtime import Runtime
 from harness.core.seed import Seed
 from harness.core.topology import Link, Role, Topology
 from harness.native.simulator import FETCH_NS
-from harness.sim.simulation import SIMULATED, Simulation, TableSettings, simulated_engines
+from harness.sim.bugs import DEFAULT
+from harness.sim.simulation import Simulation, TableSettings, simulated_engines
 from harness.sim.world import SECOND, VirtualTime
 
 READINGS: Final = ("sync", "server", "thesis", "linearizable")
 READY_NS: Final = 60 * SECOND
 START_NS: Final = 30 * SECOND
 LOST_OF_THOUSAND: Final = 300
-VERSION: Final = f"simulated {SIMULATED[Role.CLICKHOUSE].version}"
 
 
 class SimCluster:
@@ -38,15 +38,17 @@ class SimCluster:
         seed: Seed,
         *,
         bugs: frozenset[str] = frozenset(),
-        protocol: str = "server",
+        protocol: str = DEFAULT,
+        without: frozenset[str] = frozenset(),
         settings: TableSettings | None = None,
     ) -> None:
-        """Create a cluster that is not running; `protocol` is one of harness.sim.bugs.PROTOCOLS."""
+        """Create a cluster that is not running; `protocol` is one of harness.sim.bugs.PROTOCOLS,
+        `without` are defects of it that the servers do not have."""
         self.name = "sim"
-        self.engines = simulated_engines(topology)
+        self.engines = simulated_engines(topology, protocol)
         self.topology = topology
         self.simulation = Simulation(
-            topology, seed, bugs=bugs, protocol=protocol, settings=settings
+            topology, seed, bugs=bugs, protocol=protocol, without=without, settings=settings
         )
         self.runtime: Runtime = VirtualTime(self.simulation.world)
         self.readings: Sequence[str] = READINGS
@@ -80,7 +82,9 @@ class SimCluster:
 
     def versions(self) -> Mapping[str, str]:
         """Return the version of every node."""
-        return dict.fromkeys(self.topology.names, VERSION)
+        version = self.engines.only(Role.CLICKHOUSE)
+        assert version is not None, "all simulated servers are of one version"
+        return dict.fromkeys(self.topology.names, f"simulated {version.version}")
 
     def unready(self) -> Sequence[str]:
         """Return the reasons why servers cannot serve now, one for each."""

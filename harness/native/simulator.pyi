@@ -175,6 +175,7 @@ class Simulation:
         nodes: Sequence[tuple[str, str, Sequence[str]]],
         links: Sequence[tuple[str, str]],
         bugs: Sequence[str],
+        mechanisms: Sequence[str],
         settings: dict[str, int],
         reading: str,
         rates: dict[str, float],

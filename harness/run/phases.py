@@ -371,6 +371,7 @@ class _Recorder:
             issues=self._issues,
             live=self._context.monitor.live,
             write=self._writer.lines,
+            outcomes=self._context.cluster.engines.dialect.write_outcomes,
         )
 
     def _fault(self, op: Op) -> Done:

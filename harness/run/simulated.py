@@ -14,11 +14,11 @@ from harness.clients.statement import TimedStatement
 from harness.core.clock import Clock
 from harness.core.lines import decoded, encoded
 from harness.core.op import NEMESIS, Done, Kind, Op
+from harness.core.outcomes import Outcome
 from harness.core.protocols import Client, Generator
 from harness.native.simulator import Interpreter, Scheduler
 from harness.run.interpreter import HarnessIssues
 from harness.run.live import Live
-from harness.sim.simulation import DIALECT
 from harness.sim.world import World
 
 
@@ -35,22 +35,24 @@ def run_tasks(
     issues: HarnessIssues,
     live: Live,
     write: Callable[[bytes, Sequence[int]], None],
+    outcomes: tuple[Outcome, ...],
 ) -> None:
     """Run a generator until it is exhausted and every call has ended, or `stop` is set.
 
     `statements` are the calls that need no client. `write` gets the history's lines, at least every
     0.1 s, and every key that clients have named; `live` counts them. Every call ends: clients give
     up, and faults wait for their effect for a limited time, on the world's clock. `clock` is the
-    run's.
+    run's. `outcomes` are those of the servers' writes by their errors.
     """
     scheduler.follow(generator)
-    run = _SimulatedRun(scheduler, world, client, statements, nemesis, clock, issues, live, write)
+    run = _SimulatedRun(
+        scheduler, world, client, statements, nemesis, clock, issues, live, write, outcomes
+    )
     run.go(stop)
 
 
-@lru_cache(maxsize=1024)  # most statements that fail are refused in the same words
-def _failed(is_write: bool, code: int, text: str) -> Done:
-    error = DatabaseError(code, text, DIALECT.write_outcomes)
+def _failed(outcomes: tuple[Outcome, ...], is_write: bool, code: int, text: str) -> Done:
+    error = DatabaseError(code, text, outcomes)
     return failed_write(error) if is_write else failed_read(error)
 
 
@@ -68,7 +70,10 @@ class _SimulatedRun:
         issues: HarnessIssues,
         live: Live,
         write: Callable[[bytes, Sequence[int]], None],
+        outcomes: tuple[Outcome, ...],
     ) -> None:
+        # Most statements that fail are refused in the same words.
+        self._failed = lru_cache(maxsize=1024)(partial(_failed, outcomes))
         self._world = world
         self._open = client
         self._nemesis = nemesis
@@ -131,7 +136,7 @@ class _SimulatedRun:
 
     def failed(self, is_write: bool, code: int, text: str) -> Done:
         """Return how a statement ended that failed."""
-        return _failed(is_write, code, text)
+        return self._failed(is_write, code, text)
 
     def retired(self, number: int) -> None:
         """Close the worker's client: its next call belongs to another process, which has its own

@@ -1,7 +1,8 @@
 """Planted bugs: each is one line away from the correct protocol, and off unless it is named."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from harness.core.errors import UsageError
 
@@ -20,6 +21,12 @@ BUGS: Mapping[str, str] = {
     "quorum-uncounted": "any replica that finds a quorum part on its disk ends the quorum, even "
     "its writer",
     "last-part-back": "`last_part` takes the smaller of two block numbers, so that it stays behind",
+    "early-snapshot": "a select takes its parts before it looks which it must have, so that it "
+    "misses one that came in between; 25.8 does so",
+    "merged-away": "a merge may take the part that `last_part` names together with later ones, and "
+    "reads leave out the whole; 25.8 does so",
+    "lost-retry": "an insert whose max_execution_time ends while it looks up whether it was "
+    "committed removes its part; 25.8 does so",
     "ack-early": "a quorum insert is acknowledged when it is logged, not when a quorum has it",
     "dedup-per-replica": "a block id holds only for the replica that wrote it",
     "dedup-forgotten": "a replica that comes back forgets the blocks that were inserted before",
@@ -65,30 +72,50 @@ class Protocol:
     """Protocol by which the replicas keep their table equal."""
 
     text: str
+    version: str
+    """Version whose settings, errors and statements the servers have."""
     defects: frozenset[str]
     """Bugs that belong to the protocol."""
+    mechanisms: frozenset[str]
+    """What its servers have and 18.16.1 lacks (`harness/sim/simulator/src/protocol.rs`)."""
     reading: str
     """Meaning of `select_sequential_consistency` for queries that do not choose one."""
 
 
-PROTOCOLS: Mapping[str, Protocol] = {
-    "server": Protocol(
-        "as 18.16.1, its defects included",
-        frozenset(
-            {
-                "quorum-aba",
-                "last-part-late",
-                "phantom-part",
-                "failed-part-missed",
-                "failed-part-fetched",
-                "clone-unwaited",
-                "clone-keeps-dropped",
-            }
-        ),
-        "server",
+_OLD: Final = Protocol(
+    "as 18.16.1, its defects included",
+    "18.16.1",
+    frozenset(
+        {
+            "quorum-aba",
+            "last-part-late",
+            "phantom-part",
+            "failed-part-missed",
+            "failed-part-fetched",
+            "clone-unwaited",
+            "clone-keeps-dropped",
+        }
     ),
-    "repaired": Protocol(
-        "linearizable reads, and none of those defects", frozenset(), "linearizable"
+    frozenset(),
+    "server",
+)
+DEFAULT: Final = "18.16"
+"""Protocol of servers whose reads do not need another."""
+PROTOCOLS: Final[Mapping[str, Protocol]] = {
+    DEFAULT: _OLD,
+    "25.8": replace(
+        _OLD,
+        text="as 25.8, its defects included",
+        version="25.8.2",
+        defects=_OLD.defects - {"clone-keeps-dropped"}
+        | {"early-snapshot", "merged-away", "lost-retry"},
+        mechanisms=frozenset({"many-leaders", "own-wait", "insert-retries"}),
+    ),
+    "repaired": replace(
+        _OLD,
+        text="as 18.16.1 with linearizable reads, and none of those defects",
+        defects=frozenset(),
+        reading="linearizable",
     ),
 }
 

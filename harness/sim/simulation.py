@@ -9,22 +9,38 @@ from harness.core.dialect import Dialect, Engine, Engines, Mechanism
 from harness.core.seed import Seed
 from harness.core.topology import Link, Role, Topology
 from harness.native import simulator
-from harness.sim.bugs import PROTOCOLS
+from harness.sim.bugs import DEFAULT, PROTOCOLS
 from harness.sim.world import MS, World
 
-SIMULATED: Final[Mapping[Role, Engine]] = {
-    Role.CLICKHOUSE: Engine(role=Role.CLICKHOUSE, version="18.16.1", build="simulated"),
-    Role.ZOOKEEPER: Engine(role=Role.ZOOKEEPER, version="3.8.0", build="simulated"),
-}
-_OLD: Final = SIMULATED[Role.CLICKHOUSE].dialect
-DIALECT: Final[Dialect] = replace(_OLD, mechanisms=_OLD.mechanisms | {Mechanism.ZERO_COPY})
-"""Dialect of the simulated servers: that of their version, which had no zero-copy replication."""
+_ZOOKEEPER: Final = Engine(role=Role.ZOOKEEPER, version="3.8.0", build="simulated")
+_UNSIMULATED: Final = frozenset(
+    {
+        *(Mechanism.PARALLEL_QUORUM, Mechanism.QUORUM_AUTO, Mechanism.ASYNC_INSERT),
+        *(Mechanism.DEDUPLICATION_TOKEN, Mechanism.REPLICATED_DATABASES, Mechanism.FAILPOINTS),
+        *(Mechanism.ALTER_IN_LOG, Mechanism.REPLICA_ERRORS, Mechanism.ZOOKEEPER_RELOAD),
+    }
+)
+"""Mechanisms that simulated servers lack, whatever their version has."""
 
 
-def simulated_engines(topology: Topology) -> Engines:
+def clickhouse_engine(protocol: str) -> Engine:
+    """Return the engine of simulated ClickHouse servers with a protocol."""
+    version = PROTOCOLS[protocol].version
+    return Engine(role=Role.CLICKHOUSE, version=version, build="simulated")
+
+
+def simulated_engines(topology: Topology, protocol: str) -> Engines:
     """Return the engines of a simulated cluster."""
-    nodes = {n.name: SIMULATED[n.role] for n in topology.nodes if n.role in SIMULATED}
-    return Engines(nodes=nodes)
+    engines = {Role.CLICKHOUSE: clickhouse_engine(protocol), Role.ZOOKEEPER: _ZOOKEEPER}
+    return Engines(nodes={n.name: engines[n.role] for n in topology.nodes if n.role in engines})
+
+
+def simulated_dialect(protocol: str) -> Dialect:
+    """Return what the simulated servers have: what their version has, less what is not simulated,
+    and zero-copy replication, which is."""
+    own = clickhouse_engine(protocol).dialect
+    mechanisms = own.mechanisms - _UNSIMULATED | {Mechanism.ZERO_COPY}
+    return replace(own, mechanisms=mechanisms)
 
 
 NO_NODE: Final = "NONODE"
@@ -82,18 +98,21 @@ class Simulation:
         seed: Seed,
         *,
         bugs: frozenset[str] = frozenset(),
-        protocol: str = "server",
+        protocol: str = DEFAULT,
+        without: frozenset[str] = frozenset(),
         settings: TableSettings | None = None,
         rates: Mapping[str, float] | None = None,
     ) -> None:
-        """Create servers that do not run. `protocol` is one of PROTOCOLS; `rates` are the speeds of
-        some nodes' clocks, by default 1."""
+        """Create servers that do not run. `protocol` is one of PROTOCOLS, `without` are defects of
+        it that the servers do not have; `rates` are the speeds of some nodes' clocks, by default 1.
+        """
         chosen = PROTOCOLS[protocol]
         self.rates = dict(rates or {})
         self.servers = simulator.Simulation(
             nodes=[(n.name, n.role.value, n.keepers) for n in topology.nodes],
             links=_pairs(topology.links()),
-            bugs=sorted(bugs | chosen.defects),
+            bugs=sorted(bugs | chosen.defects - without),
+            mechanisms=sorted(chosen.mechanisms),
             settings=asdict(settings or TableSettings()),
             reading=chosen.reading,
             rates=self.rates,

@@ -8,6 +8,9 @@ pub enum Bug {
     PhantomPart,
     QuorumUncounted,
     LastPartBack,
+    EarlySnapshot,
+    MergedAway,
+    LostRetry,
     AckEarly,
     DedupPerReplica,
     DedupForgotten,
@@ -48,6 +51,9 @@ pub const NAMES: &[(Bug, &str)] = &[
     (Bug::PhantomPart, "phantom-part"),
     (Bug::QuorumUncounted, "quorum-uncounted"),
     (Bug::LastPartBack, "last-part-back"),
+    (Bug::EarlySnapshot, "early-snapshot"),
+    (Bug::MergedAway, "merged-away"),
+    (Bug::LostRetry, "lost-retry"),
     (Bug::AckEarly, "ack-early"),
     (Bug::DedupPerReplica, "dedup-per-replica"),
     (Bug::DedupForgotten, "dedup-forgotten"),
@@ -81,8 +87,8 @@ pub const NAMES: &[(Bug, &str)] = &[
     (Bug::CloneKeepsDropped, "clone-keeps-dropped"),
 ];
 
-/// The bugs that 18.16.1 has, and with it the protocol `server`.
-const DEFECTS: [Bug; 7] = [
+/// The bugs that 18.16.1 or 25.8 has, and with it their protocols.
+const DEFECTS: [Bug; 10] = [
     Bug::QuorumAba,
     Bug::LastPartLate,
     Bug::PhantomPart,
@@ -90,6 +96,9 @@ const DEFECTS: [Bug; 7] = [
     Bug::FailedPartFetched,
     Bug::CloneUnwaited,
     Bug::CloneKeepsDropped,
+    Bug::EarlySnapshot,
+    Bug::MergedAway,
+    Bug::LostRetry,
 ];
 
 /// A set of bugs.
@@ -107,7 +116,7 @@ impl Bugs {
         Some(out)
     }
 
-    /// Whether a bug is planted that 18.16.1 does not have. Assertions about what the protocol
+    /// Whether a bug is planted that no server has. Assertions about what the protocol
     /// preserves are then switched off, and the checkers judge the run.
     pub fn any_planted(self) -> bool {
         let defects = DEFECTS.iter().fold(0, |set, bug| set | 1 << *bug as u64);

@@ -11,6 +11,7 @@ pub mod errors;
 pub mod interpreter;
 pub mod keeper;
 pub mod network;
+pub mod protocol;
 pub mod protocol_trace;
 pub mod seed;
 pub mod server;

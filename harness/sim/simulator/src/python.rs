@@ -25,6 +25,7 @@ use crate::interpreter::is_own;
 use crate::keeper::session::{Found, KeeperSession};
 use crate::keeper::tree::Done;
 use crate::network::Node;
+use crate::protocol::Mechanisms;
 use crate::protocol_trace::trace_json;
 use crate::seed::Seed;
 use crate::server::Settings;
@@ -149,6 +150,7 @@ impl Simulation {
         nodes: Vec<(String, String, Vec<String>)>,
         links: Vec<(String, String)>,
         bugs: Vec<String>,
+        mechanisms: Vec<String>,
         settings: HashMap<String, i64>,
         reading: &str,
         rates: HashMap<String, f64>,
@@ -170,6 +172,7 @@ impl Simulation {
         };
         let members = nodes.iter().map(member).collect::<PyResult<_>>()?;
         let bugs = Bugs::from_names(bugs.iter().map(String::as_str));
+        let mechanisms = Mechanisms::from_names(mechanisms.iter().map(String::as_str));
         let mut own = TableSettings::default();
         for (name, value) in settings {
             let setting = own.at(&name);
@@ -180,6 +183,7 @@ impl Simulation {
             .map(|(name, rate)| Ok((found(&places, name)?, *rate)));
         let options = Options {
             bugs: bugs.ok_or_else(|| PyValueError::new_err("unknown bug"))?,
+            mechanisms: mechanisms.ok_or_else(|| PyValueError::new_err("unknown mechanism"))?,
             settings: own,
             reading: reading.into(),
             rates: rates.collect::<PyResult<_>>()?,

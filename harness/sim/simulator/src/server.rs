@@ -76,6 +76,8 @@ pub struct Settings {
     pub insert_quorum: i64,
     pub insert_quorum_timeout: i64,
     pub insert_deduplicate: bool,
+    /// The time that an insert may take with its retries; `None` if unlimited.
+    pub max_execution_ns: Option<Ns>,
     pub select_sequential_consistency: bool,
     /// The meaning of sequential consistency, if the query overrides it.
     pub sequential_reading: Option<Rc<str>>,
@@ -90,6 +92,7 @@ impl Default for Settings {
             insert_quorum: 0,
             insert_quorum_timeout: 600_000,
             insert_deduplicate: true,
+            max_execution_ns: None,
             select_sequential_consistency: false,
             sequential_reading: None,
             replication_alter_partitions_sync: 1,
@@ -111,6 +114,14 @@ impl FromIterator<(String, Value)> for Settings {
                 ("insert_quorum", value) => out.insert_quorum = number(value),
                 ("insert_quorum_timeout", value) => out.insert_quorum_timeout = number(value),
                 ("insert_deduplicate", value) => out.insert_deduplicate = number(value) != 0,
+                ("max_execution_time", value) => {
+                    let seconds = match value {
+                        Value::Int(seconds) => seconds as f64,
+                        Value::Text(text) => text.parse().expect("a number of seconds"),
+                    };
+                    let ns = (seconds * SECOND as f64) as Ns;
+                    out.max_execution_ns = Some(ns).filter(|ns| *ns > 0);
+                }
                 ("select_sequential_consistency", value) => {
                     out.select_sequential_consistency = number(value) != 0;
                 }

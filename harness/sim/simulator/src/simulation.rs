@@ -13,6 +13,7 @@ use crate::keeper::messages::Disk;
 use crate::keeper::server::{KeeperServer, KeeperServers};
 use crate::keeper::session::KeeperSession;
 use crate::network::{Network, Node};
+use crate::protocol::Mechanisms;
 use crate::protocol_trace::ProtocolTrace;
 use crate::seed::Seed;
 use crate::server::{Common, Refusal, Reply, Server, ServerDisk, Settings};
@@ -49,6 +50,7 @@ pub enum Role {
 /// Configuration of the servers.
 pub struct Options {
     pub bugs: Bugs,
+    pub mechanisms: Mechanisms,
     pub settings: TableSettings,
     /// The meaning of sequentially consistent selects.
     pub reading: Rc<str>,
@@ -128,6 +130,7 @@ impl Simulation {
             names: members.iter().map(|member| member.name.clone()).collect(),
             keepers: keepers.collect(),
             bugs: options.bugs,
+            mechanisms: options.mechanisms,
             observer: trace.clone(),
             observed: Cell::new(0),
             read_lag: Cell::new(0),

@@ -245,10 +245,13 @@ const READERS: &[(&str, Reader)] = &[
     (r"CREATE DATABASE (IF NOT EXISTS )?\w+", |_| {
         Ok(Some(Statement::CreateDatabase))
     }),
-    (r"DROP DATABASE (IF EXISTS )?(?P<database>\w+)", |groups| {
-        let database = groups.word("database");
-        Ok(Some(Statement::DropDatabase { database }))
-    }),
+    (
+        r"DROP DATABASE (IF EXISTS )?(?P<database>\w+)( SYNC)?",
+        |groups| {
+            let database = groups.word("database");
+            Ok(Some(Statement::DropDatabase { database }))
+        },
+    ),
     (r"DROP TABLE (IF EXISTS )?(?P<table>[\w.]+)", |groups| {
         let table = groups.word("table");
         Ok(Some(Statement::DropTable { table }))

@@ -13,6 +13,7 @@ use simulator::keeper::server::{KeeperServer, KeeperServers};
 use simulator::keeper::session::{Found, KeeperSession, Reading, Readings};
 use simulator::keeper::tree::{Data, Operation};
 use simulator::network::{Network, Node};
+use simulator::protocol::Mechanisms;
 use simulator::protocol_trace::{Fact, ProtocolTrace};
 use simulator::seed::Seed;
 use simulator::world::{Ns, Process, Promise, World, MS, SECOND};
@@ -52,6 +53,7 @@ impl Cluster {
             names: ["zk1", "zk2", "zk3", "ch1"].map(Rc::from).into(),
             keepers: KEEPERS.into(),
             bugs: Bugs::from_names(bugs.iter().copied()).expect("known bugs"),
+            mechanisms: Mechanisms::default(),
             observer: trace.clone(),
             observed: Cell::new(0),
             agreed: RefCell::default(),

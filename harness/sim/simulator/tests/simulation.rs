@@ -7,6 +7,7 @@ use simulator::block::Block;
 use simulator::bugs::Bugs;
 use simulator::errors::ServerError;
 use simulator::network::{Network, Node};
+use simulator::protocol::Mechanisms;
 use simulator::seed::Seed;
 use simulator::server::Settings;
 use simulator::simulation::{Member, Options, Role, Simulation};
@@ -31,6 +32,7 @@ fn started() -> Rc<Simulation> {
     let links: Vec<_> = pairs.filter(|(source, target)| source != target).collect();
     let options = Options {
         bugs: Bugs::default(),
+        mechanisms: Mechanisms::default(),
         settings: TableSettings::default(),
         reading: "linearizable".into(),
         rates: Vec::new(),

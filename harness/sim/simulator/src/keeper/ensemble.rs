@@ -9,6 +9,7 @@ use crate::keeper::message_log::MessageLog;
 use crate::keeper::messages::Txn;
 use crate::keeper::tree::Tree;
 use crate::network::{Network, Node};
+use crate::protocol::Mechanisms;
 use crate::store::ObjectStore;
 use crate::world::{Ns, World};
 
@@ -33,6 +34,8 @@ pub struct Ensemble {
     /// The ZooKeeper servers, in the topology's order.
     pub keepers: Vec<Node>,
     pub bugs: Bugs,
+    /// Mechanisms of the ClickHouse servers.
+    pub mechanisms: Mechanisms,
     pub observer: Rc<RefCell<dyn Observer>>,
     /// Number of log entries that the observer has seen.
     pub observed: Cell<usize>,

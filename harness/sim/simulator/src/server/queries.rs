@@ -13,7 +13,7 @@ use crate::server::{database_of, Refusal, Reply, Server, Settings};
 use crate::sql::{rows_of, unknown, Creation, Query, Select, Statement};
 use crate::system_tables::{system_rows, undone};
 use crate::table::drop_range::drop_partition;
-use crate::table::insert::insert;
+use crate::table::insert::{insert, Wanted};
 use crate::table::moves::move_partition;
 use crate::table::mutation;
 use crate::table::optimize::optimize;
@@ -26,6 +26,7 @@ use crate::world::{Ns, Promise, MS};
 
 /// Median time of parsing, planning and reading a few rows.
 const READ_NS: Ns = 6 * MS;
+const NEVER_NS: Ns = 1 << 62;
 
 impl Server {
     /// Starts a query, an INSERT with its rows. `answer` receives the reply.
@@ -103,9 +104,14 @@ impl Server {
         settings: &Settings,
     ) -> Result<Rc<Block>, QueryError> {
         let quorum = usize::try_from(settings.insert_quorum).unwrap_or(0);
-        let timeout_ms = settings.insert_quorum_timeout;
-        let deduplicate = settings.insert_deduplicate;
-        insert(&self.table(table)?, rows, quorum, timeout_ms, deduplicate).await?;
+        let limit_ns = settings.max_execution_ns.unwrap_or(NEVER_NS);
+        let wanted = Wanted {
+            quorum,
+            timeout_ms: settings.insert_quorum_timeout,
+            deduplicate: settings.insert_deduplicate,
+            until_ns: self.world.now_ns() + limit_ns,
+        };
+        insert(&self.table(table)?, rows, &wanted).await?;
         Ok(Rc::default())
     }
 

@@ -11,6 +11,7 @@ use crate::errors::{KeeperError, QueryError};
 use crate::keeper::paths::number_of;
 use crate::keeper::session::{KeeperSession, Reading};
 use crate::keeper::tree::{child, Operation};
+use crate::protocol::Mechanism;
 use crate::server::Settings;
 use crate::table::entries::{Data, Entry, EntryKind};
 use crate::table::merge;
@@ -44,7 +45,11 @@ pub async fn drop_partition(
         };
         let lock = zk.create(taken).await?;
         let next = number_of(&lock);
-        zk.remove(lock).await?;
+        // Other leaders must not merge across the range until they have pulled the entry.
+        let many = table.mechanisms.has(Mechanism::ManyLeaders);
+        if !many || next == 0 {
+            zk.remove(lock.clone()).await?;
+        }
         if next == 0 {
             return Ok(());
         }
@@ -62,7 +67,12 @@ pub async fn drop_partition(
             source: table.me.clone(),
             ..Entry::get(range)
         };
-        merge::log(table, &zk, entry).await?
+        let mut others = Vec::new();
+        if many {
+            let changed = Operation::put(table.paths.log.clone(), Data::default());
+            others.extend([changed, Operation::remove(lock)]);
+        }
+        merge::log_with(table, &zk, entry, others).await?
     };
     match settings.replication_alter_partitions_sync {
         0 => {}

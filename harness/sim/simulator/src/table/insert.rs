@@ -1,23 +1,37 @@
 //! Executes an insert: a part for each partition, written here and announced in the log.
 //!
-//! Source: ReplicatedMergeTreeBlockOutputStream of 18.16.1.
+//! Source: ReplicatedMergeTreeBlockOutputStream of 18.16.1; ReplicatedMergeTreeSink of 25.8 for
+//! inserts that retry.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 
 use crate::bugs::Bug;
-use crate::errors::{KeeperError, QueryError, ServerError, CONNECTION_LOSS, NODE_EXISTS};
+use crate::errors::{
+    KeeperError, QueryError, ServerError, CONNECTION_LOSS, NODE_EXISTS, SESSION_EXPIRED,
+};
 use crate::keeper::paths::number_of;
 use crate::keeper::session::{KeeperSession, Reading};
 use crate::keeper::tree::{child, Operation, Path};
+use crate::protocol::Mechanism;
 use crate::table::entries::{Data, Entry, EntryKind, Quorum, TableData};
 use crate::table::parts::{Info, Part, Row, Rows};
 use crate::table::replica::Table;
+use crate::table::retries::{is_connection, is_lost, outcome, timeout, NoRetry, Outcome, Retries};
 use crate::table::shared;
 use crate::world::{Ns, Promise, TimedOut, MS};
 
 /// Median time of writing a small part to the disk.
 const WRITE_NS: Ns = 2 * MS;
+
+/// What an insert asks for.
+pub struct Wanted {
+    pub quorum: usize,
+    pub timeout_ms: i64,
+    pub deduplicate: bool,
+    /// The end of its max_execution_time.
+    pub until_ns: Ns,
+}
 
 /// The requested quorum, and what the pre-check of the insert saw of this replica.
 struct QuorumPrecheck {
@@ -32,18 +46,18 @@ struct QuorumPrecheck {
 }
 
 /// Inserts a block of rows, which may become several parts, one after the other.
-pub async fn insert(
-    table: &Rc<Table>,
-    rows: Vec<Row>,
-    quorum: usize,
-    timeout_ms: i64,
-    deduplicate: bool,
-) -> Result<(), QueryError> {
-    let zk = table.writable()?;
-    let asked = if quorum >= 2 {
-        Some(precheck(table, &zk, quorum, timeout_ms).await?)
-    } else {
-        None
+pub async fn insert(table: &Rc<Table>, rows: Vec<Row>, wanted: &Wanted) -> Result<(), QueryError> {
+    let retries = table.mechanisms.has(Mechanism::InsertRetries);
+    let retries = retries.then(|| Retries::new(wanted.until_ns));
+    let zk = match retries {
+        Some(_) => None,
+        None => Some(table.writable()?),
+    };
+    let asked = match (&zk, &retries) {
+        _ if wanted.quorum < 2 => None,
+        (Some(zk), _) => Some(precheck(table, zk, wanted).await?),
+        (None, Some(retries)) => Some(Box::pin(prechecked(table, wanted, retries.clone())).await?),
+        (None, None) => unreachable!("an insert without retries keeps its session"),
     };
     let mut blocks: Vec<(Rc<str>, Vec<Row>)> = Vec::new();
     for row in rows {
@@ -57,25 +71,71 @@ pub async fn insert(
         assert!(!block.is_empty(), "a part has rows");
         table.schema.sort(&mut block)?;
         table.world.sleep(table.world.around(WRITE_NS)).await;
-        commit(
-            table,
-            &zk,
-            &partition,
-            block.into(),
-            asked.as_ref(),
-            deduplicate,
-        )
-        .await?;
+        let block = Block {
+            partition,
+            rows: block.into(),
+            asked: asked.as_ref(),
+            deduplicate: wanted.deduplicate,
+        };
+        match (&zk, &retries) {
+            (Some(zk), _) => commit(table, zk, &block, None).await?,
+            (None, Some(retries)) => Box::pin(committed(table, &block, retries.clone())).await?,
+            (None, None) => unreachable!("an insert without retries keeps its session"),
+        }
     }
     Ok(())
+}
+
+/// A partition's rows of an insert.
+struct Block<'a> {
+    partition: Rc<str>,
+    rows: Rows,
+    asked: Option<&'a QuorumPrecheck>,
+    deduplicate: bool,
+}
+
+/// Repeats the pre-check as long as connections are lost.
+async fn prechecked(
+    table: &Rc<Table>,
+    wanted: &Wanted,
+    mut retries: Retries,
+) -> Result<QuorumPrecheck, QueryError> {
+    loop {
+        let error = match table.connected() {
+            Ok(zk) => match precheck(table, &zk, wanted).await {
+                Err(error) if is_lost(&error) => error,
+                done => return done,
+            },
+            Err(_) => KeeperError::new(SESSION_EXPIRED).into(),
+        };
+        retries.again(table, error).await?;
+    }
+}
+
+/// Commits a block, each time with a new number, as long as connections are lost.
+async fn committed(
+    table: &Rc<Table>,
+    block: &Block<'_>,
+    mut retries: Retries,
+) -> Result<(), QueryError> {
+    loop {
+        let error = match table.writable() {
+            Ok(zk) => match commit(table, &zk, block, Some(&retries)).await {
+                Err(error) if is_lost(&error) => error,
+                done => return done,
+            },
+            Err(error) => error.into(),
+        };
+        retries.again(table, error).await?;
+    }
 }
 
 async fn precheck(
     table: &Rc<Table>,
     zk: &Rc<KeeperSession>,
-    quorum: usize,
-    timeout_ms: i64,
+    wanted: &Wanted,
 ) -> Result<QuorumPrecheck, QueryError> {
+    let quorum = wanted.quorum;
     let readings = [
         Reading::count(table.paths.leader_election.clone()),
         Reading::get(table.paths.quorum_status.clone()),
@@ -83,7 +143,11 @@ async fn precheck(
         Reading::get(table.own.host.clone()),
     ];
     let [live, status, active, host] = zk.read_all(readings, None).await?;
-    let live = live.count().expect("the table has this node");
+    let live = if table.mechanisms.has(Mechanism::ManyLeaders) {
+        active_replicas(table, zk).await?
+    } else {
+        live.count().expect("the table has this node")
+    };
     if live < quorum {
         let text =
             format!("Number of alive replicas ({live}) is less than requested quorum ({quorum}).");
@@ -101,21 +165,34 @@ async fn precheck(
     };
     Ok(QuorumPrecheck {
         replicas: quorum,
-        timeout_ms,
+        timeout_ms: wanted.timeout_ms,
         identity,
         version,
         host,
     })
 }
 
+/// Returns the number of active replicas, as 25.8 counts them.
+async fn active_replicas(table: &Table, zk: &KeeperSession) -> Result<usize, KeeperError> {
+    let replicas = zk.children(table.paths.replicas.clone()).await?;
+    let active = |replica| Reading::exists(table.paths.of(replica).is_active.clone());
+    let found = zk.read(replicas.iter().map(active).collect(), None).await?;
+    Ok(found.iter().filter(|found| !found.is_nothing()).count())
+}
+
 async fn commit(
     table: &Rc<Table>,
     zk: &Rc<KeeperSession>,
-    partition: &Rc<str>,
-    rows: Rows,
-    asked: Option<&QuorumPrecheck>,
-    deduplicate: bool,
+    block: &Block<'_>,
+    retries: Option<&Retries>,
 ) -> Result<(), QueryError> {
+    let Block {
+        partition,
+        rows,
+        asked,
+        deduplicate,
+    } = block;
+    let rows = rows.clone();
     let block_id = deduplicate.then(|| block_id_of(table, partition, &rows));
     let block_path = block_id.as_ref().map(|id| child(&table.paths.blocks, id));
     let blob = shared::upload(table, &rows, shared::stores_new(table)).await?;
@@ -167,7 +244,15 @@ async fn commit(
     let fresh = table.part(&part.name).is_none() || table.bugs.any_planted();
     assert!(fresh, "a block number is assigned once");
     table.store(part.clone());
-    if let Err(error) = zk.multi(operations).await {
+    let mut done = zk.multi(operations).await;
+    if let (Some(retries), Err(error)) = (retries, &done) {
+        if is_connection(error)
+            && Box::pin(recovered(table, &part, asked.is_some(), retries, error)).await?
+        {
+            done = Ok(Rc::default());
+        }
+    }
+    if let Err(error) = done {
         return Ok(refused(
             table,
             &part,
@@ -178,9 +263,12 @@ async fn commit(
     }
     table.activate(&part);
     match asked {
-        Some(asked) if !table.bugs.has(Bug::AckEarly) => {
-            Ok(await_quorum(table, zk, &part, asked).await?)
-        }
+        Some(asked) if !table.bugs.has(Bug::AckEarly) => match retries {
+            Some(retries) => {
+                Box::pin(await_quorum_retrying(table, &part, asked, retries.clone())).await
+            }
+            None => Ok(await_quorum(table, zk, &part, asked).await?),
+        },
         _ => Ok(()),
     }
 }
@@ -245,6 +333,33 @@ fn exists(error: &KeeperError, path: Option<&Path>) -> bool {
     error.code == NODE_EXISTS && path == Some(&error.path)
 }
 
+/// Finds out whether a part was committed whose answer was lost: true if so, false if that stays
+/// unknown. Returns the lost connection if it was not, so that the insert begins again.
+async fn recovered(
+    table: &Rc<Table>,
+    part: &Rc<Part>,
+    quorum: bool,
+    retries: &Retries,
+    lost: &KeeperError,
+) -> Result<bool, QueryError> {
+    match outcome(table, part, quorum, retries).await {
+        Outcome::Committed => Ok(true),
+        Outcome::Absent => {
+            table.forget(part);
+            Err(lost.clone().into())
+        }
+        Outcome::QuorumFailed => {
+            table.forget(part);
+            Err(ServerError::new(242, "Table is in readonly mode due to shutdown").into())
+        }
+        Outcome::Unknown(NoRetry::TimeLimit) if table.bugs.has(Bug::LostRetry) => {
+            table.forget(part);
+            Err(timeout().into())
+        }
+        Outcome::Unknown(_) => Ok(false),
+    }
+}
+
 /// Handles a multi that did not succeed. The part is removed, unless it may have been logged
 /// nevertheless. In that case 18.16.1 shows it; otherwise it is set aside until ZooKeeper has been
 /// asked.
@@ -294,10 +409,34 @@ async fn await_quorum(
     part: &Part,
     asked: &QuorumPrecheck,
 ) -> Result<(), ServerError> {
-    quorum_came(table, zk, part, asked).await.map_err(|error| {
-        let text = format!("Unknown status, client must retry. Reason: {error}");
-        ServerError::new(319, text)
-    })
+    let came = quorum_came(table, zk, part, asked).await;
+    came.map_err(|error| unknown(&error))
+}
+
+fn unknown(error: &KeeperError) -> ServerError {
+    let text = format!("Unknown status, client must retry. Reason: {error}");
+    ServerError::new(319, text)
+}
+
+/// Waits for the quorum, also through later sessions.
+async fn await_quorum_retrying(
+    table: &Rc<Table>,
+    part: &Part,
+    asked: &QuorumPrecheck,
+    retries: Retries,
+) -> Result<(), QueryError> {
+    let mut retries = retries;
+    loop {
+        let error = match table.connected() {
+            Ok(zk) => match quorum_came(table, &zk, part, asked).await {
+                Err(error) if is_connection(&error) => error,
+                Err(error) => return Err(unknown(&error).into()),
+                Ok(()) => return Ok(()),
+            },
+            Err(_) => KeeperError::new(SESSION_EXPIRED),
+        };
+        retries.again(table, unknown(&error).into()).await?;
+    }
 }
 
 async fn quorum_came(
@@ -317,8 +456,14 @@ async fn quorum_came(
         let waited = table.world.wait_for(&event, asked.timeout_ms * MS).await;
         waited.map_err(|TimedOut| KeeperError::new("Timeout while waiting for quorum"))?;
     }
-    match zk.get(table.own.is_active.clone()).await? {
-        Some((identity, _)) if identity == asked.identity => Ok(()),
+    let active = zk.get(table.own.is_active.clone()).await?;
+    let mut same = true;
+    if table.mechanisms.has(Mechanism::InsertRetries) {
+        let host = zk.get(table.own.host.clone()).await?;
+        same = host.is_some_and(|(_, version)| version == asked.host);
+    }
+    match active {
+        Some((identity, _)) if identity == asked.identity && same => Ok(()),
         _ => Err(KeeperError::new(
             "Replica become inactive while waiting for quorum",
         )),

@@ -1,7 +1,7 @@
-//! Merges and mutates parts: the leader chooses them, every replica executes the entries.
+//! Merges and mutates parts: a leader chooses them, every replica executes the entries.
 //!
 //! Source: ReplicatedMergeTreeMergePredicate, mergeSelectingTask, tryExecuteMerge,
-//! tryExecutePartMutation of 18.16.1. The choice of neighbours is simplified here.
+//! tryExecutePartMutation of 18.16.1; createLogEntryToMergeParts of 25.8 for many leaders. The choice of neighbours is simplified here.
 
 use std::rc::Rc;
 
@@ -12,6 +12,7 @@ use crate::errors::{KeeperError, QueryError, ServerError};
 use crate::keeper::paths::number_of;
 use crate::keeper::session::{KeeperSession, Reading};
 use crate::keeper::tree::{child, Operation};
+use crate::protocol::Mechanism;
 use crate::table::active_parts::ActivePartSet;
 use crate::table::entries::{Data, Entry, EntryKind, TableData};
 use crate::table::fetch::{commit, Committed};
@@ -57,7 +58,7 @@ async fn choose(table: &Rc<Table>, zk: &Rc<KeeperSession>) -> Result<bool, Keepe
     let Some(entry) = rule.merge().or_else(|| rule.mutation()) else {
         return Ok(false);
     };
-    log(table, zk, entry).await?;
+    rule.log(zk, entry).await?;
     Ok(true)
 }
 
@@ -83,7 +84,7 @@ pub async fn assign(
     if run.is_empty() {
         return Ok(None);
     }
-    log(table, zk, merging(table, run)).await.map(Some)
+    rule.log(zk, merging(table, run)).await.map(Some)
 }
 
 fn merging(table: &Table, run: Vec<Info>) -> Entry {
@@ -124,26 +125,38 @@ pub async fn log(
     zk: &Rc<KeeperSession>,
     entry: Entry,
 ) -> Result<Logged, KeeperError> {
+    log_with(table, zk, entry, Vec::new()).await
+}
+
+/// Logs an entry in one multi with other operations.
+pub async fn log_with(
+    table: &Rc<Table>,
+    zk: &Rc<KeeperSession>,
+    entry: Entry,
+    others: Vec<Operation>,
+) -> Result<Logged, KeeperError> {
     let entry = Rc::new(entry);
     let path = table.paths.log_entry.clone();
     let node = Operation::numbered(path, Data::Payload(entry.clone()));
-    let path = zk.create(node).await?;
+    let done = zk.multi([vec![node], others].concat()).await?;
     pull(table, zk, None).await?;
     Ok(Logged {
-        number: number_of(&path),
+        number: number_of(done[0].path()),
         entry,
     })
 }
 
 /// Decides which neighbours may be merged, because no part will ever appear between them.
 struct Rule<'a> {
-    table: &'a Table,
+    table: &'a Rc<Table>,
     /// The queue's virtual parts before anything was read from ZooKeeper.
     before: ActivePartSet<()>,
     /// Parts of pending or failed quorums.
     held: FxHashSet<Info>,
     /// Block numbers of inserts in progress, by partition.
     committing: FxHashMap<Rc<str>, Vec<i64>>,
+    /// With many leaders the version of /log, which every choice changes, before the last pull.
+    version: Option<i64>,
 }
 
 impl<'a> Rule<'a> {
@@ -156,7 +169,8 @@ impl<'a> Rule<'a> {
         ];
         let [last, status] = zk.read_all(readings, None).await?;
         let mut held = FxHashSet::default();
-        if let Some((last, _)) = last.get() {
+        let last = last.get().filter(|_| !table.bugs.has(Bug::MergedAway));
+        if let Some((last, _)) = last {
             held.extend(last.as_last().iter().map(|(_, info)| info.clone()));
         }
         if let Some((status, _)) = status.get() {
@@ -168,13 +182,28 @@ impl<'a> Rule<'a> {
             let numbers = blocks.iter().map(|name| number_of(name)).collect();
             committing.insert(partition.clone(), numbers);
         }
+        let mut version = None;
+        if table.mechanisms.has(Mechanism::ManyLeaders) {
+            version = zk.get(paths.log.clone()).await?.map(|(_, version)| version);
+        }
         pull(table, zk, None).await?;
         Ok(Rule {
             table,
             before,
             held,
             committing,
+            version,
         })
+    }
+
+    /// Logs a choice; BADVERSION if another leader has logged one that was not pulled before.
+    async fn log(&self, zk: &Rc<KeeperSession>, entry: Entry) -> Result<Logged, KeeperError> {
+        let unchanged = self.version.map(|version| Operation::Put {
+            path: self.table.paths.log.clone(),
+            data: Data::default(),
+            version: Some(version),
+        });
+        log_with(self.table, zk, entry, unchanged.into_iter().collect()).await
     }
 
     /// Returns the merge of the first possible neighbours.

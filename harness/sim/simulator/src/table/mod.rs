@@ -24,6 +24,7 @@ pub mod quorum;
 pub mod references;
 pub mod replica;
 pub mod restart;
+pub mod retries;
 pub mod schema;
 pub mod select;
 pub mod selection;

@@ -1,15 +1,16 @@
-//! Executes OPTIMIZE on the table's leader: assigns a merge and waits until every replica has
-//! executed it.
+//! Executes OPTIMIZE on a leader of the table: assigns a merge and waits until every replica has
+//! executed it, or until its own has.
 //!
 //! Source: optimize, waitForReplicaToProcessLogEntry of StorageReplicatedMergeTree, and
-//! selectAllPartsToMergeWithinPartition, of 18.16.1.
+//! selectAllPartsToMergeWithinPartition, of 18.16.1; what 25.8 does otherwise is a Mechanism.
 
 use std::rc::Rc;
 
 use crate::bugs::Bug;
-use crate::errors::{QueryError, ServerError};
-use crate::keeper::session::{Found, Reading};
+use crate::errors::{KeeperError, QueryError, ServerError, BAD_VERSION};
+use crate::keeper::session::{Found, KeeperSession, Reading};
 use crate::keeper::tree::child;
+use crate::protocol::Mechanism;
 use crate::server::Settings;
 use crate::table::entries::TableData;
 use crate::table::merge::{assign, Logged};
@@ -17,6 +18,8 @@ use crate::table::replica::Table;
 use crate::world::Promise;
 
 const CANNOT_ASSIGN_OPTIMIZE: i32 = 388;
+/// Number of times that 25.8 tries to assign a merge (max_retries).
+const ASSIGNMENTS: usize = 10;
 const NOTHING: &str = "Cannot select parts for optimization";
 
 /// Merges all parts of the partition (of every partition without one) if `final`, otherwise some
@@ -38,15 +41,18 @@ pub async fn optimize(
     {
         let _guard = table.choosing.hold().await;
         for one in &partitions {
-            let logged = assign(table, &zk, one.as_deref(), is_final).await?;
+            let logged = assigned(table, &zk, one.as_deref(), is_final).await?;
             last = logged.or(last);
         }
     }
     if last.is_none() && settings.optimize_throw_if_noop {
         return Err(ServerError::new(CANNOT_ASSIGN_OPTIMIZE, NOTHING).into());
     }
-    let wait = settings.replication_alter_partitions_sync != 0;
-    if let (true, Some(last)) = (wait, last) {
+    let sync = settings.replication_alter_partitions_sync;
+    if let (true, Some(last)) = (sync != 0, last) {
+        if sync == 1 && table.mechanisms.has(Mechanism::OwnWait) {
+            return wait_until_executed(table, &table.me, &last).await;
+        }
         let replicas = zk.children(table.paths.replicas.clone()).await?;
         let careless = table.bugs.has(Bug::OptimizeUnwaited);
         let waited_for = |replica: &&Rc<str>| !careless || **replica == table.me;
@@ -55,6 +61,22 @@ pub async fn optimize(
         }
     }
     Ok(())
+}
+
+/// Assigns a merge; chooses again if another leader logged a choice meanwhile.
+async fn assigned(
+    table: &Rc<Table>,
+    zk: &Rc<KeeperSession>,
+    partition: Option<&str>,
+    is_final: bool,
+) -> Result<Option<Logged>, KeeperError> {
+    for _ in 1..ASSIGNMENTS {
+        match assign(table, zk, partition, is_final).await {
+            Err(error) if error.code == BAD_VERSION => {}
+            done => return done,
+        }
+    }
+    assign(table, zk, partition, is_final).await
 }
 
 /// Waits until a replica has executed an entry: it has copied the entry to its queue and removed it

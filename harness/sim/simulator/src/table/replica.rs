@@ -12,6 +12,7 @@ use crate::bugs::Bugs;
 use crate::errors::ServerError;
 use crate::keeper::session::{KeeperSession, Readings};
 use crate::keeper::tree::{Names, Path};
+use crate::protocol::Mechanisms;
 use crate::server::host::ReplicaServer;
 use crate::table::active_parts::ActivePartSet;
 use crate::table::answers::Answers;
@@ -48,6 +49,7 @@ pub struct Table {
     pub server: Rc<dyn ReplicaServer>,
     pub world: Rc<World>,
     pub bugs: Bugs,
+    pub mechanisms: Mechanisms,
     /// The replica's name.
     pub me: Rc<str>,
     pub name: Rc<str>,
@@ -189,6 +191,7 @@ impl Table {
             server,
             world: world.clone(),
             bugs: host.ensemble.bugs,
+            mechanisms: host.ensemble.mechanisms,
             me: host.name.clone(),
             name: disk.name.clone(),
             deciding: deciding(&paths, &own),

@@ -11,6 +11,7 @@ use crate::errors::{KeeperError, QueryError};
 use crate::keeper::paths::number_of;
 use crate::keeper::session::{KeeperSession, Reading};
 use crate::keeper::tree::{child, Operation, Path};
+use crate::protocol::Mechanism;
 use crate::table::clone::clone_if_lost;
 use crate::table::entries::{Data, Entry, LastParts, TableData};
 use crate::table::parts::{Info, Part};
@@ -25,6 +26,8 @@ const CHECK_NS: Ns = SECOND;
 const RETRY_NS: Ns = 10 * SECOND;
 /// Number of the pool's threads per table.
 const WORKERS: usize = 3;
+/// The content of the node that replaces the election where every replica leads.
+const EVERYBODY: &str = "all (multiple leaders Ok)";
 /// The nodes of a table in ZooKeeper.
 const NODES: [&str; 7] = [
     "log",
@@ -50,6 +53,10 @@ impl Table {
         zk.ensure(&paths.last_part, Data::payload(LastParts::default()))
             .await?;
         zk.ensure(&paths.failed_parts, Data::default()).await?;
+        if self.mechanisms.has(Mechanism::ManyLeaders) {
+            let everybody = child(&paths.leader_election, "leader_election-0");
+            zk.ensure(&everybody, Data::text(EVERYBODY)).await?;
+        }
         let logged = zk.children(paths.log.clone()).await?;
         let pointer = logged.first().map_or(0, |name| number_of(name));
         let others = zk.children(paths.replicas.clone()).await?;
@@ -274,8 +281,14 @@ impl Table {
         Ok(())
     }
 
-    /// Leads if this replica is the first candidate; otherwise watches the one ahead.
+    /// Leads if this replica is the first candidate; otherwise watches the one ahead. With many
+    /// leaders there is no election.
     async fn elect(self: Rc<Self>, zk: Rc<KeeperSession>) -> Result<(), KeeperError> {
+        if self.mechanisms.has(Mechanism::ManyLeaders) {
+            self.leader.set(true);
+            merge::select(&self, zk).await;
+            return Ok(());
+        }
         let election = &self.paths.leader_election;
         let candidate = Operation::Create {
             path: child(election, "leader_election-"),

@@ -2,7 +2,7 @@
 //!
 //! - `plain`: the parts of this replica.
 //! - `server`: select_sequential_consistency as 18.16.1 implements it
-//!   (StorageReplicatedMergeTree::read).
+//!   (StorageReplicatedMergeTree::read); with the bug EarlySnapshot as 25.8 does.
 //! - `sync`: the same after a ZooKeeper `sync`.
 //! - `thesis`: after a `sync`, every committed part must be here; parts of pending and failed
 //!   quorums are excluded.
@@ -14,6 +14,7 @@ use std::rc::Rc;
 use rustc_hash::FxHashMap;
 
 use crate::block::Block;
+use crate::bugs::Bug;
 use crate::errors::{QueryError, ServerError};
 use crate::keeper::session::{Found, KeeperSession};
 use crate::table::active_parts::ActivePartSet;
@@ -57,10 +58,19 @@ pub async fn answer(
         return Ok(here(&table.active.borrow(), selection, |_| true)?);
     }
     let zk = table.connected()?;
+    let early = table.bugs.has(Bug::EarlySnapshot);
+    let early = early.then(|| table.active.borrow().clone());
     if reading == Reading::Linearizable {
         zk.barrier().await?;
         let found = zk.read_again(&table.deciding).await?;
-        return Ok(linearizable(table, &found, selection)?);
+        let answered = linearizable(table, &found, selection)?;
+        return match early {
+            Some(early) => {
+                let state = Snapshot::of(&found)?;
+                Ok(here(&early, selection, |part| !state.leaves_out(part))?)
+            }
+            None => Ok(answered),
+        };
     }
     // The other readings run in a box of their own.
     Box::pin(async {
@@ -70,7 +80,7 @@ pub async fn answer(
         if reading == Reading::Sync {
             zk.sync().await?;
         }
-        server(table, &zk, selection).await
+        server(table, &zk, selection, early).await
     })
     .await
 }
@@ -89,10 +99,13 @@ fn here(
     selection.of(&parts).map(Rc::new)
 }
 
+/// Reads as the server does: the last quorum part must be here, later ones are left out. 25.8 takes
+/// the parts (`early`) when it resolves the table's name, before it looks for that part.
 async fn server(
     table: &Table,
     zk: &KeeperSession,
     selection: &Selection,
+    early: Option<ActivePartSet<Rc<Part>>>,
 ) -> Result<Rc<Block>, QueryError> {
     let mut largest = largest_blocks(&table.active.borrow());
     let status = zk.get(table.paths.quorum_status.clone()).await?;
@@ -110,10 +123,14 @@ async fn server(
             largest.insert(partition.clone(), info.max);
         }
     }
-    Ok(here(&active, selection, |part| {
-        let largest = largest.get(&part.info.partition);
-        part.info.max <= largest.copied().unwrap_or(-1)
-    })?)
+    Ok(here(
+        early.as_ref().unwrap_or(&active),
+        selection,
+        |part| {
+            let largest = largest.get(&part.info.partition);
+            part.info.max <= largest.copied().unwrap_or(-1)
+        },
+    )?)
 }
 
 /// Returns the last block number of each partition.

@@ -1,0 +1,41 @@
+//! Mechanisms that some versions of the server have and others lack; harness/sim/bugs.py says which
+//! protocol has which.
+
+/// A mechanism of servers that are newer than 18.16.1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mechanism {
+    /// Every active replica assigns merges and mutations and cleans up the log.
+    ManyLeaders,
+    /// OPTIMIZE with `replication_alter_partitions_sync` 1 waits for its own replica only.
+    OwnWait,
+    /// An insert repeats requests to ZooKeeper whose connection was lost.
+    InsertRetries,
+}
+
+/// Every mechanism with its name.
+const NAMES: &[(Mechanism, &str)] = &[
+    (Mechanism::ManyLeaders, "many-leaders"),
+    (Mechanism::OwnWait, "own-wait"),
+    (Mechanism::InsertRetries, "insert-retries"),
+];
+
+/// A set of mechanisms.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Mechanisms(u8);
+
+impl Mechanisms {
+    /// Returns the named mechanisms; `None` if a name is unknown.
+    pub fn from_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Option<Mechanisms> {
+        let mut out = Mechanisms::default();
+        for name in names {
+            let (mechanism, _) = NAMES.iter().find(|(_, known)| *known == name)?;
+            out.0 |= 1 << *mechanism as u8;
+        }
+        Some(out)
+    }
+
+    /// Whether the servers have the mechanism.
+    pub fn has(self, mechanism: Mechanism) -> bool {
+        self.0 & (1 << mechanism as u8) != 0
+    }
+}

@@ -146,6 +146,7 @@ fn linked(
 #[pymethods]
 impl Simulation {
     #[new]
+    #[allow(clippy::too_many_arguments)] // Python names each of them.
     fn new(
         nodes: Vec<(String, String, Vec<String>)>,
         links: Vec<(String, String)>,

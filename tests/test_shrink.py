@@ -114,7 +114,7 @@ def test_a_file_keeps_every_value(value: object, tmp_path: Path) -> None:
 REFUSED = {
     "x": "is no TOML",
     "[options]\n": "expected [options] and [script]",
-    "[options]\n[script]\ncalls = 3": "expected calls, a list",
+    "[options]\n[script]\ncalls = 3": "expected calls, faults or steps, a list",
     "[options]\nseed = []\n[script]\ncalls = [1]": "call 1: 1: expected a table",
     "[options]\n[script]\ncalls = [{ at = -1 }]": "call 1: at = -1: expected seconds",
     "[options]\n[script]\ncalls = [{ at = 1, by = -1, on = 'ch1', f = 'read' }]": "by = -1",

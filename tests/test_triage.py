@@ -20,7 +20,7 @@ from harness.core.clock import WallClock
 from harness.core.dialect import Version
 from harness.core.history import History
 from harness.core.verdict import Status
-from harness.sim.bugs import PROTOCOLS
+from harness.sim.bugs import OF_SERVERS
 
 REPLICAS = ("ch1", "ch2", "ch3")
 KEPT = "319 UNKNOWN_STATUS_OF_INSERT: client must retry"
@@ -303,7 +303,7 @@ def test_versions_decide_what_is_known() -> None:
     assert "early-snapshot" in known_in([Version(18, 16, 1), Version(25, 8, 2)])
 
 
-@pytest.mark.parametrize("bug", [bug for bug in CASES if bug not in PROTOCOLS["server"].defects])
+@pytest.mark.parametrize("bug", [bug for bug in CASES if bug not in OF_SERVERS])
 def test_a_planted_bug_is_not_explained(bug: str) -> None:
     case = CASES[bug]
     seen = [case.play(bug, seed).outcome.judgement for seed in case.seeds]

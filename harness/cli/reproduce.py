@@ -54,7 +54,7 @@ from harness.run.translation import (
     translated,
     without_rule,
 )
-from harness.sim.bugs import PROTOCOLS
+from harness.sim.bugs import OF_SERVERS
 from harness.sim.world import World
 from nemesis.catalogue import parse_nemesis
 
@@ -130,13 +130,12 @@ def translation_of(red: RedRun) -> tuple[Translation, AnomalyKind]:
     script = red.script
     if not red.simulated:
         raise UsageError(f"run {red.name}: its servers were real; expected a simulated run")
-    own = PROTOCOLS["server"].defects
     planted = [bug for bug in str(script.options.get("bug", "")).split(",") if bug]
     for bug in planted:
-        if bug not in own:
+        if bug not in OF_SERVERS:
             raise UsageError(
                 f"run {red.name}: real servers do not have the planted bug {bug}; expected one of "
-                f"{' '.join(sorted(own))}, or none"
+                f"{' '.join(sorted(OF_SERVERS))}, or none"
             )
     kind, options = red.kind, dict(script.options)
     if str(kind) in COUNTERPARTS:

@@ -119,6 +119,9 @@ PROTOCOLS: Final[Mapping[str, Protocol]] = {
     ),
 }
 
+OF_SERVERS: Final = frozenset[str]().union(*(one.defects for one in PROTOCOLS.values()))
+"""Bugs that some real server has."""
+
 
 def bugs(names: Iterable[str]) -> frozenset[str]:
     """Return the set of these bugs. Raises UsageError for an unknown name."""

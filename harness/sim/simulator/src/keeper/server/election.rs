@@ -129,7 +129,11 @@ impl State {
     /// Handles a message from a candidate, or from a leader that heard that this server looks for
     /// one.
     fn on_lead(&mut self, candidate: Node, epoch: u64, last: Zxid) {
-        if self.role != Role::Looking || epoch < self.disk.borrow().accepted {
+        let accepted = self.disk.borrow().accepted;
+        // A server that has promised this epoch may have promised it to another candidate, and with
+        // a second promise both would lead. It may only join who leads already.
+        let leads = last == LONGEST;
+        if self.role != Role::Looking || epoch < accepted || (epoch == accepted && !leads) {
             return;
         }
         if self.before(last, candidate) {

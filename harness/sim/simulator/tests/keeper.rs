@@ -56,6 +56,7 @@ impl Cluster {
             mechanisms: Mechanisms::default(),
             observer: trace.clone(),
             observed: Cell::new(0),
+            read_lag: Cell::new(0),
             agreed: RefCell::default(),
             messages: MessageLog::default(),
             store: RefCell::default(),

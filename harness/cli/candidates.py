@@ -156,6 +156,25 @@ def request_of(
     return RunRequest(context)
 
 
+def plan_of(script: ScriptedRun, request: RunRequest) -> Plan:
+    """Return the plan of a script that simulated servers play."""
+    return replace(
+        request.plan(Seed(int(str(script.options["seed"]), 0))),
+        time_limit_s=length_ns(script) / 1e9,
+        concurrency=script.clients,
+    )
+
+
+def in_memory(plan: Plan, request: RunRequest, cluster: SimCluster, calls: Generator) -> RunContext:
+    """Return the context of a scripted run that leaves no files."""
+    faults = parse_nemesis(plan.nemesis, cluster.topology, plan.seed, request.fault_options)
+    monitor = Monitor(plan.workload, plan.time_limit_s, anomalies=None)
+    return RunContext(
+        plan, cluster, workload_of(plan), faults, None, monitor, Stop(),
+        fresh_token("sim", plan.seed), drop=False, script=calls,
+    )  # fmt: skip
+
+
 @dataclass(slots=True)
 class OnSimulatedServers:
     """Runs candidates on simulated servers, in memory."""
@@ -171,11 +190,7 @@ class OnSimulatedServers:
         request = self._of(candidate)
         if request is None:
             return CandidateResult(None)
-        plan = replace(
-            request.plan(Seed(int(str(candidate.options["seed"]), 0))),
-            time_limit_s=length_ns(candidate) / 1e9,
-            concurrency=candidate.clients,
-        )
+        plan = plan_of(candidate, request)
         cluster = request.simulated_cluster(plan, lambda _: None)
         try:
             cluster.up()
@@ -200,12 +215,7 @@ class OnSimulatedServers:
     def _judged(
         self, plan: Plan, request: RunRequest, cluster: SimCluster, script: Generator
     ) -> CandidateResult:
-        faults = parse_nemesis(plan.nemesis, cluster.topology, plan.seed, request.fault_options)
-        monitor = Monitor(plan.workload, plan.time_limit_s, anomalies=None)
-        context = RunContext(
-            plan, cluster, workload_of(plan), faults, None, monitor, Stop(),
-            fresh_token("sim", plan.seed), drop=False, script=script,
-        )  # fmt: skip
+        context = in_memory(plan, request, cluster, script)
         history = record(context).history()
         own = [one for one in checkers_of(context) if one.name == self.kind.checker]
         judgement = judge(history, applicable(own, history), plan.check_s, plan.promise)

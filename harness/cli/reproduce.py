@@ -14,13 +14,14 @@ from harness.cli.candidates import (
     AnomalyKind,
     OnSimulatedServers,
     RedRun,
+    in_memory,
+    plan_of,
     red_run,
     request_of,
 )
 from harness.cli.image_options import image_options
 from harness.cli.parameter_types import WORD, json_option, number, store_option
 from harness.cli.terminal import Terminal
-from harness.cli.workload import workload_of
 from harness.core.errors import (
     EXIT_INVALID,
     EXIT_UNKNOWN,
@@ -30,17 +31,14 @@ from harness.core.errors import (
 )
 from harness.core.op import Json, Op
 from harness.core.protocols import Context, Generator, Step
-from harness.core.seed import Seed
 from harness.core.verdict import Status
 from harness.generators.script import broke_off
 from harness.run.bisection import TryResult
 from harness.run.campaign import FinishedRun
 from harness.run.message_log import key_messages
-from harness.run.monitor import Monitor
-from harness.run.phases import RunContext, fresh_token, record, workers_of
+from harness.run.phases import record, workers_of
 from harness.run.plan import Plan
 from harness.run.rates import interval
-from harness.run.script_edits import length_ns
 from harness.run.scripted import ScriptedRun, commented, read_script
 from harness.run.shrinking import ShrinkBudget
 from harness.run.stop import Stop
@@ -56,7 +54,6 @@ from harness.run.translation import (
 )
 from harness.sim.bugs import OF_SERVERS
 from harness.sim.world import World
-from nemesis.catalogue import parse_nemesis
 
 FILE: Final = "reproduced.toml"
 OTHER_SEEDS: Final = 40
@@ -99,23 +96,13 @@ class _Clocked:
 def simulated(script: ScriptedRun) -> PlayedRun:
     """Run a script on simulated servers and return what happened. Raises HarnessError."""
     request = request_of(script, Path("store"))
-    plan = replace(
-        request.plan(Seed(int(str(script.options["seed"]), 0))),
-        time_limit_s=length_ns(script) / 1e9,
-        concurrency=script.clients,
-    )
+    plan = plan_of(script, request)
     cluster = request.simulated_cluster(plan, lambda _: None)
     try:
         cluster.up()
         cluster.simulation.servers.log_messages()
-        faults = parse_nemesis(plan.nemesis, cluster.topology, plan.seed, request.fault_options)
         clocked = _Clocked(script.generator, cluster.simulation.world)
-        context = RunContext(
-            plan, cluster, workload_of(plan), faults, None,
-            Monitor(plan.workload, plan.time_limit_s, anomalies=None), Stop(),
-            fresh_token("sim", plan.seed), drop=False, script=clocked,
-        )  # fmt: skip
-        history = record(context).history()
+        history = record(in_memory(plan, request, cluster, clocked)).history()
         replicas = cluster.topology.replicas
         workers = len(workers_of(plan.nodes or replicas, plan.concurrency, replicas)) - 1
         log = cluster.simulation.servers.messages(clocked.ahead_ns or 0)

@@ -1,6 +1,8 @@
 """Printed result of a run: the verdicts, the ladder, the smallest witness."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
@@ -10,7 +12,7 @@ from rich.text import Text
 from checkers.judge import Judgement
 from checkers.witness import Explanation, explained
 from harness.core.history import History
-from harness.core.op import Kind
+from harness.core.op import Json, Kind
 from harness.core.verdict import Status
 
 STATUS_STYLE = {
@@ -20,6 +22,28 @@ STATUS_STYLE = {
 }
 WIDTH_MAX = 120
 ENDS = (Kind.OK.value, Kind.FAIL.value, Kind.INFO.value)
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """Output of the command about a finished run."""
+
+    path: Path
+    status: Status
+    report: dict[str, Json] | None
+    """Result as JSON; None without --json."""
+    panel: RenderableType | None
+    """Result for the terminal; None if one line is enough."""
+    troubles: tuple[str, ...] = ()
+    """Troubles to print below that line."""
+
+
+REPORTED: Mapping[str, frozenset[Status | None]] = {
+    "all": frozenset((*Status, None)),
+    "invalid": frozenset({Status.INVALID}),
+    "none": frozenset(),
+}
+"""Statuses of the runs that are reported, by the value of --report; None: a run that crashed."""
 
 
 def result(

@@ -2,21 +2,21 @@
 
 import gc
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import rich_click as click
-from rich.console import Console, RenderableType
+from rich.console import Console
 
 from compose.releases import ImageChoice, upgrade_targets
 from compose.settings import PartFormat, Settings
 from harness.cli.catalogue import WORKLOADS
 from harness.cli.display import live_display, no_display
 from harness.cli.options import repro_command, run_options, some_of
-from harness.cli.result import print_result, result
+from harness.cli.result import REPORTED, RunReport, print_result, result
 from harness.cli.run_options import RunOptions
 from harness.cli.terminal import Terminal
 from harness.cli.workload import FLAGS, options_of, workload_of
@@ -318,7 +318,7 @@ class RunRequest:
         file = self.options.script
         return file.run.generator if file is not None and file.run.faults_alone else None
 
-    def isolated(self) -> Callable[[int], "RunReport"]:
+    def isolated(self) -> Callable[[int], RunReport]:
         """Return the function that makes the run of a number; a job process calls it."""
         reports: list[RunReport] = []
         campaign = self.campaign(None, Stop(), lambda run: reports.append(self.report(run)))
@@ -329,7 +329,7 @@ class RunRequest:
 
         return one
 
-    def report(self, run: FinishedRun) -> "RunReport":
+    def report(self, run: FinishedRun) -> RunReport:
         """Return what is printed about a run, without the history, which is too large to pickle."""
         outcome, path = run.outcome, run.directory.path
         status = outcome.judgement.status
@@ -419,25 +419,6 @@ class RunRequest:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class RunReport:
-    """Output of the command about a finished run."""
-
-    path: Path
-    status: Status
-    report: dict[str, Json] | None
-    """Result as JSON; None without --json."""
-    panel: RenderableType | None
-    """Result for the terminal; None if one line is enough."""
-    troubles: tuple[str, ...] = ()
-    """Troubles to print below that line."""
-
-
-REPORTED: Mapping[str, frozenset[Status | None]] = {
-    "all": frozenset((*Status, None)),
-    "invalid": frozenset({Status.INVALID}),
-    "none": frozenset(),
-}
 """The condition of each value of --report under which a run of some status gets a page."""
 
 

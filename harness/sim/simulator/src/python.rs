@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::rc::Rc;
 
-use pyo3::exceptions::{PyKeyError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
 use pyo3::Borrowed;
@@ -35,7 +35,7 @@ use crate::table::parts::Value;
 use crate::table::settings::TableSettings;
 use crate::world::{Action, Ns};
 use allocator::Allocator;
-use words::{columns, operation, reading, said_of, texts};
+use words::{columns, found, linked, operation, reading, said_of, texts};
 
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
@@ -127,20 +127,6 @@ impl Simulation {
             world.report_due(number, true);
         });
     }
-}
-
-fn found(nodes: &HashMap<String, Node>, name: &str) -> PyResult<Node> {
-    let node = nodes.get(name).copied();
-    node.ok_or_else(|| PyKeyError::new_err(name.to_string()))
-}
-
-fn linked(
-    nodes: &HashMap<String, Node>,
-    links: &[(String, String)],
-) -> PyResult<Vec<(Node, Node)>> {
-    let link =
-        |(source, target): &(String, String)| Ok((found(nodes, source)?, found(nodes, target)?));
-    links.iter().map(link).collect()
 }
 
 #[pymethods]

@@ -8,7 +8,6 @@ use crate::block::Block;
 use crate::bugs::Bugs;
 use crate::errors::{KeeperError, ServerError};
 use crate::keeper::ensemble::{Ensemble, Observer};
-use crate::keeper::message_log::MessageLog;
 use crate::keeper::messages::Disk;
 use crate::keeper::server::{KeeperServer, KeeperServers};
 use crate::keeper::session::KeeperSession;
@@ -125,21 +124,14 @@ impl Simulation {
         let world = World::new(seed);
         let trace = Rc::new(RefCell::new(ProtocolTrace::default()));
         let keepers = (0..members.len()).filter(|node| matches!(members[*node].role, Role::Keeper));
-        let ensemble = Rc::new(Ensemble {
-            network: Network::new(&world, members.len(), links),
-            names: members.iter().map(|member| member.name.clone()).collect(),
-            keepers: keepers.collect(),
-            bugs: options.bugs,
-            mechanisms: options.mechanisms,
-            observer: trace.clone(),
-            observed: Cell::new(0),
-            read_lag: Cell::new(0),
-            agreed: RefCell::default(),
-            messages: MessageLog::default(),
-            sessions: Cell::new(0),
-            store: RefCell::default(),
-            world: world.clone(),
-        });
+        let ensemble = Ensemble::new(
+            &world,
+            Network::new(&world, members.len(), links),
+            members.iter().map(|member| member.name.clone()).collect(),
+            keepers.collect(),
+            (options.bugs, options.mechanisms),
+            trace.clone(),
+        );
         let rate = |node| options.rates.iter().find(|(other, _)| *other == node);
         let host = |(node, member): (Node, Member)| match member.role {
             Role::Store => Host::Store(Objects::default()),

@@ -1,13 +1,12 @@
 //! Tests what clients may rely on in the simulated ZooKeeper, and what they may not.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::future::Future;
 use std::rc::Rc;
 
 use simulator::bugs::Bugs;
 use simulator::errors::{KeeperError, CONNECTION_LOSS, SESSION_EXPIRED};
 use simulator::keeper::ensemble::Ensemble;
-use simulator::keeper::message_log::MessageLog;
 use simulator::keeper::messages::Disk;
 use simulator::keeper::server::{KeeperServer, KeeperServers};
 use simulator::keeper::session::{Found, KeeperSession, Reading, Readings};
@@ -47,21 +46,17 @@ impl Cluster {
         let pairs = (0..4).flat_map(|a| (0..4).map(move |b| (a, b)));
         let links: Vec<_> = pairs.filter(|(a, b)| a != b).collect();
         let trace = Rc::new(RefCell::new(ProtocolTrace::default()));
-        let ensemble = Rc::new(Ensemble {
-            world: world.clone(),
-            network: Network::new(&world, 4, &links),
-            names: ["zk1", "zk2", "zk3", "ch1"].map(Rc::from).into(),
-            keepers: KEEPERS.into(),
-            bugs: Bugs::from_names(bugs.iter().copied()).expect("known bugs"),
-            mechanisms: Mechanisms::default(),
-            observer: trace.clone(),
-            observed: Cell::new(0),
-            read_lag: Cell::new(0),
-            agreed: RefCell::default(),
-            messages: MessageLog::default(),
-            store: RefCell::default(),
-            sessions: Cell::new(0),
-        });
+        let ensemble = Ensemble::new(
+            &world,
+            Network::new(&world, 4, &links),
+            ["zk1", "zk2", "zk3", "ch1"].map(Rc::from).into(),
+            KEEPERS.into(),
+            (
+                Bugs::from_names(bugs.iter().copied()).expect("known bugs"),
+                Mechanisms::default(),
+            ),
+            trace.clone(),
+        );
         let disks = KEEPERS.map(|_| Rc::default()).into();
         let cluster = Cluster {
             world,

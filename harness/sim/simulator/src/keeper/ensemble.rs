@@ -50,6 +50,32 @@ pub struct Ensemble {
 }
 
 impl Ensemble {
+    /// Returns an ensemble that has seen nothing yet; `names` are those of every node.
+    pub fn new(
+        world: &Rc<World>,
+        network: Network,
+        names: Vec<Rc<str>>,
+        keepers: Vec<Node>,
+        (bugs, mechanisms): (Bugs, Mechanisms),
+        observer: Rc<RefCell<dyn Observer>>,
+    ) -> Rc<Ensemble> {
+        Rc::new(Ensemble {
+            world: world.clone(),
+            network,
+            names,
+            keepers,
+            bugs,
+            mechanisms,
+            observer,
+            observed: Cell::new(0),
+            read_lag: Cell::new(0),
+            agreed: RefCell::default(),
+            messages: MessageLog::default(),
+            sessions: Cell::new(0),
+            store: RefCell::default(),
+        })
+    }
+
     /// Return a number that no other session has.
     pub fn fresh_session(&self) -> u64 {
         let number = self.sessions.get() + 1;

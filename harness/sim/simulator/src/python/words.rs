@@ -1,8 +1,9 @@
-//! Converts requests and results between Python and the servers.
+//! Converts names, requests and results between Python and the servers.
 
+use std::collections::HashMap;
 use std::rc::Rc;
 
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyList, PyString, PyTuple};
 use pyo3::IntoPyObjectExt;
@@ -10,9 +11,26 @@ use pyo3::IntoPyObjectExt;
 use crate::block::Block;
 use crate::keeper::session::{Found, Reading};
 use crate::keeper::tree::{Done, Names, Operation};
+use crate::network::Node;
 use crate::python::SessionResult;
 use crate::table::entries::{Data, TableData};
 use crate::table::parts::Value;
+
+/// Returns the node of a name; KeyError if there is none.
+pub(super) fn found(nodes: &HashMap<String, Node>, name: &str) -> PyResult<Node> {
+    let node = nodes.get(name).copied();
+    node.ok_or_else(|| PyKeyError::new_err(name.to_string()))
+}
+
+/// Returns the nodes of links, which are pairs of source and target.
+pub(super) fn linked(
+    nodes: &HashMap<String, Node>,
+    links: &[(String, String)],
+) -> PyResult<Vec<(Node, Node)>> {
+    let link =
+        |(source, target): &(String, String)| Ok((found(nodes, source)?, found(nodes, target)?));
+    links.iter().map(link).collect()
+}
 
 /// Returns a tuple for each column; none if there are no rows.
 pub(super) fn columns<'py>(py: Python<'py>, block: &Block) -> PyResult<Bound<'py, PyList>> {

@@ -194,13 +194,11 @@ class DockerCluster:
     def engines(self) -> Engines:
         """Return the engines of the servers, and those that upgrades start from or lead to."""
         known = self.images.engines(self.topology)
-        return replace(
-            known,
-            nodes={
-                node: replace(engine, version=self._reported.get(node, engine.version))
-                for node, engine in known.nodes.items()
-            },
-        )
+        met = {
+            node: replace(engine, version=self._reported.get(node, engine.version))
+            for node, engine in known.nodes.items()
+        }
+        return replace(known, nodes=met)
 
     def versions(self) -> Mapping[str, str]:
         """Return the version that each node reports; nodes that do not answer are left out."""
@@ -212,10 +210,8 @@ class DockerCluster:
         return self._readiness.unready()
 
     def collect(self, directory: Path) -> None:
-        """Move every node's logs to `directory`/<node>/, those of dead servers too.
-
-        Logs are moved so that each run on the cluster gets its own.
-        """
+        """Move every node's logs to `directory`/<node>/, those of dead servers too, so that each
+        run on the cluster gets its own."""
         client, since_s = self._engine(), self._collected_s
         self._collected_s = utc_now().timestamp()
 

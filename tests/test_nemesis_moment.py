@@ -53,6 +53,10 @@ class Working(Record):
         for node in nodes:
             self.rules.setdefault(node, []).append(str(rule["name"]))
 
+    def release(self, nodes: Sequence[str], name: str) -> None:
+        for node in nodes:
+            self.rules[node].remove(name)
+
     def clear_rules(self, nodes: Sequence[str]) -> None:
         self.did.append("clear")
         for node in nodes:

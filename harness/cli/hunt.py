@@ -319,8 +319,7 @@ def hunt(
     fresh: bool,
     **_: object,
 ) -> int:
-    """Search for anomalies on simulated servers: make run after run, steered by what earlier runs
-    have covered.
+    """Search for anomalies on simulated servers, steered by what earlier runs have covered.
 
     Inputs are mutations of earlier ones that reached something new: other seeds, other options of
     the nemesis, other faults. Every kind of anomaly is stored a few times, as runs that `harness

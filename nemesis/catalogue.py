@@ -95,7 +95,7 @@ def parse_nemesis(text: str, topology: Topology, seed: Seed, options: FaultOptio
     given = [name.strip() for name in text.split(",")]
     for name in given:
         if name not in nemesis_names():
-            unknown = unknown_name(name, nemesis_names(), "harness list")
+            unknown = unknown_name(name, nemesis_names(), "harness list nemeses")
             raise UsageError(f"nemesis {unknown}; {GRAMMAR}")
         if given.count(name) > 1:
             raise UsageError(f"nemesis {name!r}: named twice in {text!r}; once is enough")

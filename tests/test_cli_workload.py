@@ -4,7 +4,8 @@ from dataclasses import asdict
 
 import pytest
 
-from harness.cli.workload import described, options_of, workload_of
+from harness.cli.catalogue import WORKLOADS
+from harness.cli.workload import described_options, options_of, workload_of
 from harness.core.errors import UsageError
 from harness.core.seed import Seed
 from harness.run.plan import WORKLOAD_OPTIONS, Plan
@@ -53,7 +54,17 @@ def test_a_stored_plan_makes_the_workload_that_was_run() -> None:
     )  # fmt: skip
 
 
-def test_the_list_shows_every_option_with_its_default() -> None:
-    assert "(insert=quorum read=sequential quorum=2 quorum-timeout-ms=10000 " in described(
-        "quorum-set"
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_each_option_of_a_workload_is_described(workload: str) -> None:
+    options = described_options(workload)
+    assert [one.name for one in options][-1] in ("timeout-s", "ops-per-s")
+    assert [one.name for one in options if not one.text] == []
+
+
+def test_an_option_is_shown_with_its_default() -> None:
+    quorum = next(one for one in described_options("quorum-set") if one.name == "quorum")
+    assert (quorum.default, quorum.text) == (
+        "2",
+        'Number of replicas that must have a part before its insert is acknowledged; "auto": a '
+        "majority.",
     )

@@ -56,7 +56,7 @@ def test_partition_leaves_out_what_the_topology_has_no_room_for() -> None:
     ("text", "message"),
     [
         ("partiton-rng", "nemesis 'partiton-rng' is unknown; did you mean partition-ring"),
-        ("partition,", "nemesis '' is unknown; see `harness list`"),
+        ("partition,", "nemesis '' is unknown; see `harness list nemeses`"),
         ("kill-everyone", "followed by -ROLE .clickhouse zookeeper both. and -TARGET .one min"),
         ("kill-both-leader", "nemesis 'kill-both-leader' is unknown"),
         ("kill-one-zookeeper", "did you mean .*kill-zookeeper-one"),

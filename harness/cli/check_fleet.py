@@ -83,7 +83,7 @@ def _only(checkers: str | None) -> frozenset[str] | None:
         return None
     names = frozenset(name for name in checkers.split(",") if name)
     for name in sorted(names - set(CHECKERS)):
-        raise UsageError(f"--checkers {unknown_name(name, CHECKERS, 'harness list')}")
+        raise UsageError(f"--checkers {unknown_name(name, CHECKERS, 'harness list checkers')}")
     return names
 
 

@@ -18,8 +18,8 @@ IMAGE_OPTIONS: tuple[Any, ...] = (
         type=WORD,
         metavar="VERSION",
         help=f"Version of the ClickHouse servers: {known(CLICKHOUSE)}, or a full version from "
-        "`harness list`. A list assigns versions to the servers in turn (24.8,25.8) or by name "
-        "(ch1=24.8,25.8). "
+        "`harness list versions`. A list assigns versions to the servers in turn (24.8,25.8) or by "
+        "name (ch1=24.8,25.8). "
         f"Default: {DEFAULT_CLICKHOUSE}.",
     ),
     click.option(

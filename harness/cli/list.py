@@ -2,9 +2,12 @@
 
 import json
 from collections.abc import Mapping
+from typing import Final
 
 import rich_click as click
+from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 from compose.releases import (
     CLICKHOUSE,
@@ -16,9 +19,12 @@ from compose.releases import (
 from harness.cli.catalogue import CHECKERS, CLUSTERS, WORKLOADS
 from harness.cli.parameter_types import json_option
 from harness.cli.terminal import Terminal
-from harness.cli.workload import described
-from harness.sim.bugs import BUGS
+from harness.cli.workload import DescribedOption, described_options
+from harness.core.errors import UsageError
+from harness.core.ranges import unknown_name
+from harness.sim.bugs import BUGS, PROTOCOLS
 from nemesis.catalogue import GRAMMAR, NEMESES
+from workloads.scenarios.catalogue import SCENARIOS
 
 
 def _version(release: Release) -> str:
@@ -27,36 +33,112 @@ def _version(release: Release) -> str:
     return f"{official}{release.version} {release.build}{' (default)' if default else ''}"
 
 
-SECTIONS: Mapping[str, Mapping[str, str]] = {
-    "workloads": {name: described(name) for name in WORKLOADS},
+SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
+    "workloads": {name: entry.text for name, entry in WORKLOADS.items()},
     "nemeses": NEMESES,
     "checkers": CHECKERS,
     "clusters": CLUSTERS,
-    "server versions (--clickhouse, --zookeeper)": {
+    "versions": {
         f"{release.product} {release.alias}": _version(release)
         for release in (*CLICKHOUSE, *ZOOKEEPER)
     },
-    "bugs of simulated servers": BUGS,
+    "protocols": {name: protocol.text for name, protocol in PROTOCOLS.items()},
+    "bugs": BUGS,
+    "scenarios": {name: scenario.text for name, scenario in SCENARIOS.items()},
 }
+"""Description of each name, by section."""
+_FLAGS: Final[Mapping[str, str]] = {
+    "workloads": "--workload",
+    "nemeses": "--nemesis, several separated by commas",
+    "checkers": "what judges a history; each workload has its own",
+    "clusters": "--cluster",
+    "versions": "--clickhouse, --zookeeper",
+    "protocols": "--protocol, of simulated servers",
+    "bugs": "--bug, planted in simulated servers",
+    "scenarios": "harness scenario NAME",
+}
+"""What the names of a section are for."""
 
 
 @click.command("list")
+@click.argument("name", metavar="[SECTION|NAME]", required=False)
 @json_option
-def list_(as_json: bool) -> None:
-    """List the workloads, nemeses, checkers and clusters."""
+def list_(name: str | None, as_json: bool) -> None:
+    """List what has a name: workloads, nemeses, checkers, server versions and more.
+
+    Without an argument it prints all names. `harness list nemeses` describes those of a section,
+    `harness list quorum-set` a single one, with its options if it is a workload.
+    """
     if as_json:
-        click.echo(json.dumps(SECTIONS))
+        click.echo(json.dumps(_as_json(name)))
         return
-    console = Terminal()
-    for title, entries in SECTIONS.items():
-        table = Table(
-            title=title, title_justify="left", title_style="bold", box=None, pad_edge=False
-        )
-        table.add_column("name", style="cyan", no_wrap=True, min_width=26)
-        table.add_column("what it is")
-        for name, text in entries.items():
-            table.add_row(name, text)
-        table.show_header = False
-        console.print(table)
-        console.print()
-    console.print(f"Combine nemeses with commas. {GRAMMAR}.", highlight=False)
+    console = Terminal(highlight=False)
+    if name is None:
+        _print_overview(console)
+    elif name in SECTIONS:
+        _print_section(console, name)
+    else:
+        _print_name(console, name)
+
+
+def _sections_with(name: str) -> list[str]:
+    """Return the sections that have the name. Raises UsageError if none has."""
+    found = [section for section, entries in SECTIONS.items() if name in entries]
+    if not found:
+        known = [*SECTIONS, *(name for entries in SECTIONS.values() for name in entries)]
+        raise UsageError(unknown_name(name, known, "harness list"))
+    return found
+
+
+def _as_json(name: str | None) -> Mapping[str, object]:
+    if name is None:
+        return SECTIONS
+    if name in SECTIONS:
+        return {name: SECTIONS[name]}
+    out: dict[str, object] = {
+        section: {name: SECTIONS[section][name]} for section in _sections_with(name)
+    }
+    if name in WORKLOADS:
+        out["options"] = {
+            option.name: {"default": option.default, "text": option.text}
+            for option in described_options(name)
+        }
+    return out
+
+
+def _print_overview(console: Terminal) -> None:
+    for section, entries in SECTIONS.items():
+        console.print(Text.assemble((section, "bold"), f"  {_FLAGS[section]}"))
+        console.print(Padding(", ".join(entries), (0, 0, 0, 2)))
+    console.print()
+    console.print("harness list SECTION describes its names, harness list NAME one of them.")
+
+
+def _print_section(console: Terminal, section: str) -> None:
+    console.print(_table(SECTIONS[section]))
+    if section == "nemeses":
+        console.print(f"\nCombine nemeses with commas. {GRAMMAR}.")
+    if section == "workloads":
+        console.print("\nharness list NAME shows the options of a workload.")
+
+
+def _print_name(console: Terminal, name: str) -> None:
+    for section in _sections_with(name):
+        console.print(f"{section}: {name}", style="bold")
+        console.print(Padding(SECTIONS[section][name], (0, 0, 0, 2)))
+    if name in WORKLOADS:
+        console.print("options, each set by -o NAME=VALUE:", style="bold")
+        console.print(_table({_assignment(one): one.text for one in described_options(name)}))
+
+
+def _assignment(option: DescribedOption) -> str:
+    return f"{option.name}={option.default}"
+
+
+def _table(entries: Mapping[str, str]) -> Table:
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column("name", style="cyan", no_wrap=True, min_width=26)
+    table.add_column("what it is")
+    for name, text in entries.items():
+        table.add_row(name, text)
+    return table

@@ -17,76 +17,89 @@ from harness.cli.streams import lost_output, protect
 from harness.core.errors import EXIT_CRASH, EXIT_USAGE, HarnessError
 from harness.core.ranges import unknown_name
 
-COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
-    "run": (
-        "harness.cli.run:run",
-        "Run operations and faults against a cluster, and decide whether it kept its word.",
-    ),
-    "scenario": (
-        "harness.cli.scenario:scenario",
-        "Run a script that reproduces one known anomaly; without a NAME list them all.",
-    ),
-    "compare": (
-        "harness.cli.compare:compare",
-        "Play a scenario, or repeat a stored run, on several server versions.",
-    ),
-    "bisect": (
-        "harness.cli.bisect_versions:bisect",
-        "Find the server version in which a bug was introduced or fixed.",
-    ),
-    "shrink": (
-        "harness.cli.shrink:shrink",
-        "Make a stored INVALID run small: remove calls, faults, time, servers and options as long "
-        "as the same anomaly remains.",
-    ),
-    "reproduce": (
-        "harness.cli.reproduce:reproduce",
-        "Translate a simulated INVALID run into a script for real servers, and play it there.",
-    ),
-    "hunt": (
-        "harness.cli.hunt:hunt",
-        "Search for anomalies on simulated servers, steered by what earlier runs have covered.",
-    ),
-    "check": (
-        "harness.cli.check:check",
-        "Judge a stored run again: a directory, a path within the store, or latest (the default).",
-    ),
-    "torture": (
-        "harness.cli.torture:torture",
-        "Run a matrix of workloads, nemeses and settings one run at a time, and judge each.",
-    ),
-    "explore": (
-        "harness.cli.explore:explore",
-        "Explore every interleaving of a small model, breadth first.",
-    ),
-    "report": (
-        "harness.cli.report:report",
-        "Show a stored run: a directory, a path within the store, or latest.",
-    ),
-    "serve": (
-        "harness.cli.serve:serve",
-        "Serve the stored runs as web pages: a list, a heat map, reports and live runs.",
-    ),
-    "conform": (
-        "harness.cli.conform:conform",
-        "Check that the model allows what a real run did in ZooKeeper.",
-    ),
-    "list": ("harness.cli.list:list_", "List the workloads, nemeses, checkers and clusters."),
-    "doctor": (
-        "harness.cli.machine:doctor",
-        "Check whether this machine meets every requirement, and say how to meet the others.",
-    ),
-    "build": (
-        "harness.cli.machine:build",
-        "Build or pull the container images of clusters; runs do so when they need them.",
-    ),
-    "clean": (
-        "harness.cli.machine:clean",
-        "Remove the containers, networks and volumes of runs whose process has died.",
-    ),
+PANELS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
+    "Test a cluster": {
+        "run": (
+            "harness.cli.run:run",
+            "Run operations and faults against a cluster, and decide whether it kept its word.",
+        ),
+        "scenario": (
+            "harness.cli.scenario:scenario",
+            "Run a script that reproduces one known anomaly; without a NAME list them all.",
+        ),
+        "torture": (
+            "harness.cli.torture:torture",
+            "Run a matrix of workloads, nemeses and settings one run at a time, and judge each.",
+        ),
+        "compare": (
+            "harness.cli.compare:compare",
+            "Play a scenario, or repeat a stored run, on several server versions.",
+        ),
+        "bisect": (
+            "harness.cli.bisect_versions:bisect",
+            "Find the server version in which a bug was introduced or fixed.",
+        ),
+    },
+    "Look at what was found": {
+        "report": (
+            "harness.cli.report:report",
+            "Show a stored run: a directory, a path within the store, or latest.",
+        ),
+        "serve": (
+            "harness.cli.serve:serve",
+            "Serve the stored runs as web pages: a list, a heat map, reports and live runs.",
+        ),
+        "check": (
+            "harness.cli.check:check",
+            "Judge a stored run again: a directory, a path within the store, or latest (the "
+            "default).",
+        ),
+        "conform": (
+            "harness.cli.conform:conform",
+            "Check that the model allows what a real run did in ZooKeeper.",
+        ),
+        "shrink": (
+            "harness.cli.shrink:shrink",
+            "Make a stored INVALID run small: remove calls, faults, time, servers and options as "
+            "long as the same anomaly remains.",
+        ),
+        "reproduce": (
+            "harness.cli.reproduce:reproduce",
+            "Translate a simulated INVALID run into a script for real servers, and play it there.",
+        ),
+    },
+    "Search simulated servers and models": {
+        "hunt": (
+            "harness.cli.hunt:hunt",
+            "Search for anomalies on simulated servers, steered by what earlier runs have covered.",
+        ),
+        "explore": (
+            "harness.cli.explore:explore",
+            "Explore every interleaving of a small model, breadth first.",
+        ),
+    },
+    "Names and this machine": {
+        "list": (
+            "harness.cli.list:list_",
+            "List what has a name: workloads, nemeses, checkers, server versions and more.",
+        ),
+        "doctor": (
+            "harness.cli.machine:doctor",
+            "Check whether this machine meets every requirement, and say how to meet the others.",
+        ),
+        "build": (
+            "harness.cli.machine:build",
+            "Build or pull the container images of clusters; runs do so when they need them.",
+        ),
+        "clean": (
+            "harness.cli.machine:clean",
+            "Remove the containers, networks and volumes of runs whose process has died.",
+        ),
+    },
 }
-"""Module and function of each command, and the first sentence of its help. A command loads
-only what it needs, and listing the commands loads none."""
+"""Module and function of each command, and the first sentence of its help, by the panel of the
+help that shows it. A command loads only what it needs, and listing the commands loads none."""
+COMMANDS: Final = {name: entry for panel in PANELS.values() for name, entry in panel.items()}
 
 click.rich_click.TEXT_MARKUP = "markdown"
 
@@ -131,6 +144,10 @@ class Commands(click.RichGroup):
 @click.version_option(package_name="clickhouse-harness")
 def app() -> None:
     """Break a real ClickHouse cluster on purpose, and decide whether it kept its word."""
+
+
+for _title, _commands in PANELS.items():
+    app.add_panel(click.RichCommandPanel(_title, commands=list(_commands)))
 
 
 def main() -> NoReturn:

@@ -189,7 +189,7 @@ def _names(file: _File, key: str) -> list[str]:
         known = tuple(_choices("workload"))
         for name in names:
             if name not in known:
-                file.refuse("", key, unknown_name(name, known, "harness list"))
+                file.refuse("", key, unknown_name(name, known, "harness list workloads"))
     return names
 
 

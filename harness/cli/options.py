@@ -120,15 +120,16 @@ GROUPS: dict[str, tuple[Any, ...]] = {
     "What to run": (
         click.option(
             "--workload",
-            type=Name(WORKLOADS, "harness list"),
+            type=Name(WORKLOADS, "harness list workloads"),
             metavar="NAME",
             default="quorum-set",
-            help="Workload; see `harness list`. Default: quorum-set.",
+            help="Workload; see `harness list workloads`. Default: quorum-set.",
         ),
         click.option(
             "--nemesis",
             default="none",
-            help="Faults to inject, separated by commas; see `harness list`. Default: none.",
+            help="Faults to inject, separated by commas; see `harness list nemeses`. Default: "
+            "none.",
         ),
         click.option(
             "--cluster",
@@ -219,8 +220,8 @@ GROUPS: dict[str, tuple[Any, ...]] = {
             "option",
             multiple=True,
             metavar="NAME=VALUE",
-            help="Set an option of the workload; may be repeated. `harness list` shows the options "
-            "and their defaults. The flags below are shorthands for some of them.",
+            help="Set an option of the workload; may be repeated. `harness list WORKLOAD` shows "
+            "them with their defaults. The flags below are shorthands for some of them.",
         ),
         click.option(
             "--insert",
@@ -352,7 +353,7 @@ GROUPS: dict[str, tuple[Any, ...]] = {
             "--bug",
             type=ListType(*BUGS),
             default=(),
-            help="With --cluster sim: bugs to plant, separated by commas; see `harness list`.",
+            help="With --cluster sim: bugs to plant, separated by commas; see `harness list bugs`.",
         ),
         click.option("--keep-cluster", is_flag=True, help="Leave the cluster running."),
         click.option(
@@ -378,10 +379,14 @@ GROUPS: dict[str, tuple[Any, ...]] = {
 
 
 def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add all options of `harness run`, group by group."""
-    for options in reversed(GROUPS.values()):
+    """Add all options of `harness run`. Help shows each group in a panel of its own."""
+    for title, options in reversed(GROUPS.items()):
         for option in reversed(options):
             command = option(command)
+        # click collects the parameters of a command here, the last one first.
+        added = vars(command)["__click_params__"][-len(options) :]
+        names = [param.opts[0] for param in reversed(added)]
+        command = click.option_panel(title, options=names)(command)
     return command
 
 

@@ -1,7 +1,11 @@
 """Workloads and their options, made from a command line or a stored plan."""
 
+import ast
+import inspect
+import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import Field, fields
+from dataclasses import Field, dataclass, fields
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from checkers.ladder import Level
@@ -62,7 +66,8 @@ def workload_of(plan: Plan) -> Workload:
         return scenario_of(plan.workload.removeprefix(SCENARIO)).workload
     entry = WORKLOADS.get("quorum-set" if plan.workload.startswith(EXPLORED) else plan.workload)
     if entry is None:
-        raise UsageError(f"workload {unknown_name(plan.workload, WORKLOADS, 'harness list')}")
+        unknown = unknown_name(plan.workload, WORKLOADS, "harness list workloads")
+        raise UsageError(f"workload {unknown}")
     known = {field.name for field in fields(entry.options)}
     given: dict[str, Any] = {n: v for n, v in plan.workload_options.items() if n in known}
     return entry.make(
@@ -73,14 +78,42 @@ def workload_of(plan: Plan) -> Workload:
     )
 
 
-def described(name: str) -> str:
-    """Return a workload's description, and its options with their defaults."""
-    entry = WORKLOADS[name]
-    defaults = " ".join(
-        f"{field.name.replace('_', '-')}={_shown(field.default)}"
-        for field in _fields(entry.options)
-    )
-    return f"{entry.text} ({defaults})"
+@dataclass(frozen=True, slots=True)
+class DescribedOption:
+    """Option of a workload, for a reader."""
+
+    name: str
+    default: str
+    text: str
+
+
+def described_options(name: str) -> Sequence[DescribedOption]:
+    """Return the options of a workload; the text of each is the docstring of its field."""
+    kind = WORKLOADS[name].options
+    texts: dict[str, str] = {}
+    for one in reversed(kind.__mro__[:-1]):
+        texts.update(_field_docstrings(one))
+    return [
+        DescribedOption(
+            field.name.replace("_", "-"), _shown(field.default), texts.get(field.name, "")
+        )
+        for field in _fields(kind)
+    ]
+
+
+def _field_docstrings(kind: type) -> Mapping[str, str]:
+    """Return the text below each field of a class, from its source."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
+    assert isinstance(body, ast.ClassDef)
+    return {
+        field.target.id: " ".join(below.value.value.replace("`", "").split())
+        for field, below in pairwise(body.body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(below, ast.Expr)
+        and isinstance(below.value, ast.Constant)
+        and isinstance(below.value.value, str)
+    }
 
 
 def _fields(kind: type[WorkloadOptions]) -> Sequence[Field[Any]]:

@@ -93,7 +93,7 @@ class Stats:
         """Return what is lacking for a conclusion, one sentence each, given the number of ok calls
         by f."""
         found = [
-            f"{number(ok.get(f, 0), f'ok {f}')}, at least {least:,} expected"
+            f"{number(ok.get(f, 0), 'ok call')} of {f}, at least {least:,} expected"
             for f, least in sorted(self.min_ok.items())
             if ok.get(f, 0) < least
         ]

@@ -76,14 +76,14 @@ DOUBTS = {
     "nothing": (
         {},
         [],
-        "0 ok inserts, at least 10 expected; 0 ok reads, at least 10 expected; "
+        "0 ok calls of insert, at least 10 expected; 0 ok calls of read, at least 10 expected; "
         "0 ok calls in total, at least 20 expected; no call was made",
     ),
     "enough": ({}, many(10), None),
     "one insert too few": (
         {},
         many(10, wrong=1),
-        "9 ok inserts, at least 10 expected; 19 ok calls in total, at least 20 expected",
+        "9 ok calls of insert, at least 10 expected; 19 ok calls in total, at least 20 expected",
     ),
     "a threshold of one's own": ({"min_ok": {"read": 10}, "min_ok_total": 0}, many(10, 10), None),
     "no fault took effect": ({"faults_expected": True}, many(10), "no fault took effect"),

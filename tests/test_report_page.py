@@ -313,7 +313,7 @@ def test_it_is_drawn_whatever_became_of_the_run(browser: Chrome, tmp_path: Path,
     text = opened(browser, run)
     expected = {
         "valid": ("✓ VALID", "Every level up to linearizable held."),
-        "unknown": ("? UNKNOWN", "14 ok inserts, at least 1,000 expected"),
+        "unknown": ("? UNKNOWN", "14 ok calls of insert, at least 1,000 expected"),
         "killed": ("! CRASHED", "The harness process is gone and left no reason"),
         "crashed": ("! CRASHED", f"The harness itself failed: ClusterError: {SHOWN}"),
         "no history": ("! CRASHED", "history.jsonl: cannot be read: No such file"),

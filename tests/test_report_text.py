@@ -88,8 +88,8 @@ UNKNOWN  {NAME}
 promised linearizable
 
 Nothing can be concluded from this run.
-Reasons: stats: 14 ok inserts, at least 1,000 expected; 14 ok reads, at least
-1,000 expected.
+Reasons: stats: 14 ok calls of insert, at least 1,000 expected; 14 ok calls of
+read, at least 1,000 expected.
 This is not a success: run it longer, or with more operations.
 """,
     ),

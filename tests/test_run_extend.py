@@ -109,8 +109,8 @@ def test_a_run_that_never_gets_enough_ends_at_the_limit_that_is_said(tmp_path: P
     assert [(one["time_limits"], one["time_limits_max"]) for one in result] == [(2, 3), (3, 3)]
     assert inserts == 0
     assert troubles == (
-        "operations went on for 3 times the time limit of 0.03 s, and still: 0 ok inserts, "
-        "at least 4 expected; see --extend",
+        "operations went on for 3 times the time limit of 0.03 s, and still: 0 ok calls of "
+        "insert, at least 4 expected; see --extend",
     )
 
 

@@ -8,7 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+import msgspec
+
 from compose.settings import PartFormat, Settings, Storage
+from harness.core.bucket import OWN_BUCKET, Bucket
 from harness.core.dialect import Coordination, Engine, Engines, Version
 from harness.core.topology import Node, Role, Topology
 
@@ -20,6 +23,11 @@ KEEP: Final = "harness.keep"
 """Label that is "1" if the cluster outlives its owner."""
 DIRECTORY: Final = "harness.directory"
 """Label with the directory of the cluster's files."""
+BUCKET: Final = "harness.bucket"
+"""Label with the part of a user's bucket that the cluster writes to, as JSON."""
+ID_VARIABLE: Final = "AWS_ACCESS_KEY_ID"
+SECRET_VARIABLE: Final = "AWS_SECRET_ACCESS_KEY"  # noqa: S105 # it names where the secret is
+"""Environment variables with the keys of an object store, for the harness and for the servers."""
 
 PORTS: Final[Mapping[Role, int]] = {
     Role.CLICKHOUSE: 9000,
@@ -141,7 +149,9 @@ class Server:
     files: tuple[str, ...]
     """Names of the configuration files."""
     volumes: tuple[Volume, ...]
-    environment: Mapping[str, str]
+    environment: Mapping[str, str | None]
+    """Environment variables; None: the value that the compose tool's own environment has, so that
+    no file has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +170,18 @@ class ClusterPlan:
     def network(self) -> str:
         """Return the name of the network."""
         return self.name
+
+    @property
+    def bucket(self) -> Bucket | None:
+        """Return where the replicas store objects, as they reach it; None without an object store.
+
+        In a user's bucket each cluster has a prefix of its own.
+        """
+        if self.topology.bucket is not None:
+            return self.topology.bucket.below(self.name)
+        for store in self.topology.stores:
+            return Bucket(f"http://{store}:{PORTS[Role.STORE]}").below("data")
+        return None
 
     def server(self, node: str) -> Server:
         """Return the server of a node."""
@@ -186,6 +208,8 @@ def plan_cluster(
     volumes = {n: _volumes(f"{name}-{n}", layout, settings) for n, layout in layouts.items()}
     held = settings.storage is Storage.MEMORY
     oldest = images.engines(topology).dialect.versions[0]
+    if topology.bucket is not None:
+        labels = {**labels, BUCKET: msgspec.json.encode(topology.bucket.below(name)).decode()}
     return ClusterPlan(
         name=name,
         topology=topology,
@@ -236,14 +260,18 @@ def _volumes(prefix: str, layout: Layout, settings: Settings) -> tuple[Volume, .
 
 def _environment(
     topology: Topology, node: Node, engine: Engine, settings: Settings
-) -> Mapping[str, str]:
+) -> Mapping[str, str | None]:
     """Return the environment variables of our images and the official ones.
 
     Without CLICKHOUSE_SKIP_USER_SETUP the official image would write a file of users into the
     read-only configuration; without CLICKHOUSE_WATCHDOG_ENABLE=0 a watchdog would run the server.
     """
     if node.role is Role.CLICKHOUSE:
-        return {"CLICKHOUSE_SKIP_USER_SETUP": "1", "CLICKHOUSE_WATCHDOG_ENABLE": "0"}
+        # Our own store takes any keys.
+        key = OWN_BUCKET if topology.bucket is None else None
+        names = (ID_VARIABLE, SECRET_VARIABLE) if topology.has_store else ()
+        keys = dict.fromkeys(names, key)
+        return {"CLICKHOUSE_SKIP_USER_SETUP": "1", "CLICKHOUSE_WATCHDOG_ENABLE": "0", **keys}
     if node.role is Role.STORE:
         return {"CLIENTS": " ".join(topology.replicas)}
     if engine.coordination is Coordination.KEEPER:

@@ -31,7 +31,11 @@ def config_files(plan: ClusterPlan, node: Node) -> dict[str, str]:
     server = plan.server(node.name)
     return {
         name: _ENVIRONMENT.get_template(f"{name}.j2").render(
-            topology=plan.topology, settings=plan.settings, node=node, server=server
+            topology=plan.topology,
+            settings=plan.settings,
+            node=node,
+            server=server,
+            bucket=plan.bucket,
         )
         for name in server.files
     }

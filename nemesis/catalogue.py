@@ -122,7 +122,10 @@ def _partitions(given: Sequence[str], topology: Topology, options: FaultOptions)
         unsupported = partition.unsupported(topology, options.link_classes)
         drawn = [variant for variant in partition.VARIANTS if variant not in unsupported]
         if not drawn and not named:
-            raise UsageError("nemesis 'partition': this topology has no two nodes to separate")
+            classes = ",".join(options.link_classes)
+            raise UsageError(
+                f"nemesis 'partition': this cluster has no two nodes with a link of {classes}"
+            )
         named = list(dict.fromkeys((*drawn, *named)))
     return [Partition(named, topology, options.link_classes)] if named else []
 

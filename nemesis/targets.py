@@ -26,7 +26,7 @@ def why_unsupported(spec: NodeSpec, topology: Topology) -> str | None:
         return None if spec.role == "zookeeper" else f"no leader is drawn among {spec.role} nodes"
     for group in _groups(spec.role, topology):
         if not group:
-            return "this cluster has no object store"
+            return "this cluster has no object store of its own"
         if spec.target == "minority" and len(group) < 3:
             return f"{len(group)} {spec.role} nodes have no minority, at least 3 are needed"
     return None

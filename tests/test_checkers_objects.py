@@ -69,7 +69,6 @@ def test_objects_that_are_there_once_are_valid():
         "orphaned_objects": 0,
         "orphaned_bytes": 0,
         "orphans_by_writer": {},
-        "sole_writer": False,
         "locks": 2,
         "parts_without_lock": 0,
         "doubts": [],

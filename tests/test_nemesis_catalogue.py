@@ -84,7 +84,7 @@ def test_a_fault_without_room_is_refused_by_name() -> None:
         UsageError, match="'pause-zookeeper-minority': no node to affect: zookeeper"
     ):
         parsed("pause-zookeeper-minority", Topology.of(keepers=1))
-    with pytest.raises(UsageError, match="'partition': this topology has no two nodes to separate"):
+    with pytest.raises(UsageError, match="no two nodes with a link of interserver"):
         parsed("partition", Topology.of(replicas=1), link_classes=(LinkClass.INTERSERVER,))
     with pytest.raises(UsageError, match="'kill': no node to affect: clickhouse-leader: no"):
         parsed("kill", roles=("clickhouse",), targets=("leader",))

@@ -26,6 +26,7 @@ from nemesis.targets import NodeSpec
 from workloads.zero_copy import SCHEMA, ZeroCopyOptions
 
 SHAPE = Topology.of(replicas=2, keepers=1, store=True)
+OUTSIDE = ("--s3-endpoint", "http://10.0.0.7:9000/bucket")
 
 
 def test_the_store_has_links_of_its_own_and_is_no_replica() -> None:
@@ -52,6 +53,14 @@ def test_the_store_has_links_of_its_own_and_is_no_replica() -> None:
         (("--nemesis", "kill-store"), "nemesis 'kill-store' is unknown"),
         (("--shards", "2"), "--shards 2: expected 1"),
         (("--cluster", "sim", "-o", "rebuild=true"), "-o rebuild=true: needs real servers"),
+        ((*OUTSIDE, "--cluster", "sim"), "--s3-endpoint: --cluster sim has no containers"),
+        ((*OUTSIDE, "--workload", "merges"), "workload merges stores no objects; expected"),
+        ((*OUTSIDE, "--nemesis", "store-down"), "'store-down': no node to affect: store-one: this"),
+        ((*OUTSIDE, "--nemesis", "store-pause"), "'store-pause': no node to affect: store-one: "),
+        (
+            (*OUTSIDE, "--nemesis", "partition", "--links", "store"),
+            "'partition': this cluster has no two nodes with a link of store",
+        ),
     ],
 )
 def test_other_servers_are_refused_by_name(words: tuple[str, ...], text: str) -> None:

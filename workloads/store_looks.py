@@ -23,7 +23,7 @@ class StoreLooks:
         self._cluster = cluster
         self._table = table
         self._zero_copy = zero_copy
-        if not cluster.topology.stores:
+        if not cluster.topology.has_store:
             raise ClusterError("this cluster has no object store")
         self._store = ObjectStore(cluster.store_channel(timeout_s))
         try:

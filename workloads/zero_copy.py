@@ -117,7 +117,7 @@ class ZeroCopyOptions(PacedOptions):
     def validate(self, topology: Topology) -> None:
         """Raise UsageError for options that do not fit the topology."""
         validate_numbers(self)
-        if not topology.stores:
+        if not topology.has_store:
             raise UsageError(
                 "workload zero-copy: this cluster has no object store; expected a cluster that was "
                 "brought up for this workload"

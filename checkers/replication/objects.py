@@ -29,7 +29,8 @@ class Objects:
     active parts (only at rest), "held" the objects of its other files, and "missing" those that the
     store did not have while the part was active. "final-store", at rest: {"objects": {key: bytes},
     "locks": {part: {blob: [replica]}}, "written": {replica: count}}, the whole bucket, ZooKeeper's
-    locks, and the number of objects that each replica ever wrote. Each may have
+    locks, and the number of objects that each replica ever wrote; {} if the store has no log of
+    its requests, such as a user's own. Each may have
     "requests": {key: [{"source", "method", "status", "fault", "ago_s"}]}, what the store's log says
     of objects in question: who was to write or delete one, how many seconds before the look, and
     the fault that struck the request.
@@ -225,6 +226,7 @@ def _costs(store: Op, final: Mapping[str, Op], *, zero_copy: bool) -> dict[str, 
     orphaned = {key: size for key, size in sizes.items() if key not in used}
     locked = set(_held_locks(store))
     parts = {(part, node) for node, op in final.items() for part in _value(op)["parts"]}
+    written = _value(store).get("written", {})
     return {
         "parts": len({part for part, _ in parts}),
         "objects": len(sizes),
@@ -232,7 +234,7 @@ def _costs(store: Op, final: Mapping[str, Op], *, zero_copy: bool) -> dict[str, 
         "orphaned_objects": len(orphaned),
         "orphaned_bytes": sum(orphaned.values()),
         "orphans_by_writer": _by_writer(store, orphaned),
-        "sole_writer": len(_value(store).get("written", {})) == 1,
+        **({"sole_writer": len(written) == 1} if written else {}),
         "locks": len(locked),
         "parts_without_lock": len(parts - locked) if zero_copy else 0,
     }

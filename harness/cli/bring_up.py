@@ -1,5 +1,6 @@
 """Clusters of containers for the commands."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,6 +8,8 @@ from compose.releases import ImageChoice
 from compose.settings import Settings
 from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.images import build_images
+from harness.clusters.store_http import StoreKeys
+from harness.clusters.user_store import check_bucket
 from harness.core.dialect import Dialect
 from harness.core.errors import ClusterError, UsageError
 from harness.core.protocols import Cluster
@@ -57,7 +60,11 @@ def fresh_cluster(
     settings: Settings | None = None,
 ) -> Cluster:
     """Build the images and return a cluster that its `up` creates. `accept` raises UsageError if
-    the run needs a mechanism that servers of the dialect lack."""
+    the run needs a mechanism that servers of the dialect lack; so does a bucket of the topology
+    that cannot be used with the keys in the environment."""
+    if topology.bucket is not None:
+        note("looking at the bucket")
+        check_bucket(topology.bucket, StoreKeys.of(os.environ))
     images = build_images(note, choice)
     accept(images.engines(topology).dialect)
     note("starting servers")

@@ -69,7 +69,8 @@ def clean(clusters: tuple[str, ...], everything: bool, as_json: bool) -> int:
     """Remove the containers, networks and volumes of runs whose process has died.
 
     Without CLUSTERS, cleans up after all such runs; a cluster that is named is removed even if it
-    was kept. Never touches what a live run uses.
+    was kept. Never touches what a live run uses. Objects of such a run in a user's bucket are
+    removed as well.
     """
     removed = remove(clusters, everything=everything)
     if as_json:

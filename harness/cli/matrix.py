@@ -37,6 +37,7 @@ CLUSTER: Final = (
     "cluster", "shards", "replicas", "keepers", "keeper_route", "clickhouse", "zookeeper",
     "clickhouse_image",
     "zookeeper_image", "keeper_image", "upgrade_to", "parts",
+    "s3_endpoint",
 )  # fmt: skip
 """Options that decide which cluster a run needs; cells with equal ones share it."""
 BYTES_MAX: Final = 1 << 20

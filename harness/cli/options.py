@@ -337,6 +337,15 @@ GROUPS: dict[str, tuple[Any, ...]] = {
         ),
         *IMAGE_OPTIONS,
         click.option(
+            "--s3-endpoint",
+            type=WORD,
+            metavar="URL",
+            help="With --workload zero-copy: bucket of an object store of your own, as in "
+            "http://HOST:PORT/BUCKET/PREFIX. Containers must reach it at that address. The "
+            "environment has its keys (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY) and region "
+            "(AWS_REGION). Default: a store in the cluster.",
+        ),
+        click.option(
             "--parts",
             type=click.Choice([parts.value for parts in PartFormat]),
             help="Format of the parts that ClickHouse servers write: new, the default of their "

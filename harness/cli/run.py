@@ -85,7 +85,8 @@ class RunRequest:
         self._check_script(faults)
         self._check_upgrade(faults)
         if option.reuse:
-            for flag, value in {"--parts": option.parts, **option.images}.items():
+            taken = {"--parts": option.parts, "--s3-endpoint": option.s3_endpoint}
+            for flag, value in {**taken, **option.images}.items():
                 if value:
                     raise UsageError(f"{flag} {value}: --reuse takes a cluster as it is")
         if self.dialect is not None:
@@ -210,7 +211,8 @@ class RunRequest:
     def _wanted(self) -> ImageChoice:
         """Return the servers that the options choose."""
         choice = ImageChoice.of(self.options, self.options.upgrade_to)
-        return replace(choice, store=WORKLOADS[self.options.workload].store)
+        own_store = WORKLOADS[self.options.workload].store and not self.options.s3_endpoint
+        return replace(choice, store=own_store)
 
     @property
     def dialect(self) -> Dialect | None:
@@ -251,6 +253,7 @@ class RunRequest:
             keepers=option.keepers,
             route=option.keeper_route,
             store=WORKLOADS[option.workload].store,
+            bucket=option.bucket,
             **({} if self.simulated else self._wanted.versions),
         )
 

@@ -1,11 +1,15 @@
 """Typed values of the options of `harness run`."""
 
+import os
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
 from compose.releases import ImageOptions
+from harness.cli.catalogue import WORKLOADS
+from harness.core.bucket import REGION, Bucket
+from harness.core.errors import UsageError
 from harness.core.op import Json
 from harness.core.seed import Seed
 
@@ -52,6 +56,7 @@ class RunOptions(ImageOptions):
     keepers: int
     shards: int
     keeper_route: str
+    s3_endpoint: str | None
     parts: str | None
     protocol: str | None
     bug: tuple[str, ...]
@@ -89,9 +94,24 @@ class RunOptions(ImageOptions):
             "--reuse": self.reuse,
             "--keep-cluster": self.keep_cluster,
             "--stop-at-departure": self.stop_at_departure,
+            "--s3-endpoint": self.s3_endpoint,
             "--parts": self.parts,
         }
         return {flag: value for flag, value in {**own, **self.images}.items() if value}
+
+    @property
+    def bucket(self) -> Bucket | None:
+        """Return the bucket of the user's object store; None without one. Raises UsageError."""
+        if not self.s3_endpoint:
+            return None
+        if not WORKLOADS[self.workload].store:
+            able = " ".join(name for name, entry in WORKLOADS.items() if entry.store)
+            raise UsageError(
+                f"--s3-endpoint {self.s3_endpoint}: workload {self.workload} stores no objects; "
+                f"expected --workload {able}"
+            )
+        region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or REGION
+        return Bucket.of(self.s3_endpoint, region)
 
     def stored(self, without: frozenset[str]) -> dict[str, Json]:
         """Return all options except those in `without`, by name, as a plan stores them."""

@@ -1,18 +1,17 @@
 """Queries about the objects of a table: those that exist, and those that parts refer to."""
 
 import json
-import xml.etree.ElementTree as ET
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import quote
 
 from harness.clients.clickhouse import ClickHouse, DatabaseError
+from harness.clusters.bucket import object_path, object_sizes
 from harness.core.connections import QueryError, StoreChannel
 from harness.core.outcomes import NETWORK
 
-BUCKET: Final = "harness"
 _REQUESTS: Final = "/-/requests"
 """Path at which our own object store returns the requests that concerned a key."""
 _LOCKS: Final = "/clickhouse/zero_copy/zero_copy_s3"
@@ -26,28 +25,14 @@ class ObjectStore:
     channel: StoreChannel
 
     def sizes(self) -> dict[str, int]:
-        """Return the size of every object by its key. Raises DatabaseError.
-
-        An object that exists during the whole call is listed: pages are in the order of the keys,
-        and each begins after the last key of the one before.
-        """
-        found: dict[str, int] = {}
-        last = ""
-        while True:
-            status, text = self._request(
-                "GET", f"/{BUCKET}?list-type=2&start-after={quote(last, safe='')}"
-            )
-            if status != 200:
-                raise DatabaseError(NETWORK, f"the object store answers {status}: {text[:200]}")
-            page, more = _listing(text)
-            found |= page
-            if not more:
-                return found
-            last = max(page)
+        """Return the size of every object by its key, see `object_sizes`. Raises DatabaseError."""
+        with _as_database_error():
+            return object_sizes(self.channel)
 
     def lacks(self, key: str) -> bool:
         """Return whether an object does not exist. Raises DatabaseError."""
-        status, _ = self._request("HEAD", f"/{BUCKET}/{quote(key)}")
+        with _as_database_error():
+            status, _ = self.channel.request("HEAD", object_path(self.channel.bucket, key))
         if status not in (200, 404):
             raise DatabaseError(NETWORK, f"the object store answers {status} for {key}")
         return status == 404
@@ -76,26 +61,21 @@ class ObjectStore:
         return Counter(source for of_key in sources for source in of_key)
 
     def _requests(self, keys: Sequence[str]) -> dict[str, Any]:
-        status, text = self._request("POST", _REQUESTS, json.dumps([*keys]))
-        return dict(json.loads(text)) if status == 200 else {}
+        if not self.channel.logs_requests:
+            return {}
+        with _as_database_error():
+            status, text = self.channel.request("POST", _REQUESTS, json.dumps([*keys]))
+        if status != 200:
+            raise DatabaseError(NETWORK, f"the object store answers {status} at {_REQUESTS}")
+        return dict(json.loads(text))
 
-    def _request(self, method: str, path: str, body: str | None = None) -> tuple[int, str]:
-        try:
-            return self.channel.request(method, path, body)
-        except QueryError as error:
-            raise DatabaseError(error.code, error.text) from error
 
-
-def _listing(text: str) -> tuple[dict[str, int], bool]:
-    """Return the sizes by key of one page of a listing, and whether there are more pages."""
+@contextmanager
+def _as_database_error() -> Iterator[None]:
     try:
-        root = ET.fromstring(text)  # noqa: S314 # from the cluster's own store
-    except ET.ParseError as error:
-        raise DatabaseError(NETWORK, f"the object store lists no XML: {error}") from error
-
-    entries = root.findall("{*}Contents")
-    sizes = {entry.findtext("{*}Key", ""): int(entry.findtext("{*}Size", "0")) for entry in entries}
-    return sizes, root.findtext("{*}IsTruncated") == "true"
+        yield
+    except QueryError as error:
+        raise DatabaseError(error.code, error.text) from error
 
 
 def references(

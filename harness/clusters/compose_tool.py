@@ -19,8 +19,12 @@ SETTLE_S: Final = 2.0
 """Time during which the engine may still execute requests of a tool that was killed."""
 
 
-def compose_up(name: str, file: Path, *services: str) -> None:
+def compose_up(
+    name: str, file: Path, *services: str, secrets: Mapping[str, str] | None = None
+) -> None:
     """Create and start what is in the compose file, or those services whose containers are missing.
+
+    `secrets` are the environment variables that the file names without a value.
 
     The file is the one that a person would use. The tool takes 3.5 s for 12 containers, and the
     servers as long again to start; to create them through the engine's API would gain a second or
@@ -38,7 +42,7 @@ def compose_up(name: str, file: Path, *services: str) -> None:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        env=_environment(),
+        env={**_environment(), **(secrets or {})},
     ) as tool:
         try:
             _, output = tool.communicate(timeout=_TIMEOUT_S)

@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
@@ -28,10 +27,12 @@ from harness.clusters.readiness import Readiness, await_version, version_of
 from harness.clusters.removal import lock_cluster, remove_run
 from harness.clusters.store_http import HttpStoreChannel
 from harness.clusters.store_rule import store_rule
+from harness.clusters.user_store import UserStore
+from harness.core.bucket import Bucket
 from harness.core.clock import utc_now
 from harness.core.connections import QueryChannel, StoreChannel, ZooKeeper
 from harness.core.dialect import Engines
-from harness.core.errors import ClusterError
+from harness.core.errors import ClusterError, ObjectsLeftError
 from harness.core.op import Json
 from harness.core.os_process import this_process
 from harness.core.protocols import Endpoint
@@ -44,7 +45,8 @@ class DockerCluster:
     """Cluster of real servers; it has every capability for which a section below is named.
 
     `directory` holds the compose file, the configuration and the manifest that `attach` needs. A
-    cluster that is made with `keep` outlives its process, and `clean` leaves it alone.
+    cluster that is made with `keep` outlives its process, and `clean` leaves it alone. The keys of
+    a user's bucket are those in the environment; without them UsageError is raised.
     """
 
     def __init__(
@@ -87,6 +89,7 @@ class DockerCluster:
         self._plan = self._make_plan()
         self._containers = {s.node.name: s.container for s in self._plan.servers}
         self._pods = {p.node.name: p.container for p in self._plan.pods}
+        self._user_store = UserStore.of(topology, self.name)
 
     @staticmethod
     def attach(directory: Path) -> "DockerCluster":
@@ -131,8 +134,10 @@ class DockerCluster:
             return
         try:
             render(self._plan, self.directory)
-            compose_up(self.name, self.directory / "compose.yml")
+            self._compose_up()
             self._find_pods()
+            if self._user_store is not None:
+                self._user_store.check_reachable(self._agents, self.topology.replicas)
             self._await_whole()
         except BaseException:
             self.down()
@@ -147,6 +152,8 @@ class DockerCluster:
         try:
             self._close_agents()
             remove_run(self._engine(), self.name, self.directory)
+        except ObjectsLeftError:
+            raise
         except ClusterError as error:
             clean = f"harness clean {self.name}" if self.keep else "harness clean"
             raise ClusterError(f"{error}; {clean} removes what is left") from error
@@ -181,7 +188,10 @@ class DockerCluster:
 
     def store_channel(self, timeout_s: float) -> StoreChannel:
         """Return a new connection to the object store."""
-        return HttpStoreChannel(self.endpoint(self.topology.stores[0]), timeout_s)
+        if self._user_store is not None:
+            return self._user_store.channel(timeout_s)
+        own = self.endpoint(self.topology.stores[0])
+        return HttpStoreChannel(Bucket(f"http://{own.host}:{own.port}"), timeout_s)
 
     def zookeeper(self, keepers: Sequence[str], timeout_s: float = 3.0) -> ZooKeeper:
         """Return a new session with any of these ZooKeeper servers."""
@@ -193,12 +203,7 @@ class DockerCluster:
     @property
     def engines(self) -> Engines:
         """Return the engines of the servers, and those that upgrades start from or lead to."""
-        known = self.images.engines(self.topology)
-        met = {
-            node: replace(engine, version=self._reported.get(node, engine.version))
-            for node, engine in known.nodes.items()
-        }
-        return replace(known, nodes=met)
+        return self.images.engines(self.topology).reporting(self._reported)
 
     def versions(self) -> Mapping[str, str]:
         """Return the version that each node reports; nodes that do not answer are left out."""
@@ -312,16 +317,7 @@ class DockerCluster:
 
     def inactive(self, node: str) -> Sequence[str]:
         """Return why the server is not an active member of the cluster, a reason each."""
-        why = self._readiness.why_unready(node)
-        if why is not None:
-            return [why]
-        if node not in self.topology.replicas:
-            return []
-        try:
-            tables = replica.inactive_tables(self.endpoint(node))
-            return [f"{node}: {table} is not active" for table in tables]
-        except ClusterError as error:
-            return [f"{node} does not answer: {error}"]
+        return self._readiness.inactive(node)
 
     # --- CanPause -----------------------------------------------------------------------------
 
@@ -349,9 +345,7 @@ class DockerCluster:
 
     def table_leader(self) -> str | None:
         """Return the replica that reports to lead most of the run's tables; None if none leads."""
-        led = on_each(self.topology.replicas, lambda node: replica.tables_led(self.endpoint(node)))
-        most = max(self.topology.replicas, key=lambda node: led[node])
-        return most if led[most] else None
+        return self._readiness.table_leader()
 
     def stop_fetches(self, nodes: Iterable[str]) -> None:
         """Stop the fetches of every table that exists, until the server is restarted."""
@@ -479,8 +473,12 @@ class DockerCluster:
             self._readiness.why_not_alive,
             self._readiness.why_unready,
             self._last_lines,
-            lambda node: compose_up(self.name, self.directory / "compose.yml", node),
+            self._compose_up,
         )
+
+    def _compose_up(self, *nodes: str) -> None:
+        secrets = self._user_store.keys.environment if self._user_store is not None else {}
+        compose_up(self.name, self.directory / "compose.yml", *nodes, secrets=secrets)
 
     def _proxies(self) -> Proxies:
         return Proxies({node: self._agents[node] for node in self.topology.replicas})

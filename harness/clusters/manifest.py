@@ -10,6 +10,7 @@ import msgspec
 
 from compose.plan import Images
 from compose.settings import PartFormat, Settings, Storage
+from harness.core.bucket import Bucket
 from harness.core.errors import ClusterError
 from harness.core.topology import Node, Role, Topology
 
@@ -40,6 +41,7 @@ class ClusterManifest:
         state = {
             "name": self.name,
             "nodes": [asdict(node) for node in self.topology.nodes],
+            "bucket": self.topology.bucket and asdict(self.topology.bucket),
             "images": asdict(images),
             "settings": asdict(self.settings),
         }
@@ -63,7 +65,10 @@ class ClusterManifest:
             }
             return ClusterManifest(
                 name=state["name"],
-                topology=Topology(tuple(map(_node, state["nodes"]))),
+                topology=Topology(
+                    tuple(map(_node, state["nodes"])),
+                    state["bucket"] and Bucket(**state["bucket"]),
+                ),
                 images=msgspec.convert(state["images"], Images),
                 settings=Settings(**settings),
             )

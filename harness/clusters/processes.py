@@ -129,7 +129,7 @@ class Processes:
         self,
         node: str,
         image: str,
-        environment: Mapping[str, str],
+        environment: Mapping[str, str | None],
         change: Callable[[Container | None], None],
     ) -> float:
         """Send SIGTERM, wait, and start a container of another image in place of the old one.
@@ -165,17 +165,20 @@ class Processes:
         return time.monotonic() - began
 
     def _create_like(
-        self, other: Container, node: str, image: str, environment: Mapping[str, str]
+        self, other: Container, node: str, image: str, environment: Mapping[str, str | None]
     ) -> Container:
-        """Return a new container that joins the same pod and has the same volumes and labels.
+        """Return a new container that joins the same pod and has the same volumes and labels, and
+        the same values of the variables that `environment` names without one.
 
         It is created while the old server still serves, because that takes longest on a busy
         machine. With the compose tool the server would be away for seconds.
         """
         self._remove_unused(node)
+        kept = [v for v in environment_of(other).items() if environment.get(v[0], "") is None]
+        given = [v for v in environment.items() if v[1] is not None]
         config = {
             "Image": image,
-            "Env": [f"{name}={value}" for name, value in environment.items()],
+            "Env": [f"{name}={value}" for name, value in (*given, *kept)],
             "Labels": other.attrs["Config"]["Labels"],
             "HostConfig": other.attrs["HostConfig"],
         }
@@ -311,3 +314,9 @@ class Processes:
             container.stop(timeout=term_s)
             container.reload()
         return bool(container.attrs["State"]["ExitCode"] != 137)
+
+
+def environment_of(container: Container) -> Mapping[str, str]:
+    """Return the environment variables that a container was created with."""
+    pairs = (entry.partition("=") for entry in container.attrs["Config"]["Env"] or ())
+    return {name: value for name, _, value in pairs}

@@ -87,6 +87,19 @@ class Readiness:
             return f"{node} does not answer: {error}"
         return refused and f"{node} {refused}"
 
+    def inactive(self, node: str) -> Sequence[str]:
+        """Return why a server cannot serve, or which of its tables are inactive, a reason each."""
+        why = self.why_unready(node)
+        if why is not None:
+            return [why]
+        if self._role(node) is not Role.CLICKHOUSE:
+            return []
+        try:
+            tables = replica.inactive_tables(self._endpoint(node))
+            return [f"{node}: {table} is not active" for table in tables]
+        except ClusterError as error:
+            return [f"{node} does not answer: {error}"]
+
     def unready(self) -> Sequence[str]:
         """Return why the servers cannot serve now, a reason each; empty if all can."""
         reasons = on_each(self._topology.names, self.why_unready).values()
@@ -107,6 +120,13 @@ class Readiness:
             if state and state.mode in ("leader", "standalone")
         ]
         return max(leading)[1] if leading else None
+
+    def table_leader(self) -> str | None:
+        """Return the replica that reports to lead most of the run's tables; None if none leads."""
+        replicas = self._topology.replicas
+        led = on_each(replicas, lambda node: replica.tables_led(self._endpoint(node)))
+        most = max(replicas, key=lambda node: led[node])
+        return most if led[most] else None
 
     def serving(self) -> frozenset[str]:
         """Return the ZooKeeper servers that report that they lead or follow."""

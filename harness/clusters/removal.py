@@ -1,6 +1,7 @@
 """Removal of what the harness created in Docker, found by its labels only."""
 
 import fcntl
+import os
 import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,20 +11,28 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 import docker
+import msgspec
 from docker.errors import APIError, NotFound
 
-from compose.plan import DIRECTORY, KEEP, OWNER, RUN
+from compose.plan import BUCKET, DIRECTORY, ID_VARIABLE, KEEP, OWNER, RUN
 from harness.clusters import manifest
+from harness.clusters.bucket import remove_objects
 from harness.clusters.compose_tool import SETTLE_S
 from harness.clusters.engine import engine, engine_request
 from harness.clusters.parallel import on_each
-from harness.core.errors import ClusterError, UsageError
+from harness.clusters.processes import environment_of
+from harness.clusters.store_http import HttpStoreChannel, StoreKeys
+from harness.core.bucket import Bucket
+from harness.core.connections import QueryError
+from harness.core.errors import ClusterError, ObjectsLeftError, UsageError
 from harness.core.os_process import is_alive
 
 LOCK: Final = "cluster.lock"
 """File in a cluster's directory that a process locks while it uses the cluster."""
 _FILES: Final = {LOCK, manifest.FILE, "compose.yml", "config"}
 _REMOVE_S: Final = 30.0
+_STORE_S: Final = 10.0
+"""Time limit of a request to delete an object."""
 _KINDS: Final = ("containers", "networks", "volumes")
 """Kinds of Docker objects, in the order in which they can be removed."""
 
@@ -46,10 +55,10 @@ def clean(names: Sequence[str] = (), *, everything: bool = False) -> list[str]:
 
     Kept clusters are removed only with `everything`; a cluster that a live process owns or uses is
     never removed. With `names`, only these clusters are removed, kept or not. Return the names of
-    the removed containers, networks and volumes.
+    the removed containers, networks and volumes, and a line for objects in a user's bucket.
 
     Raises UsageError for a name that no cluster has, or a cluster in use; ClusterError if no engine
-    answers.
+    answers; ObjectsLeftError, after everything else is removed, if objects stay in a bucket.
     """
     with closing(engine()) as client:
         runs: dict[str, dict[str, str]] = {}
@@ -58,24 +67,31 @@ def clean(names: Sequence[str] = (), *, everything: bool = False) -> list[str]:
         for name in names:
             _check_name(name, runs)
         removed: list[str] = []
+        left: list[str] = []
         for run, labels in sorted(runs.items()):
             if run in names or (not names and _abandoned(labels, everything)):
                 directory = Path(labels.get(DIRECTORY, ""))
                 # Without a manifest the owner was killed during the setup, and the engine may
                 # still be creating the rest.
                 settle_s = 0.0 if (directory / manifest.FILE).is_file() else SETTLE_S
-                removed += remove_run(client, run, directory, settle_s)
+                try:
+                    removed += remove_run(client, run, directory, settle_s)
+                except ObjectsLeftError as error:
+                    left.append(str(error))
+        if left:
+            raise ObjectsLeftError("\n".join(left))
         return removed
 
 
 def remove_run(
     client: docker.DockerClient, run: str, directory: Path, settle_s: float = 0.0
 ) -> list[str]:
-    """Remove everything of one cluster from the engine, and its directory. Return the names of
-    what was removed from the engine.
+    """Remove everything of one cluster from the engine, its objects in a user's bucket, and its
+    directory. Return the names of what was removed from the engine, and a line for the objects.
 
     What the engine is still creating is removed too; the function returns when nothing new has
-    appeared for `settle_s`. Raises ClusterError if something cannot be removed.
+    appeared for `settle_s`. Raises ClusterError if something cannot be removed; ObjectsLeftError if
+    only objects cannot.
 
     The directory goes after the containers, which mount files of it, and before the volumes, whose
     labels name it: the other way round, a process that is killed after the last volume would leave
@@ -83,6 +99,8 @@ def remove_run(
     goes last.
     """
     removed: list[str] = []
+    bucket, environment = _bucket_of(client, run)
+    left: ObjectsLeftError | None = None
     deadline = time.monotonic() + _REMOVE_S
     settled = time.monotonic() + settle_s
     while True:
@@ -94,17 +112,58 @@ def remove_run(
             continue
         else:
             _remove_files(directory)
+            if left is not None:
+                raise left
             return removed
         if time.monotonic() > deadline:
-            left = ", ".join(one.name for objects in found.values() for one in objects)
-            raise ClusterError(f"{run}: could not be removed in {_REMOVE_S:g} s: {left} is left")
+            rest = ", ".join(one.name for objects in found.values() for one in objects)
+            raise ClusterError(f"{run}: could not be removed in {_REMOVE_S:g} s: {rest} is left")
         for kind in _KINDS:
             # Containers in parallel and repeatedly: a pod cannot be removed while the engine sets
             # up a server that joins it.
             gone = on_each(found[kind], partial(_remove, kind))
             removed += [one.name for one, is_gone in gone.items() if is_gone]
-            if kind == "containers" and all(gone.values()) and not settle_s:
+            if kind != "containers" or not all(gone.values()):
+                continue
+            if bucket is not None:
+                # As long as a volume has the label, a process that is killed here leaves nothing
+                # that is not found again.
+                try:
+                    removed.append(_emptied(bucket, environment))
+                except ObjectsLeftError as error:
+                    left = error
+                bucket = None
+            if not settle_s:
                 _remove_files(directory)
+
+
+def _bucket_of(client: docker.DockerClient, run: str) -> tuple[Bucket | None, Mapping[str, str]]:
+    """Return the part of a user's bucket that a cluster writes to, if it does, and an environment
+    with its keys: that of its servers, else that of this process."""
+    environment: Mapping[str, str] = os.environ
+    bucket: Bucket | None = None
+    for kind in _KINDS:
+        for one in _objects(client, kind, f"{RUN}={run}"):
+            text = _labels_of(one).get(BUCKET)
+            bucket = msgspec.json.decode(text, type=Bucket) if text else bucket
+            if kind == "containers" and ID_VARIABLE in (own := environment_of(one)):
+                environment = own
+    return bucket, environment
+
+
+def _emptied(bucket: Bucket, environment: Mapping[str, str]) -> str:
+    """Remove the objects of a cluster whose servers are gone, and return what was removed. Raises
+    ObjectsLeftError."""
+    assert bucket.prefix, "each cluster has a prefix of its own"
+    try:
+        keys = StoreKeys.of(environment)
+        count = remove_objects(HttpStoreChannel(bucket, _STORE_S, keys))
+    except (QueryError, UsageError) as error:
+        why = error.text if isinstance(error, QueryError) else error
+        raise ObjectsLeftError(
+            f"objects may be left below {bucket.url}: {why}; delete them with a client of S3"
+        ) from error
+    return f"{count} objects below {bucket.url}"
 
 
 def _remove_files(directory: Path) -> None:
@@ -143,8 +202,14 @@ def in_use(directory: Path) -> bool:
 
 def _labels(client: docker.DockerClient) -> Iterable[dict[str, str]]:
     for kind in _KINDS:
-        for one in _objects(client, kind, RUN):
-            yield (one.attrs.get("Labels") or one.attrs.get("Config", {}).get("Labels") or {})
+        yield from map(_labels_of, _objects(client, kind, RUN))
+
+
+def _labels_of(one: Any) -> dict[str, str]:
+    found: dict[str, str] = (
+        one.attrs.get("Labels") or one.attrs.get("Config", {}).get("Labels") or {}
+    )
+    return found
 
 
 def _objects(client: docker.DockerClient, kind: str, label: str) -> list[Any]:

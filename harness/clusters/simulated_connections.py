@@ -7,6 +7,7 @@ from urllib.parse import unquote
 
 from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, NoNodeError
 
+from harness.core.bucket import Bucket
 from harness.core.connections import QueryError, ZooKeeperError
 from harness.sim.simulation import (
     BAD_VERSION,
@@ -55,12 +56,15 @@ class SimulatedChannel:
 class SimulatedStore:
     """Looks at the objects of a simulated store, which take no time and change nothing."""
 
+    logs_requests = False
+
     def __init__(self, simulation: Simulation, node: str) -> None:
+        self.bucket = Bucket(f"sim://{node}")
         self._simulation = simulation
         self._node = node
 
     def request(self, method: str, path: str, body: str | None = None) -> tuple[int, str]:  # noqa: ARG002
-        """Return the answer to a listing (GET) or a look at one object (HEAD); 404 to others."""
+        """Return the answer to a listing (GET) or a look at one object (HEAD)."""
         objects = dict(self._simulation.servers.objects(self._node))
         resource, _, query = path.partition("?")
         if method == "GET" and "list-type=2" in query:
@@ -72,7 +76,8 @@ class SimulatedStore:
             )
             return 200, f"<ListBucketResult>{listed}</ListBucketResult>"
         key = unquote(resource.strip("/").partition("/")[2])
-        return (200 if method == "HEAD" and key in objects else 404), ""
+        assert method == "HEAD", f"{method} {path} is not simulated"
+        return (200 if key in objects else 404), ""
 
 
 class Stat(NamedTuple):

@@ -4,6 +4,7 @@ simulation."""
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from harness.core.bucket import Bucket
 from harness.core.op import Done, Kind
 
 
@@ -39,6 +40,16 @@ class QueryChannel(Protocol):
 class StoreChannel(Protocol):
     """Carries requests to an object store in S3's protocol, without faults in between. For several
     threads."""
+
+    @property
+    def bucket(self) -> Bucket:
+        """Bucket that the requests are about."""
+        ...
+
+    @property
+    def logs_requests(self) -> bool:
+        """Whether the store has a log of the requests to it, as our own has."""
+        ...
 
     def request(self, method: str, path: str, body: str | None = None) -> tuple[int, str]:
         """Return the status and the body of the answer. Raise QueryError if there is none."""

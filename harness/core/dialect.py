@@ -440,6 +440,14 @@ class Engines:
         coordination = Coordination.KEEPER if keeper else Coordination.ZOOKEEPER
         return common_dialect(frozenset(found or {_FIRST}), coordination)
 
+    def reporting(self, versions: Mapping[str, str]) -> "Engines":
+        """Return the engines in which nodes run the versions that they report."""
+        met = {
+            node: replace(engine, version=versions.get(node, engine.version))
+            for node, engine in self.nodes.items()
+        }
+        return replace(self, nodes=met)
+
     def on(self, node: str) -> Dialect:
         """Return the current dialect of one ClickHouse server."""
         return self.nodes[node].dialect if node in self.nodes else self.dialect

@@ -34,6 +34,10 @@ class ClusterError(HarnessError):
     """Failure to bring up, reach or control a cluster."""
 
 
+class ObjectsLeftError(ClusterError):
+    """Failure to remove a cluster's objects from a user's bucket; the cluster itself is gone."""
+
+
 class StartError(ClusterError):
     """Failure of a started server to answer."""
 

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from harness.core.bucket import Bucket
 from harness.core.errors import UsageError
 from harness.core.ranges import NODES_MAX, RANGES
 
@@ -66,6 +67,8 @@ class Topology:
     """Shape of a cluster: its nodes and their connections."""
 
     nodes: tuple[Node, ...]
+    bucket: Bucket | None = None
+    """Bucket of an object store that is not part of the cluster, so it has no node and no links."""
 
     @staticmethod
     def of(
@@ -77,6 +80,7 @@ class Topology:
         clickhouse: str = "",
         zookeeper: str = "",
         store: bool = False,
+        bucket: Bucket | None = None,
     ) -> "Topology":
         """Return a topology of ClickHouse servers ch1, ch2, … and ZooKeeper servers zk1, zk2, …
 
@@ -87,7 +91,7 @@ class Topology:
 
         `clickhouse` and `zookeeper` are the servers' versions: "24.8,25.8" in turn, or
         "ch1=24.8,25.8", in which servers that are not named get the others in turn. With `store`
-        there is an object store, STORE.
+        there is an object store: STORE, or the one of `bucket`.
 
         Raises UsageError for numbers out of range and for unknown names.
         """
@@ -125,20 +129,20 @@ class Topology:
                 Node(name, Role.ZOOKEEPER, 1, i + 1, version=versions[name])
                 for i, name in enumerate(zk)
             )
-            + ((Node(STORE, Role.STORE),) if store else ())
+            + ((Node(STORE, Role.STORE),) if store and bucket is None else ()),
+            bucket if store else None,
         )
 
     def with_version(self, name: str, version: str) -> "Topology":
         """Return the topology in which this server runs another version."""
         self.node(name)
-        return Topology(
-            tuple(replace(n, version=version) if n.name == name else n for n in self.nodes)
-        )
+        nodes = (replace(n, version=version) if n.name == name else n for n in self.nodes)
+        return replace(self, nodes=tuple(nodes))
 
     @property
     def unversioned(self) -> "Topology":
         """Return the topology without versions."""
-        return Topology(tuple(replace(node, version="") for node in self.nodes))
+        return replace(self, nodes=tuple(replace(node, version="") for node in self.nodes))
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -157,8 +161,13 @@ class Topology:
 
     @cached_property
     def stores(self) -> tuple[str, ...]:
-        """Return the names of the object stores: one or none."""
+        """Return the names of the nodes that are object stores: one or none."""
         return tuple(node.name for node in self.nodes if node.role is Role.STORE)
+
+    @property
+    def has_store(self) -> bool:
+        """Return whether replicas have an object store, in the cluster or outside of it."""
+        return bool(self.stores) or self.bucket is not None
 
     @cached_property
     def shards(self) -> tuple[tuple[str, ...], ...]:

@@ -63,7 +63,7 @@ class RunInfo:
 
     "plan" is an object with the fields of Plan, but "again" for `repro_command`, and "seed" as text
     such as "0x5eed"; "topology" is an object with "nodes", a list of objects with the fields of
-    Node; times are ISO 8601, UTC.
+    Node, and "bucket", the fields of Bucket or null; times are ISO 8601, UTC.
     """
 
     schema: int = SCHEMA_VERSION

@@ -148,6 +148,14 @@ def test_versions_are_a_dimension_and_share_no_cluster(tmp_path):
     assert [lane.fits(cell) for cell in settled] == ["on 18.16" in cell.name for cell in settled]
 
 
+def test_a_cell_whose_tables_are_on_an_object_store_shares_no_cluster_with_others(tmp_path):
+    file = tmp_path / "m.toml"
+    file.write_text('workloads = ["quorum-set", "merges", "zero-copy"]\nnemeses = ["none"]')
+    settled, _ = read_matrix(file).settled(str(tmp_path), Console(), Stop())
+    first, second, stored = (cell.cluster for cell in settled)
+    assert first == second != stored
+
+
 def test_what_a_version_cannot_run_is_said_and_counts_as_nothing(tmp_path):
     night = Night.begun(tmp_path / "night", {"matrix": "m", "seed": "1"})
     night.say("begin", 0, cell="a on 18.16", seed="0x1")

@@ -98,7 +98,8 @@ class TortureMatrix:
             why = error.format_message() if isinstance(error, click.UsageError) else str(error)
             raise UsageError(f"matrix {self.path}: cell {name}: {why}") from error
         plan: Callable[[Seed], Any] = request.plan
-        cluster = " ".join(f"{option}={context.params[option]}" for option in CLUSTER)
+        said = (f"{option}={context.params[option]}" for option in CLUSTER)
+        cluster = " ".join((*said, f"store={request.topology.has_store}"))
         return TortureCell(name, cluster, request.campaign(console, stop, lambda _: None), plan)
 
 

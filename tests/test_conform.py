@@ -17,6 +17,7 @@ from harness.conform.model import SERIAL, Departure, Model, Replica
 from harness.conform.replay import Replayed, replay, tables
 from harness.conform.txnlog import Change, ChangeKind, Txn, read_txns
 from harness.core.errors import HarnessError
+from tests.server_protocols import V18, V25
 
 TRACE = Path(__file__).parent / "traces" / "quorum.txnlog.tar.gz"
 NAME = "log.100000001"
@@ -76,7 +77,7 @@ def gone(path: str) -> Change:
 
 
 def test_a_real_trace_conforms() -> None:
-    outcome = replay(ROOT, TXNS)
+    outcome = replay(ROOT, TXNS, V18)
     assert outcome.stopped is None
     assert outcome.steps == 201
     assert dict(outcome.actions) == {
@@ -134,7 +135,7 @@ def test_a_fetch_that_counted_for_nothing_may_be_undone_and_done_again() -> None
     index, made = at(ChangeKind.CREATE, "replicas/ch3/parts/0_1_1_0")
     again = Txn(0, TXNS[index].session, 0, (made,), ends_session=False)
     undone = added(index, gone("replicas/ch3/parts/0_1_1_0"))
-    outcome = replay(ROOT, (*undone[: index + 2], again, *undone[index + 2 :]))
+    outcome = replay(ROOT, (*undone[: index + 2], again, *undone[index + 2 :]), V18)
     assert outcome.stopped is None
     assert outcome.actions["UndoFetch"] == 1
 
@@ -150,10 +151,10 @@ def test_a_part_that_is_not_on_the_disk_is_taken_back_and_fetched_again() -> Non
     index, made = at(ChangeKind.CREATE, "replicas/ch3/parts/0_1_1_0")
     fetched = Txn(0, TXNS[index].session, 0, (made,), ends_session=False)
     before = added(index, *taken_back("ch3", "0_1_1_0"))
-    outcome = replay(ROOT, (*before[: index + 2], fetched, *before[index + 2 :]))
+    outcome = replay(ROOT, (*before[: index + 2], fetched, *before[index + 2 :]), V18)
     assert (outcome.stopped, outcome.departures) == (None, {})
     assert outcome.actions["FetchAgain"] == 1
-    stopped = stop_of(replay(ROOT, added(index - 1, *taken_back("ch3", "0_1_1_0"))))
+    stopped = stop_of(replay(ROOT, added(index - 1, *taken_back("ch3", "0_1_1_0")), V18))
     assert stopped == (("FetchAgain ch3 0_1_1_0",), "ch3 does not have 0_1_1_0")
 
 
@@ -163,7 +164,7 @@ def test_a_replica_that_was_counted_and_has_to_fetch_is_a_step_with_a_name() -> 
     assert index < ended()
     fetched = Txn(0, TXNS[index].session, 0, (made,), ends_session=False)
     after = added(ended(), *taken_back("ch2", "0_1_1_0"))
-    outcome = replay(ROOT, (*after[: ended() + 2], fetched, *after[ended() + 2 :]))
+    outcome = replay(ROOT, (*after[: ended() + 2], fetched, *after[ended() + 2 :]), V18)
     assert outcome.stopped is None
     assert outcome.departures == {"CountedWithout": 1}
 
@@ -177,11 +178,11 @@ def test_parts_that_go_before_the_merged_one_comes_are_a_step_with_a_name() -> N
         if change.path.startswith(f"{ROOT}/replicas/ch2/queue/") and b"\nmerge\n" in change.data
     )
     early, twice = gone("replicas/ch2/parts/0_1_1_0"), gone("replicas/ch2/parts/0_2_2_0")
-    outcome = replay(ROOT, added(queued, early, twice))
+    outcome = replay(ROOT, added(queued, early, twice), V18)
     assert outcome.stopped is None
     assert outcome.departures == {"RemoveAhead": 2}
-    assert replay(ROOT, TXNS).departures == {}
-    stopped = stop_of(replay(ROOT, added(queued - 1, early)))
+    assert replay(ROOT, TXNS, V18).departures == {}
+    stopped = stop_of(replay(ROOT, added(queued - 1, early), V18))
     assert stopped == (("RemovePart ch2 0_1_1_0",), PART_LOST)
 
 
@@ -191,7 +192,7 @@ def test_last_part_that_goes_back_is_a_step_with_a_name() -> None:
     parts = {earlier.name: earlier}
     replicas = {n: Replica(n, session=i, parts=parts) for i, n in enumerate(("ch1", "ch2"))}
     pending = QuorumStatus(earlier, 2, frozenset({"ch1"}))
-    model = Model(replicas=replicas, last={"0": later}, quorums={SERIAL: pending})
+    model = Model(V18, replicas=replicas, last={"0": later}, quorums={SERIAL: pending})
     assert model.end_quorum("ch2", SERIAL) == earlier
     assert model.set_last(earlier, {"0": earlier}) == later
     assert (model.last, model.quorums) == ({"0": earlier}, {})
@@ -199,7 +200,9 @@ def test_last_part_that_goes_back_is_a_step_with_a_name() -> None:
 
 def test_an_insert_without_a_quorum_needs_no_active_replica() -> None:
     """18.16.1 does not check this; the step has a name."""
-    model = Model(replicas={"ch1": Replica("ch1"), "ch2": Replica("ch2", session=1, lost=True)})
+    model = Model(
+        V18, replicas={"ch1": Replica("ch1"), "ch2": Replica("ch2", session=1, lost=True)}
+    )
     plain = [LogEntry("get", f"ch{i}", PartName.named(f"0_{i}_{i}_0")) for i in (1, 2)]
     assert [model.append(i, entry) for i, entry in enumerate(plain)] == [False, False]
     quorum = LogEntry("get", "ch1", PartName.named("0_3_3_0"), quorum=2)
@@ -212,7 +215,9 @@ def test_an_insert_without_a_quorum_needs_no_active_replica() -> None:
 def test_a_replica_that_keeps_what_failed_is_a_step_with_a_name() -> None:
     """It asked what had failed just before that: 18.16.1 asks before it is active."""
     part = PartName.named("0_1_1_0")
-    model = Model(replicas={"ch1": Replica("ch1", parts={part.name: part}), "ch2": Replica("ch2")})
+    model = Model(
+        V18, replicas={"ch1": Replica("ch1", parts={part.name: part}), "ch2": Replica("ch2")}
+    )
     model.failed.add(part.name)
     assert model.become_active("ch2", 1) == ()
     assert model.become_active("ch1", 2) == (part.name,)
@@ -227,11 +232,15 @@ def test_every_replica_of_servers_since_20_5_assigns_merges() -> None:
     alone = tuple(
         replace(txn, changes=tuple(c for c in txn.changes if c not in others)) for txn in nobody
     )
-    assert replay(ROOT, alone).stopped is None
+    both = replace(V18, many_leaders=True)
+    assert replay(ROOT, alone, both).stopped is None
+    assert stop_of(replay(ROOT, alone, V18))[1] == (
+        "ClickHouse 18.16.1 lacks leadership of every replica"
+    )
     without_leaders = tuple(
         replace(txn, changes=tuple(c for c in txn.changes if c is not everybody)) for txn in alone
     )
-    _, why = stop_of(replay(ROOT, without_leaders))
+    _, why = stop_of(replay(ROOT, without_leaders, both))
     assert why.endswith("assigns a merge while None leads")
 
 
@@ -242,7 +251,7 @@ def test_a_server_that_shuts_down_finishes_what_it_has_begun() -> None:
 
     def closing(session: int) -> Model:
         replicas = {"ch1": Replica("ch1", session=1), "ch2": Replica("ch2", session=2, pointer=0)}
-        model = Model(replicas=replicas)
+        model = Model(V18, replicas=replicas)
         model.append(0, insert)
         model.become_inactive("ch2", closing=session)
         return model
@@ -260,7 +269,7 @@ def test_a_server_that_shuts_down_finishes_what_it_has_begun() -> None:
 def test_parallel_quorums_are_pending_at_a_time_and_leave_last_part_alone() -> None:
     parts = [PartName.named(f"0_{i}_{i}_0") for i in (1, 2)]
     replicas = {n: Replica(n, session=i, pointer=0) for i, n in enumerate(("ch1", "ch2"))}
-    model = Model(replicas=replicas)
+    model = Model(V25, replicas=replicas)
     entries = [LogEntry("get", "ch1", part, quorum=2) for part in parts]
     for index, (part, entry) in enumerate(zip(parts, entries, strict=True)):
         begun = {f"parallel/{part.name}": QuorumStatus(part, 2, frozenset({"ch1"}))}
@@ -370,7 +379,7 @@ def lost_while_active() -> tuple[Txn, ...]:
 def test_a_tampered_trace_is_rejected_at_that_step(
     tampered: Callable[[], tuple[Txn, ...]], step: str, why: str
 ) -> None:
-    stopped = stop_of(replay(ROOT, tampered()))
+    stopped = stop_of(replay(ROOT, tampered(), V18))
     assert (stopped[0][-1], stopped[1]) == (step, why)
 
 
@@ -383,7 +392,7 @@ def stop_of(outcome: Replayed) -> tuple[tuple[str, ...], str]:
 def test_what_the_model_does_not_know_is_no_departure() -> None:
     index, change = merge()
     data = change.data.replace(b"\nmerge\n", b"\nREPLACE_RANGE\n")
-    outcome = replay(ROOT, edited(index, change, replace(change, data=data)))
+    outcome = replay(ROOT, edited(index, change, replace(change, data=data)), V18)
     assert outcome.stopped is not None
     assert outcome.stopped.unmodelled
     assert outcome.stopped.why == "an entry of type 'REPLACE_RANGE'"
@@ -395,7 +404,7 @@ def test_a_table_that_is_dropped_ends_its_trace() -> None:
     dropped = added(index, gone("replicas/ch2/is_active"), session=session)
     part, queue = gone("replicas/ch2/parts/0_1_1_0"), gone("replicas/ch2/queue")
     rest = [Txn(0, session, 0, (change,), ends_session=False) for change in (part, queue)]
-    outcome = replay(ROOT, (*dropped[: index + 2], *rest, *dropped[index + 2 :]))
+    outcome = replay(ROOT, (*dropped[: index + 2], *rest, *dropped[index + 2 :]), V18)
     assert outcome.stopped is None
     assert outcome.actions["EndQuorum"] == 1
 

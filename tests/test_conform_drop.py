@@ -7,6 +7,7 @@ import pytest
 
 from harness.conform.entries import LogEntry, PartName
 from harness.conform.model import Departure, Model, Replica
+from tests.server_protocols import V18, V25
 
 HEAD = b"format version: 4\ncreate_time: 2026-11-24 14:14:02\nsource replica: ch1\nblock_id: \n"
 OLD, NEW = PartName.named("1_1_1_0"), PartName.named("1_3_3_0")
@@ -31,7 +32,7 @@ def dropped() -> Model:
         "ch1": Replica("ch1", session=1, pointer=0),
         "ch2": Replica("ch2", session=2, pointer=0),
     }
-    model = Model(replicas=replicas, many_leaders=True)
+    model = Model(V25, replicas=replicas, many_leaders=True)
     model.append(0, INSERT)
     model.insert(INSERT, {}, {OLD.name})
     model.append(1, DROP)
@@ -95,7 +96,7 @@ def merges_it(model: Model) -> None:
 
 
 def by_a_follower(model: Model) -> None:
-    model.many_leaders = False
+    model.protocol, model.many_leaders = V18, False
     model.add_candidate("leader_election-0", "ch2", 2)
     model.append(3, DROP)
 

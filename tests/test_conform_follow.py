@@ -14,6 +14,7 @@ from harness.conform.follow import Follower
 from harness.conform.replay import TableReplay, replay, tables
 from harness.conform.txnlog import LogTail, Txn
 from harness.core.errors import HarnessError
+from tests.server_protocols import V25
 
 TRACE = Path(__file__).parent / "traces" / "mutations.txnlog.tar.gz"
 TXNS = read_archive(TRACE)
@@ -56,7 +57,7 @@ def txn(zxid: int) -> Txn:
 def test_what_is_followed_is_what_is_replayed_at_the_end(seed: int) -> None:
     draw = random.Random(seed)
     logs = Logs()
-    follower = Follower(logs, NODES, ROOT)
+    follower = Follower(logs, NODES, ROOT, V25)
     read = dict.fromkeys(NODES, 0)
     while min(read.values()) < len(LOG):
         for node in NODES:
@@ -64,14 +65,14 @@ def test_what_is_followed_is_what_is_replayed_at_the_end(seed: int) -> None:
             logs.written[node]["log.1"] = LOG[: read[node]]
         assert follower.look() == []
     follower.look(last=True)
-    batch = replay(ROOT, TXNS)
+    batch = replay(ROOT, TXNS, V25)
     assert follower.results() == {ROOT: batch}
     assert (follower.transactions, follower.gaps) == (len(TXNS), [])
 
 
 def test_what_is_there_before_is_skipped_also_in_another_file() -> None:
     logs = Logs({node: {"log.1": LOG} for node in NODES})
-    follower = Follower(logs, NODES, ROOT)
+    follower = Follower(logs, NODES, ROOT, V25)
     for node in NODES:
         logs.written[node]["log.2"] = LOG
     follower.look(last=True)
@@ -145,7 +146,7 @@ def test_servers_that_differ_are_refused_while_it_goes_on() -> None:
 
 
 def test_a_departure_is_returned_with_its_transaction() -> None:
-    table = TableReplay(ROOT)
+    table = TableReplay(ROOT, V25)
     index = next(i for i, one in enumerate(TXNS) if any("/log/log-" in c.path for c in one.changes))
     for one in TXNS[:index]:
         assert not table.take(one)

@@ -13,6 +13,7 @@ from harness.conform.ensemble import read_archive
 from harness.conform.entries import LogEntry, MutationEntry, PartName
 from harness.conform.model import Departure, Model, Replica
 from harness.conform.replay import replay, tables
+from tests.server_protocols import V25
 
 TRACE = Path(__file__).parent / "traces" / "mutations.txnlog.tar.gz"
 OLD, NEW = PartName.named("1_1_1_0"), PartName.named("1_1_1_0_2")
@@ -23,7 +24,7 @@ MUTATE = LogEntry("mutate", "ch2", NEW, (OLD,))
 
 def test_a_real_trace_with_mutations_conforms() -> None:
     txns = read_archive(TRACE)
-    replayed = replay(tables(txns)[-1], txns)
+    replayed = replay(tables(txns)[-1], txns, V25)
     assert (replayed.stopped, replayed.departures) == (None, {})
     steps = ("Mutation", "AssignMutation", "AssignMerge", "FinishMutations")
     assert [replayed.actions[step] for step in steps] == [6, 21, 12, 15]
@@ -34,7 +35,7 @@ def mutated() -> Model:
     after it. ch2 has both."""
     parts = {part.name: part for part in (OLD, LATER)}
     replicas = {n: Replica(n, session=i, pointer=0) for i, n in enumerate(("ch1", "ch2"))}
-    model = Model(replicas=replicas, many_leaders=True)
+    model = Model(V25, replicas=replicas, many_leaders=True)
     model.append(0, INSERTS[0])
     model.insert(INSERTS[0], {}, {OLD.name})
     model.add_mutation("0000000000", MutationEntry("ch1", {"1": 2}))

@@ -25,7 +25,7 @@ class KnownDefect:
 
     def in_(self, version: Version) -> bool:
         """Return whether the version has the defect."""
-        return self.since <= version and (self.fixed is None or version < self.fixed)
+        return version.within(self.since, self.fixed)
 
 
 _EVERY: Final = (

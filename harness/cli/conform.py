@@ -17,7 +17,8 @@ from harness.cli.terminal import Terminal
 from harness.clusters.logs import TRANSACTIONS_FILE
 from harness.conform.ensemble import Ensemble, merged, read_archive
 from harness.conform.fetches import Fetch, FetchSources, fetch_sources, read_fetches
-from harness.conform.replay import DEPARTURES, Replayed, Step, replay, tables
+from harness.conform.protocol import DEPARTURES, protocol_of
+from harness.conform.replay import Replayed, Step, replay, tables
 from harness.core.dialect import Mechanism
 from harness.core.errors import UsageError
 from harness.core.op import Json
@@ -86,7 +87,9 @@ def conformance(run: RunDirectory) -> ConformResult:
     token = run.path.name.replace("-", "_").replace(".", "_")
     own = [table for table in every if token in table] or every
     fetches = tuple(_fetches(run, info.topology.replicas, t, ensemble) for t in own)
-    return ConformResult(run.path, ensemble, tuple(replay(t, ensemble.txns) for t in own), fetches)
+    protocol = protocol_of(info.plan.engines.dialect)
+    replayed = tuple(replay(table, ensemble.txns, protocol) for table in own)
+    return ConformResult(run.path, ensemble, replayed, fetches)
 
 
 def _fetches(

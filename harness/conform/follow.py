@@ -7,6 +7,7 @@ from typing import Final
 from harness.conform.agreed import AgreedTable, Fact
 from harness.conform.ensemble import Merge
 from harness.conform.entries import UnreadableError
+from harness.conform.protocol import ServerProtocol
 from harness.conform.replay import Replayed, TableReplay, tables
 from harness.conform.txnlog import LogTail, Txn
 from harness.core.capabilities import GrowsTransactions
@@ -51,6 +52,7 @@ class Follower:
     cluster: GrowsTransactions
     keepers: Sequence[str]
     token: str
+    protocol: ServerProtocol
     tables: dict[str, TableReplay] = field(default_factory=dict)
     traces: dict[str, Trace] = field(default_factory=dict)
     transactions: int = 0
@@ -78,7 +80,7 @@ class Follower:
             self.transactions += 1
             for root in tables((txn,)):
                 if self.token in root:
-                    self.tables.setdefault(root, TableReplay(root))
+                    self.tables.setdefault(root, TableReplay(root, self.protocol))
                     self.traces.setdefault(root, Trace(AgreedTable(root)))
             for trace in self.traces.values():
                 trace.take(txn)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from harness.conform.entries import DROPS, NEW_DATA, LogEntry, MutationEntry, PartName, QuorumStatus
+from harness.conform.protocol import ServerProtocol
 
 SERIAL = "status"
 """Node below /quorum of the quorum of which one at a time is pending."""
@@ -70,6 +71,7 @@ class Replica:
 class Model:
     """The state of one table, and its steps. A step that is not allowed raises Departure."""
 
+    protocol: ServerProtocol
     replicas: dict[str, Replica] = field(default_factory=dict)
     log: dict[int, LogEntry] = field(default_factory=dict)
     """The entries in the log, by index."""
@@ -107,6 +109,7 @@ class Model:
         its source is active and not lost: the server checks this only with a quorum, the model
         always."""
         _require(index == self.length, f"entry {index} follows entry {self.length - 1}")
+        self._exists(entry.kind in self.protocol.entries, f"entries of type {entry.kind!r}")
         if entry.kind == "alter":
             after = f"after version {self.altered}"
             _require(entry.alter_version > self.altered, f"version {entry.alter_version} {after}")
@@ -145,6 +148,8 @@ class Model:
         if entry.quorum > 1:
             _require(bool(begun), "a quorum insert without a quorum status")
         for node, status in begun.items():
+            serial = node == SERIAL
+            self._exists(serial or self.protocol.parallel_quorums, "parallel quorums")
             pending = self.quorums.get(node)
             _require(pending is None, f"the quorum of {_name(pending)} is pending")
             _require(status.part == entry.part, f"the quorum is of {status.part.name}")
@@ -219,8 +224,14 @@ class Model:
         replica.closing = closing if closing == replica.session else None
         replica.session = None
 
+    def lead_all(self) -> None:
+        """Make every replica a leader."""
+        self._exists(self.protocol.many_leaders, "leadership of every replica")
+        self.many_leaders = True
+
     def add_candidate(self, node: str, name: str, session: int) -> None:
         """Make a replica a candidate for leader."""
+        self._exists(self.protocol.elects, "elected leaders")
         self.leaders[node] = (name, session)
 
     def end_session(self, session: int) -> None:
@@ -449,6 +460,10 @@ class Model:
         replica.ranges.clear()
 
     # --- checks --------------------------------------------------------------------------------
+
+    def _exists(self, there: bool, what: str) -> None:
+        """Raise Departure unless servers of these versions have such a step."""
+        _require(there, f"ClickHouse {self.protocol.name} lacks {what}")
 
     def _replica(self, name: str) -> Replica:
         _require(name in self.replicas, f"{name} is not a replica of the table")

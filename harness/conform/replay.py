@@ -18,48 +18,19 @@ from harness.conform.entries import (
     read_last_parts,
 )
 from harness.conform.model import SERIAL, Departure, Model, Replica, Unmodelled
+from harness.conform.protocol import (
+    COUNTED_WITHOUT,
+    DEPARTURES,
+    INSERT_INACTIVE,
+    KEEP_FAILED,
+    LAST_PART_BACK,
+    REMOVE_AHEAD,
+    ServerProtocol,
+)
 from harness.conform.txnlog import Change, ChangeKind, Txn
 from harness.core.verdict import Status
 
 FEW = 8
-LAST_PART_BACK = "LastPartBack"
-REMOVE_AHEAD = "RemoveAhead"
-COUNTED_WITHOUT = "CountedWithout"
-KEEP_FAILED = "KeepFailed"
-INSERT_INACTIVE = "InsertInactive"
-
-
-@dataclass(frozen=True, slots=True)
-class KnownDeparture:
-    """A step that a server is known to make, and that the model does not have."""
-
-    text: str
-    allowed: str
-    """What the model would have allowed."""
-
-
-DEPARTURES = {
-    LAST_PART_BACK: KnownDeparture(
-        "last_part went back", "last_part names the highest block of a partition with a quorum"
-    ),
-    REMOVE_AHEAD: KnownDeparture(
-        "a part was removed before the merged part that covers it was registered",
-        "the part that covers it is registered first",
-    ),
-    COUNTED_WITHOUT: KnownDeparture(
-        "a replica counted by a quorum did not have the part, or lost it",
-        "a quorum counts replicas that have the part and keep it",
-    ),
-    KEEP_FAILED: KnownDeparture(
-        "a replica became active with a part whose quorum had failed",
-        "such a part is removed first",
-    ),
-    INSERT_INACTIVE: KnownDeparture(
-        "a replica inserted while it was inactive or lost", "only active replicas insert"
-    ),
-}
-"""Known departures of the server. Each is a step that is counted, and after which the replay
-continues."""
 MULTIPLE_LEADERS = "all (multiple leaders Ok)"
 """Value that servers since 20.5 write in place of a leader's name, so that no older server becomes
 leader."""
@@ -136,10 +107,10 @@ def tables(txns: Iterable[Txn]) -> tuple[str, ...]:
     )
 
 
-def replay(root: str, txns: Iterable[Txn]) -> Replayed:
+def replay(root: str, txns: Iterable[Txn], protocol: ServerProtocol) -> Replayed:
     """Replay every transaction of a table from its creation to the end of the trace, or to where
-    the table is dropped."""
-    table = TableReplay(root)
+    the table is dropped, on the model of its servers' protocol."""
+    table = TableReplay(root, protocol)
     for txn in txns:
         table.take(txn)
     return table.result()
@@ -166,7 +137,8 @@ class TableReplay:
     """The replay of one table, a transaction at a time."""
 
     root: str
-    model: Model = field(default_factory=Model)
+    protocol: ServerProtocol
+    model: Model = field(init=False)
     actions: list[str] = field(default_factory=list)
     """Steps of the current transaction."""
     owners: dict[int, str] = field(default_factory=dict)
@@ -181,6 +153,9 @@ class TableReplay:
     _stopped: Stopped | None = None
     _before: deque[Step] = field(default_factory=lambda: deque(maxlen=FEW))
     _digest: Any = field(default_factory=sha256)
+
+    def __post_init__(self) -> None:
+        self.model = Model(self.protocol)
 
     def result(self) -> Replayed:
         """Return the result up to here."""
@@ -257,6 +232,13 @@ class TableReplay:
     def _record(self, *words: object) -> None:
         self.actions.append(" ".join(map(str, words)))
 
+    def _record_departure(self, kind: str, *words: object) -> None:
+        """Record a departure of the server. Raises Departure for one that is not known of it."""
+        self._record(kind, *words)
+        if kind not in self.protocol.departures:
+            who = f"a departure that is not known of ClickHouse {self.protocol.name}"
+            raise Departure(f"{DEPARTURES[kind].text}: {who}")
+
     def _learn_owner(self, txn: Txn, by_path: dict[str, Change]) -> None:
         for path in by_path:
             words = path.split("/")
@@ -312,7 +294,7 @@ class TableReplay:
         }
         self._record("QuorumInsert" if entry.quorum > 1 else "Insert", entry.source, name)
         if not self.model.append(index, entry):
-            self._record(INSERT_INACTIVE, entry.source, name)
+            self._record_departure(INSERT_INACTIVE, entry.source, name)
         mine = f"replicas/{entry.source}/parts/"
         parts = {path.removeprefix(mine) for path in by_path if path.startswith(mine)}
         self.model.insert(entry, begun, parts)
@@ -354,7 +336,7 @@ class TableReplay:
         if node == SERIAL and last is not None:
             was = self.model.set_last(part, read_last_parts(last.data))
             if was is not None:
-                self._record(LAST_PART_BACK, self._by(txn), "from", was.name)
+                self._record_departure(LAST_PART_BACK, self._by(txn), "from", was.name)
 
     def _mutations(self, by_path: dict[str, Change]) -> None:
         for path, change in by_path.items():
@@ -393,7 +375,7 @@ class TableReplay:
         assert entry.part is not None, "a fetch names a part"
         self._record("FetchAgain", name, entry.part.name)
         if self.model.fetch_again(name, node, entry):
-            self._record(COUNTED_WITHOUT, name, entry.part.name)
+            self._record_departure(COUNTED_WITHOUT, name, entry.part.name)
 
     def _parts(self, by_path: dict[str, Change]) -> None:
         for path, change in by_path.items():
@@ -410,7 +392,7 @@ class TableReplay:
                 if self.model.undo_fetch(name, node):
                     self._record("UndoFetch", name, node)
                 elif self.model.remove_ahead(name, node):
-                    self._record(REMOVE_AHEAD, name, node)
+                    self._record_departure(REMOVE_AHEAD, name, node)
                 else:
                     self._record("RemovePart", name, node)
                     self.model.remove_part(name, node)
@@ -425,7 +407,7 @@ class TableReplay:
                 if change.kind is ChangeKind.CREATE:
                     name = change.data.decode(errors="replace")
                     if name == MULTIPLE_LEADERS:
-                        self.model.many_leaders = True
+                        self.model.lead_all()
                     else:
                         self.model.add_candidate(words[1], name, txn.session)
                 elif change.kind is ChangeKind.DELETE:
@@ -434,7 +416,7 @@ class TableReplay:
                 if change.kind is ChangeKind.CREATE:
                     self._record("BecomeActive", words[1])
                     for part in self.model.become_active(words[1], txn.session):
-                        self._record(KEEP_FAILED, words[1], part)
+                        self._record_departure(KEEP_FAILED, words[1], part)
                 elif change.kind is ChangeKind.DELETE:
                     self._record("BecomeInactive", words[1])
                     self.model.become_inactive(words[1], closing=txn.session)

@@ -38,6 +38,10 @@ class Version:
             raise UsageError(f"version {text!r}: expected three numbers such as 18.16.1")
         return Version(*map(int, found.groups()))
 
+    def within(self, since: "Version", until: "Version | None") -> bool:
+        """Return whether this version is at least `since` and before `until`."""
+        return since <= self and (until is None or self < until)
+
     def __str__(self) -> str:
         return f"{self.major}.{self.minor}.{self.patch}"
 
@@ -185,6 +189,20 @@ _OLDER_PARTS: Final[tuple[tuple[Version, _Settings], ...]] = (
 )
 """Versions since which servers write parts that older ones cannot read, with the settings that
 prevent it."""
+_LOG_ENTRIES: Final[Mapping[str, tuple[Version, Version | None]]] = {
+    "get": (Version(0, 0), None),
+    "merge": (Version(0, 0), None),
+    "mutate": (Version(0, 0), None),
+    "drop": (Version(0, 0), None),
+    "detach": (Version(0, 0), None),
+    "REPLACE_RANGE": (Version(0, 0), None),
+    "clear_column": (Version(0, 0), Version(20, 3)),
+    "alter": (_SINCE[Mechanism.ALTER_IN_LOG], None),
+    # The month of ClickHouse#18978; no version between 18.16 and 24.8 was examined.
+    "attach": (Version(21, 4), None),
+}
+"""Kinds of entries in the replication log, with the first version that writes each and the first
+that does not. Source: ReplicatedMergeTreeLogEntryData::writeText of 18.16.1 and of 25.8."""
 _DEDUPLICATION_BLOCKS: Final = (
     (Version(0, 0), 100),
     (Version(24, 8), 1000),
@@ -225,6 +243,9 @@ class Dialect:
     """Settings of a table whose old block hashes and log entries are cleaned up every second."""
     write_outcomes: tuple[Outcome, ...]
     """Outcomes of a write by its error; the first row that matches decides."""
+    log_entries: frozenset[str]
+    """Kinds of the entries that the servers write into the replication log; of several versions,
+    those of any."""
     deduplication_blocks: int
     """Default number of blocks that a table remembers for deduplication."""
     deduplication_s: int
@@ -331,6 +352,9 @@ def dialect_of(clickhouse: Version, coordination: Coordination = Coordination.ZO
         merge_tree=_up_to(clickhouse, _MERGE_TREE),
         cleanup=_up_to(clickhouse, _CLEANUP),
         write_outcomes=(read_only, *WRITE_OUTCOMES),
+        log_entries=frozenset(
+            kind for kind, (since, until) in _LOG_ENTRIES.items() if clickhouse.within(since, until)
+        ),
         deduplication_blocks=_newest(clickhouse, _DEDUPLICATION_BLOCKS),
         deduplication_s=_newest(clickhouse, _DEDUPLICATION_S),
         fetch_buffer_bytes=_newest(clickhouse, _FETCH_BUFFER_BYTES),
@@ -356,6 +380,7 @@ def common_dialect(
         versions=tuple(sorted(versions)),
         mechanisms=frozenset.intersection(*(dialect.mechanisms for dialect in every)),
         write_outcomes=most_doubtful([dialect.write_outcomes for dialect in every]),
+        log_entries=frozenset().union(*(dialect.log_entries for dialect in every)),
         deduplication_blocks=min(dialect.deduplication_blocks for dialect in every),
         deduplication_s=min(dialect.deduplication_s for dialect in every),
         fetch_buffer_bytes=max(dialect.fetch_buffer_bytes for dialect in every),

@@ -9,7 +9,8 @@ from typing import Final
 
 from checkers.replication.conformance import CONFORMANCE, DEPARTURE, TRACE
 from harness.conform.follow import Follower, Trace
-from harness.conform.replay import DEPARTURES, Replayed, Step, Stopped
+from harness.conform.protocol import DEPARTURES, protocol_of
+from harness.conform.replay import Replayed, Step, Stopped
 from harness.core.capabilities import CanPause, GrowsTransactions
 from harness.core.dialect import Mechanism
 from harness.core.errors import ClusterError, HarnessError
@@ -86,7 +87,8 @@ def following(
         return
     try:
         servers = _servers(cluster)
-        followed = Following(Follower(cluster, keepers, token), servers=servers)
+        follower = Follower(cluster, keepers, token, protocol_of(dialect))
+        followed = Following(follower, servers=servers)
     except HarnessError as error:
         followed = Following(None, str(error))
     over = threading.Event()

@@ -97,7 +97,7 @@ def truncation(replicas: int, records: int, worst: Any = min) -> tuple[int, int]
     return search((0, 0, ((True, False, 1, frozenset[int]()),) * replicas), steps)
 
 
-def replication(replicas: int, records: int) -> tuple[int, int]:
+def replication(replicas: int, records: int, *, many_leaders: bool = False) -> tuple[int, int]:
     """Explore states (log, leader, ((active, pointer, parts), …)); a log entry is () or the two
     merged parts."""
 
@@ -117,13 +117,13 @@ def replication(replicas: int, records: int) -> tuple[int, int]:
             yield log, gone, put(chunks, at, (False, pointer, parts))
             if log.count(()) < records:
                 yield (*log, ()), leader, put(chunks, at, (True, pointer, parts | {len(log)}))
-            if leader is None:
+            if leader is None and not many_leaders:
                 yield log, at, chunks
             if pointer < len(log):
                 covered = any(rows(pointer) <= rows(part) for part in parts)
                 after = parts if covered else (parts - set(log[pointer])) | {pointer}
                 yield log, leader, put(chunks, at, (True, pointer + 1, after))
-            if leader == at:
+            if leader == at or many_leaders:
                 free = sorted(parts - taken)
                 for i, a in enumerate(free):
                     for b in free[i + 1 :]:

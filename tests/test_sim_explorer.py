@@ -10,11 +10,13 @@ from click.testing import CliRunner
 
 from harness.cli.main import app
 from harness.core.op import Kind
-from harness.native.explorer import Exploration
+from harness.native.explorer import MODELS, Exploration
 from harness.run.store import Store
+from harness.sim.bugs import BUGS, OF_SERVERS, PROTOCOLS
 from harness.sim.counterexample import history_of
 from harness.web.runs import Runs
 from tests import sim_naive as naive
+from tests.sim_naive_quorum import quorum_of
 
 
 def explored(model: str, **scope: Any) -> Exploration:
@@ -61,9 +63,122 @@ AGREE: list[tuple[str, dict[str, Any], Callable[[], tuple[int, int]]]] = [
     ),
     ("replication", {"replicas": 2, "records": 3}, lambda: naive.replication(2, 3)),
     ("replication", {"replicas": 3, "records": 2}, lambda: naive.replication(3, 2)),
+    (
+        "replication",
+        {"replicas": 3, "records": 2, "protocol": (["many-leaders"], [])},
+        lambda: naive.replication(3, 2, many_leaders=True),
+    ),
     ("zero-copy", {"replicas": 1, "records": 2}, lambda: naive.zero_copy(1, 2)),
     ("zero-copy", {"replicas": 2, "records": 1}, lambda: naive.zero_copy(2, 1)),
 ]
+
+
+RETRIES = frozenset({"insert-retries"})
+NOT_EXPRESSED = frozenset({"clone-unwaited", "clone-keeps-dropped"})
+"""Defects of servers that no small model has: they are about clones."""
+DEFECTS = next(frozenset(defects) for model, *_, defects in MODELS if model == "quorum")
+
+
+def by_protocol(mechanisms: frozenset[str], defects: frozenset[str], **scope: Any) -> Exploration:
+    return explored("quorum", protocol=(sorted(mechanisms), sorted(defects)), **scope)
+
+
+@pytest.mark.parametrize(
+    ("mechanisms", "defects", "scope"),
+    [
+        (frozenset(), frozenset(), {"replicas": 2, "read": "linearizable"}),
+        (frozenset(), PROTOCOLS["18.16"].defects & DEFECTS, {"replicas": 2, "read": "server"}),
+        (RETRIES, PROTOCOLS["25.8"].defects & DEFECTS, {"replicas": 2, "read": "server"}),
+        (
+            frozenset(),
+            frozenset({"early-snapshot", "failed-part-kept", "quorum-uncounted"}),
+            {"replicas": 2, "read": "linearizable", "parallel": True},
+        ),
+        (
+            frozenset(),
+            frozenset({"quorum-aba", "failed-part-fetched", "last-part-back"}),
+            {"replicas": 3, "records": 1, "read": "server"},
+        ),
+    ],
+)
+def test_the_plainest_search_counts_the_same_by_protocol(
+    mechanisms: frozenset[str], defects: frozenset[str], scope: dict[str, Any]
+) -> None:
+    scope = {"records": 2, **scope}
+    search = by_protocol(mechanisms, defects, **scope)
+    assert (search.states, search.depth) == quorum_of((mechanisms, defects), **scope)
+
+
+def test_the_models_have_the_defects_of_servers() -> None:
+    assert not DEFECTS - BUGS.keys()
+    assert OF_SERVERS - DEFECTS == NOT_EXPRESSED
+
+
+def test_the_repaired_protocol_holds(tmp_path: Path) -> None:
+    status, found = explore(tmp_path, "quorum", "--protocol", "repaired", "--symmetry")
+    assert (status, found["ended"], found["scope"]["read"]) == (0, "whole", "linearizable")
+    applied = {claim["name"] for claim in found["claims"] if claim["applied"]}
+    assert {c["name"] for c in found["claims"]} - applied == {"merged-shown"}, "of --read server"
+
+
+@pytest.mark.parametrize(
+    ("defect", "words", "claim", "actions"),
+    [
+        ("quorum-aba", (), "durable", 12),
+        ("last-part-late", (), "last-part-highest", 12),
+        ("last-part-back", (), "last-part-highest", 12),
+        ("phantom-part", (), "no-phantom", 3),
+        ("failed-part-missed", (), "failed-gone", 6),
+        ("failed-part-kept", (), "failed-gone", 6),
+        ("failed-part-fetched", (), "failed-gone", 6),
+        ("early-snapshot", (), "reads-have-last", 10),
+        ("lost-retry", (), "equal-at-rest", 5),
+        ("quorum-uncounted", (), "durable", 4),
+        ("merged-away", ("--protocol", "18.16"), "merged-shown", 13),
+    ],
+)
+def test_each_defect_is_found_and_its_repair_holds(
+    tmp_path: Path, defect: str, words: tuple[str, ...], claim: str, actions: int
+) -> None:
+    words = words or ("--protocol", "repaired")
+    scope = ("quorum", *words, "--symmetry", "--claim", claim)
+    status, found = explore(tmp_path, *scope, "--mutant", defect)
+    assert (status, found["ended"]) == (1, "whole")
+    assert found["counterexample"]["actions"] == actions
+    status, found = explore(tmp_path, *scope, "--mutant", defect, "--fix", defect)
+    assert found["counterexample"] is None
+    assert len(Store(tmp_path).find("latest").history()) > 0
+
+
+def test_25_8_reads_without_the_last_part_and_18_16_does_not(tmp_path: Path) -> None:
+    words = ("quorum", "--symmetry", "--claim", "reads-have-last")
+    status, found = explore(tmp_path, *words, "--protocol", "25.8")
+    assert (status, found["counterexample"]["actions"]) == (1, 10)
+    run = Store(tmp_path).find(found["run"])
+    assert run.info().plan.repro_command == ("harness explore quorum --protocol 25.8 --symmetry")
+    assert run.results()["status"] == "INVALID", "the clients see it"
+    assert explore(tmp_path, *words, "--protocol", "18.16")[0] == 0
+
+
+def test_parallel_quorums_are_durable_and_not_for_sequential_reads(tmp_path: Path) -> None:
+    words = ("quorum", "--protocol", "25.8", "--parallel", "--symmetry")
+    fixes = [word for name in PROTOCOLS["25.8"].defects & DEFECTS for word in ("--fix", name)]
+    status, found = explore(tmp_path, *words, *fixes)
+    broken = {c["name"] for c in found["claims"] if c["broken_after"] is not None}
+    assert (status, broken) == (1, {"reads-of-ended", "reads-in-order", "reads-are-recent"})
+    status, found = explore(tmp_path, *words, *fixes, "--read", "linearizable")
+    assert (status, found["ended"]) == (0, "whole")
+
+
+def test_many_leaders_hold(tmp_path: Path) -> None:
+    status, found = explore(tmp_path, "replication", "--protocol", "25.8")
+    assert (status, found["ended"]) == (0, "whole")
+    of = {claim["name"]: claim for claim in found["claims"]}
+    assert of["one-leader"]["applied"] == 0
+    status, found = explore(
+        tmp_path, "replication", "--protocol", "25.8", "--mutant", "stale-leader"
+    )
+    assert (status, found["counterexample"]["claim"]) == (1, "no-intersection")
 
 
 @pytest.mark.parametrize(("model", "scope", "plainly"), AGREE)
@@ -215,6 +330,11 @@ def test_duplicates_of_a_counterexample_are_seen_by_the_checkers(tmp_path: Path)
         (("quorum", "--replicas", "9"), "replicas: 9 given, expected 1 to 8"),
         (("quorum", "--claim", "x"), "--claim 'x': expected some of types durable"),
         (("zero-copy", "--fix", "x"), 'fix "x": expected some of lock-first'),
+        (("truncation", "--protocol", "25.8"), "--protocol: model truncation has no protocols"),
+        (("quorum", "--protocol", "25.8", "--reads", "1"), "such option with --protocol 25.8"),
+        (("quorum", "--parallel"), "--parallel: model quorum has no such option"),
+        (("quorum", "--protocol", "18.16", "--parallel"), "--parallel: 18.16 lacks parallel"),
+        (("quorum", "--protocol", "18.16", "--fix", "x"), 'fix "x": expected some of quorum-aba'),
     ],
 )
 def test_refusals(words: tuple[str, ...], said: str) -> None:

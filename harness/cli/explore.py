@@ -20,6 +20,7 @@ from harness.cli.explore_result import print_exploration
 from harness.cli.parameter_types import Name, Number, json_option, number, store_option
 from harness.cli.terminal import Terminal
 from harness.cli.workload import EXPLORED, workload_of
+from harness.core.dialect import Mechanism, Version, dialect_of
 from harness.core.errors import HarnessError, UsageError
 from harness.core.op import Json
 from harness.core.ranges import RANGES, did_you_mean
@@ -29,6 +30,7 @@ from harness.native.explorer import MODELS, Claim, Exploration, Step
 from harness.run.journal import Journal
 from harness.run.plan import Plan
 from harness.run.store import Store
+from harness.sim.bugs import PROTOCOLS
 from harness.sim.counterexample import history_of, topology_of
 
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
@@ -41,13 +43,28 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "zero-copy": {"replicas": 2, "records": 2, "mutant": None, "fixes": ()},
 }  # fmt: skip
 """Default scope of each model: the parameters that bound or change it."""
-SCOPE = ("replicas", "records", "reads", "quorum", "read", "skip_failed", "mutant", "fixes")
+BY_PROTOCOL: Mapping[str, Mapping[str, Any]] = {
+    "quorum": {
+        "replicas": 3, "records": 2, "quorum": 2, "read": None, "parallel": False, "mutant": None,
+        "fixes": (),
+    },
+    "replication": DEFAULTS["replication"],
+}  # fmt: skip
+"""The same of the models that know protocols, with `--protocol`. Without `--read` the protocol
+decides."""
+SCOPE = (
+    "replicas", "records", "reads", "quorum", "read", "skip_failed", "protocol", "parallel",
+    "mutant", "fixes",
+)  # fmt: skip
 SLICE_S = 0.1
 
 
 def _named(change: str) -> str:
     """Return the models that have changes of this kind, each with their names."""
-    of = {model: {"mutant": mutants, "fixes": fixes} for model, mutants, fixes in MODELS}
+    of = {
+        model: {"mutant": mutants, "fixes": fixes, "defects": defects}
+        for model, mutants, fixes, defects in MODELS
+    }
     named = {model: changes[change] for model, changes in of.items() if changes[change]}
     return "; ".join(f"{model}: {', '.join(names)}" for model, names in named.items())
 
@@ -100,19 +117,34 @@ class ExplorationResult:
 @click.option(
     "--read",
     type=click.Choice(["server", "linearizable"]),
-    help="quorum: condition on which a replica answers a read. Default: server.",
+    help="quorum: condition on which a replica answers a read. Default: server, or what the "
+    "protocol says.",
 )
 @click.option(
     "--skip-failed",
     is_flag=True,
     help="quorum: replicas skip failed log entries, as real servers do.",
 )
-@click.option("--mutant", help=f"Plant a defect that a claim must catch. {_named('mutant')}.")
+@click.option(
+    "--protocol",
+    type=Name(PROTOCOLS),
+    help=f"Explore the rules of a server version: {', '.join(BY_PROTOCOL)}. "
+    "Default: those of the thesis.",
+)
+@click.option(
+    "--parallel", is_flag=True, help="quorum with --protocol: quorums are pending side by side."
+)
+@click.option(
+    "--mutant",
+    help=f"Plant a defect that a claim must catch. {_named('mutant')}. "
+    f"With --protocol: {_named('defects')}.",
+)
 @click.option(
     "--fix",
     "fixes",
     multiple=True,
-    help=f"Apply a fix of a race; may be repeated. {_named('fixes')}.",
+    help=f"Apply a fix of a race; may be repeated. {_named('fixes')}. With --protocol, mend one "
+    f"of its defects.",
 )
 @click.option("--claim", "claims", multiple=True, help="Check only this claim; may be repeated.")
 @click.option(
@@ -150,11 +182,7 @@ def explore(
     judges. Exit status: 0 every state was reached and every claim holds, 1 a claim is broken, 2 a
     bound was reached first.
     """
-    chosen = {name for name in SCOPE if _chosen(context, name)}
-    for name in sorted(chosen - DEFAULTS[model].keys()):
-        flag = {"fixes": "fix"}.get(name, name).replace("_", "-")
-        raise UsageError(f"--{flag}: model {model} has no such option; see harness explore --help")
-    scope = {**DEFAULTS[model], **{name: given[name] for name in chosen}}
+    scope = _scope(model, {name: given[name] for name in SCOPE if _chosen(context, name)})
     console = Terminal(stderr=as_json)
     result = _search(model, scope, console, **{k: v for k, v in given.items() if k not in SCOPE})
     run, trouble = None, None
@@ -177,6 +205,41 @@ def _chosen(context: click.Context, name: str) -> bool:
     return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
+def _scope(model: str, chosen: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the scope of a search. Raises UsageError for what the model does not know."""
+    protocol = chosen.get("protocol")
+    if protocol is not None and model not in BY_PROTOCOL:
+        models = " or ".join(BY_PROTOCOL)
+        raise UsageError(f"--protocol: model {model} has no protocols; expected {models}")
+    defaults = _defaults(model, protocol)
+    for name in sorted(chosen.keys() - defaults.keys()):
+        flag = _flag(name)
+        without = "" if protocol is None else f" with --protocol {protocol}"
+        text = f"model {model} has no such option{without}; see harness explore --help"
+        raise UsageError(f"{flag}: {text}")
+    scope = {**defaults, **chosen}
+    parallel = (Mechanism.PARALLEL_QUORUM,)
+    if scope.get("parallel"):
+        assert protocol is not None, "the rules of the thesis have no such option"
+        if dialect_of(Version.of(PROTOCOLS[protocol].version)).lacks(parallel):
+            raise UsageError(
+                f"--parallel: {protocol} lacks {parallel[0]}; expected --protocol 25.8"
+            )
+    return scope
+
+
+def _defaults(model: str, protocol: str | None) -> Mapping[str, Any]:
+    """Return the default scope of a model."""
+    if protocol is None:
+        return DEFAULTS[model]
+    defaults = {**BY_PROTOCOL[model], "protocol": protocol}
+    return {**defaults, "read": PROTOCOLS[protocol].reading} if "read" in defaults else defaults
+
+
+def _flag(name: str) -> str:
+    return "--" + {"fixes": "fix"}.get(name, name).replace("_", "-")
+
+
 def _search(
     model: str,
     scope: Mapping[str, Any],
@@ -189,9 +252,11 @@ def _search(
     states_max: int | None,
     memory_mb: float,
 ) -> ExplorationResult:
+    protocol = PROTOCOLS[scope["protocol"]] if "protocol" in scope else None
+    rules = None if protocol is None else (sorted(protocol.mechanisms), sorted(protocol.defects))
     try:
         search = Exploration(
-            model, **scope, symmetry=symmetry, memory_mb=memory_mb,
+            model, **{**scope, "protocol": rules}, symmetry=symmetry, memory_mb=memory_mb,
             states_max=states_max,
         )  # fmt: skip
     except (ValueError, OverflowError) as error:
@@ -274,9 +339,11 @@ def _progress(search: Exploration, begin: float, console: Console) -> Iterator[A
 def command_line(result: ExplorationResult) -> str:
     """Return the command that repeats the search."""
     words = ["harness", "explore", result.model]
+    protocol = result.scope.get("protocol")
+    defaults = _defaults(result.model, protocol)
     for name, value in result.scope.items():
-        flag = "--" + {"fixes": "fix"}.get(name, name).replace("_", "-")
-        if value == DEFAULTS[result.model][name]:
+        flag = _flag(name)
+        if value == defaults[name] and name != "protocol":
             continue
         if isinstance(value, bool):
             words.append(flag)
@@ -301,8 +368,9 @@ def _store(result: ExplorationResult, root: Path) -> Path:
         promise=level.value,
         options={"explored": result.model, "claim": result.shown},
     )
-    mutant, fixes = result.scope.get("mutant"), result.scope.get("fixes", ())
-    change = "+".join([*([mutant] if mutant else []), *fixes]) or "none"
+    scope = result.scope
+    named = [scope[name] for name in ("protocol", "mutant") if scope.get(name)]
+    change = "+".join([*named, *scope.get("fixes", ())]) or "none"
     directory = Store(root).create(plan.workload, change, plan.seed)
     directory.begin(plan, topology_of(result.steps), {})
     journal = Journal(directory.journal)

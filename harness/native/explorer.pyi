@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Literal, final
 
-MODELS: list[tuple[str, list[str], list[str]]]
-"""Each model, with its mutants and its fixes."""
+MODELS: list[tuple[str, list[str], list[str], list[str]]]
+"""Each model, with its mutants, its fixes, and the defects of protocols that it has as switches."""
 
 @final
 class Claim:
@@ -47,8 +47,9 @@ class Exploration:
     """A search over one model. It proceeds only during calls of `advance`.
 
     `states_max` and `memory_mb` (10**6 bytes) limit it; None is no limit. With `symmetry`, states
-    that differ only by a permutation of replicas are one state. Raises ValueError for parameters
-    that the model does not take."""
+    that differ only by a permutation of replicas are one state. `protocol` has the mechanisms and
+    the defects of a server version; those that the model does not know are left out. Raises
+    ValueError for parameters that the model does not take."""
 
     def __new__(
         cls,
@@ -60,6 +61,8 @@ class Exploration:
         quorum: int = 2,
         read: str = "server",
         skip_failed: bool = False,
+        protocol: tuple[Sequence[str], Sequence[str]] | None = None,
+        parallel: bool = False,
         mutant: str | None = None,
         fixes: Sequence[str] = (),
         symmetry: bool = False,

@@ -34,7 +34,7 @@ def history_of(model: str, steps: Sequence[Step]) -> History:
     writer = _Writer()
     for at, step in enumerate(steps):
         writer.time_ns = at * STEP_NS
-        writer.step(step)
+        writer.step(step, steps[at - 1] if at else step)
     if model in _SHOWS_AT_THE_END:
         writer.time_ns += STEP_NS
         for replica, visible in enumerate(steps[-1].visible):
@@ -47,38 +47,70 @@ def history_of(model: str, steps: Sequence[Step]) -> History:
 class _Writer:
     ops: list[Op] = field(default_factory=list)
     time_ns: int = 0
-    pending: tuple[int, str] | None = None
-    """Record and node of the quorum insert in flight."""
+    pending: dict[int, str] = field(default_factory=dict)
+    """Node of each quorum insert in flight, by record."""
+    doubtful: set[int] = field(default_factory=set)
+    """Records whose insert waits for the answer to its commit, or has ended without."""
+    ended: set[int] = field(default_factory=set)
+    """Records whose quorum has ended."""
     faults: dict[int, int] = field(default_factory=dict)
     """Number of the fault of each replica that is down."""
     fault: int = 0
+    reading: str | None = None
+    """Node of the read in progress, of models whose reads take several steps."""
 
-    def step(self, step: Step) -> None:
+    def step(self, step: Step, before: Step) -> None:
+        """Add what clients see of a step; `before` is the step before."""
         if step.action is None:
             return
         node = _node(step.replica)
         record = (step.other or 0) + 1
-        if step.action == "QuorumInsert":
-            self.pending = (record, node)
+        if step.action in ("QuorumInsert", "TakeNumber"):
+            self.pending[record] = node
             self.op(record, Kind.INVOKE, "insert", node, record)
-        elif step.action in ("EndQuorum", "FailedQuorum"):
-            assert self.pending is not None, "what ends was pending"
-            record, node = self.pending
-            failed = step.action == "FailedQuorum"
-            why = "the quorum failed: no replica with the part is active" if failed else None
-            self.op(record, Kind.FAIL if failed else Kind.OK, "insert", node, record, why)
+        elif step.action in ("EndQuorum", "FailedQuorum", "LoseAnswer", "LookUp"):
+            self.insert(step.action, record)
         elif step.action == "Insert":
             self.call(record, "insert", node, record, record)
-        elif step.action == "Read":
+        elif step.action == "BeginRead":
+            self.reading = node
+            self.op(READER, Kind.INVOKE, "read", node, None)
+        elif step.action in ("Read", "RefuseRead"):
             assert step.replica is not None, "a read is at a replica"
-            self.call(READER, "read", node, None, tuple(step.visible[step.replica]))
+            if self.reading is None:
+                self.op(READER, Kind.INVOKE, "read", node, None)
+            self.reading = None
+            if step.action == "Read":
+                self.op(READER, Kind.OK, "read", node, tuple(before.visible[step.replica]))
+            else:
+                lacks = "the replica lacks the part that last_part names"
+                self.op(READER, Kind.FAIL, "read", node, None, lacks)
         else:
             self.trouble(step, node)
+
+    def insert(self, action: str, record: int) -> None:
+        """Add how a quorum insert ends. One without an answer to its commit ends only once its
+        replica has looked it up; until then, or if it never does, its outcome is unknown."""
+        if action == "LoseAnswer":
+            self.doubtful.add(record)
+        elif action == "FailedQuorum":
+            if record not in self.doubtful:
+                why = "the quorum failed: no replica with the part is active"
+                self.op(record, Kind.FAIL, "insert", self.pending.pop(record), record, why)
+            return
+        elif action == "EndQuorum":
+            self.ended.add(record)
+        else:
+            self.doubtful.discard(record)
+        if record in self.ended - self.doubtful and record in self.pending:
+            self.op(record, Kind.OK, "insert", self.pending.pop(record), record)
 
     def trouble(self, step: Step, node: str) -> None:
         name = step.action or ""
         at = step.replica or 0
         if name in _FAULT_BEGINS:
+            # A server whose session ended cannot say how its inserts end.
+            self.doubtful.update(r for r, at_node in self.pending.items() if at_node == node)
             self.fault += 1
             self.faults[at] = self.fault
             self.nemesis(_FAULT_BEGINS[name], "begin", self.fault, node)

@@ -131,6 +131,19 @@ pub trait Model {
     fn visible(&self, state: State, replica: u32) -> Vec<u32>;
 }
 
+/// The protocol of a server version, by the names of harness/sim/bugs.py.
+pub struct Protocol {
+    /// What its servers have and 18.16.1 lacks.
+    pub mechanisms: Vec<String>,
+    pub defects: Vec<String>,
+}
+
+impl Protocol {
+    pub fn has(&self, mechanism: &str) -> bool {
+        self.mechanisms.iter().any(|name| name == mechanism)
+    }
+}
+
 /// The parameters of a model. Each model uses those that it knows.
 pub struct Scope<'a> {
     pub replicas: u32,
@@ -139,6 +152,9 @@ pub struct Scope<'a> {
     pub quorum: u32,
     pub read: &'a str,
     pub skip_failed: bool,
+    /// `None` for the rules of the thesis.
+    pub protocol: Option<&'a Protocol>,
+    pub parallel: bool,
     pub mutant: Option<&'a str>,
     pub fixes: &'a [String],
 }

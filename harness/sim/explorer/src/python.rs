@@ -5,7 +5,7 @@ use std::time::Duration;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::model::{Model, Scope, Who, NONE};
+use crate::model::{Model, Protocol, Scope, Who, NONE};
 use crate::models;
 use crate::search::{Finding, Progress, Search, Step as Taken};
 use crate::states::Word;
@@ -133,7 +133,8 @@ impl Exploration {
     #[new]
     #[pyo3(signature = (
         model, *, replicas=3, records=2, reads=2, quorum=2, read="server", skip_failed=false,
-        mutant=None, fixes=vec![], symmetry=false, states_max=None, memory_mb=None
+        protocol=None, parallel=false, mutant=None, fixes=vec![], symmetry=false, states_max=None,
+        memory_mb=None
     ))]
     #[allow(clippy::too_many_arguments)]
     fn new(
@@ -144,12 +145,18 @@ impl Exploration {
         quorum: u32,
         read: &str,
         skip_failed: bool,
+        protocol: Option<(Vec<String>, Vec<String>)>,
+        parallel: bool,
         mutant: Option<&str>,
         fixes: Vec<String>,
         symmetry: bool,
         states_max: Option<u32>,
         memory_mb: Option<f64>,
     ) -> PyResult<Self> {
+        let protocol = protocol.map(|(mechanisms, defects)| Protocol {
+            mechanisms,
+            defects,
+        });
         let scope = Scope {
             replicas,
             records,
@@ -157,6 +164,8 @@ impl Exploration {
             quorum,
             read,
             skip_failed,
+            protocol: protocol.as_ref(),
+            parallel,
             mutant,
             fixes: &fixes,
         };

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use explorer::model::{Model, Scope};
+use explorer::model::{Model, Protocol, Scope};
 use explorer::models::{visit_model, Visit};
 use explorer::search::{Progress, Search};
 
@@ -14,6 +14,8 @@ const SCOPE: Scope = Scope {
     quorum: 2,
     read: "server",
     skip_failed: false,
+    protocol: None,
+    parallel: false,
     mutant: None,
     fixes: &[],
 };
@@ -96,8 +98,19 @@ fn symmetry_changes_no_distance() {
         "refuse-downgrade",
     ]
     .map(str::to_owned);
+    let protocol = Protocol {
+        mechanisms: vec!["insert-retries".to_owned()],
+        defects: ["quorum-aba", "early-snapshot", "lost-retry"]
+            .map(str::to_owned)
+            .to_vec(),
+    };
+    let by_protocol = Scope {
+        protocol: Some(&protocol),
+        ..SCOPE
+    };
     for (model, scope) in [
         ("quorum", SCOPE),
+        ("quorum", by_protocol),
         (
             "quorum",
             Scope {

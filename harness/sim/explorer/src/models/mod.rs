@@ -4,6 +4,7 @@ use crate::model::{Model, Scope};
 
 mod log;
 pub mod quorum;
+pub mod quorum_protocol;
 pub mod replication;
 pub mod truncation;
 pub mod zero_copy;
@@ -17,7 +18,10 @@ pub trait Visit {
 /// Creates the named model and passes it to `visit`. The `Err` is a message for the user.
 pub fn visit_model<V: Visit>(name: &str, scope: &Scope, visit: V) -> Result<V::Out, String> {
     Ok(match name {
-        "quorum" => visit.visit(quorum::Quorum::new(scope)?),
+        "quorum" => match scope.protocol {
+            None => visit.visit(quorum::Quorum::new(scope)?),
+            Some(protocol) => visit.visit(quorum_protocol::QuorumProtocol::new(scope, protocol)?),
+        },
         "truncation" => visit.visit(truncation::Truncation::new(scope)?),
         "replication" => visit.visit(replication::Replication::new(scope)?),
         "zero-copy" => visit.visit(zero_copy::ZeroCopy::new(scope)?),
@@ -31,22 +35,43 @@ pub fn visit_model<V: Visit>(name: &str, scope: &Scope, visit: V) -> Result<V::O
     })
 }
 
-/// A model, its mutants and its fixes.
-pub type Listed = (&'static str, Vec<&'static str>, Vec<&'static str>);
+/// A model, its mutants, its fixes, and the defects of protocols that it has as switches.
+pub type Listed = (
+    &'static str,
+    Vec<&'static str>,
+    Vec<&'static str>,
+    Vec<&'static str>,
+);
 
-/// Returns each model with its mutants and its fixes.
+/// Returns each model with its mutants, fixes and defects.
 pub fn catalogue() -> Vec<Listed> {
     fn names<T>(mutants: &[(&'static str, T)]) -> Vec<&'static str> {
         mutants.iter().map(|(name, _)| *name).collect()
     }
     vec![
-        ("quorum", names(quorum::MUTANTS), Vec::new()),
-        ("truncation", names(truncation::MUTANTS), Vec::new()),
-        ("replication", names(replication::MUTANTS), Vec::new()),
+        (
+            "quorum",
+            names(quorum::MUTANTS),
+            Vec::new(),
+            quorum_protocol::defect_names(),
+        ),
+        (
+            "truncation",
+            names(truncation::MUTANTS),
+            Vec::new(),
+            Vec::new(),
+        ),
+        (
+            "replication",
+            names(replication::MUTANTS),
+            Vec::new(),
+            Vec::new(),
+        ),
         (
             "zero-copy",
             names(zero_copy::MUTANTS),
             zero_copy::FIXES.to_vec(),
+            Vec::new(),
         ),
     ]
 }

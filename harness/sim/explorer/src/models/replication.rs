@@ -1,4 +1,6 @@
-//! Models inserts and merges over one log, with a leader that assigns the merges.
+//! Models inserts and merges over one log. An elected leader assigns the merges, or every active
+//! replica does: then an assignment sets `/log` at the version that its replica has read, so that
+//! it knows every entry.
 //!
 //! Entry i of the log makes part i. A merge names the two parts that it replaces; a part covers the
 //! inserts that it contains.
@@ -12,7 +14,7 @@ use crate::model::{
 /// A change of one line that breaks the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutant {
-    /// A leader assigns merges of parts that an entry which it has not executed replaces.
+    /// A replica assigns merges of parts that an entry which it has not executed replaces.
     StaleLeader,
     /// A part is fetched although the replica has a part that covers it.
     CoveredFetched,
@@ -32,6 +34,8 @@ pub struct Replication {
     /// Maximum number of entries: all inserts, and a merge for each except the last.
     entries: u32,
     mutant: Option<Mutant>,
+    /// Whether every active replica leads.
+    many_leaders: bool,
     chunks: Chunks,
     log: Log,
     /// For each entry the two parts that it merges, from 1; 0 and 0 for an insert.
@@ -73,7 +77,9 @@ impl Replication {
         let log = Log::new(&mut layout, entries);
         let global = &mut layout.global;
         let sources = (0..entries).map(|_| (global.number(entries), global.number(entries)));
+        let many_leaders = scope.protocol.is_some_and(|p| p.has("many-leaders"));
         Ok(Self {
+            many_leaders,
             records: scope.records,
             entries,
             mutant: scope.mutant(MUTANTS)?,
@@ -154,7 +160,7 @@ impl Replication {
         let length = self.log.length.get(state);
         let mut free = self.parts.get(chunk);
         if self.mutant != Some(Mutant::StaleLeader) {
-            // The leader must not merge parts that a logged merge replaces.
+            // Whoever assigns a merge must not take parts that a logged merge replaces.
             free &= !(0..length).fold(0, |bits, e| bits | self.replaced(state, e));
         }
         for a in 0..length {
@@ -197,7 +203,7 @@ impl Model for Replication {
                 let after = self.appended(with(self.parts.set(chunk, parts)), 0, 0);
                 step(act("Insert", Who::Client, r, length), after);
             }
-            if !led {
+            if !led && !self.many_leaders {
                 let after = with(self.leader.set(chunk, 1));
                 step(alone("BecomeLeader", Who::Replica, r), after);
             }
@@ -205,7 +211,7 @@ impl Model for Replication {
                 let after = with(self.executed(state, chunk));
                 step(act("ExecuteLog", Who::Replica, r, entry), after);
             }
-            if self.leader.is(chunk) {
+            if self.leader.is(chunk) || self.many_leaders {
                 self.merge_steps(state, r, step);
             }
         }
@@ -234,7 +240,9 @@ impl Model for Replication {
             leaders += self.leader.get(chunk);
             leads_active &= self.chunks.active.is(chunk) || !self.leader.is(chunk);
         }
-        marks.judge(2, leaders <= 1 && leads_active);
+        if !self.many_leaders {
+            marks.judge(2, leaders <= 1 && leads_active);
+        }
         if length == 0 {
             return marks;
         }
@@ -257,7 +265,7 @@ impl Model for Replication {
         let behind = self.log.behind(&self.chunks, state);
         let weight = 4 * self.chunks.count * (self.entries + 1);
         let unmerged = self.records - merges.min(self.records);
-        Some(unmerged * weight + 2 * behind + u32::from(!self.led(state)))
+        Some(unmerged * weight + 2 * behind + u32::from(!self.led(state) && !self.many_leaders))
     }
 
     fn show_global(&self, state: State) -> Vec<(&'static str, String)> {

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from checkers.replication.conformance import CONFORMANCE
 from harness.conform.ensemble import Merge, merged, read_archive
 from harness.conform.follow import Follower
 from harness.conform.replay import TableReplay, replay, tables
 from harness.conform.txnlog import LogTail, Txn
 from harness.core.errors import HarnessError
+from harness.run.conformance import Following
 from tests.server_protocols import V25
 
 TRACE = Path(__file__).parent / "traces" / "mutations.txnlog.tar.gz"
@@ -68,6 +70,22 @@ def test_what_is_followed_is_what_is_replayed_at_the_end(seed: int) -> None:
     batch = replay(ROOT, TXNS, V25)
     assert follower.results() == {ROOT: batch}
     assert (follower.transactions, follower.gaps) == (len(TXNS), [])
+
+
+def test_a_run_that_conforms_keeps_a_digest_of_its_steps() -> None:
+    """Two runs whose steps differ in anything have different digests."""
+    logs = Logs()
+    following = Following(Follower(logs, NODES, ROOT, V25))
+    for node in NODES:
+        logs.written[node]["log.1"] = LOG
+    following.look(last=True)
+    (name, said), *traces = following.found(0)
+    whole = replay(ROOT, TXNS, V25)
+    table = {"steps": whole.steps, "departures": {}, "stopped": None, "unmodelled": False}
+    assert (name, said["tables"]) == (CONFORMANCE, {ROOT: {**table, "digest": whole.digest}})
+    assert [name for name, _ in traces] == ["trace"]
+    shorter = TXNS[: len(TXNS) // 2]
+    assert replay(ROOT, shorter, V25).digest != whole.digest
 
 
 def test_what_is_there_before_is_skipped_also_in_another_file() -> None:

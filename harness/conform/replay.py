@@ -292,7 +292,8 @@ class TableReplay:
             for node in (SERIAL, f"parallel/{name}")
             if f"quorum/{node}" in by_path
         }
-        self._record("QuorumInsert" if entry.quorum > 1 else "Insert", entry.source, name)
+        step = "AttachPart" if entry.kind == "attach" else "Insert"
+        self._record("QuorumInsert" if entry.quorum > 1 else step, entry.source, name)
         if not self.model.append(index, entry):
             self._record_departure(INSERT_INACTIVE, entry.source, name)
         mine = f"replicas/{entry.source}/parts/"

@@ -6,7 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from harness.conform.entries import LogEntry, PartName
-from harness.conform.model import Departure, Model, Replica
+from harness.conform.model import Departure, Model
+from harness.conform.replica import Replica
 from tests.server_protocols import V18, V25
 
 HEAD = b"format version: 4\ncreate_time: 2026-11-24 14:14:02\nsource replica: ch1\nblock_id: \n"
@@ -74,6 +75,19 @@ def test_an_insert_that_is_logged_after_a_drop_of_its_number_may_be_lost_to_it()
     model.pull_log("ch2", 4, {"queue-3": late})
     model.finish_entry("ch2", "queue-3")
     assert "1_2_2_0" not in model.replicas["ch2"].parts
+
+
+def test_a_drop_misses_an_insert_whose_session_was_lost() -> None:
+    """ch1 has not heard that its insert was committed when it executes the drop, and shows the part
+    afterwards: 25.8 does so."""
+    model = dropped()
+    entries = {"queue-0": INSERT, "queue-1": DROP, "queue-2": LATER}
+    model.pull_log("ch1", 3, entries)
+    with pytest.raises(Departure, match="ch1 still has 1_1_1_0 after it was dropped"):
+        model.finish_entry("ch1", "queue-1", session=0)
+    model.replicas["ch1"].queue["queue-1"] = DROP
+    assert model.finish_entry("ch1", "queue-1", session=7) == (OLD.name,)
+    model.remove_part("ch1", OLD.name)
 
 
 def keeps_it(model: Model) -> None:

@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 
 from harness.conform.entries import LogEntry, PartName, QuorumStatus
-from harness.conform.model import Departure, Model, Replica
+from harness.conform.model import SERIAL, Departure, Model
 from harness.conform.protocol import DEPARTURES, ServerProtocol, protocol_of
 from harness.conform.replay import TableReplay
+from harness.conform.replica import Replica
 from harness.conform.txnlog import Change, ChangeKind, Txn
 from harness.core.dialect import Version, common_dialect
 from tests.server_protocols import V18, V25
@@ -66,7 +67,9 @@ def test_a_step_that_the_version_lacks_is_a_departure(
 
 
 def test_a_cluster_of_two_versions_has_the_departures_of_both() -> None:
-    assert V25.departures < V18.departures == BOTH.departures == DEPARTURES.keys()
+    assert V18.departures | V25.departures == BOTH.departures == DEPARTURES.keys()
+    assert V18.departures - V25.departures == {"InsertInactive"}
+    assert V25.departures - V18.departures == {"DropMissed"}
 
 
 def test_a_departure_that_is_known_of_another_version_ends_the_replay() -> None:
@@ -93,3 +96,22 @@ def test_a_departure_that_is_known_of_another_version_ends_the_replay() -> None:
     assert [[*map(list, each)] for each in found.values()] == [
         [[], ["InsertInactive"]], [[], [""]], [[], ["InsertInactive"]],
     ]  # fmt: skip
+
+
+def test_parallel_quorums_are_pending_at_a_time_and_leave_last_part_alone() -> None:
+    parts = [PartName.named(f"0_{i}_{i}_0") for i in (1, 2)]
+    replicas = {n: Replica(n, session=i, pointer=0) for i, n in enumerate(("ch1", "ch2"))}
+    model = Model(V25, replicas=replicas)
+    entries = [LogEntry("get", "ch1", part, quorum=2) for part in parts]
+    for index, (part, entry) in enumerate(zip(parts, entries, strict=True)):
+        begun = {f"parallel/{part.name}": QuorumStatus(part, 2, frozenset({"ch1"}))}
+        model.append(index, entry)
+        model.insert(entry, begun, {part.name})
+    model.pull_log("ch2", 2, {"queue-0": entries[0], "queue-1": entries[1]})
+    with pytest.raises(Departure, match="ch2 does not have the part"):
+        model.end_quorum("ch2", "parallel/0_2_2_0")
+    model.get_part("ch2", parts[1])
+    assert model.end_quorum("ch2", "parallel/0_2_2_0") == parts[1]
+    assert model.quorums.keys() == {"parallel/0_1_1_0"}
+    with pytest.raises(Departure, match="no quorum is pending"):
+        model.end_quorum("ch2", SERIAL)

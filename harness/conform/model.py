@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from harness.conform.entries import DROPS, NEW_DATA, LogEntry, MutationEntry, PartName, QuorumStatus
 from harness.conform.protocol import ServerProtocol
+from harness.conform.replica import Replica
 
 SERIAL = "status"
 """Node below /quorum of the quorum of which one at a time is pending."""
@@ -24,47 +25,6 @@ class Departure(Exception):  # noqa: N818 - a verdict, not an error of this prog
 
 class Unmodelled(Exception):  # noqa: N818
     """A step that the model does not have, so that it cannot say whether the step is right."""
-
-
-@dataclass
-class Replica:
-    """State of one replica in ZooKeeper."""
-
-    name: str
-    session: int | None = None
-    """The session of is_active; None if the replica is not active. A server that lost its session
-    continues in a new one, and stays active until the old one expires."""
-    closing: int | None = None
-    """The session of a server that is shutting down. Such a server deletes is_active first, and
-    then finishes what it has begun (StorageReplicatedMergeTree::partialShutdown)."""
-    lost: bool = False
-    pointer: int | None = None
-    """Index of the next log entry to pull; None if none was pulled yet."""
-    queue: dict[str, LogEntry] = field(default_factory=dict)
-    parts: dict[str, PartName] = field(default_factory=dict)
-    dropped: set[str] = field(default_factory=set)
-    """Parts of the log that a drop which the replica has executed removed."""
-    ranges: dict[str, PartName] = field(default_factory=dict)
-    """Range of the furthest drop that the replica has executed, by partition."""
-    mutated: str = ""
-    """Node of the last mutation that the replica has finished: its mutation_pointer."""
-
-    @property
-    def may_write(self) -> bool:
-        """Return whether the replica may pull entries and register parts."""
-        return self.session is not None or self.closing is not None
-
-    def has(self, part: PartName) -> bool:
-        """Return whether the replica has the part or one that covers it."""
-        return part.name in self.parts or any(own.covers(part) for own in self.parts.values())
-
-    def drops(self, part: PartName) -> bool:
-        """Return whether a drop that the replica executed, or has in its queue, covers the part. An
-        insert that took its number before a drop may be logged after it, and the replica that took
-        it may lose it to that drop at once, so that nobody can fetch it."""
-        queued = [e.part for e in self.queue.values() if e.kind in DROPS and e.part is not None]
-        done = self.ranges.get(part.partition)
-        return any(own.covers(part) for own in (*queued, *([done] if done else ())))
 
 
 @dataclass
@@ -140,7 +100,9 @@ class Model:
             self._mutate(part, entry.replaces[0])
         self.created[part.name] = part
 
-    def insert(self, entry: LogEntry, begun: Mapping[str, QuorumStatus], parts: set[str]) -> None:
+    def insert(
+        self, entry: LogEntry, begun: Mapping[str, QuorumStatus], parts: set[str], session: int = 0
+    ) -> None:
         """Add an insert's part and quorum, which come in the same transaction as its entry."""
         assert entry.part is not None, "an insert makes a part"
         source = self._replica(entry.source)
@@ -157,6 +119,7 @@ class Model:
             _require(status.required == entry.quorum, f"it requires {status.required}")
             self.quorums[node] = status
         source.parts[entry.part.name] = entry.part
+        source.inserted[entry.part.name] = session
 
     def _leads(self, name: str, does: str) -> None:
         leader = self.leaders[min(self.leaders)][0] if self.leaders else None
@@ -296,49 +259,61 @@ class Model:
         _require(wanted, f"no entry in the queue of {name} needs {part.name}")
         replica.parts[part.name] = part
 
-    def finish_entry(self, name: str, node: str) -> None:
-        """Remove an entry from the queue."""
+    def finish_entry(self, name: str, node: str, session: int = 0) -> tuple[str, ...]:
+        """Remove an entry from the queue, in this session. Return the parts that a drop has missed,
+        which the server may keep and the model never should."""
         replica = self._replica(name)
         entry = replica.queue.pop(node, None)
         _require(entry is not None, f"{node} is not in the queue of {name}")
         assert entry is not None
         if replica.lost:
-            return  # what it clones includes the result of the entry
+            return ()  # what it clones includes the result of the entry
         if entry.kind == "alter":
             queued = (e.alter_version for e in replica.queue.values() if e.kind == "alter")
             first = min(queued, default=entry.alter_version)
             _require(entry.alter_version <= first, f"version {first} is not in force yet")
         elif entry.kind in DROPS:
-            self._finish_drop(replica, entry)
+            return self._finish_drop(replica, entry, session)
         elif entry.part is not None and replica.drops(entry.part):
-            return  # a drop removes the entries whose parts it would remove
+            return ()  # a drop removes the entries whose parts it would remove
         elif entry.part is not None and entry.part.name not in self.failed:
             _require(replica.has(entry.part), f"{name} does not have {entry.part.name} after it")
+        return ()
 
-    def _finish_drop(self, replica: Replica, entry: LogEntry) -> None:
+    def _finish_drop(self, replica: Replica, entry: LogEntry, session: int) -> tuple[str, ...]:
         assert entry.part is not None, "a drop has a range"
         gone = self.removed[entry.part.name]
         # Parts that a merge has replaced are registered until they are removed from the disk.
-        left = sorted(gone.intersection(replica.parts) - self.replaced.keys())
-        _require(not left, f"{replica.name} still has {_names(left)} after it was dropped")
+        left = gone.intersection(replica.parts) - self.replaced.keys()
+        # An insert whose session was lost before its commit was answered shows its part only once
+        # it has looked it up, which may be after the drop.
+        missed = {part for part in left if replica.inserted.get(part, session) != session}
+        _require(left == missed, f"{replica.name} still has {_names(left)} after it was dropped")
         replica.dropped |= gone
         done = replica.ranges.get(entry.part.partition)
         if done is None or done.high < entry.part.high:
             replica.ranges[entry.part.partition] = entry.part
+        return tuple(sorted(missed))
 
-    def undo_fetch(self, name: str, part: str) -> bool:
+    def undo_fetch(self, name: str, part: str) -> bool | None:
         """Undo a fetch: a server that does not learn that its fetch was registered undoes it and
-        executes the entry again. Return False if this is no such step, because the entry is done or
-        a quorum has counted the replica."""
+        executes the entry again. Return whether a quorum has counted the replica for it, which the
+        server allows and the model never should; None if this is no such step, because the entry is
+        done, or the part has to go for another reason."""
         replica = self._replica(name)
         gone = replica.parts.get(part)
         wanted = gone is not None and any(
             entry.part is not None and gone.covers(entry.part) for entry in replica.queue.values()
         )
-        if not wanted or (name, part) in self.counted:
-            return False
+        if not wanted:
+            return None
+        assert gone is not None
+        counted = (name, part) in self.counted
+        covered = any(own.covers(gone) for own in replica.parts.values() if own != gone)
+        if counted and (covered or part in self.failed or replica.drops(gone)):
+            return None
         del replica.parts[part]
-        return True
+        return counted
 
     def fetch_again(self, name: str, queued: str, entry: LogEntry) -> bool:
         """Queue another fetch: a server that finds a registered part missing on its disk removes
@@ -406,6 +381,21 @@ class Model:
         del self.quorums[node]
         self.counted |= {(one, pending.part.name) for one in counted}
         return pending.part
+
+    def end_another(
+        self, name: str | None, node: str, last: Mapping[str, PartName]
+    ) -> PartName | None:
+        """End a quorum by the end of another one: the replica has read the status of an earlier
+        quorum, and the node has begun anew since, with the same version. Return the part that it
+        meant, which last_part names; None if this is no such end."""
+        replica, pending = self._acting(name), self._pending(node)
+        meant = last.get(pending.part.partition)
+        if meant is None or meant == pending.part or meant.name not in self.created:
+            return None
+        if not replica.has(meant):
+            return None
+        del self.quorums[node]
+        return meant
 
     def set_last(self, part: PartName, last: dict[str, PartName]) -> PartName | None:
         """Set last_part, when a quorum that is not parallel ends. Return the previous last_part of

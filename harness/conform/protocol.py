@@ -12,6 +12,8 @@ REMOVE_AHEAD: Final = "RemoveAhead"
 COUNTED_WITHOUT: Final = "CountedWithout"
 KEEP_FAILED: Final = "KeepFailed"
 INSERT_INACTIVE: Final = "InsertInactive"
+END_ANOTHER: Final = "EndAnother"
+DROP_MISSED: Final = "DropMissed"
 
 _FIRST: Final = Version(18, 16, 1)
 _TODAY: Final = Version(24, 8)
@@ -25,6 +27,8 @@ class KnownDeparture:
     text: str
     allowed: str
     """What the model would have allowed."""
+    since: Version = _FIRST
+    """The first version of which it is known."""
     until: Version | None = None
     """The first version of which it is not known; None if there is none."""
 
@@ -49,6 +53,15 @@ DEPARTURES: Final[Mapping[str, KnownDeparture]] = {
         "a replica inserted while it was inactive or lost",
         "only active replicas insert",
         until=_TODAY,
+    ),
+    END_ANOTHER: KnownDeparture(
+        "a replica ended the quorum of another part than its own",
+        "the end of a quorum sets last_part to its part",
+    ),
+    DROP_MISSED: KnownDeparture(
+        "a replica executed a drop and kept an insert of its own whose commit was not answered",
+        "no part is left that the log had made before the drop",
+        since=Version(25, 8),
     ),
 }
 """Known departures of servers. Each is a step that is counted, and after which the replay
@@ -79,7 +92,7 @@ def protocol_of(dialect: Dialect) -> ServerProtocol:
     known = frozenset(
         name
         for name, departure in DEPARTURES.items()
-        if any(version.within(_FIRST, departure.until) for version in dialect.versions)
+        if any(version.within(departure.since, departure.until) for version in dialect.versions)
     )
     return ServerProtocol(
         name=", ".join(map(str, dialect.versions)),

@@ -17,16 +17,19 @@ from harness.conform.entries import (
     UnreadableError,
     read_last_parts,
 )
-from harness.conform.model import SERIAL, Departure, Model, Replica, Unmodelled
+from harness.conform.model import SERIAL, Departure, Model, Unmodelled
 from harness.conform.protocol import (
     COUNTED_WITHOUT,
     DEPARTURES,
+    DROP_MISSED,
+    END_ANOTHER,
     INSERT_INACTIVE,
     KEEP_FAILED,
     LAST_PART_BACK,
     REMOVE_AHEAD,
     ServerProtocol,
 )
+from harness.conform.replica import Replica
 from harness.conform.txnlog import Change, ChangeKind, Txn
 from harness.core.verdict import Status
 
@@ -222,10 +225,10 @@ class TableReplay:
         self._learn_owner(txn, by_path)
         self._fresh_replicas(by_path)
         self._lost(by_path)
-        self._log(by_path)
+        self._log(txn, by_path)
         self._quorum(txn, by_path)
         self._queues(by_path)
-        self._parts(by_path)
+        self._parts(txn, by_path)
         self._mutations(by_path)
         self._activity(txn, by_path)
 
@@ -266,7 +269,7 @@ class TableReplay:
                 self._record("CloneReplica", name)
                 self.model.clear_lost(name)
 
-    def _log(self, by_path: dict[str, Change]) -> None:
+    def _log(self, txn: Txn, by_path: dict[str, Change]) -> None:
         cleared = set()
         for path, change in by_path.items():
             if not path.startswith("log/log-"):
@@ -275,12 +278,14 @@ class TableReplay:
             if change.kind is ChangeKind.DELETE:
                 cleared.add(index)
             elif change.kind is ChangeKind.CREATE:
-                self._append(index, LogEntry.read(change.data), by_path)
+                self._append(index, LogEntry.read(change.data), txn.session, by_path)
         if cleared:
             self._record("ClearOldLog", *sorted(cleared))
             self.model.clear_log(cleared)
 
-    def _append(self, index: int, entry: LogEntry, by_path: dict[str, Change]) -> None:
+    def _append(
+        self, index: int, entry: LogEntry, session: int, by_path: dict[str, Change]
+    ) -> None:
         name = entry.part.name if entry.part else ""
         if entry.kind not in NEW_DATA:
             what = name if entry.part else entry.alter_version
@@ -298,7 +303,7 @@ class TableReplay:
             self._record_departure(INSERT_INACTIVE, entry.source, name)
         mine = f"replicas/{entry.source}/parts/"
         parts = {path.removeprefix(mine) for path in by_path if path.startswith(mine)}
-        self.model.insert(entry, begun, parts)
+        self.model.insert(entry, begun, parts, session)
 
     def _quorum(self, txn: Txn, by_path: dict[str, Change]) -> None:
         of = {path.removeprefix("quorum/"): c for path, c in by_path.items() if _QUORUM.match(path)}
@@ -333,9 +338,14 @@ class TableReplay:
                 "the quorum status is deleted, but the quorum has neither ended nor failed"
             )
         self._record("EndQuorum", self._by(txn))
-        part = self.model.end_quorum(self.owners.get(txn.session), node)
-        if node == SERIAL and last is not None:
-            was = self.model.set_last(part, read_last_parts(last.data))
+        owner = self.owners.get(txn.session)
+        named = {} if node != SERIAL or last is None else read_last_parts(last.data)
+        meant = self.model.end_another(owner, node, named)
+        if meant is not None:
+            self._record_departure(END_ANOTHER, self._by(txn), meant.name)
+        part = meant or self.model.end_quorum(owner, node)
+        if named:
+            was = self.model.set_last(part, named)
             if was is not None:
                 self._record_departure(LAST_PART_BACK, self._by(txn), "from", was.name)
 
@@ -378,7 +388,7 @@ class TableReplay:
         if self.model.fetch_again(name, node, entry):
             self._record_departure(COUNTED_WITHOUT, name, entry.part.name)
 
-    def _parts(self, by_path: dict[str, Change]) -> None:
+    def _parts(self, txn: Txn, by_path: dict[str, Change]) -> None:
         for path, change in by_path.items():
             words = path.split("/")
             if words[0] != "replicas" or len(words) != 4:
@@ -390,8 +400,11 @@ class TableReplay:
                     self._record("GetPart", name, node)
                     self.model.get_part(name, PartName.named(node))
             elif what == "parts" and change.kind is ChangeKind.DELETE:
-                if self.model.undo_fetch(name, node):
+                counted = self.model.undo_fetch(name, node)
+                if counted is not None:
                     self._record("UndoFetch", name, node)
+                    if counted:
+                        self._record_departure(COUNTED_WITHOUT, name, node)
                 elif self.model.remove_ahead(name, node):
                     self._record_departure(REMOVE_AHEAD, name, node)
                 else:
@@ -399,7 +412,8 @@ class TableReplay:
                     self.model.remove_part(name, node)
             elif what == "queue" and change.kind is ChangeKind.DELETE:
                 self._record("FinishEntry", name, node)
-                self.model.finish_entry(name, node)
+                for part in self.model.finish_entry(name, node, txn.session):
+                    self._record_departure(DROP_MISSED, name, part)
 
     def _activity(self, txn: Txn, by_path: dict[str, Change]) -> None:
         for path, change in by_path.items():

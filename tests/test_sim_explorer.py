@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -236,6 +237,23 @@ def test_a_counterexample_says_what_clients_saw() -> None:
         (Kind.OK, "insert", "ch3", 2),
         (Kind.INVOKE, "read", "ch1", None),
         (Kind.OK, "read", "ch1", (1,)),
+    ]
+
+
+def test_a_read_whose_replica_loses_its_session_fails_and_the_next_one_begins() -> None:
+    names = (None, "BeginRead", "BecomeInactive", "BeginRead", "Read")
+    replicas = (None, 0, 0, 1, 1)
+    steps: list[Any] = [
+        SimpleNamespace(action=name, replica=replica, other=None, visible=[[1], [1]])
+        for name, replica in zip(names, replicas, strict=True)
+    ]
+    history = history_of("quorum", steps)
+    reads = [(op.kind, op.node, op.value) for op in history if op.f == "read"]
+    assert reads == [
+        (Kind.INVOKE, "ch1", None),
+        (Kind.FAIL, "ch1", None),
+        (Kind.INVOKE, "ch2", None),
+        (Kind.OK, "ch2", (1,)),
     ]
 
 

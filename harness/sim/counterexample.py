@@ -111,6 +111,9 @@ class _Writer:
         if name in _FAULT_BEGINS:
             # A server whose session ended cannot say how its inserts end.
             self.doubtful.update(r for r, at_node in self.pending.items() if at_node == node)
+            if self.reading == node:
+                self.reading = None
+                self.op(READER, Kind.FAIL, "read", node, None, "the session of the replica ended")
             self.fault += 1
             self.faults[at] = self.fault
             self.nemesis(_FAULT_BEGINS[name], "begin", self.fault, node)

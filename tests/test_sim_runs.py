@@ -106,6 +106,15 @@ def test_runs_of_one_command_have_a_cluster_each(tmp_path: Path) -> None:
         (["--keep-cluster"], "--keep-cluster: --cluster sim has no containers"),
         (["--cluster", "docker", "--bug", "ack-early"], "only --cluster sim has bugs to plant"),
         (["--cluster", "docker", "--read", "thesis"], "only simulated servers have it"),
+        (
+            ["--insert", "parallel"],
+            "18.16.1 with ZooKeeper does not have; choose another --protocol",
+        ),
+        (["--protocol", "25.8", "--insert", "async"], "which simulated servers do not have"),
+        (
+            ["--protocol", "25.8", "--insert", "parallel", "--read", "linearizable"],
+            "a merged part may have rows whose parallel quorum is pending",
+        ),
     ],
 )
 def test_what_cannot_be_used_is_refused(tmp_path: Path, arguments: list[str], says: str) -> None:

@@ -325,3 +325,11 @@ def test_what_simulated_servers_do_as_18_16_does_is_explained() -> None:
         assert judged.explanation.status == "known", judged.explanation.text
         names |= {one.name for one in judged.explanation.defects}
     assert names >= {"stale-read"}
+
+
+def test_what_simulated_servers_do_as_25_8_does_is_explained() -> None:
+    """Their record names the version; 18.16.1 does not have this defect."""
+    judged = play(22, "none", protocol="25.8", read="server", rate=60.0).outcome.judgement
+    assert judged.explanation is not None
+    assert judged.explanation.status == "known", judged.explanation.text
+    assert [one.name for one in judged.explanation.defects] == ["early-snapshot"]

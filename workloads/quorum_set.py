@@ -165,6 +165,11 @@ class QuorumSetOptions(WorkloadOptions):
         readings = ("sequential", SYNC, "plain", *SIMULATED_READINGS, SYNCED)
         if self.read not in readings:
             raise UsageError(f"--read {self.read!r}: expected one of {' '.join(readings)}")
+        if InsertMode.PARALLEL in self.modes and self.read in NEEDS_EVERY_PART:
+            raise UsageError(
+                f"--insert {self.insert} --read {self.read}: a merged part may have rows whose "
+                "parallel quorum is pending; expected --read server, sync or plain"
+            )
         size = majority(replicas) if self.quorum == AUTO else self.quorum
         if any(mode.is_quorum for mode in self.modes) and not 2 <= size <= replicas:
             raise UsageError(

@@ -82,6 +82,13 @@ def facts_of(history: History) -> Sequence[Fact]:
     return () if found is None else found[1]
 
 
+def versions_of(history: History) -> Sequence[str]:
+    """Return the versions whose protocol the servers of a history's record follow; () if the record
+    does not name them."""
+    found = _record(history)
+    return () if found is None else tuple(found[0].value.get("versions") or ())
+
+
 EVERY_REPLICA: Final = "all (multiple leaders Ok)"
 """What servers write instead of a leader's name since every replica leads (20.5)."""
 EVERY_RUN: Final = (ReplicationRules(), Conformance())
@@ -124,7 +131,8 @@ def _durability(facts: ProtocolRecord) -> list[Breach]:
             at,
             f"the quorum of {part} ended at {seconds(at)} with {len(holders)} of {needed} replicas",
         )
-        for _, at, part, needed, holders in facts.named("ended")
+        for name in ("ended", "parallel")
+        for _, at, part, needed, holders in facts.named(name)
         if len(holders) < needed
     ]
 

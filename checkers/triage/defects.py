@@ -4,9 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from harness.core.dialect import Version
+from harness.core.dialect import FIRST, Version
 
-_FIRST: Final = Version(18, 16, 1)
 _TODAY: Final = Version(24, 8)
 """The oldest version after 18.16.1 that was examined."""
 
@@ -18,7 +17,7 @@ class KnownDefect:
     name: str
     """Name of its entry in the track record."""
     text: str
-    since: Version = _FIRST
+    since: Version = FIRST
     """The first version on which it was seen."""
     fixed: Version | None = None
     """The first version without it; None if there is none."""

@@ -13,14 +13,12 @@ from typing import Any, Final
 
 from checkers.conclusion import mapping_of
 from checkers.replication.conformance import TRACE
-from checkers.replication.protocol import Fact, facts_of
-from harness.core.dialect import Version
+from checkers.replication.protocol import Fact, facts_of, versions_of
+from harness.core.dialect import FIRST, Version
 from harness.core.errors import UsageError
 from harness.core.history import History, memoize_per_history
 from harness.core.op import Kind
 
-SIMULATED: Final = (Version(18, 16, 1),)
-"""The version whose protocol simulated servers follow."""
 SPAN_MAX: Final = 100_000
 """Blocks of one part at most. (A dropped range, as an entry, covers all numbers.)"""
 
@@ -194,7 +192,7 @@ def evidence_of(history: History) -> Evidence:
     """Return what was recorded; with `doubts` if that is nothing, or not all."""
     simulated = facts_of(history)
     if simulated:
-        found = Evidence(SIMULATED, simulated=True)
+        found = Evidence(_versions(versions_of(history)) or (FIRST,), simulated=True)
         _take_protocol(found, simulated)
         return found
     said = [mapping_of(op) for op in history.nemesis if op.f == TRACE and op.kind is Kind.OK]
@@ -280,6 +278,8 @@ def _take_protocol(found: Evidence, facts: Sequence[Fact]) -> None:
             if part is not None and part.low == part.high and part.name not in found.commits:
                 found.commits[part.name] = (at_ns, replica)
             found.hold(at_ns, str(rest[1]), replica)
+        elif name == "parallel":
+            found.ended[str(rest[0])], found.quorums[str(rest[0])] = at_ns, int(rest[1])
         elif name == "ended":
             part_name, needed, holders = str(rest[0]), int(rest[1]), rest[2]
             found.ended[part_name] = at_ns

@@ -254,6 +254,11 @@ class Dialect:
     """Size of the buffer that an answer must fill, unless it ends before, until a fetch makes the
     part's directory; 0: it makes the directory first."""
 
+    unsimulated: frozenset[Mechanism] = frozenset()
+    """Mechanisms that the versions have and their simulated servers lack."""
+    chosen_by: str = "--clickhouse"
+    """Option that chooses the servers."""
+
     def has(self, mechanism: Mechanism) -> bool:
         """Return whether the servers have a mechanism."""
         return mechanism in self.mechanisms
@@ -267,12 +272,19 @@ class Dialect:
 
         `what` says who needs them, such as "workload merges".
         """
-        missing = ", ".join(self.lacks(needs))
+        lacks = self.lacks(needs)
+        missing = ", ".join(lacks)
+        if self.unsimulated.intersection(lacks):
+            raise MissingMechanismError(
+                f"{what}: needs {missing}, which simulated servers do not have; expected --cluster "
+                "docker",
+                missing,
+            )
         if missing:
             servers = f"ClickHouse {', '.join(map(str, self.versions))} with {self.coordination}"
             lack = f"not all of {servers} have" if self.versions[1:] else f"{servers} does not have"
             raise MissingMechanismError(
-                f"{what}: needs {missing}, which {lack}; choose another --clickhouse", missing
+                f"{what}: needs {missing}, which {lack}; choose another {self.chosen_by}", missing
             )
 
     def parts_read_by(self, oldest: Version) -> _Settings:
@@ -433,7 +445,7 @@ class Engine:
         return " ".join(filter(None, (self.product, self.version, self.build)))
 
 
-_FIRST: Final = Version(18, 16, 1)
+FIRST: Final = Version(18, 16, 1)
 """Version of the servers of old runs, whose files do not name it."""
 
 
@@ -463,7 +475,7 @@ class Engines:
         others = {e.coordination for e in self.distinct if e.role is Role.ZOOKEEPER}
         keeper = Coordination.KEEPER in others
         coordination = Coordination.KEEPER if keeper else Coordination.ZOOKEEPER
-        return common_dialect(frozenset(found or {_FIRST}), coordination)
+        return common_dialect(frozenset(found or {FIRST}), coordination)
 
     def reporting(self, versions: Mapping[str, str]) -> "Engines":
         """Return the engines in which nodes run the versions that they report."""

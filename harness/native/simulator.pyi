@@ -259,7 +259,9 @@ class Simulation:
         """Return the protocol trace as JSON: what was committed, and the sessions that should have
         expired. The world's clock is `ahead_ns` ahead of the one in the output.
 
-        ended    the quorum of PART was reached: how many it NEEDED, the HOLDERS of the part
+        ended    the quorum of PART was reached: how many it NEEDED, the HOLDERS of the part or of
+                 one that covers it
+        parallel the same of a parallel quorum
         last     last_part of PARTITION became block NUMBER
         places   the log's FIRST entry, {replica: [pointer, active, lost]}
         pointer  of REPLICA, FROM, TO, entries COPIED to its queue, whether it was LOST

@@ -14,6 +14,7 @@ from checkers.replication.protocol import EVERY_RUN, applicable
 from harness.clients.statement import HasStatements
 from harness.clients.table_client import Roaming
 from harness.core.clock import utc_now
+from harness.core.dialect import FIRST
 from harness.core.errors import ClusterError, HarnessError
 from harness.core.history import History
 from harness.core.lines import encoded
@@ -434,6 +435,10 @@ class _Recorder:
         trace = self._context.cluster.protocol_trace(self._clock.now_ns())
         if trace is not None:
             found["protocol"] = trace
+            versions = [str(one) for one in self._context.cluster.engines.dialect.versions]
+            # Records that do not name a version are of 18.16.1.
+            if versions != [str(FIRST)]:
+                found["versions"] = versions
         return Done(Kind.OK, found)
 
     def _conform(self) -> None:

@@ -109,7 +109,9 @@ PROTOCOLS: Final[Mapping[str, Protocol]] = {
         version="25.8.2",
         defects=_OLD.defects - {"clone-keeps-dropped"}
         | {"early-snapshot", "merged-away", "lost-retry"},
-        mechanisms=frozenset({"many-leaders", "own-wait", "insert-retries"}),
+        mechanisms=frozenset(
+            {"many-leaders", "own-wait", "insert-retries", "parallel-quorum", "duplicate-wait"}
+        ),
     ),
     "repaired": replace(
         _OLD,

@@ -15,8 +15,8 @@ from harness.sim.world import MS, World
 _ZOOKEEPER: Final = Engine(role=Role.ZOOKEEPER, version="3.8.0", build="simulated")
 _UNSIMULATED: Final = frozenset(
     {
-        *(Mechanism.PARALLEL_QUORUM, Mechanism.QUORUM_AUTO, Mechanism.ASYNC_INSERT),
-        *(Mechanism.DEDUPLICATION_TOKEN, Mechanism.REPLICATED_DATABASES, Mechanism.FAILPOINTS),
+        *(Mechanism.ASYNC_INSERT, Mechanism.DEDUPLICATION_TOKEN, Mechanism.FAILPOINTS),
+        Mechanism.REPLICATED_DATABASES,
         *(Mechanism.ALTER_IN_LOG, Mechanism.REPLICA_ERRORS, Mechanism.ZOOKEEPER_RELOAD),
     }
 )
@@ -40,7 +40,8 @@ def simulated_dialect(protocol: str) -> Dialect:
     and zero-copy replication, which is."""
     own = clickhouse_engine(protocol).dialect
     mechanisms = own.mechanisms - _UNSIMULATED | {Mechanism.ZERO_COPY}
-    return replace(own, mechanisms=mechanisms)
+    unsimulated = own.mechanisms & _UNSIMULATED
+    return replace(own, mechanisms=mechanisms, unsimulated=unsimulated, chosen_by="--protocol")
 
 
 NO_NODE: Final = "NONODE"

@@ -66,7 +66,7 @@ pub struct Distances {
     pub read_lag: u64,
     /// Number of entries of the log that an active replica had not copied.
     pub log_lag: u64,
-    /// Number of steps of a table during which one quorum was pending.
+    /// Number of steps of a table during which one quorum was pending, the last of parallel ones.
     pub quorum_steps: u64,
 }
 
@@ -314,7 +314,8 @@ impl Table {
             ("log", Some(_), Some(data)) if created => self.logged(number_of(&change.path), data),
             ("log", Some(_), None) => LOG_CUT,
             ("quorum", Some("status"), Some(data)) => self.pending(data, created),
-            ("quorum", Some("status"), None) => {
+            ("quorum", Some("parallel"), Some(data)) => self.pending(data, created),
+            ("quorum", Some("status" | "parallel"), None) => {
                 self.quorum = None;
                 QUORUM_OVER
             }

@@ -10,6 +10,10 @@ pub enum Mechanism {
     OwnWait,
     /// An insert repeats requests to ZooKeeper whose connection was lost.
     InsertRetries,
+    /// Inserts with `insert_quorum_parallel` have a node each below /quorum/parallel.
+    ParallelQuorum,
+    /// A duplicate waits for the quorum of the part that was inserted first.
+    DuplicateWait,
 }
 
 /// Every mechanism with its name.
@@ -17,6 +21,8 @@ const NAMES: &[(Mechanism, &str)] = &[
     (Mechanism::ManyLeaders, "many-leaders"),
     (Mechanism::OwnWait, "own-wait"),
     (Mechanism::InsertRetries, "insert-retries"),
+    (Mechanism::ParallelQuorum, "parallel-quorum"),
+    (Mechanism::DuplicateWait, "duplicate-wait"),
 ];
 
 /// A set of mechanisms.

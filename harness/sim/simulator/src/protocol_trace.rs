@@ -93,7 +93,7 @@ impl ProtocolTrace {
     }
 
     fn quorum_over(&mut self, now_ns: Ns, path: &str, changes: &[Change], before: &Tree) {
-        let Some(root) = path.strip_suffix("/quorum/status") else {
+        let Some((root, parallel)) = quorum_at(path) else {
             return;
         };
         let failed = |other: &Change| other.above().path.ends_with("/quorum/failed_parts");
@@ -102,12 +102,18 @@ impl ProtocolTrace {
         }
         let last = |other: &Change| other.path.strip_suffix("/quorum/last_part") == Some(root);
         let left = changes.iter().any(last);
-        assert!(left, "a reached quorum leaves its part in last_part");
+        assert!(
+            left != parallel,
+            "a reached serial quorum leaves its part in last_part, a parallel one does not"
+        );
         let status = before.node(path).data.as_quorum();
         let part = status.part.name();
         let replicas = &before.node(&[root, "/replicas"].concat()).children;
         let has = |replica: &&Rc<str>| {
-            before.has(&[root, "/replicas/", replica, "/parts/", &part].concat())
+            let parts = [root, "/replicas/", replica, "/parts"].concat();
+            let covers = |name: &Rc<str>| status.part.contained_in(name).is_some();
+            before.has(&[&parts, "/", &part].concat())
+                || before.node(&parts).children.iter().any(covers)
         };
         let holders = replicas.iter().filter(has).cloned().collect();
         self.push(Fact::QuorumReached {
@@ -115,6 +121,7 @@ impl ProtocolTrace {
             part,
             needed: status.needed,
             holders,
+            parallel,
         });
     }
 
@@ -214,6 +221,17 @@ impl ProtocolTrace {
 fn is_of(data: Option<&Data>, quorum: &Quorum) -> bool {
     let entry = data.and_then(Data::get::<Entry>);
     entry.is_some_and(|entry| entry.new == quorum.part && entry.quorum == quorum.needed)
+}
+
+/// Return the path of a table, given that of a pending quorum, and whether the quorum is parallel.
+fn quorum_at(path: &str) -> Option<(&str, bool)> {
+    if let Some(root) = path.strip_suffix("/quorum/status") {
+        return Some((root, false));
+    }
+    let (above, _) = split(path);
+    above
+        .strip_suffix("/quorum/parallel")
+        .map(|root| (root, true))
 }
 
 /// Return the path of a table, given that of an entry of its log.
@@ -353,6 +371,7 @@ mod tests {
             part: "all_0_0_0".into(),
             needed: 2,
             holders: vec!["r1".into()],
+            parallel: false,
         };
         let became = Fact::LastPart {
             now_ns: 5,
@@ -379,6 +398,34 @@ mod tests {
             Operation::create("/t/quorum/failed_parts/all_0_0_0", Data::default()),
         ]);
         assert_eq!(seen.facts(), []);
+    }
+
+    #[test]
+    fn a_parallel_quorum_leaves_last_part_alone_and_counts_merged_parts() {
+        let mut seen = Seen::new();
+        let status = Quorum {
+            part: part("all_1_1_0"),
+            needed: 2,
+            replicas: vec!["r1".into()],
+        };
+        let node = "/t/quorum/parallel/all_1_1_0";
+        seen.commit(&[
+            Operation::create("/t/quorum/parallel", Data::default()),
+            Operation::create(node, Data::payload(status)),
+            logged_insert("all_1_1_0", 2),
+            Operation::create("/t/replicas/r1/parts/all_1_1_0", Data::default()),
+            Operation::create("/t/replicas/r2/parts/all_0_2_1", Data::default()),
+        ]);
+        seen.facts();
+        seen.commit(&[Operation::remove(node)]);
+        let ended = Fact::QuorumReached {
+            now_ns: 5,
+            part: "all_1_1_0".into(),
+            needed: 2,
+            holders: vec!["r1".into(), "r2".into()],
+            parallel: true,
+        };
+        assert_eq!(seen.facts(), [ended]);
     }
 
     #[test]

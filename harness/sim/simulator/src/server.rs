@@ -73,8 +73,11 @@ impl Common {
 
 /// The settings of a query.
 pub struct Settings {
-    pub insert_quorum: i64,
+    /// Number of replicas that must have each part of an insert; `None`: a majority.
+    pub insert_quorum: Option<usize>,
     pub insert_quorum_timeout: i64,
+    /// Whether several quorum inserts may be in flight.
+    pub insert_quorum_parallel: bool,
     pub insert_deduplicate: bool,
     /// The time that an insert may take with its retries; `None` if unlimited.
     pub max_execution_ns: Option<Ns>,
@@ -89,8 +92,9 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
-            insert_quorum: 0,
+            insert_quorum: Some(0),
             insert_quorum_timeout: 600_000,
+            insert_quorum_parallel: false,
             insert_deduplicate: true,
             max_execution_ns: None,
             select_sequential_consistency: false,
@@ -111,8 +115,16 @@ impl FromIterator<(String, Value)> for Settings {
         let mut out = Settings::default();
         for (name, value) in set {
             match (name.as_str(), value) {
-                ("insert_quorum", value) => out.insert_quorum = number(value),
+                ("insert_quorum", Value::Text(text)) if *text == *"auto" => {
+                    out.insert_quorum = None;
+                }
+                ("insert_quorum", value) => {
+                    out.insert_quorum = Some(usize::try_from(number(value)).unwrap_or(0));
+                }
                 ("insert_quorum_timeout", value) => out.insert_quorum_timeout = number(value),
+                ("insert_quorum_parallel", value) => {
+                    out.insert_quorum_parallel = number(value) != 0;
+                }
                 ("insert_deduplicate", value) => out.insert_deduplicate = number(value) != 0,
                 ("max_execution_time", value) => {
                     let seconds = match value {

@@ -7,12 +7,14 @@ use crate::world::Ns;
 /// A fact, with the time of its transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fact {
-    /// The quorum of a part was reached: how many replicas it needed, and which had the part.
+    /// The quorum of a part was reached: how many replicas it needed, which had the part or one that
+    /// covers it, and whether other quorums might be pending beside it.
     QuorumReached {
         now_ns: Ns,
         part: String,
         needed: usize,
         holders: Vec<Rc<str>>,
+        parallel: bool,
     },
     /// `last_part` of a partition became the part with this block number.
     LastPart {

@@ -22,8 +22,10 @@ fn fact_json(fact: &Fact, ahead_ns: Ns, out: Vec<u8>) -> Vec<u8> {
             part,
             needed,
             holders,
+            parallel,
         } => {
-            let mut list = list.text("ended").int(now_ns - ahead_ns).text(part);
+            let name = if *parallel { "parallel" } else { "ended" };
+            let mut list = list.text(name).int(now_ns - ahead_ns).text(part);
             list = list.int(*needed as i64);
             list.comma();
             let names = List::open(std::mem::take(&mut list.out));

@@ -9,6 +9,7 @@ use crate::block::Block;
 use crate::errors::{QueryError, ServerError};
 use crate::keeper::session::KeeperSession;
 use crate::keeper::tree::child;
+use crate::protocol::Mechanism;
 use crate::server::{database_of, Refusal, Reply, Server, Settings};
 use crate::sql::{rows_of, unknown, Creation, Query, Select, Statement};
 use crate::system_tables::{system_rows, undone};
@@ -18,6 +19,7 @@ use crate::table::moves::move_partition;
 use crate::table::mutation;
 use crate::table::optimize::optimize;
 use crate::table::parts::{rows_repr, Part, Row, Value};
+use crate::table::quorum::QuorumKind;
 use crate::table::references::References;
 use crate::table::replica::{Table, TableDisk};
 use crate::table::select::{answer, Reading};
@@ -103,15 +105,24 @@ impl Server {
         rows: Vec<Row>,
         settings: &Settings,
     ) -> Result<Rc<Block>, QueryError> {
-        let quorum = usize::try_from(settings.insert_quorum).unwrap_or(0);
+        let table = self.table(table)?;
+        let kind = match settings.insert_quorum_parallel {
+            true => QuorumKind::Parallel,
+            false => QuorumKind::Serial,
+        };
+        if kind == QuorumKind::Parallel && !table.mechanisms.has(Mechanism::ParallelQuorum) {
+            let text = "Unknown setting insert_quorum_parallel";
+            return Err(ServerError::new(115, text).into());
+        }
         let limit_ns = settings.max_execution_ns.unwrap_or(NEVER_NS);
         let wanted = Wanted {
-            quorum,
+            quorum: settings.insert_quorum,
+            kind,
             timeout_ms: settings.insert_quorum_timeout,
             deduplicate: settings.insert_deduplicate,
             until_ns: self.world.now_ns() + limit_ns,
         };
-        insert(&self.table(table)?, rows, &wanted).await?;
+        insert(&table, rows, &wanted).await?;
         Ok(Rc::default())
     }
 

@@ -57,7 +57,7 @@ impl Entry {
     }
 }
 
-/// /quorum/status: the insert whose quorum is pending.
+/// /quorum/status or a node below /quorum/parallel: an insert whose quorum is pending.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quorum {
     pub part: Info,
@@ -90,6 +90,9 @@ pub trait TableData {
     /// Return the pending quorum; panic if the data is something else.
     fn as_quorum(&self) -> &Quorum;
 
+    /// Return the pending quorum, shared with the node; panic if the data is something else.
+    fn shared_quorum(&self) -> Rc<Quorum>;
+
     /// Return the last parts; panic if the data is something else.
     fn as_last(&self) -> &LastParts;
 
@@ -114,6 +117,11 @@ impl TableData for Data {
     fn as_quorum(&self) -> &Quorum {
         self.get()
             .unwrap_or_else(|| panic!("{self:?} is not a quorum"))
+    }
+
+    fn shared_quorum(&self) -> Rc<Quorum> {
+        let quorum = self.share();
+        quorum.unwrap_or_else(|| panic!("{self:?} is not a quorum"))
     }
 
     fn as_last(&self) -> &LastParts {

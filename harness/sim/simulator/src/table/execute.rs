@@ -13,7 +13,7 @@ use crate::table::fetch::fetch;
 use crate::table::merge::{merge, mutate};
 use crate::table::parts::Info;
 use crate::table::queue::Attempt;
-use crate::table::quorum::update_quorum;
+use crate::table::quorum::join;
 use crate::table::replica::Table;
 use crate::world::{Ns, SECOND};
 
@@ -89,7 +89,7 @@ async fn execute(table: &Rc<Table>, entry: &Entry) -> Result<bool, QueryError> {
     if let Some(existing) = existing {
         if zk.exists(existing).await? {
             if table.bugs.has(Bug::QuorumUncounted) && entry.quorum > 0 {
-                update_quorum(table, &zk, &entry.new, &entry.name).await?;
+                join(table, &zk, &entry.new, &entry.name).await?;
             }
             return Ok(true);
         }

@@ -9,9 +9,9 @@ use crate::errors::{KeeperError, QueryError, ServerError, NODE_EXISTS};
 use crate::keeper::session::{KeeperSession, Reading};
 use crate::keeper::tree::{child, Operation, Path};
 use crate::server::host::{Host, PartData, ReplicaServer};
-use crate::table::entries::{Data, Entry, TableData};
+use crate::table::entries::{Data, Entry};
 use crate::table::parts::{Info, Part};
-use crate::table::quorum::{failed_path, update_quorum};
+use crate::table::quorum::{failed_path, join, join_covered, pending};
 use crate::table::replica::Table;
 use crate::table::shared;
 use crate::world::{Ns, Promise, TimedOut, MS, SECOND};
@@ -91,8 +91,9 @@ async fn receive(
         return Ok(true);
     }
     if entry.quorum > 0 {
-        update_quorum(table, zk, &part.info, &part.name).await?;
+        join(table, zk, &part.info, &part.name).await?;
     }
+    join_covered(table, zk, &part.info).await?;
     Ok(true)
 }
 
@@ -345,15 +346,14 @@ async fn mark_failed(
             Operation::absent(child(parts, &entry.name))
         }));
     }
-    let status_path = &table.paths.quorum_status;
-    let Some((status, version)) = zk.get(status_path.clone()).await? else {
+    let Some((path, status, version)) = pending(table, zk, &entry.name).await? else {
         return Ok(false);
     };
-    if status.as_quorum().part != entry.new {
+    if status.part != entry.new {
         return Ok(false);
     }
     operations.push(Operation::Remove {
-        path: status_path.clone(),
+        path,
         version: Some(version),
     });
     operations.push(Operation::create(

@@ -7,42 +7,34 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 
 use crate::bugs::Bug;
-use crate::errors::{
-    KeeperError, QueryError, ServerError, CONNECTION_LOSS, NODE_EXISTS, SESSION_EXPIRED,
-};
+use crate::errors::{KeeperError, QueryError, ServerError, CONNECTION_LOSS, NODE_EXISTS, NO_NODE};
 use crate::keeper::paths::number_of;
-use crate::keeper::session::{KeeperSession, Reading};
+use crate::keeper::session::KeeperSession;
 use crate::keeper::tree::{child, Operation, Path};
 use crate::protocol::Mechanism;
-use crate::table::entries::{Data, Entry, EntryKind, Quorum, TableData};
+use crate::table::entries::{Data, Entry, EntryKind, Quorum};
 use crate::table::parts::{Info, Part, Row, Rows};
+use crate::table::quorum::QuorumKind;
+use crate::table::quorum_wait::{
+    await_quorum, await_quorum_retrying, precheck, prechecked, QuorumPrecheck,
+};
 use crate::table::replica::Table;
 use crate::table::retries::{is_connection, is_lost, outcome, timeout, NoRetry, Outcome, Retries};
 use crate::table::shared;
-use crate::world::{Ns, Promise, TimedOut, MS};
+use crate::world::{Ns, MS};
 
 /// Median time of writing a small part to the disk.
 const WRITE_NS: Ns = 2 * MS;
 
 /// What an insert asks for.
 pub struct Wanted {
-    pub quorum: usize,
+    /// Number of replicas that must have each part, 0 or 1 if one is enough; `None`: a majority.
+    pub quorum: Option<usize>,
+    pub kind: QuorumKind,
     pub timeout_ms: i64,
     pub deduplicate: bool,
     /// The end of its max_execution_time.
     pub until_ns: Ns,
-}
-
-/// The requested quorum, and what the pre-check of the insert saw of this replica.
-struct QuorumPrecheck {
-    replicas: usize,
-    timeout_ms: i64,
-    /// The content of is_active.
-    identity: Data,
-    /// The version of is_active.
-    version: i64,
-    /// The version of `host`.
-    host: i64,
 }
 
 /// Inserts a block of rows, which may become several parts, one after the other.
@@ -54,7 +46,7 @@ pub async fn insert(table: &Rc<Table>, rows: Vec<Row>, wanted: &Wanted) -> Resul
         None => Some(table.writable()?),
     };
     let asked = match (&zk, &retries) {
-        _ if wanted.quorum < 2 => None,
+        _ if wanted.quorum.is_some_and(|quorum| quorum < 2) => None,
         (Some(zk), _) => Some(precheck(table, zk, wanted).await?),
         (None, Some(retries)) => Some(Box::pin(prechecked(table, wanted, retries.clone())).await?),
         (None, None) => unreachable!("an insert without retries keeps its session"),
@@ -94,24 +86,6 @@ struct Block<'a> {
     deduplicate: bool,
 }
 
-/// Repeats the pre-check as long as connections are lost.
-async fn prechecked(
-    table: &Rc<Table>,
-    wanted: &Wanted,
-    mut retries: Retries,
-) -> Result<QuorumPrecheck, QueryError> {
-    loop {
-        let error = match table.connected() {
-            Ok(zk) => match precheck(table, &zk, wanted).await {
-                Err(error) if is_lost(&error) => error,
-                done => return done,
-            },
-            Err(_) => KeeperError::new(SESSION_EXPIRED).into(),
-        };
-        retries.again(table, error).await?;
-    }
-}
-
 /// Commits a block, each time with a new number, as long as connections are lost.
 async fn committed(
     table: &Rc<Table>,
@@ -128,56 +102,6 @@ async fn committed(
         };
         retries.again(table, error).await?;
     }
-}
-
-async fn precheck(
-    table: &Rc<Table>,
-    zk: &Rc<KeeperSession>,
-    wanted: &Wanted,
-) -> Result<QuorumPrecheck, QueryError> {
-    let quorum = wanted.quorum;
-    let readings = [
-        Reading::count(table.paths.leader_election.clone()),
-        Reading::get(table.paths.quorum_status.clone()),
-        Reading::get(table.own.is_active.clone()),
-        Reading::get(table.own.host.clone()),
-    ];
-    let [live, status, active, host] = zk.read_all(readings, None).await?;
-    let live = if table.mechanisms.has(Mechanism::ManyLeaders) {
-        active_replicas(table, zk).await?
-    } else {
-        live.count().expect("the table has this node")
-    };
-    if live < quorum {
-        let text =
-            format!("Number of alive replicas ({live}) is less than requested quorum ({quorum}).");
-        return Err(ServerError::new(285, text).into());
-    }
-    if let Some((status, _)) = status.get() {
-        let text = format!(
-            "Quorum for previous write has not been satisfied yet. Status: {}",
-            status.as_quorum().part.name()
-        );
-        return Err(ServerError::new(286, text).into());
-    }
-    let (Some((identity, version)), Some((_, host))) = (active.get(), host.get()) else {
-        return Err(ServerError::new(164, "Replica is not active right now").into());
-    };
-    Ok(QuorumPrecheck {
-        replicas: quorum,
-        timeout_ms: wanted.timeout_ms,
-        identity,
-        version,
-        host,
-    })
-}
-
-/// Returns the number of active replicas, as 25.8 counts them.
-async fn active_replicas(table: &Table, zk: &KeeperSession) -> Result<usize, KeeperError> {
-    let replicas = zk.children(table.paths.replicas.clone()).await?;
-    let active = |replica| Reading::exists(table.paths.of(replica).is_active.clone());
-    let found = zk.read(replicas.iter().map(active).collect(), None).await?;
-    Ok(found.iter().filter(|found| !found.is_nothing()).count())
 }
 
 async fn commit(
@@ -199,7 +123,8 @@ async fn commit(
     let allocated = allocate(table, zk, partition, block_path.as_ref()).await;
     let Ok(Some((number, lock_path))) = allocated else {
         shared::discard(table, blob);
-        return Ok(allocated.map(|_| ())?);
+        allocated?;
+        return duplicated(table, block, block_path.as_ref(), retries).await;
     };
     let part = Part::new(Info::block(partition, number), rows, table.world.now_ns());
     shared::attach(table, zk, &part.name, blob).await?;
@@ -235,7 +160,7 @@ async fn commit(
             replicas: vec![table.me.clone()],
         };
         operations.extend([
-            Operation::create(paths.quorum_status.clone(), Data::payload(quorum)),
+            Operation::create(asked.kind.status(table, &part.name), Data::payload(quorum)),
             Operation::check(own.is_active.clone(), Some(asked.version)),
             Operation::check(own.host.clone(), Some(asked.host)),
         ]);
@@ -253,21 +178,22 @@ async fn commit(
         }
     }
     if let Err(error) = done {
-        return Ok(refused(
-            table,
-            &part,
-            &error,
-            block_path.as_ref(),
-            lock_path,
-        )?);
+        refused(table, &part, &error, block_path.as_ref(), lock_path)?;
+        return duplicated(table, block, block_path.as_ref(), retries).await;
     }
     table.activate(&part);
     match asked {
         Some(asked) if !table.bugs.has(Bug::AckEarly) => match retries {
             Some(retries) => {
-                Box::pin(await_quorum_retrying(table, &part, asked, retries.clone())).await
+                Box::pin(await_quorum_retrying(
+                    table,
+                    &part.info,
+                    asked,
+                    retries.clone(),
+                ))
+                .await
             }
-            None => Ok(await_quorum(table, zk, &part, asked).await?),
+            None => Ok(await_quorum(table, zk, &part.info, asked).await?),
         },
         _ => Ok(()),
     }
@@ -360,7 +286,27 @@ async fn recovered(
     }
 }
 
-/// Handles a multi that did not succeed. The part is removed, unless it may have been logged
+/// Acknowledges a block that had been inserted before. Newer servers first wait for the quorum of
+/// the part of that insert.
+async fn duplicated(
+    table: &Rc<Table>,
+    block: &Block<'_>,
+    block_path: Option<&Path>,
+    retries: Option<&Retries>,
+) -> Result<(), QueryError> {
+    let waits = table.mechanisms.has(Mechanism::DuplicateWait);
+    let (true, Some(asked), Some(retries)) = (waits, block.asked, retries) else {
+        return Ok(());
+    };
+    let path = block_path.expect("a duplicate has a block ID");
+    let Some((part, _)) = table.connected()?.get(path.clone()).await? else {
+        return Err(KeeperError::of(NO_NODE, path).into());
+    };
+    let part = Info::named(part.as_text());
+    Box::pin(await_quorum_retrying(table, &part, asked, retries.clone())).await
+}
+
+/// Handles a multi that did not succeed, except because of a duplicate. The part is removed, unless it may have been logged
 /// nevertheless. In that case 18.16.1 shows it; otherwise it is set aside until ZooKeeper has been
 /// asked.
 fn refused(
@@ -401,71 +347,4 @@ fn refused(
     };
     let text = format!("{kind} while adding block {}: {error}", part.info.min);
     Err(ServerError::new(244, text))
-}
-
-async fn await_quorum(
-    table: &Rc<Table>,
-    zk: &Rc<KeeperSession>,
-    part: &Part,
-    asked: &QuorumPrecheck,
-) -> Result<(), ServerError> {
-    let came = quorum_came(table, zk, part, asked).await;
-    came.map_err(|error| unknown(&error))
-}
-
-fn unknown(error: &KeeperError) -> ServerError {
-    let text = format!("Unknown status, client must retry. Reason: {error}");
-    ServerError::new(319, text)
-}
-
-/// Waits for the quorum, also through later sessions.
-async fn await_quorum_retrying(
-    table: &Rc<Table>,
-    part: &Part,
-    asked: &QuorumPrecheck,
-    retries: Retries,
-) -> Result<(), QueryError> {
-    let mut retries = retries;
-    loop {
-        let error = match table.connected() {
-            Ok(zk) => match quorum_came(table, &zk, part, asked).await {
-                Err(error) if is_connection(&error) => error,
-                Err(error) => return Err(unknown(&error).into()),
-                Ok(()) => return Ok(()),
-            },
-            Err(_) => KeeperError::new(SESSION_EXPIRED),
-        };
-        retries.again(table, unknown(&error).into()).await?;
-    }
-}
-
-async fn quorum_came(
-    table: &Rc<Table>,
-    zk: &Rc<KeeperSession>,
-    part: &Part,
-    asked: &QuorumPrecheck,
-) -> Result<(), KeeperError> {
-    let status_path = &table.paths.quorum_status;
-    loop {
-        let event = Promise::new();
-        let read = zk.read_one(Reading::get(status_path.clone()), Some(&event));
-        match read.await?.get() {
-            Some((status, _)) if status.as_quorum().part == part.info => {}
-            _ => break,
-        }
-        let waited = table.world.wait_for(&event, asked.timeout_ms * MS).await;
-        waited.map_err(|TimedOut| KeeperError::new("Timeout while waiting for quorum"))?;
-    }
-    let active = zk.get(table.own.is_active.clone()).await?;
-    let mut same = true;
-    if table.mechanisms.has(Mechanism::InsertRetries) {
-        let host = zk.get(table.own.host.clone()).await?;
-        same = host.is_some_and(|(_, version)| version == asked.host);
-    }
-    match active {
-        Some((identity, _)) if identity == asked.identity && same => Ok(()),
-        _ => Err(KeeperError::new(
-            "Replica become inactive while waiting for quorum",
-        )),
-    }
 }

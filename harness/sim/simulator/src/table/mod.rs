@@ -21,6 +21,7 @@ pub mod parts;
 pub mod paths;
 pub mod queue;
 pub mod quorum;
+pub mod quorum_wait;
 pub mod references;
 pub mod replica;
 pub mod restart;

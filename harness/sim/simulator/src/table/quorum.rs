@@ -1,6 +1,7 @@
 //! Updates the quorum of an insert: replicas join it, and the one that completes it ends it.
 //!
-//! Source: updateQuorum of 18.16.1.
+//! Source: updateQuorum of 18.16.1; updateQuorum, fetchPart and executeFetch of
+//! StorageReplicatedMergeTree for the parallel quorums of 25.8.
 
 use std::rc::Rc;
 
@@ -8,22 +9,114 @@ use crate::bugs::Bug;
 use crate::errors::{KeeperError, BAD_VERSION, NODE_EXISTS, NO_NODE};
 use crate::keeper::session::{KeeperSession, Reading};
 use crate::keeper::tree::{child, Operation, Path};
+use crate::protocol::Mechanism;
 use crate::table::entries::{Data, LastParts, Quorum, TableData};
 use crate::table::parts::Info;
 use crate::table::replica::Table;
 
-/// Adds this replica to the pending quorum, and ends the quorum if it is complete.
-///
-/// /quorum/status is created with version 0 for each insert, so its version alone does not identify
-/// the quorum. The end of a quorum changes last_part, or adds a failed part.
-pub async fn update_quorum(
+/// How the quorum of an insert is tracked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QuorumKind {
+    /// In /quorum/status, one insert of the table at a time. Its end changes last_part.
+    Serial,
+    /// In a node below /quorum/parallel that has the part's name. Its end leaves last_part alone.
+    Parallel,
+}
+
+impl QuorumKind {
+    /// Returns the node of a pending quorum.
+    pub fn status(self, table: &Table, part: &str) -> Path {
+        match self {
+            QuorumKind::Serial => table.paths.quorum_status.clone(),
+            QuorumKind::Parallel => child(&table.paths.quorum_parallel, part),
+        }
+    }
+}
+
+/// Adds this replica to the quorum of an insert's part.
+pub async fn join(
     table: &Rc<Table>,
     zk: &Rc<KeeperSession>,
     part: &Info,
     name: &str,
 ) -> Result<(), KeeperError> {
+    let mut kind = QuorumKind::Serial;
+    if table.mechanisms.has(Mechanism::ParallelQuorum) {
+        let parallel = QuorumKind::Parallel;
+        if zk.exists(parallel.status(table, name)).await? {
+            kind = parallel;
+        }
+    }
+    update_quorum(table, zk, kind, part, name).await
+}
+
+/// Adds this replica to the quorums of the parts that a fetched part covers. Merges do not spare
+/// parts whose parallel quorum is pending.
+pub async fn join_covered(
+    table: &Rc<Table>,
+    zk: &Rc<KeeperSession>,
+    part: &Info,
+) -> Result<(), KeeperError> {
+    if table.mechanisms.has(Mechanism::ParallelQuorum) && !part.is_block() {
+        join_pending(table, zk, |pending| part.contains(pending)).await?;
+    }
+    Ok(())
+}
+
+/// Adds this replica to the parallel quorums of the parts that it has.
+pub async fn join_pending(
+    table: &Rc<Table>,
+    zk: &Rc<KeeperSession>,
+    has: impl Fn(&Info) -> bool,
+) -> Result<(), KeeperError> {
+    for name in zk
+        .children(table.paths.quorum_parallel.clone())
+        .await?
+        .iter()
+    {
+        let part = Info::named(name);
+        if has(&part) {
+            update_quorum(table, zk, QuorumKind::Parallel, &part, name).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the node of the part's pending quorum, its content and its version; the node of another
+/// part if a serial quorum is pending, as 25.8 does.
+pub async fn pending(
+    table: &Table,
+    zk: &KeeperSession,
+    part: &str,
+) -> Result<Option<(Path, Rc<Quorum>, i64)>, KeeperError> {
+    let mut kinds = vec![QuorumKind::Serial];
+    if table.mechanisms.has(Mechanism::ParallelQuorum) {
+        kinds.push(QuorumKind::Parallel);
+    }
+    for kind in kinds {
+        let path = kind.status(table, part);
+        if let Some((status, version)) = zk.get(path.clone()).await? {
+            return Ok(Some((path, status.shared_quorum(), version)));
+        }
+    }
+    Ok(None)
+}
+
+/// Adds this replica to the pending quorum, and ends the quorum if it is complete.
+///
+/// /quorum/status is created with version 0 for each insert, so its version alone does not identify
+/// the quorum. The end of a quorum changes last_part, or adds a failed part. The node of a parallel
+/// quorum belongs to one part for good.
+async fn update_quorum(
+    table: &Rc<Table>,
+    zk: &Rc<KeeperSession>,
+    kind: QuorumKind,
+    part: &Info,
+    name: &str,
+) -> Result<(), KeeperError> {
     let bugs = table.bugs;
-    let status_path = &table.paths.quorum_status;
+    let serial = kind == QuorumKind::Serial;
+    let status_path = kind.status(table, name);
     let last_path = &table.paths.last_part;
     loop {
         let readings = [
@@ -48,25 +141,23 @@ pub async fn update_quorum(
             replicas.push(table.me.clone());
         }
         let mut operations = Vec::with_capacity(4);
-        operations.push(Operation::check(last_path.clone(), Some(last.1)));
-        operations.push(Operation::absent(failed_path(table, name)));
-        if bugs.has(Bug::QuorumAba) {
-            last = zk
-                .get(last_path.clone())
-                .await?
-                .expect("the table has this node");
-            operations.clear();
+        if serial && bugs.has(Bug::QuorumAba) {
+            let again = zk.get(last_path.clone()).await?;
+            last = again.expect("the table has this node");
+        } else if serial {
+            operations.push(Operation::check(last_path.clone(), Some(last.1)));
+            operations.push(Operation::absent(failed_path(table, name)));
         }
         if replicas.len() >= status.needed || bugs.has(Bug::QuorumUncounted) {
             operations.push(Operation::Remove {
                 path: status_path.clone(),
                 version: Some(version),
             });
-            operations.push(Operation::Put {
+            operations.extend(serial.then(|| Operation::Put {
                 path: last_path.clone(),
                 data: Data::payload(with_last(table, last.0.as_last(), part)),
                 version: Some(last.1),
-            });
+            }));
         } else {
             assert!(
                 replicas.len() < status.needed,

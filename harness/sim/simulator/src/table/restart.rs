@@ -15,7 +15,7 @@ use crate::protocol::Mechanism;
 use crate::table::clone::clone_if_lost;
 use crate::table::entries::{Data, Entry, LastParts, TableData};
 use crate::table::parts::{Info, Part};
-use crate::table::quorum::update_quorum;
+use crate::table::quorum::{join, join_pending};
 use crate::table::replica::Table;
 use crate::table::{cleanup, execute, log, merge, part_check, shared};
 use crate::world::{Ns, Promise, SECOND};
@@ -53,6 +53,9 @@ impl Table {
         zk.ensure(&paths.last_part, Data::payload(LastParts::default()))
             .await?;
         zk.ensure(&paths.failed_parts, Data::default()).await?;
+        if self.mechanisms.has(Mechanism::ParallelQuorum) {
+            zk.ensure(&paths.quorum_parallel, Data::default()).await?;
+        }
         if self.mechanisms.has(Mechanism::ManyLeaders) {
             let everybody = child(&paths.leader_election, "leader_election-0");
             zk.ensure(&everybody, Data::text(EVERYBODY)).await?;
@@ -167,7 +170,7 @@ impl Table {
         clone_if_lost(self, zk).await?;
         log::load(self, zk).await?;
         log::pull(self, zk, None).await?;
-        self.join_quorum(zk).await?;
+        self.join_quorums(zk).await?;
         let (table, session) = (self.clone(), zk.clone());
         self.spawn(async move {
             // Without its session the replica is not a candidate any more.
@@ -192,6 +195,11 @@ impl Table {
             if let Some((status, _)) = status {
                 let name = status.as_quorum().part.name();
                 checks.push(Operation::absent(child(failed, &name)));
+            }
+            if self.mechanisms.has(Mechanism::ParallelQuorum) {
+                let pending = zk.children(self.paths.quorum_parallel.clone()).await?;
+                let absent = |name: &Rc<str>| Operation::absent(child(failed, name));
+                checks.extend(pending.iter().map(absent));
             }
         }
         for name in zk.children(failed.clone()).await?.iter() {
@@ -265,7 +273,12 @@ impl Table {
         Ok(())
     }
 
-    async fn join_quorum(self: &Rc<Self>, zk: &Rc<KeeperSession>) -> Result<(), KeeperError> {
+    /// Adds this replica to the pending quorums of parts that it has.
+    async fn join_quorums(self: &Rc<Self>, zk: &Rc<KeeperSession>) -> Result<(), KeeperError> {
+        if self.mechanisms.has(Mechanism::ParallelQuorum) {
+            let has = |part: &Info| self.active.borrow().containing(part).is_some();
+            join_pending(self, zk, has).await?;
+        }
         let status = zk.get(self.paths.quorum_status.clone()).await?;
         let Some((status, _)) = status else {
             return Ok(());
@@ -276,7 +289,7 @@ impl Table {
         }
         let name = status.part.name();
         if zk.exists(child(&self.own.parts, &name)).await? {
-            update_quorum(self, zk, &status.part, &name).await?;
+            join(self, zk, &status.part, &name).await?;
         }
         Ok(())
     }

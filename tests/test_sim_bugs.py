@@ -384,19 +384,38 @@ def test_merges_come_from_the_leader(bug: str) -> None:
     assert any(by != first for *_, by, first in merges) == bool(bug)
 
 
-@pytest.mark.parametrize(
-    ("defect", "seed", "by", "options"),
-    [
-        ("early-snapshot", 8, "set-full", {}),
-        ("merged-away", 2, "monotonic-reads", {"insert": "quorum,plain", "promise": "eventual"}),
-    ],
-)
-def test_a_defect_of_25_8_is_found(
-    defect: str, seed: int, by: str, options: dict[str, Any]
-) -> None:
+SERVER = {"read": "server", "rate": 60.0, "time_limit_s": 10.0}
+OF_25_8 = {
+    "early-snapshot": Case("set-full", seeds=(22,), options=SERVER),
+    "merged-away": Case(
+        "monotonic-reads",
+        seeds=(2,),
+        options={**SERVER, "insert": "quorum,plain", "promise": "eventual"},
+    ),
+    "lost-retry": Case(
+        "set-full",
+        "partition-one",
+        seeds=(2,),
+        options={
+            "name": "dedup",
+            "promise": "eventual",
+            "limit_s": 1,
+            "rate": 200.0,
+            "time_limit_s": 60.0,
+            "interval_s": 1.0,
+            "duration_s": 8.0,
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("defect", OF_25_8)
+def test_a_defect_of_25_8_is_found(defect: str) -> None:
+    case = OF_25_8[defect]
+    (seed,), by = case.seeds, case.by
+
     def accusers(without: str) -> set[str]:
-        known = {"read": "server", "rate": 60.0, "time_limit_s": 10.0, **options}
-        return play(seed, "none", protocol="25.8", without=without, **known).accusers
+        return play(seed, case.nemesis, protocol="25.8", without=without, **case.options).accusers
 
     assert by in accusers("")
     assert by not in accusers(defect)

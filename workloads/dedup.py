@@ -13,6 +13,7 @@ from checkers.sets.dedup import Dedup
 from checkers.sets.set_full import SetFull
 from checkers.stats import Stats
 from harness.clients.clickhouse import ClickHouse, QuerySettings, SettingName
+from harness.clients.insert_modes import InsertMode, mechanisms_of, modes_of
 from harness.clients.set_calls import COLUMNS, SET_SCHEMA, inserts, quorum, reads
 from harness.clients.table_session import TableSession
 from harness.core.dialect import Mechanism
@@ -49,7 +50,8 @@ class DedupOptions(PacedOptions):
     """Options of `dedup`: how blocks are inserted, and which of them the servers remember."""
 
     insert: str = "plain"
-    """"plain", or "quorum": acknowledged by two replicas."""
+    """"plain"; "quorum": acknowledged by two replicas; or "parallel": the same, and inserts do not
+    wait for each other."""
     quorum_timeout_ms: int = 2_000
     """Time after which an insert without a quorum ends as info, in milliseconds."""
     token: bool = False
@@ -59,6 +61,9 @@ class DedupOptions(PacedOptions):
     one beyond it may; with a small window some retries come at once, and some late."""
     deduplicate: bool = True
     """False: servers do not deduplicate, and every retry that succeeds doubles its value."""
+    limit_s: int = 0
+    """`max_execution_time` of inserts, in seconds; 0: none. Since 22.11 an insert that loses its
+    connection to ZooKeeper tries again for as long."""
     values_per_key: int = 200
     """Number of values that are inserted into one key, which is a partition."""
     ops_per_s: float = 120.0
@@ -67,15 +72,16 @@ class DedupOptions(PacedOptions):
     def validate(self, topology: Topology) -> None:
         """Raise UsageError for options that are out of range or do not fit the topology."""
         validate_numbers(self)
-        if self.insert not in ("plain", "quorum"):
-            raise UsageError(f"--insert {self.insert!r}: expected one of plain quorum")
-        if self.insert == "quorum" and len(topology.shards[0]) < 2:
-            raise UsageError("--insert quorum: expected at least 2 replicas in a shard")
+        if self.insert not in ("plain", "quorum", "parallel"):
+            raise UsageError(f"--insert {self.insert!r}: expected one of plain quorum parallel")
+        if self.insert != "plain" and len(topology.shards[0]) < 2:
+            raise UsageError(f"--insert {self.insert}: expected at least 2 replicas in a shard")
 
     @property
     def needs(self) -> tuple[Mechanism, ...]:
         """Mechanisms that the servers must have."""
-        return (Mechanism.DEDUPLICATION_TOKEN,) if self.token else ()
+        tokens = (Mechanism.DEDUPLICATION_TOKEN,) if self.token else ()
+        return (*mechanisms_of(modes_of(self.insert), 2), *tokens)
 
 
 def dedup(options: DedupOptions, seed: Seed, promise: Level, faults_expected: bool) -> Workload:
@@ -90,8 +96,11 @@ def dedup(options: DedupOptions, seed: Seed, promise: Level, faults_expected: bo
         schema = replace(SET_SCHEMA, columns=columns, settings=kept)
         table = TableSession.table(cluster, token, schema)
         settings: dict[SettingName, int | str] = {"insert_deduplicate": int(options.deduplicate)}
-        if options.insert == "quorum":
-            settings |= quorum(2, options.quorum_timeout_ms)
+        if options.insert != "plain":
+            parallel = options.insert == InsertMode.PARALLEL
+            settings |= quorum(2, options.quorum_timeout_ms, parallel=parallel)
+        if options.limit_s:
+            settings["max_execution_time"] = options.limit_s
         insert = (TokenInsert if options.token else inserts)(table.name, settings)
         return TableSession(
             cluster,

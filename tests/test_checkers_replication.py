@@ -75,6 +75,13 @@ def test_a_block_beyond_the_window_may_come_twice_but_not_three_times():
     assert result.status is Status.INVALID
 
 
+def test_a_block_that_is_older_than_the_table_remembers_may_come_twice():
+    apart_s = 0.091  # from the begin of the first try to the end of the second
+    assert Dedup(window_s=apart_s).check(spaced(0)).status is Status.INVALID
+    later = Dedup(window_s=apart_s - 0.001).check(spaced(0))
+    assert (later.status, later.figures["doubled_beyond_window"]) == (Status.UNKNOWN, 1)
+
+
 def test_a_try_of_unknown_outcome_may_take_effect_later_than_all_that_follow():
     late = [insert(50 + n, 200 + n, 92 + n, 93 + n) for n in range(3)]
     of_others = spaced(0, kind="info")

@@ -10,6 +10,7 @@ from harness.clusters.sim_cluster import SimCluster
 from harness.core.seed import Seed
 from harness.core.topology import Link, Topology
 from harness.core.verdict import Status
+from harness.sim.bugs import bugs
 
 PARALLEL: QuerySettings = {
     "insert_quorum": 2,
@@ -20,9 +21,11 @@ SEQUENTIAL: QuerySettings = {"select_sequential_consistency": 1}
 PENDING = pytest.raises(DatabaseError, match=r"319: .*Timeout while waiting for quorum")
 
 
-def with_pending(*values: int) -> tuple[SimCluster, ReplicatedTable]:
-    """Return a cluster on which only ch1 has these values, and the quorum of each is pending."""
-    cluster = SimCluster(Topology.of(), Seed(1), protocol="25.8")
+def with_pending(*values: int, without: str = "") -> tuple[SimCluster, ReplicatedTable]:
+    """Return a cluster on which only ch1 has these values, and the quorum of each is pending.
+    `without` is a defect that the servers do not have."""
+    skipped = bugs([without] if without else [])
+    cluster = SimCluster(Topology.of(), Seed(1), protocol="25.8", without=skipped)
     table = table_on(cluster)
     cluster.stop_fetches(["ch2", "ch3"])
     for value in values:
@@ -121,6 +124,42 @@ def came_back(late_ns: int) -> bool:
     wait(cluster, 30)
     assert below(cluster, table, "parallel") == []
     return announced and pending
+
+
+@pytest.mark.parametrize("without", ["", "pending-merged"])
+def test_a_merge_keeps_the_rows_of_a_part_whose_parallel_quorum_fails(without: str) -> None:
+    """A retry of its block, which is forgotten when the quorum fails, then doubles them."""
+    cluster, table = with_pending(1, 2, without=without)
+    connect(cluster, "ch1").command(f"OPTIMIZE TABLE {table.name} PARTITION 0 FINAL")
+    cluster.kill(["ch1"])
+    cluster.start_fetches(["ch2", "ch3"])
+    wait(cluster, 25)
+    assert below(cluster, table, "failed_parts") == ["0_0_0_0", "0_1_1_0"]
+    connect(cluster, "ch2").insert(table.name, [(0, 1)], PARALLEL)
+    cluster.start(["ch1"])
+    wait(cluster, 60)
+    assert not table.pending()
+    expected = [(0, 1)] if without else [(0, 1), (0, 1), (0, 2)]
+    assert everywhere(cluster, table) == [expected] * 3
+
+
+@pytest.mark.parametrize("without", ["", "failed-duplicate"])
+def test_a_duplicate_of_a_part_whose_quorum_fails_is_acknowledged_and_lost(without: str) -> None:
+    """It waits on ch2, which has nothing to do with the failure of ch1."""
+    cluster, table = with_pending(1, without=without)
+    cluster.kill(["ch1"])
+    cluster.start_fetches(["ch3"])
+    again = {**PARALLEL, "insert_quorum_timeout": 20_000}
+    if without:
+        with pytest.raises(DatabaseError, match=r"319: .*the quorum of the first insert failed"):
+            connect(cluster, "ch2", timeout_s=30).insert(table.name, [(0, 1)], again)
+    else:
+        connect(cluster, "ch2", timeout_s=30).insert(table.name, [(0, 1)], again)
+    cluster.start_fetches(["ch2"])
+    cluster.start(["ch1"])
+    wait(cluster, 30)
+    assert not table.pending()
+    assert everywhere(cluster, table) == [[]] * 3
 
 
 def test_18_16_does_not_know_the_setting() -> None:

@@ -10,7 +10,7 @@ from harness.clients.replicated_table import ReplicatedTable
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.seed import Seed
 from harness.core.topology import Link, Topology
-from harness.sim.simulation import TableSettings
+from harness.sim.simulation import TableSettings, simulated_dialect
 
 SHORT = TableSettings(max_replicated_logs_to_keep=8, min_replicated_logs_to_keep=2)
 
@@ -103,6 +103,51 @@ def logged_late(seed: int) -> tuple[SimCluster, ReplicatedTable, str] | None:
     cluster.mend()
     wait(cluster, 2)
     return (cluster, table, part) if listed(cluster, "ch2", table, "log") else None
+
+
+@pytest.mark.parametrize("protocol", ["18.16", "25.8"])
+def test_a_block_is_forgotten_when_it_is_too_old(protocol: str) -> None:
+    """Its age is that before the latest block, so that nothing is forgotten without another one."""
+    short = TableSettings(replicated_deduplication_window_seconds=4)
+    cluster = SimCluster(Topology.of(), Seed(1), protocol=protocol, settings=short)
+    table = table_on(cluster)
+    there = connect(cluster, "ch1")
+
+    def insert(value: int) -> None:
+        there.insert(table.name, [(0, value)])
+        wait(cluster, 3)
+
+    insert(1)
+    insert(2)
+    insert(1)
+    assert rows(cluster, "ch1", table) == [(0, 1), (0, 2)]
+    insert(3)
+    insert(1)
+    assert rows(cluster, "ch1", table) == [(0, 1), (0, 1), (0, 2), (0, 3)]
+
+
+def test_a_block_is_forgotten_when_there_are_too_many() -> None:
+    cluster = SimCluster(
+        Topology.of(), Seed(1), settings=TableSettings(replicated_deduplication_window=3)
+    )
+    table = table_on(cluster)
+    there = connect(cluster, "ch1")
+    for value in (1, 2, 3, 4, 5):
+        there.insert(table.name, [(0, value)])
+        wait(cluster, 0.1)
+    wait(cluster, 3)
+    for value in (1, 5):
+        there.insert(table.name, [(0, value)])
+    assert rows(cluster, "ch1", table) == [(0, value) for value in (1, 1, 2, 3, 4, 5)]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "blocks"), [("18.16", 100), ("25.8", 1000), ("repaired", 100)]
+)
+def test_tables_have_the_window_of_their_version(protocol: str, blocks: int) -> None:
+    settings = TableSettings.of(simulated_dialect(protocol))
+    assert settings.replicated_deduplication_window == blocks
+    assert settings.replicated_deduplication_window_seconds == 604_800
 
 
 @pytest.mark.parametrize("sync", [0, 1])

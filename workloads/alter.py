@@ -29,7 +29,7 @@ from harness.clients.replicated_table import ReplicatedTable
 from harness.clients.set_calls import SET_SCHEMA, inserts, reads
 from harness.clients.table_in_zookeeper import TableInZooKeeper, log_types
 from harness.clients.table_session import TableSession
-from harness.core.clock import WallClock
+from harness.core.clock import Clock
 from harness.core.dialect import Dialect, Mechanism
 from harness.core.op import Call, Json, Op, Value
 from harness.core.protocols import Cluster, Session, Workload
@@ -78,7 +78,11 @@ def alter(options: AlterOptions, seed: Seed, promise: Level, faults_expected: bo
                 "read": reads(table.name),
                 "final-read": reads(table.name),
                 COLUMNS: lambda connection, op: _columns(
-                    connection, op, table, cluster.engines.on(str(op.node))
+                    connection,
+                    op,
+                    table,
+                    cluster.engines.on(str(op.node)),
+                    cluster.runtime.clock(),
                 ),
             },
             timeout_s=options.timeout_s,
@@ -178,11 +182,10 @@ def _types(table: TableInZooKeeper, dialect: Dialect) -> Mapping[str, Json]:
 
 
 def _columns(
-    connection: ClickHouse, op: Op, table: ReplicatedTable, dialect: Dialect
+    connection: ClickHouse, op: Op, table: ReplicatedTable, dialect: Dialect, clock: Clock
 ) -> Mapping[str, list[str] | int]:
     """Return the columns once the replica has applied the version that ZooKeeper has, or after
     `FOLLOWS_S`."""
-    clock = WallClock()
     if dialect.has(Mechanism.ALTER_IN_LOG):
         applied = (
             f"SELECT toInt64(value) FROM system.zookeeper WHERE path = '{table.path}/replicas/"

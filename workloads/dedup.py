@@ -59,6 +59,9 @@ class DedupOptions(PacedOptions):
     window: int = WIDE
     """Number of blocks that the table remembers. A retry within it must not double its value, and
     one beyond it may; with a small window some retries come at once, and some late."""
+    window_s: int = 0
+    """Age up to which the table remembers blocks, in seconds before the latest; 0: the default of
+    the servers."""
     deduplicate: bool = True
     """False: servers do not deduplicate, and every retry that succeeds doubles its value."""
     limit_s: int = 0
@@ -86,11 +89,13 @@ class DedupOptions(PacedOptions):
 
 def dedup(options: DedupOptions, seed: Seed, promise: Level, faults_expected: bool) -> Workload:
     """Return the workload `dedup`."""
-    wide = options.window >= WIDE
+    wide = options.window >= WIDE and not options.window_s
 
     def create(cluster: Cluster, token: str) -> Session:
         columns = f"{COLUMNS}, try Int64" if options.token else COLUMNS
         kept = {**SET_SCHEMA.settings, "replicated_deduplication_window": options.window}
+        if options.window_s:
+            kept["replicated_deduplication_window_seconds"] = options.window_s
         if not wide:
             kept |= cluster.engines.dialect.cleanup
         schema = replace(SET_SCHEMA, columns=columns, settings=kept)
@@ -124,7 +129,7 @@ def dedup(options: DedupOptions, seed: Seed, promise: Level, faults_expected: bo
         rounds=2,
         judges=(
             Stats(faults_expected=faults_expected),
-            Dedup(options.window),
+            Dedup(options.window, options.window_s or None),
             SetFull(linearizable=False, duplicates=wide),
             Convergence(),
         ),

@@ -1,10 +1,11 @@
 """Checks that a retry of a block that the table remembers never inserts its rows twice.
 
-A table remembers the last `replicated_deduplication_window` blocks. Once that many blocks are newer
-than the first try, the cleanup thread may have removed it (ReplicatedMergeTreeCleanupThread,
-`clearOldBlocks`), and a retry may be a new block. A history does not record how many are newer. The
-checker counts every insert that may have been committed between the two tries, so it reports only
-retries of blocks that the table must have remembered.
+A table remembers the last `replicated_deduplication_window` blocks, and of these the ones that are
+at most `replicated_deduplication_window_seconds` older than the latest. After that the cleanup
+thread may have removed the first try (ReplicatedMergeTreeCleanupThread, `clearOldBlocks`), and a
+retry may be a new block. A history does not record how many blocks are newer. The checker counts
+every insert that may have been committed between the two tries, and the longest time that may have
+passed, so it reports only retries of blocks that the table must have remembered.
 """
 
 from bisect import bisect_left, bisect_right
@@ -46,9 +47,11 @@ class Window:
     end of the acknowledged try; its other tries had no effect after that.
     """
 
-    def __init__(self, history: History, blocks: int) -> None:
-        """Create a window; `blocks` is the number of blocks that the table remembers."""
+    def __init__(self, history: History, blocks: int, age_s: float = inf) -> None:
+        """Create a window; `blocks` is the number of blocks that the table remembers, `age_s` the
+        age up to which it does."""
         self.blocks = blocks
+        self.age_ns = age_s * 1e9
         self._once = _once_at_rest(history)
         spans = [span for one in _tried(history) for span in _spans(one, self._once)]
         self._begins = sorted(begin for begin, _ in spans)
@@ -72,6 +75,7 @@ class Window:
                 longest[i]
                 for i in range(at)
                 if self.between(tries, tries.tries[i], one) >= self.blocks
+                or _apart_ns(tries.tries[i], one) > self.age_ns
             )
             longest.append(1 + max(before, default=0))
         return max(longest, default=1)
@@ -84,12 +88,13 @@ class Dedup:
 
     name = "dedup"
 
-    def __init__(self, window: int = 1_000_000) -> None:
+    def __init__(self, window: int = 1_000_000, window_s: float | None = None) -> None:
         self.window = window
+        self.age_s = inf if window_s is None else window_s
 
     def check(self, history: History) -> Verdict:
         """Return the verdict. VALID needs retries of blocks that the table must have remembered."""
-        window = Window(history, self.window)
+        window = Window(history, self.window, self.age_s)
         every = _retried(history)
         # A value may occur twice only if two of its tries are further apart than the window.
         allowed = {(one.key, one.value): window.copies(one) for one in every}
@@ -184,6 +189,12 @@ def _doubled(key: KeySet) -> dict[int, int]:
                 if times > 1:
                     found[value] = max(times, found.get(value, 0))
     return found
+
+
+def _apart_ns(one: Pair, other: Pair) -> float:
+    """Return the maximum time between the commits of two tries."""
+    low = min(one.invoke.time_ns, other.invoke.time_ns)
+    return max(_end_ns(one), _end_ns(other)) - low
 
 
 def _end_ns(pair: Pair) -> float:

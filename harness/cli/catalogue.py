@@ -152,6 +152,7 @@ WORKLOADS: Mapping[str, CatalogueEntry] = {
         "were acknowledged; try kill-clickhouse, and -o alters=3 without faults",
         AlterOptions,
         alter,
+        simulated=True,
     ),
     "drop-partition": CatalogueEntry(
         "DROP PARTITION from any replica beside inserts and merges: what was there before it is "

@@ -27,6 +27,12 @@ BUGS: Mapping[str, str] = {
     "reads leave out the whole; 25.8 does so",
     "lost-retry": "an insert whose max_execution_time ends while it looks up whether it was "
     "committed removes its part; 25.8 does so",
+    "pending-merged": "a merge may take a part whose parallel quorum is pending, so that its rows "
+    "stay when the quorum fails; 25.8 does so",
+    "failed-duplicate": "a duplicate that waits for the quorum of the first insert is acknowledged "
+    "when that quorum fails, too; 25.8 does so",
+    "undone-alter": "an ALTER sets the columns to a list that is made from its replica's own, "
+    "without checking whether they have changed; 18.16.1 does so",
     "ack-early": "a quorum insert is acknowledged when it is logged, not when a quorum has it",
     "dedup-per-replica": "a block id holds only for the replica that wrote it",
     "dedup-forgotten": "a replica that comes back forgets the blocks that were inserted before",
@@ -94,6 +100,7 @@ _OLD: Final = Protocol(
             "failed-part-fetched",
             "clone-unwaited",
             "clone-keeps-dropped",
+            "undone-alter",
         }
     ),
     frozenset(),
@@ -107,10 +114,13 @@ PROTOCOLS: Final[Mapping[str, Protocol]] = {
         _OLD,
         text="as 25.8, its defects included",
         version="25.8.2",
-        defects=_OLD.defects - {"clone-keeps-dropped"}
-        | {"early-snapshot", "merged-away", "lost-retry"},
+        defects=_OLD.defects - {"clone-keeps-dropped", "undone-alter"}
+        | {"early-snapshot", "merged-away", "lost-retry", "pending-merged", "failed-duplicate"},
         mechanisms=frozenset(
-            {"many-leaders", "own-wait", "insert-retries", "parallel-quorum", "duplicate-wait"}
+            {
+                *("many-leaders", "own-wait", "insert-retries", "parallel-quorum"),
+                *("duplicate-wait", "alter-in-log"),
+            }
         ),
     ),
     "repaired": replace(

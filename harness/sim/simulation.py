@@ -17,7 +17,7 @@ _UNSIMULATED: Final = frozenset(
     {
         *(Mechanism.ASYNC_INSERT, Mechanism.DEDUPLICATION_TOKEN, Mechanism.FAILPOINTS),
         Mechanism.REPLICATED_DATABASES,
-        *(Mechanism.ALTER_IN_LOG, Mechanism.REPLICA_ERRORS, Mechanism.ZOOKEEPER_RELOAD),
+        *(Mechanism.REPLICA_ERRORS, Mechanism.ZOOKEEPER_RELOAD),
     }
 )
 """Mechanisms that simulated servers lack, whatever their version has."""
@@ -80,13 +80,23 @@ class TableSettings:
     old_parts_lifetime: int = 10
     """Seconds for which a part is kept after another has covered it."""
     replicated_deduplication_window: int = 100
-    """Number of blocks of a partition that are remembered."""
+    """Number of blocks that are remembered; 0: none is."""
+    replicated_deduplication_window_seconds: int = 604_800
+    """Age up to which they are remembered, in seconds before the latest."""
     parts_to_merge: int = 6
     """Number of neighbouring parts that are merged. (Real servers weigh sizes and ages.)"""
     max_bytes_to_merge_at_max_space_in_pool: int = 1 << 37
     """1: parts merge only on request. (Sizes are not simulated.)"""
     merge_selecting_sleep_ms: int = 1000
     """Pause after a search that found nothing to merge."""
+
+    @classmethod
+    def of(cls, dialect: Dialect) -> "TableSettings":
+        """Return the settings of tables on servers of this dialect."""
+        return cls(
+            replicated_deduplication_window=dialect.deduplication_blocks,
+            replicated_deduplication_window_seconds=dialect.deduplication_s,
+        )
 
 
 class Simulation:
@@ -114,7 +124,7 @@ class Simulation:
             links=_pairs(topology.links()),
             bugs=sorted(bugs | chosen.defects - without),
             mechanisms=sorted(chosen.mechanisms),
-            settings=asdict(settings or TableSettings()),
+            settings=asdict(settings or TableSettings.of(simulated_dialect(protocol))),
             reading=chosen.reading,
             rates=self.rates,
             seed=seed.child("world").value,

@@ -42,6 +42,9 @@ pub enum Bug {
     Downgrade,
     BothMove,
     CloneKeepsDropped,
+    PendingMerged,
+    FailedDuplicate,
+    UndoneAlter,
 }
 
 /// Every bug with the name that users type.
@@ -85,10 +88,13 @@ pub const NAMES: &[(Bug, &str)] = &[
     (Bug::Downgrade, "downgrade"),
     (Bug::BothMove, "both-move"),
     (Bug::CloneKeepsDropped, "clone-keeps-dropped"),
+    (Bug::PendingMerged, "pending-merged"),
+    (Bug::FailedDuplicate, "failed-duplicate"),
+    (Bug::UndoneAlter, "undone-alter"),
 ];
 
 /// The bugs that 18.16.1 or 25.8 has, and with it their protocols.
-const DEFECTS: [Bug; 10] = [
+const DEFECTS: &[Bug] = &[
     Bug::QuorumAba,
     Bug::LastPartLate,
     Bug::PhantomPart,
@@ -99,6 +105,9 @@ const DEFECTS: [Bug; 10] = [
     Bug::EarlySnapshot,
     Bug::MergedAway,
     Bug::LostRetry,
+    Bug::PendingMerged,
+    Bug::FailedDuplicate,
+    Bug::UndoneAlter,
 ];
 
 /// A set of bugs.

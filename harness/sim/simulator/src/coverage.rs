@@ -55,6 +55,7 @@ const BLOCK_FORGOTTEN: u32 = 1 << 22;
 const CANDIDATE: u32 = 1 << 23;
 const CANDIDATE_GONE: u32 = 1 << 24;
 const ORDERED: u32 = 1 << 25;
+const ALTERED: u32 = 1 << 28;
 // Steps without changes.
 const ELECTED: u32 = 1 << 26;
 const REFUSED: u32 = 1 << 27;
@@ -375,6 +376,7 @@ impl Table {
             EntryKind::Merge => MERGED,
             EntryKind::Mutate => MUTATED,
             EntryKind::Drop => DROPPED,
+            EntryKind::Alter => ALTERED,
         }
     }
 

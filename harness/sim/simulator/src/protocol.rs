@@ -14,6 +14,8 @@ pub enum Mechanism {
     ParallelQuorum,
     /// A duplicate waits for the quorum of the part that was inserted first.
     DuplicateWait,
+    /// An ALTER of columns is an entry of the log.
+    AlterInLog,
 }
 
 /// Every mechanism with its name.
@@ -23,6 +25,7 @@ const NAMES: &[(Mechanism, &str)] = &[
     (Mechanism::InsertRetries, "insert-retries"),
     (Mechanism::ParallelQuorum, "parallel-quorum"),
     (Mechanism::DuplicateWait, "duplicate-wait"),
+    (Mechanism::AlterInLog, "alter-in-log"),
 ];
 
 /// A set of mechanisms.

@@ -34,6 +34,14 @@ pub enum Statement {
         table: Rc<str>,
         change: Rc<str>,
     },
+    AlterColumn {
+        table: Rc<str>,
+        column: Rc<str>,
+        added: bool,
+    },
+    Describe {
+        table: Rc<str>,
+    },
     DropPartition {
         table: Rc<str>,
         partition: Rc<str>,
@@ -293,6 +301,20 @@ const READERS: &[(&str, Reader)] = &[
             }))
         },
     ),
+    (
+        r"ALTER TABLE (?P<table>[\w.]+) (?P<verb>ADD|DROP) COLUMN (?P<column>\w+)( \w+)?",
+        |groups| {
+            Ok(Some(Statement::AlterColumn {
+                table: groups.word("table"),
+                column: groups.word("column"),
+                added: groups.get("verb").eq_ignore_ascii_case("ADD"),
+            }))
+        },
+    ),
+    (r"DESCRIBE TABLE (?P<table>[\w.]+)", |groups| {
+        let table = groups.word("table");
+        Ok(Some(Statement::Describe { table }))
+    }),
     (
         r"ALTER TABLE (?P<table>[\w.]+) DROP PARTITION (?P<partition>\w+)",
         |groups| {

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use crate::block::Block;
 use crate::errors::{KeeperError, QueryError, ServerError};
-use crate::keeper::paths::number_of;
+use crate::keeper::paths::{child, number_of};
 use crate::keeper::session::{Found, KeeperSession, Reading};
 use crate::server::{database_of, Server};
 use crate::table::entries::TableData;
@@ -140,6 +140,7 @@ async fn replica(table: &Table) -> Result<Fields, KeeperError> {
         ("queue_size", count(table.queue.entries.borrow().len())),
         ("parts_to_check", count(to_check)),
         ("log_pointer", Value::Int(pointer)),
+        ("columns_version", Value::Int(table.columns().version)),
         ("log_max_index", Value::Int(log_end)),
         ("active_replicas", count(active)),
         ("total_replicas", count(total)),
@@ -257,6 +258,15 @@ async fn zookeeper(
     only: Option<&str>,
 ) -> Result<Block, QueryError> {
     let zk = session_of(server)?;
+    if let Some(name) = only.filter(|_| ["version", "toInt64(value)"].contains(&what)) {
+        let found = zk.get(child(path, name)).await?;
+        let number = found.map(|(data, version)| match what {
+            "version" => version,
+            _ => data.as_number(),
+        });
+        let row = number.map(|number| [Value::Int(number)]);
+        return Ok(row.into_iter().collect());
+    }
     let values = zk.read_one(Reading::values(path), None).await?.values();
     let wanted = |(name, _): &(Rc<str>, _)| only.is_none_or(|only| only == &**name);
     let values = values.into_iter().filter(wanted).collect::<Vec<_>>();

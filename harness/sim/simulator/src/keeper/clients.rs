@@ -247,8 +247,10 @@ impl Clients {
                 self.reply(connection, xid, Ok(Answered::Found(found)));
             }
             Ask::ReadAll(readings, watch) => {
-                if let (Some(watch), Some(first)) = (watch, readings.first()) {
-                    self.watch(tree, first, (connection.session, watch));
+                if let Some(watch) = watch {
+                    for reading in &readings {
+                        self.watch(tree, reading, (connection.session, watch));
+                    }
                 }
                 let found = readings.iter().map(|reading| reading.found(tree));
                 self.reply(connection, xid, Ok(Answered::FoundAll(found.collect())));

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use crate::keeper::paths::Key;
 use crate::keeper::paths::{number, Path};
 use crate::keeper::tree::{Change, Data, Names, Node, Tree};
+use crate::world::MS;
 
 /// A reading of one path.
 #[derive(Debug, Clone)]
@@ -23,6 +24,8 @@ pub enum Reading {
     Listed(Path),
     /// The children's data by name, ascending.
     Values(Path),
+    /// The children's times of creation, in milliseconds, by name.
+    Dated(Path),
     /// The data of sequential children, from the number on that another node holds.
     Ahead { log: Path, pointer: Path },
 }
@@ -66,7 +69,8 @@ impl Reading {
             | Reading::Children(path)
             | Reading::Count(path)
             | Reading::Listed(path)
-            | Reading::Values(path) => path,
+            | Reading::Values(path)
+            | Reading::Dated(path) => path,
         }
     }
 
@@ -92,6 +96,10 @@ impl Reading {
             Reading::Count(_) => Found::Count(node.children.len()),
             Reading::Listed(_) => Found::Listed(node.made, node.children.clone()),
             Reading::Values(_) => Found::Values(values(tree, path, &node.children)),
+            Reading::Dated(_) => {
+                let date = |node: &Node| Data::Number(node.ctime_ns / MS);
+                Found::Values(of_children(tree, path, &node.children, date))
+            }
             Reading::Ahead { pointer, .. } => match tree.get(pointer) {
                 Some(pointer) => {
                     let names = ahead(&node.children, pointer.data.as_number());
@@ -219,6 +227,10 @@ impl Readings {
 
 /// Returns the data of these children.
 fn values(tree: &Tree, path: &str, names: &[Rc<str>]) -> Values {
+    of_children(tree, path, names, |node| node.data.clone())
+}
+
+fn of_children(tree: &Tree, path: &str, names: &[Rc<str>], what: impl Fn(&Node) -> Data) -> Values {
     let Some(longest) = names.iter().map(|name| name.len()).max() else {
         return Values::new();
     };
@@ -231,7 +243,7 @@ fn values(tree: &Tree, path: &str, names: &[Rc<str>]) -> Values {
     let value = |name: &Rc<str>| {
         child.truncate(above);
         child.push_str(name);
-        (name.clone(), tree.node(&child).data.clone())
+        (name.clone(), what(tree.node(&child)))
     };
     names.iter().map(value).collect()
 }

@@ -97,7 +97,7 @@ impl KeeperSession {
     // --- requests -------------------------------------------------------------------------------
 
     /// Send several reads at once and return what they find at one moment of the server. `watch`
-    /// fires when the first of the nodes changes.
+    /// fires when one of the nodes changes.
     pub fn read(
         &self,
         readings: Vec<Reading>,

@@ -10,6 +10,7 @@ use rustc_hash::FxHashMap;
 
 use crate::errors::{KeeperError, BAD_VERSION, NODE_EXISTS, NO_NODE};
 use crate::keeper::paths::{above, number, numbered, split, Key, PathMap};
+use crate::world::Ns;
 
 pub use crate::keeper::data::Data;
 pub use crate::keeper::names::Names;
@@ -117,6 +118,8 @@ pub struct Node {
     pub czxid: i64,
     /// The last transaction that changed its data.
     pub mzxid: i64,
+    /// Its time of creation, by the leader's clock.
+    pub ctime_ns: Ns,
     /// Number of children that were ever created; the version of the list of children.
     pub made: i64,
     /// The number of the next sequential child.
@@ -125,13 +128,14 @@ pub struct Node {
 }
 
 impl Node {
-    fn new(data: Data, owner: Option<u64>, zxid: i64) -> Node {
+    fn new(data: Data, owner: Option<u64>, zxid: i64, ctime_ns: Ns) -> Node {
         Node {
             data,
             owner,
             version: 0,
             czxid: zxid,
             mzxid: zxid,
+            ctime_ns,
             made: 0,
             next: 0,
             children: Names::default(),
@@ -153,6 +157,8 @@ enum Before {
 pub struct Tree {
     /// The transaction whose changes are applied next.
     pub zxid: i64,
+    /// The time of that transaction.
+    pub now_ns: Ns,
     nodes: PathMap<Node>,
     /// Ephemeral nodes by session, in order of creation.
     owned: FxHashMap<u64, Vec<Path>>,
@@ -161,10 +167,11 @@ pub struct Tree {
 impl Default for Tree {
     fn default() -> Tree {
         let mut nodes = PathMap::default();
-        let root = Node::new(Data::default(), None, 0);
+        let root = Node::new(Data::default(), None, 0, 0);
         nodes.insert(Key::of("/").hash, "/".into(), root);
         Tree {
             zxid: 0,
+            now_ns: 0,
             nodes,
             owned: FxHashMap::default(),
         }
@@ -223,7 +230,7 @@ impl Tree {
 
     /// Creates a node; returns the parent's previous next number.
     fn make(&mut self, change: &Change, made: &Created) -> i64 {
-        let node = Node::new(made.data.clone(), made.owner, self.zxid);
+        let node = Node::new(made.data.clone(), made.owner, self.zxid, self.now_ns);
         self.insert(change, made.name.clone(), made.number, node)
     }
 

@@ -13,13 +13,16 @@ use crate::protocol::Mechanism;
 use crate::server::{database_of, Refusal, Reply, Server, Settings};
 use crate::sql::{rows_of, unknown, Creation, Query, Select, Statement};
 use crate::system_tables::{system_rows, undone};
+use crate::table::alter::alter;
 use crate::table::drop_range::drop_partition;
-use crate::table::insert::{insert, Wanted};
+use crate::table::entries::Columns;
+use crate::table::insert::insert;
 use crate::table::moves::move_partition;
 use crate::table::mutation;
 use crate::table::optimize::optimize;
 use crate::table::parts::{rows_repr, Part, Row, Value};
 use crate::table::quorum::QuorumKind;
+use crate::table::quorum_wait::Wanted;
 use crate::table::references::References;
 use crate::table::replica::{Table, TableDisk};
 use crate::table::select::{answer, Reading};
@@ -148,6 +151,11 @@ impl Server {
                 let rows = rows_of(columns, *count);
                 return self.put(table, rows, settings).await;
             }
+            Statement::Describe { table } => {
+                let columns = self.table(table)?.columns();
+                let names = columns.names.iter().cloned().map(Value::Text);
+                return Ok(Rc::new(names.map(|name| [name]).collect()));
+            }
             Statement::Hashes { table } => {
                 let table = self.table(table)?;
                 return Ok(hashes(&table).into());
@@ -166,6 +174,14 @@ impl Server {
             Statement::Mutate { table, change } => {
                 let table = self.table(table)?;
                 mutation::order(&table, change).await?;
+            }
+            Statement::AlterColumn {
+                table,
+                column,
+                added,
+            } => {
+                let sync = settings.replication_alter_partitions_sync;
+                alter(&self.table(table)?, column, *added, sync).await?;
             }
             Statement::Optimize {
                 table,
@@ -265,6 +281,10 @@ impl Server {
             name: name.clone(),
             path: creation.path.clone(),
             schema: self.common.schema(&creation.schema),
+            columns: RefCell::new(Rc::new(Columns {
+                names: creation.schema.columns.clone(),
+                version: 0,
+            })),
             settings,
             parts: RefCell::default(),
             storage: creation.storage,

@@ -14,7 +14,7 @@ use crate::table::entries::Data;
 use crate::table::parts::Part;
 use crate::table::replica::Table;
 use crate::table::shared;
-use crate::world::SECOND;
+use crate::world::{MS, SECOND};
 
 /// Cleans up as long as the session lives.
 pub async fn clean(table: Rc<Table>, zk: Rc<KeeperSession>) {
@@ -173,42 +173,39 @@ async fn mark_lost(
     Ok(())
 }
 
-/// Keeps the latest blocks. (The server keeps them by time, the simulation by the parts' block
-/// numbers.)
+/// Keeps the latest blocks, and of these the ones that are not much older than the last.
+///
+/// The server looks at the time of every block each time; here the look is left out as long as
+/// nothing can be too old and hardly more than the window are there.
 async fn old_blocks(table: &Table, zk: &KeeperSession) -> Result<(), KeeperError> {
-    let window = table.settings.replicated_deduplication_window;
+    let settings = &table.settings;
+    let window = settings.replicated_deduplication_window;
+    let window_ms = settings.replicated_deduplication_window_seconds * SECOND / MS;
     let path = &table.paths.blocks;
     let reading = Reading::count(path.clone());
     let count = zk.read_one(reading, None).await?.count();
-    if count.expect("a table has this node") as f64 <= window as f64 * 1.1 {
+    let few = count.expect("a table has this node") as f64 <= window as f64 * 1.1;
+    if few && table.world.now_ns() / MS <= window_ms {
         return Ok(());
     }
-    let reading = Reading::values(path.clone());
+    let reading = Reading::Dated(path.clone());
     let blocks = zk.read_one(reading, None).await?.values();
-    let ages = blocks
-        .iter()
-        .map(|(name, part)| (block_number(part.as_text()), name));
+    let ages = blocks.iter().map(|(name, at)| (at.as_number(), name));
     let mut ages: Vec<(i64, &Rc<str>)> = ages.collect();
     ages.sort();
-    // A window of 0 keeps all.
-    let window = if window == 0 {
-        ages.len()
-    } else {
-        window as usize
+    let Some((last_ms, _)) = ages.last().copied() else {
+        return Ok(());
     };
-    let old = ages.len().saturating_sub(window);
-    let old = ages[..old]
+    let many = ages.len().saturating_sub(window as usize);
+    let old = ages
         .iter()
-        .map(|(_, name)| Operation::remove(child(path, name)));
-    zk.multi(old.collect()).await?;
+        .enumerate()
+        .filter(|(at, (ms, _))| *at < many || *ms < last_ms - window_ms);
+    let old: Vec<_> = old
+        .map(|(_, (_, name))| Operation::remove(child(path, name)))
+        .collect();
+    if !old.is_empty() {
+        zk.multi(old).await?;
+    }
     Ok(())
-}
-
-/// Returns the first block number in a part's name.
-fn block_number(part: &str) -> i64 {
-    let number = part
-        .split('_')
-        .nth(1)
-        .and_then(|number| number.parse().ok());
-    number.expect("a block's part has a number")
 }

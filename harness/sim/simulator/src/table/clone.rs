@@ -9,6 +9,7 @@ use crate::errors::{KeeperError, QueryError, ServerError};
 use crate::keeper::session::{KeeperSession, Reading};
 use crate::keeper::tree::{child, Names, Operation};
 use crate::table::active_parts::ActivePartSet;
+use crate::table::columns;
 use crate::table::entries::{Data, Entry, TableData};
 use crate::table::listed::cover_of;
 use crate::table::parts::Info;
@@ -74,6 +75,9 @@ async fn clone(
     }
     for (_, entry) in &queued {
         queue(table, zk, entry.clone()).await?;
+    }
+    if let Some(alter) = columns::cloned(table, zk, source).await? {
+        queue(table, zk, Data::payload(alter)).await?;
     }
     if !table.bugs.has(Bug::CloneKeepsDropped) && !table.bugs.has(Bug::CloneNoParts) {
         let log = Reading::ahead(table.paths.log.clone(), table.own.log_pointer.clone());

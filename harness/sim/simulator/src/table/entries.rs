@@ -13,6 +13,7 @@ pub enum EntryKind {
     Merge,
     Mutate,
     Drop,
+    Alter,
 }
 
 impl EntryKind {
@@ -23,6 +24,7 @@ impl EntryKind {
             EntryKind::Merge => "MERGE_PARTS",
             EntryKind::Mutate => "MUTATE_PART",
             EntryKind::Drop => "DROP_RANGE",
+            EntryKind::Alter => "ALTER_METADATA",
         }
     }
 }
@@ -40,6 +42,8 @@ pub struct Entry {
     pub parts: Vec<Info>,
     pub quorum: usize,
     pub block_id: Rc<str>,
+    /// The columns that an ALTER makes.
+    pub columns: Option<Rc<Columns>>,
 }
 
 impl Entry {
@@ -53,7 +57,32 @@ impl Entry {
             parts: Vec::new(),
             quorum: 0,
             block_id: "".into(),
+            columns: None,
         }
+    }
+
+    /// Creates the entry of an ALTER, which makes no part: its range is in no partition.
+    pub fn alter(source: Rc<str>, columns: Rc<Columns>) -> Entry {
+        Entry {
+            kind: EntryKind::Alter,
+            name: "".into(),
+            source,
+            columns: Some(columns.clone()),
+            ..Entry::get(Info::block(&"".into(), columns.version))
+        }
+    }
+
+    /// Returns whether nothing is left of another entry once this one has been executed.
+    pub fn covers(&self, other: &Entry) -> bool {
+        match other.alter_version() {
+            Some(version) => self.alter_version() >= Some(version),
+            None => self.new.contains(&other.new),
+        }
+    }
+
+    /// Returns the version of the columns that an ALTER makes.
+    pub fn alter_version(&self) -> Option<i64> {
+        self.columns.as_ref().map(|columns| columns.version)
     }
 }
 
@@ -63,6 +92,33 @@ pub struct Quorum {
     pub part: Info,
     pub needed: usize,
     pub replicas: Vec<Rc<str>>,
+}
+
+/// The columns of a table: their names, and the version of the shared node that has them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Columns {
+    pub names: Vec<Rc<str>>,
+    pub version: i64,
+}
+
+impl Columns {
+    /// Returns the list as a node holds it. The types are not simulated.
+    pub fn data(&self) -> Data {
+        let mut out = format!("columns format version: 1\n{} columns:\n", self.names.len());
+        for name in &self.names {
+            writeln!(out, "`{name}`").expect("writing to a String cannot fail");
+        }
+        Data::text(&out)
+    }
+
+    /// Parses the content of a node.
+    pub fn of(data: &Data, version: i64) -> Columns {
+        let names = data.as_text().lines().skip(2);
+        Columns {
+            names: names.map(|name| name.trim_matches('`').into()).collect(),
+            version,
+        }
+    }
 }
 
 /// /mutations/…: an ALTER UPDATE or DELETE.
@@ -184,6 +240,7 @@ fn serialized_entry(entry: &Entry) -> String {
         EntryKind::Merge => "merge",
         EntryKind::Mutate => "mutate",
         EntryKind::Drop => "drop",
+        EntryKind::Alter => "alter",
     };
     let mut out = format!(
         "format version: 4\nsource replica: {}\n{kind}\n",

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use crate::bugs::Bug;
 use crate::errors::QueryError;
 use crate::keeper::tree::child;
+use crate::table::columns;
 use crate::table::drop_range;
 use crate::table::entries::{Entry, EntryKind};
 use crate::table::fetch::fetch;
@@ -81,6 +82,10 @@ async fn execute(table: &Rc<Table>, entry: &Entry) -> Result<bool, QueryError> {
         drop_range::execute(table, &zk, &entry.new).await?;
         return Ok(true);
     }
+    if let Some(after) = &entry.columns {
+        columns::execute(table, &zk, after).await?;
+        return Ok(true);
+    }
     let existing = {
         let active = table.active.borrow();
         let covering = active.covering(&entry.new);
@@ -101,7 +106,7 @@ async fn execute(table: &Rc<Table>, entry: &Entry) -> Result<bool, QueryError> {
         }
     }
     let made = match entry.kind {
-        EntryKind::Get | EntryKind::Drop => false,
+        EntryKind::Get | EntryKind::Drop | EntryKind::Alter => false,
         EntryKind::Merge => merge(table, &zk, entry).await?,
         EntryKind::Mutate => mutate(table, &zk, entry).await?,
     };

@@ -14,9 +14,9 @@ use crate::keeper::tree::{child, Operation, Path};
 use crate::protocol::Mechanism;
 use crate::table::entries::{Data, Entry, EntryKind, Quorum};
 use crate::table::parts::{Info, Part, Row, Rows};
-use crate::table::quorum::QuorumKind;
+use crate::table::quorum::failed_path;
 use crate::table::quorum_wait::{
-    await_quorum, await_quorum_retrying, precheck, prechecked, QuorumPrecheck,
+    await_quorum, await_quorum_retrying, precheck, prechecked, QuorumPrecheck, Wanted,
 };
 use crate::table::replica::Table;
 use crate::table::retries::{is_connection, is_lost, outcome, timeout, NoRetry, Outcome, Retries};
@@ -25,17 +25,6 @@ use crate::world::{Ns, MS};
 
 /// Median time of writing a small part to the disk.
 const WRITE_NS: Ns = 2 * MS;
-
-/// What an insert asks for.
-pub struct Wanted {
-    /// Number of replicas that must have each part, 0 or 1 if one is enough; `None`: a majority.
-    pub quorum: Option<usize>,
-    pub kind: QuorumKind,
-    pub timeout_ms: i64,
-    pub deduplicate: bool,
-    /// The end of its max_execution_time.
-    pub until_ns: Ns,
-}
 
 /// Inserts a block of rows, which may become several parts, one after the other.
 pub async fn insert(table: &Rc<Table>, rows: Vec<Row>, wanted: &Wanted) -> Result<(), QueryError> {
@@ -117,6 +106,7 @@ async fn commit(
         deduplicate,
     } = block;
     let rows = rows.clone();
+    let deduplicate = *deduplicate && table.settings.replicated_deduplication_window > 0;
     let block_id = deduplicate.then(|| block_id_of(table, partition, &rows));
     let block_path = block_id.as_ref().map(|id| child(&table.paths.blocks, id));
     let blob = shared::upload(table, &rows, shared::stores_new(table)).await?;
@@ -143,6 +133,7 @@ async fn commit(
         parts: Vec::new(),
         quorum: asked.map_or(0, |asked| asked.replicas),
         block_id: block_id.unwrap_or_default().into(),
+        columns: None,
     };
     let (own, paths) = (&table.own, &table.paths);
     operations.extend([
@@ -164,6 +155,10 @@ async fn commit(
             Operation::check(own.is_active.clone(), Some(asked.version)),
             Operation::check(own.host.clone(), Some(asked.host)),
         ]);
+    }
+    if !table.mechanisms.has(Mechanism::AlterInLog) {
+        let version = table.columns().version;
+        operations.push(Operation::check(paths.columns.clone(), Some(version)));
     }
     assert!(part.info.is_block(), "an insert's block number is its own");
     let fresh = table.part(&part.name).is_none() || table.bugs.any_planted();
@@ -302,8 +297,17 @@ async fn duplicated(
     let Some((part, _)) = table.connected()?.get(path.clone()).await? else {
         return Err(KeeperError::of(NO_NODE, path).into());
     };
-    let part = Info::named(part.as_text());
-    Box::pin(await_quorum_retrying(table, &part, asked, retries.clone())).await
+    let name = part.as_text();
+    let part = Info::named(name);
+    Box::pin(await_quorum_retrying(table, &part, asked, retries.clone())).await?;
+    // The part may be another replica's, so that this one stays active though the quorum fails.
+    let failed = failed_path(table, name);
+    if !table.bugs.has(Bug::FailedDuplicate) && table.connected()?.exists(failed).await? {
+        let text =
+            "Unknown status, client must retry. Reason: the quorum of the first insert failed";
+        return Err(ServerError::new(319, text).into());
+    }
+    Ok(())
 }
 
 /// Handles a multi that did not succeed, except because of a duplicate. The part is removed, unless it may have been logged

@@ -9,6 +9,8 @@ use crate::errors::KeeperError;
 use crate::keeper::paths::number_of;
 use crate::keeper::session::{Found, KeeperSession, Reading};
 use crate::keeper::tree::{child, Operation};
+use crate::protocol::Mechanism;
+use crate::table::columns;
 use crate::table::entries::{Data, Entry, TableData};
 use crate::table::parts::Info;
 use crate::table::replica::{Mutations, Table};
@@ -93,15 +95,20 @@ fn known(listed: Found) -> Mutations {
     mutations.collect()
 }
 
-/// Reads the mutations whenever their list changes, as long as the session lives.
+/// Reads the mutations and the columns whenever they change, as long as the session lives.
 pub async fn learn(table: Rc<Table>, zk: Rc<KeeperSession>) {
     while table.uses(&zk) {
         let changed = Promise::new();
-        let read = zk.read_one(mutations_listed(&table), Some(&changed));
-        let Ok(listed) = read.await else {
+        let shared = Reading::get(table.paths.columns.clone());
+        let readings = [mutations_listed(&table), shared];
+        let Ok([listed, shared]) = zk.read_all(readings, Some(&changed)).await else {
             return;
         };
         table.mutations.replace(known(listed));
+        let in_log = table.mechanisms.has(Mechanism::AlterInLog);
+        if !in_log && columns::follow(&table, &zk, shared).await.is_err() {
+            return;
+        }
         table.world.wait(&changed).await;
     }
 }

@@ -176,6 +176,11 @@ impl<'a> Rule<'a> {
         if let Some((status, _)) = status.get() {
             held.insert(status.as_quorum().part.clone());
         }
+        let parallel = table.mechanisms.has(Mechanism::ParallelQuorum);
+        if parallel && !table.bugs.has(Bug::PendingMerged) {
+            let pending = zk.children(paths.quorum_parallel.clone()).await?;
+            held.extend(pending.iter().map(|name| Info::named(name)));
+        }
         let mut committing = FxHashMap::default();
         for partition in zk.children(paths.block_numbers.clone()).await?.iter() {
             let blocks = zk.children(child(&paths.block_numbers, partition)).await?;

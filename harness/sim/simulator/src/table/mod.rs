@@ -1,9 +1,11 @@
 //! Simulates replicas of a ReplicatedMergeTree table as 18.16.1 implements them.
 
 pub mod active_parts;
+pub mod alter;
 pub mod answers;
 pub mod cleanup;
 pub mod clone;
+pub mod columns;
 pub mod drop_range;
 pub mod entries;
 pub mod execute;

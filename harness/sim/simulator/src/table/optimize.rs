@@ -108,7 +108,7 @@ pub async fn wait_until_executed(
     // The names of queue entries differ between replicas.
     for (name, entry) in queue {
         let entry = entry.as_entry();
-        if *entry == *logged.entry || (!careless && entry.new.contains(&logged.entry.new)) {
+        if *entry == *logged.entry || (!careless && entry.covers(&logged.entry)) {
             let queued = Reading::exists(child(&own.queue, &name));
             read_until(table, queued, |found| found.is_nothing()).await?;
         }

@@ -57,7 +57,9 @@ impl Queue {
     /// Add a new entry as the last one.
     pub fn add(&self, name: Rc<str>, entry: Rc<Entry>) {
         self.added.set(self.added.get() + 1);
-        self.virtual_parts.borrow_mut().add(&entry.new, ());
+        if entry.columns.is_none() {
+            self.virtual_parts.borrow_mut().add(&entry.new, ());
+        }
         let attempts = Attempts {
             entry,
             tries: 0,
@@ -81,8 +83,14 @@ impl Queue {
         let at = {
             let executing = entries.values().filter(|other| other.executing);
             let made: Vec<&Info> = executing.map(|other| &other.entry.new).collect();
+            let alters = entries.values().filter_map(|one| one.entry.alter_version());
+            let next_alter = alters.min();
+            // ALTERs are executed one by one, in the order of their versions.
+            let in_turn =
+                |entry: &Entry| entry.columns.is_none() || entry.alter_version() == next_alter;
             let mut candidates = entries.values();
-            candidates.position(|one| !one.executing && may(&one.entry, &made))?
+            candidates
+                .position(|one| !one.executing && in_turn(&one.entry) && may(&one.entry, &made))?
         };
         // Move the entry to the end, so that others get their turn if it fails.
         let last = entries.len() - 1;

@@ -9,12 +9,22 @@ use crate::errors::{KeeperError, QueryError, ServerError, SESSION_EXPIRED};
 use crate::keeper::session::{KeeperSession, Reading};
 use crate::protocol::Mechanism;
 use crate::table::entries::{Data, TableData};
-use crate::table::insert::Wanted;
 use crate::table::parts::Info;
 use crate::table::quorum::QuorumKind;
 use crate::table::replica::Table;
 use crate::table::retries::{is_connection, is_lost, Retries};
-use crate::world::{Promise, TimedOut, MS};
+use crate::world::{Ns, Promise, TimedOut, MS};
+
+/// What an insert asks for.
+pub struct Wanted {
+    /// Number of replicas that must have each part, 0 or 1 if one is enough; `None`: a majority.
+    pub quorum: Option<usize>,
+    pub kind: QuorumKind,
+    pub timeout_ms: i64,
+    pub deduplicate: bool,
+    /// The end of its max_execution_time.
+    pub until_ns: Ns,
+}
 
 /// The requested quorum, and what the pre-check of the insert saw of this replica.
 pub struct QuorumPrecheck {

@@ -16,7 +16,7 @@ use crate::protocol::Mechanisms;
 use crate::server::host::ReplicaServer;
 use crate::table::active_parts::ActivePartSet;
 use crate::table::answers::Answers;
-use crate::table::entries::Mutation;
+use crate::table::entries::{Columns, Mutation};
 use crate::table::listed::Listed;
 use crate::table::missing::Missing;
 use crate::table::parts::{Info, Ordered, Part};
@@ -33,7 +33,10 @@ use crate::world::{Lock, World};
 pub struct TableDisk {
     pub name: Rc<str>,
     pub path: Rc<str>,
+    /// The schema of its parts.
     pub schema: Rc<Schema>,
+    /// The table's columns, also those that were added.
+    pub columns: RefCell<Rc<Columns>>,
     pub settings: TableSettings,
     pub parts: RefCell<Stored>,
     pub storage: Storage,
@@ -71,6 +74,8 @@ pub struct Table {
     /// Parts whose insert had an unknown outcome, with the node of the block number.
     pub to_check: RefCell<Ordered<Rc<str>, Path>>,
     pub mutations: RefCell<Mutations>,
+    /// The version of the columns that this replica's node in ZooKeeper has (18.16.1).
+    pub columns_set: Cell<i64>,
     /// Partitions that are known to have block numbers, with the prefix of these nodes.
     pub numbered: RefCell<FxHashMap<Rc<str>, Path>>,
     pub queue: Queue,
@@ -153,6 +158,11 @@ impl Table {
         assert!(!shown, "a removed part is not visible");
     }
 
+    /// Returns the table's columns as this replica has them.
+    pub fn columns(&self) -> Rc<Columns> {
+        self.disk.columns.borrow().clone()
+    }
+
     // --- what queries may use -------------------------------------------------------------------
 
     /// Returns the session if it is alive, otherwise error 225.
@@ -187,6 +197,7 @@ impl Table {
         let host = server.host().clone();
         let (world, paths) = (&host.ensemble.world, TablePaths::new(&disk.path));
         let own = paths.of(&host.name);
+        let columns_set = disk.columns.borrow().version;
         Rc::new(Table {
             server,
             world: world.clone(),
@@ -208,6 +219,7 @@ impl Table {
             fetching: RefCell::default(),
             to_check: RefCell::default(),
             mutations: RefCell::default(),
+            columns_set: Cell::new(columns_set),
             numbered: RefCell::default(),
             queue: Queue::new(world),
             missing: Missing::new(world),

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use crate::bugs::Bug;
 use crate::errors::{KeeperError, QueryError};
 use crate::keeper::paths::number_of;
-use crate::keeper::session::{KeeperSession, Reading};
+use crate::keeper::session::{Found, KeeperSession, Reading};
 use crate::keeper::tree::{child, Operation, Path};
 use crate::protocol::Mechanism;
 use crate::table::clone::clone_if_lost;
@@ -17,7 +17,7 @@ use crate::table::entries::{Data, Entry, LastParts, TableData};
 use crate::table::parts::{Info, Part};
 use crate::table::quorum::{join, join_pending};
 use crate::table::replica::Table;
-use crate::table::{cleanup, execute, log, merge, part_check, shared};
+use crate::table::{cleanup, columns, execute, log, merge, part_check, shared};
 use crate::world::{Ns, Promise, SECOND};
 
 /// zookeeper_session_expiration_check_period in the harness's configuration.
@@ -76,7 +76,12 @@ impl Table {
             Operation::create(own.parts.clone(), Data::default()),
             Operation::create(own.is_lost.clone(), Data::text(lost)),
         ];
-        zk.multi(operations).await?;
+        let nodes = [
+            operations,
+            columns::own_nodes(self),
+            columns::shared_nodes(self, others.is_empty()),
+        ];
+        zk.multi(nodes.concat()).await?;
         shared::create(self, zk).await
     }
 
@@ -86,7 +91,11 @@ impl Table {
     /// The list is complete up to the opening of the session, because the opening is itself a
     /// write. What an earlier life sent may be committed later (18.16.1: checkParts).
     pub async fn attach(self: &Rc<Self>, zk: &Rc<KeeperSession>) -> Result<(), KeeperError> {
-        let listed = zk.children(self.own.parts.clone()).await?;
+        let mut readings = columns::readings(self);
+        readings.push(Reading::children(self.own.parts.clone()));
+        let mut found = zk.read(readings, None).await?;
+        let listed = found.pop().and_then(Found::children).unwrap_or_default();
+        columns::take_over(self, found);
         let mut parts: Vec<Rc<Part>> = {
             let mut parts = self.disk.parts.borrow_mut();
             parts.retain(|part| listed.contains(&part.name));

@@ -11,8 +11,10 @@ pub struct TableSettings {
     pub cleanup_delay_period: i64,
     /// Seconds for which a part is kept after another has covered it.
     pub old_parts_lifetime: i64,
-    /// Number of blocks per partition that are remembered for deduplication.
+    /// Number of blocks that are remembered for deduplication; 0: none is.
     pub replicated_deduplication_window: i64,
+    /// Age up to which they are remembered, in seconds before the latest.
+    pub replicated_deduplication_window_seconds: i64,
     /// Number of neighbours that are merged. (The server's own choice weighs sizes and ages.)
     pub parts_to_merge: i64,
     /// 1 disables merges except by OPTIMIZE. (Sizes are not simulated.)
@@ -30,6 +32,9 @@ impl TableSettings {
             "cleanup_delay_period" => &mut self.cleanup_delay_period,
             "old_parts_lifetime" => &mut self.old_parts_lifetime,
             "replicated_deduplication_window" => &mut self.replicated_deduplication_window,
+            "replicated_deduplication_window_seconds" => {
+                &mut self.replicated_deduplication_window_seconds
+            }
             "parts_to_merge" => &mut self.parts_to_merge,
             "max_bytes_to_merge_at_max_space_in_pool" => {
                 &mut self.max_bytes_to_merge_at_max_space_in_pool
@@ -48,6 +53,7 @@ impl Default for TableSettings {
             cleanup_delay_period: 1,
             old_parts_lifetime: 10,
             replicated_deduplication_window: 100,
+            replicated_deduplication_window_seconds: 604_800,
             parts_to_merge: 6,
             max_bytes_to_merge_at_max_space_in_pool: 1 << 37,
             merge_selecting_sleep_ms: 1000,

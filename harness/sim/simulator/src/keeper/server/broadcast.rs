@@ -239,6 +239,7 @@ impl State {
         );
         disk.applied += 1;
         disk.tree.zxid = disk.applied as i64;
+        disk.tree.now_ns = txn.time_ns;
         assert_eq!(
             disk.applied as u64,
             txn.zxid.1 + 1,

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from checkers.conclusion import conclude
+from checkers.conclusion import conclude, mapping_of
 from checkers.phrasing import FEW, number, seconds
 from checkers.replication.assigners import Assigners
 from checkers.replication.conformance import Conformance, conformance_of
@@ -86,7 +86,7 @@ def versions_of(history: History) -> Sequence[str]:
     """Return the versions whose protocol the servers of a history's record follow; () if the record
     does not name them."""
     found = _record(history)
-    return () if found is None else tuple(found[0].value.get("versions") or ())
+    return () if found is None else tuple(mapping_of(found[0]).get("versions") or ())
 
 
 EVERY_REPLICA: Final = "all (multiple leaders Ok)"

@@ -1,5 +1,7 @@
 //! Planted bugs. Each changes one line of the correct protocol; harness/sim/bugs.py describes them.
 
+use crate::keeper::ensemble::KeeperBugs;
+
 /// A planted bug.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bug {
@@ -132,10 +134,14 @@ impl Bugs {
         self.0 & !defects != 0
     }
 
-    /// Whether a bug is planted with which ZooKeeper forgets committed transactions or commits
-    /// forgotten ones.
-    pub fn lose_commits(self) -> bool {
-        self.has(Bug::KeeperUnsynced) || self.has(Bug::KeeperMinority)
+    /// Returns those of ZooKeeper.
+    pub fn of_keeper(self) -> KeeperBugs {
+        KeeperBugs {
+            immortal_sessions: self.has(Bug::SessionImmortal),
+            missed_watches: self.has(Bug::WatchMissed),
+            unsynced_log: self.has(Bug::KeeperUnsynced),
+            minority_commits: self.has(Bug::KeeperMinority),
+        }
     }
 
     /// Whether the bug is planted.

@@ -24,6 +24,7 @@ use crate::errors::{KeeperError, ServerError};
 use crate::interpreter::is_own;
 use crate::keeper::session::{Found, KeeperSession};
 use crate::keeper::tree::Done;
+use crate::message_json::message_json;
 use crate::network::Node;
 use crate::protocol::Mechanisms;
 use crate::protocol_trace::trace_json;
@@ -314,7 +315,8 @@ impl Simulation {
 
     fn messages<'py>(&self, py: Python<'py>, ahead_ns: Ns) -> Bound<'py, PyBytes> {
         let ensemble = &self.simulation.ensemble;
-        PyBytes::new(py, &ensemble.messages.json(&ensemble.names, ahead_ns))
+        let messages = ensemble.messages.messages();
+        PyBytes::new(py, &message_json(&messages, &ensemble.names, ahead_ns))
     }
 
     fn skew(&self, name: &str, rate: f64) -> PyResult<()> {

@@ -12,7 +12,7 @@ use crate::keeper::connection::ServerEnd;
 use crate::keeper::ensemble::Ensemble;
 use crate::keeper::server::KeeperServers;
 use crate::network::Node;
-use crate::server::host::{Host, PartData, ReplicaServer};
+use crate::server::host::{Deployment, Host, PartData, ReplicaServer};
 use crate::sql::Queries;
 use crate::table::fetch::FETCH_NS;
 use crate::table::parts::{Ordered, Value};
@@ -46,6 +46,7 @@ impl Default for ServerDisk {
 /// Configuration and parsed statements, shared by all ClickHouse servers.
 pub struct Common {
     pub keeper_servers: KeeperServers,
+    pub deployment: Rc<Deployment>,
     /// The current life of each server, by node.
     pub peers: RefCell<Vec<Option<Rc<Server>>>>,
     /// Default settings of tables.
@@ -190,8 +191,9 @@ impl Server {
         let life = disk.lives.get() + 1;
         disk.lives.set(life);
         let (servers, fetch_ns) = (&common.keeper_servers, &disk.fetch_ns);
+        let deployment = &common.deployment;
         Rc::new(Server {
-            host: Host::new(node, life, ensemble, servers, keepers, fetch_ns),
+            host: Host::new(node, life, ensemble, deployment, servers, keepers, fetch_ns),
             disk: disk.clone(),
             world: ensemble.world.clone(),
             answers: Cell::new(false),

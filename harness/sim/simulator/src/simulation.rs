@@ -15,6 +15,7 @@ use crate::network::{Network, Node};
 use crate::protocol::Mechanisms;
 use crate::protocol_trace::ProtocolTrace;
 use crate::seed::Seed;
+use crate::server::host::Deployment;
 use crate::server::{Common, Refusal, Reply, Server, ServerDisk, Settings};
 use crate::sql::{Queries, Query};
 use crate::store::{ObjectStore, Objects};
@@ -129,7 +130,7 @@ impl Simulation {
             Network::new(&world, members.len(), links),
             members.iter().map(|member| member.name.clone()).collect(),
             keepers.collect(),
-            (options.bugs, options.mechanisms),
+            options.bugs.of_keeper(),
             trace.clone(),
         );
         let rate = |node| options.rates.iter().find(|(other, _)| *other == node);
@@ -149,6 +150,7 @@ impl Simulation {
             trace,
             common: Rc::new(Common {
                 keeper_servers: KeeperServers::default(),
+                deployment: Deployment::new(options.bugs, options.mechanisms),
                 peers: RefCell::new(vec![None; members.len()]),
                 defaults: options.settings,
                 reading: options.reading,
@@ -190,7 +192,7 @@ impl Simulation {
             }
             Host::Store(objects) => {
                 let life = ObjectStore::new(node, objects);
-                let before = self.ensemble.store.replace(Some(life));
+                let before = self.common.deployment.store.replace(Some(life));
                 let ended = before.is_none_or(|before| !before.process.alive());
                 assert!(ended, "a store has one life at a time");
             }
@@ -212,7 +214,7 @@ impl Simulation {
             Host::Keeper { .. } => Life::Keeper(self.keeper(node)),
             Host::Replica { .. } => Life::Server(self.server(node)),
             Host::Store(_) => {
-                let store = self.ensemble.store.borrow().clone();
+                let store = self.common.deployment.store.borrow().clone();
                 Life::Store(store.expect("the store was started"))
             }
         }
@@ -301,7 +303,7 @@ impl Simulation {
         for node in self.nodes() {
             let lives = self.common.keeper_servers.find(node).is_some();
             let stores = matches!(self.hosts[node], Host::Store(_));
-            let stores = stores && self.ensemble.store.borrow().is_some();
+            let stores = stores && self.common.deployment.store.borrow().is_some();
             if lives || stores || self.common.peers.borrow()[node].is_some() {
                 self.kill(node);
             }

@@ -12,7 +12,6 @@ use simulator::keeper::server::{KeeperServer, KeeperServers};
 use simulator::keeper::session::{Found, KeeperSession, Reading, Readings};
 use simulator::keeper::tree::{Data, Operation};
 use simulator::network::{Network, Node};
-use simulator::protocol::Mechanisms;
 use simulator::protocol_trace::{Fact, ProtocolTrace};
 use simulator::seed::Seed;
 use simulator::world::{Ns, Process, Promise, World, MS, SECOND};
@@ -42,6 +41,8 @@ impl Drop for Cluster {
 impl Cluster {
     /// Starts the cluster and waits until its servers serve.
     fn new(bugs: &[&str]) -> Cluster {
+        let bugs = Bugs::from_names(bugs.iter().copied()).expect("known bugs");
+        let bugs = bugs.of_keeper();
         let world = World::new(Seed(1));
         let pairs = (0..4).flat_map(|a| (0..4).map(move |b| (a, b)));
         let links: Vec<_> = pairs.filter(|(a, b)| a != b).collect();
@@ -51,10 +52,7 @@ impl Cluster {
             Network::new(&world, 4, &links),
             ["zk1", "zk2", "zk3", "ch1"].map(Rc::from).into(),
             KEEPERS.into(),
-            (
-                Bugs::from_names(bugs.iter().copied()).expect("known bugs"),
-                Mechanisms::default(),
-            ),
+            bugs,
             trace.clone(),
         );
         let disks = KEEPERS.map(|_| Rc::default()).into();

@@ -4,7 +4,6 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use crate::bugs::Bug;
 use crate::errors::SESSION_EXPIRED;
 use crate::keeper::connection::{ClientConnection, Listener};
 use crate::keeper::ensemble::Ensemble;
@@ -142,7 +141,7 @@ impl Clients {
                 continue;
             };
             let ensemble = &self.ensemble;
-            if ensemble.bugs.has(Bug::WatchMissed) && ensemble.world.below(8) == 0 {
+            if ensemble.bugs.missed_watches && ensemble.world.below(8) == 0 {
                 continue;
             }
             self.tell(&connection.listener, move |session| session.fired(watch));

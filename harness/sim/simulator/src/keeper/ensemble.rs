@@ -3,14 +3,11 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use crate::bugs::{Bug, Bugs};
 use crate::keeper::agreed::Agreed;
 use crate::keeper::message_log::MessageLog;
 use crate::keeper::messages::Txn;
 use crate::keeper::tree::Tree;
 use crate::network::{Network, Node};
-use crate::protocol::Mechanisms;
-use crate::store::ObjectStore;
 use crate::world::{Ns, World};
 
 /// Sees every committed entry of the log once, in order.
@@ -25,6 +22,24 @@ pub trait Observer {
     fn session_expired(&mut self, now_ns: Ns, silent_ns: Ns, allowed_ns: Ns);
 }
 
+/// Planted bugs of the servers.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct KeeperBugs {
+    pub immortal_sessions: bool,
+    pub missed_watches: bool,
+    /// A server that is killed loses the end of its log.
+    pub unsynced_log: bool,
+    /// The leader commits what it alone has.
+    pub minority_commits: bool,
+}
+
+impl KeeperBugs {
+    /// Whether servers may forget committed transactions or commit forgotten ones.
+    pub fn lose_commits(self) -> bool {
+        self.unsynced_log || self.minority_commits
+    }
+}
+
 /// The network and the members of an ensemble, which its servers share.
 pub struct Ensemble {
     pub world: Rc<World>,
@@ -33,9 +48,7 @@ pub struct Ensemble {
     pub names: Vec<Rc<str>>,
     /// The ZooKeeper servers, in the topology's order.
     pub keepers: Vec<Node>,
-    pub bugs: Bugs,
-    /// Mechanisms of the ClickHouse servers.
-    pub mechanisms: Mechanisms,
+    pub bugs: KeeperBugs,
     pub observer: Rc<RefCell<dyn Observer>>,
     /// Number of log entries that the observer has seen.
     pub observed: Cell<usize>,
@@ -45,8 +58,6 @@ pub struct Ensemble {
     pub messages: MessageLog,
     /// Number of sessions that were opened.
     pub sessions: Cell<u64>,
-    /// The current life of the object store, where there is one.
-    pub store: RefCell<Option<Rc<ObjectStore>>>,
 }
 
 impl Ensemble {
@@ -56,7 +67,7 @@ impl Ensemble {
         network: Network,
         names: Vec<Rc<str>>,
         keepers: Vec<Node>,
-        (bugs, mechanisms): (Bugs, Mechanisms),
+        bugs: KeeperBugs,
         observer: Rc<RefCell<dyn Observer>>,
     ) -> Rc<Ensemble> {
         Rc::new(Ensemble {
@@ -65,14 +76,12 @@ impl Ensemble {
             names,
             keepers,
             bugs,
-            mechanisms,
             observer,
             observed: Cell::new(0),
             read_lag: Cell::new(0),
             agreed: RefCell::default(),
             messages: MessageLog::default(),
             sessions: Cell::new(0),
-            store: RefCell::default(),
         })
     }
 
@@ -86,7 +95,7 @@ impl Ensemble {
 
     /// Return the number of servers that must have an entry before it is committed.
     pub fn majority(&self) -> usize {
-        if self.bugs.has(Bug::KeeperMinority) {
+        if self.bugs.minority_commits {
             1
         } else {
             self.keepers.len() / 2 + 1

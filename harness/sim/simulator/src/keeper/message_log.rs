@@ -1,32 +1,31 @@
 //! Logs what replicas ask of ZooKeeper and of each other: when each message was sent, when and in
 //! which state of ZooKeeper it took effect, and when it was answered. It is off unless asked for.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 
-use crate::interpreter::lines::{number, text};
 use crate::keeper::messages::{Ask, Write};
 use crate::keeper::reading::Reading;
 use crate::keeper::tree::{Data, Operation};
 use crate::network::Node;
-use crate::table::entries::TableData;
-use crate::table::parts::Rows;
 use crate::world::Ns;
 
+/// Name, path and data of an operation.
+type Logged = (&'static str, Rc<str>, Option<Data>);
+
 /// A message of a replica, and what became of it.
-struct Message {
-    node: Node,
+pub struct Message {
+    pub node: Node,
     /// "read" and "write" of ZooKeeper, "fetch" from a replica.
-    kind: &'static str,
-    /// Name, path and data of each operation.
-    operations: Vec<(&'static str, Rc<str>, String)>,
-    sent_ns: Ns,
+    pub kind: &'static str,
+    pub operations: Vec<Logged>,
+    pub sent_ns: Ns,
     /// The time, and the number of transactions that had been applied.
-    effect: Option<(Ns, usize)>,
+    pub effect: Option<(Ns, usize)>,
     /// The time, and whether it succeeded.
-    answered: Option<(Ns, bool)>,
+    pub answered: Option<(Ns, bool)>,
 }
 
 /// Session and number of a request; fetches have session 0.
@@ -63,7 +62,7 @@ impl MessageLog {
                 Message {
                     node,
                     kind: "fetch",
-                    operations: vec![("fetch", source.clone(), part.into())],
+                    operations: vec![("fetch", source.clone(), Some(Data::text(part)))],
                     sent_ns: now_ns,
                     effect: None,
                     answered: None,
@@ -126,78 +125,28 @@ impl MessageLog {
         }
     }
 
-    /// Returns the messages as a JSON list of lists: the node, the kind, the times of sending, effect
-    /// and answer, the number of transactions applied at the effect, whether it succeeded, and the
-    /// operations. What did not happen is null. The world's clock is `ahead_ns` ahead of the output's.
-    pub fn json(&self, names: &[Rc<str>], ahead_ns: Ns) -> Vec<u8> {
-        let mut out = vec![b'['];
-        for (at, message) in self.messages.borrow().iter().enumerate() {
-            out.extend_from_slice(if at > 0 { b",\n[" } else { b"[" });
-            text(&mut out, &names[message.node]);
-            out.push(b',');
-            text(&mut out, message.kind);
-            let times = [
-                Some(message.sent_ns),
-                message.effect.map(|(ns, _)| ns),
-                message.answered.map(|(ns, _)| ns),
-            ];
-            for time in times {
-                optional(&mut out, time.map(|ns| ns - ahead_ns));
-            }
-            optional(&mut out, message.effect.map(|(_, applied)| applied as i64));
-            out.extend_from_slice(match message.answered {
-                None => b",null,[",
-                Some((_, true)) => b",true,[",
-                Some((_, false)) => b",false,[",
-            });
-            for (at, (name, path, data)) in message.operations.iter().enumerate() {
-                out.extend_from_slice(if at > 0 { b",[" } else { b"[" });
-                text(&mut out, name);
-                for word in [path, &**data] {
-                    out.push(b',');
-                    text(&mut out, word);
-                }
-                out.push(b']');
-            }
-            out.extend_from_slice(b"]]");
-        }
-        out.push(b']');
-        out
+    /// Returns the messages in the order in which they were sent.
+    pub fn messages(&self) -> Ref<'_, [Message]> {
+        Ref::map(self.messages.borrow(), Vec::as_slice)
     }
 }
 
-fn optional(out: &mut Vec<u8>, value: Option<i64>) {
-    out.push(b',');
-    match value {
-        Some(value) => number(out, value),
-        None => out.extend_from_slice(b"null"),
-    }
-}
-
-fn read(reading: &Reading) -> (&'static str, Rc<str>, String) {
+fn read(reading: &Reading) -> Logged {
     let name = match reading {
         Reading::Get(_) => "get",
         Reading::Exists(_) | Reading::Stat(_) | Reading::Count(_) => "exists",
         _ => "list",
     };
-    (name, reading.path().clone(), String::new())
+    (name, reading.path().clone(), None)
 }
 
-fn written(operation: &Operation) -> (&'static str, Rc<str>, String) {
+fn written(operation: &Operation) -> Logged {
     let (name, data) = match operation {
-        Operation::Create { data, .. } => ("create", data_text(data)),
-        Operation::Remove { .. } => ("remove", String::new()),
-        Operation::Put { data, .. } => ("set", data_text(data)),
-        Operation::Check { .. } => ("check", String::new()),
-        Operation::Absent { .. } => ("absent", String::new()),
+        Operation::Create { data, .. } => ("create", Some(data.clone())),
+        Operation::Remove { .. } => ("remove", None),
+        Operation::Put { data, .. } => ("set", Some(data.clone())),
+        Operation::Check { .. } => ("check", None),
+        Operation::Absent { .. } => ("absent", None),
     };
     (name, operation.path().clone(), data)
-}
-
-/// Returns a node's data as text; rows are left out.
-fn data_text(data: &Data) -> String {
-    match data.get::<Rows>() {
-        Some(_) => String::new(),
-        None => data.serialized(),
-    }
 }

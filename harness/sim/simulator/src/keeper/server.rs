@@ -15,7 +15,6 @@ use std::rc::{Rc, Weak};
 
 use rustc_hash::FxHashMap;
 
-use crate::bugs::Bug;
 use crate::keeper::clients::Clients;
 use crate::keeper::connection::{Listener, ServerEnd};
 use crate::keeper::ensemble::Ensemble;
@@ -170,7 +169,7 @@ impl KeeperServer {
         }
         state.clients.close_all();
         state.world.kill(&self.process);
-        if state.ensemble.bugs.has(Bug::KeeperUnsynced) {
+        if state.ensemble.bugs.unsynced_log {
             state.forget_unsynced();
         }
     }
@@ -409,7 +408,7 @@ impl State {
 
     /// Closes the sessions whose silence exceeded their limit.
     fn expire(&mut self, now_ns: Ns) {
-        if !self.serves || self.ensemble.bugs.has(Bug::SessionImmortal) {
+        if !self.serves || self.ensemble.bugs.immortal_sessions {
             return;
         }
         let tree = self.planned.as_ref();

@@ -3,13 +3,34 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use crate::bugs::Bugs;
 use crate::errors::KeeperError;
 use crate::keeper::ensemble::Ensemble;
 use crate::keeper::server::KeeperServers;
 use crate::keeper::session::KeeperSession;
 use crate::network::Node;
+use crate::protocol::Mechanisms;
+use crate::store::ObjectStore;
 use crate::table::parts::Rows;
 use crate::world::{Ns, Process};
+
+/// What all servers share besides ZooKeeper: their version, and the object store.
+pub struct Deployment {
+    pub bugs: Bugs,
+    pub mechanisms: Mechanisms,
+    /// The current life of the object store, where there is one.
+    pub store: RefCell<Option<Rc<ObjectStore>>>,
+}
+
+impl Deployment {
+    pub fn new(bugs: Bugs, mechanisms: Mechanisms) -> Rc<Deployment> {
+        Rc::new(Deployment {
+            bugs,
+            mechanisms,
+            store: RefCell::default(),
+        })
+    }
+}
 
 /// One life of a server: its process, and its session with ZooKeeper.
 pub struct Host {
@@ -22,6 +43,7 @@ pub struct Host {
     /// Distinguishes this life from the server's other lives.
     pub identity: Rc<str>,
     pub ensemble: Rc<Ensemble>,
+    pub deployment: Rc<Deployment>,
     /// Median time of fetching a small part, in all lives.
     pub fetch_ns: Rc<Cell<Ns>>,
     keeper_servers: KeeperServers,
@@ -36,6 +58,7 @@ impl Host {
         node: Node,
         life: u64,
         ensemble: &Rc<Ensemble>,
+        deployment: &Rc<Deployment>,
         keeper_servers: &KeeperServers,
         keepers: &Rc<[Node]>,
         fetch_ns: &Rc<Cell<Ns>>,
@@ -52,6 +75,7 @@ impl Host {
             name,
             process: Process::new(),
             ensemble: ensemble.clone(),
+            deployment: deployment.clone(),
             fetch_ns: fetch_ns.clone(),
             keeper_servers: keeper_servers.clone(),
             keepers: keepers.clone(),

@@ -201,8 +201,8 @@ impl Table {
         Rc::new(Table {
             server,
             world: world.clone(),
-            bugs: host.ensemble.bugs,
-            mechanisms: host.ensemble.mechanisms,
+            bugs: host.deployment.bugs,
+            mechanisms: host.deployment.mechanisms,
             me: host.name.clone(),
             name: disk.name.clone(),
             deciding: deciding(&paths, &own),

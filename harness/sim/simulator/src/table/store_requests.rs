@@ -18,7 +18,7 @@ const S3_ERROR: i32 = 499;
 /// missing, or if the store does not answer.
 pub async fn ask(host: &Rc<Host>, request: Request) -> Result<(), ServerError> {
     let ensemble = host.ensemble.clone();
-    let store = ensemble.store.borrow().clone();
+    let store = host.deployment.store.borrow().clone();
     let store = store.filter(|store| store.process.alive());
     let Some(store) = store else {
         ensemble.world.sleep(REQUEST_NS).await;

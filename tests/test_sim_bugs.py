@@ -7,11 +7,11 @@ from functools import partial
 from typing import Any
 
 import pytest
-from sim_by_hand import planted, replica_of, rows, table_on, wait
+from sim_by_hand import planted, rows, table_on, wait
 from sim_play import Played, play
 
 from harness.clients.clickhouse import DatabaseError, connect
-from harness.clients.replicated_table import ReplicatedTable
+from harness.clients.replicated_table import ReplicatedTable, leads
 from harness.clients.table_in_zookeeper import TableInZooKeeper, quorum_state
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.errors import UsageError
@@ -113,6 +113,7 @@ BY_HAND = {
     "optimize-unwaited",
     "mutation-late",
     "stale-leader-merges",
+    "stale-leader-claim",
 }
 SHARED = {
     *("lock-after-send", "delete-without-lock-check", "unmarked-merge", "downgrade"),
@@ -197,6 +198,17 @@ def back(bug: str, after_ns: int) -> tuple[SimCluster, ReplicatedTable]:
     cluster = planted(bug, "repaired")
     table = left_alone(cluster)
     wait(cluster, 7)
+    start_and_cut_off(cluster, table, after_ns)
+    cluster.start_fetches(["ch2", "ch3"])
+    wait(cluster, 1)
+    cluster.mend()
+    wait(cluster, 40)
+    assert not table.pending()
+    return cluster, table
+
+
+def start_and_cut_off(cluster: SimCluster, table: ReplicatedTable, after_ns: int) -> None:
+    """Start ch1, and cut off its requests to ZooKeeper so soon after it has its session."""
     simulation = cluster.simulation
     simulation.servers.start("ch1")
     (keeper,) = cluster.topology.node("ch1").keepers
@@ -208,12 +220,6 @@ def back(bug: str, after_ns: int) -> tuple[SimCluster, ReplicatedTable]:
     assert simulation.wait_until(connected, 10 * SECOND, 100_000)
     simulation.world.sleep(after_ns)
     cluster.cut([Link("ch1", keeper)])
-    cluster.start_fetches(["ch2", "ch3"])
-    wait(cluster, 1)
-    cluster.mend()
-    wait(cluster, 40)
-    assert not table.pending()
-    return cluster, table
 
 
 @pytest.mark.parametrize("bug", ["", "failed-part-fetched"])
@@ -349,21 +355,32 @@ def interrupted(bug: str, after_ns: int) -> tuple[object, object]:
     for value in range(60):
         connect(cluster, "ch2").insert(table.name, [(0, value)])
     wait(cluster, 10)
-    simulation = cluster.simulation
-    simulation.servers.start("ch1")
-    (keeper,) = cluster.topology.node("ch1").keepers
-
-    def connected() -> bool:
-        own = simulation.servers.replica("ch1", table.name)
-        return own is not None and own["connected"]
-
-    assert simulation.wait_until(connected, 10 * SECOND, 100_000)
-    simulation.world.sleep(after_ns)
-    cluster.cut([Link("ch1", keeper)])
+    start_and_cut_off(cluster, table, after_ns)
     wait(cluster, 8)
     cluster.mend()
     wait(cluster, 40)
     return rows(cluster, "ch1", table), rows(cluster, "ch2", table)
+
+
+def leading(cluster: SimCluster, table: ReplicatedTable) -> list[str]:
+    """Return the replicas that say that they lead."""
+    nodes = cluster.topology.replicas
+    return [node for node in nodes if leads(connect(cluster, node), table.database)]
+
+
+@pytest.mark.parametrize("bug", ["", "stale-leader-claim"])
+def test_a_leader_that_was_paused_past_its_session_does_not_say_that_it_leads(bug: str) -> None:
+    """This needs the repaired protocol, because the server has the bug."""
+    cluster = planted(bug, "repaired")
+    table = table_on(cluster)
+    (first,) = leading(cluster, table)
+    cluster.pause([first])
+    wait(cluster, 9)
+    cluster.resume([first])
+    assert (first in leading(cluster, table)) == bool(bug)
+    wait(cluster, 3)
+    (second,) = leading(cluster, table)
+    assert second != first
 
 
 @pytest.mark.parametrize("bug", ["", "stale-leader-merges"])
@@ -371,7 +388,7 @@ def test_merges_come_from_the_leader(bug: str) -> None:
     cluster = planted(bug)
     table = table_on(cluster)
     nodes = cluster.topology.replicas
-    leader = next(node for node in nodes if replica_of(cluster, node, table)["leader"])
+    (leader,) = leading(cluster, table)
     (keeper,) = cluster.topology.node(leader).keepers
     cluster.cut([Link(leader, keeper), Link(keeper, leader)])
     wait(cluster, 9)

@@ -177,7 +177,7 @@ class _ScriptedSetClient:
             settings |= quorum(own.quorum, own.quorum_timeout_ms)
         if own.insert_limit_s is not None:
             settings["max_execution_time"] = own.insert_limit_s
-        rows = [(key, value, b"") for value in values]
+        rows = [(key, value, "") for value in values]
         # The columns are named, because an ALTER may have added more.
         self._connection.insert(f"{self._table} (key, value, pad)", rows, settings)
 

@@ -15,6 +15,8 @@ BUGS: Mapping[str, str] = {
     "though it may never be in the log; 18.16.1 does so",
     "clone-unwaited": "OPTIMIZE that is to wait for every replica does not wait for one that is "
     "being cloned; 18.16.1 does so",
+    "stale-leader-claim": "a replica says that it leads until it looks at its session, which may "
+    "have ended while it was paused; 18.16.1 does so",
     "optimize-unwaited": "OPTIMIZE that is to wait for every replica waits for the one that leads",
     "clone-keeps-dropped": "a lost replica keeps the parts of a partition that was dropped "
     "meanwhile; 18.16.1 does so",
@@ -105,6 +107,7 @@ _OLD: Final = Protocol(
     ),
     frozenset(),
     "server",
+            "stale-leader-claim",
 )
 DEFAULT: Final = "18.16"
 """Protocol of servers whose reads do not need another."""

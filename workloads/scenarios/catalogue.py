@@ -20,6 +20,7 @@ from workloads.scenarios.inserts import (
     PHANTOM_PART,
     TORN_INSERT,
 )
+from workloads.scenarios.leaders import TWO_LEADERS
 from workloads.scenarios.object_store import (
     COPIED_PART,
     DROPPED_REPLICA,
@@ -79,6 +80,7 @@ _EVERY = (
     FAILED_PART_MISSED,
     UNCOUNTED_QUORUM,
     UNWAITED_CLONE,
+    TWO_LEADERS,
     ORPHANED_INSERT,
     ORPHANED_DROP,
     ORPHANED_FETCH,

@@ -20,6 +20,7 @@ pub enum Bug {
     FailedPartMissed,
     FailedPartFetched,
     CloneUnwaited,
+    StaleLeaderClaim,
     OptimizeUnwaited,
     TruncateMax,
     LogUncut,
@@ -68,6 +69,7 @@ pub const NAMES: &[(Bug, &str)] = &[
     (Bug::CloneUnwaited, "clone-unwaited"),
     (Bug::OptimizeUnwaited, "optimize-unwaited"),
     (Bug::TruncateMax, "truncate-max"),
+    (Bug::StaleLeaderClaim, "stale-leader-claim"),
     (Bug::LogUncut, "log-uncut"),
     (Bug::CloneLost, "clone-lost"),
     (Bug::LostUnmarked, "lost-unmarked"),
@@ -110,6 +112,7 @@ const DEFECTS: &[Bug] = &[
     Bug::PendingMerged,
     Bug::FailedDuplicate,
     Bug::UndoneAlter,
+    Bug::StaleLeaderClaim,
 ];
 
 /// A set of bugs.

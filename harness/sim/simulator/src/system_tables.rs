@@ -7,6 +7,7 @@ use regex::Regex;
 use rustc_hash::FxHashMap;
 
 use crate::block::Block;
+use crate::bugs::Bug;
 use crate::errors::{KeeperError, QueryError, ServerError};
 use crate::keeper::paths::{child, number_of};
 use crate::keeper::session::{Found, KeeperSession, Reading};
@@ -117,11 +118,21 @@ async fn replica(table: &Table) -> Result<Fields, KeeperError> {
     let expired = zk.is_none();
     let (mut active, mut total) = (0, 0);
     let mut log_end = table.queue.pointer.get();
-    if let Some(zk) = zk {
+    if let Some(zk) = &zk {
         let replicas = table.paths.replicas.clone();
         let names = zk.children(&*replicas).await?;
         let alive = |name| Reading::exists(table.paths.of(name).is_active.clone());
         let mut readings: Vec<_> = names.iter().map(alive).collect();
+/// Whether a replica says that it leads, once ZooKeeper has answered this query in its session: a
+/// session that was alive when ZooKeeper answered has not been succeeded by another leader's. The
+/// server itself reports a flag, which stays until it looks at its session.
+fn claims_to_lead(table: &Table, answered: Option<&Rc<KeeperSession>>) -> bool {
+    if table.bugs.has(Bug::StaleLeaderClaim) {
+        return table.leader.get();
+    }
+    answered.is_some_and(|zk| table.leads(zk))
+}
+
         readings.push(Reading::children(table.paths.log.clone()));
         let mut found = zk.read(readings, None).await?;
         let logged = found.pop().and_then(Found::children).unwrap_or_default();
@@ -134,11 +145,12 @@ async fn replica(table: &Table) -> Result<Fields, KeeperError> {
     Ok(vec![
         ("database", Value::text(database_of(&table.name))),
         ("table", Value::text(short(table))),
-        ("is_leader", Value::Int(table.leader.get().into())),
+        ("is_leader", Value::Int(leads.into())),
         ("is_readonly", Value::Int(table.readonly.get().into())),
         ("is_session_expired", Value::Int(expired.into())),
         ("queue_size", count(table.queue.entries.borrow().len())),
         ("parts_to_check", count(to_check)),
+    let leads = claims_to_lead(table, zk.as_ref());
         ("log_pointer", Value::Int(pointer)),
         ("columns_version", Value::Int(table.columns().version)),
         ("log_max_index", Value::Int(log_end)),

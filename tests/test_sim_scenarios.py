@@ -1,0 +1,47 @@
+"""Scenarios of real servers, played on simulated ones."""
+
+import pytest
+
+from compose.releases import ImageChoice
+from harness.cli.scenario import plan_of
+from harness.clusters.sim_cluster import SimCluster
+from harness.core.seed import Seed
+from harness.core.topology import Topology
+from harness.generators.script import script
+from harness.run.monitor import Monitor
+from harness.run.phases import RunContext, execute
+from harness.run.stop import Stop
+from harness.sim.bugs import PROTOCOLS
+from nemesis.catalogue import parse_nemesis
+from nemesis.options import FaultOptions
+from workloads.scenarios.catalogue import SCENARIOS
+
+
+def reproduced(name: str, protocol: str) -> bool:
+    """Play a scenario, and return whether it shows its finding. It must not break off."""
+    one, seed = SCENARIOS[name], Seed(1)
+    topology = Topology.of(shards=one.shards, replicas=one.replicas)
+    cluster = SimCluster(topology, seed, protocol=protocol)
+    cluster.up()
+    plan = plan_of(one, seed, ImageChoice())
+    faults = parse_nemesis(one.nemesis, topology, seed, FaultOptions())
+    context = RunContext(
+        plan, cluster, one.workload, faults, None, Monitor("", one.time_limit_s), Stop(),
+        "token", False, script=script(one.steps),
+    )  # fmt: skip
+    outcome = execute(context)
+    assert one.broke_off(outcome.history) is None
+    return one.found(outcome.judgement) is not None
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("name", ["torn-insert", "half-insert"])
+def test_an_insert_into_several_partitions_is_not_atomic(name: str, protocol: str) -> None:
+    assert reproduced(name, protocol)
+
+
+@pytest.mark.parametrize(("protocol", "found"), [("18.16", True), ("repaired", False)])
+def test_a_leader_that_was_paused_past_its_session_claims_to_lead(
+    protocol: str, found: bool
+) -> None:
+    assert reproduced("two-leaders", protocol) == found

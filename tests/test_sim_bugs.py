@@ -114,10 +114,11 @@ BY_HAND = {
     "mutation-late",
     "stale-leader-merges",
     "stale-leader-claim",
+    "number-kept",
 }
 SHARED = {
     *("lock-after-send", "delete-without-lock-check", "unmarked-merge", "downgrade"),
-    *("both-move", "clone-keeps-dropped"),
+    *("both-move", "clone-keeps-dropped", "attach-own-copy"),
 }
 """Bugs of zero-copy replication: tests/test_sim_zero_copy.py."""
 ELSEWHERE = {"pending-merged", "failed-duplicate", "undone-alter"}
@@ -438,6 +439,21 @@ def test_a_defect_of_25_8_is_found(defect: str) -> None:
 
     assert by in accusers("")
     assert by not in accusers(defect)
+
+
+@pytest.mark.parametrize("bug", ["", "number-kept"])
+def test_a_number_goes_with_its_session(bug: str) -> None:
+    """The numbers of acknowledged inserts are unique and increase all the same: only the log tells
+    that one was taken twice."""
+    own = {"name": "block-numbers", "promise": "eventual", "protocol": "25.8"}
+    often = {"interval_s": 1, "duration_s": 7, "time_limit_s": 25}
+    run = play(1, "pause-clickhouse-one", bug=bug, **own, **often)
+    verdicts = {one.checker: one for one in run.outcome.judgement.verdicts}
+    found = verdicts["block-numbers"].figures
+    assert found["abandoned"] == 1
+    broken = {kind: count for kind, count in found["anomalies"].items() if count}
+    assert broken == ({"taken-again": 1} if bug else {})
+    assert run.accusers == ({"block-numbers"} if bug else set())
 
 
 @pytest.mark.parametrize("without", ["", "lost-retry"])

@@ -90,11 +90,7 @@ class ZeroCopyOptions(PacedOptions):
     @property
     def unsimulated(self) -> str:
         """Option that simulated servers do not understand; "" if there is none."""
-        chosen = {
-            "detach": self.detach,
-            "rebuild": self.rebuild,
-            "drop-replica": self.drop_replica,
-        }
+        chosen = {"rebuild": self.rebuild, "drop-replica": self.drop_replica}
         return next((f"-o {name}=true" for name, on in chosen.items() if on), "")
 
     @property

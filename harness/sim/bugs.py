@@ -61,6 +61,8 @@ BUGS: Mapping[str, str] = {
     "watch-missed": "one in eight ZooKeeper watches never fires",
     "keeper-unsynced": "a ZooKeeper server that is killed loses the last second of its log",
     "keeper-minority": "ZooKeeper commits what its leader alone has",
+    "number-kept": "an insert that is tried again in a new session takes the block number that the "
+    "old session had taken",
     "pointer-skips": "a replica's log pointer moves past an entry that it has not copied",
     "lock-after-send": "zero-copy: a fetch takes its first lock when it has the metadata and has "
     "seen the objects, which the source may have deleted by then; the first description did so",
@@ -69,6 +71,8 @@ BUGS: Mapping[str, str] = {
     "unmarked-merge": "zero-copy: a merge takes no marker, so that each replica makes a copy",
     "downgrade": "zero-copy: a server that was restarted is of a version that does not know the "
     "locks",
+    "attach-own-copy": "zero-copy: a replica makes the part of an ATTACH from its own detached "
+    "copy, so that there are two; 25.8 does so",
     "both-move": "zero-copy: a replica that moves a part to the store holds no marker, so that two "
     "may look and move; the first description did so",
 }
@@ -103,11 +107,11 @@ _OLD: Final = Protocol(
             "clone-unwaited",
             "clone-keeps-dropped",
             "undone-alter",
+            "stale-leader-claim",
         }
     ),
     frozenset(),
     "server",
-            "stale-leader-claim",
 )
 DEFAULT: Final = "18.16"
 """Protocol of servers whose reads do not need another."""
@@ -118,11 +122,12 @@ PROTOCOLS: Final[Mapping[str, Protocol]] = {
         text="as 25.8, its defects included",
         version="25.8.2",
         defects=_OLD.defects - {"clone-keeps-dropped", "undone-alter"}
-        | {"early-snapshot", "merged-away", "lost-retry", "pending-merged", "failed-duplicate"},
+        | {"early-snapshot", "merged-away", "lost-retry", "pending-merged", "failed-duplicate"}
+        | {"attach-own-copy"},
         mechanisms=frozenset(
             {
                 *("many-leaders", "own-wait", "insert-retries", "parallel-quorum"),
-                *("duplicate-wait", "alter-in-log"),
+                *("duplicate-wait", "alter-in-log", "attach-entries", "atomic-databases"),
             }
         ),
     ),

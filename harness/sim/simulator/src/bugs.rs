@@ -38,6 +38,7 @@ pub enum Bug {
     WatchMissed,
     KeeperUnsynced,
     KeeperMinority,
+    NumberKept,
     PointerSkips,
     LockAfterSend,
     DeleteWithoutLockCheck,
@@ -48,6 +49,7 @@ pub enum Bug {
     PendingMerged,
     FailedDuplicate,
     UndoneAlter,
+    AttachOwnCopy,
 }
 
 /// Every bug with the name that users type.
@@ -67,9 +69,9 @@ pub const NAMES: &[(Bug, &str)] = &[
     (Bug::FailedPartMissed, "failed-part-missed"),
     (Bug::FailedPartFetched, "failed-part-fetched"),
     (Bug::CloneUnwaited, "clone-unwaited"),
+    (Bug::StaleLeaderClaim, "stale-leader-claim"),
     (Bug::OptimizeUnwaited, "optimize-unwaited"),
     (Bug::TruncateMax, "truncate-max"),
-    (Bug::StaleLeaderClaim, "stale-leader-claim"),
     (Bug::LogUncut, "log-uncut"),
     (Bug::CloneLost, "clone-lost"),
     (Bug::LostUnmarked, "lost-unmarked"),
@@ -85,6 +87,7 @@ pub const NAMES: &[(Bug, &str)] = &[
     (Bug::WatchMissed, "watch-missed"),
     (Bug::KeeperUnsynced, "keeper-unsynced"),
     (Bug::KeeperMinority, "keeper-minority"),
+    (Bug::NumberKept, "number-kept"),
     (Bug::PointerSkips, "pointer-skips"),
     (Bug::LockAfterSend, "lock-after-send"),
     (Bug::DeleteWithoutLockCheck, "delete-without-lock-check"),
@@ -95,6 +98,7 @@ pub const NAMES: &[(Bug, &str)] = &[
     (Bug::PendingMerged, "pending-merged"),
     (Bug::FailedDuplicate, "failed-duplicate"),
     (Bug::UndoneAlter, "undone-alter"),
+    (Bug::AttachOwnCopy, "attach-own-copy"),
 ];
 
 /// The bugs that 18.16.1 or 25.8 has, and with it their protocols.
@@ -106,6 +110,7 @@ const DEFECTS: &[Bug] = &[
     Bug::FailedPartFetched,
     Bug::CloneUnwaited,
     Bug::CloneKeepsDropped,
+    Bug::StaleLeaderClaim,
     Bug::EarlySnapshot,
     Bug::MergedAway,
     Bug::LostRetry,
@@ -113,6 +118,7 @@ const DEFECTS: &[Bug] = &[
     Bug::FailedDuplicate,
     Bug::UndoneAlter,
     Bug::StaleLeaderClaim,
+    Bug::AttachOwnCopy,
 ];
 
 /// A set of bugs.

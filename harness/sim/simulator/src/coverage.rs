@@ -372,10 +372,10 @@ impl Table {
         };
         self.touch(&entry.name);
         match entry.kind {
-            EntryKind::Get => INSERTED,
+            EntryKind::Get | EntryKind::Attach => INSERTED,
             EntryKind::Merge => MERGED,
             EntryKind::Mutate => MUTATED,
-            EntryKind::Drop => DROPPED,
+            EntryKind::Drop | EntryKind::Detach => DROPPED,
             EntryKind::Alter => ALTERED,
         }
     }

@@ -16,6 +16,10 @@ pub enum Mechanism {
     DuplicateWait,
     /// An ALTER of columns is an entry of the log.
     AlterInLog,
+    /// ATTACH is an entry of its own, and a replica that has the same part detached uses it.
+    AttachEntries,
+    /// A table's files are below a directory named after its UUID.
+    AtomicDatabases,
 }
 
 /// Every mechanism with its name.
@@ -26,6 +30,8 @@ const NAMES: &[(Mechanism, &str)] = &[
     (Mechanism::ParallelQuorum, "parallel-quorum"),
     (Mechanism::DuplicateWait, "duplicate-wait"),
     (Mechanism::AlterInLog, "alter-in-log"),
+    (Mechanism::AttachEntries, "attach-entries"),
+    (Mechanism::AtomicDatabases, "atomic-databases"),
 ];
 
 /// A set of mechanisms.

@@ -42,7 +42,13 @@ pub enum Statement {
     Describe {
         table: Rc<str>,
     },
+    /// DROP PARTITION or DETACH PARTITION.
     DropPartition {
+        table: Rc<str>,
+        partition: Rc<str>,
+        detach: bool,
+    },
+    AttachPartition {
         table: Rc<str>,
         partition: Rc<str>,
     },
@@ -316,9 +322,19 @@ const READERS: &[(&str, Reader)] = &[
         Ok(Some(Statement::Describe { table }))
     }),
     (
-        r"ALTER TABLE (?P<table>[\w.]+) DROP PARTITION (?P<partition>\w+)",
+        r"ALTER TABLE (?P<table>[\w.]+) (?P<verb>DROP|DETACH) PARTITION (?P<partition>\w+)",
         |groups| {
             Ok(Some(Statement::DropPartition {
+                table: groups.word("table"),
+                partition: groups.word("partition"),
+                detach: groups.get("verb").eq_ignore_ascii_case("DETACH"),
+            }))
+        },
+    ),
+    (
+        r"ALTER TABLE (?P<table>[\w.]+) ATTACH PARTITION (?P<partition>\w+)",
+        |groups| {
+            Ok(Some(Statement::AttachPartition {
                 table: groups.word("table"),
                 partition: groups.word("partition"),
             }))

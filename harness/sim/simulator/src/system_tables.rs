@@ -11,6 +11,7 @@ use crate::bugs::Bug;
 use crate::errors::{KeeperError, QueryError, ServerError};
 use crate::keeper::paths::{child, number_of};
 use crate::keeper::session::{Found, KeeperSession, Reading};
+use crate::protocol::Mechanism;
 use crate::server::{database_of, Server};
 use crate::table::entries::TableData;
 use crate::table::parts::{Part, Value};
@@ -26,7 +27,7 @@ static EQUALS: LazyLock<Regex> =
 static POSITION: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"position\(local_path, '([^']*)'\) > 0").expect("an expression"));
 
-/// Returns rows of system.replicas, parts, mutations, zookeeper or replication_queue; error 62 for
+/// Returns rows of system.replicas, tables, parts, mutations, zookeeper or replication_queue; error 62 for
 /// anything that is not simulated.
 pub async fn system_rows(
     server: &Server,
@@ -78,6 +79,15 @@ pub async fn system_rows(
             });
             paths.collect()
         }
+        "tables" => {
+            tables.retain(|table| is("name", short(table)));
+            let uuid = |table: &Rc<Table>| vec![("uuid", Value::text(&uuid_of(table)))];
+            let found: Vec<_> = tables.iter().map(uuid).collect();
+            return Ok(rows(
+                what.trim_start_matches("toString(").trim_end_matches(')'),
+                &found,
+            )?);
+        }
         "parts" => {
             let mut parts: Vec<Rc<Part>> = Vec::new();
             for table in &tables {
@@ -113,16 +123,6 @@ fn count(number: usize) -> Value {
     Value::Int(number as i64)
 }
 
-async fn replica(table: &Table) -> Result<Fields, KeeperError> {
-    let zk = table.zk.borrow().clone().filter(|zk| zk.alive());
-    let expired = zk.is_none();
-    let (mut active, mut total) = (0, 0);
-    let mut log_end = table.queue.pointer.get();
-    if let Some(zk) = &zk {
-        let replicas = table.paths.replicas.clone();
-        let names = zk.children(&*replicas).await?;
-        let alive = |name| Reading::exists(table.paths.of(name).is_active.clone());
-        let mut readings: Vec<_> = names.iter().map(alive).collect();
 /// Whether a replica says that it leads, once ZooKeeper has answered this query in its session: a
 /// session that was alive when ZooKeeper answered has not been succeeded by another leader's. The
 /// server itself reports a flag, which stays until it looks at its session.
@@ -133,6 +133,16 @@ fn claims_to_lead(table: &Table, answered: Option<&Rc<KeeperSession>>) -> bool {
     answered.is_some_and(|zk| table.leads(zk))
 }
 
+async fn replica(table: &Table) -> Result<Fields, KeeperError> {
+    let zk = table.zk.borrow().clone().filter(|zk| zk.alive());
+    let expired = zk.is_none();
+    let (mut active, mut total) = (0, 0);
+    let mut log_end = table.queue.pointer.get();
+    if let Some(zk) = &zk {
+        let replicas = table.paths.replicas.clone();
+        let names = zk.children(&*replicas).await?;
+        let alive = |name| Reading::exists(table.paths.of(name).is_active.clone());
+        let mut readings: Vec<_> = names.iter().map(alive).collect();
         readings.push(Reading::children(table.paths.log.clone()));
         let mut found = zk.read(readings, None).await?;
         let logged = found.pop().and_then(Found::children).unwrap_or_default();
@@ -140,6 +150,7 @@ fn claims_to_lead(table: &Table, answered: Option<&Rc<KeeperSession>>) -> bool {
         active = found.iter().filter(|alive| !alive.is_nothing()).count();
         log_end = logged.last().map_or(0, |last| number_of(last));
     }
+    let leads = claims_to_lead(table, zk.as_ref());
     let pointer = table.queue.pointer.get();
     let to_check = table.to_check.borrow().len() + table.missing.len();
     Ok(vec![
@@ -150,7 +161,6 @@ fn claims_to_lead(table: &Table, answered: Option<&Rc<KeeperSession>>) -> bool {
         ("is_session_expired", Value::Int(expired.into())),
         ("queue_size", count(table.queue.entries.borrow().len())),
         ("parts_to_check", count(to_check)),
-    let leads = claims_to_lead(table, zk.as_ref());
         ("log_pointer", Value::Int(pointer)),
         ("columns_version", Value::Int(table.columns().version)),
         ("log_max_index", Value::Int(log_end)),
@@ -224,9 +234,24 @@ fn old_parts(table: &Table) -> Vec<Fields> {
     fields.collect()
 }
 
+/// Returns the UUID of a table, which differs between replicas.
+fn uuid_of(table: &Table) -> String {
+    let hash = crc32fast::hash(format!("{} {}", table.me, table.name).as_bytes());
+    format!("{hash:08x}-0000-4000-8000-0000{hash:08x}")
+}
+
+/// Returns the directory of a table's files.
+fn directory(table: &Table) -> String {
+    if table.mechanisms.has(Mechanism::AtomicDatabases) {
+        let uuid = uuid_of(table);
+        return format!("store/{}/{uuid}", &uuid[..3]);
+    }
+    format!("data/{}", table.name.replace('.', "/"))
+}
+
 /// Returns the objects of a table: the path of the local file, and the key.
 fn remote_paths(table: &Table) -> Vec<(String, Rc<str>)> {
-    let directory = format!("data/{}", table.name.replace('.', "/"));
+    let directory = directory(table);
     let references = &table.disk.references;
     let parts = references.parts.borrow();
     let parts = parts.iter().map(|(part, blob)| (part.to_string(), blob));

@@ -14,8 +14,9 @@ use crate::server::{database_of, Refusal, Reply, Server, Settings};
 use crate::sql::{rows_of, unknown, Creation, Query, Select, Statement};
 use crate::system_tables::{system_rows, undone};
 use crate::table::alter::alter;
+use crate::table::detached::{attach_partition, check_detachable};
 use crate::table::drop_range::drop_partition;
-use crate::table::entries::Columns;
+use crate::table::entries::{Columns, EntryKind};
 use crate::table::insert::insert;
 use crate::table::moves::move_partition;
 use crate::table::mutation;
@@ -102,6 +103,11 @@ impl Server {
         found.ok_or_else(|| ServerError::new(60, format!("Table {name} doesn't exist.")))
     }
 
+    /// Returns the end of the max_execution_time of a query that begins now.
+    fn end_of(&self, settings: &Settings) -> Ns {
+        self.world.now_ns() + settings.max_execution_ns.unwrap_or(NEVER_NS)
+    }
+
     async fn put(
         &self,
         table: &str,
@@ -117,13 +123,12 @@ impl Server {
             let text = "Unknown setting insert_quorum_parallel";
             return Err(ServerError::new(115, text).into());
         }
-        let limit_ns = settings.max_execution_ns.unwrap_or(NEVER_NS);
         let wanted = Wanted {
             quorum: settings.insert_quorum,
             kind,
             timeout_ms: settings.insert_quorum_timeout,
             deduplicate: settings.insert_deduplicate,
-            until_ns: self.world.now_ns() + limit_ns,
+            until_ns: self.end_of(settings),
         };
         insert(&table, rows, &wanted).await?;
         Ok(Rc::default())
@@ -196,14 +201,28 @@ impl Server {
                     self.pass_to_leader(&table, &zk, query, settings).await?;
                 }
             }
-            Statement::DropPartition { table, partition } => {
+            Statement::DropPartition {
+                table,
+                partition,
+                detach,
+            } => {
                 let table = self.table(table)?;
                 let zk = table.writable()?;
+                let kind = if *detach {
+                    check_detachable(&table)?;
+                    EntryKind::Detach
+                } else {
+                    EntryKind::Drop
+                };
                 if table.leader.get() {
-                    drop_partition(&table, partition, settings).await?;
+                    drop_partition(&table, partition, kind, settings).await?;
                 } else {
                     self.pass_to_leader(&table, &zk, query, settings).await?;
                 }
+            }
+            Statement::AttachPartition { table, partition } => {
+                let until_ns = self.end_of(settings);
+                attach_partition(&self.table(table)?, partition, until_ns).await?;
             }
             Statement::MovePartition {
                 table,
@@ -287,6 +306,7 @@ impl Server {
             })),
             settings,
             parts: RefCell::default(),
+            detached: RefCell::default(),
             storage: creation.storage,
             references: References::default(),
         });

@@ -1,5 +1,5 @@
-//! Drops a partition: an entry of the log with the range of every block number that the partition
-//! has given out.
+//! Drops or detaches a partition: an entry of the log with the range of every block number that the
+//! partition has given out.
 //!
 //! Source: dropPartition, executeDropRange of StorageReplicatedMergeTree, clearBlocksInPartition and
 //! removePartProducingOpsInRange of 18.16.1. One departure: the entry waits until the inserts of its
@@ -13,6 +13,7 @@ use crate::keeper::session::{KeeperSession, Reading};
 use crate::keeper::tree::{child, Operation};
 use crate::protocol::Mechanism;
 use crate::server::Settings;
+use crate::table::detached::keep_detached;
 use crate::table::entries::{Data, Entry, EntryKind};
 use crate::table::merge;
 use crate::table::optimize::wait_until_executed;
@@ -23,10 +24,11 @@ use crate::world::Promise;
 /// The level and the mutation of a range, which are higher than those of any part.
 const HIGHEST: i64 = 999_999_999;
 
-/// Logs the range on the leader and waits for as many replicas as the settings say.
+/// Logs the range, as an entry of this kind, on the leader and waits for as many replicas as the settings say.
 pub async fn drop_partition(
     table: &Rc<Table>,
     partition: &Rc<str>,
+    kind: EntryKind,
     settings: &Settings,
 ) -> Result<(), QueryError> {
     let zk = table.writable()?;
@@ -63,7 +65,7 @@ pub async fn drop_partition(
         await_inserts(table, &zk, &numbers, next).await?;
         forget_blocks(table, &zk, &range).await?;
         let entry = Entry {
-            kind: EntryKind::Drop,
+            kind,
             source: table.me.clone(),
             ..Entry::get(range)
         };
@@ -119,10 +121,19 @@ async fn forget_blocks(table: &Table, zk: &KeeperSession, range: &Info) -> Resul
     Ok(())
 }
 
-/// Removes what this replica has of a range, and the entries that would make more of it.
-pub async fn execute(table: &Table, zk: &KeeperSession, range: &Info) -> Result<(), QueryError> {
+/// Removes what this replica has of a range, and the entries that would make more of it. A DETACH
+/// keeps a copy of each part.
+pub async fn execute(
+    table: &Table,
+    zk: &Rc<KeeperSession>,
+    entry: &Entry,
+) -> Result<(), QueryError> {
+    let range = &entry.new;
     for name in table.queue.drop_range(range) {
         zk.remove(child(&table.own.queue, &name)).await?;
+    }
+    if entry.kind == EntryKind::Detach {
+        keep_detached(table, zk, range).await?;
     }
     let listed = zk.children(table.own.parts.clone()).await?;
     let within = listed

@@ -10,10 +10,14 @@ pub use crate::keeper::data::Data;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryKind {
     Get,
+    /// An ATTACH, of 25.8: a replica with a detached part of the same content may use it.
+    Attach,
     Merge,
     Mutate,
     Drop,
     Alter,
+    /// A drop that keeps what it removes among the detached parts.
+    Detach,
 }
 
 impl EntryKind {
@@ -21,11 +25,22 @@ impl EntryKind {
     pub fn name(self) -> &'static str {
         match self {
             EntryKind::Get => "GET_PART",
+            EntryKind::Attach => "ATTACH_PART",
             EntryKind::Merge => "MERGE_PARTS",
             EntryKind::Mutate => "MUTATE_PART",
-            EntryKind::Drop => "DROP_RANGE",
+            EntryKind::Drop | EntryKind::Detach => "DROP_RANGE",
             EntryKind::Alter => "ALTER_METADATA",
         }
+    }
+
+    /// Whether the entry brings rows that no other part has.
+    pub fn brings_rows(self) -> bool {
+        matches!(self, EntryKind::Get | EntryKind::Attach)
+    }
+
+    /// Whether the entry removes the parts of a range.
+    pub fn removes_range(self) -> bool {
+        matches!(self, EntryKind::Drop | EntryKind::Detach)
     }
 }
 
@@ -44,6 +59,8 @@ pub struct Entry {
     pub block_id: Rc<str>,
     /// The columns that an ALTER makes.
     pub columns: Option<Rc<Columns>>,
+    /// The rows of a part that is attached, which stand for its checksum.
+    pub content: Option<Rows>,
 }
 
 impl Entry {
@@ -58,6 +75,7 @@ impl Entry {
             quorum: 0,
             block_id: "".into(),
             columns: None,
+            content: None,
         }
     }
 
@@ -237,10 +255,12 @@ fn serialized_quorum(quorum: &Quorum) -> String {
 fn serialized_entry(entry: &Entry) -> String {
     let kind = match entry.kind {
         EntryKind::Get => "get",
+        EntryKind::Attach => "attach",
         EntryKind::Merge => "merge",
         EntryKind::Mutate => "mutate",
         EntryKind::Drop => "drop",
         EntryKind::Alter => "alter",
+        EntryKind::Detach => "detach",
     };
     let mut out = format!(
         "format version: 4\nsource replica: {}\n{kind}\n",

@@ -8,6 +8,7 @@ use crate::bugs::Bug;
 use crate::errors::QueryError;
 use crate::keeper::tree::child;
 use crate::table::columns;
+use crate::table::detached::attach_own;
 use crate::table::drop_range;
 use crate::table::entries::{Entry, EntryKind};
 use crate::table::fetch::fetch;
@@ -48,7 +49,7 @@ fn is_executable(table: &Table, entry: &Entry, made: &[&Info]) -> bool {
         return false;
     }
     let mut made = made.iter();
-    if entry.kind == EntryKind::Drop {
+    if entry.kind.removes_range() {
         return !made.any(|new| entry.new.contains(new));
     }
     !made.any(|new| new.contains(&entry.new) || entry.parts.contains(new))
@@ -78,8 +79,8 @@ async fn executed(table: &Rc<Table>, name: &str) {
 /// Executes an entry; it must be retried after false or an error.
 async fn execute(table: &Rc<Table>, entry: &Entry) -> Result<bool, QueryError> {
     let zk = table.connected()?;
-    if entry.kind == EntryKind::Drop {
-        drop_range::execute(table, &zk, &entry.new).await?;
+    if entry.kind.removes_range() {
+        drop_range::execute(table, &zk, entry).await?;
         return Ok(true);
     }
     if let Some(after) = &entry.columns {
@@ -106,7 +107,8 @@ async fn execute(table: &Rc<Table>, entry: &Entry) -> Result<bool, QueryError> {
         }
     }
     let made = match entry.kind {
-        EntryKind::Get | EntryKind::Drop | EntryKind::Alter => false,
+        EntryKind::Get | EntryKind::Drop | EntryKind::Detach | EntryKind::Alter => false,
+        EntryKind::Attach => attach_own(table, &zk, entry).await?,
         EntryKind::Merge => merge(table, &zk, entry).await?,
         EntryKind::Mutate => mutate(table, &zk, entry).await?,
     };

@@ -3,15 +3,16 @@
 //! Source: ReplicatedMergeTreeBlockOutputStream of 18.16.1; ReplicatedMergeTreeSink of 25.8 for
 //! inserts that retry.
 
+use std::cell::RefCell;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 
 use crate::bugs::Bug;
 use crate::errors::{KeeperError, QueryError, ServerError, CONNECTION_LOSS, NODE_EXISTS, NO_NODE};
-use crate::keeper::paths::number_of;
 use crate::keeper::session::KeeperSession;
 use crate::keeper::tree::{child, Operation, Path};
 use crate::protocol::Mechanism;
+use crate::table::block_numbers::{allocate, exists};
 use crate::table::entries::{Data, Entry, EntryKind, Quorum};
 use crate::table::parts::{Info, Part, Row, Rows};
 use crate::table::quorum::failed_path;
@@ -57,6 +58,8 @@ pub async fn insert(table: &Rc<Table>, rows: Vec<Row>, wanted: &Wanted) -> Resul
             rows: block.into(),
             asked: asked.as_ref(),
             deduplicate: wanted.deduplicate,
+            detached: None,
+            taken: RefCell::default(),
         };
         match (&zk, &retries) {
             (Some(zk), _) => commit(table, zk, &block, None).await?,
@@ -67,16 +70,34 @@ pub async fn insert(table: &Rc<Table>, rows: Vec<Row>, wanted: &Wanted) -> Resul
     Ok(())
 }
 
-/// A partition's rows of an insert.
-struct Block<'a> {
+/// A partition's rows of an insert, or of an ATTACH.
+pub struct Block<'a> {
     partition: Rc<str>,
     rows: Rows,
     asked: Option<&'a QuorumPrecheck>,
     deduplicate: bool,
+    /// The name of the detached part of which it is made.
+    detached: Option<Rc<str>>,
+    /// The node of the number that an earlier try took; a planted bug keeps it.
+    taken: RefCell<Option<Path>>,
+}
+
+impl Block<'_> {
+    /// Returns a detached part as a block, which is not deduplicated.
+    pub fn detached(part: &Part) -> Block<'static> {
+        Block {
+            partition: part.info.partition.clone(),
+            rows: part.rows.clone(),
+            asked: None,
+            deduplicate: false,
+            detached: Some(part.name.clone()),
+            taken: RefCell::default(),
+        }
+    }
 }
 
 /// Commits a block, each time with a new number, as long as connections are lost.
-async fn committed(
+pub async fn committed(
     table: &Rc<Table>,
     block: &Block<'_>,
     mut retries: Retries,
@@ -93,7 +114,7 @@ async fn committed(
     }
 }
 
-async fn commit(
+pub async fn commit(
     table: &Rc<Table>,
     zk: &Rc<KeeperSession>,
     block: &Block<'_>,
@@ -104,13 +125,17 @@ async fn commit(
         rows,
         asked,
         deduplicate,
+        ..
     } = block;
     let rows = rows.clone();
     let deduplicate = *deduplicate && table.settings.replicated_deduplication_window > 0;
     let block_id = deduplicate.then(|| block_id_of(table, partition, &rows));
     let block_path = block_id.as_ref().map(|id| child(&table.paths.blocks, id));
-    let blob = shared::upload(table, &rows, shared::stores_new(table)).await?;
-    let allocated = allocate(table, zk, partition, block_path.as_ref()).await;
+    let blob = match &block.detached {
+        None => shared::upload(table, &rows, shared::stores_new(table)).await?,
+        Some(part) => shared::reattach(table, part),
+    };
+    let allocated = allocate(table, zk, partition, block_path.as_ref(), &block.taken).await;
     let Ok(Some((number, lock_path))) = allocated else {
         shared::discard(table, blob);
         allocated?;
@@ -125,15 +150,18 @@ async fn commit(
             Data::Text(part.name.clone()),
         ));
     }
+    let is_attach = block.detached.is_some() && table.mechanisms.has(Mechanism::AttachEntries);
     let entry = Entry {
-        kind: EntryKind::Get,
-        new: part.info.clone(),
-        name: part.name.clone(),
+        kind: if is_attach {
+            EntryKind::Attach
+        } else {
+            EntryKind::Get
+        },
         source: table.me.clone(),
-        parts: Vec::new(),
         quorum: asked.map_or(0, |asked| asked.replicas),
         block_id: block_id.unwrap_or_default().into(),
-        columns: None,
+        content: is_attach.then(|| part.rows.clone()),
+        ..Entry::get(part.info.clone())
     };
     let (own, paths) = (&table.own, &table.paths);
     operations.extend([
@@ -209,49 +237,6 @@ fn block_id_of(table: &Table, partition: &str, rows: &[Row]) -> String {
     id.push('_');
     id.extend(digits.map(|digit| char::from(b"0123456789abcdef"[usize::from(digit)])));
     id
-}
-
-/// Allocates a block number. Returns it with the ephemeral node that marks the insert as in
-/// progress; `None` if the block is a duplicate.
-async fn allocate(
-    table: &Rc<Table>,
-    zk: &Rc<KeeperSession>,
-    partition: &Rc<str>,
-    block_path: Option<&Path>,
-) -> Result<Option<(i64, Path)>, KeeperError> {
-    let known = table.numbered.borrow().get(partition).cloned();
-    let path = match known {
-        Some(path) => path,
-        None => {
-            let numbers = child(&table.paths.block_numbers, partition);
-            zk.ensure(&numbers, Data::default()).await?;
-            let path = child(&numbers, "block-");
-            let mut numbered = table.numbered.borrow_mut();
-            numbered.insert(partition.clone(), path.clone());
-            path
-        }
-    };
-    let mut operations = Vec::with_capacity(2);
-    operations.extend(block_path.cloned().map(Operation::absent));
-    operations.push(Operation::Create {
-        path,
-        data: Data::default(),
-        ephemeral: true,
-        sequential: true,
-    });
-    match zk.multi(operations).await {
-        Ok(made) => {
-            let lock = made.last().expect("every operation has a result").path();
-            Ok(Some((number_of(lock), lock.clone())))
-        }
-        Err(error) if exists(&error, block_path) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-/// Whether the error says that this node exists.
-fn exists(error: &KeeperError, path: Option<&Path>) -> bool {
-    error.code == NODE_EXISTS && path == Some(&error.path)
 }
 
 /// Finds out whether a part was committed whose answer was lost: true if so, false if that stays

@@ -3,9 +3,11 @@
 pub mod active_parts;
 pub mod alter;
 pub mod answers;
+pub mod block_numbers;
 pub mod cleanup;
 pub mod clone;
 pub mod columns;
+pub mod detached;
 pub mod drop_range;
 pub mod entries;
 pub mod execute;

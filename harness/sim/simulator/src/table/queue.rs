@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use crate::table::active_parts::ActivePartSet;
-use crate::table::entries::{Entry, EntryKind};
+use crate::table::entries::Entry;
 use crate::table::parts::{Info, Ordered};
 use crate::world::{Ns, Promise, World};
 
@@ -69,9 +69,10 @@ impl Queue {
         };
         let mut entries = self.entries.borrow_mut();
         // A drop comes first, so that nothing is fetched in vain.
-        let other = match attempts.entry.kind {
-            EntryKind::Drop => entries.shift_insert(0, name, attempts),
-            _ => entries.insert(name, attempts),
+        let other = if attempts.entry.kind.removes_range() {
+            entries.shift_insert(0, name, attempts)
+        } else {
+            entries.insert(name, attempts)
         };
         assert!(other.is_none(), "an entry is queued once");
     }
@@ -143,7 +144,7 @@ impl Queue {
     pub fn drop_range(&self, range: &Info) -> Vec<Rc<str>> {
         let mut gone = Vec::new();
         self.entries.borrow_mut().retain(|name, one| {
-            let within = one.entry.kind != EntryKind::Drop && range.contains(&one.entry.new);
+            let within = !one.entry.kind.removes_range() && range.contains(&one.entry.new);
             assert!(
                 !within || !one.executing,
                 "a drop waits for what makes its parts"

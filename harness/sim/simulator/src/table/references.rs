@@ -46,6 +46,24 @@ impl References {
         assert!(!self.parts.borrow().contains_key(part), "it was released");
     }
 
+    /// Lets another file of the disk refer to a part's copy too, as a hard link does.
+    pub fn link(&self, name: &str, blob: &Rc<str>) {
+        let before = self.parts.borrow_mut().insert(name.into(), blob.clone());
+        assert!(before.is_none_or(|before| before == *blob), "a link stays");
+    }
+
+    /// Removes such a link. The copy stays as long as another file refers to it.
+    pub fn unlink(&self, name: &str) {
+        let blob = self.parts.borrow_mut().shift_remove(name);
+        let kept = blob.is_none_or(|blob| self.refers_to(&blob));
+        assert!(kept, "a copy is unlinked once a part refers to it");
+    }
+
+    /// Whether some file refers to a copy.
+    pub fn refers_to(&self, blob: &Rc<str>) -> bool {
+        self.parts.borrow().values().any(|other| other == blob)
+    }
+
     /// Gives up what a former life was doing, and what belongs to no part on the disk.
     pub fn reopen(&self, is_here: impl Fn(&str) -> bool) {
         let pending = self.pending.take();

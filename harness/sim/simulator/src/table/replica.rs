@@ -39,6 +39,8 @@ pub struct TableDisk {
     pub columns: RefCell<Rc<Columns>>,
     pub settings: TableSettings,
     pub parts: RefCell<Stored>,
+    /// The detached parts by name.
+    pub detached: RefCell<Ordered<Rc<str>, Rc<Part>>>,
     pub storage: Storage,
     /// What the parts refer to in the object store.
     pub references: References,
@@ -83,6 +85,8 @@ pub struct Table {
     pub pulls: Lock,
     /// Held while a merge is chosen, so that each choice sees the previous ones.
     pub choosing: Lock,
+    /// Held while detached parts are attached, so that each is attached once.
+    pub attaching: Lock,
     pub dropped: Cell<bool>,
     /// Number of times that this life has become active.
     pub starts: Cell<i64>,
@@ -225,6 +229,7 @@ impl Table {
             missing: Missing::new(world),
             pulls: Lock::new(world),
             choosing: Lock::new(world),
+            attaching: Lock::new(world),
             dropped: Cell::new(false),
             starts: Cell::new(0),
             listed: RefCell::default(),

@@ -102,7 +102,12 @@ impl Table {
             parts.some(|_| true)
         };
         let references = &self.disk.references;
-        references.reopen(|name| self.part(name).is_some());
+        let detached = self.disk.detached.borrow();
+        references.reopen(|name| match name.strip_prefix(shared::DETACHED) {
+            Some(name) => detached.contains_key(name),
+            None => self.part(name).is_some(),
+        });
+        drop(detached);
         parts.sort_by(|a, b| {
             let levels = b.info.level.cmp(&a.info.level);
             levels.then_with(|| a.info.cmp(&b.info))

@@ -19,6 +19,8 @@ pub struct TableSettings {
     pub parts_to_merge: i64,
     /// 1 disables merges except by OPTIMIZE. (Sizes are not simulated.)
     pub max_bytes_to_merge_at_max_space_in_pool: i64,
+    /// 0 allows DETACH PARTITION with zero-copy replication.
+    pub disable_detach_partition_for_zero_copy_replication: i64,
     /// Time between two attempts if there is nothing to merge.
     pub merge_selecting_sleep_ms: i64,
 }
@@ -39,6 +41,9 @@ impl TableSettings {
             "max_bytes_to_merge_at_max_space_in_pool" => {
                 &mut self.max_bytes_to_merge_at_max_space_in_pool
             }
+            "disable_detach_partition_for_zero_copy_replication" => {
+                &mut self.disable_detach_partition_for_zero_copy_replication
+            }
             "merge_selecting_sleep_ms" => &mut self.merge_selecting_sleep_ms,
             _ => return None,
         })
@@ -56,6 +61,7 @@ impl Default for TableSettings {
             replicated_deduplication_window_seconds: 604_800,
             parts_to_merge: 6,
             max_bytes_to_merge_at_max_space_in_pool: 1 << 37,
+            disable_detach_partition_for_zero_copy_replication: 1,
             merge_selecting_sleep_ms: 1000,
         }
     }

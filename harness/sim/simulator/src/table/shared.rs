@@ -16,7 +16,7 @@ use crate::keeper::session::{KeeperSession, Reading};
 use crate::keeper::tree::{child, Names, Operation, Path};
 use crate::store::Request;
 use crate::table::entries::Data;
-use crate::table::parts::Row;
+use crate::table::parts::{Part, Row};
 use crate::table::references::{keys, Reference};
 use crate::table::replica::Table;
 use crate::table::store_requests::ask;
@@ -31,6 +31,8 @@ const TURNS: usize = 20;
 const TURN_NS: i64 = 100 * MS;
 /// PART_IS_TEMPORARILY_LOCKED.
 pub const LOCKED: i32 = 384;
+/// The directory of detached parts, within that of the table.
+pub const DETACHED: &str = "detached/";
 /// Bytes of checksums.txt.
 const CHECKSUMS_BYTES: i64 = 100;
 /// Bytes of a row.
@@ -145,7 +147,7 @@ pub async fn attach(
 }
 
 async fn lock(table: &Table, zk: &KeeperSession, of: &Reference) -> Result<(), KeeperError> {
-    if !table.disk.storage.zero_copy {
+    if !is_locked(table, &of.part) {
         return Ok(());
     }
     let part = child(&table_path(table), &of.part);
@@ -155,9 +157,51 @@ async fn lock(table: &Table, zk: &KeeperSession, of: &Reference) -> Result<(), K
     zk.ensure(&child(&blob, &table.me), Data::default()).await
 }
 
+/// Whether copies of this name have locks. Those that belong to no part yet have none, nor have
+/// those of detached parts, to which one replica alone refers.
+fn is_locked(table: &Table, name: &str) -> bool {
+    table.disk.storage.zero_copy && !name.is_empty() && !name.starts_with(DETACHED)
+}
+
 /// Returns the name of a copy's node: a key without slashes.
 fn flat(blob: &str) -> String {
     blob.replace('/', "_")
+}
+
+// --- detached parts -----------------------------------------------------------------------------
+
+/// Lets a detached part refer to the objects of the part, as a hard link does. With zero copy it
+/// gets objects of its own, because nothing locks them.
+pub async fn detach(table: &Table, zk: &Rc<KeeperSession>, part: &Part) -> Result<(), QueryError> {
+    let (name, references) = (detached(&part.name), &table.disk.references);
+    let blob = references.parts.borrow().get(&part.name).cloned();
+    match blob {
+        Some(_) if table.disk.storage.zero_copy => {
+            read(table, std::iter::once(&part.name)).await?;
+            let copy = upload(table, &part.rows, true).await?;
+            attach(table, zk, &name, copy).await?;
+        }
+        Some(blob) => references.link(&name, &blob),
+        None => {}
+    }
+    Ok(())
+}
+
+/// Returns the copy to which a detached part refers, for the part that is made of it.
+pub fn reattach(table: &Table, part: &str) -> Option<Rc<str>> {
+    let references = &table.disk.references;
+    let blob = references.parts.borrow().get(&detached(part)).cloned()?;
+    let reference = Reference {
+        part: "".into(),
+        blob: blob.clone(),
+    };
+    references.pending.borrow_mut().push(reference);
+    Some(blob)
+}
+
+/// Returns the name under which a disk knows what a detached part refers to.
+pub fn detached(part: &str) -> Rc<str> {
+    [DETACHED, part].concat().into()
 }
 
 // --- fetching -----------------------------------------------------------------------------------
@@ -384,7 +428,7 @@ async fn is_released(
     zk: &KeeperSession,
     of: &Reference,
 ) -> Result<bool, QueryError> {
-    let has_lock = table.disk.storage.zero_copy && !of.part.is_empty();
+    let has_lock = is_locked(table, &of.part);
     // A copy may be a part's again: it was fetched after its former part had been removed.
     let references = &table.disk.references;
     let again = references.parts.borrow().get(&of.part) == Some(&of.blob);
@@ -409,7 +453,9 @@ async fn is_released(
             }
         }
     }
-    ask(table.server.host(), Request::Delete(keys(&of.blob))).await?;
+    if !references.refers_to(&of.blob) {
+        ask(table.server.host(), Request::Delete(keys(&of.blob))).await?;
+    }
     Ok(true)
 }
 

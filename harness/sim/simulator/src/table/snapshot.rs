@@ -7,7 +7,7 @@ use crate::errors::ServerError;
 use crate::keeper::session::{Found, Reading, Readings};
 use crate::keeper::tree::Names;
 use crate::table::active_parts::ActivePartSet;
-use crate::table::entries::{Data, EntryKind, TableData};
+use crate::table::entries::{Data, TableData};
 use crate::table::parts::{Info, Part};
 use crate::table::paths::{ReplicaPaths, TablePaths};
 
@@ -92,7 +92,7 @@ impl<'a> Snapshot<'a> {
 pub fn check_committed<T>(state: &Snapshot, here: &ActivePartSet<T>) -> Result<(), ServerError> {
     for (_, entry) in state.log.iter().chain(state.queue) {
         let entry = entry.as_entry();
-        if entry.kind != EntryKind::Get || here.containing(&entry.new).is_some() {
+        if !entry.kind.brings_rows() || here.containing(&entry.new).is_some() {
             continue;
         }
         if !state.is_left_out(&entry.new, &entry.name) {

@@ -68,6 +68,10 @@ TRIALS: Mapping[str, str] = {
     "session-immortal": f"{LINEARIZABLE} --nemesis kill-clickhouse-one",
     "stale-leader-merges": "--read linearizable --rate 60 --nemesis partition-one --links keeper "
     "--duration 9 --time-limit 40",
+    "stale-leader-claim": "--workload merges --protocol repaired --nemesis pause-clickhouse-leader "
+    "--option own-rows=100 --option sync=2 --duration 9 --interval 2 --time-limit 30",
+    "number-kept": "--workload block-numbers --protocol 25.8 --nemesis pause-clickhouse-one "
+    "--interval 1 --duration 7 --time-limit 25",
     "watch-missed": LINEARIZABLE,
     "keeper-unsynced": f"{LINEARIZABLE} --nemesis kill-zookeeper-all",
     "keeper-minority": "--insert plain --read linearizable --nemesis partition-pair --rate 100 "

@@ -89,6 +89,14 @@ def test_files_of_a_crate_make_no_circle(src: Path) -> None:
     assert circles(uses) == []
 
 
+def test_simulated_zookeeper_does_not_know_its_clients() -> None:
+    src = next(src for src in CRATES if src.parent.name == "simulator")
+    files = files_of(src)
+    own = {file: text for file, text in files.items() if file[:1] == ("keeper",)}
+    known = {other[:1] for file, text in own.items() for other in used(file, text, files)}
+    assert known == {(name,) for name in ("keeper", "digits", "errors", "network", "world")}
+
+
 ROOMS = ("harness", "workloads", "nemesis", "checkers", "compose")
 
 

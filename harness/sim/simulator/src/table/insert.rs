@@ -114,6 +114,7 @@ pub async fn committed(
     }
 }
 
+/// Commits a block under a new number, and waits for its quorum.
 pub async fn commit(
     table: &Rc<Table>,
     zk: &Rc<KeeperSession>,
@@ -150,19 +151,7 @@ pub async fn commit(
             Data::Text(part.name.clone()),
         ));
     }
-    let is_attach = block.detached.is_some() && table.mechanisms.has(Mechanism::AttachEntries);
-    let entry = Entry {
-        kind: if is_attach {
-            EntryKind::Attach
-        } else {
-            EntryKind::Get
-        },
-        source: table.me.clone(),
-        quorum: asked.map_or(0, |asked| asked.replicas),
-        block_id: block_id.unwrap_or_default().into(),
-        content: is_attach.then(|| part.rows.clone()),
-        ..Entry::get(part.info.clone())
-    };
+    let entry = entry_of(table, block, &part, block_id.unwrap_or_default());
     let (own, paths) = (&table.own, &table.paths);
     operations.extend([
         Operation::create(
@@ -219,6 +208,23 @@ pub async fn commit(
             None => Ok(await_quorum(table, zk, &part.info, asked).await?),
         },
         _ => Ok(()),
+    }
+}
+
+/// Returns the entry of the log that announces a block's part.
+fn entry_of(table: &Table, block: &Block<'_>, part: &Part, block_id: String) -> Entry {
+    let attached = table.mechanisms.has(Mechanism::AttachEntries) && block.detached.is_some();
+    Entry {
+        kind: if attached {
+            EntryKind::Attach
+        } else {
+            EntryKind::Get
+        },
+        source: table.me.clone(),
+        quorum: block.asked.map_or(0, |asked| asked.replicas),
+        block_id: block_id.into(),
+        content: attached.then(|| part.rows.clone()),
+        ..Entry::get(part.info.clone())
     }
 }
 

@@ -102,12 +102,10 @@ impl Table {
             parts.some(|_| true)
         };
         let references = &self.disk.references;
-        let detached = self.disk.detached.borrow();
         references.reopen(|name| match name.strip_prefix(shared::DETACHED) {
-            Some(name) => detached.contains_key(name),
+            Some(name) => self.disk.detached.borrow().contains_key(name),
             None => self.part(name).is_some(),
         });
-        drop(detached);
         parts.sort_by(|a, b| {
             let levels = b.info.level.cmp(&a.info.level);
             levels.then_with(|| a.info.cmp(&b.info))

@@ -12,13 +12,18 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from checkers.judge import judge
+from checkers.replication.conformance import Conformance
 from checkers.triage.explanation import Cause, Explained
 from harness.cli.matrix import read_matrix
 from harness.core.errors import HarnessError, UsageError
+from harness.core.history import History
+from harness.core.op import NEMESIS, Kind, Op
 from harness.core.seed import Seed
 from harness.core.verdict import Status
 from harness.run.night import JOURNAL, Night
-from harness.run.night_summary import as_json, cells, junit, kinds_before, verdict
+from harness.run.night_summary import as_json, cells, junit, kinds_before, steps_before, verdict
+from harness.run.rota import Rota, steps_of
 from harness.run.stop import Stop
 from harness.run.torture import Lane
 
@@ -258,6 +263,64 @@ def test_the_last_night_is_the_one_before(tmp_path):
     assert kinds_before(tmp_path / "2") == {"a": ["lost"]}
     assert kinds_before(tmp_path / "4") == {"a": ["stale"]}
     assert kinds_before(tmp_path / "1") == {}
+
+
+def taken(path, *runs):
+    """Return a night of runs, given the cell and the steps of each."""
+    night = Night.begun(path, {"matrix": "m", "seed": "1"})
+    for run, (cell, steps) in enumerate(runs):
+        night.say("begin", run, cell=cell, seed="0x1")
+        night.say("recorded", run, troubles=[], seconds=5.0, phases={})
+        said = {"status": "VALID", "reason": "r", "kinds": [], "first_ns": None}
+        night.say("judged", run, **said, steps=steps.split())
+    return Night.read(path)
+
+
+def test_cells_whose_runs_take_rare_steps_have_more_runs(tmp_path):
+    common = "Insert PullLog"
+    first = [("a", common), ("b", f"{common} MarkLost CloneReplica"), ("c", common)]
+    night = taken(tmp_path / "1", *first, ("a", common))
+    rota, order = Rota(["a", "b", "c"]), []
+    for run in range(4, 14):
+        cell = rota.names[rota.next(list(night.slots.values()))]
+        night.say("begin", run, cell=cell, seed="0x1")
+        order.append(cell)
+    assert order == ["b", "b", "c", "a", "b", "b", "c", "a", "b", "b"]
+    # Steps that many runs of earlier nights took are not rare.
+    often = Rota(rota.names, {"MarkLost": 100, "CloneReplica": 100})
+    assert often.turns(list(night.slots.values()), "b") == 1
+
+
+def test_without_steps_the_cells_run_in_turn(tmp_path):
+    night = taken(tmp_path / "1")
+    rota, order = Rota(["a", "b"]), []
+    for run in range(5):
+        order.append(rota.names[rota.next(list(night.slots.values()))])
+        night.say("begin", run, cell=order[-1], seed="0x1")
+    assert order == ["a", "b", "a", "b", "a"]
+
+
+def test_the_summary_lists_the_steps_that_no_run_took(tmp_path):
+    nights = tmp_path / "torture"
+    for name, steps in (("1", "Insert MarkLost"), ("2", "Insert PullLog")):
+        night = taken(nights / "m" / name, ("a", steps), ("a", "Insert"))
+        report = as_json(night, cells(night, ["a"], {}), steps_before(night.path))
+        (night.path / "summary.json").write_text(json.dumps(report))
+    assert report["steps"] == {"Insert": 2, "PullLog": 1}
+    assert {*report["steps_not_taken"]} - {*report["steps_never_taken"]} == {"MarkLost"}
+    assert "CloneReplica" in report["steps_never_taken"]
+    assert steps_before(nights / "other" / "3") == {"Insert": 4, "PullLog": 1, "MarkLost": 1}
+
+
+def test_the_steps_of_a_run_are_in_its_results():
+    table = {"steps": 3, "actions": {"PullLog": 2, "Insert": 1}, "departures": {}, "stopped": None}
+    value = {"tables": {"/t": {**table, "unmodelled": False, "digest": "a"}}, "gaps": []}
+    of = {"process": NEMESIS, "f": "conformance"}
+    kinds = (Kind.INVOKE, Kind.OK)
+    ops = [Op(index=n, kind=kind, time_ns=n, value=value, **of) for n, kind in enumerate(kinds)]
+    judgement = judge(History(ops), [Conformance()], 10.0, "eventual")
+    assert steps_of(judgement.json()) == ["Insert", "PullLog"]
+    assert steps_of({}) == []
 
 
 def test_killed_in_the_middle_it_goes_on_and_nothing_is_lost_or_twice(tmp_path):

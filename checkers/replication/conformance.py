@@ -5,8 +5,9 @@ A run on servers that keep a transaction log replays it (`harness/conform`), and
 departure    for some departures from the model: {"table", "step": the names of what the transaction
              does, "zxid", "time_s", "replica", "kind": the name of a known departure of the
              server, "" for another one, "text": what happened, "allowed": what the model allows}
-conformance  {"tables": {path: {"steps", "departures": {name: count}, "stopped": reason or null,
-             "unmodelled": bool, "digest"}}, "gaps": [...]}, or {"unavailable": reason}
+conformance  {"tables": {path: {"steps", "actions": {name of a step or departure: count},
+             "departures": {name: count}, "stopped": reason or null, "unmodelled": bool,
+             "digest"}}, "gaps": [...]}, or {"unavailable": reason}
 trace        for each table {"table", "versions": those of the servers, "keepers": {replica: its
              ZooKeeper servers}, "facts": those of `checkers.replication.agreed` about parts and
              quorums, with the time in ms in place of the zxid, "ended": why the facts end early,
@@ -16,6 +17,7 @@ The verdict does not decide the run: what clients saw does. A departure that nob
 is a defect of the server, or of the model.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -52,6 +54,9 @@ class Conformance:
         doubts += [str(said[key]) for key in ("unavailable",) if key in said]
         doubts += [str(t["stopped"]) for t in tables.values() if t["unmodelled"]]
         steps = sum(int(table["steps"]) for table in tables.values())
+        actions: Counter[str] = Counter()
+        for table in tables.values():
+            actions.update(table.get("actions", {}))
         if not (steps or doubts):
             doubts.append("no step of the protocol was seen")
         broken = [] if said.get("gaps") else departures
@@ -67,7 +72,7 @@ class Conformance:
             summary=found if broken else "; ".join(doubts) or taken,
             checked=steps,
             anomalies=few_of_each_kind(broken),
-            figures={"steps": steps, "anomalies": {**counts}},
+            figures={"steps": steps, "actions": dict(actions), "anomalies": {**counts}},
         )
 
 

@@ -41,9 +41,12 @@ from harness.run.night_summary import (
     cells,
     junit,
     kinds_before,
+    not_taken,
+    steps_before,
     verdict,
     why,
 )
+from harness.run.rota import steps_made
 from harness.run.stop import Stop
 from harness.run.store import RunDirectory, Store
 from harness.run.torture import DONE, Judges, Lane, Torture
@@ -176,6 +179,7 @@ class _Command:
 
     def through(self, night: Night) -> dict[str, Json]:
         """Run a night to its end or until stopped; print and return its summary."""
+        earlier = steps_before(night.path)
         with ExitStack() as stack:
             stack.enter_context(self.stop.obeying_signals())
             judges = stack.enter_context(_judges(self.root, self.spark))
@@ -193,17 +197,19 @@ class _Command:
                 fail_fast=self.fail_fast,
                 runs=self.runs,
                 seconds=_left_s(night, self.hours),
+                earlier_steps=earlier,
             )
             tortured.run()
             pace = _pace(night, made, tortured.clock.now_ns() / 1e9)
         names = [name for name, _ in self.matrix.cells]
         summary = cells(night, names, kinds_before(night.path), self.missing)
-        report = as_json(night, summary)
+        report = as_json(night, summary, earlier)
         _write(night, report, summary)
         merge_kept(self.root)
         if not self.stop:
             night.say("end")
         _show(self.console, night, summary)
+        _show_steps(self.console, steps_made(night.slots.values()), earlier)
         self.console.print(pace, style="dim", highlight=False)
         return report
 
@@ -325,6 +331,18 @@ def _show_causes(console: Console, night: Night) -> None:
     known = [f"{name} {count}" for name, count in counted.most_common() if name != NOT_EXPLAINED]
     if known:
         console.print(f"runs explained by {', '.join(known)}", highlight=False)
+
+
+def _show_steps(console: Console, made: Counter[str], earlier: Mapping[str, int]) -> None:
+    """Print which steps of the protocol's model no run took, if any run was replayed."""
+    if not made:
+        return
+    never = not_taken(made + Counter(earlier))
+    others = [step for step in not_taken(made) if step not in never]
+    for steps, when in ((never, "in this night or an earlier one"), (others, "in this night")):
+        if steps:
+            text = f"steps of the model that no run took {when}: {', '.join(steps)}"
+            console.print(text, highlight=False, soft_wrap=True)
 
 
 def _show(console: Console, night: Night, summary: list[CellSummary]) -> None:

@@ -34,6 +34,24 @@ from harness.conform.txnlog import Change, ChangeKind, Txn
 from harness.core.verdict import Status
 
 FEW = 8
+STEPS = frozenset(
+    {
+        *("AddReplica", "BecomeActive", "BecomeInactive", "MarkLost", "CloneReplica", "CloneQueue"),
+        *("Insert", "AttachPart", "QuorumInsert", "UpdateQuorum", "EndQuorum", "FailedQuorum"),
+        *(
+            "PullLog",
+            "FinishEntry",
+            "ClearOldLog",
+            "GetPart",
+            "RemovePart",
+            "UndoFetch",
+            "FetchAgain",
+        ),
+        *("AssignMerge", "DropRange", "AlterMetadata"),
+        *("Mutation", "AssignMutation", "FinishMutations"),
+    }
+)
+"""Names of the steps of the model."""
 MULTIPLE_LEADERS = "all (multiple leaders Ok)"
 """Value that servers since 20.5 write in place of a leader's name, so that no older server becomes
 leader."""
@@ -194,6 +212,7 @@ class TableReplay:
         found = [name for name in names if name in DEPARTURES]
         if any(self._counts[name] < FEW for name in found):
             self._departed.append(step)
+        assert set(names) <= STEPS | DEPARTURES.keys(), "docs and summaries list every name"
         self._steps += 1
         self._counts.update(names)
         self._before.append(step)

@@ -139,6 +139,7 @@ def _table(result: Replayed) -> Json:
     stopped = result.stopped
     return {
         "steps": result.steps,
+        "actions": dict(result.actions),
         "departures": dict(result.departures),
         "stopped": None if stopped is None else stopped.why,
         "unmodelled": stopped is not None and stopped.unmodelled,

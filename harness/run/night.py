@@ -8,7 +8,7 @@ A line is a JSON object with "event" and "run", the number of a run, from 0:
     recorded  "troubles", "seconds", "phases" (by phase, the seconds it took); its history is whole
     broken    "error": it did not reach its end
     judged    "status", "reason", "kinds", "first_ns", "cause": its explanation as results.json has
-              it, or null
+              it, or null, "steps": the names of the model's steps that it took, if it was replayed
     end       the night is over, and its summary is written
 
 A run that has a begin and neither recorded nor broken was killed with its harness.
@@ -52,6 +52,8 @@ class Slot:
     first_ns: int | None = None
     cause: Cause | None = None
     """Explanation of an INVALID run by known defects."""
+    steps: tuple[str, ...] = ()
+    """Names of the model's steps that it took, and of departures from it; () if unknown."""
 
     @property
     def killed(self) -> bool:
@@ -137,6 +139,7 @@ class Night:
         elif event == "judged":
             slot.status, slot.reason = Status(said["status"]), said["reason"]
             slot.kinds, slot.first_ns = tuple(said["kinds"]), said["first_ns"]
+            slot.steps = tuple(said.get("steps", ()))
             cause = said.get("cause")
             slot.cause = None if cause is None else Cause.stored(cause)
         else:

@@ -12,10 +12,12 @@ from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from checkers.triage.defects import DEFECTS
 from checkers.triage.explanation import KNOWN, NOT_EXPLAINED
+from harness.conform.replay import STEPS
 from harness.core.bounded_json import load
 from harness.core.op import Json
 from harness.core.verdict import Status, worst
 from harness.run.night import Night, Slot
+from harness.run.rota import steps_made
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +127,30 @@ def kinds_before(path: Path) -> dict[str, list[str]]:
     return {}
 
 
-def as_json(night: Night, of: Sequence[CellSummary]) -> dict[str, Json]:
-    """Return the contents of summary.json."""
+def steps_before(path: Path) -> Counter[str]:
+    """Return the number of runs that took each step of the model, in the nights of any matrix that
+    began before this one and have a summary which can be read."""
+    made: Counter[str] = Counter()
+    for file in path.parent.parent.glob("*/*/summary.json"):
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            if file.parent.name < path.name:
+                made.update(load(file)["steps"])
+    return made
+
+
+def not_taken(made: Mapping[str, int]) -> list[str]:
+    """Return the steps of the model that no run took."""
+    return sorted(step for step in STEPS if not made.get(step))
+
+
+def as_json(
+    night: Night, of: Sequence[CellSummary], earlier: Mapping[str, int] = MappingProxyType({})
+) -> dict[str, Json]:
+    """Return the contents of summary.json. `earlier` has the number of runs of earlier nights by
+    step of the model."""
     every = list(night.slots.values())
     counted = Counter(name for slot in every for name in causes(slot))
+    made = steps_made(every)
     status = worst(verdict(slot) for slot in every)
     return {
         "schema": 1,
@@ -138,6 +160,9 @@ def as_json(night: Night, of: Sequence[CellSummary]) -> dict[str, Json]:
         "killed": sum(slot.killed for slot in every),
         "broken": sum(slot.broken is not None for slot in every),
         "causes": dict(counted.most_common()),
+        "steps": dict(made.most_common()),
+        "steps_not_taken": not_taken(made),
+        "steps_never_taken": not_taken(made + Counter(earlier)),
         "request": night.request,
         "cells": [
             {

@@ -6,7 +6,7 @@ one while the previous one heals and comes to rest. After a kill this takes long
 because a replica looks for its ZooKeeper only every ten seconds.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -27,6 +27,7 @@ from harness.run.monitor import Monitor, Phase
 from harness.run.night import Night, Slot
 from harness.run.night_summary import verdict
 from harness.run.plan import Plan
+from harness.run.rota import Rota, steps_of
 from harness.run.stop import Stop
 from harness.run.store import RunDirectory
 
@@ -107,7 +108,7 @@ class Lane:
 
 @dataclass(slots=True)
 class Torture:
-    """Runs of the cells of a matrix in turn, each round with the next seed."""
+    """Runs of the cells of a matrix in the order of a `Rota`, each cell's with the next seed."""
 
     store: Path
     night: Night
@@ -125,6 +126,8 @@ class Torture:
     seconds: float | None = None
     """Seconds on `clock` after which no run begins; earlier parts of the night are subtracted
     already."""
+    earlier_steps: Mapping[str, int] = field(default_factory=dict)
+    """By step of the model: the number of runs of earlier nights that took it."""
     clock: Clock = field(default_factory=WallClock)
     _broken: int = 0
     _news: SimpleQueue[None] = field(default_factory=SimpleQueue)
@@ -163,7 +166,8 @@ class Torture:
 
     def _next_cell(self, lane: int) -> TortureCell:
         cells = self.lanes[lane].cells
-        return cells[self.night.next % len(cells)]
+        rota = Rota([cell.name for cell in cells], self.earlier_steps)
+        return cells[rota.next(list(self.night.slots.values()))]
 
     def _free(self) -> Lane | None:
         """Return the lane on which the next run may begin, preferably one whose cluster fits; None
@@ -178,7 +182,8 @@ class Torture:
     def _begin(self, lane: Lane, pool: ThreadPoolExecutor) -> None:
         number = self.night.next
         cell = self._next_cell(self.lanes.index(lane))
-        plan = cell.plan(self.seed.after(number // len(lane.cells)))
+        before = sum(slot.cell == cell.name for slot in self.night.slots.values())
+        plan = cell.plan(self.seed.after(before))
         self.night.say("begin", number, cell=cell.name, seed=str(plan.seed))
         clock = WallClock()
         monitor = self._monitor(number, cell, plan)
@@ -260,6 +265,7 @@ class Torture:
         by_path = {slot.path: slot for slot in self.night.slots.values()}
         for one in self.judges.done(wait=wait):
             slot = by_path[one.run]
+            results = self._results(one)
             self.night.say(
                 "judged",
                 slot.number,
@@ -267,18 +273,17 @@ class Torture:
                 reason=one.reason,
                 kinds=list(one.kinds),
                 first_ns=one.first_ns,
-                cause=self._cause(one),
+                cause=results.get("explanation"),
+                steps=steps_of(results),
             )
             self.on_verdict(self.night.slots[slot.number])
 
-    def _cause(self, one: RunSummary) -> Json:
-        """Return the explanation of an INVALID run, which its judge has stored."""
-        if one.status is not Status.INVALID:
-            return None
+    def _results(self, one: RunSummary) -> Mapping[str, Json]:
+        """Return what the judge of a run has stored."""
         try:
-            return RunDirectory(self.store / one.run).results().get("explanation")
+            return RunDirectory(self.store / one.run).results()
         except HarnessError:  # the verdict counts all the same
-            return None
+            return {}
 
 
 def _here(work: Callable[[], _End]) -> Future[_End]:

@@ -6,8 +6,8 @@
 Each bug is looked for in three ways, each with the same number of tries, every try with a seed of
 its own and at most that many runs: *blind*, the same options and seeds that are drawn; *varied*,
 options of the nemesis that are drawn as well; *steered*, as `harness hunt` does. A hit is an
-INVALID run. The options of a bug are those of `benches.sim_bugs`; with --generic those of its
-workload, with faults of many kinds. Prints a line of Markdown for each bug:
+INVALID run. The options of a bug are those of `benches.sim_bugs`; with --generic the faults, their
+pace and the length of a run are the same for every bug. Prints a line of Markdown for each bug:
 tries that hit, and the median and the worst number of runs and CPU seconds, where a try without a
 hit counts as more than all its runs.
 """
@@ -15,7 +15,6 @@ hit counts as more than all its runs.
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
@@ -26,17 +25,17 @@ from harness.core.seed import Seed
 from harness.run.hunting import AHEAD, Hunt, HuntState
 from harness.run.stop import Stop
 
-FAULTS = "partition,kill,pause,stop-fetches,loss"
-SHORT = f"--nemesis {FAULTS} --interval 1 --duration 2 --rate 60 --time-limit 8"
-LINEARIZABLE = f"--read linearizable {SHORT}"
-OTHERS = f"--protocol repaired {SHORT}"
 GENERIC: Mapping[str, str] = {
-    "quorum-set": LINEARIZABLE,
-    "failed-parts": f"{OTHERS} --quorum-timeout 500",
-    "zero-copy": f"{OTHERS} --replicas 2",
-    "merges": f"{OTHERS} --option own-rows=100",
+    "--nemesis": "partition,kill,pause,stop-fetches,loss",
+    "--interval": "1",
+    "--duration": "2",
+    "--rate": "60",
+    "--time-limit": "8",
 }
-"""Generic options of a workload, where they are not OTHERS."""
+"""Faults, their pace and the length of a run of every bug under --generic."""
+REPAIRED = ("--protocol", "repaired")
+"""Protocol of a generic run that names none, so that no defect of a server is found in place of the
+planted bug."""
 WAYS: Mapping[str, tuple[bool, bool]] = {
     "blind": (False, False),
     "varied": (False, True),
@@ -49,11 +48,10 @@ def options_of(bug: str, generic: bool) -> dict[str, str | tuple[str, ...]]:
     """Return the options of a bug's runs, by their long names."""
     words = TRIALS[bug].split()
     if generic:
-        named = [after for word, after in pairwise(words) if word == "--workload"]
-        workload = named[0] if named else "quorum-set"
-        words = ["--workload", workload, *GENERIC.get(workload, OTHERS).split()]
-        if "move=true" in TRIALS[bug]:
-            words += ["--option", "move=true"]
+        given = zip(words[::2], words[1::2], strict=True)
+        own = [word for pair in given if pair[0] not in {*GENERIC, "--links"} for word in pair]
+        protocol = () if REPAIRED[0] in own else REPAIRED
+        words = [*own, *protocol, *(word for pair in GENERIC.items() for word in pair)]
     request = request_for([*words, "--cluster", "sim", "--bug", bug])
     return base_options(request.context)
 

@@ -135,25 +135,27 @@ def test_what_cannot_be_hunted_is_refused(
 # --- the pool ---------------------------------------------------------------------------------
 
 
-def taken(hunt: Hunt, *elements: int) -> None:
+def taken(hunt: Hunt, *elements: int, events: int = 10) -> None:
     hunt.draw()
     covered = b"".join(one.to_bytes(4, "little") for one in elements)
-    hunt.take(HuntRun("VALID", (), covered))
+    hunt.take(HuntRun("VALID", (), covered, events=events))
 
 
-def test_what_few_runs_reach_is_chosen_more_often() -> None:
+def test_the_cheapest_input_that_reached_what_few_runs_reach_is_mutated() -> None:
     hunt = Hunt({"time-limit": "2"}, Topology.of(), HuntState(seed=1))
     taken(hunt, 1, 2)
-    taken(hunt, 1, 3)
-    for _ in range(20):
+    taken(hunt, 1, 3, events=40)
+    assert hunt.state.cheapest == {2: 1, 3: 2}, "both runs reached 1"
+    for _ in range(50):
         taken(hunt, 1, 2)
-    common, rare = hunt.state.pool
-    assert (common.own, rare.own) == ((1, 2), (3,))
-    assert hunt.state.counts == {1: 22, 2: 21, 3: 1}
-    chosen = {common.number: common.chosen, rare.number: rare.chosen}
-    for _ in range(60):
-        hunt.draw()
-    assert rare.chosen - chosen[rare.number] > 2 * (common.chosen - chosen[common.number])
+    assert hunt.state.counts == {1: 52, 2: 51, 3: 1}
+    assert (hunt.state.cheapest, [*hunt.state.pool]) == ({3: 2}, [2])
+    parents = {hunt.draw().parent for _ in range(60)}
+    assert parents == {None, 2}
+    taken(hunt, 1, 3, events=30)
+    assert (hunt.state.cheapest, [*hunt.state.pool]) == ({3: 53}, [53])
+    taken(hunt, 1, 3, events=50)
+    assert hunt.state.cheapest == {3: 53}, "another one is cheaper"
 
 
 def test_without_steering_the_seeds_alone_differ() -> None:
@@ -168,7 +170,7 @@ def test_without_steering_the_seeds_alone_differ() -> None:
 
 
 def test_the_coverage_of_a_literal_trace() -> None:
-    """Each step adds the state in which it was taken, and its pair with the one before."""
+    """Each step adds the state of the table before it, and that of each part after it."""
     cluster = SimCluster(Topology.of(replicas=1, keepers=1), Seed(1))
     cluster.simulation.servers.cover()
     cluster.up()
@@ -188,15 +190,16 @@ def test_the_coverage_of_a_literal_trace() -> None:
     assert elements() == []
     assert new(create("/t"), create("/t/replicas"), create("/t/block_numbers")) == 0
     assert new(create("/t/block_numbers/p")) == 0, "no insert"
-    # An insert begins: a state, and a pair with no step before.
-    assert new(create("/t/block_numbers/p/block-0")) == 2
-    # Another one begins while one is under way: another state, another pair.
-    assert new(create("/t/block_numbers/p/block-1")) == 2
-    # Nothing new but that the pair has come twice, which is no power of 8.
-    assert new(create("/t/block_numbers/p/block-2")) == 0
-    for number in range(3, 8):
-        assert new(create(f"/t/block_numbers/p/block-{number}")) == 0
-    assert new(create("/t/block_numbers/p/block-8")) == 1, "the eighth time"
+    assert new(create("/t/block_numbers/p/block-0")) == 1, "an insert begins"
+    assert new(create("/t/block_numbers/p/block-1")) == 0, "no insert or one is under way"
+    assert new(create("/t/block_numbers/p/block-2")) == 1, "several are"
+    assert new(create("/t/block_numbers/p/block-3")) == 0
+    for replica in ("r1", "r2"):
+        session.multi(create(f"/t/replicas/{replica}"), create(f"/t/replicas/{replica}/parts"))
+    assert new(create("/t/replicas/r1/parts/p_0_0_0")) == 2, "a part on one replica"
+    assert new(create("/t/replicas/r1/parts/p_1_1_0")) == 0, "another such part"
+    assert new(create("/t/replicas/r2/parts/p_0_0_0")) == 1, "a part on two"
+    assert new(("remove", "/t/replicas/r2/parts/p_0_0_0", None)) == 2, "another step"
     cluster.down()
 
 

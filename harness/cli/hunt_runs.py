@@ -111,6 +111,7 @@ class HuntRuns:
             plan,
             nemesis=options.get("nemesis", plan.nemesis),
             rate=plan.rate if rate is None else float(rate),
+            time_limit_s=float(options.get("time-limit", plan.time_limit_s)),
         )
 
     def _fault_options(self, options: Mapping[str, str]) -> FaultOptions:

@@ -2,15 +2,11 @@
 
 Nothing here runs anything: a `Hunt` draws inputs and takes what their runs covered. An input is the
 options that it changes, its seeds, and perhaps a timetable of faults in place of the nemesis' own.
-One that reaches something new joins the pool. Later inputs are mutations of those in the pool: of
-the seed of the servers alone, of that of the calls alone, of the nemesis' options, or of single
-faults. A part of the inputs is drawn afresh.
+Half of the inputs are drawn afresh. The others are mutations: of the seed of the servers alone, of
+that of the calls alone, of the nemesis' options, or of single faults.
 
-An entry of the pool is chosen in proportion to its energy: the sum over the elements that it
-reached first of the inverse of the number of runs that have reached each since, divided by how
-often it was chosen. What many runs reach earns little, as in AFLFast (Böhme, Pham, Roychoudhury,
-"Coverage-based greybox fuzzing as Markov chain", CCS 2016), and no entry is kept for ever on what
-it once found.
+What is mutated is chosen by an element that few runs have reached, each with the same chance, as in
+FairFuzz (Lemieux, Sen, ASE 2018): the cheapest input that reached it. The pool has these inputs.
 
 Run n is drawn when the results of all runs up to n - AHEAD are known, in their order, so that the
 seed of the hunt decides every run, whatever the number of processes that make them.
@@ -18,7 +14,7 @@ seed of the hunt decides every run, whatever the number of processes that make t
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -30,12 +26,21 @@ from harness.run.fault_edits import TimedFault, faults_of, spliced, timetable_of
 
 AHEAD: Final = 16
 """Number of runs that are drawn before the result of the first of them is known."""
-POOL_MAX: Final = 256
-OWN_MAX: Final = 16
-"""Number of elements of an entry that decide its energy."""
-FRESH: Final = 0.25
+RARE: Final = 1 / 16
+"""Share of runs below which an element that they reach is rare."""
+FRESH: Final = 0.5
 """Share of inputs that are drawn afresh."""
 EDITS_MAX: Final = 4
+POWERS: Final[Mapping[str, tuple[float, float]]] = {
+    "interval": (-4, 1),
+    "duration": (-4, 3),
+    "rate": (-1, 1),
+    "time-limit": (-1, 1),
+}
+"""Powers of 2 by which an input drawn afresh multiplies options of the hunt: the least and the
+greatest."""
+NEAR: Final = 1.0
+"""Greatest power of 2, and its negative the least, by which a mutation multiplies options."""
 SHORTEST_S: Final = 0.01
 
 
@@ -69,15 +74,14 @@ class HuntRun(msgspec.Struct, frozen=True):
     """Why the run did not reach its end; "" if it did."""
 
 
-class PoolEntry(msgspec.Struct):
-    """Input that reached something first."""
+class PoolEntry(msgspec.Struct, frozen=True):
+    """Cheapest input that reached a rare element."""
 
     number: int
     options: dict[str, str]
     faults: tuple[TimedCall, ...]
-    own: tuple[int, ...]
-    """Elements that it reached first."""
-    chosen: int = 0
+    events: int
+    """Number of simulated events, which is what another run costs."""
 
 
 class HuntState(msgspec.Struct):
@@ -90,7 +94,10 @@ class HuntState(msgspec.Struct):
     """Number of results taken."""
     waiting: list[HuntInput] = []
     """Inputs whose results have not been taken."""
-    pool: list[PoolEntry] = []
+    pool: dict[int, PoolEntry] = {}
+    """By the number of its run."""
+    cheapest: dict[int, int] = {}
+    """By rare element: the number of the cheapest run that reached it."""
     counts: dict[int, int] = {}
     """By element: number of runs that covered it."""
     statuses: dict[str, int] = {}
@@ -161,7 +168,6 @@ class Hunt:
     """False: no input is a mutation of another one."""
     varied: bool = True
     """False: every input has the options of the hunt, and differs by its seed alone."""
-    _pooled: dict[int, tuple[TimedFault, ...]] = field(default_factory=dict)
 
     def draw(self) -> HuntInput:
         """Return the next input."""
@@ -201,34 +207,29 @@ class Hunt:
         ]
         state.events += run.events
         state.cpu_s = round(state.cpu_s + run.cpu_s, 6)
-        if new and self.steered and not run.trouble:
-            self._pool(given, run, new)
+        if self.steered and not run.trouble:
+            self._pool(given, run)
         return given, len(new)
 
     # --- the pool -------------------------------------------------------------------------------
 
-    def _pool(self, given: HuntInput, run: HuntRun, new: Sequence[int]) -> None:
+    def _pool(self, given: HuntInput, run: HuntRun) -> None:
+        state = self.state
         faults = run.faults if given.faults is None else given.faults
-        entry = PoolEntry(self.state.taken, given.options, faults, tuple(new[:OWN_MAX]))
-        pool = self.state.pool
-        pool.append(entry)
-        if len(pool) > POOL_MAX:
-            least = min(range(len(pool)), key=lambda at: (self._energy(pool[at]), at))
-            self._pooled.pop(pool.pop(least).number, None)
-
-    def _energy(self, entry: PoolEntry) -> float:
-        rarity = sum(1 / self.state.counts[element] for element in entry.own)
-        return rarity / (1 + entry.chosen)
+        state.pool[state.taken] = PoolEntry(state.taken, given.options, faults, run.events)
+        for element in memoryview(run.elements).cast("I"):
+            if state.counts[element] > 1 + RARE * state.taken:
+                state.cheapest.pop(element, None)
+                continue
+            other = state.pool.get(state.cheapest.get(element, 0))
+            if other is None or run.events < other.events:
+                state.cheapest[element] = state.taken
+        kept = {*state.cheapest.values()}
+        state.pool = {number: entry for number, entry in state.pool.items() if number in kept}
 
     def _chosen(self, draws: Draws) -> PoolEntry:
-        entry = self.state.pool[draws.weighted([self._energy(one) for one in self.state.pool])]
-        entry.chosen += 1
-        return entry
-
-    def _faults(self, entry: PoolEntry) -> tuple[TimedFault, ...]:
-        if entry.number not in self._pooled:
-            self._pooled[entry.number] = faults_of(entry.faults)
-        return self._pooled[entry.number]
+        numbers = [*self.state.cheapest.values()]
+        return self.state.pool[numbers[draws.below(len(numbers))]]
 
     # --- inputs ---------------------------------------------------------------------------------
 
@@ -265,32 +266,34 @@ class Hunt:
         )
 
     def _edited(self, draws: Draws, entry: PoolEntry) -> HuntInput | None:
-        faults = list(self._faults(entry))
+        faults = list(faults_of(entry.faults))
         if not faults:
             return None
         for _ in range(1 + draws.below(EDITS_MAX)):
-            faults = self._edit(draws, faults)
+            faults = self._edit(draws, faults, self._length_ns(entry.options))
         servers = {"server-seed": draws.seed_text()} if draws.below(2) else {}
         return self._scripted({**entry.options, **servers}, faults)
 
     def _spliced(self, draws: Draws, entry: PoolEntry) -> HuntInput | None:
         other = self._chosen(draws)
-        cut_ns = int(self._length_ns * draws.unit())
-        shift_ns = int(self._length_ns * draws.between(-0.25, 0.25))
-        faults = spliced(self._faults(entry), self._faults(other), cut_ns, shift_ns)
+        length_ns = self._length_ns(entry.options)
+        cut_ns = int(length_ns * draws.unit())
+        shift_ns = int(length_ns * draws.between(-0.25, 0.25))
+        faults = spliced(faults_of(entry.faults), faults_of(other.faults), cut_ns, shift_ns)
         return self._scripted(entry.options, faults) if faults else None
 
     def _scripted(self, options: Mapping[str, str], faults: Sequence[TimedFault]) -> HuntInput:
-        within = [fault for fault in faults if fault.begin.at_ns < self._length_ns]
+        length_ns = self._length_ns(options)
+        within = [fault for fault in faults if fault.begin.at_ns < length_ns]
         return HuntInput(dict(options), timetable_of(within))
 
-    @property
-    def _length_ns(self) -> int:
-        return round(float(str(self.base["time-limit"])) * 1e9)
+    def _length_ns(self, options: Mapping[str, str]) -> int:
+        limit_s = options.get("time-limit") or self.base["time-limit"]
+        return round(float(str(limit_s)) * 1e9)
 
     # --- edits ----------------------------------------------------------------------------------
 
-    def _edit(self, draws: Draws, faults: list[TimedFault]) -> list[TimedFault]:
+    def _edit(self, draws: Draws, faults: list[TimedFault], run_length_ns: int) -> list[TimedFault]:
         """Return the faults after one change of one of them."""
         if not faults:
             return faults
@@ -300,7 +303,7 @@ class Hunt:
         if way == 0:
             return others
         if way == 1:  # anywhere
-            return [*others, one.at(draws.below(self._length_ns))]
+            return [*others, one.at(draws.below(run_length_ns))]
         if way == 2:  # a little earlier or later
             shift_ns = int(10 ** draws.between(6, 9.5)) * (1 if draws.below(2) else -1)
             return [*others, one.at(begin_ns + shift_ns)]
@@ -324,18 +327,16 @@ class Hunt:
         """Return other values of the nemesis' options and of the rate, near those given or the
         hunt's own, or `far` from them."""
         changed: dict[str, str] = {}
-        for name, low, high in (("interval", -7, 1), ("duration", -7, 1), ("rate", -1, 1)):
+        for name, (low, high) in POWERS.items():
             value = given.get(name) or self.base.get(name)
             if value is None:
                 continue
-            # Most are near: far from what the user chose, most runs reach nothing.
-            power = (draws.between(low, high) if far else draws.between(-2, 2)) * draws.unit()
+            power = draws.between(low, high) if far else draws.between(-NEAR, NEAR)
             changed[name] = f"{max(SHORTEST_S, float(str(value)) * 2**power):.4g}"
         words = str(self.base.get("nemesis", "none")).split(",")
-        if len(words) > 1 and draws.below(2):
-            size = 1 + draws.below(len(words))
-            order = draws.seed.shuffled(0, range(len(words)))
-            changed["nemesis"] = ",".join(words[at] for at in sorted(order[:size]))
+        if far and len(words) > 1:
+            some = [word for word in words if draws.below(2)]
+            changed["nemesis"] = ",".join(some or words)
         return changed
 
 

@@ -2,11 +2,11 @@
 //! its replicas took in which states, which step followed which, and how near it came to what may
 //! go wrong. It sees every committed write of ZooKeeper, as the protocol trace does.
 //!
-//! A step is one transaction of a table; its kind is the set of kinds of its changes. A state says
-//! of each replica, without its name, whether it is active, lost, the leader or far behind, and
-//! whether its queue has entries; and of the table how many replicas the pending quorum lacks,
-//! whether a part has failed and whether an insert is under way. It is that coarse so that most runs
-//! reach nothing new.
+//! A step is one transaction of a table; its kind is the set of kinds of its changes. The state of a
+//! table says how many replicas are inactive, lost or far behind, whether an active one leads, whether
+//! a quorum is pending, a part has failed, and several inserts are under way. The state of a part says
+//! on how many replicas it is and whether its quorum has failed. Both are that coarse so that most
+//! runs reach nothing new.
 
 use std::hash::{Hash, Hasher};
 
@@ -24,6 +24,8 @@ use locks::Locks;
 
 /// Number of entries from which on a replica is far behind: a tenth of those that may be kept.
 const FAR: i64 = 4;
+/// Number from which on replicas are not counted.
+const MANY: u32 = 2;
 /// The number of an actor that is no replica, such as a client's session.
 const NOBODY: usize = usize::MAX;
 const LOCKS: &str = "/clickhouse/zero_copy/zero_copy_s3/";
@@ -88,27 +90,14 @@ pub struct Coverage {
 /// What was reached.
 #[derive(Default)]
 struct Reached {
-    /// Hashes of a state and the step that was taken in it.
+    /// Hashes of a state and a step.
     states: FxHashSet<u32>,
-    /// By the hash of two steps, one after the other: how often.
-    pairs: FxHashMap<u32, u32>,
 }
 
 impl Reached {
     fn state(&mut self, of: impl Hash) {
         self.states.insert(hashed(of));
     }
-
-    fn pair(&mut self, of: impl Hash) {
-        *self.pairs.entry(hashed(of)).or_default() += 1;
-    }
-}
-
-/// A step and who took it.
-#[derive(Default, Clone, Copy)]
-struct Last {
-    step: u32,
-    actor: usize,
 }
 
 #[derive(Default)]
@@ -116,7 +105,6 @@ struct Replica {
     active: bool,
     lost: bool,
     pointer: i64,
-    queue: u64,
 }
 
 #[derive(Default)]
@@ -125,15 +113,23 @@ struct Table {
     log_end: i64,
     /// Candidates in the order of their numbers; the first one leads.
     candidates: Vec<(i64, usize)>,
-    /// Replicas that the pending quorum lacks, and the steps since it began.
-    quorum: Option<(usize, u64)>,
+    /// Steps since the pending quorum began.
+    quorum: Option<u64>,
     failed: u64,
     inserts: u64,
-    last: Last,
-    /// By the hash of a part's name: the last step that concerned it.
-    parts: FxHashMap<u32, Last>,
+    /// By the hash of its name.
+    parts: FxHashMap<u32, Part>,
     /// Parts that the current step concerns.
     touched: Vec<u32>,
+}
+
+/// A part of a table.
+#[derive(Default)]
+struct Part {
+    holders: u32,
+    failed: bool,
+    /// Replica that took the last step which concerned it.
+    actor: Option<usize>,
 }
 
 impl Coverage {
@@ -187,18 +183,13 @@ impl Coverage {
     }
 
     /// Return the elements that were covered, in order, and the distances; `read_lag` is one of
-    /// them. How often a pair occurred is rounded down to a power of 8, each distance to a power of
-    /// 2; they are elements too.
+    /// them. Each distance, rounded down to a power of 2, is an element too.
     pub fn covered(&self, read_lag: usize) -> (Vec<u32>, Distances) {
         let distances = Distances {
             read_lag: read_lag as u64,
             ..self.distances
         };
         let mut out: Vec<u32> = self.reached.states.iter().copied().collect();
-        for (pair, count) in &self.reached.pairs {
-            let rounded = 1..=class(*count);
-            out.extend(rounded.map(|class| hashed((pair, class))));
-        }
         let Distances {
             read_lag,
             log_lag,
@@ -248,14 +239,12 @@ impl Coverage {
     fn step(&mut self, at: usize, before: u64, step: u32, actor: usize) {
         let (table, reached) = (&mut self.tables[at], &mut self.reached);
         reached.state((before, step));
-        let last = std::mem::replace(&mut table.last, Last { step, actor });
-        reached.pair((last.step, step, last.actor == actor));
-        for part in std::mem::take(&mut table.touched) {
-            let last = table.parts.insert(part, Last { step, actor });
-            let last = last.unwrap_or_default();
-            reached.pair(("part", last.step, step, last.actor == actor));
+        for name in std::mem::take(&mut table.touched) {
+            let part = table.parts.entry(name).or_default();
+            let same = part.actor.replace(actor) == Some(actor);
+            reached.state(("part", part.holders.min(MANY), part.failed, step, same));
         }
-        if let Some((_, steps)) = &mut table.quorum {
+        if let Some(steps) = &mut table.quorum {
             *steps += 1;
             self.distances.quorum_steps = self.distances.quorum_steps.max(*steps);
         }
@@ -267,33 +256,27 @@ impl Coverage {
 }
 
 impl Table {
-    /// Return a number for the state of the table and of its replicas, in whichever order.
+    /// Return a number for the state of the table.
     fn state(&self) -> u64 {
-        let mut codes: Vec<u32> = (0..self.replicas.len()).map(|at| self.code(at)).collect();
-        codes.sort_unstable();
-        let mut hasher = FxHasher::default();
-        codes.hash(&mut hasher);
-        let lacks = self.quorum.map(|(lacks, _)| lacks);
-        (lacks, self.failed > 0, self.inserts > 0).hash(&mut hasher);
-        hasher.finish()
-    }
-
-    /// Return a number for the state of a replica.
-    fn code(&self, at: usize) -> u32 {
-        let Some(replica) = self.replicas.get(at) else {
-            return u32::MAX;
+        let count = |is: &dyn Fn(&Replica) -> bool| {
+            let many = self.replicas.iter().filter(|replica| is(replica)).count();
+            many.min(MANY as usize) as u64
         };
-        let leads = self.candidates.first().is_some_and(|first| first.1 == at);
-        let behind = self.log_end - replica.pointer;
-        let flags = [
-            replica.active,
-            replica.lost,
-            leads,
-            behind >= FAR,
-            replica.queue > 0,
+        let leader = self.candidates.first().map(|first| first.1);
+        let leader = leader.and_then(|at| self.replicas.get(at));
+        let digits = [
+            u64::from(self.quorum.is_some()),
+            u64::from(self.failed > 0),
+            u64::from(self.inserts > 1),
+            u64::from(leader.is_some_and(|replica| replica.active)),
+            count(&|replica| !replica.active),
+            count(&|replica| replica.lost),
+            count(&|replica| self.log_end - replica.pointer >= FAR),
         ];
-        let bits = flags.into_iter().enumerate();
-        bits.map(|(at, flag)| u32::from(flag) << at).sum()
+        let base = u64::from(MANY) + 1;
+        digits
+            .into_iter()
+            .fold(0, |code, digit| code * base + digit)
     }
 
     /// Apply a change, whose path within the table is given, and return its kind.
@@ -324,7 +307,7 @@ impl Table {
             ("quorum", Some("failed_parts"), _) => match words.next() {
                 Some(part) if created => {
                     self.failed += 1;
-                    self.touch(part);
+                    self.touch(part).failed = true;
                     FAILED
                 }
                 _ => 0,
@@ -351,9 +334,8 @@ impl Table {
         let Some(quorum) = data.get::<Quorum>() else {
             return 0;
         };
-        let steps = self.quorum.map_or(0, |(_, steps)| steps);
-        let lacks = quorum.needed.saturating_sub(quorum.replicas.len());
-        self.quorum = Some((lacks, if created { 0 } else { steps }));
+        let steps = self.quorum.filter(|_| !created);
+        self.quorum = Some(steps.unwrap_or(0));
         self.touch(&quorum.part.name());
         [QUORUM_JOINED, QUORUM_BEGUN][usize::from(created)]
     }
@@ -403,27 +385,28 @@ impl Table {
                 replica.pointer = *to;
                 POINTED
             }
-            ("queue", Some(_), _) if created => {
-                replica.queue += 1;
-                COPIED
-            }
-            ("queue", Some(_), _) if removed => {
-                replica.queue = replica.queue.saturating_sub(1);
-                EXECUTED
-            }
+            ("queue", Some(_), _) if created => COPIED,
+            ("queue", Some(_), _) if removed => EXECUTED,
             ("parts", Some(part), _) => {
-                self.touch(part);
+                let part = self.touch(part);
+                part.holders = if created {
+                    part.holders + 1
+                } else {
+                    part.holders.saturating_sub(1)
+                };
                 [REMOVED, ANNOUNCED][usize::from(created)]
             }
             _ => 0,
         }
     }
 
-    fn touch(&mut self, part: &str) {
-        let part = hashed(part);
-        if !self.touched.contains(&part) {
-            self.touched.push(part);
+    /// Note that the current step concerns a part, and return it.
+    fn touch(&mut self, part: &str) -> &mut Part {
+        let name = hashed(part);
+        if !self.touched.contains(&name) {
+            self.touched.push(name);
         }
+        self.parts.entry(name).or_default()
     }
 }
 
@@ -434,11 +417,6 @@ fn numbered(names: &mut Vec<Box<str>>, name: &str) -> usize {
         names.push(name.into());
         names.len() - 1
     })
-}
-
-/// Return the class of a pair's count: from 1, 8, 64, … on.
-fn class(count: u32) -> u32 {
-    1 + count.ilog2() / 3
 }
 
 fn hashed(of: impl Hash) -> u32 {

@@ -3,7 +3,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::coverage::{hashed, Last, Reached};
+use crate::coverage::{hashed, Reached};
 use crate::keeper::tree::{Change, Effect};
 
 const FETCH: &str = "tmp_fetch_";
@@ -15,7 +15,8 @@ struct Part {
     copies: i32,
     fetches: i32,
     marked: bool,
-    last: Last,
+    /// The last step and who took it.
+    last: (u32, usize),
 }
 
 /// The locks of all parts, by the hash of a table's ID and a part's name.
@@ -58,7 +59,7 @@ impl Locks {
             return; // the node of a copy, which may have locks
         };
         let step = step * 2 + u32::from(by > 0);
-        let last = std::mem::replace(&mut own.last, Last { step, actor });
-        reached.state(("locks", before, step, last.step, last.actor == actor));
+        let (last, by) = std::mem::replace(&mut own.last, (step, actor));
+        reached.state(("locks", before, step, last, by == actor));
     }
 }

@@ -12,7 +12,7 @@ import pytest
 from checkers.replication.conformance import CONFORMANCE
 from harness.conform.ensemble import Merge, merged, read_archive
 from harness.conform.follow import Follower
-from harness.conform.replay import TableReplay, replay, tables
+from harness.conform.replay import STEPS, TableReplay, replay, tables
 from harness.conform.txnlog import LogTail, Txn
 from harness.core.errors import HarnessError
 from harness.run.conformance import Following
@@ -72,7 +72,7 @@ def test_what_is_followed_is_what_is_replayed_at_the_end(seed: int) -> None:
     assert (follower.transactions, follower.gaps) == (len(TXNS), [])
 
 
-def test_a_run_that_conforms_keeps_a_digest_of_its_steps() -> None:
+def test_a_run_that_conforms_keeps_its_steps_and_their_digest() -> None:
     """Two runs whose steps differ in anything have different digests."""
     logs = Logs()
     following = Following(Follower(logs, NODES, ROOT, V25))
@@ -81,7 +81,11 @@ def test_a_run_that_conforms_keeps_a_digest_of_its_steps() -> None:
     following.look(last=True)
     (name, said), *traces = following.found(0)
     whole = replay(ROOT, TXNS, V25)
-    table = {"steps": whole.steps, "departures": {}, "stopped": None, "unmodelled": False}
+    assert {"Mutation", "AssignMutation", "FinishMutations"} <= whole.actions.keys() <= STEPS
+    table = {
+        **{"steps": whole.steps, "actions": dict(whole.actions)},
+        **{"departures": {}, "stopped": None, "unmodelled": False},
+    }
     assert (name, said["tables"]) == (CONFORMANCE, {ROOT: {**table, "digest": whole.digest}})
     assert [name for name, _ in traces] == ["trace"]
     shorter = TXNS[: len(TXNS) // 2]

@@ -38,16 +38,8 @@ STEPS = frozenset(
     {
         *("AddReplica", "BecomeActive", "BecomeInactive", "MarkLost", "CloneReplica", "CloneQueue"),
         *("Insert", "AttachPart", "QuorumInsert", "UpdateQuorum", "EndQuorum", "FailedQuorum"),
-        *(
-            "PullLog",
-            "FinishEntry",
-            "ClearOldLog",
-            "GetPart",
-            "RemovePart",
-            "UndoFetch",
-            "FetchAgain",
-        ),
-        *("AssignMerge", "DropRange", "AlterMetadata"),
+        *("PullLog", "FinishEntry", "ClearOldLog", "GetPart", "RemovePart"),
+        *("UndoFetch", "FetchAgain", "AssignMerge", "DropRange", "AlterMetadata"),
         *("Mutation", "AssignMutation", "FinishMutations"),
     }
 )

@@ -5,11 +5,11 @@
 
 Each bug is looked for in three ways, each with the same number of tries, every try with a seed of
 its own and at most that many runs: *blind*, the same options and seeds that are drawn; *varied*,
-options of the nemesis that are drawn as well; *steered*, as `harness hunt` does. A hit is an
-INVALID run. The options of a bug are those of `benches.sim_bugs`; with --generic the faults, their
-pace and the length of a run are the same for every bug. Prints a line of Markdown for each bug:
-tries that hit, and the median and the worst number of runs and CPU seconds, where a try without a
-hit counts as more than all its runs.
+options of the nemesis that are drawn as well; *steered*, as `harness hunt` does. A hit is a run
+with an anomaly that the same run without the bug does not have. The options of a bug are those of
+`benches.sim_bugs`; with --generic the faults, their pace and the length of a run are the same for
+every bug. Prints a line of Markdown for each bug: tries that hit, and the median and the worst
+number of runs and CPU seconds, where a try without a hit counts as more than all its runs.
 """
 
 import argparse
@@ -63,11 +63,15 @@ def tried(bug: str, generic: bool, way: str, seed: int, runs_max: int) -> tuple[
     steered, varied = WAYS[way]
     state = HuntState(Seed(seed).child(bug).value)
     hunt = Hunt(base, runs.request.topology, state, steered, varied)
-    while state.taken < runs_max and not state.kinds:
+    without = HuntRuns({name: value for name, value in base.items() if name != "bug"}, runs.store)
+    while state.taken < runs_max:
         while state.drawn < min(runs_max, state.taken + AHEAD):
             hunt.draw()
-        hunt.take(runs(state.waiting[0]))
-    return (state.taken if state.kinds else None), state.cpu_s
+        run = runs(state.waiting[0])
+        given, _ = hunt.take(run)
+        if run.kinds and not {*run.kinds} <= {*without(given).kinds}:
+            return state.taken, state.cpu_s
+    return None, state.cpu_s
 
 
 def cell(tries: Sequence[tuple[int | None, float]], runs_max: int) -> str:

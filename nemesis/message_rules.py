@@ -1,36 +1,50 @@
 """Rules for single messages that a script gives: hold a message, await it, release it.
 
 The variants of nemesis/message.py are for faults at random; this family does what the plan of each
-of its calls says. A plan names a replica ("node") and a rule of its proxy ("rule"), and says what
-to "do":
+of its calls says. A plan names a replica or a list of them ("node") and a rule of its proxy ("rule"),
+and says what to "do":
 
     hold     install the rule, which holds back each message that it applies to
     count    install the rule, which forwards and counts them
     await    wait until the rule has applied to `messages` (1) of them; one that counts: until these
              are answered
     release  remove the rule, forward what it held back, and wait until that is answered
+    cut      remove the rule, and end the connections of the messages that it held back
+    answers  wait until the replica answers a query; without a rule
+    expired  wait until the replica is not active in ZooKeeper; without a rule
 
-The other fields of a plan are the rule's (compose/images/pod/pod_proxy.py), its edge called "side".
+A rule of several replicas has been applied if one of their proxies has done so. The other fields of a plan are the rule's (compose/images/pod/pod_proxy.py), its edge called "side".
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from harness.core.capabilities import CanIntercept
+from harness.core.connections import QueryError, ZooKeeperError
 from harness.core.dialect import Mechanism
 from harness.core.errors import FaultError
 from harness.core.op import Json
 from harness.core.protocols import Cluster
 from harness.core.seed import Seed
 from harness.core.topology import Topology
-from nemesis.family import Watch
+from nemesis.family import Watch, names
 
 NAME: Final = "message-hold"
 TEXT: Final = "messages are held back and released as a script says; without one, no faults"
-ACTIONS: Final = ("hold", "count", "await", "release")
+ACTIONS: Final = ("hold", "count", "await", "release", "cut")
 POLL_NS: Final = 5_000_000
 AWAITED_S: Final = 10.0
 """Time to wait for a message and for an answer."""
+STATE_S: Final = 40.0
+"""Time to wait for a state. A session expires after five seconds; a server of 18.16 that starts
+before its old session has expired takes ten more seconds to become active."""
+ANSWER_S: Final = 2.0
+ROOT: Final = "/harness"
+READ_ONLY: Final = (
+    "SELECT count() FROM system.replicas WHERE database LIKE 'harness_%' "
+    "AND (is_readonly OR is_session_expired)"
+)
 
 
 class MessageRules:
@@ -57,27 +71,40 @@ class MessageRules:
 
     def begin(self, cluster: Cluster, plan: Mapping[str, Json], watch: Watch) -> dict[str, Json]:
         """Do what the plan says. Raises FaultError if what it waits for does not come."""
-        do, node, name = (str(plan.get(field)) for field in ("do", "node", "rule"))
-        if do not in ACTIONS or node not in self._topology.replicas:
+        do, name, given = str(plan.get("do")), str(plan.get("rule")), plan.get("node")
+        nodes = [str(one) for one in given] if isinstance(given, list) else [str(given)]
+        said = f"{do} {name} on {names(nodes)}" if do in ACTIONS else f"{do} {names(nodes)}"
+        if do not in (*ACTIONS, *STATES) or not set(nodes) <= set(self._topology.replicas):
             raise FaultError(
-                f"{do} {name} on {node}: expected one of {' '.join(ACTIONS)} and a replica"
+                f"{said}: expected one of {' '.join((*ACTIONS, *STATES))}, and replicas"
             )
-        servers = _interceptable(cluster)
         watch.check()
+        if do in STATES:
+            look, within_s = partial(STATES[do], cluster, nodes[0]), STATE_S
+        else:
+            count = plan.get("messages", 1)
+            assert isinstance(count, int), "a number of messages is a number"
+            self._change(cluster, do, name, nodes, plan)
+            place = f"{name} on {names(nodes)}"
+            look = partial(_lacking, _interceptable(cluster), nodes, place, name, do, count)
+            within_s = AWAITED_S
+        if wrong := _until(Watch(within_s, watch.abandoned, watch.clock), look):
+            raise FaultError(wrong)
+        return {"text": said}
+
+    def _change(
+        self, cluster: Cluster, do: str, name: str, nodes: Sequence[str], plan: Mapping[str, Json]
+    ) -> None:
+        """Install or remove the rule."""
+        servers = _interceptable(cluster)
         if do in ("hold", "count"):
-            self._touched[node] = None
+            self._touched |= dict.fromkeys(nodes)
             words = {
                 "edge" if key == "side" else key: plan[key] for key in RULE_FIELDS if key in plan
             }
-            servers.intercept([node], {**words, "name": name, "do": do})
-        elif do == "release":
-            servers.release([node], name)
-        wait = Watch(AWAITED_S, watch.abandoned, watch.clock)
-        count = plan.get("messages", 1)
-        assert isinstance(count, int), "a number of messages is a number"
-        if wrong := _until(wait, servers, node, name, do, count):
-            raise FaultError(wrong)
-        return {"text": f"{do} {name} on {node}"}
+            servers.intercept(nodes, {**words, "name": name, "do": do})
+        elif do in ("release", "cut"):
+            servers.release(nodes, name, cut=do == "cut")
 
     def end(self, cluster: Cluster, watch: Watch) -> dict[str, Json]:  # noqa: ARG002
         """Raise AssertionError: each call is over when it returns."""
@@ -97,16 +124,14 @@ class MessageRules:
         ]
 
 
-RULE_FIELDS: Final = ("channel", "side", "op", "words", "without", "after", "alone")
+RULE_FIELDS: Final = ("channel", "side", "op", "words", "without", "after", "alone", "skip")
 """Fields of a plan that belong to the proxy's rule."""
 
 
-def _until(
-    watch: Watch, servers: CanIntercept, node: str, name: str, do: str, count: int
-) -> str | None:
-    """Wait until the proxy is in the state that a call leads to; return what is lacking."""
+def _until(watch: Watch, look: Callable[[], str | None]) -> str | None:
+    """Wait until nothing is lacking; return what is."""
     clock = watch.clock()
-    while wrong := _lacking(servers.intercepted(node), f"{name} on {node}", name, do, count):
+    while wrong := look():
         watch.check()
         if clock.now_ns() >= watch.within_s * 1e9:
             return wrong
@@ -114,27 +139,73 @@ def _until(
     return None
 
 
-def _lacking(state: Mapping[str, Json], said: str, name: str, do: str, count: int) -> str | None:
-    hits, unanswered = state["hits"], state["unanswered"]
-    assert isinstance(hits, Mapping), "hits are by rule"
-    assert isinstance(unanswered, Mapping), "unanswered requests are by rule"
-    left = unanswered.get(name, 0)
-    assert isinstance(left, int), "a proxy counts"
+def _lacking(
+    servers: CanIntercept, nodes: Sequence[str], place: str, name: str, do: str, count: int
+) -> str | None:
+    """Return what is lacking for the proxies to be in the state that an action leads to."""
+    states = [servers.intercepted(node) for node in nodes]
+    left = sum(_number(state["unanswered"], name) for state in states)
+    if do == "cut":
+        return None
     if do == "release":
-        return f"{said}: {left} of its messages are not answered" if left else None
-    if name not in hits:
-        return f"{said}: the proxy has no such rule"
+        return f"{place}: {left} of its messages are not answered" if left else None
+    if not all(_has(state["hits"], name) for state in states):
+        return f"{place}: the proxy has no such rule"
     if do != "await":
         return None
-    number = hits[name]
+    hits = sum(_number(state["hits"], name) for state in states)
+    counted = hits - (left if any(_has(state["counts"], name) for state in states) else 0)
+    return f"{place}: {counted} messages, {count} expected" if counted < count else None
+
+
+def _has(names: Json, name: str) -> bool:
+    assert isinstance(names, Mapping | list), "rules are listed by name"
+    return name in names
+
+
+def _number(numbers: Json, name: str) -> int:
+    assert isinstance(numbers, Mapping), "numbers are by rule"
+    number = numbers.get(name, 0)
     assert isinstance(number, int), "a proxy counts"
-    counted = number - (left if state["counts"] and name in _names(state["counts"]) else 0)
-    return f"{said}: {counted} messages, {count} expected" if counted < count else None
+    return number
 
 
-def _names(value: Json) -> Sequence[Json]:
-    assert isinstance(value, list), "names are a list"
-    return value
+def _unanswering(cluster: Cluster, node: str) -> str | None:
+    """Return why a replica does not take inserts; None if it does."""
+    channel = cluster.query_channel(node, ANSWER_S)
+    try:
+        columns = channel.ask(READ_ONLY, {}, None)
+    except QueryError as error:
+        return f"{node}: does not answer: {error}"
+    finally:
+        channel.disconnect()
+    return f"{node}: its tables are read-only" if columns and columns[0] != [0] else None
+
+
+def _unexpired(cluster: Cluster, node: str) -> str | None:
+    """Return why a replica counts as active; None if its session has ended."""
+    session = cluster.zookeeper(cluster.topology.keepers)
+    try:
+        for token in session.ask("get_children", ROOT):
+            paths = [
+                f"{ROOT}/{token}/{table}/replicas/{node}/is_active"
+                for table in session.ask("get_children", f"{ROOT}/{token}")
+            ]
+            active = [path for path, found in session.each("exists", paths).items() if found]
+            if active:
+                return f"{node}: its session has not ended: {active[0]} is there"
+    except ZooKeeperError as error:
+        return f"ZooKeeper does not answer: {error}"
+    finally:
+        session.close()
+    return None
+
+
+STATES: Final[Mapping[str, Callable[[Cluster, str], str | None]]] = {
+    "answers": _unanswering,
+    "expired": _unexpired,
+}
+"""Actions that wait for a state of a replica: what returns why it is not in the state."""
 
 
 def _interceptable(cluster: Cluster) -> CanIntercept:

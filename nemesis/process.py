@@ -1,9 +1,10 @@
 """Faults of server processes: kill, pause, graceful restart."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from harness.core.capabilities import CanKill, CanPause, CanRestart, ReportsLeader
 from harness.core.errors import ClusterError, FaultError
+from harness.core.op import Json
 from harness.core.protocols import Cluster
 from harness.core.topology import Topology
 from nemesis.cluster_state import reaches_quorum, responsive, running
@@ -17,7 +18,8 @@ other faults prevent one the call must return, or the nemesis could never end th
 
 
 class Kill(NodeFault):
-    """Family of kills: SIGKILL, and start when the fault ends."""
+    """Family of kills: SIGKILL, and start when the fault ends. With `answers` false in the plan, the
+    end does not wait until replicas answer: what they send before may be held back."""
 
     f = "kill"
     heal_rank = 2
@@ -25,6 +27,19 @@ class Kill(NodeFault):
 
     def __init__(self, specs: Sequence[NodeSpec], topology: Topology) -> None:
         super().__init__(specs, topology, CanKill, ReportsLeader)
+        self._answers = True
+
+    def begin(self, cluster: Cluster, plan: Mapping[str, Json], watch: Watch) -> dict[str, Json]:
+        """Kill the planned nodes, and verify it."""
+        self._answers = plan.get("answers") is not False
+        return super().begin(cluster, plan, watch)
+
+    def end(self, cluster: Cluster, watch: Watch) -> dict[str, Json]:
+        """Start what was killed, and verify that it runs."""
+        try:
+            return super().end(cluster, watch)
+        finally:
+            self._answers = True  # whoever heals later waits
 
     def _eligible(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
         # SIGKILL ends a paused process too.
@@ -38,7 +53,7 @@ class Kill(NodeFault):
         return [f"{node} still runs after SIGKILL" for node in nodes if killable.running(node)]
 
     def _revert(self, cluster: Cluster, nodes: Sequence[str]) -> None:
-        _start(cluster, self._topology, nodes)
+        _start(cluster, self._topology, nodes, self._answers)
 
     def _remaining(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
         return _not_running(_killable(cluster), nodes)
@@ -70,7 +85,7 @@ class Pause(NodeFault):
 
 
 class Restart(NodeFault):
-    """Family of graceful restarts: SIGTERM, wait and start in one call."""
+    """Family of graceful restarts: SIGTERM, wait and start in one call; `answers` as for kills."""
 
     f = "restart"
     once = True
@@ -79,6 +94,12 @@ class Restart(NodeFault):
     def __init__(self, specs: Sequence[NodeSpec], topology: Topology) -> None:
         # CanKill, for `running` and to start what an interrupted restart has stopped.
         super().__init__(specs, topology, CanRestart, CanKill, ReportsLeader)
+        self._answers = True
+
+    def begin(self, cluster: Cluster, plan: Mapping[str, Json], watch: Watch) -> dict[str, Json]:
+        """Restart the planned nodes, and verify that they run."""
+        self._answers = plan.get("answers") is not False
+        return super().begin(cluster, plan, watch)
 
     def _eligible(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
         # A replica without ZooKeeper would not come back.
@@ -91,7 +112,7 @@ class Restart(NodeFault):
     def _inject(self, cluster: Cluster, nodes: Sequence[str]) -> None:
         assert isinstance(cluster, CanRestart), "capabilities are checked before the run"
         try:
-            cluster.restart(nodes)
+            cluster.restart(nodes, self._answers)
         except ClusterError:
             # All were stopped, and some did not start again, such as a replica whose ZooKeeper
             # server was stopped with it. Started in the right order they do.
@@ -107,7 +128,9 @@ class Restart(NodeFault):
         return _not_running(_killable(cluster), nodes)
 
 
-def _start(cluster: Cluster, topology: Topology, nodes: Sequence[str]) -> None:
+def _start(
+    cluster: Cluster, topology: Topology, nodes: Sequence[str], answers: bool = True
+) -> None:
     """Start ZooKeeper servers, then the replicas that reach one with a quorum.
 
     A replica of 18.16.1 that has tables and reaches no ZooKeeper when it starts exits or hangs.
@@ -125,7 +148,7 @@ def _start(cluster: Cluster, topology: Topology, nodes: Sequence[str]) -> None:
     )
     ready = [node for node in replicas if node not in unserved]
     if ready:
-        killable.start(ready)
+        killable.start(ready, answers)
     if unserved:
         raise FaultError(
             f"{names(unserved)}: not started, no ZooKeeper server that it knows has a quorum now"

@@ -267,17 +267,18 @@ class DockerCluster:
         """Send SIGKILL and return when the processes are gone. Data and cuts stay."""
         self._processes().kill(nodes)
 
-    def start(self, nodes: Iterable[str]) -> None:
-        """Start the servers that do not run, and return when each answers on its own port."""
-        self._processes().start(nodes)
+    def start(self, nodes: Iterable[str], answers: bool = True) -> None:
+        """Start the servers that do not run, and return when each answers on its own port, or
+        before."""
+        self._processes().start(nodes, answers)
 
     def running(self, node: str) -> bool:
         """Return whether the server process exists."""
         return self._processes().running(node)
 
-    def restart(self, nodes: Iterable[str]) -> None:
-        """Send SIGTERM, wait, start, and return when each server answers."""
-        self._processes().restart(nodes)
+    def restart(self, nodes: Iterable[str], answers: bool = True) -> None:
+        """Send SIGTERM, wait, start, and return when each server answers, or before."""
+        self._processes().restart(nodes, answers)
 
     # --- CanUpgrade ---------------------------------------------------------------------------
 
@@ -387,9 +388,9 @@ class DockerCluster:
         """Add a rule to the proxies of these replicas."""
         self._proxies().arm(nodes, rule)
 
-    def release(self, nodes: Iterable[str], name: str) -> None:
-        """Remove a rule and forward what it held back; idempotent."""
-        self._proxies().release(nodes, name)
+    def release(self, nodes: Iterable[str], name: str, cut: bool = False) -> None:
+        """Remove a rule and forward what it held back, or end its connections; idempotent."""
+        self._proxies().release(nodes, name, cut)
 
     def clear_rules(self, nodes: Iterable[str]) -> None:
         """Remove every rule and end the connections that are held back; idempotent."""

@@ -99,8 +99,9 @@ class Processes:
         processes = self._list(node)
         return bool(processes) and all(set(p["states"]) <= set("TtZX") for p in processes)
 
-    def start(self, nodes: Iterable[str]) -> None:
-        """Start the servers that do not run, and return when each answers on its own port.
+    def start(self, nodes: Iterable[str], answers: bool = True) -> None:
+        """Start the servers that do not run, and return when each answers on its own port; without
+        `answers`, when the replicas have been started.
 
         A ZooKeeper server answers with or without a quorum. Raises ClusterError.
         """
@@ -108,16 +109,19 @@ class Processes:
         on_each(keepers, self._start)
         if not all(map(self.running, replicas)):
             self._await_leader(keepers)
-        on_each(replicas, self._start)
+        if answers:
+            on_each(replicas, self._start)
+        else:
+            on_each([node for node in replicas if not self.running(node)], self._run)
 
-    def restart(self, nodes: Iterable[str]) -> None:
-        """Send SIGTERM, wait and start.
+    def restart(self, nodes: Iterable[str], answers: bool = True) -> None:
+        """Send SIGTERM, wait and start, as `start` does.
 
         Raises FaultError if a server did not end and was killed; it was started again.
         """
         nodes = tuple(nodes)
         ended = on_each(nodes, self._stop)
-        self.start(nodes)
+        self.start(nodes, answers)
         killed = [node for node, graceful in ended.items() if not graceful]
         if killed:
             raise FaultError(

@@ -38,9 +38,10 @@ class Proxies:
         """Add a rule to the proxies of these replicas."""
         on_each(nodes, lambda node: self._execute(node, "arm", rule))
 
-    def release(self, nodes: Iterable[str], name: str) -> None:
-        """Remove a rule and forward the messages that it held back."""
-        on_each(nodes, lambda node: self._execute(node, "release", {"name": name}))
+    def release(self, nodes: Iterable[str], name: str, cut: bool = False) -> None:
+        """Remove a rule and forward the messages that it held back; `cut`: end their connections
+        instead."""
+        on_each(nodes, lambda node: self._execute(node, "release", {"name": name, "cut": cut}))
 
     def clear(self, nodes: Iterable[str]) -> None:
         """Remove all rules and end the connections that are held back."""

@@ -148,25 +148,29 @@ class SimCluster:
         for node in nodes:
             self.simulation.servers.kill(node)
 
-    def start(self, nodes: Iterable[str]) -> None:
-        """Start the servers that do not run, and return when each answers. Raises ClusterError."""
+    def start(self, nodes: Iterable[str], answers: bool = True) -> None:
+        """Start the servers that do not run, and return when each answers, or before. Raises
+        ClusterError."""
         named = list(nodes)
         for node in named:
             self.simulation.servers.start(node)
-        self._wait_for_replicas(named)
+        if answers:
+            self._wait_for_replicas(named)
 
     def running(self, node: str) -> bool:
         """Return whether the server process exists."""
         return self.simulation.servers.running(node)
 
-    def restart(self, nodes: Iterable[str]) -> None:
-        """End the servers, start them, and return when each answers. Raises ClusterError."""
+    def restart(self, nodes: Iterable[str], answers: bool = True) -> None:
+        """End the servers, start them, and return when each answers, or before. Raises
+        ClusterError."""
         named = list(nodes)
         for node in named:
             self.simulation.servers.stop(node)
         for node in named:
             self.simulation.servers.start(node)
-        self._wait_for_replicas(named)
+        if answers:
+            self._wait_for_replicas(named)
 
     def pause(self, nodes: Iterable[str]) -> None:
         """Pause the servers."""

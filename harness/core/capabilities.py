@@ -36,8 +36,9 @@ class CanKill(Protocol):
         """Kill the servers and return when the processes are gone."""
         ...
 
-    def start(self, nodes: Iterable[str]) -> None:
-        """Start the servers that do not run, and return when each answers."""
+    def start(self, nodes: Iterable[str], answers: bool = True) -> None:
+        """Start the servers that do not run, and return when each answers; without `answers`, when
+        the replicas among them have been started."""
         ...
 
     def running(self, node: str) -> bool:
@@ -49,8 +50,9 @@ class CanKill(Protocol):
 class CanRestart(Protocol):
     """The cluster stops servers gracefully and starts them again."""
 
-    def restart(self, nodes: Iterable[str]) -> None:
-        """Send SIGTERM, wait, start, and return when each server answers."""
+    def restart(self, nodes: Iterable[str], answers: bool = True) -> None:
+        """Send SIGTERM, wait, start, and return when each server answers, or as CanKill.start does
+        without `answers`."""
         ...
 
 
@@ -215,8 +217,9 @@ class CanIntercept(Protocol):
         """Add a rule to the proxies of these replicas, see pod_proxy.py."""
         ...
 
-    def release(self, nodes: Iterable[str], name: str) -> None:
-        """Remove a rule, and forward the messages that it held back; idempotent."""
+    def release(self, nodes: Iterable[str], name: str, cut: bool = False) -> None:
+        """Remove a rule, and forward the messages that it held back, or end their connections if
+        `cut`; idempotent."""
         ...
 
     def clear_rules(self, nodes: Iterable[str]) -> None:

@@ -7,13 +7,16 @@
       { by = 1, on = "ch3", f = "read", key = 0, ends = ["ok", "fail"] },
       { release = "read", on = "ch2" },
       { join = 0 },
+      { answers = "ch1" },
       { fault = "kill", value = { fault = 1, edge = "begin", name = …, nodes = ["ch1"] } },
       { rest = 7.0 },
       { by = 0, on = "ch1", f = "insert", key = 0, value = 2, until = "ok" },
     ]
 
-hold, count, await, release  do that with a rule of a replica's proxy (nemesis/message_rules.py,
-                             compose/images/pod/pod_proxy.py), whose name follows
+hold, count, await,          do that with a rule of a replica's proxy, or of each of several
+release, cut                 (nemesis/message_rules.py, compose/images/pod/pod_proxy.py), whose name
+                             follows
+answers, expired             wait until a replica answers; until its ZooKeeper session has ended
 a call of a client           wait = false: the next step begins with it; ends: the ends that it may
                              have, any other breaks the script off; until: it is repeated until it
                              ends ok ("ok"), or returns all of these values
@@ -31,7 +34,7 @@ from harness.core.ranges import shortened
 from harness.generators.script import Do, Joined, Rest, ScriptStep, Until
 from harness.generators.steps import NEMESIS_NUMBER
 from harness.run.script_calls import CALL_FIELDS, call_fields, call_of, line_of, toml
-from nemesis.message_rules import ACTIONS, NAME, RULE_FIELDS
+from nemesis.message_rules import ACTIONS, NAME, RULE_FIELDS, STATES
 from workloads.scenarios.steps import Shows
 
 RULE_DEFAULTS: Final[Mapping[str, Json]] = {
@@ -58,10 +61,21 @@ class Ended:
         return 0
 
 
-def rule_step(do: str, name: str, node: str, **rule: Json) -> Do:
-    """Return a step with a rule of a proxy."""
-    value: dict[str, Json] = {"edge": "once", "do": do, "name": NAME, "node": node, "rule": name}
-    return Do(Call(f=NAME, value={**value, **rule}, nemesis=True), by=NEMESIS_NUMBER)
+def rule_step(do: str, name: str, node: str | list[str], **rule: Json) -> Do:
+    """Return a step with a rule of a proxy, or of several."""
+    return _own_step(
+        {"do": do, "node": [*node] if isinstance(node, list) else node, "rule": name, **rule}
+    )
+
+
+def node_step(do: str, node: str) -> Do:
+    """Return a step that waits for a state of a replica."""
+    return _own_step({"do": do, "node": node})
+
+
+def _own_step(plan: dict[str, Json]) -> Do:
+    value: dict[str, Json] = {"edge": "once", "name": NAME, **plan}
+    return Do(Call(f=NAME, value=value, nemesis=True), by=NEMESIS_NUMBER)
 
 
 def steps_calls(steps: Sequence[ScriptStep]) -> Sequence[tuple[int, Call]]:
@@ -93,6 +107,9 @@ def _step_of(number: int, raw: object) -> ScriptStep:
         if type(seconds) in (int, float) and 0 <= seconds <= 3_600:
             return Rest(float(seconds))
         raise UsageError(f"step {number}: rest = {shortened(seconds)}: expected 0 to 3,600 seconds")
+    state = next((name for name in STATES if raw.keys() == {name}), None)
+    if state is not None and isinstance(raw[state], str):
+        return node_step(state, raw[state])
     action = next((name for name in ACTIONS if name in raw), None)
     if action is not None and "f" not in raw:
         return _rule_of(number, action, raw)
@@ -123,8 +140,11 @@ def _rule_of(number: int, action: str, raw: Mapping[str, Any]) -> Do:
     for field in raw:
         if field not in known:
             raise UsageError(f"step {number}: {field} is unknown: expected {' '.join(known)}")
-    if not isinstance(name, str) or not isinstance(node, str):
-        raise UsageError(f"step {number}: {action}: expected the name of a rule, and a replica")
+    several = isinstance(node, list) and node and all(isinstance(one, str) for one in node)
+    if not isinstance(name, str) or not (isinstance(node, str) or several):
+        raise UsageError(
+            f"step {number}: {action}: expected the name of a rule, and a replica or a list of them"
+        )
     rule: dict[str, Json] = {field: raw[field] for field in raw if field not in (action, "on")}
     if action in ("hold", "count"):
         rule = {**RULE_DEFAULTS, **rule}
@@ -139,6 +159,8 @@ def _line(step: ScriptStep) -> str:
     assert isinstance(step, Do | Until), "steps that depend on the run are not in files"
     value = step.call.value
     if step.call.f == NAME and isinstance(value, Mapping):
+        if value["do"] in STATES:
+            return line_of({str(value["do"]): toml(value["node"])})
         fields = {str(value["do"]): toml(value["rule"]), "on": toml(value["node"])}
         fields |= {
             name: toml(entry)

@@ -10,26 +10,35 @@ and a constraint is
 2. an order of two conflicting messages of which the first is held back by another constraint: what
    usually follows from their times does not follow then.
 
+3. A part that a replica announces while a select of its own is between the choice of parts and the
+   look for the last one, if that is rare: the select is sent, the part is announced, the select
+   goes on.
+
 The steps hold back the later message of each constraint with a rule of its replica's proxy, wait
-until the earlier one was answered, and release it. Calls begin and end in the order of the
-simulated run. Pauses, cut links, lost packets and slow fetches of replicas only delay messages, and
-constraints replace them. Kills and restarts of replicas, stopped fetches, and faults of ZooKeeper's
-servers stay, at their places between the messages.
+until the earlier one was answered, and release it. A message whose connection was lost is held back
+too, and its connection is cut. Calls begin and end in the order of the simulated run.
+
+Pauses, cut links, lost packets and slow fetches of replicas only delay messages, and constraints
+replace them, unless a session ends meanwhile. Faults of ZooKeeper's servers by which messages were
+lost are replaced by the cuts. Kills and restarts of replicas, stopped fetches, and other faults of
+ZooKeeper's servers stay, at their places between the messages. A replica that is started is not
+waited for, because what it sends before it answers may be held back.
 """
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Final
 
 from harness.core.history import History
 from harness.core.op import Call, Json, Kind, Process
 from harness.generators.script import Do, Joined, ScriptStep
 from harness.generators.steps import NEMESIS_NUMBER
-from harness.run.message_log import KeyMessage
+from harness.run.message_log import NUMBERED, SERIAL, KeyMessage
 from harness.run.scripted import ScriptedRun
-from harness.run.stepwise import rule_step
+from harness.run.stepwise import node_step, rule_step
 from nemesis.message_rules import NAME
 
 USUAL: Final = 0.75
@@ -37,13 +46,20 @@ USUAL: Final = 0.75
 RARE: Final = 0.25
 """Share below which an order is rare. Others that are not usual, such as which of two replicas is
 the first to fetch, are constraints only if they are about the parts of a rare one."""
-AWAITED: Final = frozenset({"number", "commit", "part"})
-"""Messages that every call which begins later waits for."""
+AWAITED: Final = frozenset({"assign", "commit", "fail", "lose", "number", "part"})
+"""Messages that every call or fault which begins later waits for."""
+OF_CALLS: Final = frozenset({"number", "commit", "select"})
+"""Messages that a client's call sends before it ends."""
 DELAYS: Final = frozenset({"pause", "partition", "loss", "slow-fetches", "clock-skew"})
 """Faults that only delay messages; those of ZooKeeper's servers stay."""
 REAL: Final = frozenset({"kill", "restart", "stop-fetches", "pause", "partition"})
 """Faults that real servers have too."""
-TIME_LIMIT_S: Final = 60
+STARTS: Final = frozenset({"kill", "restart"})
+"""Faults at whose end, or at once, a server is started."""
+NODE: Final = re.compile(r"\b(?:ch|zk)\d+\b")
+MERGED: Final = re.compile(r"_[1-9]\d*$")
+"""The end of the name of a part that was merged, which depends on the parts that were there."""
+TIME_LIMIT_S: Final = 120
 SIMULATED: Final = frozenset({"bug", "cluster", "nemesis", "protocol", "seed", "time-limit"})
 """Options that only a simulated run has, or that the translation chooses."""
 NEVER_NS: Final = 10**18
@@ -82,9 +98,12 @@ class Constraint:
     earlier: KeyMessage
     later: KeyMessage
     why: str
+    sent: bool = False
+    """True if it takes effect after `earlier` was sent, which may take effect later."""
 
     def __str__(self) -> str:
-        return f"{self.earlier.name} < {self.later.name} ({self.why})"
+        sent = " is sent" if self.sent else ""
+        return f"{self.earlier.name}{sent} < {self.later.name} ({self.why})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +141,12 @@ def constraints_of(red: PlayedRun, others: Sequence[PlayedRun]) -> Sequence[Cons
     pairs = [
         (one, other)
         for one, other in combinations(red.messages, 2)
-        if one.node != other.node and one.conflicts(other)
-    ]
+        if one.conflicts(other)
+        and one.rule and other.rule and one.lost != "request" and other.lost != "request"
+        # A select of a ZooKeeper server that lags finds an old state: a fault that stays sees to it.
+        and one.effect_ns <= other.effect_ns
+        and not _ordered_by_calls(one, other, red.calls)
+    ]  # fmt: skip
     usual = UsualOrder(others)
     shares = {
         (one.name, other.name): (usual(one.name, other.name), one, other)
@@ -136,6 +159,16 @@ def constraints_of(red: PlayedRun, others: Sequence[PlayedRun]) -> Sequence[Cons
         for names, (share, one, other) in shares.items()
         if share < (USUAL if {one.part, other.part} <= rare else RARE)
     }
+    within = [
+        (select, part)
+        for part, select in pairs
+        if (part.what, select.what) == ("part", "select") and part.node == select.node
+        and select.sent_ns < part.effect_ns and usual.within(select.name, part.name) < RARE
+    ]  # fmt: skip
+    found |= {
+        (part.name, select.name): Constraint(part, select, "within a select")
+        for select, part in within
+    }
     held: set[str] = {constraint.later.name for constraint in found.values()}
     for one, other in pairs:  # in ZooKeeper's order, so that once is enough
         if one.effect_ns > red.end_ns:
@@ -143,22 +176,53 @@ def constraints_of(red: PlayedRun, others: Sequence[PlayedRun]) -> Sequence[Cons
         if one.name in held and (one.name, other.name) not in found and other.what != "number":
             found[one.name, other.name] = Constraint(one, other, "the first is held back")
             held.add(other.name)
-    return _reduced(list(found.values()))
+    return [
+        *_reduced(list(found.values())),
+        *(Constraint(select, part, "within a select", sent=True) for select, part in within),
+    ]
+
+
+def _ordered_by_calls(one: KeyMessage, other: KeyMessage, calls: Sequence[SimulatedCall]) -> bool:
+    """Return whether the call that sends the second message begins after the end of the one that
+    sends the first."""
+    ends_ns = [call.end_ns for call in _calls_of(one, calls)]
+    begins_ns = [call.begin_ns for call in _calls_of(other, calls)]
+    return bool(ends_ns and begins_ns) and max(ends_ns) < min(begins_ns)
+
+
+def _calls_of(message: KeyMessage, calls: Sequence[SimulatedCall]) -> Sequence[SimulatedCall]:
+    """Return the calls of which one sends a message; none if a call does not send it."""
+    if message.what not in OF_CALLS:
+        return ()
+    return [
+        call
+        for call in calls
+        if call.call.node == message.node and not call.call.nemesis
+        and call.begin_ns <= message.sent_ns and message.effect_ns <= call.end_ns
+    ]  # fmt: skip
 
 
 class UsualOrder:
     """How often one message takes effect before another in other runs."""
 
     def __init__(self, others: Sequence[PlayedRun]) -> None:
-        self._places = [
-            {message.name: at for at, message in enumerate(run.messages)} for run in others
-        ]
+        self._messages = [{message.name: message for message in run.messages} for run in others]
 
     def __call__(self, earlier: str, later: str) -> float:
         """Return the share of those runs in which both are sent; 0 if there is none."""
-        both = [places for places in self._places if earlier in places and later in places]
-        first = sum(places[earlier] < places[later] for places in both)
-        return first / len(both) if both else 0.0
+        both = self._of(earlier, later)
+        return sum(one.state < other.state for one, other in both) / len(both) if both else 0.0
+
+    def within(self, outer: str, inner: str) -> float:
+        """Return the share of those in which the second takes effect while the first is under
+        way."""
+        both = self._of(outer, inner)
+        inside = sum(one.sent_ns < other.effect_ns < one.effect_ns for one, other in both)
+        return inside / len(both) if both else 0.0
+
+    def _of(self, first: str, second: str) -> Sequence[tuple[KeyMessage, KeyMessage]]:
+        runs = self._messages
+        return [(run[first], run[second]) for run in runs if first in run and second in run]
 
 
 def _reduced(constraints: Sequence[Constraint]) -> Sequence[Constraint]:
@@ -166,6 +230,13 @@ def _reduced(constraints: Sequence[Constraint]) -> Sequence[Constraint]:
     after: dict[str, set[str]] = {}
     for one in constraints:
         after.setdefault(one.earlier.name, set()).add(one.later.name)
+    serial = sorted(
+        {one.later.name: one.later for one in constraints if one.later.what in SERIAL}.values(),
+        key=lambda message: (message.node, message.state),
+    )
+    for message, following in pairwise(serial):  # of one thread
+        if message.node == following.node:
+            after.setdefault(message.name, set()).add(following.name)
 
     def reaches(start: str, goal: str, without: tuple[str, str]) -> bool:
         left, seen = [start], {start}
@@ -189,35 +260,131 @@ def _reduced(constraints: Sequence[Constraint]) -> Sequence[Constraint]:
 
 def steps_of(red: PlayedRun, constraints: Sequence[Constraint]) -> Sequence[ScriptStep]:
     """Return the steps that play a run under these constraints."""
-    held = {one.later.name: one.later for one in constraints}
+    lost = {m.name: m for m in red.messages if m.lost}
+    held = {one.later.name: one.later for one in constraints} | lost
+    held |= {one.earlier.name: one.earlier for one in constraints if one.sent}
     awaited = {m.name: m for c in constraints if (m := c.earlier).name not in held}
-    begins = sorted((c.begin_ns, place) for place, c in enumerate(red.calls))
-    last_begin_ns = begins[-1][0] if begins else 0
     for message in red.messages:
-        alone = message.what in AWAITED and message.name not in held
-        if alone and message.effect_ns < last_begin_ns:
+        alone = message.what in AWAITED and message.name not in held and not message.lost
+        if alone and _found_later(message, red.calls):
             awaited[message.name] = message
+    replicas = sorted({message.node for message in red.messages})
     steps: list[ScriptStep] = [
-        *(_installed("hold", message) for message in held.values()),
-        *(_installed("count", message) for message in awaited.values()),
+        *(_installed("hold", message, replicas) for message in held.values()),
+        *(_installed("count", m, replicas) for m in awaited.values() if _unrepeated(m)),
     ]
-    events: list[tuple[int, int, Sequence[ScriptStep]]] = []
-    for place, call in enumerate(red.calls):
-        wait = call.call.nemesis
-        ends = (Kind.OK,) if call.kind is Kind.OK else (Kind.OK, Kind.FAIL, Kind.INFO)
-        events.append((call.begin_ns, place, [Do(call.call, call.by, ends, wait)]))
-        if not wait:
-            events.append((min(call.end_ns, red.end_ns + 1), place, [Joined(call.by)]))
+    events: list[tuple[int, int, Sequence[ScriptStep]]] = [
+        *_calls_events(red),
+        *_sessions_events(red),
+    ]
+    for message in awaited.values():
+        if not _unrepeated(message):  # those before it do not count
+            events.append((message.sent_ns - 1, 0, [_installed("count", message, replicas)]))
     places: Mapping[str, int] = {message.name: at for at, message in enumerate(red.messages)}
+    sent_early = {one.earlier.name for one in constraints if one.sent}
     for name, message in (*held.items(), *awaited.items()):
-        own = [rule_step("await", message.name, message.node, **_count(message))]
+        nodes, place = _nodes(message, replicas), places[name]
+        wait = [rule_step("await", name, nodes)]
         if message.effect_ns > red.end_ns:
-            own = []  # it may never come, and nothing waits for it
+            wait = []  # it may never come, and nothing waits for it
+        own = list(wait)
+        if name in sent_early:
+            events.append((message.sent_ns, place, wait))
+            own = []
+        if name in lost:
+            assert message.lost_ns is not None, "a lost message has the time of its loss"
+            events.append((message.lost_ns, place, [*own, rule_step("cut", name, nodes)]))
+            continue
         if name in held:
-            own.append(rule_step("release", message.name, message.node))
-        events.append((message.effect_ns, places[name], own))
+            own.append(rule_step("release", name, nodes))
+        events.append((message.effect_ns, place, own))
     events.sort(key=lambda event: event[:2])
     return _trimmed([*steps, *(step for _, _, some in events for step in some)])
+
+
+def _found_later(message: KeyMessage, calls: Sequence[SimulatedCall]) -> bool:
+    """Return whether a call or a fault begins later that may find what a message has changed, and
+    that no call's end tells to wait for it."""
+    if message.what in ("assign", "fail", "lose"):
+        return any(message.effect_ns < call.begin_ns for call in calls)
+    if message.what == "part":
+        return not MERGED.search(message.part) and any(
+            message.effect_ns < call.begin_ns and message.node in _nodes_of(call.call)
+            for call in calls
+        )
+    ends_ns = min((call.end_ns for call in _calls_of(message, calls)), default=NEVER_NS)
+    return any(message.effect_ns < call.begin_ns < ends_ns for call in calls)
+
+
+def _unrepeated(message: KeyMessage) -> bool:
+    return message.number == 1 or message.what in NUMBERED
+
+
+def _calls_events(red: PlayedRun) -> Sequence[tuple[int, int, Sequence[ScriptStep]]]:
+    """Return the begins and ends of calls and faults."""
+    events: list[tuple[int, int, Sequence[ScriptStep]]] = []
+    started: set[str] = set()
+    """Replicas that were started and have not been seen to answer."""
+    for place, call in enumerate(red.calls):
+        ends = (Kind.OK,) if call.kind is Kind.OK else (Kind.OK, Kind.FAIL, Kind.INFO)
+        steps: list[ScriptStep] = []
+        nodes = _nodes_of(call.call)
+        for node in sorted(started & nodes):
+            steps.append(node_step("answers", node))
+        started -= nodes
+        if call.call.nemesis:
+            own = call.call
+            if own.f in STARTS and "zk" not in str(nodes):
+                assert isinstance(own.value, Mapping), "the value of a fault is a table"
+                own = Call(f=own.f, value={**own.value, "answers": False}, nemesis=True)
+                started |= nodes if own.value["edge"] != "begin" else set()
+            events.append((call.begin_ns, place, [*steps, Do(own, call.by, ends, True)]))
+        else:
+            steps.append(Do(call.call, call.by, ends, wait=False))
+            events.append((call.begin_ns, place, steps))
+            events.append((min(call.end_ns, red.end_ns + 1), place, [Joined(call.by)]))
+    last = [node_step("answers", node) for node in sorted(started)]
+    return [*events, (NEVER_NS, len(red.calls), last)]
+
+
+def _sessions_events(red: PlayedRun) -> Sequence[tuple[int, int, Sequence[ScriptStep]]]:
+    """Return the ends of sessions that a fault brings about."""
+    return [
+        (message.effect_ns, 0, [node_step("expired", message.node)])
+        for message in red.messages
+        if message.what == "gone" and message.effect_ns <= red.end_ns
+        and any(
+            begin_ns < message.effect_ns < end_ns and message.node in _nodes_of(call)
+            for call, begin_ns, end_ns in _spans(red.calls)
+        )
+    ]  # fmt: skip
+
+
+def _spans(calls: Sequence[SimulatedCall]) -> Sequence[tuple[Call, int, int]]:
+    """Return each fault that has an end, with the times of its begin and end."""
+    ends = {_fault(c.call): c.begin_ns for c in reversed(calls) if _edge(c.call) == "end"}
+    return [
+        (one.call, one.begin_ns, ends.get(_fault(one.call), NEVER_NS))
+        for one in calls
+        if _edge(one.call) == "begin"
+    ]
+
+
+def _edge(call: Call) -> object:
+    return call.value.get("edge") if call.nemesis and isinstance(call.value, Mapping) else None
+
+
+def _fault(call: Call) -> tuple[str, object]:
+    assert isinstance(call.value, Mapping), "the value of a fault is a table"
+    return call.f, call.value.get("fault")
+
+
+def _nodes_of(call: Call) -> set[str]:
+    """Return the servers that a call or a fault names."""
+    if not call.nemesis:
+        return {call.node} if call.node else set()
+    assert isinstance(call.value, Mapping), "the value of a fault is a table"
+    return set(NODE.findall(str({k: v for k, v in call.value.items() if k != "name"})))
 
 
 def _trimmed(steps: Sequence[ScriptStep]) -> Sequence[ScriptStep]:
@@ -234,21 +401,25 @@ def _trimmed(steps: Sequence[ScriptStep]) -> Sequence[ScriptStep]:
     return out
 
 
-def _count(message: KeyMessage) -> dict[str, Json]:
-    return {"messages": message.number} if message.what == "number" and message.number > 1 else {}
+def _nodes(message: KeyMessage, replicas: Sequence[str]) -> str | list[str]:
+    return list(replicas) if message.anybody else message.node
 
 
-def _installed(do: str, message: KeyMessage) -> Do:
+def _installed(do: str, message: KeyMessage, replicas: Sequence[str]) -> Do:
     fields: dict[str, Json] = {"channel": "zookeeper", "side": "request", "op": "write"}
-    alone: dict[str, Json] = {"alone": True} if do == "hold" else {}
-    return rule_step(do, message.name, message.node, **{**fields, **message.rule, **alone})
+    if do == "hold":
+        fields["alone"] = True
+        fields["side"] = message.lost or "request"
+    if message.number > 1 and message.what in NUMBERED:
+        fields["skip"] = message.number - 1
+    return rule_step(do, message.name, _nodes(message, replicas), **{**fields, **message.rule})
 
 
 def translated(
     script: ScriptedRun, red: PlayedRun, constraints: Sequence[Constraint]
 ) -> Translation:
     """Return the script of a simulated run for real servers."""
-    kept = [call for call in red.calls if not call.call.nemesis or stays(call.call)]
+    kept = [call for call in red.calls if not call.call.nemesis or stays(call.call, red)]
     families = [
         str(call.call.value["name"])
         for call in kept
@@ -263,9 +434,17 @@ def translated(
     return Translation(ScriptedRun(options, (), tuple(steps)), constraints)
 
 
-def stays(call: Call) -> bool:
+def stays(call: Call, red: PlayedRun) -> bool:
     """Return whether a fault stays one in the script for real servers."""
-    return call.f not in DELAYS or (call.f in REAL and _of_keepers(call.value))
+    spans = [s for s in _spans(red.calls) if _fault(s[0]) == _fault(call)]
+    _, begin_ns, end_ns = spans[0] if spans else (call, 0, 0)
+    keepers = _of_keepers(call.value)
+    if keepers and any(m.lost_ns and begin_ns <= m.lost_ns <= end_ns for m in red.messages):
+        return False
+    if call.f not in DELAYS:
+        return True
+    gone = [m for m in red.messages if m.what == "gone" and begin_ns < m.effect_ns < end_ns]
+    return call.f in REAL and (keepers or any(m.node in _nodes_of(spans[0][0]) for m in gone))
 
 
 def _of_keepers(value: object) -> bool:

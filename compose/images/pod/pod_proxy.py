@@ -16,10 +16,12 @@ kind of request ("op"). The actions:
   drop   forward nothing in this direction from this message on, and keep the connections open;
   shut   like cut, and close every connection of the channel until the rules are cleared;
   delay  hold back the message and everything behind it for `delay_s`;
-  hold   hold back the message and everything behind it until the rule is released or cleared;
-         `alone`: only the message, as if the thread that sends it were slow;
+  hold   hold back the message and everything behind it until the rule is released or cleared, or
+         cut, which ends the connection; `alone`: only the message, as if the thread that sends it
+         were slow;
   count  forward the message.
-Of the requests to ZooKeeper that hold and count apply to, "answered" counts the answers.
+A rule with `skip` lets so many messages pass before it applies. Of the requests to ZooKeeper that
+hold and count apply to, "answered" counts the answers.
 The proxy uses only the standard library.
 """
 
@@ -65,6 +67,8 @@ class Rule:
     without: list[str] = field(default_factory=list)
     after: list[str] = field(default_factory=list)
     alone: bool = False
+    skip: int = 0
+    cut: bool = False
     hits: int = 0
     answered: int = 0
     cleared: asyncio.Event = field(default_factory=asyncio.Event)
@@ -81,7 +85,10 @@ class Rule:
             kind = request.startswith((b"GET ", b"POST "))
         if not kind or channel != self.channel or any(w.encode() in request for w in self.without):
             return False
-        return all(word.encode() in request for word in self.words)
+        if not all(word.encode() in request for word in self.words):
+            return False
+        self.skip -= 1
+        return self.skip < 0
 
 
 @dataclass
@@ -121,6 +128,7 @@ class State:
             released = self.rules.pop(arguments["name"], None)
             if released is not None:
                 self.released[released.name] = released
+                released.cut = arguments.get("cut", False)
                 released.cleared.set()
         elif command != "state":
             raise ValueError(f"no command {command}")
@@ -233,13 +241,15 @@ class Relay:
             return message
         if rule.do == "count":
             return message
-        if rule.do == "hold" and rule.alone:
+        if rule.do == "hold" and rule.alone and edge == "request":
             task = asyncio.ensure_future(self._set_aside(message, rule, writer))
             self._aside.add(task)
             task.add_done_callback(self._aside.discard)
             return b""
         if rule.do == "hold":
             await rule.cleared.wait()
+            if rule.cut:
+                raise ConnectionAbortedError(rule.name)
             return message
         if rule.do == "stall":
             self._stalling, self._stall_left = rule, rule.stall_bytes
@@ -260,7 +270,10 @@ class Relay:
     async def _set_aside(self, message: bytes, rule: Rule, writer: asyncio.StreamWriter) -> None:
         """Forward a message when its rule is released; those behind it do not wait."""
         await rule.cleared.wait()
-        writer.write(message)
+        if rule.cut:
+            self.end()
+        else:
+            writer.write(message)
 
     async def _stall(self, message: bytes) -> bytes:
         """Return what is forwarded of a response; the rest of a stalled one waits for its rule."""

@@ -10,8 +10,8 @@ use crate::table::parts::Rows;
 use crate::world::Ns;
 
 /// Returns the messages as a JSON list of lists: the node, the kind, the times of sending, effect
-/// and answer, the number of transactions applied at the effect, whether it succeeded, and the
-/// operations. What did not happen is null. The world's clock is `ahead_ns` ahead of the output's.
+/// and end, the number of transactions applied at the effect, how it ended, and the operations.
+/// What did not happen is null. The world's clock is `ahead_ns` ahead of the output's.
 pub fn message_json(messages: &[Message], names: &[Rc<str>], ahead_ns: Ns) -> Vec<u8> {
     let mut out = vec![b'['];
     for (at, message) in messages.iter().enumerate() {
@@ -22,17 +22,18 @@ pub fn message_json(messages: &[Message], names: &[Rc<str>], ahead_ns: Ns) -> Ve
         let times = [
             Some(message.sent_ns),
             message.effect.map(|(ns, _)| ns),
-            message.answered.map(|(ns, _)| ns),
+            message.ended.map(|(ns, _)| ns),
         ];
         for time in times {
             optional(&mut out, time.map(|ns| ns - ahead_ns));
         }
         optional(&mut out, message.effect.map(|(_, applied)| applied as i64));
-        out.extend_from_slice(match message.answered {
-            None => b",null,[",
-            Some((_, true)) => b",true,[",
-            Some((_, false)) => b",false,[",
-        });
+        out.push(b',');
+        match message.ended {
+            Some((_, end)) => text(&mut out, end.name()),
+            None => out.extend_from_slice(b"null"),
+        }
+        out.extend_from_slice(b",[");
         for (at, (name, path, data)) in message.operations.iter().enumerate() {
             out.extend_from_slice(if at > 0 { b",[" } else { b"[" });
             text(&mut out, name);

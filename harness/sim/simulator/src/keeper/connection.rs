@@ -187,6 +187,8 @@ impl ClientConnection {
         });
         let world = &self.ensemble.world;
         for sent in self.sent.take() {
+            let key = (session, sent.xid);
+            self.ensemble.messages.lost(world.now_ns(), key);
             let lost = Err(KeeperError::new(CONNECTION_LOSS));
             sent.answer.set(world, lost);
         }

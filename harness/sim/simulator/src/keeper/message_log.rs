@@ -1,5 +1,6 @@
 //! Logs what replicas ask of ZooKeeper and of each other: when each message was sent, when and in
-//! which state of ZooKeeper it took effect, and when it was answered. It is off unless asked for.
+//! which state of ZooKeeper it took effect, and when it was answered or its connection was lost; and
+//! when the sessions of replicas ended. It is off unless asked for.
 
 use std::cell::{Cell, Ref, RefCell};
 use std::rc::Rc;
@@ -15,17 +16,49 @@ use crate::world::Ns;
 /// Name, path and data of an operation.
 type Logged = (&'static str, Rc<str>, Option<Data>);
 
+/// How a message ended for its sender.
+#[derive(Clone, Copy)]
+pub enum End {
+    Done,
+    Refused,
+    /// The connection was lost.
+    Lost,
+}
+
+impl End {
+    /// Returns the word that the log has for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            End::Done => "done",
+            End::Refused => "refused",
+            End::Lost => "lost",
+        }
+    }
+}
+
 /// A message of a replica, and what became of it.
 pub struct Message {
     pub node: Node,
-    /// "read" and "write" of ZooKeeper, "fetch" from a replica.
+    /// "read" and "write" of ZooKeeper, "fetch" from a replica; "gone" is the end of a session.
     pub kind: &'static str,
     pub operations: Vec<Logged>,
     pub sent_ns: Ns,
     /// The time, and the number of transactions that had been applied.
     pub effect: Option<(Ns, usize)>,
-    /// The time, and whether it succeeded.
-    pub answered: Option<(Ns, bool)>,
+    pub ended: Option<(Ns, End)>,
+}
+
+impl Message {
+    fn new(node: Node, kind: &'static str, operations: Vec<Logged>, now_ns: Ns) -> Message {
+        Message {
+            node,
+            kind,
+            operations,
+            sent_ns: now_ns,
+            effect: None,
+            ended: None,
+        }
+    }
 }
 
 /// Session and number of a request; fetches have session 0.
@@ -57,17 +90,8 @@ impl MessageLog {
     pub fn fetch(&self, now_ns: Ns, node: Node, source: &Rc<str>, part: &str) -> Key {
         let key = (0, self.messages.borrow().len() as i64);
         if self.on.get() {
-            self.push(
-                key,
-                Message {
-                    node,
-                    kind: "fetch",
-                    operations: vec![("fetch", source.clone(), Some(Data::text(part)))],
-                    sent_ns: now_ns,
-                    effect: None,
-                    answered: None,
-                },
-            );
+            let asked = vec![("fetch", source.clone(), Some(Data::text(part)))];
+            self.push(key, Message::new(node, "fetch", asked, now_ns));
         }
         key
     }
@@ -84,7 +108,34 @@ impl MessageLog {
     #[inline]
     pub fn answered(&self, now_ns: Ns, key: Key, succeeded: bool) {
         if self.on.get() {
-            self.change(key, |message| message.answered = Some((now_ns, succeeded)));
+            let end = if succeeded { End::Done } else { End::Refused };
+            self.change(key, |message| message.ended = Some((now_ns, end)));
+        }
+    }
+
+    /// Logs that the connection of an unanswered message is lost.
+    #[cold]
+    pub fn lost(&self, now_ns: Ns, key: Key) {
+        if self.on.get() {
+            self.change(key, |message| message.ended = Some((now_ns, End::Lost)));
+        }
+    }
+
+    /// Logs the end of a session, unless its replica never sent a message.
+    #[cold]
+    pub fn gone(&self, now_ns: Ns, session: u64, applied: usize) {
+        let of_session = |(key, _): &(&Key, &usize)| key.0 == session;
+        let place = self
+            .places
+            .borrow()
+            .iter()
+            .find(of_session)
+            .map(|(_, place)| *place);
+        if let Some(place) = place {
+            let node = self.messages.borrow()[place].node;
+            let mut end = Message::new(node, "gone", Vec::new(), now_ns);
+            end.effect = Some((now_ns, applied));
+            self.push((session, i64::MAX), end);
         }
     }
 
@@ -99,17 +150,7 @@ impl MessageLog {
             }
             Ask::Write(_) => return,
         };
-        self.push(
-            key,
-            Message {
-                node,
-                kind,
-                operations,
-                sent_ns: now_ns,
-                effect: None,
-                answered: None,
-            },
-        );
+        self.push(key, Message::new(node, kind, operations, now_ns));
     }
 
     fn push(&self, key: Key, message: Message) {

@@ -269,6 +269,10 @@ impl State {
             !closed || disk.tree.owned(txn.session).is_empty(),
             "ephemeral nodes end with their session"
         );
+        if first && closed {
+            let messages = &self.ensemble.messages;
+            messages.gone(now_ns, txn.session, disk.applied);
+        }
         Some(txn)
     }
 

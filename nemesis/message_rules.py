@@ -1,8 +1,8 @@
 """Rules for single messages that a script gives: hold a message, await it, release it.
 
 The variants of nemesis/message.py are for faults at random; this family does what the plan of each
-of its calls says. A plan names a replica or a list of them ("node") and a rule of its proxy ("rule"),
-and says what to "do":
+of its calls says. A plan names a replica or a list of them ("node") and a rule of their proxies
+("rule"), and says what to "do":
 
     hold     install the rule, which holds back each message that it applies to
     count    install the rule, which forwards and counts them
@@ -13,7 +13,8 @@ and says what to "do":
     answers  wait until the replica answers a query; without a rule
     expired  wait until the replica is not active in ZooKeeper; without a rule
 
-A rule of several replicas has been applied if one of their proxies has done so. The other fields of a plan are the rule's (compose/images/pod/pod_proxy.py), its edge called "side".
+A rule of several replicas has been applied if one of their proxies has done so. The other fields
+of a plan are the rule's (compose/images/pod/pod_proxy.py), its edge called "side".
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,8 +35,9 @@ NAME: Final = "message-hold"
 TEXT: Final = "messages are held back and released as a script says; without one, no faults"
 ACTIONS: Final = ("hold", "count", "await", "release", "cut")
 POLL_NS: Final = 5_000_000
-AWAITED_S: Final = 10.0
-"""Time to wait for a message and for an answer."""
+AWAITED_S: Final = 20.0
+"""Time to wait for a message and for an answer. A replica that has just been started on a busy
+machine sends its first message after ten seconds."""
 STATE_S: Final = 40.0
 """Time to wait for a state. A session expires after five seconds; a server of 18.16 that starts
 before its old session has expired takes ten more seconds to become active."""
@@ -179,7 +181,7 @@ def _unanswering(cluster: Cluster, node: str) -> str | None:
         return f"{node}: does not answer: {error}"
     finally:
         channel.disconnect()
-    return f"{node}: its tables are read-only" if columns and columns[0] != [0] else None
+    return f"{node}: its tables are read-only" if columns and any(columns[0]) else None
 
 
 def _unexpired(cluster: Cluster, node: str) -> str | None:

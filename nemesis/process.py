@@ -18,8 +18,11 @@ other faults prevent one the call must return, or the nemesis could never end th
 
 
 class Kill(NodeFault):
-    """Family of kills: SIGKILL, and start when the fault ends. With `answers` false in the plan, the
-    end does not wait until replicas answer: what they send before may be held back."""
+    """Family of kills: SIGKILL, and start when the fault ends.
+
+    With `answers` false in the plan the end does not wait until replicas answer, because what they
+    send before may be held back.
+    """
 
     f = "kill"
     heal_rank = 2

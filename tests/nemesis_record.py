@@ -99,14 +99,14 @@ class Record(Bare):
         self.dead |= self._called("kill", nodes)
         self.frozen -= self.dead
 
-    def start(self, nodes: Iterable[str]) -> None:
-        self.dead -= self._called("start", nodes)
+    def start(self, nodes: Iterable[str], answers: bool = True) -> None:
+        self.dead -= self._called("start" if answers else "start-unanswered", nodes)
 
     def running(self, node: str) -> bool:
         return node not in self.dead
 
-    def restart(self, nodes: Iterable[str]) -> None:
-        self._called("restart", nodes)
+    def restart(self, nodes: Iterable[str], answers: bool = True) -> None:
+        self._called("restart" if answers else "restart-unanswered", nodes)
 
     def pause(self, nodes: Iterable[str]) -> None:
         self.frozen |= self._called("pause", nodes)

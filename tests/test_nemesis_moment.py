@@ -53,7 +53,8 @@ class Working(Record):
         for node in nodes:
             self.rules.setdefault(node, []).append(str(rule["name"]))
 
-    def release(self, nodes: Sequence[str], name: str) -> None:
+    def release(self, nodes: Sequence[str], name: str, cut: bool = False) -> None:
+        assert not cut
         for node in nodes:
             self.rules[node].remove(name)
 

@@ -1,28 +1,32 @@
 """`harness reproduce`: what of a simulated run is translated, and into which steps."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace as replace_call
 
 from harness.cli.candidates import AnomalyKind, RedRun, red_run
 from harness.cli.main import app
 from harness.cli.reproduce import Tries, simulated, translation_of
 from harness.core.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, UsageError
 from harness.core.history import History
-from harness.core.op import Call, Kind, Op
+from harness.core.op import Call, Json, Kind, Op
 from harness.generators.script import Do, Joined, Rest, Until, broke_off
 from harness.run.bisection import TryResult
 from harness.run.message_log import KeyMessage
 from harness.run.scripted import ScriptedRun, read_script
-from harness.run.stepwise import Ended, rule_step
+from harness.run.stepwise import Ended, node_step, rule_step, steps_text
 from harness.run.store import Store
 from harness.run.translation import (
     PlayedRun,
     SimulatedCall,
     constraints_of,
+    expected,
     rule_of,
+    stays,
     steps_of,
     translated,
     without_rule,
@@ -128,7 +132,7 @@ def message(name: str, at: int, *, reads: bool = False) -> KeyMessage:
     node, what, part = name.split()
     paths = frozenset({"/quorum/status"})
     return KeyMessage(
-        name, node, what, part, 1, at * MS, at * MS, (at, reads, at),
+        name, node, what, part, 1, (at - 1) * MS, at * MS, (at, reads, at),
         frozenset() if reads else paths, paths if reads else frozenset(), {"words": [part]},
     )  # fmt: skip
 
@@ -165,9 +169,87 @@ def test_a_replica_orders_its_own_messages_and_reads_do_not_conflict() -> None:
     assert constraints_of(reads, [run_of("ch2 status a", "ch1 status a")] * 4) == []
 
 
+def select_of(at: int, sent: int) -> KeyMessage:
+    paths = frozenset({"/quorum/last_part"})
+    return KeyMessage(
+        "ch2 select", "ch2", "select", "", 1, sent * MS, at * MS, (at, True, at * MS),
+        frozenset(), paths, {"words": ["/quorum/last_part"]},
+    )  # fmt: skip
+
+
+def test_a_part_that_comes_within_a_select_is_held_back_until_the_select_is_sent() -> None:
+    read = SimulatedCall(0, Call(f="read", node="ch2"), 0, 9 * MS, Kind.OK)
+    within = PlayedRun([read], [message("ch2 part a", 4), select_of(6, sent=2)])
+    after = replace(read, begin_ns=5 * MS)
+    apart = PlayedRun([after], [message("ch2 part a", 4), select_of(6, sent=5)])
+    assert constraints_of(apart, [apart] * 4) == []
+    names = [str(one) for one in constraints_of(within, [apart] * 4)]
+    assert names == [
+        "ch2 part a < ch2 select (within a select)",
+        "ch2 select is sent < ch2 part a (within a select)",
+    ]
+    steps = steps_of(within, constraints_of(within, [apart] * 4))
+    assert [line.split(" =")[0] for line in steps_text(steps)] == [
+        "{ hold", "{ hold", "{ by", "{ await", "{ await", "{ release", "{ release", "{ join",
+    ]  # fmt: skip
+
+
+def test_a_lost_message_is_held_back_and_its_connection_is_cut() -> None:
+    lost = replace(message("ch1 commit a", 2), lost="request", lost_ns=5 * MS)
+    insert = SimulatedCall(0, Call(f="insert", node="ch1", value=1), 0, 5 * MS, Kind.INFO)
+    again = SimulatedCall(0, Call(f="insert", node="ch1", value=1), 6 * MS, 9 * MS, Kind.OK)
+    steps = steps_text(steps_of(PlayedRun([insert, again], [lost]), []))
+    assert steps == [
+        '{ hold = "ch1 commit a", on = "ch1", alone = true, words = ["a"] }',
+        '{ by = 0, on = "ch1", f = "insert", value = 1, ends = ["ok", "fail", "info"], '
+        "wait = false }",
+        '{ await = "ch1 commit a", on = "ch1" }',
+        '{ cut = "ch1 commit a", on = "ch1" }',
+        "{ join = 0 }",
+        '{ answers = "ch1" }',
+        '{ by = 0, on = "ch1", f = "insert", value = 1, wait = false }',
+        "{ join = 0 }",
+    ]
+
+
+def test_a_kill_lasts_until_the_session_is_over_and_its_end_waits_for_nobody() -> None:
+    gone = KeyMessage(
+        "ch1 gone", "ch1", "gone", "", 1, 4 * MS, 4 * MS, (4, False, 4), frozenset(),
+        frozenset(), {},
+    )  # fmt: skip
+    value: dict[str, Json] = {"fault": 1, "name": "kill-clickhouse-one", "nodes": ["ch1"]}
+    kill = Call(f="kill", value={**value, "edge": "begin"}, nemesis=True)
+    start = Call(f="kill", value={**value, "edge": "end"}, nemesis=True)
+    read = SimulatedCall(0, Call(f="read", node="ch1"), 8 * MS, 9 * MS, Kind.OK)
+    calls = [
+        SimulatedCall(-1, kill, 0, MS, Kind.OK),
+        SimulatedCall(-1, start, 6 * MS, 7 * MS, Kind.OK),
+        read,
+    ]
+    steps = steps_text(steps_of(PlayedRun(calls, [gone]), []))
+    assert [step.split(", ")[0] for step in steps] == [
+        '{ fault = "kill"', '{ expired = "ch1" }', '{ fault = "kill"', '{ answers = "ch1" }',
+        "{ by = 0", "{ join = 0 }",
+    ]  # fmt: skip
+    assert all("answers = false" in step for step in steps if "fault" in step)
+
+
+def test_a_pause_that_outlasts_a_session_stays() -> None:
+    begin, end = fault("pause", nodes=["ch1"], fault=1), fault("pause", nodes=["ch1"], fault=1)
+    end = replace(end, begin_ns=9, call=replace_call(end.call, value={**table(end), "edge": "end"}))
+    gone = replace(message("ch1 gone x", 0), effect_ns=5)
+    assert not stays(begin.call, PlayedRun([begin, end], []))
+    assert stays(begin.call, PlayedRun([begin, end], [gone]))
+
+
 def test_a_race_is_a_constraint_only_beside_a_rare_order() -> None:
     one, other = run_of("ch1 end a", "ch2 join a"), run_of("ch2 join a", "ch1 end a")
     assert constraints_of(one, [one, other]) == []
+
+
+def table(one: SimulatedCall) -> dict[str, Json]:
+    assert isinstance(one.call.value, dict)
+    return dict(one.call.value)
 
 
 def fault(f: str, **value: object) -> SimulatedCall:
@@ -189,7 +271,7 @@ def fault(f: str, **value: object) -> SimulatedCall:
 )
 def test_a_fault_that_only_delays_messages_of_replicas_goes(one: SimulatedCall, stay: bool) -> None:
     played = PlayedRun([one], [])
-    run = translated(ScriptedRun({"cluster": "sim"}, ()), played, []).run
+    run = translated(ScriptedRun({"cluster": "sim"}, ()), expected(played), []).run
     assert [call.f for _, call in run.made] == ([one.call.f] if stay else [])
     families = ["message-hold", *([f"{one.call.f}-one"] if stay else [])]
     assert run.options["nemesis"] == ",".join(families)
@@ -226,7 +308,10 @@ STEPS = (
     rule_step("hold", "r", "ch2", channel="zookeeper", side="request", op="get", words=["x"]),
     Do(Call(f="insert", node="ch1", key=0, value=1), wait=False, ends=(Kind.OK, Kind.INFO)),
     rule_step("await", "r", "ch2", messages=2),
-    rule_step("release", "r", "ch2"),
+    rule_step("release", "r", ["ch2", "ch3"]),
+    rule_step("cut", "r", "ch2"),
+    node_step("expired", "ch2"),
+    node_step("answers", "ch2"),
     Joined(0),
     Joined(),
     Rest(0.5),
@@ -241,7 +326,7 @@ def test_a_file_keeps_every_step(tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(run.text)
     assert read_script(tmp_path / "s.toml") == run
     assert run.clients == 2
-    assert len(without_rule(run, "r").steps) == len(STEPS) - 3
+    assert len(without_rule(run, "r").steps) == len(STEPS) - 4
 
 
 REFUSED = {
@@ -250,6 +335,8 @@ REFUSED = {
     "{ rest = 'x' }": "expected 0 to 3,600 seconds",
     "{ hold = 'r', on = 'ch1', messages = 1 }": "messages is unknown",
     "{ await = 'r' }": "expected the name of a rule, and a replica",
+    "{ await = 'r', on = ['ch1', 2] }": "and a replica or a list of them",
+    "{ answers = 1 }": "call 1: answers is unknown",
     "{ by = 0, on = 'ch1', f = 'read', until = 1 }": 'expected "ok", or values',
     "{ by = 0, on = 'ch1', f = 'read', ends = ['bad'] }": "expected some of ok fail info",
     "{ by = 0, on = 'ch1', f = 'read', wait = 1 }": "expected true or false",
@@ -285,6 +372,31 @@ def test_a_join_waits_for_its_client_alone() -> None:
 # --- rules and results ------------------------------------------------------------------------
 
 
+class Proxies:
+    """Proxies of which each reports the same, but for other hits of the rule r on some."""
+
+    def __init__(
+        self,
+        hits: dict[str, int],
+        left: dict[str, int],
+        counts: list[str],
+        other: dict[str, int] | None = None,
+    ) -> None:
+        self.hits, self.left, self.counts, self.other = hits, left, counts, other or {}
+
+    def interpose(self) -> None: ...
+
+    def intercept(self, nodes: Iterable[str], rule: Mapping[str, Json]) -> None: ...
+
+    def release(self, nodes: Iterable[str], name: str, cut: bool = False) -> None: ...
+
+    def clear_rules(self, nodes: Iterable[str]) -> None: ...
+
+    def intercepted(self, node: str) -> Mapping[str, Json]:
+        hits = {"r": self.other[node]} if node in self.other else self.hits
+        return {"hits": {**hits}, "unanswered": {**self.left}, "counts": [*self.counts]}
+
+
 @pytest.mark.parametrize(
     ("do", "hits", "left", "lacks"),
     [
@@ -294,18 +406,24 @@ def test_a_join_waits_for_its_client_alone() -> None:
         ("await", {"r": 1}, {"r": 1}, False),
         ("release", {}, {"r": 1}, True),
         ("release", {}, {"r": 0}, False),
+        ("cut", {}, {"r": 1}, False),
     ],
 )
 def test_a_call_waits_for_what_the_proxy_reports(
     do: str, hits: dict[str, int], left: dict[str, int], lacks: bool
 ) -> None:
-    state = {"hits": hits, "unanswered": left, "counts": [], "stalled": 0}
-    assert bool(_lacking(state, "r on ch1", "r", do, 1)) is lacks  # type: ignore[arg-type]
+    assert bool(_lacking(Proxies(hits, left, []), ["ch1"], "r on ch1", "r", do, 1)) is lacks
 
 
 def test_a_rule_that_counts_waits_for_answers() -> None:
-    state = {"hits": {"r": 1}, "unanswered": {"r": 1}, "counts": ["r"], "stalled": 0}
-    assert _lacking(state, "r on ch1", "r", "await", 1)  # type: ignore[arg-type]
+    proxies = Proxies({"r": 1}, {"r": 1}, ["r"])
+    assert _lacking(proxies, ["ch1"], "r on ch1", "r", "await", 1)
+
+
+def test_a_rule_of_several_replicas_is_met_by_one() -> None:
+    proxies = Proxies({"r": 0}, {}, [], {"ch2": 1})
+    assert _lacking(proxies, ["ch1", "ch3"], "r", "r", "await", 1)
+    assert not _lacking(proxies, ["ch1", "ch2"], "r", "r", "await", 1)
 
 
 @pytest.mark.parametrize(

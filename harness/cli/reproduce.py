@@ -48,6 +48,7 @@ from harness.run.translation import (
     Translation,
     calls_of,
     constraints_of,
+    expected,
     rule_of,
     translated,
     without_rule,
@@ -141,7 +142,7 @@ def translation_of(red: RedRun) -> tuple[Translation, AnomalyKind]:
         simulated(replace(faultless, options={**faultless.options, "seed": str(FIRST_OTHER + n)}))
         for n in range(OTHER_SEEDS)
     ]
-    what = simulated(script)
+    what = expected(simulated(script))
     found = constraints_of(what, others)
     return translated(replace(script, options=options), what, found), kind
 

@@ -32,6 +32,7 @@ from harness.core.op import Json
 
 TABLE: Final = re.compile(r"/harness/[^/]+/[^/]+(?=/)")
 PART: Final = re.compile(r"/replicas/[^/]+/parts/([^/]+)$")
+REPLICA_NAME: Final = re.compile(r"ch\d+$")
 REPLICA: Final = re.compile(r"/replicas/([^/]+)/")
 ENTRY: Final = re.compile(r"^(merge|mutate|drop)\n(\S+)_\d+_\d+_\d+$", re.MULTILINE)
 """The kind of an entry of the log, and the partition of the first part that it names."""
@@ -91,6 +92,8 @@ class KeyMessage:
             return pair == {"part", "select"}
         if pair == {"part", "end"}:
             return True
+        if pair == {"active", "failed"}:  # only an active replica can find that a part has failed
+            return True
         if pair == {"part"}:  # each looks whether the other's has the same checksums
             return False
         return bool(self.writes & (other.writes | other.reads) or self.reads & other.writes)
@@ -104,7 +107,7 @@ def key_messages(log: bytes, since_ns: int) -> Sequence[KeyMessage]:
     """The part about which the thread of a node goes on, by the time at which it was answered."""
     seen: Counter[str] = Counter()
     for node, kind, sent_ns, effect_ns, ended_ns, applied, end, operations in json.loads(log):
-        if kind == "fetch":
+        if kind == "fetch" or not REPLICA_NAME.match(node):
             continue
         ops = [(name, TABLE.sub("", path), data) for name, path, data in operations]
         own = [m[1] for name, path, _ in ops if name == "create" and (m := PART.search(path))]
@@ -115,7 +118,7 @@ def key_messages(log: bytes, since_ns: int) -> Sequence[KeyMessage]:
             threads[node, ended_ns] = part
         if sent_ns < since_ns or (effect_ns is None and end != "lost"):
             continue
-        known = _gone(node) if kind == "gone" else _known(node, kind, ops, part)
+        known = ("gone", "", {}) if kind == "gone" else _known(node, kind, ops, part)
         if known is None:
             continue
         what, about, rule = known
@@ -145,10 +148,6 @@ def key_messages(log: bytes, since_ns: int) -> Sequence[KeyMessage]:
 
 def _active(node: str) -> str:
     return f"/replicas/{node}/is_active"
-
-
-def _gone(node: str) -> tuple[str, str, Mapping[str, Json]]:
-    return "gone", "", {}
 
 
 def _node(path: str) -> str:
@@ -201,7 +200,7 @@ def _of_replica(
 ) -> tuple[str, str, Mapping[str, Json]] | None:
     """Return what a message about replicas is: active, lost, cloned; None if it is another."""
     own = f"/replicas/{node}"
-    if _active(node) in changed:
+    if any(name == "create" and path == _active(node) for name, path, _ in ops):
         return "active", "", {"words": ["/is_active", "tcp_port: "]}
     lost = [path for path in changed if path.endswith("/is_lost")]
     if lost and lost[0] == f"{own}/is_lost":
@@ -220,12 +219,15 @@ def _read(
     ops: Sequence[tuple[str, str, str]], announced: str, node: str, part: str
 ) -> tuple[str, str, Mapping[str, Json]] | None:
     name, path, _ = ops[0]
+    if [path for _, path, _ in ops[:2]] == ["/quorum/status", "/quorum/failed_parts"]:
+        # A linearizable select of the simulator decides by one request.
+        return "select", "", {"op": "get", "words": ["/quorum/last_part"]}
     rules: Iterable[tuple[str, str]] = (("status", "/quorum/status"), ("last", "/quorum/last_part"))
     for what, wanted in rules:
         if path == wanted and part and name == "get":
             return what, part, {"op": "read", "words": [wanted], "after": [announced]}
     if len(ops) == 1 and path == "/quorum/last_part" and name == "get":
-        return "select", "", {"op": "get", "words": [path]}
+        return "select", "", {"op": "get", "words": ["/quorum/last_part"]}
     if path == "/quorum/failed_parts" and name == "list":
         return "failed", "", {"op": "read", "words": [path]}
     if path.endswith("/queue") and (other := REPLICA.match(path)) and other[1] != node:

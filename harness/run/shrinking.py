@@ -54,6 +54,11 @@ OTHER_SEEDS: Final = 32
 """Number of other seeds with which a candidate without any call would be tried. One that has lost a
 part of the calls is tried with this part of the seeds, so that removing all calls in turn takes as
 many candidates in chunks of any size."""
+WITNESS_SEEDS: Final = 512
+"""Maximum number of other seeds with which the calls of the witness alone are tried."""
+SEEDS_PER_CALL: Final = 16
+"""Number of those seeds for each call that would be removed: a rare moment is worth more tries the
+more calls it saves."""
 LADDER_NS: Final = tuple(
     n * 10**power for power in range(6, 11) for n in (1, 2, 5) if n * 10**power <= 60 * 10**9
 )
@@ -268,7 +273,9 @@ class Shrinker:
         if len(clients) < 2:
             return False
         last, own = clients[-1], candidate.calls[clients[-1]]
-        for number in range(1, self._other_seeds + 1):
+        saved = len(self.best.calls) - len(candidate.calls)
+        seeds = min(WITNESS_SEEDS, max(self._other_seeds, SEEDS_PER_CALL * saved))
+        for number in range(1, (seeds if self._other_seeds else 0) + 1):
             seeded = replace(candidate, options={**candidate.options, "seed": f"0x{number:x}"})
             ends_ns = self._result(seeded).ends_ns[:-1]
             if not ends_ns:

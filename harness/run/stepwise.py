@@ -140,15 +140,17 @@ def _rule_of(number: int, action: str, raw: Mapping[str, Any]) -> Do:
     for field in raw:
         if field not in known:
             raise UsageError(f"step {number}: {field} is unknown: expected {' '.join(known)}")
-    several = isinstance(node, list) and node and all(isinstance(one, str) for one in node)
-    if not isinstance(name, str) or not (isinstance(node, str) or several):
+    nodes = node if isinstance(node, list) else [node]
+    if not isinstance(name, str) or not nodes or not all(isinstance(one, str) for one in nodes):
         raise UsageError(
             f"step {number}: {action}: expected the name of a rule, and a replica or a list of them"
         )
     rule: dict[str, Json] = {field: raw[field] for field in raw if field not in (action, "on")}
     if action in ("hold", "count"):
         rule = {**RULE_DEFAULTS, **rule}
-    return rule_step(action, name, node, **rule)
+    return rule_step(
+        action, name, [str(one) for one in nodes] if node is nodes else str(node), **rule
+    )
 
 
 def _line(step: ScriptStep) -> str:

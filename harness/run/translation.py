@@ -87,8 +87,13 @@ class PlayedRun:
 
     @property
     def end_ns(self) -> int:
-        """Return the time after which nothing belongs to the script."""
-        return max([0, *(call.end_ns for call in self.calls if not call.call.nemesis)])
+        """Return the time after which nothing belongs to the script: calls have ended, and replicas
+        that a fault has started are active."""
+        active = [
+            min((m.effect_ns for m in self.messages if _becomes_active(m, node, ns)), default=0)
+            for node, ns in _starts(self.calls)
+        ]
+        return max([0, *active, *(call.end_ns for call in self.calls if not call.call.nemesis)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +117,31 @@ class Translation:
 
     run: ScriptedRun
     constraints: Sequence[Constraint]
+
+
+def _starts(calls: Sequence[SimulatedCall]) -> Sequence[tuple[str, int]]:
+    """Return the replicas that faults start, and when."""
+    return [
+        (node, call.begin_ns)
+        for call in calls
+        if call.call.f in STARTS and _edge(call.call) != "begin"
+        for node in sorted(_nodes_of(call.call))
+    ]
+
+
+def _becomes_active(message: KeyMessage, node: str, start_ns: int) -> bool:
+    return (message.what, message.node) == ("active", node) and message.effect_ns > start_ns
+
+
+def expected(red: PlayedRun) -> PlayedRun:
+    """Return what of a run real servers repeat: the faults that stay, and the messages without
+    those by which replicas become active again after faults that go."""
+    calls = [call for call in red.calls if not call.call.nemesis or stays(call.call, red)]
+    nodes = {node for node, _ in _starts(calls)}
+    nodes |= {message.node for message in red.messages if message.lost_ns is not None}
+    nodes |= {node for call in calls if _edge(call.call) for node in _nodes_of(call.call)}
+    messages = [m for m in red.messages if m.what not in SERIAL or m.node in nodes]
+    return PlayedRun(calls, messages)
 
 
 def calls_of(history: History, workers: int) -> Sequence[SimulatedCall]:
@@ -143,27 +173,30 @@ def constraints_of(red: PlayedRun, others: Sequence[PlayedRun]) -> Sequence[Cons
         for one, other in combinations(red.messages, 2)
         if one.conflicts(other)
         and one.rule and other.rule and one.lost != "request" and other.lost != "request"
-        # A select of a ZooKeeper server that lags finds an old state: a fault that stays sees to it.
+        # A ZooKeeper server that lags answers a select by an old state: the fault stays.
         and one.effect_ns <= other.effect_ns
         and not _ordered_by_calls(one, other, red.calls)
+        and not (other.what in OF_CALLS and other.effect_ns > red.end_ns)  # of final reads
     ]  # fmt: skip
     usual = UsualOrder(others)
     shares = {
         (one.name, other.name): (usual(one.name, other.name), one, other)
         for one, other in pairs
-        if other.effect_ns <= red.end_ns
+        if one.effect_ns <= red.end_ns
     }
     rare = {m.part for share, *both in shares.values() if share < RARE for m in both}
     found = {
         names: Constraint(one, other, "unusual order")
         for names, (share, one, other) in shares.items()
         if share < (USUAL if {one.part, other.part} <= rare else RARE)
+        and (other.effect_ns <= red.end_ns or usual.sent(other.name) > USUAL)
     }
     within = [
         (select, part)
         for part, select in pairs
         if (part.what, select.what) == ("part", "select") and part.node == select.node
-        and select.sent_ns < part.effect_ns and usual.within(select.name, part.name) < RARE
+        and _begin_ns(select, red) < part.effect_ns
+        and usual.within(select.name, part.name) < RARE
     ]  # fmt: skip
     found |= {
         (part.name, select.name): Constraint(part, select, "within a select")
@@ -206,6 +239,7 @@ class UsualOrder:
     """How often one message takes effect before another in other runs."""
 
     def __init__(self, others: Sequence[PlayedRun]) -> None:
+        self._runs = others
         self._messages = [{message.name: message for message in run.messages} for run in others]
 
     def __call__(self, earlier: str, later: str) -> float:
@@ -213,16 +247,29 @@ class UsualOrder:
         both = self._of(earlier, later)
         return sum(one.state < other.state for one, other in both) / len(both) if both else 0.0
 
-    def within(self, outer: str, inner: str) -> float:
-        """Return the share of those in which the second takes effect while the first is under
-        way."""
-        both = self._of(outer, inner)
-        inside = sum(one.sent_ns < other.effect_ns < one.effect_ns for one, other in both)
-        return inside / len(both) if both else 0.0
+    def sent(self, name: str) -> float:
+        """Return the share of those runs in which a message is sent."""
+        return sum(name in run for run in self._messages) / max(1, len(self._messages))
+
+    def within(self, select: str, part: str) -> float:
+        """Return the share of those in which a part is announced while a select is under way."""
+        both = [
+            _begin_ns(named[select], run) < named[part].effect_ns < named[select].effect_ns
+            for run, named in zip(self._runs, self._messages, strict=True)
+            if select in named and part in named
+        ]
+        return sum(both) / len(both) if both else 0.0
 
     def _of(self, first: str, second: str) -> Sequence[tuple[KeyMessage, KeyMessage]]:
         runs = self._messages
         return [(run[first], run[second]) for run in runs if first in run and second in run]
+
+
+def _begin_ns(select: KeyMessage, run: PlayedRun) -> int:
+    """Return when the call that sends a message has begun; its parts are chosen later, and may be
+    chosen before the message is sent."""
+    begins_ns = [call.begin_ns for call in _calls_of(select, run.calls)]
+    return max(begins_ns, default=select.sent_ns)
 
 
 def _reduced(constraints: Sequence[Constraint]) -> Sequence[Constraint]:
@@ -277,23 +324,28 @@ def steps_of(red: PlayedRun, constraints: Sequence[Constraint]) -> Sequence[Scri
         *_calls_events(red),
         *_sessions_events(red),
     ]
-    for message in awaited.values():
-        if not _unrepeated(message):  # those before it do not count
-            events.append((message.sent_ns - 1, 0, [_installed("count", message, replicas)]))
+    events += [
+        (message.sent_ns - 1, 0, [_installed("count", message, replicas)])
+        for message in awaited.values()
+        if not _unrepeated(message)  # those before it do not count
+    ]
     places: Mapping[str, int] = {message.name: at for at, message in enumerate(red.messages)}
-    sent_early = {one.earlier.name for one in constraints if one.sent}
+    sent_ns = {
+        one.earlier.name: one.later.effect_ns - 1 for one in reversed(constraints) if one.sent
+    }
     for name, message in (*held.items(), *awaited.items()):
         nodes, place = _nodes(message, replicas), places[name]
         wait = [rule_step("await", name, nodes)]
         if message.effect_ns > red.end_ns:
             wait = []  # it may never come, and nothing waits for it
         own = list(wait)
-        if name in sent_early:
-            events.append((message.sent_ns, place, wait))
+        if name in sent_ns:
+            events.append((sent_ns[name], place, wait))
             own = []
         if name in lost:
             assert message.lost_ns is not None, "a lost message has the time of its loss"
-            events.append((message.lost_ns, place, [*own, rule_step("cut", name, nodes)]))
+            # What ends because of the loss ends after it.
+            events.append((message.lost_ns - 1, place, [*own, rule_step("cut", name, nodes)]))
             continue
         if name in held:
             own.append(rule_step("release", name, nodes))
@@ -323,28 +375,27 @@ def _unrepeated(message: KeyMessage) -> bool:
 def _calls_events(red: PlayedRun) -> Sequence[tuple[int, int, Sequence[ScriptStep]]]:
     """Return the begins and ends of calls and faults."""
     events: list[tuple[int, int, Sequence[ScriptStep]]] = []
-    started: set[str] = set()
-    """Replicas that were started and have not been seen to answer."""
+    restless = {(m.lost_ns, m.node) for m in red.messages if m.lost_ns is not None}
+    restless |= {(m.effect_ns, m.node) for m in red.messages if m.what == "gone"}
+    """Replicas that lost their session or were started, and when: the next call waits for them."""
     for place, call in enumerate(red.calls):
         ends = (Kind.OK,) if call.kind is Kind.OK else (Kind.OK, Kind.FAIL, Kind.INFO)
-        steps: list[ScriptStep] = []
-        nodes = _nodes_of(call.call)
-        for node in sorted(started & nodes):
-            steps.append(node_step("answers", node))
-        started -= nodes
-        if call.call.nemesis:
-            own = call.call
-            if own.f in STARTS and "zk" not in str(nodes):
-                assert isinstance(own.value, Mapping), "the value of a fault is a table"
-                own = Call(f=own.f, value={**own.value, "answers": False}, nemesis=True)
-                started |= nodes if own.value["edge"] != "begin" else set()
-            events.append((call.begin_ns, place, [*steps, Do(own, call.by, ends, True)]))
-        else:
-            steps.append(Do(call.call, call.by, ends, wait=False))
-            events.append((call.begin_ns, place, steps))
-            events.append((min(call.end_ns, red.end_ns + 1), place, [Joined(call.by)]))
-    last = [node_step("answers", node) for node in sorted(started)]
-    return [*events, (NEVER_NS, len(red.calls), last)]
+        own, nodes = call.call, _nodes_of(call.call)
+        if own.nemesis:
+            if own.f in STARTS and not _of_keepers(own.value):
+                if _edge(own) != "begin":
+                    restless |= {(call.begin_ns, node) for node in nodes}
+                own = Call(f=own.f, value={**_table(own), "answers": False}, nemesis=True)
+            events.append((call.begin_ns, place, [Do(own, call.by, ends)]))
+            continue
+        over = {one for one in restless if one[0] < call.begin_ns and one[1] in nodes}
+        restless -= over
+        waits = [node_step("answers", node) for node in sorted({node for _, node in over})]
+        if call.kind is not Kind.OK:
+            waits = []  # it may have failed because the replica was not ready
+        events.append((call.begin_ns, place, [*waits, Do(own, call.by, ends, wait=False)]))
+        events.append((min(call.end_ns, red.end_ns + 1), place, [Joined(call.by)]))
+    return events
 
 
 def _sessions_events(red: PlayedRun) -> Sequence[tuple[int, int, Sequence[ScriptStep]]]:
@@ -370,21 +421,24 @@ def _spans(calls: Sequence[SimulatedCall]) -> Sequence[tuple[Call, int, int]]:
     ]
 
 
+def _table(fault: Call) -> Mapping[str, Json]:
+    assert isinstance(fault.value, Mapping), "the value of a fault is a table"
+    return fault.value
+
+
 def _edge(call: Call) -> object:
-    return call.value.get("edge") if call.nemesis and isinstance(call.value, Mapping) else None
+    return _table(call)["edge"] if call.nemesis else None
 
 
 def _fault(call: Call) -> tuple[str, object]:
-    assert isinstance(call.value, Mapping), "the value of a fault is a table"
-    return call.f, call.value.get("fault")
+    return call.f, _table(call).get("fault")
 
 
 def _nodes_of(call: Call) -> set[str]:
     """Return the servers that a call or a fault names."""
     if not call.nemesis:
         return {call.node} if call.node else set()
-    assert isinstance(call.value, Mapping), "the value of a fault is a table"
-    return set(NODE.findall(str({k: v for k, v in call.value.items() if k != "name"})))
+    return set(NODE.findall(str({k: v for k, v in _table(call).items() if k != "name"})))
 
 
 def _trimmed(steps: Sequence[ScriptStep]) -> Sequence[ScriptStep]:
@@ -418,19 +472,18 @@ def _installed(do: str, message: KeyMessage, replicas: Sequence[str]) -> Do:
 def translated(
     script: ScriptedRun, red: PlayedRun, constraints: Sequence[Constraint]
 ) -> Translation:
-    """Return the script of a simulated run for real servers."""
-    kept = [call for call in red.calls if not call.call.nemesis or stays(call.call, red)]
+    """Return the script for real servers of what is expected of a simulated run."""
     families = [
         str(call.call.value["name"])
-        for call in kept
+        for call in red.calls
         if isinstance(call.call.value, dict) and call.call.nemesis and "name" in call.call.value
     ]
     nemesis = ",".join(dict.fromkeys((NAME, *families)))
     options = {n: v for n, v in script.options.items() if n not in SIMULATED}
     options |= {"cluster": "docker", "nemesis": nemesis, "time-limit": str(TIME_LIMIT_S)}
-    if options.get("read") in ("server", "linearizable", "thesis"):
+    if options.get("read") in ("server", "sync", "linearizable", "thesis"):
         options["read"] = "sequential"
-    steps = steps_of(replace(red, calls=kept), constraints)
+    steps = steps_of(red, constraints)
     return Translation(ScriptedRun(options, (), tuple(steps)), constraints)
 
 
@@ -448,7 +501,10 @@ def stays(call: Call, red: PlayedRun) -> bool:
 
 
 def _of_keepers(value: object) -> bool:
-    return isinstance(value, Mapping) and "zk" in str(value.get("nodes", value.get("order", "")))
+    if not isinstance(value, Mapping):
+        return False
+    named = str(value.get("nodes", value.get("order", "")))
+    return "zk" in named or value.get("role") == "zookeeper"
 
 
 def without_rule(run: ScriptedRun, name: str) -> ScriptedRun:
@@ -460,5 +516,5 @@ def without_rule(run: ScriptedRun, name: str) -> ScriptedRun:
 def rule_of(step: ScriptStep) -> str | None:
     """Return the name of the rule of a step; None if it has none."""
     if isinstance(step, Do) and step.call.f == NAME and isinstance(step.call.value, Mapping):
-        return str(step.call.value["rule"])
+        return str(step.call.value["rule"]) if "rule" in step.call.value else None
     return None

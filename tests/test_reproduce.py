@@ -16,21 +16,13 @@ from harness.core.history import History
 from harness.core.op import Call, Json, Kind, Op
 from harness.generators.script import Do, Joined, Rest, Until, broke_off
 from harness.run.bisection import TryResult
+from harness.run.constraints import constraints_of
 from harness.run.message_log import KeyMessage
+from harness.run.played_run import PlayedRun, SimulatedCall, expected, stays
 from harness.run.scripted import ScriptedRun, read_script
 from harness.run.stepwise import Ended, node_step, rule_step, steps_text
 from harness.run.store import Store
-from harness.run.translation import (
-    PlayedRun,
-    SimulatedCall,
-    constraints_of,
-    expected,
-    rule_of,
-    stays,
-    steps_of,
-    translated,
-    without_rule,
-)
+from harness.run.translation import rule_of, steps_of, translated, without_rule
 from nemesis.message_rules import _lacking
 from workloads.scenarios.steps import shows
 

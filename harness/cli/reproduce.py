@@ -35,24 +35,17 @@ from harness.core.verdict import Status
 from harness.generators.script import broke_off
 from harness.run.bisection import TryResult
 from harness.run.campaign import FinishedRun
+from harness.run.constraints import constraints_of
 from harness.run.message_log import key_messages
 from harness.run.phases import record, workers_of
 from harness.run.plan import Plan
+from harness.run.played_run import PlayedRun, calls_of, expected
 from harness.run.rates import interval
 from harness.run.scripted import ScriptedRun, commented, read_script
 from harness.run.shrinking import ShrinkBudget
 from harness.run.stop import Stop
 from harness.run.store import Store
-from harness.run.translation import (
-    PlayedRun,
-    Translation,
-    calls_of,
-    constraints_of,
-    expected,
-    rule_of,
-    translated,
-    without_rule,
-)
+from harness.run.translation import Translation, rule_of, translated, without_rule
 from harness.sim.bugs import OF_SERVERS
 from harness.sim.world import World
 

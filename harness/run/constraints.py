@@ -10,10 +10,12 @@ constraint is
    usually follows from their times does not follow then, or
 3. that a replica announces a part while a select of its own is between the choice of parts and the
    look for the last one, if that is rare: the select is sent, the part is announced, the select
-   goes on.
+   goes on, or
+4. that a replica never announces a part which it announces in most of those runs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import Final
@@ -32,13 +34,16 @@ the first to fetch, are constraints only if they are about the parts of a rare o
 class Constraint:
     """The message `later` takes effect after `earlier`."""
 
-    earlier: KeyMessage
+    earlier: KeyMessage | None
+    """None if `later` never takes effect."""
     later: KeyMessage
     why: str
     sent: bool = False
     """True if it takes effect after `earlier` was sent, which may take effect later."""
 
     def __str__(self) -> str:
+        if self.earlier is None:
+            return f"{self.later.name} never ({self.why})"
         sent = " is sent" if self.sent else ""
         return f"{self.earlier.name}{sent} < {self.later.name} ({self.why})"
 
@@ -87,8 +92,10 @@ def constraints_of(red: PlayedRun, others: Sequence[PlayedRun]) -> Sequence[Cons
         if one.name in held and (one.name, other.name) not in found and other.what != "number":
             found[one.name, other.name] = Constraint(one, other, "the first is held back")
             held.add(other.name)
+    never = usual.missing({message.name for message in red.messages})
     return [
-        *_reduced(list(found.values())),
+        *_reduced(found),
+        *(Constraint(None, message, "unusual") for message in never),
         *(Constraint(select, part, "within a select", sent=True) for select, part in within),
     ]
 
@@ -117,6 +124,16 @@ class UsualOrder:
         """Return the share of those runs in which a message is sent."""
         return sum(name in run for run in self._messages) / max(1, len(self._messages))
 
+    def missing(self, names: AbstractSet[str]) -> Sequence[KeyMessage]:
+        """Return the announcements of parts in those runs that are usual and not among these."""
+        all_parts = {
+            name: message
+            for run in self._messages
+            for name, message in run.items()
+            if message.what == "part"
+        }
+        return [m for name, m in all_parts.items() if name not in names and self.sent(name) > USUAL]
+
     def within(self, select: str, part: str) -> float:
         """Return the share of those in which a part is announced while a select is under way."""
         both = [
@@ -138,25 +155,26 @@ def _begin_ns(select: KeyMessage, run: PlayedRun) -> int:
     return max(begins_ns, default=select.sent_ns)
 
 
-def _reduced(constraints: Sequence[Constraint]) -> Sequence[Constraint]:
-    """Return the constraints without those that follow from others."""
+def _reduced(found: Mapping[tuple[str, str], Constraint]) -> Sequence[Constraint]:
+    """Return the constraints, by their two messages, without those that follow from others."""
     after: dict[str, set[str]] = {}
-    for one in constraints:
-        after.setdefault(one.earlier.name, set()).add(one.later.name)
+    for earlier, later in found:
+        after.setdefault(earlier, set()).add(later)
     serial = sorted(
-        {one.later.name: one.later for one in constraints if one.later.what in SERIAL}.values(),
+        {one.later.name: one.later for one in found.values() if one.later.what in SERIAL}.values(),
         key=lambda message: (message.node, message.state),
     )
     for message, following in pairwise(serial):  # of one thread
         if message.node == following.node:
             after.setdefault(message.name, set()).add(following.name)
 
-    def reaches(start: str, goal: str, without: tuple[str, str]) -> bool:
+    def reaches(start: str, goal: str) -> bool:
+        """Return whether a path leads from one message to another, other than the constraint."""
         left, seen = [start], {start}
         while left:
             name = left.pop()
             for following in after.get(name, ()):
-                if (name, following) == without or following in seen:
+                if (name, following) == (start, goal) or following in seen:
                     continue
                 if following == goal:
                     return True
@@ -164,8 +182,4 @@ def _reduced(constraints: Sequence[Constraint]) -> Sequence[Constraint]:
                 left.append(following)
         return False
 
-    return [
-        one
-        for one in constraints
-        if not reaches(one.earlier.name, one.later.name, (one.earlier.name, one.later.name))
-    ]
+    return [one for names, one in found.items() if not reaches(*names)]

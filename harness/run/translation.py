@@ -58,16 +58,18 @@ class Translation:
 def steps_of(red: PlayedRun, constraints: Sequence[Constraint]) -> Sequence[ScriptStep]:
     """Return the steps that play a run under these constraints."""
     lost = {m.name: m for m in red.messages if m.lost}
-    held = {one.later.name: one.later for one in constraints} | lost
-    held |= {one.earlier.name: one.earlier for one in constraints if one.sent}
-    awaited = {m.name: m for c in constraints if (m := c.earlier).name not in held}
+    never = [one.later for one in constraints if one.earlier is None]
+    """Held back until the rules are removed."""
+    held = {one.later.name: one.later for one in constraints if one.earlier} | lost
+    held |= {one.earlier.name: one.earlier for one in constraints if one.earlier and one.sent}
+    awaited = {m.name: m for c in constraints if (m := c.earlier) and m.name not in held}
     for message in red.messages:
         alone = message.what in AWAITED and message.name not in held and not message.lost
         if alone and _found_later(message, red.calls):
             awaited[message.name] = message
     replicas = sorted({message.node for message in red.messages})
     steps: list[ScriptStep] = [
-        *(_installed("hold", message, replicas) for message in held.values()),
+        *(_installed("hold", message, replicas) for message in (*held.values(), *never)),
         *(_installed("count", m, replicas) for m in awaited.values() if _unrepeated(m)),
     ]
     events: list[tuple[int, int, Sequence[ScriptStep]]] = [
@@ -81,7 +83,9 @@ def steps_of(red: PlayedRun, constraints: Sequence[Constraint]) -> Sequence[Scri
     ]
     places: Mapping[str, int] = {message.name: at for at, message in enumerate(red.messages)}
     sent_ns = {
-        one.earlier.name: one.later.effect_ns - 1 for one in reversed(constraints) if one.sent
+        one.earlier.name: one.later.effect_ns - 1
+        for one in reversed(constraints)
+        if one.earlier and one.sent
     }
     for name, message in (*held.items(), *awaited.items()):
         nodes, place = _nodes(message, replicas), places[name]

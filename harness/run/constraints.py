@@ -11,11 +11,11 @@ constraint is
 3. that a replica announces a part while a select of its own is between the choice of parts and the
    look for the last one, if that is rare: the select is sent, the part is announced, the select
    goes on, or
-4. that a replica never announces a part which it announces in most of those runs.
+4. that a replica never announces a part which it announces in most of those runs, if it announces
+   none that it did not insert.
 """
 
 from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import Final
@@ -92,7 +92,8 @@ def constraints_of(red: PlayedRun, others: Sequence[PlayedRun]) -> Sequence[Cons
         if one.name in held and (one.name, other.name) not in found and other.what != "number":
             found[one.name, other.name] = Constraint(one, other, "the first is held back")
             held.add(other.name)
-    never = usual.missing({message.name for message in red.messages})
+    fetching = {message.node for message in red.messages if message.what == "part"}
+    never = [message for message in usual.parts if message.node not in fetching]
     return [
         *_reduced(found),
         *(Constraint(None, message, "unusual") for message in never),
@@ -124,15 +125,11 @@ class UsualOrder:
         """Return the share of those runs in which a message is sent."""
         return sum(name in run for run in self._messages) / max(1, len(self._messages))
 
-    def missing(self, names: AbstractSet[str]) -> Sequence[KeyMessage]:
-        """Return the announcements of parts in those runs that are usual and not among these."""
-        all_parts = {
-            name: message
-            for run in self._messages
-            for name, message in run.items()
-            if message.what == "part"
-        }
-        return [m for name, m in all_parts.items() if name not in names and self.sent(name) > USUAL]
+    @property
+    def parts(self) -> Sequence[KeyMessage]:
+        """Return the announcements of parts that are usual."""
+        named = {name: message for run in self._messages for name, message in run.items()}
+        return [m for name, m in named.items() if m.what == "part" and self.sent(name) > USUAL]
 
     def within(self, select: str, part: str) -> float:
         """Return the share of those in which a part is announced while a select is under way."""

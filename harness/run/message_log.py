@@ -221,13 +221,13 @@ def _read(
     name, path, _ = ops[0]
     if [path for _, path, _ in ops[:2]] == ["/quorum/status", "/quorum/failed_parts"]:
         # A linearizable select of the simulator decides by one request.
-        return "select", "", {"op": "get", "words": ["/quorum/last_part"]}
+        return "select", "", {"op": "read", "words": ["/quorum/last_part"]}
     rules: Iterable[tuple[str, str]] = (("status", "/quorum/status"), ("last", "/quorum/last_part"))
     for what, wanted in rules:
         if path == wanted and part and name == "get":
             return what, part, {"op": "read", "words": [wanted], "after": [announced]}
     if len(ops) == 1 and path == "/quorum/last_part" and name == "get":
-        return "select", "", {"op": "get", "words": ["/quorum/last_part"]}
+        return "select", "", {"op": "read", "words": ["/quorum/last_part"]}
     if path == "/quorum/failed_parts" and name == "list":
         return "failed", "", {"op": "read", "words": [path]}
     if path.endswith("/queue") and (other := REPLICA.match(path)) and other[1] != node:

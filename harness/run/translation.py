@@ -20,6 +20,7 @@ from typing import Final
 
 from harness.core.op import Call, Json, Kind
 from harness.generators.script import Do, Joined, ScriptStep
+from harness.generators.steps import NEMESIS_NUMBER
 from harness.run.constraints import Constraint
 from harness.run.message_log import NUMBERED, KeyMessage
 from harness.run.played_run import (
@@ -40,8 +41,11 @@ from nemesis.message_rules import NAME
 
 AWAITED: Final = frozenset({"assign", "commit", "fail", "lose", "number", "part"})
 """Messages that every call or fault which begins later waits for."""
+ENDS_SESSIONS: Final = frozenset({"kill", "partition", "pause"})
+"""Faults during which the session of a replica expires if they last."""
 MERGED: Final = re.compile(r"_[1-9]\d*$")
 """The end of the name of a part that was merged, which depends on the parts that were there."""
+STOPPED: Final = "stop-fetches-minority"
 TIME_LIMIT_S: Final = 120
 SIMULATED: Final = frozenset({"bug", "cluster", "nemesis", "protocol", "seed", "time-limit"})
 """Options that only a simulated run has, or that the translation chooses."""
@@ -58,8 +62,6 @@ class Translation:
 def steps_of(red: PlayedRun, constraints: Sequence[Constraint]) -> Sequence[ScriptStep]:
     """Return the steps that play a run under these constraints."""
     lost = {m.name: m for m in red.messages if m.lost}
-    never = [one.later for one in constraints if one.earlier is None]
-    """Held back until the rules are removed."""
     held = {one.later.name: one.later for one in constraints if one.earlier} | lost
     held |= {one.earlier.name: one.earlier for one in constraints if one.earlier and one.sent}
     awaited = {m.name: m for c in constraints if (m := c.earlier) and m.name not in held}
@@ -69,7 +71,7 @@ def steps_of(red: PlayedRun, constraints: Sequence[Constraint]) -> Sequence[Scri
             awaited[message.name] = message
     replicas = sorted({message.node for message in red.messages})
     steps: list[ScriptStep] = [
-        *(_installed("hold", message, replicas) for message in (*held.values(), *never)),
+        *(_installed("hold", message, replicas) for message in held.values()),
         *(_installed("count", m, replicas) for m in awaited.values() if _unrepeated(m)),
     ]
     events: list[tuple[int, int, Sequence[ScriptStep]]] = [
@@ -159,7 +161,9 @@ def _sessions_events(red: PlayedRun) -> Sequence[tuple[int, int, Sequence[Script
         for message in red.messages
         if message.what == "gone" and message.effect_ns <= red.end_ns
         and any(
-            begin_ns < message.effect_ns < end_ns and message.node in nodes_of(call)
+            begin_ns < message.effect_ns < end_ns
+            and call.f in ENDS_SESSIONS
+            and message.node in nodes_of(call)
             for call, begin_ns, end_ns in spans_of(red.calls)
         )
     ]  # fmt: skip
@@ -197,6 +201,8 @@ def translated(
     script: ScriptedRun, red: PlayedRun, constraints: Sequence[Constraint]
 ) -> Translation:
     """Return the script for real servers of what is expected of a simulated run."""
+    lacking = {one.later.node for one in constraints if one.earlier is None}
+    red = replace(red, calls=[*_stopped_fetches(sorted(lacking)), *red.calls])
     families = [
         str(call.call.value["name"])
         for call in red.calls
@@ -209,6 +215,16 @@ def translated(
         options["read"] = "sequential"
     steps = steps_of(red, constraints)
     return Translation(ScriptedRun(options, (), tuple(steps)), constraints)
+
+
+def _stopped_fetches(nodes: Sequence[str]) -> Sequence[SimulatedCall]:
+    """Return the fault that keeps parts from these replicas. To hold back what they announce would
+    end their sessions."""
+    if not nodes:
+        return ()
+    value: dict[str, Json] = {"fault": 0, "edge": "begin", "name": STOPPED, "nodes": [*nodes]}
+    call = Call(f="stop-fetches", value=value, nemesis=True)
+    return [SimulatedCall(NEMESIS_NUMBER, call, -1, 0, Kind.OK)]
 
 
 def without_rule(run: ScriptedRun, name: str) -> ScriptedRun:

@@ -198,7 +198,7 @@ def test_a_replica_that_never_has_a_part_does_not_fetch() -> None:
         ("stop-fetches", None),
         ("insert", "ch1"),
     ]
-    assert run.options["nemesis"] == "message-hold,stop-fetches-minority"
+    assert run.options["nemesis"] == "message-hold,stop-fetches-one"
     assert not any(rule_of(step) for step in run.steps)
 
 

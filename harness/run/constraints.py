@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import Final
 
-from harness.run.message_log import SERIAL, KeyMessage
+from harness.run.message_log import OF_PART, SERIAL, KeyMessage
 from harness.run.played_run import OF_CALLS, PlayedRun, SimulatedCall, calls_that_send
 
 USUAL: Final = 0.75
@@ -152,17 +152,25 @@ def _begin_ns(select: KeyMessage, run: PlayedRun) -> int:
     return max(begins_ns, default=select.sent_ns)
 
 
+def _thread(message: KeyMessage) -> tuple[str, str] | None:
+    """Return the thread of a replica that sends a message after the answer to the one before, if
+    that is known: by the part that it is about, or "" for the thread that makes it active."""
+    if message.what in SERIAL:
+        return message.node, ""
+    return (message.node, message.part) if message.what in OF_PART else None
+
+
 def _reduced(found: Mapping[tuple[str, str], Constraint]) -> Sequence[Constraint]:
     """Return the constraints, by their two messages, without those that follow from others."""
     after: dict[str, set[str]] = {}
     for earlier, later in found:
         after.setdefault(earlier, set()).add(later)
     serial = sorted(
-        {one.later.name: one.later for one in found.values() if one.later.what in SERIAL}.values(),
-        key=lambda message: (message.node, message.state),
+        {one.later.name: one.later for one in found.values() if _thread(one.later)}.values(),
+        key=lambda message: (_thread(message), message.state),
     )
-    for message, following in pairwise(serial):  # of one thread
-        if message.node == following.node:
+    for message, following in pairwise(serial):
+        if _thread(message) == _thread(following):
             after.setdefault(message.name, set()).add(following.name)
 
     def reaches(start: str, goal: str) -> bool:

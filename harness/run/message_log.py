@@ -47,6 +47,8 @@ the second the second. Others with a number are sent again because the first was
 SERIAL: Final = frozenset({"active", "back", "clone", "failed", "queue"})
 """Messages of one thread of a replica, the one that makes it active: each waits for the answer to
 the one before."""
+OF_PART: Final = frozenset({"part", "status", "last", "join", "end"})
+"""Messages of one thread of a replica about one part, in this order."""
 LOSABLE: Final = frozenset({"active", "assign", "clone", "commit", "end", "fail", "join", "part"})
 """Messages whose loss matters: they change what others find."""
 

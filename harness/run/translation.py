@@ -45,7 +45,7 @@ ENDS_SESSIONS: Final = frozenset({"kill", "partition", "pause"})
 """Faults during which the session of a replica expires if they last."""
 MERGED: Final = re.compile(r"_[1-9]\d*$")
 """The end of the name of a part that was merged, which depends on the parts that were there."""
-STOPPED: Final = "stop-fetches-minority"
+STOPPED: Final = "stop-fetches-one"
 TIME_LIMIT_S: Final = 120
 SIMULATED: Final = frozenset({"bug", "cluster", "nemesis", "protocol", "seed", "time-limit"})
 """Options that only a simulated run has, or that the translation chooses."""

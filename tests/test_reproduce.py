@@ -1,5 +1,7 @@
 """`harness reproduce`: what of a simulated run is translated, and into which steps."""
 
+import runpy
+import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -426,6 +428,19 @@ def test_a_call_waits_for_what_the_proxy_reports(
 def test_a_rule_that_counts_waits_for_answers() -> None:
     proxies = Proxies({"r": 1}, {"r": 1}, ["r"])
     assert _lacking(proxies, ["ch1"], "r on ch1", "r", "await", 1)
+
+
+def test_a_rule_that_skips_applies_to_later_messages() -> None:
+    rule = runpy.run_path("compose/images/pod/pod_proxy.py")["Rule"](
+        name="r", channel="zookeeper", edge="request", do="hold", words=["is_active"], skip=1
+    )
+    multi = struct.pack(">iii", 20, 1, 14)
+    assert not rule.matches("zookeeper", multi + b"is_lost")
+    assert [rule.matches("zookeeper", multi + b"is_active") for _ in range(3)] == [
+        False,
+        True,
+        True,
+    ]
 
 
 def test_a_rule_of_several_replicas_is_met_by_one() -> None:

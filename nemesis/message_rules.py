@@ -155,8 +155,9 @@ def _lacking(
         return f"{place}: the proxy has no such rule"
     if do != "await":
         return None
-    hits = sum(_number(state["hits"], name) for state in states)
-    counted = hits - (left if any(_has(state["counts"], name) for state in states) else 0)
+    counted = left  # a message whose connection has ended is not held back any more
+    if any(_has(state["counts"], name) for state in states):
+        counted = sum(_number(state["hits"], name) for state in states) - left
     return f"{place}: {counted} messages, {count} expected" if counted < count else None
 
 

@@ -414,6 +414,7 @@ class Proxies:
         ("hold", {"r": 0}, {}, False),
         ("await", {"r": 0}, {}, True),
         ("await", {"r": 1}, {"r": 1}, False),
+        ("await", {"r": 1}, {"r": 0}, True),
         ("release", {}, {"r": 1}, True),
         ("release", {}, {"r": 0}, False),
         ("cut", {}, {"r": 1}, False),
@@ -444,7 +445,7 @@ def test_a_rule_that_skips_applies_to_later_messages() -> None:
 
 
 def test_a_rule_of_several_replicas_is_met_by_one() -> None:
-    proxies = Proxies({"r": 0}, {}, [], {"ch2": 1})
+    proxies = Proxies({"r": 0}, {}, ["r"], {"ch2": 1})
     assert _lacking(proxies, ["ch1", "ch3"], "r", "r", "await", 1)
     assert not _lacking(proxies, ["ch1", "ch2"], "r", "r", "await", 1)
 

@@ -213,7 +213,8 @@ def _of_replica(
     if pointer and any(path.endswith("/is_lost") for _, path, _ in ops):
         return "clone", "", {"words": [f"{own}/log_pointer", "/is_lost"]}
     if f"{own}/queue/queue-" in changed and not pointer and len(ops) == 1:
-        return "queue", "", {"words": [f"{own}/queue/queue-"], "without": ["/log_pointer"]}
+        words = [f"{own}/queue/queue-", "format version: "]  # not the removal of an entry
+        return "queue", "", {"words": words, "without": ["/log_pointer"]}
     return None
 
 

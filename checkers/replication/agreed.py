@@ -16,6 +16,12 @@ commit   PART was put into the log by SESSION
 expire   SESSION, which had taken a number, ended
 assign   an entry of KIND, made by the replica SOURCE, makes PART while LEADER led
 leads    REPLICA leads from now on: "*" if all do, "" if nobody does
+columns  the table's columns are NAMES
+applied  those that REPLICA has are NAMES
+active   REPLICA became active
+lock     REPLICA has a lock of PART, whose objects are those of BLOB; with EPHEMERAL true it goes
+         with the session
+unlock   REPLICA has no lock of PART with BLOB any more
 barrier  an observer wrote its barrier, at wall-clock time MS
 """
 

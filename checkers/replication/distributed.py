@@ -64,9 +64,9 @@ class Distributed:
     def check(self, history: History) -> Verdict:
         """Return the verdict. VALID needs rest, an acknowledged value, and a final read of every
         replica."""
-        shards, rest = _shards(history), quiescence_of(history)
+        shards, rest = replicas_by_shard(history), quiescence_of(history)
         finals = _finals(history)
-        inserts = _inserts(history)
+        inserts = inserts_by_value(history)
         silent = [node for nodes in shards.values() for node in nodes if node not in finals]
         doubts = _doubts(shards, silent, inserts, rest.pending)
         wrong: list[WrongShard] = []
@@ -110,7 +110,9 @@ class Distributed:
         """Return on how many shards an acknowledged value was looked for at once, and where it was
         not."""
         looked, out = 0, list[WrongShard]()
-        for value, pair in _inserts(history).items() if self._placed is not Placed.LATER else ():
+        for value, pair in (
+            inserts_by_value(history).items() if self._placed is not Placed.LATER else ()
+        ):
             end = pair.end.value if pair.end is not None and pair.kind is Kind.OK else None
             found = end.get("copies") if isinstance(end, Mapping) else None
             copies: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
@@ -146,7 +148,8 @@ class Distributed:
         return ()
 
 
-def _inserts(history: History) -> dict[int, Pair]:
+def inserts_by_value(history: History) -> dict[int, Pair]:
+    """Return the inserts by value."""
     return {insert_value(p.invoke): p for p in history.pairs if p.invoke.f == INSERT}
 
 
@@ -159,17 +162,24 @@ def _finals(history: History) -> dict[str, Counter[int]]:
     }
 
 
-def _shards(history: History) -> dict[int, list[str]]:
-    """Return the replicas of each shard, as the run observed them at rest."""
-    out: dict[int, list[str]] = {}
+def replicas_at_rest(history: History) -> Mapping[str, Mapping[str, Any]]:
+    """Return what the run observed of each replica at rest: its "shard", and its "broken_files",
+    the number of files that it will never send."""
     for op in reversed(history.nemesis):
         value = op.value if isinstance(op.value, Mapping) else {}
         replicas = value.get("replicas")
         if op.f == "quiesce" and op.kind is not Kind.INVOKE and isinstance(replicas, Mapping):
-            for node, state in sorted(replicas.items()):
-                if isinstance(state, Mapping) and isinstance(state.get("shard"), int):
-                    out.setdefault(state["shard"], []).append(str(node))
-            break
+            states = sorted((str(node), state) for node, state in replicas.items())
+            return {node: state for node, state in states if isinstance(state, Mapping)}
+    return {}
+
+
+def replicas_by_shard(history: History) -> dict[int, list[str]]:
+    """Return the replicas of each shard, as the run observed them at rest."""
+    out: dict[int, list[str]] = {}
+    for node, state in replicas_at_rest(history).items():
+        if isinstance(state.get("shard"), int):
+            out.setdefault(state["shard"], []).append(node)
     return out
 
 

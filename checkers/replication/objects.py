@@ -112,7 +112,7 @@ def _dangling(history: History, op: Op) -> Iterator[Anomaly]:
 
 
 def _orphans(store: Op, final: Mapping[str, Op]) -> Iterator[Anomaly]:
-    used = {key for op in final.values() for key in _keys(op)}
+    used = {key for op in final.values() for key in objects_in_use(op)}
     for key, size in _value(store)["objects"].items():
         if key not in used:
             text = f"no replica refers to {key}, of {number(size, 'byte')}{_requests(store, key)}"
@@ -221,7 +221,7 @@ def _reattached(history: History) -> Mapping[int, frozenset[int]]:
 
 
 def _costs(store: Op, final: Mapping[str, Op], *, zero_copy: bool) -> dict[str, Any]:
-    used = {key for op in final.values() for key in _keys(op)}
+    used = {key for op in final.values() for key in objects_in_use(op)}
     sizes = _value(store)["objects"]
     orphaned = {key: size for key, size in sizes.items() if key not in used}
     locked = set(_held_locks(store))
@@ -272,7 +272,8 @@ def _held_locks(store: Op) -> Iterator[tuple[str, str]]:
                 yield part, replica
 
 
-def _keys(op: Op) -> Iterator[str]:
+def objects_in_use(op: Op) -> Iterator[str]:
+    """Yield the keys of the objects to which a replica refers, by its look at rest."""
     yield from _value(op)["held"]
     for files in _value(op)["parts"].values():
         yield from files.values()

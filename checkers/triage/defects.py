@@ -49,6 +49,39 @@ _EVERY: Final = (
     KnownDefect("doubled-insert", "such a part, and the same block inserted again"),
     KnownDefect("failed-part-missed", "a replica came back with a part whose quorum had failed"),
     KnownDefect("uncounted-quorum", "a replica ended the quorum of another insert"),
+    KnownDefect(
+        "lost-retry",
+        "an insert was acknowledged as a duplicate of one that its replica had given up",
+        since=_TODAY,
+    ),
+    KnownDefect(
+        "deaf-replica", "a replica follows no ALTER since its session ended", fixed=Version(19, 1)
+    ),
+    KnownDefect(
+        "undone-alter",
+        "an ALTER was made from a replica's old list of columns",
+        fixed=Version(20, 3),
+    ),
+    KnownDefect(
+        "lost-distributed-insert",
+        "a file was given up because its receiver was killed",
+        fixed=Version(21, 1),
+    ),
+    KnownDefect("ddl-twice", "a host was killed before it said that it had executed a statement"),
+    KnownDefect("orphaned-insert", "a replica was killed while it wrote a part", since=_TODAY),
+    KnownDefect("orphaned-drop", "the store refused to delete an object", since=_TODAY),
+    KnownDefect(
+        "orphaned-fetch",
+        "a part was dropped while a replica fetched it that never had it",
+        since=_TODAY,
+    ),
+    KnownDefect(
+        "orphaned-move", "a part was mutated while another replica took over its move", since=_TODAY
+    ),
+    KnownDefect("dropped-replica", "a replica that was dropped keeps its locks", since=_TODAY),
+    KnownDefect(
+        "copied-part", "a replica could not ask the store for a part, and copied it", since=_TODAY
+    ),
 )
 DEFECTS: Final[Mapping[str, KnownDefect]] = {defect.name: defect for defect in _EVERY}
 """Known defects by name, in the order in which they are named."""

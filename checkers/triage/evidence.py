@@ -7,7 +7,7 @@ which part when, when its quorum ended or failed, and what /quorum/last_part nam
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from harness.core.errors import UsageError
 from harness.core.history import History, memoize_per_history
 from harness.core.op import Kind
 
+_OF_PARTS: Final = frozenset({"begin", "hold", "drop", "commit", "end", "fail"})
 SPAN_MAX: Final = 100_000
 """Blocks of one part at most. (A dropped range, as an entry, covers all numbers.)"""
 
@@ -195,20 +196,42 @@ def evidence_of(history: History) -> Evidence:
         found = Evidence(_versions(versions_of(history)) or (FIRST,), simulated=True)
         _take_protocol(found, simulated)
         return found
-    said = [mapping_of(op) for op in history.nemesis if op.f == TRACE and op.kind is Kind.OK]
-    if len(said) != 1:
-        what = f"{len(said)} tables, and only one is understood" if said else "nothing of them"
-        return Evidence(doubts=[f"the run recorded {what}"])
+    said = traces_of(history)
+    if not said:
+        return Evidence(doubts=["the run recorded nothing of them"])
     trace = said[0]
     found = Evidence(
         _versions(trace.get("versions") or ()),
         keepers=trace.get("keepers") or {},
-        doubts=[f"ZooKeeper's log has a gap: {gap}" for gap in trace.get("gaps") or ()],
+        doubts=_doubts(trace),
     )
-    if trace.get("ended"):
-        found.doubts.append(f"the trace ends early: {trace['ended']}")
-    _take_trace(found, trace.get("facts") or ())
+    if len(said) > 1:
+        found.doubts = [f"the run recorded {len(said)} tables, and only one is understood"]
+    else:
+        _take_trace(found, trace.get("facts") or ())
     return found
+
+
+def traces_of(history: History) -> Sequence[Mapping[str, Any]]:
+    """Return the trace of each table, see `checkers.replication.conformance`."""
+    return [mapping_of(op) for op in history.nemesis if op.f == TRACE and op.kind is Kind.OK]
+
+
+def facts_of_tables(
+    history: History, names: frozenset[str]
+) -> Iterator[list[tuple[int, str, Sequence[Any]]]]:
+    """Yield, for each table whose trace has no doubt, the facts with one of these names: the time,
+    the name and what follows it."""
+    for trace in traces_of(history):
+        if not _doubts(trace):
+            facts = trace.get("facts") or ()
+            yield [(int(ms * 1_000_000), name, rest) for name, ms, *rest in facts if name in names]
+
+
+def _doubts(trace: Mapping[str, Any]) -> list[str]:
+    doubts = [f"ZooKeeper's log has a gap: {gap}" for gap in trace.get("gaps") or ()]
+    ended = trace.get("ended")
+    return [*doubts, f"the trace ends early: {ended}"] if ended else doubts
 
 
 def _versions(texts: Iterable[Any]) -> tuple[Version, ...]:
@@ -224,6 +247,8 @@ def _take_trace(found: Evidence, facts: Iterable[Fact]) -> None:
         at_ns = int(at_ms * 1_000_000)
         if name == "last":
             lasts.append((at_ns, rest[1]))
+            continue
+        if name not in _OF_PARTS:
             continue
         part = str(rest[0])
         if name == "begin":

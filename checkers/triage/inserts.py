@@ -63,6 +63,8 @@ class Inserted:
     key: int | None
     value: int
     attempts: list[Attempt] = field(default_factory=list)
+    shared: bool = False
+    """True if a part that may have the value may have another one instead."""
 
     @property
     def partition(self) -> str:
@@ -77,7 +79,8 @@ class Inserted:
     def part(self, evidence: Evidence) -> BlockRange | None:
         """Return the part of the value, if only one can have it."""
         parts = self.parts
-        return evidence.part(next(iter(parts))) if len(parts) == 1 else None
+        only = len(parts) == 1 and not self.shared
+        return evidence.part(next(iter(parts))) if only else None
 
 
 Values = Mapping[tuple[int | None, int], Inserted]
@@ -110,6 +113,9 @@ def _assign(values: Sequence[Inserted], evidence: Evidence) -> None:
             end_ns = attempt.end_ns
             attempt.within = {n for at_ns, n in fit if end_ns and at_ns <= end_ns + CLOCK_NS}
     _eliminate(values)
+    claims = Counter(name for one in values for name in one.parts)
+    for one in values:
+        one.shared = any(claims[name] > 1 for name in one.parts)
 
 
 def _fits(attempt: Attempt, at_ns: int, name: str, evidence: Evidence) -> bool:
@@ -127,11 +133,17 @@ def _fits(attempt: Attempt, at_ns: int, name: str, evidence: Evidence) -> bool:
 
 def _eliminate(values: Sequence[Inserted]) -> None:
     """Take parts that belong to one try from all others, until nothing changes: the only part that
-    fits an acknowledged try; then the only one that was committed while the client of a try waited,
-    and no other client of that replica did."""
+    fits an acknowledged try, unless an earlier try of the value may have made one, so that this one
+    was a duplicate; then the only one that was committed while the client of a try waited, and no
+    other client of that replica did."""
     rest = {id(a): a for one in values for a in one.attempts if a.parts}
+    earlier = {id(a): one.attempts[:at] for one in values for at, a in enumerate(one.attempts)}
     while rest:
-        sure = {i: a.parts for i, a in rest.items() if a.acknowledged and len(a.parts) == 1}
+        sure = {
+            i: a.parts
+            for i, a in rest.items()
+            if a.acknowledged and len(a.parts) == 1 and not any(e.parts for e in earlier[i])
+        }
         sure = sure or _while_waiting(rest)
         if not sure:
             return

@@ -1,6 +1,7 @@
 """Explains values that a read must not return: those of parts that were never committed, or whose
 quorum failed."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -8,6 +9,8 @@ from typing import Final
 from checkers.conclusion import mapping_of
 from checkers.phrasing import seconds
 from checkers.replication.conformance import DEPARTURE
+from checkers.replication.parts import parts_at_rest
+from checkers.sets.key_sets import KeySet, key_sets
 from checkers.triage.evidence import Evidence
 from checkers.triage.inserts import Inserted, Values
 from harness.core.history import History
@@ -44,9 +47,70 @@ def kept(
 ) -> Iterator[Kept]:
     """Yield the values of such parts, as far as the record proves them."""
     missed = kept_failed(history)
+    by_times: list[Kept] = []
     for one in values.values():
-        found = (*_of(one, evidence), *_missed(one, evidence, missed))
-        yield from (kept for kept in found if kept.by in known)
+        by_times += (*_of(one, evidence), *_missed(one, evidence, missed))
+    found = [*by_times, *_on_disk(history, values, evidence, by_times)]
+    yield from (one for one in found if one.by in known)
+
+
+def _on_disk(
+    history: History, values: Values, evidence: Evidence, by_times: Sequence[Kept]
+) -> Iterator[Kept]:
+    """Yield the values of parts that a replica has at rest and nobody ever registered, if times do
+    not decide: those that at rest the replica alone returns, or once more than the others, and
+    whose insert there had an unknown outcome. There are no more of them than such parts."""
+    left = _unregistered(history, evidence)
+    known = {(one.key, one.value) for one in by_times}
+    for key in key_sets(history):
+        extra = sorted(_extra(key), key=lambda one: (key.key, one[0]) not in known)
+        for value, replica, times in extra:
+            parts, insert = left.get((replica, str(key.key))), values.get((key.key, value))
+            if (key.key, value) in known and parts:
+                parts.pop()  # times have explained this one
+                continue
+            if not parts or insert is None:
+                continue
+            unsure = [a for a in insert.attempts if a.node == replica and not a.acknowledged]
+            if not unsure:
+                continue
+            op, part = unsure[0].pair.invoke, parts.pop()
+            committed = sorted(evidence.commits[name][0] for name in insert.parts)
+            since_ns = committed[0] if committed and times else _NEVER
+            text = (
+                f"op #{op.index} insert {value} on {replica} has an unknown outcome, and at rest "
+                f"{replica} has {part}, which was never registered"
+            )
+            by = DOUBLED if times else PHANTOM
+            yield Kept(key.key, value, frozenset({replica}), by, text, since_ns, bool(times))
+
+
+def _unregistered(history: History, evidence: Evidence) -> dict[tuple[str, str], list[str]]:
+    """Return the parts of single blocks that replicas have at rest and that nobody registered, by
+    replica and partition."""
+    seen = parts_at_rest(history)
+    found: dict[tuple[str, str], list[str]] = {}
+    for replica, names in seen[1].items() if seen is not None else ():
+        for name in sorted(names or ()):
+            part = evidence.part(name)
+            if part is None or part.low != part.high or name in evidence.commits:
+                continue
+            if not any(
+                evidence.held(other, part.partition, part.low, -1) for other in evidence.acts
+            ):
+                found.setdefault((replica, part.partition), []).append(name)
+    return found
+
+
+def _extra(key: KeySet) -> Iterator[tuple[int, str, int]]:
+    """Yield each value that one replica returns once more than every other one at rest, the
+    replica, and how often the others return it."""
+    counts = {str(read.invoke.node): Counter(read.values) for read in key.finals}
+    for value in sorted({value for own in counts.values() for value in own}):
+        times = sorted((own[value], node) for node, own in counts.items())
+        least, (most, node) = times[0][0], times[-1]
+        if len(times) > 1 and most == least + 1 and times[-2][0] == least:
+            yield value, node, least
 
 
 def kept_failed(history: History) -> list[tuple[str, str]]:

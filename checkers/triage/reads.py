@@ -5,13 +5,13 @@ another value that it returns. The times are those of ZooKeeper's transactions. 
 explains it only if the record shows its mechanism, on the replica that answered, at that time.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from checkers.phrasing import seconds
 from checkers.sets.key_sets import AnsweredRead, KeySet
+from checkers.triage.breaks import nodes_in, sides_in
 from checkers.triage.evidence import BlockRange, Evidence, LastPart
 from checkers.triage.inserts import CLOCK_NS, Inserted, Values
 from harness.core.history import Fault, History
@@ -22,7 +22,6 @@ has heard of it, until the replica that made it has its answer. Faults may make 
 AFTER_FAULT_NS: Final = 5_000_000_000
 """Time after the end of a fault within which a ZooKeeper server may still be behind: its peers wait
 for it, and the network retries."""
-_NODE: Final = re.compile(r"[a-z]+[0-9]+")
 _ZOOKEEPER: Final = "zk"
 _MESSAGES: Final = "zk-"
 """Begin of the names of faults that act on single messages between replicas and ZooKeeper."""
@@ -37,6 +36,11 @@ class Settled:
     at_ns: int
     """End of its quorum, or the acknowledgement of an insert without one."""
     quorum: bool
+
+    @property
+    def begin_ns(self) -> int:
+        """Return when the value was first inserted."""
+        return min(attempt.pair.invoke.time_ns for attempt in self.insert.attempts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +99,7 @@ class Reads:
             return
         view = _View(self._history, self._evidence, self._partition, read, self._present(read))
         for at_ns, bit, value in self._order[:count]:
-            if missing >> bit & 1:
+            if missing >> bit & 1 and self._settled[value].begin_ns < read.end.time_ns:
                 yield Miss(value, dict(self._explained(view, self._settled[value], at_ns)))
 
     def _present(self, read: AnsweredRead) -> Sequence[Settled]:
@@ -265,8 +269,7 @@ def _keeps_behind(text: str, replica: str, keepers: Sequence[str]) -> bool:
     """Return whether a fault with this text may keep a replica from what others know: it cuts the
     replica's ZooKeeper server (one of `keepers`; any, if these are unknown) off from half of the
     others, or the replica from it; or names either."""
-    groups = [set(_NODE.findall(side)) for side in re.findall(r"[^{}|]+(?=[|}])", text)]
-    named = set(_NODE.findall(text))
+    groups, named = sides_in(text), nodes_in(text)
     every = {node for node in named if node.startswith(_ZOOKEEPER)}
     asked = set(keepers) or every
     if not groups:

@@ -1,97 +1,35 @@
 """Explains an INVALID run by the smallest set of known defects, or says what they do not explain.
 
 Every read is put right where the record proves that a known defect made it wrong: the values that
-it proves to be missing are added, and those that it proves to be kept by mistake are removed. The
+it proves to be missing are added, and those that it proves to be kept by mistake are removed. So
+are the other looks at rest: at objects, columns, tasks and shards. The
 checkers that called the run INVALID then judge the history again. What they still find is not
 explained. So everything that they find counts, also what a verdict does not list, and a known
 defect explains no more than the reads for which its mechanism is recorded.
 """
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Final
-
-from msgspec.structs import replace
 
 from checkers.sets.key_sets import key_sets
 from checkers.triage.anomalies import explained
 from checkers.triage.defects import DEFECTS, known_in
-from checkers.triage.evidence import evidence_of
+from checkers.triage.evidence import Evidence, evidence_of
 from checkers.triage.explanation import KNOWN, NEW, PARTLY, Cause, Explained, described
 from checkers.triage.inserts import inserted
-from checkers.triage.kept import Kept, kept
+from checkers.triage.kept import kept
+from checkers.triage.looks import repairs_of
 from checkers.triage.reads import Miss, Reads
+from checkers.triage.repairs import Repairs
 from harness.core.clock import Clock
 from harness.core.errors import HarnessError
 from harness.core.history import History
-from harness.core.op import Op
 from harness.core.protocols import Checker, check_within
 from harness.core.verdict import Status, Verdict
 
 MISSES_MAX: Final = 1_000_000
 """Missing values that are looked at."""
-
-
-@dataclass
-class Repairs:
-    """What known defects made wrong: for each read the values to add, and the values to remove."""
-
-    misses: Mapping[int, Sequence[Miss]]
-    """By index of the read's end."""
-    kept: Sequence[Kept]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Return the defects that made something wrong, in the order of the catalogue."""
-        found = {name for of_read in self.misses.values() for miss in of_read for name in miss.by}
-        found |= {one.by for one in self.kept}
-        return tuple(name for name in DEFECTS if name in found)
-
-    def examples(self) -> Iterator[Explained]:
-        """Yield each defect with the first thing that it made wrong, and the number of all."""
-        counts: Counter[str] = Counter()
-        first: dict[str, str] = {}
-        for _, of_read in sorted(self.misses.items()):
-            for miss in of_read:
-                for name, why in miss.by.items():
-                    counts[name] += 1
-                    first.setdefault(name, why)
-        for one in self.kept:
-            counts[one.by] += 1
-            first.setdefault(one.by, one.why)
-        for name in self.names:
-            yield Explained(name, str(DEFECTS[name].since), counts[name], first[name])
-
-    def repaired(self, history: History, defects: frozenset[str]) -> History:
-        """Return the history without what these defects made wrong."""
-        ops: list[Op] = list(history.rows.ops)
-        for index, of_read in self.misses.items():
-            added = tuple(miss.value for miss in of_read if defects & miss.by.keys())
-            if added:
-                value = ops[index].value
-                assert isinstance(value, tuple), "an answered read returned values"
-                ops[index] = replace(ops[index], value=(*value, *added))
-        for one in self.kept:
-            if one.by in defects:
-                _remove(ops, history, one)
-        return History(ops)
-
-
-def _remove(ops: list[Op], history: History, one: Kept) -> None:
-    for key in key_sets(history):
-        if key.key != one.key:
-            continue
-        for read in key.reads:
-            end = ops[read.end.index]
-            if end.node not in one.replicas or not isinstance(end.value, tuple):
-                continue
-            count = end.value.count(one.value)
-            more = count - (1 if read.end.time_ns >= one.since_ns else 0)
-            if more > 0 and (not one.twice or more == 1):
-                left = [value for value in end.value if value != one.value]
-                ops[end.index] = replace(end, value=(*left, *[one.value] * (count - more)))
 
 
 def triage(
@@ -106,11 +44,9 @@ def triage(
     """Return the explanation of the verdicts `invalid`, which are those that decided; `names` are
     the defects that are known."""
     evidence = evidence_of(history)
-    if evidence.doubts:
-        return Cause.new(invalid, evidence.doubts[0])
     known = known_in(evidence.versions, names)
     try:
-        repairs = _repairs(history, known)
+        repairs = _repairs(history, evidence, known)
     except HarnessError as error:
         return Cause.new(invalid, str(error))
     by_name = {checker.name: checker for checker in checkers}
@@ -132,7 +68,8 @@ def triage(
     if left:
         gone = len(left) < len(accused) or _count(left) < _count(invalid)
         helping = [*(examples[name] for name in repairs.names), *beside] if gone else []
-        return Cause(PARTLY if helping else NEW, tuple(helping), described(left))
+        why = "" if helping else next(iter(evidence.doubts), "")
+        return Cause(PARTLY if helping else NEW, tuple(helping), described(left), why)
     others = direct.keys()
     smallest = next(
         subset
@@ -156,10 +93,14 @@ def _beside(direct: Sequence[Mapping[str, Sequence[str]]]) -> list[Explained]:
     ]
 
 
-def _repairs(history: History, known: frozenset[str]) -> Repairs:
-    evidence = evidence_of(history)
-    values = inserted(history, evidence)
+def _repairs(history: History, evidence: Evidence, known: frozenset[str]) -> Repairs:
+    """Return what known defects made wrong; of reads and values nothing, if the record of these has
+    doubts."""
     misses: dict[int, Sequence[Miss]] = {}
+    others = tuple(one for one in repairs_of(history, evidence) if one.by in known)
+    if evidence.doubts:
+        return Repairs(misses, (), others)
+    values = inserted(history, evidence)
     left = MISSES_MAX
     for key in key_sets(history):
         reads = Reads(history, key, evidence, values, known)
@@ -169,7 +110,7 @@ def _repairs(history: History, known: frozenset[str]) -> Repairs:
             left -= len(found)
             if left < 0:
                 raise HarnessError(f"more than {MISSES_MAX:,} values are missing from reads")
-    return Repairs(misses, tuple(kept(history, values, evidence, known)))
+    return Repairs(misses, tuple(kept(history, values, evidence, known)), others)
 
 
 def _count(verdicts: Sequence[Verdict]) -> int:

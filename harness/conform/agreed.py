@@ -8,7 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from harness.conform.entries import LogEntry, PartName, QuorumStatus, read_last_parts
+from harness.conform.entries import (
+    LogEntry,
+    PartName,
+    QuorumStatus,
+    read_columns,
+    read_last_parts,
+)
 from harness.conform.replay import MULTIPLE_LEADERS, net_changes
 from harness.conform.txnlog import Change, ChangeKind, Txn
 from harness.core.op import Json
@@ -41,6 +47,10 @@ class AgreedTable:
     """Sessions that have taken a block number."""
     last: Mapping[str, PartName] = field(default_factory=dict)
     """The parts that /quorum/last_part names, by partition."""
+    shared_id: str = ""
+    """Name of the table among the locks of zero-copy replication; "" if it has none."""
+    temporary: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    """Session of each lock that goes with it, by part, blob and replica."""
 
     def take(self, txn: Txn) -> Sequence[Fact]:
         """Add the facts of one transaction, and return them. Raises UnreadableError."""
@@ -48,7 +58,29 @@ class AgreedTable:
         known = len(self.facts)
         if changes or txn.ends_session:
             self._take(txn, net_changes(self.root, changes))
+        self._lock(txn)
         return self.facts[known:]
+
+    def _lock(self, txn: Txn) -> None:
+        """Add the locks of zero-copy replication that a transaction makes and removes."""
+        for change in txn.changes if self.shared_id else ():
+            _, _, below = change.path.partition(f"/{self.shared_id}/")
+            match below.split("/"):
+                case [part, blob, replica] if change.kind is not ChangeKind.SET:
+                    self._lock_of((part, blob, replica), change, txn)
+        if txn.ends_session:
+            for lock in [lock for lock, of in self.temporary.items() if of == txn.session]:
+                del self.temporary[lock]
+                self.facts.append(["unlock", txn.zxid, *lock])
+
+    def _lock_of(self, lock: tuple[str, str, str], change: Change, txn: Txn) -> None:
+        self.temporary.pop(lock, None)
+        if change.kind is ChangeKind.DELETE:
+            self.facts.append(["unlock", txn.zxid, *lock])
+            return
+        if change.ephemeral:
+            self.temporary[lock] = txn.session
+        self.facts.append(["lock", txn.zxid, *lock, change.ephemeral])
 
     def _take(self, txn: Txn, by_path: Mapping[str, Change]) -> None:
         found: list[Fact] = []
@@ -90,6 +122,14 @@ class AgreedTable:
                     return [["release", txn.zxid, partition, number, txn.session]]
                 self.numbered.add(txn.session)
                 return [["number", txn.zxid, partition, number, txn.session]]
+            case ["columns"] if change.kind is not ChangeKind.DELETE:
+                return [["columns", txn.zxid, read_columns(change.data)]]
+            case ["replicas", replica, "columns"] if change.kind is not ChangeKind.DELETE:
+                return [["applied", txn.zxid, replica, read_columns(change.data)]]
+            case ["replicas", replica, "is_active"] if created:
+                return [["active", txn.zxid, replica]]
+            case ["table_shared_id"] if created and change.data:
+                self.shared_id = change.data.decode(errors="replace")
             case ["leader_election", node]:
                 self._candidate(node, change, txn.session)
             case ["harness_barrier"]:

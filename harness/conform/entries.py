@@ -13,6 +13,8 @@ _PART: Final = re.compile(
     r"(?P<partition>[^_]+)_(?P<low>\d+)_(?P<high>\d+)_(?P<level>\d+)(_(?P<version>\d+))?"
 )
 
+_COLUMN: Final = re.compile(r"^`(\w+)` ", re.MULTILINE)
+
 
 class UnreadableError(ValueError):
     """A node's content that this parser does not understand."""
@@ -163,3 +165,8 @@ def read_last_parts(data: bytes) -> dict[str, PartName]:
         return {partition: PartName.named(name) for partition, name in pairs}
     except ValueError as error:
         raise UnreadableError(f"{data[:200]!r} is not a list of last parts: {error}") from error
+
+
+def read_columns(data: bytes) -> list[str]:
+    """Return the names of the columns in /columns, of a table or of a replica."""
+    return _COLUMN.findall(data.decode(errors="replace"))

@@ -14,7 +14,10 @@ from harness.core.capabilities import GrowsTransactions
 
 _CHUNKS_MAX: Final = 1000
 """Pieces of a log that one look reads at most."""
-TRACED: Final = frozenset({"commit", "begin", "hold", "drop", "end", "fail", "last"})
+TRACED: Final = frozenset(
+    {"commit", "begin", "hold", "drop", "end", "fail", "last", "columns", "applied", "active"}
+    | {"lock", "unlock"}
+)
 """Facts of a trace."""
 TRACE_MAX: Final = 20_000
 """Maximum number of facts of a table's trace."""

@@ -1,0 +1,112 @@
+"""Repairs of a record: what known defects made wrong in it, and the record without that."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec.structs import replace
+
+from checkers.sets.key_sets import key_sets
+from checkers.triage.defects import DEFECTS
+from checkers.triage.explanation import Explained
+from checkers.triage.kept import Kept
+from checkers.triage.reads import Miss
+from harness.core.history import History
+from harness.core.op import Kind, Op
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """A change to the value of one op, for example a look at rest, that undoes what a known defect
+    did to what the op saw."""
+
+    op: int
+    """Index of the op."""
+    by: str
+    """The known defect."""
+    why: str
+    """The evidence, a sentence."""
+    change: Callable[[Any], Any]
+    """Function of the op's value that returns another one."""
+
+
+@dataclass
+class Repairs:
+    """What known defects made wrong: for each read the values to add, the values to remove, and
+    changes to other ops."""
+
+    misses: Mapping[int, Sequence[Miss]]
+    """By index of the read's end."""
+    kept: Sequence[Kept]
+    others: Sequence[Repair]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the defects that made something wrong, in the order of the catalogue."""
+        found = {name for of_read in self.misses.values() for miss in of_read for name in miss.by}
+        found |= {one.by for one in self.kept} | {one.by for one in self.others}
+        return tuple(name for name in DEFECTS if name in found)
+
+    def examples(self) -> Iterator[Explained]:
+        """Yield each defect with the first thing that it made wrong, and the number of all."""
+        counts: Counter[str] = Counter()
+        first: dict[str, str] = {}
+        for _, of_read in sorted(self.misses.items()):
+            for miss in of_read:
+                for name, why in miss.by.items():
+                    counts[name] += 1
+                    first.setdefault(name, why)
+        told = [(one.by, one.why) for one in self.kept]
+        for name, why in (*told, *((one.by, one.why) for one in self.others)):
+            counts[name] += 1
+            first.setdefault(name, why)
+        for name in self.names:
+            yield Explained(name, str(DEFECTS[name].since), counts[name], first[name])
+
+    def repaired(self, history: History, defects: frozenset[str]) -> History:
+        """Return the history without what these defects made wrong."""
+        ops: list[Op] = list(history.rows.ops)
+        for index, of_read in self.misses.items():
+            added = tuple(miss.value for miss in of_read if defects & miss.by.keys())
+            if added:
+                value = ops[index].value
+                assert isinstance(value, tuple), "an answered read returned values"
+                ops[index] = replace(ops[index], value=(*value, *added))
+        for one in self.kept:
+            if one.by in defects:
+                _remove(ops, history, one)
+        for other in self.others:
+            if other.by in defects:
+                ops[other.op] = replace(ops[other.op], value=other.change(ops[other.op].value))
+        return History(ops)
+
+
+def last_answer(history: History, f: str) -> Op | None:
+    """Return the last answer to a call of this kind."""
+    ends = [p.end for p in history.pairs if p.invoke.f == f and p.kind is Kind.OK]
+    return ends[-1] if ends else None
+
+
+def answers_by_node(history: History, f: str) -> dict[str, Op]:
+    """Return the last answer of each node to a call of this kind."""
+    return {
+        str(pair.invoke.node): pair.end
+        for pair in history.pairs
+        if pair.invoke.f == f and pair.kind is Kind.OK and pair.end is not None
+    }
+
+
+def _remove(ops: list[Op], history: History, one: Kept) -> None:
+    for key in key_sets(history):
+        if key.key != one.key:
+            continue
+        for read in key.reads:
+            end = ops[read.end.index]
+            if end.node not in one.replicas or not isinstance(end.value, tuple):
+                continue
+            count = end.value.count(one.value)
+            more = count - (1 if read.end.time_ns >= one.since_ns else 0)
+            if more > 0 and (not one.twice or more == 1):
+                left = [value for value in end.value if value != one.value]
+                ops[end.index] = replace(end, value=(*left, *[one.value] * (count - more)))

@@ -1,0 +1,312 @@
+"""Explains objects that no replica refers to, and second copies, by the store's log and the locks
+of zero-copy replication.
+
+The lock of a part names the object of the part's checksums (its blob). The files of a part are
+written by one replica within a moment, so that the objects around that one are the same part's.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from checkers.conclusion import mapping_of
+from checkers.phrasing import seconds
+from checkers.replication.objects import FINAL_LOOK, FINAL_STORE, REBUILD, objects_in_use
+from checkers.triage.breaks import cuts_store, kills
+from checkers.triage.evidence import Evidence, facts_of_tables
+from checkers.triage.repairs import Repair, answers_by_node, last_answer
+from harness.core.history import Fault, History
+from harness.core.op import Kind, Op
+
+INSERT: Final = "orphaned-insert"
+DROP: Final = "orphaned-drop"
+FETCH: Final = "orphaned-fetch"
+MOVE: Final = "orphaned-move"
+DROPPED: Final = "dropped-replica"
+COPIED: Final = "copied-part"
+MOMENT_NS: Final = 1_000_000_000
+"""Time between two writes of one part at most, and between the last one and the moment at which the
+part is the table's."""
+_DONE: Final = range(200, 300)
+_ABSENT: Final = 404
+
+
+@dataclass(slots=True)
+class Lock:
+    """A lock of a part, held by a replica for a time."""
+
+    part: str
+    blob: str
+    replica: str
+    at_ns: int
+    temporary: bool
+    """True if it ends with the session: the lock of a fetch under way."""
+    end_ns: int | None = None
+
+
+@dataclass(slots=True)
+class Written:
+    """Orphans that one replica wrote within a moment."""
+
+    writer: str
+    keys: list[str] = field(default_factory=list)
+    begin_ns: int = 0
+    end_ns: int = 0
+
+
+def store_repairs(history: History, _: Evidence) -> Iterator[Repair]:
+    """Yield the objects, locks and copies that known defects left."""
+    store, looks = last_answer(history, FINAL_STORE), answers_by_node(history, FINAL_LOOK)
+    if store is None or not looks:
+        return
+    locks = _locks(history)
+    orphans = _orphans(store, looks)
+    refused = {key: why for key in orphans if (why := _refused(store, key))}
+    for key, why in refused.items():
+        yield Repair(store.index, DROP, why, partial(_without_object, key=key))
+    for written in _written(store, [key for key in orphans if key not in refused]):
+        for by, why, keys in _explained(history, written, locks, looks):
+            for key in keys:
+                yield Repair(store.index, by, why, partial(_without_object, key=key))
+    yield from _idle_locks(history, store, looks)
+    yield from _copies(history, looks, locks)
+
+
+def _locks(history: History) -> list[Lock]:
+    found: list[Lock] = []
+    held: dict[tuple[str, str, str], Lock] = {}
+    for facts in facts_of_tables(history, frozenset({"lock", "unlock"})):
+        for at_ns, name, rest in facts:
+            of = (str(rest[0]), str(rest[1]), str(rest[2]))
+            if of in held:
+                held.pop(of).end_ns = at_ns
+            if name == "lock":
+                held[of] = Lock(*of, at_ns, temporary=bool(rest[3]))
+                found.append(held[of])
+    return found
+
+
+def _orphans(store: Op, looks: Mapping[str, Op]) -> list[str]:
+    used = {key for op in looks.values() for key in objects_in_use(op)}
+    return [key for key in mapping_of(store)["objects"] if key not in used]
+
+
+def _requests(store: Op, key: str) -> Sequence[Mapping[str, Any]]:
+    found: Sequence[Mapping[str, Any]] = mapping_of(store).get("requests", {}).get(key, ())
+    return found
+
+
+def _at_ns(store: Op, request: Mapping[str, Any]) -> int:
+    return store.time_ns - round(float(request["ago_s"]) * 1e9)
+
+
+def _refused(store: Op, key: str) -> str:
+    """Return how the last request to delete an object failed; "" if there was none, or it did
+    not."""
+    deletes = [one for one in _requests(store, key) if one["method"] != "PUT"]
+    if not deletes or deletes[-1]["status"] in _DONE or deletes[-1]["status"] == _ABSENT:
+        return ""
+    last = deletes[-1]
+    why = f", during {last['fault']}" if "fault" in last else ""
+    return (
+        f"the store was asked to delete {key} at {seconds(_at_ns(store, last))} by "
+        f"{last['source']}, and did not{why}"
+    )
+
+
+def _written(store: Op, keys: Sequence[str]) -> list[Written]:
+    writes: dict[str, list[tuple[int, str]]] = {}
+    for key in keys:
+        puts = [r for r in _requests(store, key) if (r["method"], r["status"]) == ("PUT", 200)]
+        if puts:
+            writes.setdefault(str(puts[-1]["source"]), []).append((_at_ns(store, puts[-1]), key))
+    found: list[Written] = []
+    for writer, of_writer in sorted(writes.items()):
+        last_ns = -MOMENT_NS
+        for at_ns, key in sorted(of_writer):
+            if at_ns - last_ns >= MOMENT_NS:
+                found.append(Written(writer, [], at_ns))
+            found[-1].keys.append(key)
+            found[-1].end_ns = last_ns = at_ns
+    return found
+
+
+def _explained(
+    history: History, written: Written, locks: Sequence[Lock], looks: Mapping[str, Op]
+) -> Iterator[tuple[str, str, Sequence[str]]]:
+    """Yield a known defect, its evidence and the objects that it explains."""
+    blobs = {_blob(key) for key in written.keys}
+    known = {lock.blob for lock in locks} & blobs
+    whys: list[tuple[str, str]] = []
+    for blob in sorted(known):
+        of_blob = [lock for lock in locks if lock.blob == blob]
+        why = _abandoned(history, of_blob) or _forgotten(history, of_blob, looks)
+        if why is None:
+            return
+        whys.append(why)
+    files = _files_max(looks)
+    rest = list(written.keys)
+    for by, said in whys:
+        yield by, said, rest[:files]
+        rest = rest[files:]
+    if rest:
+        fault = _killed(history, written)
+        if fault is not None:
+            text = (
+                f"{written.writer} wrote {len(rest)} objects until {seconds(written.end_ns)}, "
+                f"which no lock names, and was killed at {seconds(fault.begin_ns)}"
+            )
+            yield INSERT, text, rest
+
+
+def _blob(key: str) -> str:
+    return key.replace("/", "_")
+
+
+def _files_max(looks: Mapping[str, Op]) -> int:
+    """Return the number of files of a part."""
+    parts = [files for op in looks.values() for files in mapping_of(op)["parts"].values()]
+    return max(map(len, parts), default=0)
+
+
+def _abandoned(history: History, locks: Sequence[Lock]) -> tuple[str, str] | None:
+    """Return why the objects of a part stay: the last replica that had the part gave it up while
+    another one, which never had it, held a temporary lock."""
+    owned = [lock for lock in locks if not lock.temporary]
+    last = max(owned, key=lambda lock: lock.end_ns or 0, default=None)
+    if last is None or any(lock.end_ns is None for lock in owned):
+        return None
+    assert last.end_ns is not None, "each of them has ended"
+    for lock in locks:
+        over_ns = lock.end_ns
+        had = lock.replica in {one.replica for one in owned}
+        meanwhile = lock.at_ns < last.end_ns and (over_ns is None or over_ns > last.end_ns)
+        if lock.temporary and meanwhile and not had:
+            moved = any(p.invoke.f == "move" and _of(lock.part, p) for p in history.pairs)
+            text = (
+                f"{last.replica} gave up {lock.part} at {seconds(last.end_ns)}, while "
+                f"{lock.replica}, which never had it, held a temporary lock since "
+                f"{seconds(lock.at_ns)}"
+            )
+            return (MOVE if moved else FETCH), text
+    return None
+
+
+def _of(part: str, pair: Any) -> bool:
+    return part.split("_")[0] == str(pair.invoke.key)
+
+
+def _forgotten(
+    history: History, locks: Sequence[Lock], looks: Mapping[str, Op]
+) -> tuple[str, str] | None:
+    """Return why the objects of a part stay: a replica that another one has dropped still has a
+    lock, and not the part."""
+    for lock in locks:
+        had = lock.replica in looks and lock.part in mapping_of(looks[lock.replica])["parts"]
+        if lock.end_ns is None and not had and lock.replica in _dropped(history):
+            text = (
+                f"{lock.replica}, which another replica was to drop, has the lock of {lock.part} "
+                "and not the part"
+            )
+            return DROPPED, text
+    return None
+
+
+def _dropped(history: History) -> frozenset[str]:
+    """Return the replicas that another one was to drop, without those that were created again."""
+    return frozenset(
+        str(pair.invoke.node)
+        for pair in history.pairs
+        if pair.invoke.f == REBUILD and pair.invoke.value is not None and pair.kind is not Kind.OK
+    )
+
+
+def _killed(history: History, written: Written) -> Fault | None:
+    """Return the fault that killed the writer while it had yet to commit what it wrote."""
+    for fault in kills(history, written.writer):
+        calls = (
+            pair
+            for pair in history.pairs
+            if pair.invoke.f == "insert"
+            and pair.invoke.node == written.writer
+            and pair.invoke.time_ns <= written.begin_ns
+            and (pair.end is None or pair.end.time_ns >= fault.invoked_ns)
+        )
+        soon = fault.begin_ns - written.end_ns
+        if soon >= 0 and (any(calls) or fault.invoked_ns - written.end_ns <= MOMENT_NS):
+            return fault
+    return None
+
+
+def _idle_locks(history: History, store: Op, looks: Mapping[str, Op]) -> Iterator[Repair]:
+    for part, blobs in mapping_of(store)["locks"].items():
+        for blob, replicas in blobs.items():
+            for replica in replicas:
+                had = replica in looks and part in mapping_of(looks[replica])["parts"]
+                if replica in _dropped(history) and not had:
+                    why = f"{replica}, which another replica was to drop, has the lock of {part}"
+                    change = partial(_without_lock, part=part, blob=blob, replica=replica)
+                    yield Repair(store.index, DROPPED, why, change)
+
+
+def _copies(history: History, looks: Mapping[str, Op], locks: Sequence[Lock]) -> Iterator[Repair]:
+    """Yield the parts that a replica stored a second time because it could not ask the store for
+    the first copy when it fetched them."""
+    parts = {part for op in looks.values() for part in mapping_of(op)["parts"]}
+    for part in sorted(parts):
+        own = {n: mapping_of(op)["parts"].get(part) for n, op in looks.items()}
+        had = {node: files for node, files in own.items() if files is not None}
+        firsts = {
+            lock.replica: lock
+            for lock in reversed(locks)
+            if lock.part == part
+            and lock.blob in {_blob(k) for k in had.get(lock.replica, {}).values()}
+        }
+        if len(had) < 2 or had.keys() - firsts.keys():
+            continue
+        source = min(had, key=lambda node: firsts[node].at_ns)
+        for node, files in had.items():
+            if files == had[source] or firsts[node].at_ns <= firsts[source].at_ns:
+                continue
+            fault = _unasked(history, node, firsts[source].at_ns, firsts[node].at_ns)
+            if fault is not None:
+                why = (
+                    f"{node} stored {part} at {seconds(firsts[node].at_ns)}, which {source} had "
+                    f"stored at {seconds(firsts[source].at_ns)}, as {fault.name} {fault.text} kept "
+                    "it from the store"
+                )
+                change = partial(_with_files, part=part, files=had[source])
+                yield Repair(looks[node].index, COPIED, why, change)
+
+
+def _unasked(history: History, node: str, from_ns: int, to_ns: int) -> Fault | None:
+    """Return the fault that kept a node from the store at some time of an interval."""
+    return next(
+        (
+            fault
+            for fault in history.faults
+            if cuts_store(fault, node)
+            and fault.invoked_ns <= to_ns
+            and (fault.end_ns is None or fault.end_ns >= from_ns)
+        ),
+        None,
+    )
+
+
+def _without_object(value: Mapping[str, Any], *, key: str) -> Mapping[str, Any]:
+    return {**value, "objects": {k: size for k, size in value["objects"].items() if k != key}}
+
+
+def _without_lock(
+    value: Mapping[str, Any], *, part: str, blob: str, replica: str
+) -> Mapping[str, Any]:
+    left = [name for name in value["locks"][part][blob] if name != replica]
+    return {**value, "locks": {**value["locks"], part: {**value["locks"][part], blob: left}}}
+
+
+def _with_files(
+    value: Mapping[str, Any], *, part: str, files: Mapping[str, str]
+) -> Mapping[str, Any]:
+    held = [*value["held"], *value["parts"][part].values()]
+    return {**value, "parts": {**value["parts"], part: dict(files)}, "held": held}

@@ -160,6 +160,21 @@ class Evidence:
             and periods[-1].end_ns is None
         ]
 
+    def given_up(self, name: str) -> int | None:
+        """Return when the replica that committed a part removed it, if no other one ever had it;
+        None if it still has it, or another one had it."""
+        part, (_, writer) = self.part(name), self.commits.get(name, (0, ""))
+        if part is None:
+            return None
+        periods = [
+            (replica, period)
+            for (replica, partition), held in self._held.items()
+            if partition == part.partition
+            for period in held.get(part.high, ())
+        ]
+        alone = len(periods) == 1 and periods[0][0] == writer
+        return periods[0][1].end_ns if alone else None
+
     def merged(
         self, replica: str, partition: str, block: int, above: int, until_ns: int
     ) -> tuple[int, BlockRange] | None:

@@ -185,6 +185,7 @@ class _View:
 
     def absent(self, one: Settled, at_ns: int) -> Iterator[tuple[str, str]]:
         """Yield why the replica answered although it did not have, or see, a part."""
+        yield from self._given_up(one)
         if not one.quorum:
             yield from self._unseen(one)
             return
@@ -220,6 +221,18 @@ class _View:
             )
         elif held.at_ns <= self.end_ns or self._came_meanwhile(part):
             yield "early-snapshot", f"{self.where}: {came}, while the read went on"
+
+    def _given_up(self, one: Settled) -> Iterator[tuple[str, str]]:
+        """Yield why no replica has an insert that was acknowledged on its retry."""
+        first, *retries = one.insert.attempts
+        gone_ns = self.evidence.given_up(one.part.name)
+        if gone_ns is not None and not first.acknowledged and any(a.acknowledged for a in retries):
+            yield (
+                "lost-retry",
+                f"{self.where}: {first.node}, which had committed {one.part.name} of value "
+                f"{one.insert.value}, removed it at {seconds(gone_ns)}; no other replica had it, "
+                "and a later try was acknowledged",
+            )
 
     def _unseen(self, one: Settled) -> Iterator[tuple[str, str]]:
         """Yield why a replica lacks an insert without a quorum. Simulated servers may be asked to

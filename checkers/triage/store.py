@@ -46,7 +46,7 @@ class Lock:
 
 
 @dataclass(slots=True)
-class Written:
+class OrphanGroup:
     """Orphans that one replica wrote within a moment."""
 
     writer: str
@@ -65,7 +65,7 @@ def store_repairs(history: History, _: Evidence) -> Iterator[Repair]:
     refused = {key: why for key in orphans if (why := _refused(store, key))}
     for key, why in refused.items():
         yield Repair(store.index, DROP, why, partial(_without_object, key=key))
-    for written in _written(store, [key for key in orphans if key not in refused]):
+    for written in _groups(store, [key for key in orphans if key not in refused]):
         for by, why, keys in _explained(history, written, locks, looks):
             for key in keys:
                 yield Repair(store.index, by, why, partial(_without_object, key=key))
@@ -115,25 +115,25 @@ def _refused(store: Op, key: str) -> str:
     )
 
 
-def _written(store: Op, keys: Sequence[str]) -> list[Written]:
+def _groups(store: Op, keys: Sequence[str]) -> list[OrphanGroup]:
     writes: dict[str, list[tuple[int, str]]] = {}
     for key in keys:
         puts = [r for r in _requests(store, key) if (r["method"], r["status"]) == ("PUT", 200)]
         if puts:
             writes.setdefault(str(puts[-1]["source"]), []).append((_at_ns(store, puts[-1]), key))
-    found: list[Written] = []
+    found: list[OrphanGroup] = []
     for writer, of_writer in sorted(writes.items()):
         last_ns = -MOMENT_NS
         for at_ns, key in sorted(of_writer):
             if at_ns - last_ns >= MOMENT_NS:
-                found.append(Written(writer, [], at_ns))
+                found.append(OrphanGroup(writer, [], at_ns))
             found[-1].keys.append(key)
             found[-1].end_ns = last_ns = at_ns
     return found
 
 
 def _explained(
-    history: History, written: Written, locks: Sequence[Lock], looks: Mapping[str, Op]
+    history: History, written: OrphanGroup, locks: Sequence[Lock], looks: Mapping[str, Op]
 ) -> Iterator[tuple[str, str, Sequence[str]]]:
     """Yield a known defect, its evidence and the objects that it explains."""
     blobs = {_blob(key) for key in written.keys}
@@ -222,7 +222,7 @@ def _dropped(history: History) -> frozenset[str]:
     )
 
 
-def _killed(history: History, written: Written) -> Fault | None:
+def _killed(history: History, written: OrphanGroup) -> Fault | None:
     """Return the fault that killed the writer while it had yet to commit what it wrote."""
     for fault in kills(history, written.writer):
         calls = (

@@ -60,24 +60,25 @@ def store_repairs(history: History, _: Evidence) -> Iterator[Repair]:
     store, looks = last_answer(history, FINAL_STORE), answers_by_node(history, FINAL_LOOK)
     if store is None or not looks:
         return
-    locks = _locks(history)
+    locks = _locks(history, store.time_ns)
     orphans = _orphans(store, looks)
     refused = {key: why for key in orphans if (why := _refused(store, key))}
     for key, why in refused.items():
         yield Repair(store.index, DROP, why, partial(_without_object, key=key))
-    for written in _groups(store, [key for key in orphans if key not in refused]):
-        for by, why, keys in _explained(history, written, locks, looks):
+    for group in _groups(store, [key for key in orphans if key not in refused]):
+        for by, why, keys in _explained(history, group, locks, looks):
             for key in keys:
                 yield Repair(store.index, by, why, partial(_without_object, key=key))
     yield from _idle_locks(history, store, looks)
     yield from _copies(history, looks, locks)
 
 
-def _locks(history: History) -> list[Lock]:
+def _locks(history: History, until_ns: int) -> list[Lock]:
+    """Return the locks that were held up to a time, in order."""
     found: list[Lock] = []
     held: dict[tuple[str, str, str], Lock] = {}
     for facts in facts_of_tables(history, frozenset({"lock", "unlock"})):
-        for at_ns, name, rest in facts:
+        for at_ns, name, rest in [fact for fact in facts if fact[0] <= until_ns]:
             of = (str(rest[0]), str(rest[1]), str(rest[2]))
             if of in held:
                 held.pop(of).end_ns = at_ns
@@ -133,10 +134,10 @@ def _groups(store: Op, keys: Sequence[str]) -> list[OrphanGroup]:
 
 
 def _explained(
-    history: History, written: OrphanGroup, locks: Sequence[Lock], looks: Mapping[str, Op]
+    history: History, group: OrphanGroup, locks: Sequence[Lock], looks: Mapping[str, Op]
 ) -> Iterator[tuple[str, str, Sequence[str]]]:
     """Yield a known defect, its evidence and the objects that it explains."""
-    blobs = {_blob(key) for key in written.keys}
+    blobs = {_blob(key) for key in group.keys}
     known = {lock.blob for lock in locks} & blobs
     whys: list[tuple[str, str]] = []
     for blob in sorted(known):
@@ -146,18 +147,25 @@ def _explained(
             return
         whys.append(why)
     files = _files_max(looks)
-    rest = list(written.keys)
+    rest = list(group.keys)
     for by, said in whys:
         yield by, said, rest[:files]
         rest = rest[files:]
-    if rest:
-        fault = _killed(history, written)
-        if fault is not None:
-            text = (
-                f"{written.writer} wrote {len(rest)} objects until {seconds(written.end_ns)}, "
-                f"which no lock names, and was killed at {seconds(fault.begin_ns)}"
-            )
-            yield INSERT, text, rest
+    if not rest:
+        return
+    fault = _killed(history, group)
+    if fault is not None:
+        text = (
+            f"{group.writer} wrote {len(rest)} objects until {seconds(group.end_ns)}, which no "
+            f"lock names, and was killed at {seconds(fault.begin_ns)}"
+        )
+        yield INSERT, text, rest
+    elif group.writer in _dropped(history):
+        text = (
+            f"{group.writer}, which another replica was to drop, wrote {len(rest)} objects, which "
+            f"no lock names, until {seconds(group.end_ns)}, and could not drop its table"
+        )
+        yield DROPPED, text, rest
 
 
 def _blob(key: str) -> str:
@@ -222,19 +230,19 @@ def _dropped(history: History) -> frozenset[str]:
     )
 
 
-def _killed(history: History, written: OrphanGroup) -> Fault | None:
+def _killed(history: History, group: OrphanGroup) -> Fault | None:
     """Return the fault that killed the writer while it had yet to commit what it wrote."""
-    for fault in kills(history, written.writer):
+    for fault in kills(history, group.writer):
         calls = (
             pair
             for pair in history.pairs
             if pair.invoke.f == "insert"
-            and pair.invoke.node == written.writer
-            and pair.invoke.time_ns <= written.begin_ns
+            and pair.invoke.node == group.writer
+            and pair.invoke.time_ns <= group.begin_ns
             and (pair.end is None or pair.end.time_ns >= fault.invoked_ns)
         )
-        soon = fault.begin_ns - written.end_ns
-        if soon >= 0 and (any(calls) or fault.invoked_ns - written.end_ns <= MOMENT_NS):
+        soon = fault.begin_ns - group.end_ns
+        if soon >= 0 and (any(calls) or fault.invoked_ns - group.end_ns <= MOMENT_NS):
             return fault
     return None
 

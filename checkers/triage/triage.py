@@ -8,7 +8,7 @@ explained. So everything that they find counts, also what a verdict does not lis
 defect explains no more than the reads for which its mechanism is recorded.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from typing import Final
 
@@ -67,7 +67,8 @@ def triage(
     beside = _beside([found for found in direct.values() if found is not None])
     if left:
         gone = len(left) < len(accused) or _count(left) < _count(invalid)
-        helping = [*(examples[name] for name in repairs.names), *beside] if gone else []
+        named = [examples[name] for name in repairs.names if _matters(name, repairs, judged, again)]
+        helping = [*named, *beside] if gone else []
         why = "" if helping else next(iter(evidence.doubts), "")
         return Cause(PARTLY if helping else NEW, tuple(helping), described(left), why)
     others = direct.keys()
@@ -79,6 +80,17 @@ def triage(
     )
     named = [examples[name] for name in smallest]
     return Cause(KNOWN, (*named, *(one for one in beside if one.name not in smallest)), ())
+
+
+def _matters(
+    name: str,
+    repairs: Repairs,
+    judged: Sequence[Verdict],
+    again: Callable[[frozenset[str]], list[Verdict]],
+) -> bool:
+    """Return whether more is found than `judged` has if a defect is not known."""
+    found = again(frozenset(repairs.names) - {name})
+    return len(found) > len(judged) or _count(found) > _count(judged)
 
 
 def _beside(direct: Sequence[Mapping[str, Sequence[str]]]) -> list[Explained]:

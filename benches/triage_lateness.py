@@ -91,6 +91,8 @@ def main() -> None:
                 history = directory.history()
             except HarnessError:
                 continue  # it broke off
+            if history.faults:
+                continue  # a script has some
             version = str(evidence_of(history).versions[0])
             runs[version] += 1
             for kind, late_ns in lateness(history):

@@ -40,7 +40,7 @@ def test_a_real_trace_has_quorums_that_end_counted_and_one_after_the_other() -> 
     assert overlapping(quorums) == []
     assert Counter(fact[0] for fact in facts().every) == {
         "number": 27, "release": 27, "commit": 18, "begin": 18, "end": 18, "hold": 57,
-        "assign": 1, "leads": 1, "last": 18, "columns": 1, "applied": 6, "active": 3,
+        "assign": 1, "leads": 1, "last": 18, "columns": 1, "applied": 6, "active": 3, "lost": 5,
     }  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from checkers_cases import _nemesis, fault, final, history, insert, rest, told
 
 from checkers.ddl.alters import ADD, COLUMNS, Alters
 from checkers.ddl.ddl import EFFECTS, TASKS, Ddl
+from checkers.ddl.optimize import OPTIMIZE, Optimize
 from checkers.judge import judge
 from checkers.ladder import Level
 from checkers.replication.distributed import Distributed
@@ -69,7 +70,7 @@ def objects(
         for process, node, parts in ((3, "ch1", PART), (4, "ch2", second))
     ]
     said = {
-        "objects": {key: 9 for key in (*FILES.values(), *orphans)},
+        "objects": dict.fromkeys((*FILES.values(), *orphans), 9),
         "locks": locks or {"0_0_0_0": {"a_k2": ["ch1", "ch2"]}},
         "requests": requests or {},
     }
@@ -327,3 +328,36 @@ def test_a_part_on_disk_that_was_never_registered_has_the_value_that_others_lack
     calls: tuple[Events, ...], expected: tuple[str, list[str]]
 ) -> None:
     assert explained(UnknownOutcomes(), *calls) == expected
+
+
+MERGED = "5_0_1_1"
+
+
+def optimized(*has: str) -> tuple[Events, ...]:
+    parts = {"ch1": [MERGED], "ch2": [*has]}
+    value = {"sync": 2, "waits": ["ch1", "ch2"], "parts": parts}
+    return (told(OPTIMIZE, value, 100, 200, key=5),)
+
+
+CLONED: list[Fact] = [
+    ["hold", 120, MERGED, "ch1", 0],
+    ["lost", 50, "ch2", True],
+    ["lost", 150, "ch2", False],
+    ["hold", 300, MERGED, "ch2", 0],
+]
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        (CLONED, ("known", ["unwaited-clone"])),
+        (CLONED[:1], NEW),
+        ([CLONED[0], ["lost", 50, "ch1", True]], NEW),
+        ([*CLONED[:2], ["lost", 110, "ch2", False]], NEW),
+        ([CLONED[0], ["lost", 250, "ch2", True]], NEW),
+    ],
+)
+def test_optimize_returns_without_a_replica_that_cloned_another(
+    facts: list[Fact], expected: tuple[str, list[str]]
+) -> None:
+    assert explained(Optimize(), *optimized(), trace("25.8.2", *facts)) == expected

@@ -19,6 +19,7 @@ leads    REPLICA leads from now on: "*" if all do, "" if nobody does
 columns  the table's columns are NAMES
 applied  those that REPLICA has are NAMES
 active   REPLICA became active
+lost     REPLICA is marked lost, or with LOST false no longer
 lock     REPLICA has a lock of PART, whose objects are those of BLOB; with EPHEMERAL true it goes
          with the session
 unlock   REPLICA has no lock of PART with BLOB any more

@@ -67,6 +67,7 @@ _EVERY: Final = (
         "a file was given up because its receiver was killed",
         fixed=Version(21, 1),
     ),
+    KnownDefect("unwaited-clone", "a replica took over a log pointer before it had the parts"),
     KnownDefect("ddl-twice", "a host was killed before it said that it had executed a statement"),
     KnownDefect("orphaned-insert", "a replica was killed while it wrote a part", since=_TODAY),
     KnownDefect("orphaned-drop", "the store refused to delete an object", since=_TODAY),

@@ -160,6 +160,20 @@ class Evidence:
             and periods[-1].end_ns is None
         ]
 
+    def first_hold(self, name: str) -> int | None:
+        """Return when a replica first registered a part that has all blocks of this one."""
+        part = self.part(name)
+        every = [
+            (at_ns, one)
+            for (_, partition), merged in self._merged.items()
+            if part is not None and partition == part.partition
+            for at_ns, one in merged
+        ]
+        return min(
+            (a for a, one in every if part and one.low <= part.low and part.high <= one.high),
+            default=None,
+        )
+
     def given_up(self, name: str) -> int | None:
         """Return when the replica that committed a part removed it, if no other one ever had it;
         None if it still has it, or another one had it."""

@@ -128,6 +128,8 @@ class AgreedTable:
                 return [["applied", txn.zxid, replica, read_columns(change.data)]]
             case ["replicas", replica, "is_active"] if created:
                 return [["active", txn.zxid, replica]]
+            case ["replicas", replica, "is_lost"] if change.kind is not ChangeKind.DELETE:
+                return [["lost", txn.zxid, replica, change.data == b"1"]]
             case ["table_shared_id"] if created and change.data:
                 self.shared_id = change.data.decode(errors="replace")
             case ["leader_election", node]:

@@ -16,7 +16,7 @@ _CHUNKS_MAX: Final = 1000
 """Pieces of a log that one look reads at most."""
 TRACED: Final = frozenset(
     {"commit", "begin", "hold", "drop", "end", "fail", "last", "columns", "applied", "active"}
-    | {"lock", "unlock"}
+    | {"lost", "lock", "unlock"}
 )
 """Facts of a trace."""
 TRACE_MAX: Final = 20_000

@@ -1,0 +1,85 @@
+"""Explains an OPTIMIZE that returned before a replica which it waits for had the merged part."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from checkers.conclusion import mapping_of
+from checkers.ddl.optimize import OPTIMIZE
+from checkers.phrasing import seconds
+from checkers.replication.parts import Part
+from checkers.triage.evidence import Evidence, facts_of_tables
+from checkers.triage.repairs import Repair
+from harness.core.history import History
+from harness.core.op import Kind
+
+UNWAITED: Final = "unwaited-clone"
+
+
+@dataclass(slots=True)
+class Clone:
+    """A period in which a replica is marked lost: at its end it has taken over another one's log
+    pointer."""
+
+    replica: str
+    begin_ns: int
+    end_ns: int | None = None
+
+
+def merge_repairs(history: History, evidence: Evidence) -> Iterator[Repair]:
+    """Yield the parts that a replica lacked when OPTIMIZE returned, because it had taken over a log
+    pointer behind the merge and not yet the part."""
+    clones = _clones(history)
+    for pair in history.pairs if clones else ():
+        if pair.invoke.f != OPTIMIZE or pair.kind is not Kind.OK or pair.end is None:
+            continue
+        parts: Mapping[str, Sequence[str]] = mapping_of(pair.end).get("parts") or {}
+        merged = sorted({n for own in parts.values() for n in own if Part.of(n).level})
+        for replica, own in parts.items():
+            lacking = [name for name in merged if name not in own]
+            clone = next(
+                (
+                    one
+                    for one in clones
+                    if one.replica == replica
+                    and one.begin_ns < pair.end.time_ns
+                    and _taken_over(evidence, lacking, one)
+                ),
+                None,
+            )
+            if not lacking or clone is None:
+                continue
+            why = (
+                f"{replica} was lost from {seconds(clone.begin_ns)} on, and took over a log "
+                f"pointer behind the merge into {lacking[0]}; OPTIMIZE returned at "
+                f"{seconds(pair.end.time_ns)}"
+            )
+            change = partial(_with_parts, replica=replica, names=merged)
+            yield Repair(pair.end.index, UNWAITED, why, change)
+
+
+def _clones(history: History) -> list[Clone]:
+    found: list[Clone] = []
+    for facts in facts_of_tables(history, frozenset({"lost"})):
+        lost: dict[str, Clone] = {}
+        for at_ns, _, (replica, is_lost) in facts:
+            if is_lost and replica not in lost:
+                lost[replica] = Clone(str(replica), at_ns)
+                found.append(lost[replica])
+            elif not is_lost and replica in lost:
+                lost.pop(replica).end_ns = at_ns
+    return found
+
+
+def _taken_over(evidence: Evidence, names: Sequence[str], clone: Clone) -> bool:
+    """Return whether each merge was done somewhere before the end of the clone, so that its entry
+    is before the pointer that was taken over."""
+    done = [evidence.first_hold(name) for name in names]
+    return all(
+        at_ns is not None and (clone.end_ns is None or at_ns <= clone.end_ns) for at_ns in done
+    )
+
+
+def _with_parts(value: Mapping[str, Any], *, replica: str, names: Sequence[str]) -> Any:
+    return {**value, "parts": {**value["parts"], replica: [*names]}}

@@ -118,3 +118,54 @@ def test_where_every_replica_leads_the_election_names_all() -> None:
     leaders = [fact[2] for fact in facts(edited(index, node, every)).named("leads")]
     assert leaders == ["*"]
     assert isinstance(node, Change)
+
+
+LOCK = f"/clickhouse/zero_copy/zero_copy_s3/7db6/{PART}/a_k"
+
+
+def txn(zxid: int, *changes: Change, session: int = 1, ends: bool = False) -> Txn:
+    return Txn(zxid, session, zxid, changes, ends_session=ends)
+
+
+def test_locks_of_zero_copy_go_with_their_node_or_their_session() -> None:
+    made, gone = ChangeKind.CREATE, ChangeKind.DELETE
+    found = agreed(
+        ROOT,
+        (
+            txn(1, Change(made, f"{LOCK}/ch9")),
+            txn(2, Change(made, f"{ROOT}/table_shared_id", b"7db6")),
+            txn(3, Change(made, LOCK), Change(made, f"{LOCK}/ch1")),
+            txn(4, Change(made, f"{LOCK}/ch2", ephemeral=True), session=2),
+            txn(5, Change(made, f"{LOCK}/ch3", ephemeral=True), session=3),
+            txn(6, Change(gone, f"{LOCK}/ch3"), Change(made, f"{LOCK}/ch3"), session=3),
+            txn(7, Change(gone, f"{LOCK}/ch1")),
+            txn(8, session=2, ends=True),
+            txn(9, session=3, ends=True),
+        ),
+    )
+    of = [PART, "a_k"]
+    assert [fact for fact in found if fact[0] in ("lock", "unlock")] == [
+        ["lock", 3, *of, "ch1", False],
+        ["lock", 4, *of, "ch2", True],
+        ["lock", 5, *of, "ch3", True],
+        ["unlock", 6, *of, "ch3"],
+        ["lock", 6, *of, "ch3", False],
+        ["unlock", 7, *of, "ch1"],
+        ["unlock", 8, *of, "ch2"],
+    ]
+
+
+def test_the_columns_that_are_written_are_facts() -> None:
+    data = b"columns format version: 1\n2 columns:\n`key` Int64\n`c1` String\tDEFAULT\t'`x` y'\n"
+    txns = (
+        txn(1, Change(ChangeKind.SET, f"{ROOT}/columns", data)),
+        txn(2, Change(ChangeKind.SET, f"{ROOT}/replicas/ch2/columns", data)),
+        txn(3, Change(ChangeKind.CREATE, f"{ROOT}/replicas/ch2/is_active", b"", ephemeral=True)),
+        txn(4, Change(ChangeKind.SET, f"{ROOT}/replicas/ch2/is_lost", b"1")),
+    )
+    assert agreed(ROOT, txns) == [
+        ["columns", 1, ["key", "c1"]],
+        ["applied", 2, "ch2", ["key", "c1"]],
+        ["active", 3, "ch2"],
+        ["lost", 4, "ch2", True],
+    ]

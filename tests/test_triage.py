@@ -260,6 +260,18 @@ def test_one_half_of_the_defects_explains_nothing_of_the_other(odd: int) -> None
         assert again.status != "known", name
 
 
+def test_an_early_snapshot_is_no_stale_read_where_it_is_not_known() -> None:
+    soon = read(1, [0], 100, 110, node="ch3")
+    facts = [*FIRST, *ONE, ["hold", 105, "0_1_1_0", "ch3", 0]]
+    run = Run(facts, (*CALLS, soon), "25.8.2")
+    assert run.explained() == ("known", ["early-snapshot"])
+    checkers = set_checkers(Level.LINEARIZABLE, faults_expected=False)
+    invalid = [v for v in run.judged().deciding if v.status is Status.INVALID]
+    left = [name for name in DEFECTS if name != "early-snapshot"]
+    found = triage(run.history(), checkers, invalid, 60, WallClock(), names=left)
+    assert found.status == "new"
+
+
 def test_two_defects_are_both_named_and_what_is_left_is_not_explained() -> None:
     lost = read(9, [], 700, 710, node="ch1")
     both = Run([*LAGGING.facts], (*LAGGING.calls, lost))

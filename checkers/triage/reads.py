@@ -107,10 +107,10 @@ class Reads:
 
     def _explained(self, view: "_View", one: Settled, at_ns: int) -> Iterator[tuple[str, str]]:
         found = dict((*view.hidden(one), *view.absent(one, at_ns)))
-        found = {name: why for name, why in found.items() if name in self._known}
         if "early-snapshot" in found and view.came(one):
+            # Also where that one is not known: what it did is no stale read.
             found.pop("stale-read", None)
-        yield from found.items()
+        yield from ((name, why) for name, why in found.items() if name in self._known)
 
 
 class _View:

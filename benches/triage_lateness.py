@@ -5,7 +5,8 @@
 Prints a line of Markdown for each version, of the stored runs with the nemesis none that read
 sequentially what they insert with a quorum:
 
-shown     from the registration of a part on a replica to the begin of a read there that lacks it
+shown     from the registration of a part on a replica, and the end of its quorum, to the begin of a
+          read there that lacks it
 known     from the end of a quorum to the begin of a read on a replica that has not the part, nor
           anything newer, and answers: its ZooKeeper server did not tell it of the quorum
 fetched   from the end of a quorum to the registration on each replica that came later
@@ -55,8 +56,8 @@ def lateness(history: History) -> Iterator[tuple[str, int]]:
                 held = evidence.held(replica, part.partition, part.high, begin_ns)
                 lasts = evidence.lasts(part.partition, begin_ns, read.end.time_ns)
                 named = bool(lasts) and all(last.high >= part.high for last in lasts)
-                if held is not None and held.at_ns < begin_ns and named:
-                    yield "shown", begin_ns - held.at_ns
+                if held is not None and max(held.at_ns, ended_ns) < begin_ns and named:
+                    yield "shown", begin_ns - max(held.at_ns, ended_ns)
                 came_ns = FOREVER_NS if held is None else held.at_ns
                 if came_ns > read.end.time_ns and newest_ns < ended_ns < begin_ns:
                     yield "known", begin_ns - ended_ns

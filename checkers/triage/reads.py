@@ -16,7 +16,7 @@ from checkers.triage.evidence import BlockRange, Evidence, LastPart
 from checkers.triage.inserts import CLOCK_NS, Inserted, Values
 from harness.core.history import Fault, History
 
-LATE_NS: Final = 100_000_000
+LATE_NS: Final = 50_000_000
 """Time that may pass between a transaction and its effect elsewhere: until another ZooKeeper server
 has heard of it, until the replica that made it has its answer. Faults may make it longer."""
 AFTER_FAULT_NS: Final = 5_000_000_000

@@ -140,6 +140,21 @@ DOUBLED = Run(
         read(3, [0, 1, 1], 300, 310),
     ),
 )
+GIVEN_UP = Run(
+    [
+        ["commit", 20, "0_1_1_0", 7],
+        ["hold", 20, "0_1_1_0", "ch1", 0],
+        ["drop", 60, "0_1_1_0", "ch1", 0],
+        *(["hold", 70, "0_1_1_0", node, 0] for node in REPLICAS),
+    ],
+    (
+        insert(0, 1, 10, 50, "info", error="159 TIMEOUT_EXCEEDED"),
+        insert(1, 1, 52, 58, node="ch2"),
+        read(2, [], 300, 310),
+    ),
+    "25.8.2",
+)
+"""The part that comes later under the name is empty."""
 RUNS = {
     "stale-read": STALE,
     "skipped-part": SKIPPED,
@@ -151,6 +166,7 @@ RUNS = {
     "unseen-write": UNSEEN,
     "phantom-part": PHANTOM,
     "doubled-insert": DOUBLED,
+    "lost-retry": GIVEN_UP,
 }
 
 
@@ -229,6 +245,11 @@ def instead(run: Run, old: Fact, new: Fact) -> Run:
                 UNSEEN, ["hold", 500, "0_1_1_0", "ch3", 0], ["hold", 100, "0_1_1_0", "ch3", 0]
             ),
         ),
+        (
+            "another replica had the first try's part before it was removed",
+            replace(GIVEN_UP, facts=[*GIVEN_UP.facts, ["hold", 30, "0_1_1_0", "ch2", 0]]),
+        ),
+        ("the first try was not removed", without(GIVEN_UP, ["drop", 60, "0_1_1_0", "ch1", 0])),
         ("the trace is cut off", replace(SKIPPED, ended="more than 20,000 facts")),
     ],
 )  # fmt: skip

@@ -128,6 +128,7 @@ ERRORS = fault(500, 9_000, "store", "store-errors")
         (objects(requests=WRITTEN), (*FETCHED, ["lock", 2_800, *FETCHED[1][2:5], False]), NEW),
         (objects(CUT_OFF, KILLED, requests=WRITTEN), GIVEN_UP, NEW),
         (objects(MOVED, requests=WRITTEN), FETCHED, ("known", ["orphaned-move"])),
+        (objects(MOVED, requests=WRITTEN, locks=IDLE), FETCHED[:3], ("known", ["orphaned-move"])),
         (objects(requests=REFUSED), (), ("known", ["orphaned-drop"])),
         (objects(requests=RETRIED), (), NEW),
         (objects(FORGOTTEN, requests=WRITTEN, locks=IDLE), LEFT, ("known", ["dropped-replica"])),

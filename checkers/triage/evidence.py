@@ -175,19 +175,21 @@ class Evidence:
         )
 
     def given_up(self, name: str) -> int | None:
-        """Return when the replica that committed a part removed it, if no other one ever had it;
-        None if it still has it, or another one had it."""
+        """Return when the replica that committed a part removed it, before any other one had it;
+        None if it did not. What has the name later is an empty part in its place."""
         part, (_, writer) = self.part(name), self.commits.get(name, (0, ""))
         if part is None:
             return None
-        periods = [
-            (replica, period)
+        periods = {
+            replica: held[part.high]
             for (replica, partition), held in self._held.items()
-            if partition == part.partition
-            for period in held.get(part.high, ())
-        ]
-        alone = len(periods) == 1 and periods[0][0] == writer
-        return periods[0][1].end_ns if alone else None
+            if partition == part.partition and part.high in held
+        }
+        own = periods.pop(writer, [])
+        gone_ns = own[0].end_ns if own else None
+        others = [period.at_ns for held in periods.values() for period in held]
+        early = gone_ns is not None and any(at_ns < gone_ns for at_ns in others)
+        return None if early else gone_ns
 
     def merged(
         self, replica: str, partition: str, block: int, above: int, until_ns: int

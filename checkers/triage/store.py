@@ -69,7 +69,7 @@ def store_repairs(history: History, _: Evidence) -> Iterator[Repair]:
         for by, why, keys in _explained(history, group, locks, looks):
             for key in keys:
                 yield Repair(store.index, by, why, partial(_without_object, key=key))
-    yield from _idle_locks(history, store, looks)
+    yield from _idle_locks(history, store, looks, locks)
     yield from _copies(history, looks, locks)
 
 
@@ -247,15 +247,21 @@ def _killed(history: History, group: OrphanGroup) -> Fault | None:
     return None
 
 
-def _idle_locks(history: History, store: Op, looks: Mapping[str, Op]) -> Iterator[Repair]:
+def _idle_locks(
+    history: History, store: Op, looks: Mapping[str, Op], locks: Sequence[Lock]
+) -> Iterator[Repair]:
+    """Yield the locks that replicas hold of parts which they do not have: one that was dropped, and
+    one that gave up a fetch and whose session goes on."""
     for part, blobs in mapping_of(store)["locks"].items():
         for blob, replicas in blobs.items():
+            of_blob = [lock for lock in locks if (lock.part, lock.blob) == (part, blob)]
+            why = _abandoned(history, of_blob) or _forgotten(history, of_blob, looks)
+            if why is None:
+                continue
             for replica in replicas:
-                had = replica in looks and part in mapping_of(looks[replica])["parts"]
-                if replica in _dropped(history) and not had:
-                    why = f"{replica}, which another replica was to drop, has the lock of {part}"
+                if replica in looks and part not in mapping_of(looks[replica])["parts"]:
                     change = partial(_without_lock, part=part, blob=blob, replica=replica)
-                    yield Repair(store.index, DROPPED, why, change)
+                    yield Repair(store.index, why[0], why[1], change)
 
 
 def _copies(history: History, looks: Mapping[str, Op], locks: Sequence[Lock]) -> Iterator[Repair]:

@@ -19,9 +19,10 @@ from harness.core.errors import UsageError
 from harness.core.history import History, memoize_per_history
 from harness.core.op import Kind
 
-_OF_PARTS: Final = frozenset({"begin", "hold", "drop", "commit", "end", "fail"})
 SPAN_MAX: Final = 100_000
 """Blocks of one part at most. (A dropped range, as an entry, covers all numbers.)"""
+_OF_PARTS: Final = frozenset({"begin", "hold", "drop", "commit", "end", "fail"})
+"""Facts whose first field is a part."""
 
 
 @dataclass(frozen=True, slots=True)

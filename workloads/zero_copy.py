@@ -54,6 +54,7 @@ SCHEMA = TableSchema(
         "max_bytes_to_merge_at_max_space_in_pool": 1,
     },
 )
+RESTORE: Final = "restore"
 _DETACHED_NS: Final = 500_000_000
 """Time for which a partition stays detached."""
 _BETWEEN_NS: Final = 2_000_000_000
@@ -146,6 +147,7 @@ def zero_copy(
                 "insert": calls.insert,
                 REATTACH: calls.reattach,
                 REBUILD: calls.rebuild,
+                RESTORE: calls.restore,
                 **dict.fromkeys(changes, calls.change),
             },
             reads={
@@ -282,13 +284,17 @@ class PartitionCalls:
                 # Its fetches suffice; its merges and mutations may take much longer.
                 self._elsewhere(other, f"SYSTEM SYNC REPLICA {self._table} LIGHTWEIGHT")
             if op.value is not None:
-                connection.command(f"DETACH TABLE {self._table} SYNC")
-                try:
-                    gone = f"SYSTEM DROP REPLICA '{node}' FROM TABLE {self._table}"
-                    self._elsewhere(others[0], gone)
-                finally:
-                    connection.command(f"ATTACH TABLE {self._table}")
+                self._drop_replica(connection, node, by=others[0])
             self._drop_and_create(connection, node)
+        return op.value
+
+    def restore(self, _: ClickHouse, op: Op) -> Value:
+        """Have another replica drop a replica, and restore it from the parts that it has."""
+        node = str(op.node)
+        by = next(other for other in self._replicated.replicas if other != node)
+        with self._connected(node) as connection:
+            self._drop_replica(connection, node, by=by)
+            connection.command(f"SYSTEM RESTORE REPLICA {self._table}")
         return op.value
 
     def unfinished_rebuilds(self) -> Sequence[str]:
@@ -320,6 +326,14 @@ class PartitionCalls:
         # Another replica has dropped it.
         self._drop_and_create(connection, node)
         return [f"{node} has a new table"]
+
+    def _drop_replica(self, connection: ClickHouse, node: str, *, by: str) -> None:
+        """Detach the table on a replica, which another one drops meanwhile, and attach it."""
+        connection.command(f"DETACH TABLE {self._table} SYNC")
+        try:
+            self._elsewhere(by, f"SYSTEM DROP REPLICA '{node}' FROM TABLE {self._table}")
+        finally:
+            connection.command(f"ATTACH TABLE {self._table}")
 
     def _drop_and_create(self, connection: ClickHouse, node: str) -> None:
         connection.command(f"DROP TABLE {self._table} SYNC")

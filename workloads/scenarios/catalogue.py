@@ -29,6 +29,7 @@ from workloads.scenarios.object_store import (
     ORPHANED_FETCH,
     ORPHANED_INSERT,
     ORPHANED_MOVE,
+    RESTORED_REPLICA,
     SOLE_MOVER,
 )
 from workloads.scenarios.partitions import RETURNED_ROWS, UNREADABLE_TABLE, UNWRITABLE_TABLE
@@ -85,6 +86,7 @@ _EVERY = (
     ORPHANED_DROP,
     ORPHANED_FETCH,
     DROPPED_REPLICA,
+    RESTORED_REPLICA,
     COPIED_PART,
     ORPHANED_MOVE,
     SOLE_MOVER,

@@ -1,7 +1,7 @@
 """Scripts of what zero-copy replication leaves behind on an object store, or stores twice."""
 
 from checkers.ladder import Level
-from checkers.replication.objects import DROP, REBUILD
+from checkers.replication.objects import DROP, LOOK, REBUILD
 from harness.core.dialect import Mechanism
 from harness.core.op import Call, Json, Kind
 from harness.core.seed import Seed
@@ -16,7 +16,7 @@ from workloads.scenarios.steps import (
     read,
     shows,
 )
-from workloads.zero_copy import ZeroCopyOptions, zero_copy
+from workloads.zero_copy import RESTORE, ZeroCopyOptions, zero_copy
 
 WRITES = ["PUT"]
 READS = ["GET"]
@@ -169,6 +169,29 @@ DROPPED_REPLICA = Scenario(
         Rest(3.0),
     ),
     finding=Finding("objects", "orphan"),
+    replicas=2,
+    store=True,
+)
+
+RESTORED_REPLICA = Scenario(
+    name="restored-replica",
+    text="a replica that is restored deletes an object of each part that it shares: the other "
+    "replica reads on until it restarts, then it has lost the rows",
+    workload=SHARED,
+    needs=(Mechanism.ZERO_COPY,),
+    nemesis=KILL,
+    steps=(
+        *ON_BOTH,
+        Do(Call(f=RESTORE, node="ch2")),
+        Until(read("ch2"), shows(0), pause_s=0.05),
+        # The other replica's part refers to an object that does not exist.
+        Do(Call(f=LOOK, node="ch1")),
+        # The restored replica has a copy of that object; without it nobody has the part.
+        Do(Call(f=REBUILD, node="ch2")),
+        *DEAD.begins,
+        DEAD.ends,
+    ),
+    finding=Finding("objects", "lost"),
     replicas=2,
     store=True,
 )

@@ -336,7 +336,8 @@ class PartitionCalls:
             connection.command(f"ATTACH TABLE {self._table}")
 
     def _drop_and_create(self, connection: ClickHouse, node: str) -> None:
-        connection.command(f"DROP TABLE {self._table} SYNC")
+        # A rebuild that a fault interrupted may have left no table.
+        connection.command(f"DROP TABLE IF EXISTS {self._table} SYNC")
         self._replicated.create_on(connection, node)
 
     def _elsewhere(self, node: str, statement: str) -> None:

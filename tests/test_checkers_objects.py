@@ -76,6 +76,29 @@ def test_objects_that_are_there_once_are_valid():
     }
 
 
+@pytest.mark.parametrize(
+    ("to_check", "part", "kinds", "doubt"),
+    [
+        (1, "1_0_0_0", {}, ["part 1_0_0_0 is on ch1 only, to be checked"]),
+        (0, "1_0_0_0", {"unlocked": 1}, []),
+        (1, "1_0_1_1", {"unlocked": 1}, []),
+    ],
+)
+def test_a_part_that_may_not_be_committed_needs_no_lock(to_check, part, kinds, doubt):
+    h = history(
+        insert(0, 7, 0, 1),
+        rest(10, ch1={"to_check": to_check}, ch2={}),
+        final_read(0, (7,), 20, 21),
+        final_read(1, (7,), 20, 21, node="ch2"),
+        look(30, parts={**SHARED, part: {"data.bin": "k9"}}),
+        look(32, "ch2"),
+        store(objects={**STORED, "k9": 300}),
+    )
+    verdict = Objects(zero_copy=True).check(h)
+    assert (verdict.figures["anomalies"], verdict.figures["doubts"]) == (kinds, doubt)
+    assert verdict.status is (Status.INVALID if kinds else Status.UNKNOWN)
+
+
 def test_the_control_has_objects_of_each_replica():
     both = {**STORED, "k3": 100, "k4": 20}
     h = ended(second=OWN, objects=both, locks=EACH)

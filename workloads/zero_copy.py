@@ -77,7 +77,8 @@ class ZeroCopyOptions(PacedOptions):
     """Drop the table on a replica and create it there again."""
     drop_replica: bool = False
     """Detach the table on a replica, drop this replica on another one, and create it again. On 24.8
-    and 25.8 no such call ends with zero copy, see the scenario dropped-replica."""
+    and 25.8 no such call ends with zero copy if the replica has parts, see the scenario
+    dropped-replica."""
     values_per_key: int = 5
     """Number of values of a key, which is a partition; then a fresh key is taken."""
     ops_per_s: float = 8.0

@@ -7,6 +7,7 @@ from typing import Any, Final
 from checkers.conclusion import conclude, count_kinds, few_of_each_kind
 from checkers.phrasing import during, number, seconds
 from checkers.quiescence import quiescence_of
+from checkers.replication.parts import uncommitted
 from harness.core.history import History, Pair
 from harness.core.op import Kind, Op
 from harness.core.verdict import Anomaly, Verdict
@@ -44,6 +45,9 @@ class Objects:
       merges or two moves; without zero copy an object to which two replicas refer ("shared");
     - an acknowledged row that a replica does not return ("lost").
 
+    A part without a lock is a doubt if its insert may never have been committed, because the
+    transaction that commits a part makes its lock.
+
     Orphans, locks and copies are judged only if every replica was looked at, because an object may
     be that of a replica that did not answer. Rows are not judged if somebody asked to drop their
     key; if somebody asked to detach and attach it ("reattach"), only those rows that each of these
@@ -70,6 +74,9 @@ class Objects:
         doubts += [f"{node} was not looked at" for node in unseen]
         doubts += [] if store else ["the store was not looked at"]
         broken = [one for op in looks for one in _dangling(history, op)]
+        own = {node: _value(op)["parts"] for node, op in final.items()}
+        unsure = uncommitted(own, rest.to_check)
+        doubts += [f"part {part} is on {node} only, to be checked" for node, part in unsure]
         lost, judged, unread = _rows(history, rest.nodes)
         doubts += unread
         figures: dict[str, Any] = {"looks": len(looks), "dangling_references": len(broken)}
@@ -78,7 +85,7 @@ class Objects:
             if store and not unseen:
                 broken += [*_orphans(store, final), *_idle_locks(store, final)]
                 if self.zero_copy:
-                    broken += [*_unlocked(store, final), *_copied(final)]
+                    broken += [*_unlocked(store, final, but=unsure), *_copied(final)]
                 else:
                     broken += _shared(final)
                 figures |= _costs(store, final, zero_copy=self.zero_copy)
@@ -126,11 +133,13 @@ def _idle_locks(store: Op, final: Mapping[str, Op]) -> Iterator[Anomaly]:
             yield _anomaly("idle-lock", text, final[replica], store)
 
 
-def _unlocked(store: Op, final: Mapping[str, Op]) -> Iterator[Anomaly]:
+def _unlocked(
+    store: Op, final: Mapping[str, Op], *, but: Sequence[tuple[str, str]]
+) -> Iterator[Anomaly]:
     locked = set(_held_locks(store))
     for node, op in final.items():
         for part in _value(op)["parts"]:
-            if (part, node) not in locked:
+            if (part, node) not in locked and (node, part) not in but:
                 text = f"{node} has part {part} on the store without a lock"
                 yield _anomaly("unlocked", text, op, store)
 

@@ -68,7 +68,7 @@ class Parts:
             doubts.append(f"not at rest: {listed(rest.pending or ('the run does not say',))}")
         if len(known) < 2:
             doubts.append(f"{number(len(known), 'replica')} showed parts, at least 2 expected")
-        unsure = _uncommitted(known, rest.to_check)
+        unsure = uncommitted(known, rest.to_check)
         doubts += [f"part {part} is on {node} only, to be checked" for node, part in unsure]
         settled = {
             node: {part: said for part, said in state.items() if (node, part) not in unsure}
@@ -119,10 +119,11 @@ def _intersecting(op: Op, states: Mapping[str, Mapping[str, object]]) -> Iterabl
                 yield _anomaly(op, "intersecting", f"{node} has {a.name} and {b.name}, which share")
 
 
-def _uncommitted(
+def uncommitted(
     states: Mapping[str, Mapping[str, object]], to_check: Mapping[str, int]
 ) -> Sequence[tuple[str, str]]:
-    """Return replicas and parts of a single insert that no other replica has."""
+    """Return the replicas with parts to check that have a part of a single insert, which no other
+    has, with that part: its insert may never have been committed."""
     held = Counter(part for state in states.values() for part in state)
     return [
         (node, part)

@@ -150,8 +150,8 @@ _SERVER: Final[tuple[tuple[Version, _Settings], ...]] = (
     # A server that is to end waits for this time for the idle connections over which its peers
     # fetched parts. With the default of 30 s it takes 28 s from SIGTERM to its end, with this 2 s.
     (Version(24, 8), {"keep_alive_timeout": 3}),
-    # A server that died in the middle of a DROP TABLE goes on with it this long after its start, and
-    # until then the replica cannot be created again. The default of 480 s outlasts every run.
+    # A server that died in the middle of a DROP TABLE goes on with it this long after it was asked,
+    # and until then the replica cannot be created again. The default of 480 s outlasts every run.
     (Version(24, 8), {"database_atomic_delay_before_drop_table_sec": 1}),
 )
 _MERGE_TREE: Final[tuple[tuple[Version, _Settings], ...]] = (

@@ -83,8 +83,11 @@ def test_a_run_that_conforms_keeps_its_steps_and_their_digest() -> None:
     whole = replay(ROOT, TXNS, V25)
     assert {"Mutation", "AssignMutation", "FinishMutations"} <= whole.actions.keys() <= STEPS
     table = {
-        "steps": whole.steps, "actions": dict(whole.actions),
-        "departures": {}, "stopped": None, "unmodelled": False,
+        "steps": whole.steps,
+        "actions": dict(whole.actions),
+        "departures": {},
+        "stopped": None,
+        "unmodelled": False,
     }
     assert (name, said["tables"]) == (CONFORMANCE, {ROOT: {**table, "digest": whole.digest}})
     assert [name for name, _ in traces] == ["trace"]

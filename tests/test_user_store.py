@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from xml.etree import ElementTree
 
 import docker
@@ -14,6 +15,7 @@ import requests
 from real_servers import wait_until
 from test_workloads_on_servers import judged, verdicts_of
 
+from checkers.replication.objects import FINAL_STORE
 from compose.plan import BUCKET, ID_VARIABLE, SECRET_VARIABLE, Image, Images, plan_cluster
 from compose.releases import ImageChoice
 from compose.render import compose_text, config_files
@@ -26,10 +28,12 @@ from harness.clusters.removal import remove_run
 from harness.clusters.store_http import HttpStoreChannel, StoreKeys
 from harness.clusters.user_store import check_bucket
 from harness.core.bucket import Bucket
+from harness.core.connections import StoreChannel
 from harness.core.dialect import Engine
 from harness.core.errors import UsageError
 from harness.core.topology import Role, Topology
 from harness.core.verdict import Status
+from harness.run.journal import read_history
 
 PLACE = Bucket("http://10.0.0.7:9000", "bucket", "runs/", "eu-central-1")
 
@@ -232,6 +236,12 @@ def moto(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
         client.close()
 
 
+def plant(channel: StoreChannel, key: str) -> None:
+    """Write an object as soon as replicas have written a part; creating tables writes a few too."""
+    wait_until(lambda: len(object_sizes(channel)) > 10, "a replica writes a part")
+    assert channel.request("PUT", object_path(channel.bucket, key), "orphan")[0] == 200
+
+
 @pytest.mark.containers
 def test_a_run_in_a_users_bucket_is_judged_and_leaves_nothing_there(
     moto: Bucket, tmp_path: Path
@@ -259,22 +269,28 @@ def test_a_run_in_a_users_bucket_is_judged_and_leaves_nothing_there(
     cluster = DockerCluster(topology, tmp_path / "cluster", images=images)
     try:
         cluster.up()
+        orphan = f"runs/{cluster.name}/orphan"
+        planted = Thread(target=plant, args=(cluster.store_channel(10.0), orphan))
+        planted.start()
         judgement, run = judged(cluster, tmp_path, "zero-copy", seconds=8)
+        planted.join()
         objects = verdicts_of(judgement)["objects"]
-        assert objects.status is Status.VALID, objects.summary
-        assert objects.figures["objects"] > 0
+        assert objects.status is Status.INVALID, objects.summary
+        assert objects.figures["anomalies"] == {"orphan": 1}
+        assert objects.anomalies[0].text.startswith(
+            f"no replica refers to {orphan}, of 6 bytes (op"
+        )
         assert "sole_writer" not in objects.figures, "nobody logs who wrote"
-        written = object_sizes(cluster.store_channel(10.0))
-        assert written
-        assert all(key.startswith(f"runs/{cluster.name}/") for key in written)
+        (look,) = [op for op in read_history(run.journal) if op.f == FINAL_STORE and op.value]
+        keys_at_rest = look.value["objects"]
+        assert len(keys_at_rest) > 10
+        assert all(key.startswith(f"runs/{cluster.name}/") for key in keys_at_rest)
         for file in (*cluster.directory.rglob("*"), *run.path.rglob("*")):
             assert not file.is_file() or keys.secret.encode() not in file.read_bytes(), file
         with closing(engine()) as client:
             # As `harness clean` does where the process was killed.
             removed = remove_run(client, cluster.name, cluster.directory)
-        assert any(
-            line.endswith(f"objects below {moto.below(cluster.name).url}") for line in removed
-        )
+        assert f"objects below {moto.below(cluster.name).url}: 1" in removed
     finally:
         cluster.down()
     assert [*object_sizes(outside)] == ["runs/theirs"]

@@ -163,7 +163,7 @@ def _emptied(bucket: Bucket, environment: Mapping[str, str]) -> str:
         raise ObjectsLeftError(
             f"objects may be left below {bucket.url}: {why}; delete them with a client of S3"
         ) from error
-    return f"{count} objects below {bucket.url}"
+    return f"objects below {bucket.url}: {count}"
 
 
 def _remove_files(directory: Path) -> None:

@@ -12,7 +12,8 @@ import msgspec
 
 from compose.settings import PartFormat, Settings, Storage
 from harness.core.bucket import OWN_BUCKET, Bucket
-from harness.core.dialect import Coordination, Engine, Engines, Version
+from harness.core.dialect import Coordination, Version
+from harness.core.engines import Engine, Engines
 from harness.core.topology import Node, Role, Topology
 
 RUN: Final = "harness.run"

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from harness.core.dialect import Coordination, Dialect, Engines, Version, common_dialect
+from harness.core.dialect import Coordination, Dialect, Version, common_dialect
+from harness.core.engines import Engines
 from harness.core.errors import UsageError
 from harness.core.topology import Role, version_entries
 

@@ -20,7 +20,8 @@ from harness.cli.catalogue import WORKLOADS
 from harness.clients.clickhouse import ServerSetting
 from harness.clients.object_store import ObjectStore
 from harness.clusters.driver import Driver
-from harness.core.dialect import Engine, Version, dialect_of
+from harness.core.dialect import Version, dialect_of
+from harness.core.engines import Engine
 from harness.core.outcomes import READ_OUTCOMES
 from harness.core.protocols import Endpoint, Workload
 from harness.core.runtime import WallTime

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.core.connections import QueryChannel, ZooKeeper
-from harness.core.dialect import Engines
+from harness.core.engines import Engines
 from harness.core.op import NEMESIS, Kind, Op
 from harness.core.protocols import Endpoint
 from harness.core.runtime import WallTime

@@ -31,7 +31,7 @@ from harness.cli.replay import (
 from harness.cli.run import RunRequest, run
 from harness.cli.workload import workload_of
 from harness.clusters.sim_cluster import SimCluster
-from harness.core.dialect import Engine, Engines
+from harness.core.engines import Engine, Engines
 from harness.core.errors import ClusterError, MissingMechanismError, UsageError
 from harness.core.seed import Seed
 from harness.core.topology import Role

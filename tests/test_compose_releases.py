@@ -10,7 +10,8 @@ from compose.releases import (
     clickhouse_release,
     upgrade_targets,
 )
-from harness.core.dialect import Coordination, Engine, Engines, Mechanism
+from harness.core.dialect import Coordination, Mechanism
+from harness.core.engines import Engine, Engines
 from harness.core.errors import MissingMechanismError, UsageError
 from harness.core.topology import Role
 

@@ -11,7 +11,8 @@ import pytest
 from compose.plan import ClusterPlan, Image, Images, plan_cluster
 from compose.render import compose_text, config_files, render, render_again
 from compose.settings import PartFormat, Settings, Storage
-from harness.core.dialect import Coordination, Engine
+from harness.core.dialect import Coordination
+from harness.core.engines import Engine
 from harness.core.topology import Role, Topology
 
 SNAPSHOT = Path(__file__).parent / "compose_2x2.yml"

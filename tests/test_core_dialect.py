@@ -2,15 +2,8 @@
 
 import pytest
 
-from harness.core.dialect import (
-    Dialect,
-    Engine,
-    Engines,
-    Mechanism,
-    Version,
-    dialect_of,
-    most_doubtful,
-)
+from harness.core.dialect import Dialect, Mechanism, Version, dialect_of, most_doubtful
+from harness.core.engines import Engine, Engines
 from harness.core.errors import UsageError
 from harness.core.op import Kind
 from harness.core.outcomes import Outcome, write_outcome

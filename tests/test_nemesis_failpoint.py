@@ -5,7 +5,8 @@ from collections.abc import Iterable
 import pytest
 from nemesis_record import Record, nemesis, op
 
-from harness.core.dialect import Engine, Engines, Mechanism
+from harness.core.dialect import Mechanism
+from harness.core.engines import Engine, Engines
 from harness.core.errors import ClusterError, FaultError, UsageError
 from harness.core.op import Kind
 from harness.core.seed import Seed

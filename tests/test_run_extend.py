@@ -9,7 +9,7 @@ from pathlib import Path
 from real_servers import THREE
 
 from checkers.stats import Stats
-from harness.core.dialect import Engines
+from harness.core.engines import Engines
 from harness.core.op import Call, Done, Json, Kind, Op
 from harness.core.protocols import Checker, Client, Cluster, Generator, Session
 from harness.core.runtime import WallTime

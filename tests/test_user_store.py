@@ -29,7 +29,7 @@ from harness.clusters.store_http import HttpStoreChannel, StoreKeys
 from harness.clusters.user_store import check_bucket
 from harness.core.bucket import Bucket
 from harness.core.connections import StoreChannel
-from harness.core.dialect import Engine
+from harness.core.engines import Engine
 from harness.core.errors import UsageError
 from harness.core.topology import Role, Topology
 from harness.core.verdict import Status

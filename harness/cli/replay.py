@@ -23,7 +23,8 @@ from harness.cli.run import RunRequest, run
 from harness.cli.run_options import RunOptions
 from harness.cli.scenario import ScenarioResult, campaign_of, plan_of
 from harness.cli.workload import SCENARIO, scenario_of
-from harness.core.dialect import Engine, Engines, Version
+from harness.core.dialect import Version
+from harness.core.engines import Engine, Engines
 from harness.core.errors import HarnessError, MissingMechanismError, UsageError
 from harness.core.op import Json
 from harness.core.seed import Seed

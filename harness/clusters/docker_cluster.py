@@ -31,7 +31,7 @@ from harness.clusters.user_store import UserStore
 from harness.core.bucket import Bucket
 from harness.core.clock import utc_now
 from harness.core.connections import QueryChannel, StoreChannel, ZooKeeper
-from harness.core.dialect import Engines
+from harness.core.engines import Engines
 from harness.core.errors import ClusterError, ObjectsLeftError
 from harness.core.op import Json
 from harness.core.os_process import this_process

@@ -24,7 +24,8 @@ from harness.clusters.base_image import base_image, has_image, pull, registry_ha
 from harness.clusters.engine import engine, engine_request
 from harness.clusters.own_directory import locked
 from harness.clusters.parallel import on_each
-from harness.core.dialect import Coordination, Engine
+from harness.core.dialect import Coordination
+from harness.core.engines import Engine
 from harness.core.errors import ClusterError
 from harness.core.os_process import this_process
 from harness.core.topology import Role

@@ -7,16 +7,15 @@ they need; if one is missing, a run is refused before it starts and a checker do
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from harness.core.errors import MissingMechanismError, UsageError
 from harness.core.op import Kind
 from harness.core.outcomes import CERTAINLY_READ_ONLY, PERHAPS_READ_ONLY, WRITE_OUTCOMES, Outcome
-from harness.core.topology import Role
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -44,6 +43,10 @@ class Version:
 
     def __str__(self) -> str:
         return f"{self.major}.{self.minor}.{self.patch}"
+
+
+FIRST: Final = Version(18, 16, 1)
+"""Version of the servers of old runs, whose files do not name it."""
 
 
 class Mechanism(StrEnum):
@@ -418,101 +421,3 @@ def most_doubtful(tables: Iterable[tuple[Outcome, ...]]) -> tuple[Outcome, ...]:
         elif len(found) == len(by_error):
             out.append(found[0])
     return tuple(out)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Engine:
-    """Program of a server."""
-
-    role: Role
-    version: str
-    """Version that the server reports, such as "25.8.2.1"; "" as long as it is unknown."""
-    build: str = ""
-    """Origin of the build, such as "as built in chdb 3.7.2"; "" if unknown."""
-    coordination: Coordination = Coordination.ZOOKEEPER
-    """Program of a server whose role is ZooKeeper."""
-
-    @property
-    def product(self) -> str:
-        """Return the name of the program."""
-        if self.role is Role.ZOOKEEPER:
-            return self.coordination.value
-        return {Role.CLICKHOUSE: "ClickHouse", Role.STORE: "moto"}[self.role]
-
-    @property
-    def dialect(self) -> Dialect:
-        """Return the dialect of a ClickHouse server."""
-        return dialect_of(Version.of(self.version))
-
-    def __str__(self) -> str:
-        return " ".join(filter(None, (self.product, self.version, self.build)))
-
-
-FIRST: Final = Version(18, 16, 1)
-"""Version of the servers of old runs, whose files do not name it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Engines:
-    """Engines of the servers of a run, which decide its dialect and are part of a finding."""
-
-    nodes: Mapping[str, Engine] = field(default_factory=dict)
-    """Engine of each node."""
-    others: tuple[Engine, ...] = ()
-    """Engines that upgrades of the cluster start from or lead to."""
-
-    @property
-    def distinct(self) -> tuple[Engine, ...]:
-        """Return every engine that nodes run at some time, once."""
-        return tuple(dict.fromkeys((*self.nodes.values(), *self.others)))
-
-    def only(self, role: Role) -> Engine | None:
-        """Return the engine that all servers of a role always run; None if there is no such."""
-        found = [engine for engine in self.distinct if engine.role is role]
-        return found[0] if len(found) == 1 else None
-
-    @property
-    def dialect(self) -> Dialect:
-        """Return the dialect that all servers have in common at any time."""
-        found = {Version.of(e.version) for e in self.distinct if e.role is Role.CLICKHOUSE}
-        others = {e.coordination for e in self.distinct if e.role is Role.ZOOKEEPER}
-        keeper = Coordination.KEEPER in others
-        coordination = Coordination.KEEPER if keeper else Coordination.ZOOKEEPER
-        return common_dialect(frozenset(found or {FIRST}), coordination)
-
-    def reporting(self, versions: Mapping[str, str]) -> "Engines":
-        """Return the engines in which nodes run the versions that they report."""
-        met = {
-            node: replace(engine, version=versions.get(node, engine.version))
-            for node, engine in self.nodes.items()
-        }
-        return replace(self, nodes=met)
-
-    def on(self, node: str) -> Dialect:
-        """Return the current dialect of one ClickHouse server."""
-        return self.nodes[node].dialect if node in self.nodes else self.dialect
-
-    @staticmethod
-    def stored(said: Mapping[str, Any], nodes: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
-        """Return the fields of an object of this class as a file has them.
-
-        Older files have "clickhouse", "zookeeper" and their builds, the same for every node of a
-        role.
-        """
-        if "clickhouse" not in said:
-            return said
-        of_role = {
-            role: {"role": role, "version": said[role], "build": said.get(f"{role}_build", "")}
-            for role in ("clickhouse", "zookeeper")
-        }
-        return {"nodes": {node["name"]: of_role[node["role"]] for node in nodes}}
-
-    def __str__(self) -> str:
-        by_role: dict[Role, dict[Engine, list[str]]] = {}
-        for node, engine in self.nodes.items():
-            by_role.setdefault(engine.role, {}).setdefault(engine, []).append(node)
-        return ", ".join(
-            f"{engine} ({' '.join(nodes)})" if len(engines) > 1 else str(engine)
-            for engines in by_role.values()
-            for engine, nodes in engines.items()
-        )

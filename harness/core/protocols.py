@@ -8,7 +8,8 @@ from typing import Final, Protocol, TypeAlias, runtime_checkable
 import msgspec
 
 from harness.core.connections import QueryChannel, StoreChannel, ZooKeeper
-from harness.core.dialect import Engines, Mechanism
+from harness.core.dialect import Mechanism
+from harness.core.engines import Engines
 from harness.core.history import History
 from harness.core.op import Call, Done, Json, Op, Written
 from harness.core.runtime import Runtime

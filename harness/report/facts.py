@@ -13,7 +13,7 @@ from checkers.judge import Judgement
 from checkers.stored import judgement_of
 from checkers.witness import gravest
 from harness.core.bounded_json import load
-from harness.core.dialect import Engines
+from harness.core.engines import Engines
 from harness.core.errors import HarnessError
 from harness.core.history import History
 from harness.core.verdict import Anomaly, Status, Verdict

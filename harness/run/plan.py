@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from harness.core.dialect import Engines
+from harness.core.engines import Engines
 from harness.core.op import Json
 from harness.core.seed import Seed
 

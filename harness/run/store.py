@@ -30,7 +30,7 @@ import msgspec
 from checkers.judge import Judgement
 from harness.core.bounded_json import load
 from harness.core.clock import utc_now
-from harness.core.dialect import Engines
+from harness.core.engines import Engines
 from harness.core.errors import HarnessError, UsageError
 from harness.core.history import History
 from harness.core.op import Json

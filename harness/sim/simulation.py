@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from harness.core.dialect import Dialect, Engine, Engines, Mechanism
+from harness.core.dialect import Dialect, Mechanism
+from harness.core.engines import Engine, Engines
 from harness.core.seed import Seed
 from harness.core.topology import Link, Role, Topology
 from harness.native import simulator

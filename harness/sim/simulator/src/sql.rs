@@ -2,6 +2,8 @@
 //!
 //! The server understands only what the harness's own workloads and clusters send.
 
+pub mod clauses;
+
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::LazyLock;
@@ -10,7 +12,7 @@ use regex::{Captures, Regex};
 use rustc_hash::FxHashMap;
 
 use crate::errors::ServerError;
-use crate::table::parts::{Row, Value};
+use crate::sql::clauses::{column, schema_of, settings_of, split_list, storage_of, Column};
 use crate::table::references::Storage;
 use crate::table::schema::Schema;
 use crate::table::selection::Selection;
@@ -149,13 +151,6 @@ pub struct Creation {
     pub settings: Vec<(Rc<str>, i64)>,
 }
 
-/// A column that INSERT … SELECT computes from the row number.
-pub enum Column {
-    Constant(i64),
-    /// A hash with a salt.
-    Hash(Rc<str>),
-}
-
 /// The text of a statement, which is parsed on first use.
 pub struct Query {
     pub text: Rc<str>,
@@ -281,7 +276,11 @@ const READERS: &[(&str, Reader)] = &[
             let creation = Creation {
                 table: groups.word("table"),
                 path: groups.word("path"),
-                schema: Rc::new(schema_of(groups)),
+                schema: Rc::new(schema_of(
+                    groups.get("columns"),
+                    groups.get("partition"),
+                    groups.get("order"),
+                )),
                 storage: storage_of(groups.get("settings")),
                 settings: settings_of(groups.get("settings")),
             };
@@ -430,83 +429,3 @@ const READERS: &[(&str, Reader)] = &[
         Ok(Some(Statement::Number(number)))
     }),
 ];
-
-/// Splits the text at commas outside brackets.
-fn split_list(text: &str) -> Vec<&str> {
-    let (mut out, mut from, mut depth) = (Vec::new(), 0, 0);
-    for (at, letter) in text.char_indices() {
-        match letter {
-            '(' => depth += 1,
-            ')' => depth -= 1,
-            ',' if depth == 0 => {
-                out.push(text[from..at].trim());
-                from = at + 1;
-            }
-            _ => {}
-        }
-    }
-    out.push(text[from..].trim());
-    out
-}
-
-fn schema_of(groups: &Groups<'_>) -> Schema {
-    let columns = split_list(groups.get("columns")).into_iter();
-    let name = |column: &str| column.split_whitespace().next().expect("a name").into();
-    let partition = groups.get("partition");
-    let order = groups.get("order").trim_matches(['(', ')']);
-    Schema {
-        columns: columns.map(name).collect(),
-        partition_by: (partition != "tuple()").then(|| partition.into()),
-        order_by: order
-            .split(',')
-            .map(|column| column.trim().into())
-            .collect(),
-    }
-}
-
-fn settings_of(text: &str) -> Vec<(Rc<str>, i64)> {
-    let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
-    let number =
-        |(name, value): (&str, &str)| Some((name.trim().into(), value.trim().parse().ok()?));
-    pairs.filter_map(number).collect()
-}
-
-fn storage_of(settings: &str) -> Storage {
-    let hybrid = settings.contains("storage_policy = 'hybrid'");
-    Storage {
-        on_store: settings.contains("storage_policy = 's3'") || hybrid,
-        hybrid,
-        zero_copy: settings.contains("allow_remote_fs_zero_copy_replication = 1"),
-    }
-}
-
-fn column(text: &str) -> Result<Column, ServerError> {
-    if let Ok(number) = text.parse() {
-        return Ok(Column::Constant(number));
-    }
-    let salt = text
-        .strip_prefix("hex(cityHash64(number, ")
-        .and_then(|text| text.strip_suffix("))"));
-    match salt {
-        Some(salt) if !salt.is_empty() && salt.bytes().all(|letter| letter.is_ascii_digit()) => {
-            Ok(Column::Hash(salt.into()))
-        }
-        _ => {
-            let text = format!("Syntax error: '{text}' is not simulated");
-            Err(ServerError::new(62, text))
-        }
-    }
-}
-
-/// Returns the rows of an INSERT … SELECT … FROM numbers(…).
-pub fn rows_of(columns: &[Column], count: i64) -> Vec<Row> {
-    let value = |column: &Column, number: i64| match column {
-        Column::Constant(constant) => Value::Int(*constant),
-        Column::Hash(salt) => {
-            let hash = crc32fast::hash(format!("{number} {salt}").as_bytes());
-            Value::Text(format!("{hash:016X}").into())
-        }
-    };
-    let row = |number| columns.iter().map(|column| value(column, number)).collect();
-    (0..count).map(row).collect()
-}

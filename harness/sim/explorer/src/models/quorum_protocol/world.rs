@@ -164,7 +164,7 @@ pub struct Shape {
     last: Field,
     merge: Field,
     seen: Field,
-    /// Of `Selecting`, in order.
+    /// The fields of `Selecting`, in order.
     selecting: [Field; 5],
     broken: Field,
     checked: Field,

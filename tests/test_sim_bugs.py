@@ -447,7 +447,7 @@ def test_a_number_goes_with_its_session(bug: str) -> None:
     that one was taken twice."""
     own = {"name": "block-numbers", "promise": "eventual", "protocol": "25.8"}
     often = {"interval_s": 1, "duration_s": 7, "time_limit_s": 25}
-    run = play(1, "pause-clickhouse-one", bug=bug, **own, **often)
+    run = play(7, "pause-clickhouse-one", bug=bug, **own, **often)
     verdicts = {one.checker: one for one in run.outcome.judgement.verdicts}
     found = verdicts["block-numbers"].figures
     assert found["abandoned"] == 1

@@ -75,8 +75,14 @@ AGREE: list[tuple[str, dict[str, Any], Callable[[], tuple[int, int]]]] = [
 
 
 RETRIES = frozenset({"insert-retries"})
-NOT_EXPRESSED = frozenset({"clone-unwaited", "clone-keeps-dropped"})
-"""Defects of servers that no small model has: they are about clones."""
+NOT_EXPRESSED = frozenset(
+    {
+        *("clone-unwaited", "clone-keeps-dropped", "undone-alter", "stale-leader-claim"),
+        *("pending-merged", "failed-duplicate", "attach-own-copy"),
+    }
+)
+"""Defects of servers that no small model has: of clones, ALTERs, claims to lead, detached parts,
+merges and retries of parallel quorum inserts."""
 DEFECTS = next(frozenset(defects) for model, *_, defects in MODELS if model == "quorum")
 
 

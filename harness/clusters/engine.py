@@ -4,13 +4,14 @@ import os
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
 import docker
 import requests
 from docker.errors import DockerException
+from docker.models.containers import Container
 
 from harness.core.errors import ClusterError
 
@@ -97,3 +98,9 @@ def compose_command() -> tuple[str, ...]:
         "docker compose: neither the plugin nor docker-compose was found. Install one "
         "(Debian: apt-get install docker-compose)"
     )
+
+
+def environment_of(container: Container) -> Mapping[str, str]:
+    """Return the environment variables that a container was created with."""
+    pairs = (entry.partition("=") for entry in container.attrs["Config"]["Env"] or ())
+    return {name: value for name, _, value in pairs}

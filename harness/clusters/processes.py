@@ -15,7 +15,7 @@ import docker
 from docker.errors import NotFound
 from docker.models.containers import Container
 
-from harness.clusters.engine import engine_request
+from harness.clusters.engine import engine_request, environment_of
 from harness.clusters.parallel import on_each
 from harness.clusters.pods import PodAgent
 from harness.core.errors import ClusterError, FaultError, StartError
@@ -318,9 +318,3 @@ class Processes:
             container.stop(timeout=term_s)
             container.reload()
         return bool(container.attrs["State"]["ExitCode"] != 137)
-
-
-def environment_of(container: Container) -> Mapping[str, str]:
-    """Return the environment variables that a container was created with."""
-    pairs = (entry.partition("=") for entry in container.attrs["Config"]["Env"] or ())
-    return {name: value for name, _, value in pairs}

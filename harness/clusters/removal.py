@@ -18,9 +18,8 @@ from compose.plan import BUCKET, DIRECTORY, ID_VARIABLE, KEEP, OWNER, RUN
 from harness.clusters import manifest
 from harness.clusters.bucket import remove_objects
 from harness.clusters.compose_tool import SETTLE_S
-from harness.clusters.engine import engine, engine_request
+from harness.clusters.engine import engine, engine_request, environment_of
 from harness.clusters.parallel import on_each
-from harness.clusters.processes import environment_of
 from harness.clusters.store_http import HttpStoreChannel, StoreKeys
 from harness.core.bucket import Bucket
 from harness.core.connections import QueryError

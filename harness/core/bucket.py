@@ -25,7 +25,7 @@ class Bucket:
     """URL of the store, such as "http://10.0.0.7:9000"."""
     name: str = OWN_BUCKET
     prefix: str = ""
-    """Begin of every key; "" or a path that ends with a slash."""
+    """First part of every key; "" or a path that ends with a slash."""
     region: str = REGION
 
     @staticmethod

@@ -144,6 +144,8 @@ RANGES: Final[Mapping[str, Range]] = {
     "cancel_one_in": Range(1, 1_000_000),
     "own_rows": Range(1, 2_000_000),
     "window": Range(1, 1_000_000),
+    "window_s": Range(0, 604_800),
+    "limit_s": Range(0, 3600),
     "keep_min": Range(1, 1_000_000),
     "keep_max": Range(1, 1_000_000),
     "statements": Range(1, 1_000),

@@ -57,7 +57,7 @@ ON_CLUSTER = frozenset(
 """Statements that a database which replicates does not take, or that have no meaning there."""
 SLOW_TURNS = 4
 """One turn in this many has a slow statement, for which the other statements wait."""
-LOOKS_PER_S = 3.0
+LOOKS_PER_S = 6.0
 """Looks at the tasks under way, per second."""
 SLOW_TIMEOUT_S = 1
 """Timeout of a slow statement, whose client is told so while the hosts go on. 18.16.1 counts whole

@@ -96,6 +96,13 @@ def _taken(file: Path) -> int:
     return taken
 
 
+def test_servers_on_which_every_replica_leads_are_hunted(tmp_path: Path) -> None:
+    """Their one node below /leader_election has no number."""
+    _, _, lines = hunted(tmp_path, "--runs", "2", "--protocol", "25.8")
+    assert [line.get("trouble", "") for line in lines] == ["", ""]
+    assert all(line["elements"] for line in lines)
+
+
 def test_a_planted_bug_is_found_stored_and_played_again(tmp_path: Path) -> None:
     words = ("--bug", "keeper-minority", "--runs", "60", "--keep", "2", "--json")
     status, printed, lines = hunted(tmp_path, *words)

@@ -14,7 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 
 use crate::errors::{BAD_VERSION, NODE_EXISTS, NO_NODE};
 use crate::keeper::messages::Txn;
-use crate::keeper::paths::{number_of, split};
+use crate::keeper::paths::{number, number_of, split};
 use crate::keeper::tree::{Change, Effect};
 use crate::table::entries::{Data, Entry, EntryKind, Quorum};
 
@@ -321,10 +321,13 @@ impl Table {
                 [RELEASED, ALLOCATED][usize::from(created)]
             }
             ("blocks", Some(_), _) => [BLOCK_FORGOTTEN, BLOCK_ADDED][usize::from(created)],
-            ("leader_election", Some(_), data) => {
-                let name = data.map(|name| numbered(names, name.as_text()));
-                self.candidate(number_of(&change.path), name)
-            }
+            ("leader_election", Some(_), data) => match number(&change.path) {
+                Some(number) => {
+                    let name = data.map(|name| numbered(names, name.as_text()));
+                    self.candidate(number, name)
+                }
+                None => 0, // the node of 25.8, where every replica leads
+            },
             ("mutations", Some(_), _) if created && !above.ends_with("/replicas") => ORDERED,
             _ => 0,
         }

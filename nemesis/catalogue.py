@@ -1,9 +1,11 @@
 """Catalogue of nemeses by name, and the parser for a user's list of names."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 
 from harness.core.errors import UsageError
+from harness.core.link_quality import TEXTS as LINK_TEXTS
+from harness.core.link_quality import LinkFault
 from harness.core.ranges import unknown_name
 from harness.core.seed import Seed
 from harness.core.topology import Topology
@@ -22,6 +24,7 @@ from nemesis.degraded import Degraded
 from nemesis.failpoint import Failpoint
 from nemesis.family import Family
 from nemesis.lag import StopFetches
+from nemesis.link_degradation import LinkDegradation
 from nemesis.message import Message
 from nemesis.message_rules import MessageRules
 from nemesis.moment import MomentKill
@@ -41,6 +44,7 @@ NEMESES: Mapping[str, str] = {
     "restart": "SIGTERM, wait, start",
     "upgrade": "servers are restarted one by one on the version of --upgrade-to, with their data",
     "stop-fetches": "replicas fetch no parts, so that they lag",
+    **LINK_TEXTS,
     **{name: degradation.text for name, degradation in degraded.DEGRADATIONS.items()},
     **{name: text for name, (text, _) in store.VARIANTS.items()},
     **{name: text for name, (text, _) in message.VARIANTS.items()},
@@ -51,8 +55,9 @@ NEMESES: Mapping[str, str] = {
 }
 """Descriptions by name. kill, pause and restart also take a role, a target or both, as in
 kill-zookeeper, pause-leader, restart-clickhouse-all, kill-clickhouse-leader (of the table).
-stop-fetches takes a target; its default is one replica. Faults of messages and failpoints affect
-one replica, those of packets, slow fetches and clocks one server."""
+Faults of links do so too; their default is one server. stop-fetches takes a target; its default is
+one replica. Faults of messages and failpoints affect one replica, slow fetches and clocks one
+server."""
 
 PROCESS: Mapping[str, Callable[[Sequence[NodeSpec], Topology], Family]] = {
     "kill": Kill,
@@ -60,13 +65,16 @@ PROCESS: Mapping[str, Callable[[Sequence[NodeSpec], Topology], Family]] = {
     "restart": Restart,
 }
 
+TARGETED = (*PROCESS, *LinkFault)
+"""Names that a role, a target or both may follow."""
+
 LAG_TARGETS = ("one", "minority")
 """Targets of stopped fetches: on a majority of the replicas, they would stop every quorum
 insert."""
 
 GRAMMAR = (
-    f"kill, pause and restart may be followed by -ROLE ({' '.join(ROLES)}) and -TARGET "
-    f"({' '.join(TARGETS)}), stop-fetches by -TARGET ({' '.join(LAG_TARGETS)})"
+    f"{', '.join(TARGETED[:-1])} and {TARGETED[-1]} may be followed by -ROLE ({' '.join(ROLES)}) "
+    f"and -TARGET ({' '.join(TARGETS)}), stop-fetches by -TARGET ({' '.join(LAG_TARGETS)})"
 )
 
 
@@ -75,7 +83,7 @@ def nemesis_names() -> tuple[str, ...]:
     """Return every name that a user can give, with roles and targets spelled out."""
     spelled = [
         "-".join((family, *role, *target))
-        for family in PROCESS
+        for family in TARGETED
         for role in ((), *((r,) for r in ROLES))
         for target in ((), *((t,) for t in TARGETS))
         if (role, target) != (("both",), ("leader",))
@@ -106,6 +114,7 @@ def parse_nemesis(text: str, topology: Topology, seed: Seed, options: FaultOptio
         *_processes(given, topology, options),
         *_upgrades(given, topology, options),
         *_lags(given, topology, options),
+        *_links(given, topology, options),
         *_degraded(given, topology, options),
         *_stores(given, topology, options),
         *_messages(given, topology, options),
@@ -131,8 +140,37 @@ def _partitions(given: Sequence[str], topology: Topology, options: FaultOptions)
 
 
 def _processes(given: Sequence[str], topology: Topology, options: FaultOptions) -> list[Family]:
-    out: list[Family] = []
-    for family, make in PROCESS.items():
+    made = _targeted(PROCESS, given, None, topology, options)
+    return [PROCESS[family](specs, topology) for family, specs in made.items()]
+
+
+def _links(given: Sequence[str], topology: Topology, options: FaultOptions) -> list[Family]:
+    made = _targeted(LinkFault, given, "one", topology, options)
+    return [
+        LinkDegradation(
+            LinkFault(family),
+            options.link_amounts.of[LinkFault(family)],
+            specs,
+            topology,
+            options.link_classes,
+        )
+        for family, specs in made.items()
+    ]
+
+
+def _targeted(
+    families: Iterable[str],
+    given: Sequence[str],
+    target: str | None,
+    topology: Topology,
+    options: FaultOptions,
+) -> dict[str, tuple[NodeSpec, ...]]:
+    """Return the node specifications of each of these families that is among the names.
+
+    `target` is that of names without one; None: the options decide.
+    """
+    out: dict[str, tuple[NodeSpec, ...]] = {}
+    for family in families:
         specs: list[NodeSpec] = []
         for name in given:
             head, _, tail = name.partition("-")
@@ -140,10 +178,10 @@ def _processes(given: Sequence[str], topology: Topology, options: FaultOptions) 
                 continue
             words = tail.split("-") if tail else []
             role = next((word for word in words if word in ROLES), None)
-            target = next((word for word in words if word in TARGETS), None)
-            specs += _node_specs(name, role, target, topology, options)
+            own = next((word for word in words if word in TARGETS), target)
+            specs += _node_specs(name, role, own, topology, options)
         if specs:
-            out.append(make(tuple(dict.fromkeys(specs)), topology))
+            out[family] = tuple(dict.fromkeys(specs))
     return out
 
 

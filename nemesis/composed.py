@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from threading import Lock
 
-from harness.core.capabilities import CanIntercept, CanLosePackets
+from harness.core.capabilities import CanDegradeLinks, CanIntercept
 from harness.core.dialect import Dialect, Mechanism
 from harness.core.errors import FaultError, UsageError
 from harness.core.op import Done, Json, Kind, Op
@@ -175,12 +175,12 @@ def check_capabilities(nemesis: Nemesis, cluster: Cluster) -> None:
     """Raise UsageError, which names what is missing, if the cluster cannot do these faults."""
     check_kind(nemesis, type(cluster), cluster.name)
     check_mechanisms(nemesis, cluster.engines.dialect)
-    if CanLosePackets in nemesis.needs:
-        assert isinstance(cluster, CanLosePackets), "check_kind has passed"
-        why = cluster.why_no_packet_loss()
+    if CanDegradeLinks in nemesis.needs:
+        assert isinstance(cluster, CanDegradeLinks), "check_kind has passed"
+        why = cluster.why_no_link_faults()
         if why is not None:
             raise UsageError(
-                f"nemesis {nemesis.name}: cluster {cluster.name} cannot lose packets: {why}"
+                f"nemesis {nemesis.name}: cluster {cluster.name} cannot degrade links: {why}"
             )
 
 

@@ -1,13 +1,12 @@
-"""Faults that degrade a running server: lost packets, slow fetches, a slow clock, a frozen
-store."""
+"""Faults that degrade a running server: slow fetches, a slow clock, a frozen store."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.core.capabilities import CanLosePackets, CanPause, CanSkewClocks, CanSlowFetches
+from harness.core.capabilities import CanPause, CanSkewClocks, CanSlowFetches
 from harness.core.protocols import Cluster
-from harness.core.topology import Link, Topology
+from harness.core.topology import Topology
 from nemesis.node_fault import NodeFault
 from nemesis.targets import NodeSpec
 
@@ -27,14 +26,6 @@ class Degradation:
 
 
 DEGRADATIONS: Mapping[str, Degradation] = {
-    "loss": Degradation(
-        "30 % of the packets from and to one server are lost",
-        CanLosePackets,
-        None,
-        lambda cluster, nodes: cluster.lose_packets(nodes),
-        lambda cluster, nodes: cluster.stop_packet_loss(nodes),
-        lambda cluster, node: _by_text(cluster.losing_packets(node)),
-    ),
     "slow-fetches": Degradation(
         "parts reach a replica a hundred times more slowly (simulated servers only)",
         CanSlowFetches,
@@ -91,7 +82,3 @@ class Degraded(NodeFault):
     def _seen(self, cluster: Cluster, nodes: Sequence[str]) -> Iterator[tuple[str, bool]]:
         for node in nodes:
             yield from self._degradation.effects(cluster, node).items()
-
-
-def _by_text(lossy: Mapping[Link, bool]) -> dict[str, bool]:
-    return {f"link {link.source} → {link.target}": lost for link, lost in lossy.items()}

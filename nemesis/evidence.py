@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from harness.core.link_quality import LinkFault
 from nemesis import message, message_rules, moment, store
 
 _STOPPED: Final[Mapping[str, str]] = {
@@ -18,6 +19,16 @@ _ARMED: Final = "the proxy in its pod has the rule; the end of the fault says ho
 _STRUCK: Final = "no server process is left, and what it had begun is on its disk, unfinished"
 _HELD: Final = "no server process is left, and a proxy held the other replica in the middle"
 _CLEARED: Final = "the proxy has no such rule any more and holds back nothing"
+
+_PROBED: Final[Mapping[LinkFault, tuple[str, str]]] = {
+    LinkFault.DELAY: ("each takes as much longer", "they arrive without the delay"),
+    LinkFault.JITTER: ("they take longer, each by another time", "they arrive at once"),
+    LinkFault.REORDER: ("some were overtaken by later ones", "none was overtaken"),
+    LinkFault.DUPLICATE: ("some arrived twice", "none arrived twice"),
+    LinkFault.RATE: ("they arrive no faster than that", "they arrive faster"),
+    LinkFault.LOSS: ("some were lost", "none was lost"),
+}
+"""What probes show when a fault of links begins and when it has ended."""
 
 EVIDENCE: Final[Mapping[str, tuple[str, str]]] = {
     "partition": (
@@ -44,10 +55,14 @@ EVIDENCE: Final[Mapping[str, tuple[str, str]]] = {
         "the server accepted the command, and system.fail_points, if it exists, lists none as "
         "enabled",
     ),
-    "loss": (
-        "packets were lost on every link of that server",
-        "no packet is lost on any of its links",
-    ),
+    **{
+        fault: (
+            f"probes over every link of those servers: {seen}; on a link that is cut or has "
+            "another fault too, the queue's counters",
+            f"probes over every link of those servers: {gone}",
+        )
+        for fault, (seen, gone) in _PROBED.items()
+    },
     "slow-fetches": (
         "the simulated network reports that it delivers parts slowly",
         "the simulated network reports that it does not",

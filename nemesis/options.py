@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from harness.core.errors import UsageError
+from harness.core.link_quality import LinkAmounts
 from harness.core.ranges import SECONDS
 from harness.core.topology import LinkClass, Role
 
@@ -36,7 +37,9 @@ class FaultOptions:
     jitter: float = 0.5
     """Each interval and duration is multiplied by a factor in [1 - jitter, 1 + jitter)."""
     link_classes: tuple[LinkClass, ...] = tuple(LinkClass)
-    """Classes of the links that partitions may cut."""
+    """Classes of the links that partitions may cut, and that faults of links may degrade."""
+    link_amounts: LinkAmounts = field(default_factory=LinkAmounts)
+    """Amounts of the faults of links."""
     roles: tuple[str, ...] = ("clickhouse", "zookeeper")
     """Roles to choose from, for each fault, if the name of the nemesis has none."""
     targets: tuple[str, ...] = TARGETS

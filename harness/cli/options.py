@@ -16,6 +16,7 @@ from harness.cli.catalogue import CLUSTERS, WORKLOADS
 from harness.cli.image_options import IMAGE_OPTIONS
 from harness.cli.parameter_types import WORD, Name, json_option, number, store_option
 from harness.core.errors import UsageError
+from harness.core.link_quality import DEFAULTS
 from harness.core.ranges import did_you_mean, shortened, unknown_name
 from harness.core.seed import Seed
 from harness.core.topology import LinkClass
@@ -296,7 +297,17 @@ GROUPS: dict[str, tuple[Any, ...]] = {
             type=ListType(*LinkClass),
             default=tuple(LinkClass),
             metavar="LIST",
-            help=f"Classes of links that partitions may cut. Default: {','.join(LinkClass)}.",
+            help="Classes of links that partitions may cut and faults of links may degrade. "
+            f"Default: {','.join(LinkClass)}.",
+        ),
+        click.option(
+            "--link-amounts",
+            type=ListType(),
+            default=(),
+            metavar="NAME=AMOUNT,...",
+            help="Amounts of faults of links: delay and jitter in ms, rate in kbit/s, the others "
+            "as shares of the packets. Default: "
+            f"{','.join(f'{fault}={amount:g}' for fault, amount in DEFAULTS.items())}.",
         ),
         click.option(
             "--upgrade-to",

@@ -21,9 +21,10 @@ from harness.cli.run_options import RunOptions
 from harness.cli.terminal import Terminal
 from harness.cli.workload import FLAGS, options_of, workload_of
 from harness.clusters.sim_cluster import SimCluster
-from harness.core.capabilities import CanUpgrade
+from harness.core.capabilities import CanDegradeLinks, CanUpgrade
 from harness.core.dialect import Dialect
 from harness.core.errors import EXIT_CRASH, HarnessError, UsageError
+from harness.core.link_quality import LinkAmounts
 from harness.core.op import Json
 from harness.core.protocols import ANY_NODE, Cluster, Generator, Nemesis
 from harness.core.seed import Seed
@@ -83,7 +84,7 @@ class RunRequest:
         faults = parse_nemesis(option.nemesis, topology, self.seed, self.fault_options)
         check_kind(faults, *self._kind())
         self._check_script(faults)
-        self._check_upgrade(faults)
+        self._check_fault_flags(faults)
         if option.reuse:
             taken = {"--parts": option.parts, "--s3-endpoint": option.s3_endpoint}
             for flag, value in {**taken, **option.images}.items():
@@ -112,18 +113,18 @@ class RunRequest:
                     f"some of {' '.join(sorted(faults.fs)) or 'none'}"
                 )
 
-    def _check_upgrade(self, faults: Nemesis) -> None:
-        """Raise UsageError for options of the nemesis upgrade without it."""
-        given = {
-            "--upgrade-to": ",".join(self.options.upgrade_to),
-            "--upgrade-end": self.options.upgrade_end or "",
-        }
-        for flag, value in given.items():
-            if value and CanUpgrade not in faults.needs:
-                raise UsageError(
-                    f"{flag} {value}: the nemesis {faults.name} upgrades nothing; expected "
-                    "--nemesis upgrade"
-                )
+    def _check_fault_flags(self, faults: Nemesis) -> None:
+        """Raise UsageError for options of a nemesis that the run does not have."""
+        option = self.options
+        upgrades = (CanUpgrade, "upgrades nothing; expected --nemesis upgrade")
+        for flag, value, (need, why) in (
+            ("--upgrade-to", ",".join(option.upgrade_to), upgrades),
+            ("--upgrade-end", option.upgrade_end, upgrades),
+            ("--link-amounts", ",".join(option.link_amounts),
+             (CanDegradeLinks, "degrades no links; expected --nemesis delay, loss or the like")),
+        ):  # fmt: skip
+            if value and need not in faults.needs:
+                raise UsageError(f"{flag} {value}: the nemesis {faults.name} {why}")
 
     def _kind(self) -> tuple[type, str]:
         """Return the cluster's class, and its name on the command line."""
@@ -270,6 +271,7 @@ class RunRequest:
             interval_s=self.options.interval,
             duration_s=self.options.duration,
             link_classes=tuple(LinkClass(name) for name in self.options.links),
+            link_amounts=LinkAmounts.parse(self.options.link_amounts),
             upgrade_to={
                 role: next(iter(by_name))
                 for role, by_name in upgrade_targets(self.options.upgrade_to).items()

@@ -50,6 +50,7 @@ class RunOptions(ImageOptions):
     interval: float
     duration: float
     links: tuple[str, ...]
+    link_amounts: tuple[str, ...]
     upgrade_to: tuple[str, ...]
     upgrade_end: str | None
     replicas: int

@@ -17,7 +17,8 @@ from harness.clusters.driver import Driver
 from harness.clusters.engine import engine, engine_request
 from harness.clusters.fetches import Fetches
 from harness.clusters.kazoo_session import KazooSession
-from harness.clusters.links import Links, PacketLoss
+from harness.clusters.link_quality import LinkQuality
+from harness.clusters.links import Links
 from harness.clusters.manifest import ClusterManifest
 from harness.clusters.parallel import on_each
 from harness.clusters.pods import PodAgent, find_pods
@@ -33,6 +34,7 @@ from harness.core.clock import utc_now
 from harness.core.connections import QueryChannel, StoreChannel, ZooKeeper
 from harness.core.engines import Engines
 from harness.core.errors import ClusterError, ObjectsLeftError
+from harness.core.link_quality import LinkEvidence, LinkFault
 from harness.core.op import Json
 from harness.core.os_process import this_process
 from harness.core.protocols import Endpoint
@@ -75,7 +77,7 @@ class DockerCluster:
         self._endpoints: dict[str, Endpoint] = {}
         self._agents: dict[str, PodAgent] = {}
         self._links = Links({}, {})
-        self._packet_loss = PacketLoss({}, {}, self._links)
+        self._quality = LinkQuality({}, {}, self._links.is_cut)
         self._fetches = Fetches(topology.replicas, self.endpoint)
         refusal, status = self._fetches.refusal, self._status
         self._readiness = Readiness(
@@ -124,7 +126,7 @@ class DockerCluster:
         if self._attached:
             self._find_pods()
             self.mend()
-            self.stop_packet_loss(self.topology.names)
+            self.restore_links()
             self.resume(self.topology.names)
             self.start(self.topology.names)
             self.start_fetches(self.topology.replicas)
@@ -243,23 +245,27 @@ class DockerCluster:
         """Send a probe over each link and return whether it arrived."""
         return self._links.reachable(links)
 
-    # --- CanLosePackets -----------------------------------------------------------------------
+    # --- CanDegradeLinks ----------------------------------------------------------------------
 
-    def why_no_packet_loss(self) -> str | None:
-        """Return why the kernel cannot lose packets; None if it can."""
-        return self._packet_loss.why_unsupported()
+    def why_no_link_faults(self) -> str | None:
+        """Return what the pods or the kernel lack; None if links can be degraded."""
+        return self._quality.why_unsupported()
 
-    def lose_packets(self, nodes: Iterable[str]) -> None:
-        """Lose 30 % of the packets on all links of these nodes."""
-        self._packet_loss.begin(nodes)
+    def degrade_links(
+        self, links: Iterable[Link], fault: LinkFault, amount: float, seed: int
+    ) -> None:
+        """Give these links a fault; other links, and other faults, stay as they are."""
+        self._quality.begin(links, fault, amount, seed)
 
-    def stop_packet_loss(self, nodes: Iterable[str]) -> None:
-        """End the loss of packets on the links of these nodes; idempotent."""
-        self._packet_loss.end(nodes)
+    def restore_links(self, faults: Iterable[LinkFault] = tuple(LinkFault)) -> None:
+        """End these faults on every link; idempotent."""
+        self._quality.end(faults)
 
-    def losing_packets(self, node: str) -> Mapping[Link, bool]:
-        """Return whether packets are lost on each link of a node now."""
-        return self._packet_loss.seen(node)
+    def link_evidence(
+        self, links: Iterable[Link], fault: LinkFault, amount: float
+    ) -> Mapping[Link, LinkEvidence]:
+        """Send probes over these links and return what they show of a fault."""
+        return self._quality.evidence(links, fault, amount)
 
     # --- CanKill, CanRestart ------------------------------------------------------------------
 
@@ -462,8 +468,8 @@ class DockerCluster:
         self._agents = {node: pod.agent for node, pod in pods.items()}
         addresses = {node: pod.address for node, pod in pods.items()}
         on_each(self._agents.values(), PodAgent.probe_port)  # while the servers are starting
-        self._links = Links(self._agents, addresses)
-        self._packet_loss = PacketLoss(self._agents, addresses, self._links)
+        self._links = Links(self._agents, addresses, lambda: self._quality.slack_s())
+        self._quality = LinkQuality(self._agents, addresses, self._links.is_cut)
 
     def _processes(self) -> Processes:
         return Processes(

@@ -6,7 +6,7 @@ An image is built once for each content of its recipe. A user may also choose an
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -19,7 +19,7 @@ from docker.errors import BuildError
 import compose
 from compose.plan import OWNER, RUN, Image, Images
 from compose.releases import ImageChoice, Release
-from harness.clusters import build_inputs
+from harness.clusters import build_inputs, pod_programs
 from harness.clusters.base_image import base_image, has_image, pull, registry_has
 from harness.clusters.engine import engine, engine_request
 from harness.clusters.own_directory import locked
@@ -157,10 +157,10 @@ def release_image(release: Release) -> str:
 
 def pod_image() -> str:
     """Return the tag of the pods' image, built or not."""
-    return _tag("pod", "pod", "", ())
+    return _tag("pod", "pod", "", pod_programs.sources())
 
 
-def _tag(name: str, recipe: str, version: str, pinned: tuple[str, ...]) -> str:
+def _tag(name: str, recipe: str, version: str, pinned: Sequence[str]) -> str:
     """Return a tag with a digest of the recipe's files and of its other inputs."""
     digest = blake2b(digest_size=6)
     for file in sorted((_RECIPES / recipe).iterdir()):
@@ -189,6 +189,8 @@ def _build(tag: str, release: Release | None, base: str) -> None:
         shutil.copytree(_RECIPES / (release.recipe if release else "pod"), context)
         if release is not None:
             build_inputs.fetch(release, context)
+        else:
+            pod_programs.build(context / "programs")
         try:
             with closing(engine(_BUILD_TIMEOUT_S)) as client, engine_request(f"build {tag}"):
                 try:

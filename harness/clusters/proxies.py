@@ -53,7 +53,7 @@ class Proxies:
 
     def _install(self, node: str) -> bool:
         pod = self._pods[node]
-        new = bool(pod.call("proxy_start"))
+        new = bool(pod.call("start", program="proxy"))
         for chain, *rule in _REDIRECTS:
             table = ("iptables", "-w", "-t", "nat")
             there = pod.call("run", wait_s=_WAIT_S, argv=[*table, "-C", chain, *rule], text="")
@@ -66,7 +66,7 @@ class Proxies:
     ) -> Mapping[str, Json]:
         try:
             state: Mapping[str, Json] = self._pods[node].call(
-                "proxy", what=command, arguments=dict(arguments)
+                "ask", program="proxy", message=[command, dict(arguments)]
             )
         except KeyError:
             raise ClusterError(f"{node}: has no proxy because it is not a replica") from None

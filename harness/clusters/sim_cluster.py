@@ -13,6 +13,7 @@ from harness.clusters.simulated_connections import (
 )
 from harness.core.connections import QueryChannel, StoreChannel, ZooKeeper
 from harness.core.errors import ClusterError
+from harness.core.link_quality import LinkEvidence, LinkFault, shown
 from harness.core.op import Written
 from harness.core.protocols import Endpoint
 from harness.core.runtime import Runtime
@@ -26,7 +27,6 @@ from harness.sim.world import SECOND, VirtualTime
 READINGS: Final = ("sync", "server", "thesis", "linearizable")
 READY_NS: Final = 60 * SECOND
 START_NS: Final = 30 * SECOND
-LOST_OF_THOUSAND: Final = 300
 
 
 class SimCluster:
@@ -228,28 +228,39 @@ class SimCluster:
         """Return whether the replica fetches parts."""
         return self.simulation.servers.fetching(node)
 
-    # --- CanLosePackets, CanSlowFetches, CanSkewClocks ----------------------------------------
+    # --- CanDegradeLinks, CanSlowFetches, CanSkewClocks ---------------------------------------
 
-    def why_no_packet_loss(self) -> str | None:
-        """Return None: it can lose packets."""
+    def why_no_link_faults(self) -> str | None:
+        """Return None: it can degrade links."""
         return None
 
-    def lose_packets(self, nodes: Iterable[str]) -> None:
-        """Lose 30 % of the packets on all links of these nodes."""
-        self.simulation.lose(self._links(nodes), LOST_OF_THOUSAND)
+    def degrade_links(
+        self,
+        links: Iterable[Link],
+        fault: LinkFault,
+        amount: float,
+        seed: int,  # noqa: ARG002 # the world's own seed decides
+    ) -> None:
+        """Give these links a fault; other links, and other faults, stay as they are."""
+        self.simulation.degrade(links, fault, amount)
 
-    def stop_packet_loss(self, nodes: Iterable[str]) -> None:
-        """End what the fault began; it may be called twice."""
-        self.simulation.lose(self._links(nodes), 0)
+    def restore_links(self, faults: Iterable[LinkFault] = tuple(LinkFault)) -> None:
+        """End these faults on every link; it may be called twice."""
+        for fault in faults:
+            self.simulation.degrade(self.topology.links(), fault, 0)
 
-    def losing_packets(self, node: str) -> Mapping[Link, bool]:
-        """Return whether each link from or to the node loses packets."""
-        loses = self.simulation.servers.loses
-        return {link: loses(link.source, link.target) for link in self._links([node])}
-
-    def _links(self, nodes: Iterable[str]) -> list[Link]:
-        ends = set(nodes)
-        return [link for link in self.topology.links() if {link.source, link.target} & ends]
+    def link_evidence(
+        self,
+        links: Iterable[Link],
+        fault: LinkFault,
+        amount: float,  # noqa: ARG002 # it is known, not measured
+    ) -> Mapping[Link, LinkEvidence]:
+        """Return what the simulated network reports of these links."""
+        amount_of = self.simulation.servers.amount
+        amounts = {link: amount_of(link.source, link.target, fault) for link in links}
+        return {
+            link: LinkEvidence(found > 0, shown(fault, found)) for link, found in amounts.items()
+        }
 
     def slow_fetches(self, nodes: Iterable[str]) -> None:
         """Make fetches take a hundred times as long; disks stay slow over restarts."""

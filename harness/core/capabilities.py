@@ -7,6 +7,7 @@ before the run starts.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
+from harness.core.link_quality import LinkEvidence, LinkFault
 from harness.core.op import Json
 from harness.core.topology import Link
 
@@ -150,23 +151,28 @@ class HasFailpoints(Protocol):
 
 
 @runtime_checkable
-class CanLosePackets(Protocol):
-    """The cluster loses some of the packets from and to a node."""
+class CanDegradeLinks(Protocol):
+    """The cluster delays, reorders, duplicates, slows down and loses the packets of links."""
 
-    def why_no_packet_loss(self) -> str | None:
-        """Return why it cannot, such as a kernel that lacks the match; None if it can."""
+    def why_no_link_faults(self) -> str | None:
+        """Return why it cannot, such as a kernel without NFQUEUE; None if it can."""
         ...
 
-    def lose_packets(self, nodes: Iterable[str]) -> None:
-        """Lose 30 % of the packets on all links of these nodes."""
+    def degrade_links(
+        self, links: Iterable[Link], fault: LinkFault, amount: float, seed: int
+    ) -> None:
+        """Give these links a fault; other links, and other faults, stay as they are. The seed
+        decides which packets it affects."""
         ...
 
-    def stop_packet_loss(self, nodes: Iterable[str]) -> None:
-        """End the loss of packets on the links of these nodes; idempotent."""
+    def restore_links(self, faults: Iterable[LinkFault] = tuple(LinkFault)) -> None:
+        """End these faults on every link; idempotent."""
         ...
 
-    def losing_packets(self, node: str) -> Mapping[Link, bool]:
-        """Return whether packets are lost on each link from or to the node."""
+    def link_evidence(
+        self, links: Iterable[Link], fault: LinkFault, amount: float
+    ) -> Mapping[Link, LinkEvidence]:
+        """Return what is seen on each of these links of a fault of this amount."""
         ...
 
 

@@ -279,10 +279,10 @@ class Simulation:
         """Cut links: packets under way and future ones do not arrive."""
     def mend(self) -> None:
         """End every cut. Held packets arrive when their sender retransmits."""
-    def lose(self, links: Sequence[tuple[str, str]], per_thousand: int) -> None:
-        """Lose this many of a thousand packets; 0 ends the loss."""
-    def loses(self, source: str, target: str) -> bool:
-        """Whether some packets of the link are lost."""
+    def degrade(self, links: Sequence[tuple[str, str]], fault: str, amount: float) -> None:
+        """Give links a fault of `harness.core.link_quality`; the amount 0 ends it."""
+    def amount(self, source: str, target: str, fault: str) -> float:
+        """Return the amount of a fault of a link; 0 if it does not have it."""
     def alive(self, source: str, target: str) -> bool:
         """Whether packets pass the link."""
     # Requests from outside. Each makes the number of the caller's task due when it is answered.

@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from harness.core.history import History
+from harness.core.link_quality import LinkFault
 from harness.core.op import Call, Json, Kind, Process
 from harness.generators.steps import NEMESIS_NUMBER
 from harness.run.message_log import SERIAL, KeyMessage
 
 OF_CALLS: Final = frozenset({"number", "commit", "select"})
 """Messages that a client's call sends before it ends."""
-DELAYS: Final = frozenset({"pause", "partition", "loss", "slow-fetches", "clock-skew"})
+DELAYS: Final = frozenset({"pause", "partition", "slow-fetches", "clock-skew", *LinkFault})
 """Faults that only delay messages; those of ZooKeeper's servers stay."""
 REAL: Final = frozenset({"kill", "restart", "stop-fetches", "pause", "partition"})
 """Faults that real servers have too."""

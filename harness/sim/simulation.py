@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from harness.core.dialect import Dialect, Mechanism
 from harness.core.engines import Engine, Engines
+from harness.core.link_quality import LinkFault
 from harness.core.seed import Seed
 from harness.core.topology import Link, Role, Topology
 from harness.native import simulator
@@ -149,9 +150,9 @@ class Simulation:
         """Drop every packet of these links from now on, including those under way."""
         self.servers.cut(_pairs(links))
 
-    def lose(self, links: Iterable[Link], per_thousand: int) -> None:
-        """Lose this many of a thousand packets; 0 ends that."""
-        self.servers.lose(_pairs(links), per_thousand)
+    def degrade(self, links: Iterable[Link], fault: LinkFault, amount: float) -> None:
+        """Give these links a fault; the amount 0 ends it."""
+        self.servers.degrade(_pairs(links), fault, amount)
 
     # --- clients ----------------------------------------------------------------------------
 

@@ -140,36 +140,60 @@ def run(argv: list[str], text: str, wait_s: float) -> dict[str, Any]:
     return {"status": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
 
 
-PROXY = "/run/harness-proxy.sock"
+PROGRAMS: dict[str, list[str]] = {
+    "proxy": [sys.executable, "/usr/local/bin/pod_proxy.py"],
+    "packet-queue": ["/usr/local/bin/packet-queue", "7", "/run/harness-packet-queue.sock"],
+}
+"""Command lines of the programs that outlive this process. Each takes commands on a Unix socket."""
 
 
-def proxy_start() -> bool:
-    """Start the proxy, which outlives this process; return False if it was running already."""
+def start(program: str) -> bool:
+    """Start a program; return False if it was running already."""
+    if running(program):
+        return False
+    # The standard error of this process is the connection to the harness.
+    with Path(f"/run/harness-{program}.log").open("ab") as log:
+        started = subprocess.Popen(
+            PROGRAMS[program],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            start_new_session=True,
+        )
+    assert started.stdout is not None, "stdout=PIPE was passed"
+    said = started.stdout.readline().decode(errors="replace").strip()
+    if said != "ready":
+        raise RuntimeError(f"the program {program} did not start: {said or 'it says nothing'}")
+    return True
+
+
+def running(program: str) -> bool:
+    """Return whether a program accepts commands."""
     try:
-        proxy("state", {})
+        connected(program).close()
     except OSError:
-        # The standard error of this process is the connection to the harness.
-        with Path("/run/harness-proxy.log").open("ab") as log:
-            started = subprocess.Popen(
-                [sys.executable, "/usr/local/bin/pod_proxy.py"],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                start_new_session=True,
-            )
-        assert started.stdout is not None, "stdout=PIPE was passed"
-        if started.stdout.readline().strip() != b"ready":
-            raise RuntimeError("the proxy did not start") from None
-        return True
-    return False
+        return False
+    return True
 
 
-def proxy(what: str, arguments: dict[str, Any]) -> Any:
-    """Send one command to the proxy and return its answer; see pod_proxy.py."""
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(5)
-        connection.connect(PROXY)
-        connection.sendall(json.dumps([what, arguments]).encode() + b"\n")
+def connected(program: str) -> socket.socket:
+    """Return a connection to a program. Raises OSError if it does not run."""
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(5)
+    try:
+        connection.connect(f"/run/harness-{program}.sock")
+    except OSError:
+        connection.close()
+        raise
+    return connection
+
+
+def ask(program: str, message: Any, start_it: bool = False) -> Any:
+    """Send one command to a program and return its answer; see there."""
+    if start_it:
+        start(program)
+    with connected(program) as connection:
+        connection.sendall(json.dumps(message).encode() + b"\n")
         return json.loads(connection.makefile().readline())
 
 
@@ -183,8 +207,9 @@ def main() -> None:
         "processes": database_processes,
         "signal": signal_database,
         "run": run,
-        "proxy_start": proxy_start,
-        "proxy": proxy,
+        "start": start,
+        "running": running,
+        "ask": ask,
     }
     for line in sys.stdin:
         try:

@@ -10,6 +10,7 @@ mod digits;
 pub mod errors;
 pub mod interpreter;
 pub mod keeper;
+pub mod link_quality;
 pub mod message_json;
 pub mod network;
 pub mod protocol;

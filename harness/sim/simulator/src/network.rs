@@ -8,6 +8,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use crate::link_quality::{LinkFault, LinkQuality, RETRANSMIT_NS};
 use crate::world::{Action, Gate, Ns, PendingEvent, Process, World, MS};
 
 /// A server, by its index in the topology.
@@ -15,8 +16,6 @@ pub type Node = usize;
 
 /// Median delay between two servers in one machine room.
 const DELAY_NS: Ns = 200_000;
-/// TCP's minimum time before it retransmits (Linux: TCP_RTO_MIN).
-const RETRANSMIT_NS: Ns = 200 * MS;
 const RETRANSMIT_NS_MAX: Ns = 3_000 * MS;
 
 /// One direction of a link between two nodes.
@@ -27,8 +26,7 @@ struct Wire {
     cut_ns: Cell<Ns>,
     /// Arrival time of the last packet; none overtakes it.
     free_ns: Cell<Ns>,
-    /// Lost packets per thousand.
-    loss: Cell<u64>,
+    quality: LinkQuality,
 }
 
 impl Wire {
@@ -37,7 +35,7 @@ impl Wire {
             gate: world.gate(),
             cut_ns: Cell::new(0),
             free_ns: Cell::new(0),
-            loss: Cell::new(0),
+            quality: LinkQuality::default(),
         }
     }
 }
@@ -109,9 +107,7 @@ impl Network {
         }
         let wire = self.wire(source, target);
         let mut at_ns = world.now_ns() + took_ns + world.around(DELAY_NS);
-        if wire.loss.get() > 0 && world.below(1000) < wire.loss.get() {
-            at_ns += RETRANSMIT_NS;
-        }
+        at_ns += wire.quality.later_ns(world, at_ns);
         at_ns = at_ns.max(wire.free_ns.get());
         assert!(
             at_ns > world.now_ns(),
@@ -165,20 +161,16 @@ impl Network {
         assert!(wires.all(|wire| !wire.gate.is_shut()), "no cut is left");
     }
 
-    /// Loses this many of a thousand packets; 0 ends the loss.
-    pub fn lose(&self, links: &[(Node, Node)], per_thousand: u64) {
-        assert!(
-            per_thousand <= 1000,
-            "a loss is at most 1000 of 1000 packets"
-        );
+    /// Gives links a fault of this amount; 0 ends it.
+    pub fn degrade(&self, links: &[(Node, Node)], fault: LinkFault, amount: f64) {
         for (source, target) in links {
-            self.wire(*source, *target).loss.set(per_thousand);
+            self.wire(*source, *target).quality.set(fault, amount);
         }
     }
 
-    /// Whether some packets of the link are lost.
-    pub fn loses(&self, source: Node, target: Node) -> bool {
-        self.wire(source, target).loss.get() > 0
+    /// Returns the amount of a fault of a link; 0 if it does not have it.
+    pub fn amount(&self, source: Node, target: Node, fault: LinkFault) -> f64 {
+        self.wire(source, target).quality.amount(fault)
     }
 
     /// Whether packets pass.

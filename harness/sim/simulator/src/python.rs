@@ -24,6 +24,7 @@ use crate::errors::{KeeperError, ServerError};
 use crate::interpreter::is_own;
 use crate::keeper::session::{Found, KeeperSession};
 use crate::keeper::tree::Done;
+use crate::link_quality::LinkFault;
 use crate::message_json::message_json;
 use crate::network::Node;
 use crate::protocol::Mechanisms;
@@ -40,6 +41,11 @@ use words::{columns, found, linked, operation, reading, said_of, texts};
 
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
+
+fn link_fault(name: &str) -> PyResult<LinkFault> {
+    let unknown = || PyValueError::new_err(format!("{name}: no fault of links"));
+    LinkFault::of(name).ok_or_else(unknown)
+}
 
 /// A value of a row or of a setting.
 enum Word {
@@ -374,15 +380,17 @@ impl Simulation {
         self.simulation.ensemble.network.mend();
     }
 
-    fn lose(&self, links: Vec<(String, String)>, per_thousand: u64) -> PyResult<()> {
-        let links = self.links(&links)?;
-        self.simulation.ensemble.network.lose(&links, per_thousand);
+    fn degrade(&self, links: Vec<(String, String)>, fault: &str, amount: f64) -> PyResult<()> {
+        let (links, fault) = (self.links(&links)?, link_fault(fault)?);
+        let network = &self.simulation.ensemble.network;
+        network.degrade(&links, fault, amount);
         Ok(())
     }
 
-    fn loses(&self, source: &str, target: &str) -> PyResult<bool> {
+    fn amount(&self, source: &str, target: &str, fault: &str) -> PyResult<f64> {
         let (source, target) = (self.node(source)?, self.node(target)?);
-        Ok(self.simulation.ensemble.network.loses(source, target))
+        let network = &self.simulation.ensemble.network;
+        Ok(network.amount(source, target, link_fault(fault)?))
     }
 
     fn alive(&self, source: &str, target: &str) -> PyResult<bool> {

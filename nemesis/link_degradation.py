@@ -1,0 +1,112 @@
+"""Degraded links: packets from and to a server that are late, overtaken, doubled, slow or lost.
+
+The servers run on and stay connected, unless their own timeouts end the connections. The effect is
+verified by probes, link by link and in either direction.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from harness.core.capabilities import CanDegradeLinks
+from harness.core.errors import UsageError
+from harness.core.link_quality import LinkFault, shown
+from harness.core.op import Json
+from harness.core.protocols import Cluster
+from harness.core.seed import Seed
+from harness.core.topology import Link, LinkClass, Topology
+from nemesis.family import Watch
+from nemesis.node_fault import NodeFault
+from nemesis.targets import NodeSpec
+
+
+class LinkDegradation(NodeFault):
+    """Family of one fault of links. Restarting a server does not end it."""
+
+    heal_rank = 0
+    """Healed with the cuts: a server that starts needs its links."""
+
+    def __init__(
+        self,
+        fault: LinkFault,
+        amount: float,
+        specs: Sequence[NodeSpec],
+        topology: Topology,
+        classes: Sequence[LinkClass],
+    ) -> None:
+        """Raise UsageError if no server of the specifications has a link of these classes."""
+        self.f = fault
+        self._fault = fault
+        self._amount = amount
+        self._links = topology.links(classes)
+        ends = {end for link in self._links for end in (link.source, link.target)}
+        roles = {str(topology.node(end).role) for end in ends}
+        kept = [spec for spec in specs if spec.role in roles or (spec.role == "both" and roles)]
+        if not kept:
+            raise UsageError(
+                f"nemesis {fault!s}: none of {' '.join(map(str, specs))} has a link of "
+                f"{','.join(classes)}; choose other --links"
+            )
+        super().__init__(kept, topology, CanDegradeLinks)
+        self._seed = 0
+        self._unseen: set[Link] = set()
+        """Links on which the effect of the fault in force was not seen yet. Few of the packets of a
+        link may be affected, so that it is not seen on all at once."""
+        self._measured: dict[Link, str] = {}
+
+    def plan(self, seed: Seed, turn: int) -> Mapping[str, Json]:
+        """Return the nodes to affect, the amount, and the seed of the choices among packets."""
+        own = seed.child("packets", turn).value >> 1  # a number that every reader of JSON has
+        return {**super().plan(seed, turn), "amount": self._amount, "seed": own}
+
+    def begin(self, cluster: Cluster, plan: Mapping[str, Json], watch: Watch) -> dict[str, Json]:
+        """Degrade the links of the planned nodes, and see it on each of them."""
+        seed, amount = plan.get("seed", 0), plan.get("amount", self._amount)
+        assert isinstance(seed, int), "a plan has a seed"
+        assert isinstance(amount, int | float), "a plan has an amount"
+        self._seed, self._amount = seed, float(amount)
+        self._measured.clear()
+        done = super().begin(cluster, plan, watch)
+        links = [link for link in self._links if link in self._measured]
+        seen = f"{len(links)} links, {self._measured[links[0]]}"
+        text = f"{done['text']}: {shown(self._fault, self._amount)}, seen on {seen}"
+        return {**done, "text": text}
+
+    def _eligible(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:  # noqa: ARG002
+        return [node for node in nodes if self._of([node])]
+
+    def _inject(self, cluster: Cluster, nodes: Sequence[str]) -> None:
+        links = self._of(nodes)
+        self._unseen = set(links)
+        _degradable(cluster).degrade_links(links, self._fault, self._amount, self._seed)
+
+    def _unverified(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:  # noqa: ARG002
+        looked_at = [link for link in self._links if link in self._unseen]
+        found = _degradable(cluster).link_evidence(looked_at, self._fault, self._amount)
+        for link, evidence in found.items():
+            if evidence.seen:
+                self._unseen.discard(link)
+                self._measured[link] = evidence.text
+        return [f"{_arrow(link)}: {found[link].text}" for link in looked_at if link in self._unseen]
+
+    def _revert(self, cluster: Cluster, nodes: Sequence[str]) -> None:  # noqa: ARG002
+        _degradable(cluster).restore_links([self._fault])
+
+    def _remaining(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
+        links = self._of(nodes)
+        found = _degradable(cluster).link_evidence(links, self._fault, self._amount)
+        return [
+            f"{_arrow(link)}: {self.f} goes on: {found[link].text}"
+            for link in links
+            if found[link].seen is not False
+        ]
+
+    def _of(self, nodes: Sequence[str]) -> list[Link]:
+        return [link for link in self._links if {link.source, link.target} & set(nodes)]
+
+
+def _arrow(link: Link) -> str:
+    return f"link {link.source} → {link.target}"
+
+
+def _degradable(cluster: Cluster) -> CanDegradeLinks:
+    assert isinstance(cluster, CanDegradeLinks), "capabilities are checked before the run"
+    return cluster

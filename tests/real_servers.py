@@ -1,14 +1,16 @@
 """Functions that tests on real servers share."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import docker
 
 from compose.plan import DIRECTORY, RUN
-from harness.core.topology import Topology
+from harness.core.capabilities import CanDegradeLinks
+from harness.core.link_quality import DEFAULTS, LinkFault
+from harness.core.topology import Link, Topology
 
 THREE = Topology.of()
 
@@ -19,6 +21,12 @@ def wait_until(seen: Callable[[], bool], what: str, within_s: float = 150) -> No
     while not seen():
         assert time.monotonic() < deadline, f"not within {within_s} s: {what}"
         time.sleep(0.1)
+
+
+def seen_on(cluster: CanDegradeLinks, links: Iterable[Link], fault: LinkFault) -> set[Link]:
+    """Return the links that show a fault of the default amount now, or show nothing at all."""
+    found = cluster.link_evidence(links, fault, DEFAULTS[fault])
+    return {link for link, evidence in found.items() if evidence.seen is not False}
 
 
 def left(store: Path) -> list[str]:

@@ -6,15 +6,15 @@ from functools import partial
 from typing import Any
 
 import pytest
-from real_servers import THREE
+from real_servers import THREE, seen_on
 
 from harness.clients.clickhouse import DatabaseError, connect
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
 from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.capabilities import (
+    CanDegradeLinks,
     CanKill,
-    CanLosePackets,
     CanPartition,
     CanPause,
     CanRestart,
@@ -22,6 +22,7 @@ from harness.core.capabilities import (
     ReportsLeader,
     ReportsTableLeader,
 )
+from harness.core.link_quality import DEFAULTS, LinkFault
 from harness.core.outcomes import CLIENT_TIMEOUT, NETWORK, UNSENT
 from harness.core.seed import Seed
 from harness.core.topology import Link
@@ -32,7 +33,7 @@ QUORUM = {"insert_quorum": 2, "insert_quorum_timeout": 10_000}
 
 CAPABILITIES = (
     CanPartition,
-    CanLosePackets,
+    CanDegradeLinks,
     CanKill,
     CanRestart,
     CanPause,
@@ -61,7 +62,7 @@ def running(request: pytest.FixtureRequest) -> Iterator[AnyCluster]:
 def cluster(running: AnyCluster) -> AnyCluster:
     """Return the cluster, healed from the previous test."""
     running.mend()
-    running.stop_packet_loss(THREE.names)
+    running.restore_links()
     running.resume(THREE.names)
     running.start(THREE.keepers)
     running.start(THREE.replicas)
@@ -152,22 +153,24 @@ def test_a_cut_has_a_direction_and_ends(cluster: AnyCluster) -> None:
     assert all(cluster.reachable(THREE.links()).values())
 
 
-def test_the_packets_of_one_server_are_lost_both_ways_until_that_ends(cluster: AnyCluster) -> None:
-    assert cluster.why_no_packet_loss() is None
-    cluster.lose_packets(["zk2"])
-    seen: set[Link] = set()
+@pytest.mark.parametrize("fault", LinkFault)
+def test_the_links_of_one_server_are_degraded_both_ways_until_that_ends(
+    cluster: AnyCluster, fault: LinkFault
+) -> None:
+    assert cluster.why_no_link_faults() is None
+    cluster.degrade_links(around("zk2"), fault, DEFAULTS[fault], seed=1)
+    unseen = around("zk2")
 
     def every_link() -> bool:
-        seen.update(link for link, lost in cluster.losing_packets("zk2").items() if lost)
-        return seen == around("zk2")
+        unseen.difference_update(seen_on(cluster, unseen, fault))
+        return not unseen
 
-    until(cluster, every_link, "each of its links has lost some packet")
-    assert cluster.losing_packets("ch1") == {
-        link: "zk2" in (link.source, link.target) for link in around("ch1")
-    }
-    cluster.stop_packet_loss(["zk2"])
-    cluster.stop_packet_loss(["zk2"])
-    assert cluster.losing_packets("zk2") == dict.fromkeys(around("zk2"), False)
+    until(cluster, every_link, "each of its links shows the fault")
+    beside = around("ch1") - around("zk2")
+    until(cluster, lambda: not seen_on(cluster, beside, fault), "no other link does")
+    cluster.restore_links([fault])
+    cluster.restore_links([fault])
+    until(cluster, lambda: not seen_on(cluster, around("zk2"), fault), "it is over")
 
 
 def test_a_killed_replica_refuses_and_keeps_its_disk(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 from msgspec.structs import replace
-from real_servers import THREE, wait_until
+from real_servers import THREE, seen_on, wait_until
 
 from harness.clusters import keeper
 from harness.clusters.docker_cluster import DockerCluster
@@ -14,6 +14,7 @@ from harness.clusters.replica import is_alive, query
 from harness.core.clock import WallClock
 from harness.core.errors import ClusterError
 from harness.core.history import History
+from harness.core.link_quality import LinkFault
 from harness.core.op import NEMESIS, Call, Done, Json, Kind, Op
 from harness.core.protocols import Context, Ready, Worker
 from harness.core.seed import Seed
@@ -26,7 +27,7 @@ from nemesis.partition import VARIANTS
 pytestmark = pytest.mark.containers
 
 KEEPERS = set(THREE.keepers)
-ALL = "partition,loss,kill,pause,restart,stop-fetches"
+ALL = "partition,loss,delay,kill,pause,restart,stop-fetches"
 
 
 @pytest.fixture
@@ -251,21 +252,24 @@ def test_a_replica_without_fetches_lags_until_it_may_fetch_again(cluster: Docker
     wait_until(lambda: has(lagging), "the lagging replica has fetched it")
 
 
-# --- loss -----------------------------------------------------------------------------------
+# --- degraded links -------------------------------------------------------------------------
 
 
-def test_every_link_of_one_server_loses_packets_and_no_other_does(cluster: DockerCluster) -> None:
-    faults = Faults(cluster, "loss")
-    (node,) = struck(faults.begin())
-    assert lossy(cluster) == {link for link in THREE.links() if node in (link.source, link.target)}
-    assert faults.end("loss")["text"] == node
-    assert lossy(cluster) == set()
+@pytest.mark.parametrize("fault", ["delay-zookeeper", "rate-clickhouse-all", "duplicate-leader"])
+def test_the_links_of_servers_are_degraded_until_the_end(
+    cluster: DockerCluster, fault: str
+) -> None:
+    faults, kind = Faults(cluster, fault), LinkFault(fault.partition("-")[0])
+    nodes = set(struck(faults.begin()))
+    theirs = {link for link in THREE.links() if {link.source, link.target} & nodes}
+    assert seen_on(cluster, theirs, kind) == theirs
+    assert faults.end(kind)["text"]
+    assert not seen_on(cluster, theirs, kind)
     whole(cluster)
 
 
 def lossy(cluster: DockerCluster) -> set[Link]:
-    views = [cluster.losing_packets(node) for node in THREE.names]
-    return {link for view in views for link, lost in view.items() if lost}
+    return seen_on(cluster, THREE.links(), LinkFault.LOSS)
 
 
 # --- faults that meet -----------------------------------------------------------------------
@@ -325,7 +329,7 @@ def test_heal_ends_all_families_at_once(cluster: DockerCluster) -> None:
     value_of(faults.call("loss", "begin", nodes=["ch1"]))
     faults.heal()
     assert all(cluster.fetching(node) for node in THREE.replicas)
-    assert lossy(cluster) == set()
+    assert not lossy(cluster)
     whole(cluster)
     faults.heal()
     whole(cluster)

@@ -117,7 +117,8 @@ def test_images_are_built_without_the_modules_that_are_built_beside_them() -> No
 def test_every_requirement_of_a_run_is_met_where_containers_run() -> None:
     found = {requirement.name: requirement for requirement in requirements()}
     assert [name for name, r in found.items() if r.needed and not r.ok] == []
-    assert found["kernel: iptables DROP"].found == "works"
+    for feature in ("iptables DROP", "iptables NFQUEUE", "packet queues"):
+        assert found[f"kernel: {feature}"].found == "works"
     assert all(requirement.found for requirement in found.values())
 
 

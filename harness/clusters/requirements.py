@@ -22,6 +22,7 @@ from harness.clusters.engine import compose_command, engine, engine_request
 from harness.clusters.images import pod_image, source_of
 from harness.clusters.parallel import on_each
 from harness.core.errors import ClusterError
+from harness.core.link_quality import LinkFault
 from harness.core.os_process import this_process
 
 _DISK_GB: Final = 6
@@ -33,12 +34,14 @@ _JAVA: Final = 17
 _FEATURES: Final = (
     ("iptables DROP", "iptables -A INPUT -s 192.0.2.1 -j DROP", "partitions"),
     (
-        "packet loss (statistic match)",
-        "iptables -A INPUT -s 192.0.2.1 -m statistic --mode random --probability 0.5 -j DROP",
-        "loss",
+        "iptables NFQUEUE",
+        "iptables -t raw -A PREROUTING -s 192.0.2.1 -j NFQUEUE --queue-num 7 --queue-bypass",
+        ", ".join(LinkFault),
     ),
 )
 """Kernel features: name, command that tests it, faults that need it."""
+_IN_POD: Final = (("packet queues", "packet-queue check", ", ".join(LinkFault)),)
+"""Features that a program of the pods' image tests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +208,7 @@ def _kernel() -> list[Requirement]:
         with closing(engine(20)) as client:
             tried = _try_features(client)
     except ClusterError as error:
-        tried = {name: str(error) for name, _, _ in _FEATURES}
+        tried = {name: str(error) for name, _, _ in (*_FEATURES, *_IN_POD)}
     return [
         Requirement(
             f"kernel: {name}",
@@ -214,7 +217,7 @@ def _kernel() -> list[Requirement]:
             f"a kernel that has it; without it these faults are not available: {faults}",
             needed=name == _FEATURES[0][0],
         )
-        for name, _, faults in _FEATURES
+        for name, _, faults in (*_FEATURES, *_IN_POD)
     ]
 
 
@@ -225,7 +228,9 @@ def _try_features(client: docker.DockerClient) -> dict[str, str]:
     """
     pod = pod_image()
     if not has_image(client, pod):
-        return {name: _error_of("unshare", "-n", *cmd.split()) for name, cmd, _ in _FEATURES}
+        untested = {name: "not tested: the pods' image is not built" for name, _, _ in _IN_POD}
+        tried = {name: _error_of("unshare", "-n", *cmd.split()) for name, cmd, _ in _FEATURES}
+        return tried | untested
     with engine_request("try the kernel's features"):
         container = client.containers.run(
             pod,
@@ -236,7 +241,7 @@ def _try_features(client: docker.DockerClient) -> dict[str, str]:
         )
         try:
             out = {}
-            for name, command, _ in _FEATURES:
+            for name, command, _ in (*_FEATURES, *_IN_POD):
                 status, output = container.exec_run(command.split())
                 assert isinstance(output, bytes), "neither streamed nor split"
                 out[name] = "" if status == 0 else _first_line(output.decode(errors="replace"))

@@ -52,8 +52,11 @@ struct Program {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
+    if arguments[1..] == ["check"] {
+        check();
+    }
     let [_, number, path] = &arguments[..] else {
-        eprintln!("usage: packet-queue NUMBER SOCKET");
+        eprintln!("usage: packet-queue check | NUMBER SOCKET");
         std::process::exit(2);
     };
     let number = number.parse().unwrap_or_else(|_| {
@@ -65,6 +68,17 @@ fn main() {
         println!("{error}");
         std::process::exit(1);
     }
+}
+
+/// Tries what the program needs of the kernel and exits.
+fn check() -> ! {
+    let queue = Queue::bind(0).map_err(|error| format!("no packet queue: {error}"));
+    let raw = raw_socket().map_err(|error| format!("no raw socket: {error}"));
+    if let Err(error) = queue.and(raw) {
+        println!("{error}");
+        std::process::exit(1);
+    }
+    std::process::exit(0)
 }
 
 fn run(number: u16, path: &str) -> Result<()> {

@@ -58,7 +58,8 @@ impl LinkQuality {
     pub fn set(&self, fault: LinkFault, amount: f64) {
         assert!(amount >= 0.0, "an amount is a number from 0");
         self.amounts[fault as usize].set(amount);
-        self.degraded.set(self.amounts.iter().any(|one| one.get() > 0.0));
+        self.degraded
+            .set(self.amounts.iter().any(|one| one.get() > 0.0));
     }
 
     pub fn amount(&self, fault: LinkFault) -> f64 {

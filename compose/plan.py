@@ -132,6 +132,11 @@ class Pod:
     """Volumes that the pod holds open under /volumes; those in memory would otherwise vanish when
     the server is killed."""
 
+    @property
+    def data(self) -> tuple[str, ...]:
+        """Return where the pod sees the server's data; nothing if it does not."""
+        return tuple(f"/volumes{v.at}" for v in self.volumes if not v.name.endswith("-log"))
+
 
 @dataclass(frozen=True, slots=True)
 class Server:

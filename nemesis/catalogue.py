@@ -12,6 +12,7 @@ from harness.core.topology import Topology
 from nemesis import (
     degraded,
     failpoint,
+    membership,
     message,
     message_rules,
     moment,
@@ -45,6 +46,7 @@ NEMESES: Mapping[str, str] = {
     "upgrade": "servers are restarted one by one on the version of --upgrade-to, with their data",
     "stop-fetches": "replicas fetch no parts, so that they lag",
     **LINK_TEXTS,
+    **membership.VARIANTS,
     **{name: degradation.text for name, degradation in degraded.DEGRADATIONS.items()},
     **{name: text for name, (text, _) in store.VARIANTS.items()},
     **{name: text for name, (text, _) in message.VARIANTS.items()},
@@ -68,13 +70,17 @@ PROCESS: Mapping[str, Callable[[Sequence[NodeSpec], Topology], Family]] = {
 TARGETED = (*PROCESS, *LinkFault)
 """Names that a role, a target or both may follow."""
 
+MEMBER_ROLES = ("clickhouse", "zookeeper")
+"""Roles that may follow the names of faults of members."""
+
 LAG_TARGETS = ("one", "minority")
 """Targets of stopped fetches: on a majority of the replicas, they would stop every quorum
 insert."""
 
 GRAMMAR = (
     f"{', '.join(TARGETED[:-1])} and {TARGETED[-1]} may be followed by -ROLE ({' '.join(ROLES)}) "
-    f"and -TARGET ({' '.join(TARGETS)}), stop-fetches by -TARGET ({' '.join(LAG_TARGETS)})"
+    f"and -TARGET ({' '.join(TARGETS)}), stop-fetches by -TARGET ({' '.join(LAG_TARGETS)}), "
+    f"{membership.OLD} and {membership.REPLACE} by -ROLE ({' '.join(MEMBER_ROLES)})"
 )
 
 
@@ -88,8 +94,13 @@ def nemesis_names() -> tuple[str, ...]:
         for target in ((), *((t,) for t in TARGETS))
         if (role, target) != (("both",), ("leader",))
     ]
+    members = [
+        f"{family}-{role}"
+        for family in (membership.OLD, membership.REPLACE)
+        for role in MEMBER_ROLES
+    ]
     lag = [f"stop-fetches-{target}" for target in LAG_TARGETS]
-    return tuple(dict.fromkeys((*NEMESES, *spelled, *lag)))
+    return tuple(dict.fromkeys((*NEMESES, *spelled, *members, *lag)))
 
 
 def parse_nemesis(text: str, topology: Topology, seed: Seed, options: FaultOptions) -> Composed:
@@ -115,6 +126,7 @@ def parse_nemesis(text: str, topology: Topology, seed: Seed, options: FaultOptio
         *_upgrades(given, topology, options),
         *_lags(given, topology, options),
         *_links(given, topology, options),
+        *_members(given, topology, options),
         *_degraded(given, topology, options),
         *_stores(given, topology, options),
         *_messages(given, topology, options),
@@ -156,6 +168,20 @@ def _links(given: Sequence[str], topology: Topology, options: FaultOptions) -> l
         )
         for family, specs in made.items()
     ]
+
+
+def _members(given: Sequence[str], topology: Topology, options: FaultOptions) -> list[Family]:
+    out: list[Family] = []
+    for family, make in membership.FAMILIES.items():
+        specs: list[NodeSpec] = []
+        for name in given:
+            if name == family or name.removeprefix(f"{family}-") in MEMBER_ROLES:
+                role = name.removeprefix(family).removeprefix("-") or None
+                role = "clickhouse" if family == membership.EMPTY else role
+                specs += _node_specs(name, role, "one", topology, options)
+        if specs:
+            out.append(make(family, tuple(dict.fromkeys(specs)), topology))
+    return out
 
 
 def _targeted(

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from threading import Lock
 
-from harness.core.capabilities import CanDegradeLinks, CanIntercept
+from harness.core.capabilities import CanDegradeLinks, CanIntercept, CanReplaceDisks
 from harness.core.dialect import Dialect, Mechanism
 from harness.core.errors import FaultError, UsageError
 from harness.core.op import Done, Json, Kind, Op
@@ -181,6 +181,13 @@ def check_capabilities(nemesis: Nemesis, cluster: Cluster) -> None:
         if why is not None:
             raise UsageError(
                 f"nemesis {nemesis.name}: cluster {cluster.name} cannot degrade links: {why}"
+            )
+    if CanReplaceDisks in nemesis.needs:
+        assert isinstance(cluster, CanReplaceDisks), "check_kind has passed"
+        why = cluster.why_no_disks()
+        if why is not None:
+            raise UsageError(
+                f"nemesis {nemesis.name}: cluster {cluster.name} cannot replace disks: {why}"
             )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from harness.core.link_quality import LinkFault
-from nemesis import message, message_rules, moment, store
+from nemesis import membership, message, message_rules, moment, store
 
 _STOPPED: Final[Mapping[str, str]] = {
     "cut": "the proxy in its pod cut a connection at such a message",
@@ -63,6 +63,18 @@ EVIDENCE: Final[Mapping[str, tuple[str, str]]] = {
         )
         for fault, (seen, gone) in _PROBED.items()
     },
+    membership.EMPTY: (
+        "no server process is left, and its disk has no parts",
+        "the server answers, its tables are active and wait for no part",
+    ),
+    membership.OLD: (
+        "the disk of the killed server was copied, and it runs again",
+        "the server runs on the copy, its tables are active and wait for no part",
+    ),
+    membership.REPLACE: (
+        "its disk has no files, and other replicas or the ZooKeeper leader do not count it",
+        "others count it, its tables are active and wait for no part",
+    ),
     "slow-fetches": (
         "the simulated network reports that it delivers parts slowly",
         "the simulated network reports that it does not",

@@ -56,7 +56,7 @@ class Kill(NodeFault):
         return [f"{node} still runs after SIGKILL" for node in nodes if killable.running(node)]
 
     def _revert(self, cluster: Cluster, nodes: Sequence[str]) -> None:
-        _start(cluster, self._topology, nodes, self._answers)
+        start(cluster, self._topology, nodes, self._answers)
 
     def _remaining(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
         return _not_running(_killable(cluster), nodes)
@@ -119,21 +119,19 @@ class Restart(NodeFault):
         except ClusterError:
             # All were stopped, and some did not start again, such as a replica whose ZooKeeper
             # server was stopped with it. Started in the right order they do.
-            _start(cluster, self._topology, nodes)
+            start(cluster, self._topology, nodes)
 
     def _unverified(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
         return _not_running(_killable(cluster), nodes)
 
     def _revert(self, cluster: Cluster, nodes: Sequence[str]) -> None:
-        _start(cluster, self._topology, nodes)
+        start(cluster, self._topology, nodes)
 
     def _remaining(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
         return _not_running(_killable(cluster), nodes)
 
 
-def _start(
-    cluster: Cluster, topology: Topology, nodes: Sequence[str], answers: bool = True
-) -> None:
+def start(cluster: Cluster, topology: Topology, nodes: Sequence[str], answers: bool = True) -> None:
     """Start ZooKeeper servers, then the replicas that reach one with a quorum.
 
     A replica of 18.16.1 that has tables and reaches no ZooKeeper when it starts exits or hangs.

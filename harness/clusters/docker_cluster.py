@@ -17,9 +17,11 @@ from harness.clusters.driver import Driver
 from harness.clusters.engine import engine, engine_request
 from harness.clusters.fetches import Fetches
 from harness.clusters.kazoo_session import KazooSession
+from harness.clusters.link_faults import HasLinkFaults
 from harness.clusters.link_quality import LinkQuality
 from harness.clusters.links import Links
 from harness.clusters.manifest import ClusterManifest
+from harness.clusters.membership import HasMembership, Membership
 from harness.clusters.parallel import on_each
 from harness.clusters.pods import PodAgent, find_pods
 from harness.clusters.processes import Processes
@@ -34,16 +36,15 @@ from harness.core.clock import utc_now
 from harness.core.connections import QueryChannel, StoreChannel, ZooKeeper
 from harness.core.engines import Engines
 from harness.core.errors import ClusterError, ObjectsLeftError
-from harness.core.link_quality import LinkEvidence, LinkFault
 from harness.core.op import Json
 from harness.core.os_process import this_process
 from harness.core.protocols import Endpoint
 from harness.core.runtime import Runtime, WallTime
 from harness.core.seed import Seed
-from harness.core.topology import Link, Node, Role, Topology
+from harness.core.topology import Node, Role, Topology
 
 
-class DockerCluster:
+class DockerCluster(HasLinkFaults, HasMembership):
     """Cluster of real servers; it has every capability for which a section below is named.
 
     `directory` holds the compose file, the configuration and the manifest that `attach` needs. A
@@ -78,6 +79,7 @@ class DockerCluster:
         self._agents: dict[str, PodAgent] = {}
         self._links = Links({}, {})
         self._quality = LinkQuality({}, {}, self._links.is_cut)
+        self._membership = Membership(topology, {}, {}, self.endpoint)
         self._fetches = Fetches(topology.replicas, self.endpoint)
         refusal, status = self._fetches.refusal, self._status
         self._readiness = Readiness(
@@ -230,42 +232,6 @@ class DockerCluster:
                 logs.truncate_logs(self._agents[node.name])
 
         on_each(self.topology.nodes, move)
-
-    # --- CanPartition -------------------------------------------------------------------------
-
-    def cut(self, links: Iterable[Link]) -> None:
-        """Drop every packet of these links; others stay as they are."""
-        self._links.cut(links)
-
-    def mend(self) -> None:
-        """End every cut; idempotent."""
-        self._links.mend()
-
-    def reachable(self, links: Iterable[Link]) -> Mapping[Link, bool]:
-        """Send a probe over each link and return whether it arrived."""
-        return self._links.reachable(links)
-
-    # --- CanDegradeLinks ----------------------------------------------------------------------
-
-    def why_no_link_faults(self) -> str | None:
-        """Return what the pods or the kernel lack; None if links can be degraded."""
-        return self._quality.why_unsupported()
-
-    def degrade_links(
-        self, links: Iterable[Link], fault: LinkFault, amount: float, seed: int
-    ) -> None:
-        """Give these links a fault; other links, and other faults, stay as they are."""
-        self._quality.begin(links, fault, amount, seed)
-
-    def restore_links(self, faults: Iterable[LinkFault] = tuple(LinkFault)) -> None:
-        """End these faults on every link; idempotent."""
-        self._quality.end(faults)
-
-    def link_evidence(
-        self, links: Iterable[Link], fault: LinkFault, amount: float
-    ) -> Mapping[Link, LinkEvidence]:
-        """Send probes over these links and return what they show of a fault."""
-        return self._quality.evidence(links, fault, amount)
 
     # --- CanKill, CanRestart ------------------------------------------------------------------
 
@@ -470,6 +436,12 @@ class DockerCluster:
         on_each(self._agents.values(), PodAgent.probe_port)  # while the servers are starting
         self._links = Links(self._agents, addresses, lambda: self._quality.slack_s())
         self._quality = LinkQuality(self._agents, addresses, self._links.is_cut)
+        self._membership = Membership(
+            self.topology,
+            self._agents,
+            {pod.node.name: pod.data for pod in self._plan.pods},
+            self.endpoint,
+        )
 
     def _processes(self) -> Processes:
         return Processes(

@@ -211,6 +211,61 @@ class CanSkewClocks(Protocol):
 
 
 @runtime_checkable
+class CanReplaceDisks(Protocol):
+    """The cluster empties, backs up and restores the disks of servers that do not run."""
+
+    def why_no_disks(self) -> str | None:
+        """Return why it cannot, such as data that is not in memory; None if it can."""
+        ...
+
+    def empty_disks(self, nodes: Iterable[str], parts_only: bool) -> None:
+        """Remove everything on the disks of these servers, or only the parts of tables."""
+        ...
+
+    def disk_files(self, node: str, parts_only: bool) -> int:
+        """Return the number of files of a server, or that of the parts of its tables."""
+        ...
+
+    def back_up_disks(self, nodes: Iterable[str]) -> None:
+        """Copy the disks of these servers in place of an older copy."""
+        ...
+
+    def restore_disks(self, nodes: Iterable[str]) -> None:
+        """Put the copy in place of the disks of these servers."""
+        ...
+
+
+@runtime_checkable
+class CanReplaceReplicas(Protocol):
+    """The cluster drops the replicas of a server from their tables, and adds them again."""
+
+    def note_tables(self, nodes: Iterable[str]) -> None:
+        """Note the tables of these replicas, for `add_replicas`. Raises ClusterError."""
+        ...
+
+    def drop_replicas(self, nodes: Iterable[str]) -> None:
+        """Have other replicas drop those of these servers, which do not run."""
+        ...
+
+    def add_replicas(self, nodes: Iterable[str]) -> None:
+        """Create the noted tables that these servers do not have; idempotent."""
+        ...
+
+    def lacks_tables(self, node: str) -> bool:
+        """Return whether a replica has none of its noted tables. Raises ClusterError."""
+        ...
+
+    def registered(self, node: str) -> bool:
+        """Return whether other members know the server as one of theirs: other replicas, or the
+        leader of the ZooKeeper servers, which counts its followers."""
+        ...
+
+    def behind(self, node: str) -> Sequence[str]:
+        """Return which tables of a replica lack parts that it is to fetch, a reason each."""
+        ...
+
+
+@runtime_checkable
 class CanIntercept(Protocol):
     """The cluster stops single messages on a replica's connections, by their content."""
 

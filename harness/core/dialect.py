@@ -86,6 +86,8 @@ class Mechanism(StrEnum):
     ZOOKEEPER_RELOAD = "a ZooKeeper configuration that is reloaded without a restart"
     """The server opens another session when the section <zookeeper> of its files changes; since
     20.10 (ClickHouse#14678)."""
+    DROP_REPLICA = "SYSTEM DROP REPLICA"
+    """A replica drops another one that is not active; since 20.5 (ClickHouse#10898)."""
     CLEANUP_BACKOFF = "a cleanup that backs off"
     """A table with little to clean up waits up to `max_cleanup_delay_period`, regardless of its
     `cleanup_delay_period`; since 23.6."""
@@ -115,6 +117,7 @@ _SINCE: Final[Mapping[Mechanism, Version]] = {
     Mechanism.FAILPOINTS: Version(23, 4),
     Mechanism.REPLICA_ERRORS: Version(24, 8),
     Mechanism.ZOOKEEPER_RELOAD: Version(20, 10),
+    Mechanism.DROP_REPLICA: Version(20, 5),
     Mechanism.CLEANUP_BACKOFF: Version(23, 6),
 }
 _UNTIL: Final[Mapping[Mechanism, Version]] = {Mechanism.TABLE_LEADER: Version(20, 5)}

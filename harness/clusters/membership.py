@@ -1,0 +1,253 @@
+"""Disks that are emptied, backed up and restored, and replicas that are dropped and added.
+
+A pod sees the disks of its server if they are in memory. A copy of them is kept in the pod, so that
+it vanishes with the cluster.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from harness.clusters import keeper, replica
+from harness.clusters.parallel import on_each
+from harness.clusters.pods import PodAgent
+from harness.core.errors import ClusterError
+from harness.core.protocols import Endpoint
+from harness.core.topology import Topology
+
+_BACKUP: Final = "/var/tmp/harness-backup"  # noqa: S108 # in the pod
+_COPY_S: Final = 60.0
+_EXPIRED_S: Final = 30.0
+"""Time for the session of a killed replica to end; until then it counts as active and cannot be
+dropped. Normally it takes 6 s."""
+_STATEMENT_S: Final = 20.0
+_RETRY_S: Final = 0.5
+_PARTS: Final = ("-mindepth", "3", "-maxdepth", "3", "-type", "d", "!", "-name", "detached")
+"""Parts of tables: data/DATABASE/TABLE/PART, and store/PREFIX/UUID/PART of Atomic databases."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of a replica, as it is created anew."""
+
+    database: str
+    name: str
+    statement: str
+    path: str
+    """Its path in ZooKeeper; "" if it is not replicated."""
+
+
+class Membership:
+    """Disks and replicas of one cluster."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        pods: Mapping[str, PodAgent],
+        disks: Mapping[str, Sequence[str]],
+        endpoint: Callable[[str], Endpoint],
+    ) -> None:
+        """`disks` are the directories under which a pod sees its server's data."""
+        self._topology = topology
+        self._pods = pods
+        self._disks = disks
+        self._endpoint = endpoint
+        self._tables: dict[str, list[Table]] = {}
+
+    def why_unsupported(self) -> str | None:
+        """Return why disks cannot be replaced; None if they can."""
+        unseen = [node for node in self._pods if not self._disks[node]]
+        return f"the pods do not see the data of {' '.join(unseen)}" if unseen else None
+
+    def empty(self, node: str, parts_only: bool) -> None:
+        """Remove everything on a server's disks, or the parts of its tables."""
+        pod = self._pods[node]
+        if not parts_only:
+            pod.run("find", *self._disks[node], "-mindepth", "1", "-delete", wait_s=_COPY_S)
+            return
+        for directory in self._part_roots(node):
+            pod.run("find", directory, *_PARTS, "-exec", "rm", "-rf", "{}", "+", wait_s=_COPY_S)
+
+    def count(self, node: str, parts_only: bool) -> int:
+        """Return how many files a server has, or how many parts."""
+        pod, out = self._pods[node], ""
+        if not parts_only:
+            out = pod.run("find", *self._disks[node], "-type", "f")
+        else:
+            out = "".join(pod.run("find", d, *_PARTS) for d in self._part_roots(node))
+        return len(out.splitlines())
+
+    def back_up(self, node: str) -> None:
+        """Copy a server's disks."""
+        pod = self._pods[node]
+        pod.run("rm", "-rf", _BACKUP)
+        for number, disk in enumerate(self._disks[node]):
+            pod.run("mkdir", "-p", f"{_BACKUP}/{number}")
+            pod.run("cp", "-a", f"{disk}/.", f"{_BACKUP}/{number}", wait_s=_COPY_S)
+
+    def restore(self, node: str) -> None:
+        """Put the copy in place of a server's disks."""
+        self.empty(node, parts_only=False)
+        for number, disk in enumerate(self._disks[node]):
+            self._pods[node].run("cp", "-a", f"{_BACKUP}/{number}/.", disk, wait_s=_COPY_S)
+
+    def note(self, node: str) -> None:
+        """Note the tables of a replica. Raises ClusterError if it does not answer."""
+        replicated = {
+            (database, name): path
+            for database, name, path in replica.query(
+                self._endpoint(node), "SELECT database, table, zookeeper_path FROM system.replicas"
+            )
+        }
+        rows = replica.query(
+            self._endpoint(node),
+            "SELECT database, name, create_table_query FROM system.tables WHERE database NOT IN "
+            "('system', 'INFORMATION_SCHEMA', 'information_schema') AND create_table_query != ''",
+        )
+        tables = [Table(d, n, text, replicated.get((d, n), "")) for d, n, text in rows]
+        # Tables that are no replicas may read those that are.
+        self._tables[node] = sorted(tables, key=lambda table: not table.path)
+
+    def drop(self, node: str) -> None:
+        """Have another replica drop all replicas of a server. Raises ClusterError."""
+        by = self._other(node)
+        deadline = time.monotonic() + _EXPIRED_S
+        for table in self._tables.get(node, []):
+            if not table.path:
+                continue
+            statement = f"SYSTEM DROP REPLICA '{node}' FROM ZKPATH '{table.path}'"
+            while self._knows(by, node, table):
+                try:
+                    replica.query(self._endpoint(by), statement, timeout_s=_STATEMENT_S)
+                except ClusterError:
+                    if time.monotonic() > deadline:
+                        raise
+                    time.sleep(_RETRY_S)
+
+    def add(self, node: str) -> None:
+        """Create the noted tables that a server does not have. Raises ClusterError."""
+        endpoint = self._endpoint(node)
+        for table in self._missing(node):
+            replica.query(endpoint, f"CREATE DATABASE IF NOT EXISTS {table.database}")
+            replica.query(endpoint, table.statement, timeout_s=_STATEMENT_S)
+
+    def lacks_tables(self, node: str) -> bool:
+        """Return whether a replica has none of its noted tables. Raises ClusterError."""
+        noted = self._tables.get(node, [])
+        return bool(noted) and len(self._missing(node)) == len(noted)
+
+    def _missing(self, node: str) -> list[Table]:
+        text = "SELECT database, name FROM system.tables"
+        have = set(replica.query(self._endpoint(node), text))
+        return [t for t in self._tables.get(node, []) if (t.database, t.name) not in have]
+
+    def registered(self, node: str) -> bool:
+        """Return whether others know the server as a member."""
+        if node in self._topology.keepers:
+            return self._followers() == len(self._topology.keepers) - 1
+        by = self._other(node)
+        tables = [table for table in self._tables.get(node, []) if table.path]
+        return any(self._knows(by, node, table) for table in tables)
+
+    def behind(self, node: str) -> list[str]:
+        """Return which tables of a replica wait for parts, a reason each."""
+        if node in self._topology.keepers:
+            return []
+        text = (
+            "SELECT database, table, countIf(type = 'GET_PART') FROM system.replication_queue "
+            "WHERE num_tries > 0 OR create_time < now() - 1 GROUP BY database, table"
+        )
+        try:
+            rows = replica.query(self._endpoint(node), text)
+            inactive = replica.inactive_tables(self._endpoint(node))
+        except ClusterError as error:
+            return [f"{node}: {error}"]
+        waits = [f"{node}: {d}.{t} waits for {count} parts" for d, t, count in rows if count]
+        return [*(f"{node}: {table} is not active" for table in inactive), *waits]
+
+    def _followers(self) -> int:
+        """Return how many followers the ZooKeeper leader has; -1 if none leads."""
+        for node in self._topology.keepers:
+            try:
+                lines = keeper.request(self._endpoint(node), "mntr").splitlines()
+            except OSError:
+                continue
+            for line in lines:
+                name, _, value = line.partition("\t")
+                if name == "zk_synced_followers":
+                    return int(float(value))
+        return -1
+
+    def _knows(self, by: str, node: str, table: Table) -> bool:
+        text = (
+            f"SELECT count() FROM system.zookeeper WHERE path = '{table.path}/replicas' "
+            f"AND name = '{node}'"
+        )
+        return bool(replica.query(self._endpoint(by), text)[0][0])
+
+    def _other(self, node: str) -> str:
+        """Return a replica of the same shard that answers. Raises ClusterError."""
+        shard = next(shard for shard in self._topology.shards if node in shard)
+        for other in shard:
+            if other != node and replica.is_alive(self._endpoint(other)) is None:
+                return other
+        raise ClusterError(f"{node}: no other replica of its shard answers")
+
+    def _part_roots(self, node: str) -> list[str]:
+        pod = self._pods[node]
+        roots = [f"{disk}/{name}" for disk in self._disks[node] for name in ("data", "store")]
+        there = (pod.call("run", wait_s=5, argv=["test", "-d", root], text="") for root in roots)
+        return [root for root, found in zip(roots, there, strict=True) if found["status"] == 0]
+
+
+class HasMembership:
+    """CanReplaceDisks and CanReplaceReplicas, by the files that pods see and by statements."""
+
+    _membership: Membership
+
+    def why_no_disks(self) -> str | None:
+        """Return why disks cannot be replaced; None if they can."""
+        return self._membership.why_unsupported()
+
+    def empty_disks(self, nodes: Iterable[str], parts_only: bool) -> None:
+        """Remove everything on the disks of these servers, or only the parts of tables."""
+        on_each(nodes, lambda node: self._membership.empty(node, parts_only))
+
+    def disk_files(self, node: str, parts_only: bool) -> int:
+        """Return the number of files of a server, or that of the parts of its tables."""
+        return self._membership.count(node, parts_only)
+
+    def back_up_disks(self, nodes: Iterable[str]) -> None:
+        """Copy the disks of these servers in place of an older copy."""
+        on_each(nodes, self._membership.back_up)
+
+    def restore_disks(self, nodes: Iterable[str]) -> None:
+        """Put the copy in place of the disks of these servers."""
+        on_each(nodes, self._membership.restore)
+
+    def note_tables(self, nodes: Iterable[str]) -> None:
+        """Note the tables of these replicas, for `add_replicas`."""
+        on_each(nodes, self._membership.note)
+
+    def drop_replicas(self, nodes: Iterable[str]) -> None:
+        """Have other replicas drop those of these servers, which do not run."""
+        for node in nodes:
+            self._membership.drop(node)
+
+    def add_replicas(self, nodes: Iterable[str]) -> None:
+        """Create the noted tables that these servers do not have; idempotent."""
+        for node in nodes:
+            self._membership.add(node)
+
+    def lacks_tables(self, node: str) -> bool:
+        """Return whether a replica has none of its noted tables."""
+        return self._membership.lacks_tables(node)
+
+    def registered(self, node: str) -> bool:
+        """Return whether other members know the server as one of theirs."""
+        return self._membership.registered(node)
+
+    def behind(self, node: str) -> Sequence[str]:
+        """Return which tables of a replica lack parts that it is to fetch, a reason each."""
+        return self._membership.behind(node)

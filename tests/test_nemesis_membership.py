@@ -1,0 +1,89 @@
+"""Members without a disk, with an old one, and new ones, on real servers; and who is refused."""
+
+from collections.abc import Iterator
+
+import pytest
+from real_servers import THREE, wait_until
+
+from harness.clusters.docker_cluster import DockerCluster
+from harness.clusters.replica import query
+from harness.clusters.sim_cluster import SimCluster
+from harness.core.errors import UsageError
+from harness.core.op import NEMESIS, Done, Json, Kind, Op
+from harness.core.seed import Seed
+from nemesis import membership
+from nemesis.catalogue import parse_nemesis
+from nemesis.composed import Composed, check_capabilities
+from nemesis.options import FaultOptions
+
+QUORUM = {"insert_quorum": 2, "insert_quorum_timeout": 10_000}
+
+
+def nemesis_of(name: str) -> Composed:
+    return parse_nemesis(name, THREE, Seed(1), FaultOptions(seen_within_s=30))
+
+
+@pytest.fixture
+def cluster(servers: DockerCluster) -> Iterator[DockerCluster]:
+    """Yield the cluster with a replicated table `members`."""
+    wait_until(lambda: not servers.unready(), "the cluster is whole before the test")
+    for node in THREE.replicas:
+        engine = f"ReplicatedMergeTree('/harness/members', '{node}')"
+        statement = f"CREATE TABLE IF NOT EXISTS members (x UInt32) ENGINE = {engine} ORDER BY x"
+        query(servers.endpoint(node), statement, timeout_s=30)
+    yield servers
+    wait_until(lambda: not servers.unready(), "the cluster is whole after the test")
+
+
+def call(cluster: DockerCluster, nemesis: Composed, edge: str, node: str) -> Done:
+    (f,) = nemesis.fs
+    value: dict[str, Json] = {"fault": 1, "edge": edge, "name": f, "nodes": [node]}
+    op = Op(index=0, process=NEMESIS, kind=Kind.INVOKE, f=f, time_ns=0, value=value)
+    done = nemesis.invoke(cluster, op)
+    assert done.kind is Kind.OK, done.error
+    return done
+
+
+def insert(cluster: DockerCluster, node: str, value: int) -> None:
+    query(cluster.endpoint(node), "INSERT INTO members VALUES", rows=[(value,)], settings=QUORUM)
+
+
+def rows(cluster: DockerCluster, node: str) -> set[int]:
+    return {value for (value,) in query(cluster.endpoint(node), "SELECT x FROM members")}
+
+
+@pytest.mark.containers
+@pytest.mark.parametrize("name", [membership.EMPTY, membership.OLD, membership.REPLACE])
+def test_a_replica_has_every_row_again_when_the_fault_has_ended(
+    cluster: DockerCluster, name: str
+) -> None:
+    nemesis = nemesis_of(name if name == membership.EMPTY else f"{name}-clickhouse")
+    check_capabilities(nemesis, cluster)
+    before = rows(cluster, "ch1")
+    first = max(before, default=0) + 1
+    insert(cluster, "ch1", first)
+    call(cluster, nemesis, "begin", "ch1")
+    insert(cluster, "ch2", first + 1)
+    call(cluster, nemesis, "end", "ch1")
+    expected = before | {first, first + 1}
+    wait_until(lambda: rows(cluster, "ch1") == expected, "every row is on ch1 again")
+    nemesis.heal(cluster)
+    insert(cluster, "ch1", first + 2)
+
+
+@pytest.mark.containers
+@pytest.mark.parametrize("name", [membership.OLD, membership.REPLACE])
+def test_a_zookeeper_server_follows_again_when_the_fault_has_ended(
+    cluster: DockerCluster, name: str
+) -> None:
+    nemesis = nemesis_of(f"{name}-zookeeper")
+    check_capabilities(nemesis, cluster)
+    call(cluster, nemesis, "begin", "zk2")
+    call(cluster, nemesis, "end", "zk2")
+    wait_until(lambda: cluster.serving() == set(THREE.keepers), "all three serve")
+    assert cluster.registered("zk2")
+
+
+def test_a_simulated_cluster_has_no_disks_to_replace() -> None:
+    with pytest.raises(UsageError, match="nemesis replace: cluster sim lacks CanReplaceDisks"):
+        check_capabilities(nemesis_of("replace"), SimCluster(THREE, Seed(1)))

@@ -57,7 +57,7 @@ _LAYOUTS: Final[Mapping[str, Layout]] = {
     ),
     Coordination.ZOOKEEPER: Layout(
         "/conf",
-        ("zoo.cfg", "log4j.properties", "logback.xml"),
+        ("zoo.cfg", "zoo.cfg.dynamic", "log4j.properties", "logback.xml"),
         {"data": "/data", "datalog": "/datalog", "log": "/logs"},
     ),
     Coordination.KEEPER: Layout(
@@ -240,13 +240,18 @@ def plan_cluster(
                 merge_tree=_merge_tree(engines[node.name], oldest, settings),
                 config=f"config/{node.name}",
                 config_at=layouts[node.name].config_at,
-                files=layouts[node.name].files,
+                files=_files(layouts[node.name], settings),
                 volumes=volumes[node.name],
                 environment=_environment(topology, node, engines[node.name], settings),
             )
             for node in nodes
         ),
     )
+
+
+def _files(layout: Layout, settings: Settings) -> tuple[str, ...]:
+    unused = () if settings.reconfig else ("zoo.cfg.dynamic",)
+    return tuple(name for name in layout.files if name not in unused)
 
 
 def _merge_tree(engine: Engine, oldest: Version, settings: Settings) -> Mapping[str, int]:
@@ -286,4 +291,6 @@ def _environment(
     # With one collector thread and only the first compiler, a server starts in a second and leaves
     # the CPU to the others.
     flags = f"-Xms{heap} -Xmx{heap} -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+    if settings.reconfig:
+        flags += " -Dzookeeper.skipACL=yes"  # only a superuser could change the members otherwise
     return {"ZOO_MY_ID": str(node.replica), "JVMFLAGS": flags}

@@ -44,6 +44,8 @@ class Settings:
     """Java heap of each ZooKeeper server."""
     log_level: str = "debug"
     """Level of the ClickHouse servers' text logs."""
+    reconfig: bool = False
+    """True if the members of ZooKeeper's ensemble may be changed while it runs."""
     parts: PartFormat = PartFormat.NEW
     storage: Storage = Storage.MEMORY
     """Memory is the default for two reasons. Only signals end servers here, and after a signal

@@ -17,6 +17,7 @@ from nemesis import (
     message_rules,
     moment,
     partition,
+    reconfig,
     store,
     targets,
 )
@@ -32,6 +33,7 @@ from nemesis.moment import MomentKill
 from nemesis.options import ROLES, TARGETS, FaultOptions
 from nemesis.partition import Partition
 from nemesis.process import Kill, Pause, Restart
+from nemesis.reconfig import Reconfig
 from nemesis.store import StoreFault
 from nemesis.targets import NodeSpec
 from nemesis.upgrade import Upgrade
@@ -47,6 +49,7 @@ NEMESES: Mapping[str, str] = {
     "stop-fetches": "replicas fetch no parts, so that they lag",
     **LINK_TEXTS,
     **membership.VARIANTS,
+    **reconfig.VARIANTS,
     **{name: degradation.text for name, degradation in degraded.DEGRADATIONS.items()},
     **{name: text for name, (text, _) in store.VARIANTS.items()},
     **{name: text for name, (text, _) in message.VARIANTS.items()},
@@ -127,6 +130,7 @@ def parse_nemesis(text: str, topology: Topology, seed: Seed, options: FaultOptio
         *_lags(given, topology, options),
         *_links(given, topology, options),
         *_members(given, topology, options),
+        *_reconfigs(given, topology),
         *_degraded(given, topology, options),
         *_stores(given, topology, options),
         *_messages(given, topology, options),
@@ -182,6 +186,16 @@ def _members(given: Sequence[str], topology: Topology, options: FaultOptions) ->
         if specs:
             out.append(make(family, tuple(dict.fromkeys(specs)), topology))
     return out
+
+
+def _reconfigs(given: Sequence[str], topology: Topology) -> list[Family]:
+    named = [name for name in given if name in reconfig.VARIANTS]
+    if named and len(topology.keepers) < reconfig.KEEPERS_MIN:
+        raise UsageError(
+            f"nemesis {named[0]!r}: it needs {reconfig.KEEPERS_MIN} ZooKeeper servers, "
+            f"{len(topology.keepers)} given"
+        )
+    return [Reconfig(named, topology)] if named else []
 
 
 def _targeted(

@@ -3,7 +3,12 @@
 from collections.abc import Mapping, Sequence
 from threading import Lock
 
-from harness.core.capabilities import CanDegradeLinks, CanIntercept, CanReplaceDisks
+from harness.core.capabilities import (
+    CanDegradeLinks,
+    CanIntercept,
+    CanReconfigure,
+    CanReplaceDisks,
+)
 from harness.core.dialect import Dialect, Mechanism
 from harness.core.errors import FaultError, UsageError
 from harness.core.op import Done, Json, Kind, Op
@@ -175,20 +180,15 @@ def check_capabilities(nemesis: Nemesis, cluster: Cluster) -> None:
     """Raise UsageError, which names what is missing, if the cluster cannot do these faults."""
     check_kind(nemesis, type(cluster), cluster.name)
     check_mechanisms(nemesis, cluster.engines.dialect)
-    if CanDegradeLinks in nemesis.needs:
-        assert isinstance(cluster, CanDegradeLinks), "check_kind has passed"
-        why = cluster.why_no_link_faults()
+    tried = (
+        (CanDegradeLinks, "degrade links", "why_no_link_faults"),
+        (CanReplaceDisks, "replace disks", "why_no_disks"),
+        (CanReconfigure, "change the members of its ensemble", "why_no_reconfig"),
+    )
+    for need, what, asks in tried:
+        why = getattr(cluster, asks)() if need in nemesis.needs else None
         if why is not None:
-            raise UsageError(
-                f"nemesis {nemesis.name}: cluster {cluster.name} cannot degrade links: {why}"
-            )
-    if CanReplaceDisks in nemesis.needs:
-        assert isinstance(cluster, CanReplaceDisks), "check_kind has passed"
-        why = cluster.why_no_disks()
-        if why is not None:
-            raise UsageError(
-                f"nemesis {nemesis.name}: cluster {cluster.name} cannot replace disks: {why}"
-            )
+            raise UsageError(f"nemesis {nemesis.name}: cluster {cluster.name} cannot {what}: {why}")
 
 
 def check_kind(nemesis: Nemesis, kind: type, name: str) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from harness.core.link_quality import LinkFault
-from nemesis import membership, message, message_rules, moment, store
+from nemesis import membership, message, message_rules, moment, reconfig, store
 
 _STOPPED: Final[Mapping[str, str]] = {
     "cut": "the proxy in its pod cut a connection at such a message",
@@ -74,6 +74,11 @@ EVIDENCE: Final[Mapping[str, tuple[str, str]]] = {
     membership.REPLACE: (
         "its disk has no files, and other replicas or the ZooKeeper leader do not count it",
         "others count it, its tables are active and wait for no part",
+    ),
+    reconfig.NAME: (
+        "the configuration that the ensemble has agreed on names the server no more, or as an "
+        "observer",
+        "the configuration names every server as a participant, and all serve",
     ),
     "slow-fetches": (
         "the simulated network reports that it delivers parts slowly",

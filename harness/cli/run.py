@@ -116,13 +116,13 @@ class RunRequest:
     def _check_fault_flags(self, faults: Nemesis) -> None:
         """Raise UsageError for options of a nemesis that the run does not have."""
         option = self.options
-        upgrades = (CanUpgrade, "upgrades nothing; expected --nemesis upgrade")
-        for flag, value, (need, why) in (
-            ("--upgrade-to", ",".join(option.upgrade_to), upgrades),
-            ("--upgrade-end", option.upgrade_end, upgrades),
-            ("--link-amounts", ",".join(option.link_amounts),
-             (CanDegradeLinks, "degrades no links; expected --nemesis delay, loss or the like")),
-        ):  # fmt: skip
+        upgrades = "upgrades nothing; expected --nemesis upgrade"
+        degrades = "degrades no links; expected --nemesis delay, loss or the like"
+        for flag, value, need, why in (
+            ("--upgrade-to", ",".join(option.upgrade_to), CanUpgrade, upgrades),
+            ("--upgrade-end", option.upgrade_end, CanUpgrade, upgrades),
+            ("--link-amounts", ",".join(option.link_amounts), CanDegradeLinks, degrades),
+        ):
             if value and need not in faults.needs:
                 raise UsageError(f"{flag} {value}: the nemesis {faults.name} {why}")
 
@@ -411,7 +411,7 @@ class RunRequest:
 
         if self.reused:
             return attached(self.reused, note, choice=self.image_choice, accept=self._accept)
-        option = self.options
+        option, reconfigures = self.options, "reconfig" in self.options.nemesis
         return fresh_cluster(
             self.topology,
             files,
@@ -420,7 +420,7 @@ class RunRequest:
             keep=option.keep_cluster,
             choice=self._wanted,
             accept=self._accept,
-            settings=Settings(parts=PartFormat(option.parts or PartFormat.NEW)),
+            settings=Settings(parts=PartFormat(option.parts or "new"), reconfig=reconfigures),
         )
 
 

@@ -15,6 +15,7 @@ from harness.clusters import logs, replica
 from harness.clusters.compose_tool import compose_up
 from harness.clusters.driver import Driver
 from harness.clusters.engine import engine, engine_request
+from harness.clusters.ensemble import HasEnsemble
 from harness.clusters.fetches import Fetches
 from harness.clusters.kazoo_session import KazooSession
 from harness.clusters.link_faults import HasLinkFaults
@@ -44,7 +45,7 @@ from harness.core.seed import Seed
 from harness.core.topology import Node, Role, Topology
 
 
-class DockerCluster(HasLinkFaults, HasMembership):
+class DockerCluster(HasLinkFaults, HasMembership, HasEnsemble):
     """Cluster of real servers; it has every capability for which a section below is named.
 
     `directory` holds the compose file, the configuration and the manifest that `attach` needs. A

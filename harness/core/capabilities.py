@@ -236,6 +236,25 @@ class CanReplaceDisks(Protocol):
 
 
 @runtime_checkable
+class CanReconfigure(Protocol):
+    """The cluster changes the members of its ZooKeeper ensemble while it runs."""
+
+    def why_no_reconfig(self) -> str | None:
+        """Return why it cannot, such as servers that do not allow it; None if it can."""
+        ...
+
+    def reconfigure(self, node: str, role: str) -> None:
+        """Make the server "participant" or "observer", or remove it, for "". Raises ClusterError
+        if the ensemble refuses, such as without a quorum."""
+        ...
+
+    def ensemble(self) -> Mapping[str, str]:
+        """Return the role of each member, as the leader's configuration has it. Raises
+        ClusterError."""
+        ...
+
+
+@runtime_checkable
 class CanReplaceReplicas(Protocol):
     """The cluster drops the replicas of a server from their tables, and adds them again."""
 

@@ -1,17 +1,21 @@
 """Members without a disk, with an old one, and new ones, on real servers; and who is refused."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from real_servers import THREE, wait_until
 
+from compose.settings import Settings
 from harness.clusters.docker_cluster import DockerCluster
+from harness.clusters.images import build_images
 from harness.clusters.replica import query
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.errors import UsageError
 from harness.core.op import NEMESIS, Done, Json, Kind, Op
 from harness.core.seed import Seed
-from nemesis import membership
+from harness.core.topology import Topology
+from nemesis import membership, reconfig
 from nemesis.catalogue import parse_nemesis
 from nemesis.composed import Composed, check_capabilities
 from nemesis.options import FaultOptions
@@ -35,9 +39,9 @@ def cluster(servers: DockerCluster) -> Iterator[DockerCluster]:
     wait_until(lambda: not servers.unready(), "the cluster is whole after the test")
 
 
-def call(cluster: DockerCluster, nemesis: Composed, edge: str, node: str) -> Done:
+def call(cluster: DockerCluster, nemesis: Composed, edge: str, node: str, name: str = "") -> Done:
     (f,) = nemesis.fs
-    value: dict[str, Json] = {"fault": 1, "edge": edge, "name": f, "nodes": [node]}
+    value: dict[str, Json] = {"fault": 1, "edge": edge, "name": name or f, "nodes": [node]}
     op = Op(index=0, process=NEMESIS, kind=Kind.INVOKE, f=f, time_ns=0, value=value)
     done = nemesis.invoke(cluster, op)
     assert done.kind is Kind.OK, done.error
@@ -82,6 +86,37 @@ def test_a_zookeeper_server_follows_again_when_the_fault_has_ended(
     call(cluster, nemesis, "end", "zk2")
     wait_until(lambda: cluster.serving() == set(THREE.keepers), "all three serve")
     assert cluster.registered("zk2")
+
+
+@pytest.mark.containers
+def test_a_zookeeper_server_leaves_joins_and_observes(tmp_path: Path) -> None:
+    topology, images = Topology.of(replicas=1), build_images(lambda text: None)
+    cluster = DockerCluster(topology, tmp_path, images=images, settings=Settings(reconfig=True))
+    nemesis = parse_nemesis("reconfig,reconfig-observer", topology, Seed(1), FaultOptions())
+    everyone = dict.fromkeys(topology.keepers, "participant")
+    cluster.up()
+    try:
+        check_capabilities(nemesis, cluster)
+        for name, members in (
+            (reconfig.NAME, {**everyone, "zk2": ""}),
+            (reconfig.OBSERVER, {**everyone, "zk2": "observer"}),
+        ):
+            call(cluster, nemesis, "begin", "zk2", name)
+            assert cluster.ensemble() == {node: role for node, role in members.items() if role}
+            cluster.restart(["zk2"])
+            call(cluster, nemesis, "end", "zk2", name)
+            assert cluster.ensemble() == everyone
+        cluster.reconfigure("zk3", "")
+        nemesis.heal(cluster)
+        assert cluster.ensemble() == everyone
+    finally:
+        cluster.down()
+
+
+@pytest.mark.containers
+def test_an_ensemble_that_cannot_be_changed_is_refused_by_name(servers: DockerCluster) -> None:
+    with pytest.raises(UsageError, match="cannot change the members .* reconfigEnabled"):
+        check_capabilities(nemesis_of("reconfig"), servers)
 
 
 def test_a_simulated_cluster_has_no_disks_to_replace() -> None:

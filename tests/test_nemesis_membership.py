@@ -115,7 +115,7 @@ def test_a_zookeeper_server_leaves_joins_and_observes(tmp_path: Path) -> None:
 
 @pytest.mark.containers
 def test_an_ensemble_that_cannot_be_changed_is_refused_by_name(servers: DockerCluster) -> None:
-    with pytest.raises(UsageError, match="cannot change the members .* reconfigEnabled"):
+    with pytest.raises(UsageError, match=r"cannot change the members .* reconfigEnabled"):
         check_capabilities(nemesis_of("reconfig"), servers)
 
 

@@ -116,7 +116,8 @@ class Membership:
         for table in self._tables.get(node, []):
             if not table.path:
                 continue
-            statement = f"SYSTEM DROP REPLICA '{node}' FROM ZKPATH '{table.path}'"
+            # 24.8 refuses FROM ZKPATH where a table of this path exists.
+            statement = f"SYSTEM DROP REPLICA '{node}' FROM TABLE {table.database}.{table.name}"
             while self._knows(by, node, table):
                 try:
                     replica.query(self._endpoint(by), statement, timeout_s=_STATEMENT_S)

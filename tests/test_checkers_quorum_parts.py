@@ -69,6 +69,12 @@ def test_inserts_on_their_quorum_in_time_and_in_turn_are_valid():
     )
 
 
+def test_a_replica_that_registers_its_parts_anew_accuses_nobody():
+    """At rest only its second registration is left; the log has the first."""
+    anew = {**ON_TWO, "0_0_0_0": {"ch1": 10, "ch2": 50}}
+    assert kinds(Durability(2), quorum(parts=anew)) == (Status.VALID, [])
+
+
 @pytest.mark.parametrize(
     ("mutated", "kind", "text"),
     [

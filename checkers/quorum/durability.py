@@ -105,9 +105,10 @@ def _durable(
         yield _anomaly("acknowledged-early", f"{said}, {early[0]}", pair, source.index)
         return
     look = next((one for one in parts.looks if one.invoke.time_ns > ack.time_ns), None)
-    if look is not None and when and min(when) > look.zxid:
+    first = [zxid for part in known if (zxid := moments.reached(part)) is not None]
+    if look is not None and first and min(first) > look.zxid:
         text = (
-            f"{said}, reached its quorum by transaction {min(when):#x}, after "
+            f"{said}, reached its quorum by transaction {min(first):#x}, after "
             f"{look.zxid:#x} of op #{look.end.index}, a look that began later"
         )
         yield _anomaly("acknowledged-early", text, pair, look.end.index)

@@ -76,6 +76,17 @@ class EndMoments:
                 )
         return None
 
+    def reached(self, part: str) -> int | None:
+        """Return the first transaction by which a quorum is known to have had a part; None if none
+        is.
+
+        What is registered at rest is later than the log says if a replica has lost the part since
+        and registered it anew.
+        """
+        one = self.logged.get(part)
+        known = (one.reached if one is not None else None, self.parts.reached(part, self.size))
+        return min((zxid for zxid in known if zxid is not None), default=None)
+
     def overlaps(self) -> Sequence[tuple[str, str, int, str]]:
         """Return each part that was pending when another was committed, that other, the transaction
         of its commit, and when the first had its quorum."""

@@ -14,7 +14,6 @@ from harness.clusters.sim_cluster import SimCluster
 from harness.core.errors import UsageError
 from harness.core.op import NEMESIS, Done, Json, Kind, Op
 from harness.core.seed import Seed
-from harness.core.topology import Topology
 from nemesis import membership, reconfig
 from nemesis.catalogue import parse_nemesis
 from nemesis.composed import Composed, check_capabilities
@@ -27,16 +26,32 @@ def nemesis_of(name: str) -> Composed:
     return parse_nemesis(name, THREE, Seed(1), FaultOptions(seen_within_s=30))
 
 
+@pytest.fixture(scope="module")
+def members(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
+    """Yield a cluster whose ensemble can be changed, with a replicated table `members`."""
+    cluster = fresh(tmp_path_factory.mktemp("members"), Settings(reconfig=True))
+    cluster.up()
+    try:
+        for node in THREE.replicas:
+            engine = f"ReplicatedMergeTree('/harness/members', '{node}')"
+            statement = f"CREATE TABLE members (x UInt32) ENGINE = {engine} ORDER BY x"
+            query(cluster.endpoint(node), statement, timeout_s=30)
+        yield cluster
+    finally:
+        cluster.down()
+
+
 @pytest.fixture
-def cluster(servers: DockerCluster) -> Iterator[DockerCluster]:
-    """Yield the cluster with a replicated table `members`."""
-    wait_until(lambda: not servers.unready(), "the cluster is whole before the test")
-    for node in THREE.replicas:
-        engine = f"ReplicatedMergeTree('/harness/members', '{node}')"
-        statement = f"CREATE TABLE IF NOT EXISTS members (x UInt32) ENGINE = {engine} ORDER BY x"
-        query(servers.endpoint(node), statement, timeout_s=30)
-    yield servers
-    wait_until(lambda: not servers.unready(), "the cluster is whole after the test")
+def cluster(members: DockerCluster) -> DockerCluster:
+    """Return the cluster, whole."""
+    wait_until(lambda: not members.unready(), "the cluster is whole before the test")
+    return members
+
+
+def fresh(directory: Path, settings: Settings) -> DockerCluster:
+    return DockerCluster(
+        THREE, directory, images=build_images(lambda text: None), settings=settings
+    )
 
 
 def call(cluster: DockerCluster, nemesis: Composed, edge: str, node: str, name: str = "") -> Done:
@@ -89,34 +104,25 @@ def test_a_zookeeper_server_follows_again_when_the_fault_has_ended(
 
 
 @pytest.mark.containers
-def test_a_zookeeper_server_leaves_joins_and_observes(tmp_path: Path) -> None:
-    topology, images = Topology.of(replicas=1), build_images(lambda text: None)
-    cluster = DockerCluster(topology, tmp_path, images=images, settings=Settings(reconfig=True))
-    nemesis = parse_nemesis("reconfig,reconfig-observer", topology, Seed(1), FaultOptions())
-    everyone = dict.fromkeys(topology.keepers, "participant")
-    cluster.up()
-    try:
-        check_capabilities(nemesis, cluster)
-        for name, members in (
-            (reconfig.NAME, {**everyone, "zk2": ""}),
-            (reconfig.OBSERVER, {**everyone, "zk2": "observer"}),
-        ):
-            call(cluster, nemesis, "begin", "zk2", name)
-            assert cluster.ensemble() == {node: role for node, role in members.items() if role}
-            cluster.restart(["zk2"])
-            call(cluster, nemesis, "end", "zk2", name)
-            assert cluster.ensemble() == everyone
-        cluster.reconfigure("zk3", "")
-        nemesis.heal(cluster)
-        assert cluster.ensemble() == everyone
-    finally:
-        cluster.down()
+def test_a_zookeeper_server_leaves_joins_and_observes(cluster: DockerCluster) -> None:
+    nemesis = nemesis_of("reconfig,reconfig-observer")
+    check_capabilities(nemesis, cluster)
+    everyone = dict.fromkeys(THREE.keepers, reconfig.PARTICIPANT)
+    call(cluster, nemesis, "begin", "zk2", reconfig.NAME)
+    assert cluster.ensemble() == {node: r for node, r in everyone.items() if node != "zk2"}
+    cluster.restart(["zk2"])
+    call(cluster, nemesis, "end", "zk2", reconfig.NAME)
+    assert cluster.ensemble() == everyone
+    call(cluster, nemesis, "begin", "zk2", reconfig.OBSERVER)
+    assert cluster.ensemble() == {**everyone, "zk2": "observer"}
+    nemesis.heal(cluster)
+    assert cluster.ensemble() == everyone
 
 
 @pytest.mark.containers
-def test_an_ensemble_that_cannot_be_changed_is_refused_by_name(servers: DockerCluster) -> None:
+def test_an_ensemble_that_cannot_be_changed_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"cannot change the members .* reconfigEnabled"):
-        check_capabilities(nemesis_of("reconfig"), servers)
+        check_capabilities(nemesis_of("reconfig"), fresh(tmp_path, Settings()))
 
 
 def test_a_simulated_cluster_has_no_disks_to_replace() -> None:
